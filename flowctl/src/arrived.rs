@@ -1,4 +1,4 @@
-//! What has come in from a port's peer.
+//! Count of arrivals from a port's peer.
 
 use weir_units::Class;
 use weir_units::archive::SharedState;
@@ -7,19 +7,19 @@ use weir_wire::mac_control::{Account, CreditFrame};
 use crate::cbfc::{Receiver, blocks, blocks_of_all};
 use crate::gfc::Arrivals;
 
-/// What has come in from a port's peer, as its flow control counts it. Counted by the one lcore that receives on the port.
+/// Count of arrivals from a port's peer, in its flow control's unit. Written by the one lcore that receives on the port.
 #[derive(Debug, SharedState)]
 pub enum Arrived {
-    /// It does not.
+    /// No count.
     Uncounted,
-    /// In blocks: where credit is given.
+    /// Blocks, under credit.
     Blocks(Receiver),
-    /// In bytes on the wire: of a peer that only knows PFC.
+    /// Bytes on the wire, of a peer that only knows PFC.
     Bytes(Arrivals),
 }
 
 impl Arrived {
-    /// What a frame of this length (without FCS) counts.
+    /// Returns the count of a frame of this length (without FCS).
     #[inline]
     pub fn count_of(&self, frame_bytes: u32) -> u32 {
         match self {
@@ -29,7 +29,7 @@ impl Arrived {
         }
     }
 
-    /// [`Arrived::count_of`] frames of these lengths, together.
+    /// Returns the sum of [`Arrived::count_of`] over these frames.
     #[inline]
     pub fn count_of_all(&self, frames: &[u32]) -> u32 {
         match self {
@@ -39,7 +39,7 @@ impl Arrived {
         }
     }
 
-    /// Counts frames that [count](Arrived::count_of) so much together.
+    /// Adds a [count](Arrived::count_of) of frames.
     #[inline]
     pub fn count(&self, class: Class, count: u32) {
         match self {
@@ -49,28 +49,28 @@ impl Arrived {
         }
     }
 
-    /// Takes what the peer says of itself in a credit frame, of which all that came before it has been handled; `uncounted` is what
-    /// of a class is yet to be [counted](Arrived::count).
+    /// Handles the peer's own count in a credit frame. All frames before it must have been handled; `uncounted` returns a class's
+    /// part that is yet to be [counted](Arrived::count).
     pub fn handle_account(&self, frame: &CreditFrame, uncounted: impl FnOnce(Class) -> u32) {
         if let (Arrived::Blocks(receiver), Account::Sent { class, blocks }) = (self, frame.account) {
             receiver.handle_sent_total(class, blocks, uncounted(class));
         }
     }
 
-    /// Starts the counts that the peer goes by too from 0, as the link has gone. Called by the lcore that transmits.
+    /// Resets the counts shared with the peer to 0, as the link has gone. Called by the lcore that transmits.
     pub fn forget(&self) {
         if let Arrived::Blocks(receiver) = self {
             receiver.forget();
         }
     }
 
-    /// How often the count of arrivals was set to what the peer says that it sent, where credit is given: after frames were lost
-    /// on the link, a restart of an end, or a forged message.
+    /// Returns the number of times that the count of arrivals was set to the peer's, under credit: after loss on the link, a
+    /// restart of an end, or a forged message.
     pub fn resyncs(&self) -> u64 {
         if let Arrived::Blocks(receiver) = self { receiver.resyncs() } else { 0 }
     }
 
-    /// Whether anything is counted.
+    /// Whether arrivals are counted.
     #[inline]
     pub fn is_counted(&self) -> bool {
         !matches!(self, Arrived::Uncounted)

@@ -1,79 +1,78 @@
-//! How far a poll that comes late may catch up on a rate.
+//! Bounds on catching up after late polls.
 
 use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
 
 use crate::TxBacklog;
 
-/// How many times faster than its rate a line sends while it catches up, at most: a loop that runs for an eighth of the time
-/// keeps up.
+/// Highest rate while catching up, as a multiple of the line's rate: a loop that runs for an eighth of the time keeps up.
 pub const CATCH_UP_PEAK: u64 = 8;
 
-/// A rule for catching up. All spans are on the clock of polls.
+/// Rule for catching up. All spans are on the clock of polls.
 ///
 /// A receiver gets up to C · `most` beyond its rate C: C · `base` of it as fast as the device sends, and the rest at no more than
 /// [`CATCH_UP_PEAK`] · C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUp {
-    /// The part of a poll's lateness that is always made up. More is made up only by what waited for its rate when it was last
-    /// polled: what was idle, or held by its peer, saves nothing up.
+    /// Part of a poll's lateness that is always made up. More is made up only by a queue that waited for its rate at its last
+    /// poll; an idle or paused queue saves nothing up.
     pub base: Span,
-    /// The most that is made up.
+    /// Upper bound on the time made up.
     pub most: Span,
-    /// With a memory, no more is made up than twice the longest gap between polls that lies no further back than this (up to
-    /// twice as far), and [`CatchUp::base`] at least. Without one it is always up to [`CatchUp::most`].
+    /// Age up to which a gap between polls counts (up to twice as long). Then at most twice the longest such gap is made up, and
+    /// at least [`CatchUp::base`]. `None` always allows [`CatchUp::most`].
     pub memory: Option<Span>,
 }
 
-/// Watches how late polls come, and says from when on what they missed is made up.
+/// Tracker of late polls and of the line time that may be made up.
 ///
-/// Call [`LatePolls::poll`] once at the beginning of each poll; the other answers hold until the next.
+/// Call [`LatePolls::poll`] once at the beginning of each poll; other answers hold until the next.
 #[derive(Clone, Debug)]
 pub struct LatePolls {
     rule: CatchUp,
     polled: Option<Time>,
     gap: Span,
-    /// The longest gap since the last turn, and in the time before it.
+    /// Longest gap since the last turn, and in the period before it.
     longest: [Span; 2],
     turns_at: Time,
     bound: Span,
-    /// For what waited; for what waited and gets no more than the base; for what did not wait.
+    /// Floors of line time by [`Claim`].
     floors: [Time; 3],
 }
 
-/// A second limiter of a line that catches up: a burst, C · [`CatchUp::base`], may leave at once, and the rest at [`CATCH_UP_PEAK`]
-/// times the rate C. A NIC's peak is at most its link's speed, so that its [transmit backlog](TxBacklog) stays within its bound.
+/// Second limiter of a line that catches up: a burst, C · [`CatchUp::base`], may leave at once, and the rest at [`CATCH_UP_PEAK`]
+/// times the rate C. A NIC's peak is at most its link's speed, so its [transmit backlog](TxBacklog) stays within its bound.
 #[derive(Clone, Debug, Default)]
 pub struct Peak {
-    /// `None` lets everything pass.
+    /// Serialiser at the peak rate; `None` sets no limit.
     serialiser: Option<Serialiser>,
-    /// Time of the burst at the peak rate.
+    /// Duration of the burst at the peak rate.
     burst: Span,
     free_at: Time,
 }
 
-/// How much of what it missed something may make up.
+/// Share of the missed line time that may be made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// All, within the bound: it waited for its rate since the last poll.
+    /// All missed time within the bound: the queue waited for its rate since the last poll.
     Bound = 0,
-    /// It waited, but no more than the base is made up.
+    /// The base only, although the queue waited.
     Base = 1,
-    /// It did not wait: at most the time since the last poll, in which its frames may have come, and no more than the base.
+    /// At most the time since the last poll, in which frames may have arrived, and at most the base: the queue did not wait.
     Idle = 2,
 }
 
 impl CatchUp {
-    /// Nothing is made up, as in virtual time, where no poll is late.
+    /// Rule without catching up, as in virtual time, where no poll is late.
     pub const NONE: CatchUp = CatchUp::at_most(Span::ZERO);
 
-    /// One bound for all: `most`.
+    /// Returns a rule with the same bound for all claims.
     pub const fn at_most(most: Span) -> CatchUp {
         CatchUp { base: most, most, memory: None }
     }
 }
 
 impl LatePolls {
-    /// Polls under this rule.
+    /// Creates a tracker under this rule.
     pub fn new(rule: CatchUp) -> LatePolls {
         LatePolls {
             rule,
@@ -86,7 +85,7 @@ impl LatePolls {
         }
     }
 
-    /// Takes note of a poll at `now`, no earlier than the one before.
+    /// Records a poll at `now`, no earlier than the previous one.
     #[inline]
     pub fn poll(&mut self, now: Time) {
         let polled = self.polled.replace(now).unwrap_or(now);
@@ -104,7 +103,7 @@ impl LatePolls {
         if let Some(memory) = self.rule.memory
             && now >= self.turns_at
         {
-            // After a gap longer than the memory nothing of before is recent.
+            // A gap longer than the memory makes all earlier gaps old.
             let before = if now.since(self.turns_at) < memory { self.longest[0] } else { Span::ZERO };
             self.longest = [Span::ZERO, before];
             self.turns_at = now.saturating_add(memory);
@@ -114,24 +113,24 @@ impl LatePolls {
         self.bound = (longest * 2).max(self.rule.base).min(self.rule.most);
     }
 
-    /// The time since the poll before.
+    /// Returns the time between the last two polls.
     #[inline]
     pub fn gap(&self) -> Span {
         self.gap
     }
 
-    /// Whether anything is ever made up.
+    /// Whether the rule makes up any time.
     #[inline]
     pub fn makes_up(&self) -> bool {
         self.rule.most > Span::ZERO
     }
 
-    /// The most that is made up now.
+    /// Returns the current upper bound on the time made up.
     pub fn bound(&self) -> Span {
         self.bound
     }
 
-    /// Line time before this instant is not made up.
+    /// Returns the instant before which line time is not made up.
     #[inline]
     pub fn floor(&self, claim: Claim) -> Time {
         self.floors[claim as usize]
@@ -139,8 +138,8 @@ impl LatePolls {
 }
 
 impl Peak {
-    /// Limits a line of this rate from now on, under [`CatchUp::base`]; `None` removes the limit. `nic` has the link's speed on the
-    /// switch's clock.
+    /// Limits a line of this rate from now on, under [`CatchUp::base`]; `None` removes the limit. `nic` has the link's speed on
+    /// the switch's clock.
     pub fn set(&mut self, rate: Option<BitRate>, base: Span, nic: Option<(TxBacklog, BitRate)>) {
         let Some(rate) = rate else {
             (self.serialiser, self.burst) = (None, Span::ZERO);
@@ -154,13 +153,13 @@ impl Peak {
         (self.serialiser, self.burst) = (Some(Serialiser::new(peak)), peak.time_for(burst));
     }
 
-    /// To be called at the beginning of each poll.
+    /// Updates the limiter; call at the beginning of each poll.
     #[inline]
     pub fn poll(&mut self, now: Time) {
         self.free_at = self.free_at.max(self.floor(now));
     }
 
-    /// The earliest instant whose unsent frames still belong to the burst.
+    /// Returns the earliest instant whose unsent frames still belong to the burst.
     #[inline]
     pub fn floor(&self, now: Time) -> Time {
         now.saturating_sub(self.burst)

@@ -32,13 +32,13 @@ pub const BLOCK: Bytes = Bytes::new(64);
 /// One or two may be late; three that say the same mean that an end was restarted, or believed a forged message.
 pub const CONFIRMATIONS: u8 = 3;
 
-/// What a frame of this length (without FCS) takes: its bytes with FCS in whole blocks. Both ends must count alike.
+/// Returns the blocks of a frame of this length (without FCS): its bytes with FCS in whole blocks. Both ends must count alike.
 #[inline]
 pub const fn blocks(frame_bytes: u32) -> u32 {
     blocks_of_bytes(frame_bytes, 1)
 }
 
-/// So many bytes of frames, with the FCS of each and what may be free in its last block, in whole blocks.
+/// Converts bytes of frames to whole blocks, with each frame's FCS and the largest free part of its last block.
 #[inline]
 const fn blocks_of_bytes(frame_bytes: u32, frames: u32) -> u32 {
     // Not `div_ceil`, which divides twice: a row of frames is counted several at a time.
@@ -57,7 +57,7 @@ pub(crate) const fn blocks_at_most(frames: usize, bytes: u32) -> u32 {
     blocks_of_bytes(bytes, frames as u32)
 }
 
-/// How far `limit` is ahead of `count` on the circle of 32 bits; `None` if it is behind.
+/// Returns the distance of `limit` ahead of `count`, modulo 2^32; `None` if it is behind.
 #[inline]
 pub(crate) const fn ahead(limit: u32, count: u32) -> Option<u32> {
     let distance = limit.wrapping_sub(count);

@@ -1,4 +1,4 @@
-//! The rate limiters of a port's classes.
+//! Rate limiters of a port's classes.
 
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
@@ -6,8 +6,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use crate::gfc::Rates;
 use crate::{Claim, LatePolls, RateLimiter, Regulator};
 
-/// The rate limiters of one port's eight classes, for those that have one: by configuration, or because their peer sets
-/// their rate.
+/// Rate limiters of a port's eight classes, where configured or where the peer sets the rate.
 #[derive(Debug, State)]
 pub struct ClassLimits {
     /// Each class's limit; `None` where no class has one, as at most ports.
@@ -18,18 +17,18 @@ pub struct ClassLimits {
     limited: ClassSet,
     /// Limited classes whose rate the peer sets.
     rated: ClassSet,
-    /// Rated classes that are at the line rate because what the peer told has aged.
+    /// Rated classes at the line rate because the peer's rate has expired.
     aged: ClassSet,
-    /// When the first of the peer's rates ages, as last seen.
+    /// Expiry of the first of the peer's rates, as last seen.
     ages_at: Time,
 }
 
-/// What [`ClassLimits::follow`] took over.
+/// Result of [`ClassLimits::follow`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// Whether the peer has changed a rate, if only to and fro.
+    /// Whether the peer has changed a rate, even if back to the old value.
     pub changed: bool,
-    /// The classes whose rate has aged, so that they have the line's.
+    /// Classes at the line rate since their rate expired.
     pub aged: ClassSet,
 }
 
@@ -58,17 +57,17 @@ impl ClassLimits {
         }
     }
 
-    /// Makes room for limits of classes that have none, so that [`ClassLimits::set_rates`] may give them some: at the start, as
-    /// this takes memory.
+    /// Allocates limits for classes without one, so that [`ClassLimits::set_rates`] can set them later without allocating. Call
+    /// at the start.
     pub fn make_room(&mut self, line: BitRate, slack: Span) {
         self.classes.get_or_insert_with(|| ClassLimit::of_all(line, slack, [None; CLASSES]));
     }
 
-    /// Limits classes to these rates from `now` on, and to the line's where there is none. What the peer has set goes on below
-    /// them. The rest of a frame on the wire passes at the new rate.
+    /// Limits classes to these rates from `now` on, and to the line's where there is none. A lower rate set by the peer still
+    /// applies. The rest of a frame on the wire passes at the new rate.
     ///
     /// # Panics
-    /// In debug builds, if a class is to have a limit and there is no room: [`ClassLimits::make_room`].
+    /// In debug builds, if a class is to have a limit and none is allocated: [`ClassLimits::make_room`].
     pub fn set_rates(&mut self, now: Time, line: BitRate, rates: [Option<BitRate>; CLASSES]) {
         debug_assert!(self.classes.is_some() || rates.iter().all(Option::is_none), "no room for limits");
         let Some(classes) = &mut self.classes else { return };
@@ -84,7 +83,7 @@ impl ClassLimits {
             }
             if rate.is_some() { self.limited.insert(class) } else { self.limited.remove(class) }
         }
-        // What the peer has set is cut to the new limits.
+        // Makes `follow` cut the peer's rates to the new limits.
         self.ages_at = now;
     }
 
@@ -106,12 +105,12 @@ impl ClassLimits {
         }
     }
 
-    /// The classes that have a limiter.
+    /// Returns the classes that have a limiter.
     pub fn limited(&self) -> ClassSet {
         self.limited
     }
 
-    /// Takes over rates that the peer has changed, at `now`, and ends those that have aged.
+    /// Applies the peer's changed rates at `now`, and ends expired ones.
     #[inline]
     pub fn follow(&mut self, now: Time, regulator: &Regulator) -> Followed {
         if self.rated.is_empty() {
@@ -129,7 +128,7 @@ impl ClassLimits {
         followed
     }
 
-    /// Sets the limiters by what the peer told; returns the classes that it told too long ago.
+    /// Sets the limiters to the peer's rates; returns the classes whose rate has expired.
     #[inline(never)]
     fn take_over(&mut self, now: Time, rates: &Rates) -> ClassSet {
         let Some(classes) = &mut self.classes else { return ClassSet::EMPTY };
@@ -149,11 +148,11 @@ impl ClassLimits {
         aged
     }
 
-    /// To be called at the beginning of each poll, where polls may be late: `waited` are the classes that had a
-    /// frame when they were last polled which nothing but a rate held back.
+    /// Updates the limiters at the beginning of each poll, where polls may be late. `waited` are the classes that at their last
+    /// poll had a frame held back by a rate alone.
     ///
-    /// A rate that is configured is to be met, so these catch up as their port does. One that the peer has set below it is a
-    /// promise not to send more: its classes make up no more than the base, and a peer whose queue then runs low allows more.
+    /// A configured rate is to be met, so such classes catch up as their port does. A lower rate of the peer is an upper bound:
+    /// its classes make up at most the base, and a peer whose queue runs low allows more.
     #[inline]
     pub fn poll(&mut self, late: &LatePolls, waited: ClassSet) {
         let Some(classes) = &mut self.classes else { return };
@@ -168,13 +167,13 @@ impl ClassLimits {
         }
     }
 
-    /// Whether no class has a limit, nor can get one.
+    /// Whether no class has a limit.
     #[inline]
     pub fn are_none(&self) -> bool {
         self.limited.is_empty()
     }
 
-    /// Classes among `classes` that have to wait.
+    /// Returns the classes among `classes` that have to wait.
     #[inline]
     pub fn waiting(&self, now: Time, classes: ClassSet) -> ClassSet {
         let limited = classes & self.limited;
@@ -185,7 +184,7 @@ impl ClassLimits {
         ClassSet::from_iter(waiting.map(|(class, _)| class))
     }
 
-    /// Counts a frame that takes so much on the wire; says whether the class has to wait now.
+    /// Counts a frame of `wire` bytes on the wire; returns whether the class has to wait now.
     #[inline]
     pub fn send(&mut self, now: Time, class: Class, wire: Bytes) -> bool {
         if !self.limited.contains(class) {
@@ -197,9 +196,8 @@ impl ClassLimits {
         !limiter.is_free(now)
     }
 
-    /// Counts frames that take so much on the wire together, and go one after the other at `now`, if the class would not have to
-    /// wait even behind all of them. It would not between them then, since it waits for longer with each. Else nothing is counted;
-    /// says whether they are.
+    /// Counts frames of `wire` bytes together, sent one after the other at `now`, if the class would not have to wait even behind
+    /// all of them, and so not between them. Otherwise counts nothing. Returns whether they are counted.
     #[inline]
     pub fn send_all(&mut self, now: Time, class: Class, wire: Bytes) -> bool {
         if !self.limited.contains(class) {
@@ -216,12 +214,12 @@ impl ClassLimits {
         is_free
     }
 
-    /// R_r of a class; `None` for one without a limit.
+    /// Returns R_r of a class; `None` without a limit.
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.limiters(self.limited & class.alone()).map(|(_, limiter)| limiter.rate()).next()
     }
 
-    /// When the first of `classes`, all waiting, may send: at its rate, or because that has aged.
+    /// Returns the instant at which the first of `classes`, all waiting, may send: at its rate, or because the rate expires.
     #[inline]
     pub fn next_wakeup(&self, classes: ClassSet, regulator: &Regulator) -> Time {
         if classes.is_empty() {
@@ -236,7 +234,7 @@ impl ClassLimits {
         rated.iter().map(|class| rates.told(class).until).fold(free_at, Time::min)
     }
 
-    /// The limiters of these classes, all limited.
+    /// Returns the limiters of these classes, all limited.
     fn limiters(&self, classes: ClassSet) -> impl Iterator<Item = (Class, &RateLimiter)> {
         let limits = self.classes.iter();
         limits.flat_map(move |limits| classes.iter().map(|class| (class, &limits[class.index()].limiter)))
@@ -244,7 +242,7 @@ impl ClassLimits {
 }
 
 impl ClassLimit {
-    /// The limits of all classes, at these rates or the line's.
+    /// Creates the limits of all classes, at these rates or the line's.
     fn of_all(line: BitRate, slack: Span, rates: [Option<BitRate>; CLASSES]) -> Box<[ClassLimit; CLASSES]> {
         Box::new(rates.map(|rate| {
             let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));

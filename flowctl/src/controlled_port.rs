@@ -1,15 +1,15 @@
-//! What a flow control is made for.
+//! Parameters of a port that a flow control is made for.
 
 use weir_units::{BitRate, Bytes, Span, span_in_cells};
 
-/// A port, and what the buffer has for its queues.
+/// Port parameters, and the buffer for its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlledPort {
-    /// C.
+    /// Rate C.
     pub rate: BitRate,
     /// D_prop, one way.
     pub delay: Span,
-    /// `[pfc] reaction`: how long a message may take to be made and obeyed.
+    /// `[pfc] reaction`: longest time to make and obey a message.
     pub reaction: Span,
     /// Longest wait of a message for data that a NIC was handed over before it; zero for other devices.
     pub tx_backlog: Span,
@@ -19,16 +19,16 @@ pub struct ControlledPort {
     pub cell_bytes: u32,
     /// `[pfc] quanta`: the pause time to ask for.
     pub quanta: u16,
-    /// `[pfc] refresh_percent`: a PAUSE is repeated after this share of it.
+    /// `[pfc] refresh_percent`: share of a PAUSE after which it is repeated.
     pub refresh_percent: u8,
     /// The length that an ingress queue never passes, where the flow control has such a [`Limit`](crate::Limit); else zero.
     pub limit: Bytes,
-    /// Whether the buffer keeps that much for a queue, and a frame; true where that can't be said.
+    /// Whether the buffer keeps `limit` and a frame for a queue; true where that is unknown.
     pub has_room: bool,
 }
 
 impl ControlledPort {
-    /// A delay as a bound takes it that is about bytes as they come over the wire, where a frame is charged whole cells.
+    /// Converts a delay for a bound on bytes from the wire, where the buffer charges a frame whole cells.
     pub fn in_cells(&self, span: Span) -> Span {
         span_in_cells(span, self.cell_bytes)
     }

@@ -1,4 +1,4 @@
-//! What a flow control has to say of itself.
+//! Text that describes a flow control.
 
 /// Lines and tables, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How settings of flow controls are read.
+//! Readers of flow-control settings.
 
 use weir_reader::{Key, SIZE, TIME, Table};
 use weir_units::{Bytes, Span};

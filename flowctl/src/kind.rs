@@ -1,4 +1,4 @@
-//! What a file says of a port's flow control: its kind, and the settings of that kind.
+//! Flow control of a port in a configuration file: its kind, and the settings of that kind.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,32 +10,31 @@ use weir_units::{BitRate, Bytes, Span};
 
 use crate::{ControlledPort, Description, Mechanism, Tells};
 
-/// A flow control that files choose by its name, the `kind` of `[ports.flow_control]`. It stands in
-/// [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
+/// Kind of flow control, chosen by name as the `kind` of `[ports.flow_control]` from [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
 ///
-/// Three things make one: the kind, which reads a port's table; its [`Settings`], what that port's file says; and a
-/// [`Protocol`](crate::Protocol), made of the settings for the port's rate and buffer, which makes both sides of the port.
+/// A kind reads a port's table into [`Settings`]. The settings make a [`Protocol`](crate::Protocol) for the port's rate and
+/// buffer, and the protocol makes both sides of the port.
 ///
-/// Its [gauges](Named::gauges) are what the upstream side shows of each lossless class, with the values of
-/// [`Upstream::gauges`](crate::Upstream::gauges). Rates need none: they have a column of their own.
+/// Its [gauges](Named::gauges) belong to the upstream side's lossless classes; [`Upstream::gauges`](crate::Upstream::gauges)
+/// returns their values. Rates need no gauge, as they have their own column.
 pub trait FlowControlKind: Named + Debug {
-    /// Reads what a port's table gives. Where the port gives a bare word the table has no keys. Keys that are not among
-    /// [`Named::keys`] have been refused.
+    /// Reads a port's table. The table has no keys where the port gives a bare word. Keys outside [`Named::keys`] are rejected
+    /// earlier.
     fn read(&self, table: &Table<'_>) -> FlowControl;
 }
 
-/// Which flow control a port speaks, as its file says; only one can stand on a link. All but PAUSE hold for the port's lossless
-/// classes. It answers as its [`Settings`] do.
+/// Flow control configured for a port, at most one per link. All kinds but PAUSE apply to the port's lossless classes.
+/// Dereferences to its [`Settings`].
 #[derive(Clone, Debug)]
 pub struct FlowControl(Arc<dyn Settings>);
 
 impl FlowControl {
-    /// A flow control with these settings.
+    /// Wraps the settings of a flow control.
     pub fn new(settings: impl Settings) -> FlowControl {
         FlowControl(Arc::new(settings))
     }
 
-    /// The settings, if they are of this type.
+    /// Returns the settings if they have type `S`.
     pub fn downcast<S: Settings>(&self) -> Option<&S> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
@@ -49,111 +48,111 @@ impl Deref for FlowControl {
     }
 }
 
-/// What a port's file says of its flow control, and what follows from that.
+/// Configured flow control of a port, and the properties that follow.
 pub trait Settings: Any + Debug + Send + Sync {
-    /// The word that files have for it.
+    /// Returns the kind's name in files.
     fn kind(&self) -> &'static str;
 
-    /// What people call it, for reports.
+    /// Returns the display name, for reports.
     fn name(&self) -> &'static str;
 
-    /// What its messages tell.
+    /// Returns the kind of messages that the port sends.
     fn tells(&self) -> Tells;
 
-    /// The length that a lossless ingress queue of the port never passes; `None` where Xoff and headroom say when a queue is full.
+    /// Returns the length that a lossless ingress queue never passes; `None` where Xoff and headroom bound the queue.
     fn limit(&self) -> Option<Limit> {
         None
     }
 
-    /// Whether something is reckoned from the port's rate, so that the file must give one.
+    /// Whether a parameter depends on the port's rate, so that the file must give the rate.
     fn needs_rate(&self) -> bool {
         self.limit().is_some()
     }
 
-    /// The unit that both ends count frames in, if they do: the buffer's cells must divide it.
+    /// Returns the unit in which both ends count frames, if any. The buffer's cell must divide it.
     fn block(&self) -> Option<Bytes> {
         None
     }
 
-    /// Notes values that do not go together, or not with the port's rate. Called once a port that is no clone, with each value
-    /// within its range.
+    /// Reports values that conflict with each other or with the port's rate. Called once for a port that is no clone, with each
+    /// value within its range.
     fn check(&self, _port: &PortRules<'_>) {}
 
-    /// What the port speaks at this rate, with this buffer. Clones speak what their port does.
+    /// Builds the mechanism for the port's rate and buffer. Clones share their port's.
     ///
     /// # Errors
-    /// A value that breaks what the flow control promises.
+    /// A value that breaks the flow control's guarantee.
     fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal>;
 
-    /// τ that the thresholds are made for; `None` where there are none.
+    /// Returns τ that the thresholds are made for; `None` without thresholds.
     fn feedback_delay(&self, _port: &ControlledPort) -> Option<Span> {
         None
     }
 
-    /// The closed form, for `weir check`: thresholds with their bounds, and what messages take of the link. `None` if there is nothing
-    /// to say. Asked only where [`Settings::at`] refuses nothing.
+    /// Describes the closed form for `weir check`: thresholds with their bounds, and the messages' share of the link. `None` if
+    /// there is nothing to describe. Called only where [`Settings::at`] succeeds.
     fn describe(&self, _port: &ControlledPort) -> Option<Description> {
         None
     }
 
-    /// Settings that are legal but doubtful, for `weir check`: a sentence each.
+    /// Returns warnings on legal but doubtful settings for `weir check`, a sentence each.
     fn doubts(&self, _port: &ControlledPort) -> Vec<String> {
         Vec::new()
     }
 
-    /// What follows where the peer says nothing for a second; `None` where that is no news.
+    /// Returns the effect of a peer that sends no message for a second; `None` where this is normal.
     fn without_messages(&self) -> Option<&'static str> {
         None
     }
 
-    /// How lossless frames could find no room at the port, and what to look at.
+    /// Returns the likely cause of lossless frames dropped for lack of buffer, and a question to check.
     fn overrun(&self) -> (&'static str, &'static str) {
         HEADROOM_VIOLATED
     }
 }
 
-/// [`Settings::overrun`] where pauses are what should have kept frames away.
+/// Value of [`Settings::overrun`] where pauses should have prevented the loss.
 pub(crate) const HEADROOM_VIOLATED: (&str, &str) =
     ("headroom violated", "does every peer obey PFC, and is delay right?");
 
-/// The length that a queue never passes: B_m, or CBFC's buffer.
+/// Queue length that is never passed: B_m, or CBFC's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Its key.
+    /// Key in the file.
     pub key: &'static str,
-    /// As configured; `None` is what the buffer keeps for a queue less a frame.
+    /// Configured length; `None` means the buffer's share of a queue less a frame.
     pub given: Option<Bytes>,
-    /// The length from which the sender slows down, as configured, with its key: below the limit.
+    /// Configured length from which the sender slows down, with its key. Below the limit.
     pub threshold: Option<(&'static str, Bytes)>,
-    /// Whether the file declares that frames may be lost; `None` where it can't.
+    /// Whether the file permits lossy thresholds; `None` if it has no such key.
     pub is_unsafe: Option<bool>,
 }
 
-/// A port while its file is checked.
+/// Port under check, with its file.
 #[derive(Debug)]
 pub struct PortRules<'d> {
-    /// The file.
+    /// Configuration file.
     pub doc: &'d Doc,
-    /// The port's path in it: `ports[3]`.
+    /// Path of the port in the file: `ports[3]`.
     pub path: String,
-    /// C, if the file gives it.
+    /// C, if the file has it.
     pub rate: Option<BitRate>,
 }
 
 impl PortRules<'_> {
-    /// The path of a key of its flow control.
+    /// Returns the path of a key of the port's flow control.
     pub fn key(&self, key: &str) -> String {
         format!("{}.flow_control.{key}", self.path)
     }
 }
 
-/// Why a port's flow control can't be made.
+/// Rejection of a port's flow control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The key that is to blame.
+    /// Key at fault.
     pub key: &'static str,
-    /// The error, as a sentence.
+    /// Error message, a sentence.
     pub message: String,
-    /// What to write instead.
+    /// Hint on the fix.
     pub help: String,
 }

@@ -1,9 +1,9 @@
-//! Flow control: what a port tells its peer, and how it obeys what its peer tells it.
+//! Flow control: the messages of a port to its peer, and the port's reaction to its peer's messages.
 //!
-//! Each mechanism has two sides, both sans-I/O and both used by the switch and by the emulated hosts alike:
-//! - downstream, a [`MessageGenerator`] turns what the buffer asks for (classes that should pause, queues' lengths, free
-//!   blocks) into frames, and repeats them in time;
-//! - upstream, a [`Regulator`] says which classes may send now: by a gate, by credit, or by rates that [`ClassLimits`] follow.
+//! Each mechanism has two sides, both sans-I/O and used by the switch and the emulated hosts alike:
+//! - downstream, a [`MessageGenerator`] turns the buffer's state (classes in XOFF, queue lengths, free blocks) into frames, and
+//!   repeats them in time;
+//! - upstream, a [`Regulator`] limits the classes by pauses, by credit, or by rates that [`ClassLimits`] follow.
 //!
 //! Both are made from a [`Mechanism`]. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
 //! stops it. Frames are MAC control frames, [`weir_wire::mac_control`].

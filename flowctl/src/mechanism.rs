@@ -1,4 +1,4 @@
-//! What a port speaks with its peer.
+//! Flow control of a port, at its rate and buffer.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,30 +9,32 @@ use weir_units::{BitRate, Bytes, ClassSet};
 
 use crate::{Arrived, MessageGenerator, Tells, Upstream};
 
-/// A flow control with all that it needs, from which both sides of a port are made: the [`MessageGenerator`](crate::MessageGenerator)
-/// and the [`Regulator`](crate::Regulator). Both ends of a link need the same. It answers as its [`Protocol`] does.
+/// Flow control with all its parameters, from which both sides of a port are made: the
+/// [`MessageGenerator`](crate::MessageGenerator) and the [`Regulator`](crate::Regulator). Both ends of a link need the same.
+/// Dereferences to its [`Protocol`].
 #[derive(Clone, Debug)]
 pub struct Mechanism(Arc<dyn Protocol>);
 
 impl Mechanism {
-    /// A port speaks this.
+    /// Wraps a protocol.
     pub fn new(protocol: impl Protocol) -> Mechanism {
         Mechanism(Arc::new(protocol))
     }
 
-    /// The protocol, if it is of this type.
+    /// Returns the protocol if it has type `P`.
     pub fn downcast<P: Protocol>(&self) -> Option<&P> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
-    /// What a host speaks that does not know more than a NIC: this, unless the protocol is made for NICs that do not speak it.
+    /// Returns the mechanism of a host's NIC: the same, unless the protocol is made for NICs that do not know it.
     pub fn of_a_host(&self) -> Mechanism {
         self.0.of_a_nic().unwrap_or_else(|| self.clone())
     }
 }
 
 impl MessageGenerator {
-    /// For a port of this rate; `classes` are those under GFC or credit. PFC goes by what is OFF.
+    /// Creates the generator of a port of this rate; `classes` are those under GFC or credit. PFC depends on the classes in XOFF
+    /// instead.
     pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> MessageGenerator {
         mechanism.downstream(Side { rate, classes })
     }
@@ -46,54 +48,54 @@ impl Deref for Mechanism {
     }
 }
 
-/// A flow control at a port: makes both of its sides.
+/// Flow control at a port, which makes both sides.
 pub trait Protocol: Any + Debug + Send + Sync {
-    /// What its messages tell.
+    /// Returns the kind of messages that the port sends.
     fn tells(&self) -> Tells;
 
-    /// Whether its parameters are reckoned from the port's rate, as those of GFC and CBFC are: a port that speaks it keeps its
-    /// rate. Pauses count in quanta, at whatever rate.
+    /// Whether parameters depend on the port's rate, as those of GFC and CBFC: such a port keeps its rate. Pauses count in quanta
+    /// of any rate.
     fn is_made_for_a_rate(&self) -> bool {
         true
     }
 
-    /// Whether what is told goes by the queues' lengths as they are: each arrival and departure may make a message due.
+    /// Whether messages depend on queue lengths, so that each arrival and departure may make a message due.
     fn goes_by_length(&self) -> bool {
         false
     }
 
-    /// The downstream side: what makes the port's messages.
+    /// Creates the downstream side, which makes the port's messages.
     fn downstream(&self, port: Side) -> MessageGenerator;
 
-    /// The upstream side: what obeys the peer's messages.
+    /// Creates the upstream side, which obeys the peer's messages.
     fn upstream(&self, port: Side) -> Box<dyn Upstream>;
 
-    /// How arrivals are counted for the downstream side, on a link whose frames take so much beyond their length.
+    /// Creates the count of arrivals for the downstream side. `link_overhead` is the wire overhead of a frame.
     fn arrived(&self, _link_overhead: Bytes) -> Arrived {
         Arrived::Uncounted
     }
 
-    /// What a NIC at the other end of the link speaks, where it is not the same.
+    /// Returns the flow control of a NIC at the other end of the link, where it differs.
     fn of_a_nic(&self) -> Option<Mechanism> {
         None
     }
 
-    /// Lengths to compare a queue with, by the names that they have: those that a figure marks.
+    /// Returns named reference lengths of a queue, which figures mark.
     fn marks(&self) -> Vec<(String, Bytes)> {
         Vec::new()
     }
 
-    /// The length of the peer's queue that a sender reckons with when it has this rate, where it reckons.
+    /// Returns the length of the peer's queue that a sender estimates at this rate, under a flow control that estimates it.
     fn reckoned_queue(&self, _rate: BitRate) -> Option<Bytes> {
         None
     }
 }
 
-/// The port that a side is made for.
+/// Parameters of the port that a side is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// C.
+    /// Rate C.
     pub rate: BitRate,
-    /// The lossless classes: those that a peer may slow down, or gives credit to.
+    /// Lossless classes: those that a peer may slow down, or gives credit to.
     pub classes: ClassSet,
 }

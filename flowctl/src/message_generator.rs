@@ -1,4 +1,4 @@
-//! The downstream side of a port, whatever it speaks: which message is due to its peer.
+//! Downstream side of a port, for all flow controls: decides which message is due to the peer.
 
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
@@ -6,15 +6,15 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::{Demand, Downstream, Quantum, pfc};
 
-/// Makes a port's messages.
+/// Generator of a port's messages.
 ///
-/// State, not events: however often it changed between two polls, one frame tells the last of it. Call
-/// [`MessageGenerator::poll`], send what it returns, and confirm with [`MessageGenerator::handle_sent`]; what could not be sent
-/// is due again.
+/// A message depends on state, not on events: after several changes between two polls, one frame has the last state. Call
+/// [`MessageGenerator::poll`], send the returned frame, and confirm with [`MessageGenerator::handle_sent`]; a frame that could
+/// not be sent is due again.
 #[derive(Debug, State)]
 pub struct MessageGenerator(Speaker);
 
-/// PFC's and PAUSE's apart from the others, as it is what most ports speak: asked without a call through a table.
+/// Kind of generator. PFC and PAUSE, the most common, are called without a virtual call.
 #[derive(Debug, State)]
 enum Speaker {
     Silent,
@@ -23,23 +23,22 @@ enum Speaker {
 }
 
 impl MessageGenerator {
-    /// Never has a message.
+    /// Creates a generator without messages.
     pub fn silent() -> MessageGenerator {
         MessageGenerator(Speaker::Silent)
     }
 
-    /// Tells which classes are OFF, by PFC or PAUSE.
+    /// Creates a generator that advertises the classes in XOFF, by PFC or PAUSE.
     pub fn pauses(generator: pfc::Generator) -> MessageGenerator {
         MessageGenerator(Speaker::Pauses(generator))
     }
 
-    /// Makes the messages of this flow control.
+    /// Creates the generator of another flow control.
     pub fn of(downstream: impl Downstream + 'static) -> MessageGenerator {
         MessageGenerator(Speaker::Other(Box::new(downstream)))
     }
 
-    /// The port has another rate from `now` on. Not where the mechanism [is made for a
-    /// rate](crate::Protocol::is_made_for_a_rate).
+    /// Sets the port's rate from `now` on. Not where the mechanism [is made for a rate](crate::Protocol::is_made_for_a_rate).
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         match &mut self.0 {
             Speaker::Silent => {}
@@ -48,7 +47,7 @@ impl MessageGenerator {
         }
     }
 
-    /// The frame due at `now`.
+    /// Returns the frame due at `now`.
     #[inline]
     pub fn poll(
         &self,
@@ -69,8 +68,7 @@ impl MessageGenerator {
         }
     }
 
-    /// Notes that the frame that [`MessageGenerator::poll`] returned for this demand has been sent at `now`, the instant of
-    /// the poll.
+    /// Records that the frame from [`MessageGenerator::poll`] for this demand was sent at `now`, the instant of the poll.
     pub fn handle_sent(
         &mut self,
         now: Time,
@@ -84,8 +82,9 @@ impl MessageGenerator {
         }
     }
 
-    /// Forgets what the peer was told, as it has forgotten it too: a new link starts at `at`. What was OFF, or slowed down, is
-    /// due anew. Without a link `at` is [`Time::NEVER`]; then nothing is due by itself, and the generator is not to be polled.
+    /// Resets the advertised state, as a new link starts at `at` and the peer has lost its state too. Classes in XOFF or slowed
+    /// down are advertised anew. Without a link `at` is [`Time::NEVER`]; then nothing is due, and the generator must not be
+    /// polled.
     pub fn restart(&mut self, at: Time) {
         match &mut self.0 {
             Speaker::Silent => {}
@@ -94,7 +93,7 @@ impl MessageGenerator {
         }
     }
 
-    /// The classes that the peer believes paused, under PFC and PAUSE.
+    /// Returns the classes that the peer believes paused, under PFC and PAUSE.
     pub fn advertised_off(&self) -> ClassSet {
         match &self.0 {
             Speaker::Silent => ClassSet::EMPTY,
@@ -103,7 +102,7 @@ impl MessageGenerator {
         }
     }
 
-    /// Whether `frame`, due now, tells the peer to slow down: a class pauses that did not, or its stage rises.
+    /// Whether `frame`, due now, slows the peer down: it pauses a running class, or raises a stage.
     pub fn slows(&self, frame: &ControlFrame) -> bool {
         match (&self.0, frame) {
             (Speaker::Pauses(generator), ControlFrame::Pfc(frame)) => {
@@ -117,7 +116,7 @@ impl MessageGenerator {
         }
     }
 
-    /// The earliest instant at which a message is due though nothing changes; [`Time::NEVER`] if none is.
+    /// Returns the earliest instant at which a message is due without any change; [`Time::NEVER`] if none is.
     #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         match &self.0 {

@@ -32,7 +32,7 @@ impl Quantum {
         Span::from_picos(((u128::from(self.span_q16) * u128::from(n)) >> 16) as u64)
     }
 
-    /// How many whole quanta `span` has; at most 65,535, the longest pause.
+    /// Returns the whole quanta in `span`; at most 65,535, the longest pause.
     pub fn in_span(self, span: Span) -> u16 {
         let quanta = (u128::from(span.as_picos()) << 16) / u128::from(self.span_q16);
         u16::try_from(quanta).unwrap_or(u16::MAX)

@@ -3,7 +3,7 @@
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-/// The least rate a limiter is set to, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
+/// Lowest rate of a limiter, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
 pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 
 /// Lets the frames of a queue out at a rate R_r between [`RATE_MIN`] and the line rate C.
@@ -25,7 +25,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter that allows the line rate until told otherwise.
+    /// Creates a limiter at the line rate.
     pub fn new(line: BitRate, slack: Span) -> RateLimiter {
         RateLimiter { line, rate: line, pace: Pace::of(line), free_at: Time::ZERO, slack }
     }
@@ -36,25 +36,25 @@ impl RateLimiter {
         self.free_at <= now
     }
 
-    /// Counts a frame that starts at `now` and takes so much on the wire ([`wire_bytes`](crate::wire_bytes)).
+    /// Counts a frame that starts at `now` and takes `wire` bytes on the wire ([`wire_bytes`](crate::wire_bytes)).
     #[inline]
     pub fn send(&mut self, now: Time, wire: Bytes) {
         let start = self.free_at.max(now.saturating_sub(self.slack));
         self.free_at = start.saturating_add(self.pace.time_for(wire));
     }
 
-    /// What the rate allowed before `floor` and nobody sent is not made up any more.
+    /// Discards line time before `floor` that was not used.
     #[inline]
     pub fn give_up_before(&mut self, floor: Time) {
         self.free_at = self.free_at.max(floor);
     }
 
-    /// When the next frame may start.
+    /// Returns the instant at which the next frame may start.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// R_r.
+    /// Returns R_r.
     pub fn rate(&self) -> BitRate {
         self.rate
     }
@@ -65,14 +65,14 @@ impl RateLimiter {
         self.set_rate(now, self.rate);
     }
 
-    /// Sets R_r, cut to [`RATE_MIN`] and the line rate, with effect on the wait under way. Setting the rate that is
-    /// set costs a comparison.
+    /// Sets R_r, clamped to [`RATE_MIN`] and the line rate, with effect on the current wait. Setting the same rate costs a
+    /// comparison.
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         let rate = rate.clamp(RATE_MIN.min(self.line), self.line);
         if rate == self.rate {
             return;
         }
-        // The rest of the frame was to pass at the old rate and now passes at the new one. Rounded up: never above the rate.
+        // The rest of the frame passes at the new rate. Rounded up: never above the rate.
         let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(self.rate.as_bps());
         let wait = u64::try_from(left.div_ceil(u128::from(rate.as_bps()))).unwrap_or(u64::MAX);
         // Time not used at the old rate is no credit at the new one.

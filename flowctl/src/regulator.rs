@@ -1,4 +1,4 @@
-//! The upstream side of a port, whatever it speaks: what its peer lets it send.
+//! Upstream side of a port, for all flow controls: limits transmission as the peer demands.
 
 use weir_units::archive::SharedState;
 use weir_units::{BitRate, Class, ClassSet, Span, Time};
@@ -9,32 +9,31 @@ use crate::pfc::{Gate, LastPause};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Gauges, Mechanism, Quantum, Side, Tells, Upstream};
 
-/// Obeys a port's peer.
+/// Receiver of a port's flow control.
 ///
-/// Messages are handled by the one lcore that receives on the port, all else is asked by the one that transmits.
+/// The one lcore that receives on the port calls [`Regulator::handle`], the one that transmits calls the rest.
 // Fields that are read for each frame come first.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct Regulator {
-    /// The port's pauses; open under a flow control that has none. Asked without a call through a table.
+    /// Pause timers, open under a flow control without pauses. Read without a virtual call.
     gate: Gate,
-    /// The classes whose rates the peer sets.
+    /// Classes whose rates the peer sets.
     #[state(same)]
     rated: ClassSet,
-    /// The classes that need credit.
+    /// Classes that need credit.
     #[state(same)]
     credited: ClassSet,
-    /// The classes whose frames are counted.
+    /// Classes whose sent frames are counted.
     #[state(same)]
     counted: ClassSet,
-    /// What obeys messages.
     upstream: Box<dyn Upstream>,
-    /// When the last message came that was obeyed, in picoseconds.
+    /// Instant of the last obeyed message, in picoseconds.
     heard_at: AtomicU64,
 }
 
 impl Regulator {
-    /// For a port of this rate; `classes` are those under GFC or credit.
+    /// Creates the regulator of a port of this rate; `classes` are those under GFC or credit.
     pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> Regulator {
         let upstream = mechanism.upstream(Side { rate, classes });
         let classes_if = |has: bool| if has { classes } else { ClassSet::EMPTY };
@@ -48,13 +47,13 @@ impl Regulator {
         }
     }
 
-    /// The port has another rate from now on. A pause under way keeps its end. From any thread. Not where the mechanism [is made
-    /// for a rate](crate::Protocol::is_made_for_a_rate).
+    /// Sets the port's rate from now on; a pause under way keeps its end. Callable from any thread. Not where the mechanism [is
+    /// made for a rate](crate::Protocol::is_made_for_a_rate).
     pub fn set_rate(&self, rate: BitRate) {
         self.gate.set_quantum(Quantum::at(rate));
     }
 
-    /// Obeys a message received at `now`; says whether the port speaks it. What it does not speak is ignored.
+    /// Obeys a message received at `now`; returns whether it belongs to the port's flow control. Other messages are ignored.
     pub fn handle(&self, now: Time, frame: &ControlFrame) -> bool {
         let is_obeyed = self.upstream.handle(now, frame, &self.gate);
         if is_obeyed {
@@ -64,46 +63,46 @@ impl Regulator {
         is_obeyed
     }
 
-    /// Forgets what the peer has said, as the link has gone: no pauses, GFC's classes at the line rate, no credit. Called at
-    /// `now` by the lcore that transmits. A message that is being handled at that moment may hold.
+    /// Resets the peer's demands, as the link has gone: no pauses, GFC's classes at the line rate, no credit. Called at `now` by
+    /// the lcore that transmits. A message handled concurrently may still take effect.
     pub fn forget(&self, now: Time) {
         self.gate.end_pauses(now);
         self.upstream.forget(now);
     }
 
-    /// From now on the port obeys what these are: [`Upstream::obey`]. Call [`Regulator::forget`] then.
+    /// Sets the kind of messages to obey: [`Upstream::obey`]. Call [`Regulator::forget`] afterwards.
     pub fn obey(&self, tells: Tells) {
         self.upstream.obey(tells);
     }
 
-    /// Whether it is PFC that the port obeys.
+    /// Whether the port obeys PFC.
     pub fn obeys_pfc(&self) -> bool {
         self.upstream.obeys_pfc()
     }
 
-    /// The classes that a pause holds at `now`.
+    /// Returns the classes paused at `now`.
     #[inline]
     pub fn paused(&self, now: Time) -> ClassSet {
         self.gate.paused(now)
     }
 
-    /// The rates that limit the classes, under GFC.
+    /// Returns the rates that limit the classes, under GFC.
     #[inline]
     pub fn rates(&self) -> Option<&Rates> {
         if self.rated.is_empty() { None } else { self.upstream.rates() }
     }
 
-    /// The rate that a class has at `now`, under GFC.
+    /// Returns a class's rate at `now`, under GFC.
     pub fn rate(&self, now: Time, class: Class) -> Option<BitRate> {
         self.rates().map(|rates| rates.at(now, class))
     }
 
-    /// The classes whose rates [`Regulator::rates`] gives.
+    /// Returns the classes limited by [`Regulator::rates`].
     pub fn rated_classes(&self) -> ClassSet {
         self.rated
     }
 
-    /// The classes that need credit.
+    /// Returns the classes that need credit.
     #[inline]
     pub fn credit_classes(&self) -> ClassSet {
         self.credited
@@ -115,13 +114,13 @@ impl Regulator {
         !self.credited.contains(class) || self.upstream.has_credit(class, frame_bytes)
     }
 
-    /// Whether [`Regulator::handle_sent`] is to be told of frames.
+    /// Whether [`Regulator::handle_sent`] must be called for each frame.
     #[inline]
     pub fn counts_sent(&self) -> bool {
         !self.counted.is_empty()
     }
 
-    /// Counts a frame of this length (without FCS) that is sent.
+    /// Counts a sent frame of this length (without FCS).
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
         if self.counted.contains(class) {
@@ -129,13 +128,13 @@ impl Regulator {
         }
     }
 
-    /// Whether credit is known to let all of these frames be sent, so many bytes together, one after the other.
+    /// Whether credit surely covers all these frames, `bytes` together, one after the other.
     #[inline]
     pub fn has_credit_for(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
         !self.credited.contains(class) || self.upstream.has_credit_for(class, frames, bytes)
     }
 
-    /// [`Regulator::handle_sent`] of frames that are sent at once.
+    /// Counts frames sent at once, as [`Regulator::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         if self.counted.contains(class) {
@@ -143,48 +142,48 @@ impl Regulator {
         }
     }
 
-    /// FCTBS, the blocks of a class that were counted as sent; 0 under flow control that counts none.
+    /// Returns FCTBS, the blocks of a class counted as sent; 0 where none are counted.
     #[inline]
     pub fn sent_total(&self, class: Class) -> u32 {
         self.upstream.sent_total(class)
     }
 
-    /// The earliest instant after `now` at which a pause ends; `None` if none is under way.
+    /// Returns the earliest instant after `now` at which a pause ends; `None` without a pause.
     pub fn next_wakeup(&self, now: Time) -> Option<Time> {
         self.gate.next_wakeup(now)
     }
 
-    /// How long a class was paused until `now`, and how often it went from running to paused.
+    /// Returns the total paused time of a class until `now`, and its number of changes from running to paused.
     pub fn pause_time(&self, now: Time, class: Class) -> (Span, u64) {
         self.gate.pause_time(now, class)
     }
 
-    /// The last pause of a class as of `now`; `None` if it never was paused.
+    /// Returns the last pause of a class as of `now`; `None` if there was none.
     pub fn last_pause(&self, now: Time, class: Class) -> Option<LastPause> {
         self.gate.last_pause(now, class)
     }
 
-    /// When the last message came that was obeyed.
+    /// Returns the instant of the last obeyed message.
     pub fn heard_at(&self) -> Time {
         Time::from_picos(self.heard_at.load(Ordering::Relaxed))
     }
 
-    /// Messages that say what they should not: [`Upstream::odd_messages`].
+    /// Returns the number of invalid messages: [`Upstream::odd_messages`].
     pub fn odd_messages(&self) -> u64 {
         self.upstream.odd_messages()
     }
 
-    /// Odd messages that are another flow control's, in frames of this one: [`Upstream::foreign_messages`].
+    /// Returns the number of invalid messages of another flow control: [`Upstream::foreign_messages`].
     pub fn foreign_messages(&self) -> u64 {
         self.upstream.foreign_messages()
     }
 
-    /// Odd messages with credit for more than a buffer has: [`Upstream::excessive_credits`].
+    /// Returns the number of messages with more credit than the buffer: [`Upstream::excessive_credits`].
     pub fn excessive_credits(&self) -> u64 {
         self.upstream.excessive_credits()
     }
 
-    /// What the gauges of a class show at `now`: [`Upstream::gauges`].
+    /// Returns the gauges of a class at `now`: [`Upstream::gauges`].
     pub fn gauges(&self, now: Time, class: Class) -> Gauges {
         self.upstream.gauges(now, class)
     }

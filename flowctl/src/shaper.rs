@@ -1,10 +1,10 @@
-//! The line-rate shaper: of a switch's port, of a host's NIC, of a paced flow.
+//! Line-rate shaper of a switch's port, a host's NIC or a paced flow.
 
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, FrameTimes, Serialiser, Span, Time};
 
-/// What a frame of this length (without FCS) takes on a link whose frames take so much beyond it:
-/// [`LINK_OVERHEAD`](weir_units::LINK_OVERHEAD) on a real one.
+/// Returns the wire bytes of a frame of this length (without FCS). `link_overhead` is
+/// [`LINK_OVERHEAD`](weir_units::LINK_OVERHEAD) on a real link.
 #[inline]
 pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
     Bytes::new(u64::from(frame_bytes)) + link_overhead
@@ -24,12 +24,12 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// A shaper to this rate; without one everything passes.
+    /// Creates a shaper to this rate; `None` lets all frames pass.
     pub fn new(rate: Option<BitRate>, slack: Span) -> Shaper {
         Shaper::timed(rate, slack, FrameTimes::Exact)
     }
 
-    /// One whose frames take times that are told so.
+    /// Creates a shaper with this rounding of frame times.
     pub fn timed(rate: Option<BitRate>, slack: Span, times: FrameTimes) -> Shaper {
         let serialiser = rate.map(|rate| Serialiser::timed(rate, times));
         Shaper { serialiser, free_at: Time::ZERO, slack }
@@ -61,7 +61,7 @@ impl Shaper {
         self.free_at <= now
     }
 
-    /// Puts a frame on the wire that takes so much there ([`wire_bytes`]).
+    /// Counts a frame of `wire` bytes on the wire ([`wire_bytes`]).
     #[inline]
     pub fn send(&mut self, now: Time, wire: Bytes) {
         let Some(serialiser) = self.serialiser else { return };
@@ -69,7 +69,7 @@ impl Shaper {
         self.free_at = start + serialiser.time_for(wire);
     }
 
-    /// Line time before `floor` is not made up any more; returns how much of it nothing was sent in.
+    /// Discards line time before `floor`; returns the unused part.
     #[inline]
     pub fn give_up_before(&mut self, floor: Time) -> Span {
         let given_up = floor.since(self.free_at);
@@ -80,12 +80,12 @@ impl Shaper {
         given_up
     }
 
-    /// What so much takes on the wire; no time without a rate.
+    /// Returns the time for these bytes on the wire; zero without a rate.
     pub fn time_for(&self, wire: Bytes) -> Span {
         self.serialiser.map_or(Span::ZERO, |serialiser| serialiser.time_for(wire))
     }
 
-    /// When the wire is free again.
+    /// Returns the instant at which the wire is free again.
     #[inline]
     pub fn free_at(&self) -> Time {
         self.free_at

@@ -1,37 +1,37 @@
-//! What messages are about.
+//! Kinds of flow-control messages.
 
-/// What a port's messages tell its peer.
+/// Kind of MAC control frame that a port sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
-    /// It sends none.
+    /// No messages.
     Nothing,
-    /// Which classes are to pause, in PFC frames.
+    /// Classes to pause, in PFC frames.
     Pfc,
-    /// That the link is to pause, in PAUSE frames.
+    /// Pause of the whole link, in PAUSE frames.
     Pause,
-    /// Pauses that make a mean rate, in PFC frames.
+    /// Pauses that produce a mean rate, in PFC frames.
     Pulses,
-    /// Stages, in PFC frames: they are no pauses.
+    /// Stages in PFC frames, which are no pauses.
     Stages,
-    /// What its queues hold or have room for: lengths or credits, in Weir's own frames.
+    /// Queue lengths or credits, in Weir's own frames.
     Room,
-    /// What only this flow control knows, in [frames of its own](weir_wire::mac_control::OwnFrame).
+    /// Messages of another flow control, in [frames of its own](weir_wire::mac_control::OwnFrame).
     Own,
 }
 
 impl Tells {
-    /// Whether these are pauses, or would be if the port spoke.
+    /// Whether the messages are pauses; true also for a port that sends none.
     pub fn pauses(self) -> bool {
         matches!(self, Tells::Nothing | Tells::Pfc | Tells::Pause | Tells::Pulses)
     }
 
-    /// Whether a port that tells these may turn to another flow control that does, while it runs: those have no state that both ends
-    /// count on, and no thresholds of their own.
+    /// Whether a running port may switch to another flow control of this group. These have no state shared by both ends and no
+    /// thresholds of their own.
     pub fn may_change(self) -> bool {
         matches!(self, Tells::Nothing | Tells::Pfc | Tells::Pause)
     }
 
-    /// Whether these say which classes the MMU wants paused: PFC and PAUSE.
+    /// Whether the messages advertise the MMU's XOFF classes: PFC and PAUSE.
     pub fn off_classes(self) -> bool {
         matches!(self, Tells::Pfc | Tells::Pause)
     }

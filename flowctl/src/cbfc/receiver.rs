@@ -1,4 +1,4 @@
-//! The downstream side: counts blocks and advertises the limit.
+//! Downstream side of CBFC: counts blocks and advertises the limit.
 
 use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
@@ -7,10 +7,10 @@ use weir_wire::mac_control::{self, CreditFrame};
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// The blocks of a port's eight classes, as received and as freed.
+/// Block counters of a port's eight classes, received and freed.
 ///
-/// Arrivals are counted by the one lcore that forwards what the port receives, and so is what the peer says that it sent;
-/// what is freed is found out by the one that transmits on the port.
+/// The lcore that forwards the port's received frames counts arrivals and the peer's FCTBS. The lcore that transmits on the port
+/// computes the freed blocks.
 #[derive(Debug, SharedState)]
 pub struct Receiver {
     #[state(same)]
@@ -23,35 +23,32 @@ pub struct Receiver {
 struct Account {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
-    /// How often `received` was set to what the peer says, or to 0.
+    /// Number of times that `received` was set to the peer's count, or to 0.
     resyncs: AtomicU32,
-    /// How far the peer's count was from `received` when that was last told, and in how many messages in a row.
+    /// Difference between the peer's count and `received` at the last message, and the number of messages in a row with it.
     difference: AtomicU32,
     confirmations: AtomicU8,
-    /// Blocks that have left, or never came: the transmitter's.
+    /// Blocks that have left, or were lost. Written by the transmitter.
     freed: AtomicU32,
-    /// `resyncs` as `freed` goes by it: the transmitter's.
+    /// Value of `resyncs` that `freed` is based on. Written by the transmitter.
     settled: AtomicU32,
 }
 
 impl Receiver {
-    /// Empty queues, each with a buffer of this size, of which whole blocks are used.
-    ///
-    /// # Panics
-    /// If the buffer is a quarter of the counters' range (68 GB) or more.
+    /// Creates counters for empty queues, each with a buffer of this size, of which whole blocks are used.
     pub fn new(buffer: Bytes) -> Receiver {
         let capacity = buffer.get() / BLOCK.get();
         assert!(capacity < 1 << 30, "credit counters must tell a full buffer from an empty one");
         Receiver { capacity: capacity as u32, classes: Default::default(), resyncs: AtomicU64::new(0) }
     }
 
-    /// Counts a frame of this length (without FCS) that came in.
+    /// Counts a received frame of this length (without FCS).
     #[inline]
     pub fn handle_arrival(&self, class: Class, frame_bytes: u32) {
         self.handle_arrivals(class, blocks(frame_bytes));
     }
 
-    /// Counts frames of so many [`blocks`] together that came in.
+    /// Counts received frames that take this number of [`blocks`] together.
     #[inline]
     pub(crate) fn handle_arrivals(&self, class: Class, blocks: u32) {
         let received = &self.classes[class.index()].received;
@@ -59,9 +56,9 @@ impl Receiver {
         received.store(received.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
     }
 
-    /// Takes over that of all that came in, `held` is still there. It counts an arrival no later than
-    /// [`Receiver::handle_arrival`] does, and never more for it than its blocks. A lower limit than before is made of it only
-    /// where the count of arrivals was set anew.
+    /// Updates the freed blocks: all received ones, minus those in `held`. The buffer must count an arrival no later than
+    /// [`Receiver::handle_arrival`], and never more than its blocks. The limit decreases only where the count of arrivals was
+    /// reset.
     #[inline]
     pub fn settle(&self, class: Class, held: impl FnOnce() -> Bytes) {
         let account = &self.classes[class.index()];
@@ -77,12 +74,13 @@ impl Receiver {
         }
     }
 
-    /// Takes the sender's own count, FCTBS, told behind all that it counts and ahead of all else: as on a wire, where nothing
-    /// overtakes. `uncounted` blocks have come before it and are yet to be counted. Says whether the count of arrivals was set
-    /// to it:
-    /// - at once if the peer sent more than came, by no more than the buffer: such blocks were lost, and are credit again;
-    /// - after [`CONFIRMATIONS`] messages in a row with one difference else. This end was restarted, if the peer sent more than it
-    ///   had credit for, and the peer, if more came than it sent. One such message may be forged, or just late.
+    /// Compares the sender's own count, FCTBS, with the count of arrivals. Call in wire order: after all frames that FCTBS counts
+    /// and before any later one. `uncounted` blocks have arrived before the message but are not yet counted. Returns whether the
+    /// count of arrivals was set to FCTBS:
+    /// - at once if the peer sent more than arrived, by at most the buffer: such blocks were lost, and become credit again;
+    /// - after [`CONFIRMATIONS`] messages in a row with the same difference otherwise. Then this end was restarted, if the peer
+    ///   sent more than it had credit for, or the peer, if more arrived than it sent. A single such message may be forged, or
+    ///   late.
     pub fn handle_sent_total(&self, class: Class, sent: u32, uncounted: u32) -> bool {
         let account = &self.classes[class.index()];
         let received = account.received.load(Ordering::Relaxed).wrapping_add(uncounted);
@@ -102,31 +100,31 @@ impl Receiver {
         confirmed
     }
 
-    /// Counts from 0 again, as at the link's start; what is held still is taken by the next [`Receiver::settle`]. Called by the
-    /// transmitter, when nothing comes in: an arrival that is being counted may undo it, and then the peer's count sets it right.
+    /// Resets the counts to 0, as at the link's start; the next [`Receiver::settle`] subtracts blocks still held. Called by the
+    /// transmitter when nothing arrives. An arrival counted concurrently may undo the reset; the peer's count then corrects it.
     pub fn forget(&self) {
         self.classes.iter().for_each(|account| account.set_received(0));
     }
 
-    /// How often a class's count of arrivals was set to what the peer says that it sent.
+    /// Returns the number of times that a class's count of arrivals was set to the peer's.
     pub fn resyncs(&self) -> u64 {
         self.resyncs.load(Ordering::Relaxed)
     }
 
-    /// What one class's queue may hold, in blocks.
+    /// Returns the size of one class's buffer, in blocks.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// FCCL, the block up to which the peer may send: ABR and the free blocks. Arrivals move one as the other, so
-    /// it is the capacity and what was freed. As of the last [`Receiver::settle`].
+    /// Returns FCCL, the block up to which the peer may send: ABR plus the free blocks. Arrivals change both alike, so it is the
+    /// capacity plus the freed blocks, as of the last [`Receiver::settle`].
     #[inline]
     pub fn limit(&self, class: Class) -> u32 {
         self.capacity.wrapping_add(self.classes[class.index()].freed.load(Ordering::Relaxed))
     }
 
-    /// Blocks received and not yet freed; above the capacity only if the peer sent more than it might. While other lcores
-    /// count, a snapshot.
+    /// Returns the blocks received and not yet freed, above the capacity only if the peer exceeded its credit. A snapshot while
+    /// other lcores count.
     #[cfg(test)]
     pub(super) fn occupied(&self, class: Class) -> u32 {
         let account = &self.classes[class.index()];
@@ -134,7 +132,7 @@ impl Receiver {
         ahead(account.received.load(Ordering::Relaxed), freed).unwrap_or(0)
     }
 
-    /// The message for these classes; `None` for no class.
+    /// Returns the message for these classes; `None` for an empty set.
     pub fn frame(&self, classes: ClassSet) -> Option<CreditFrame> {
         let mut limits = [0; CLASSES];
         classes.iter().for_each(|class| limits[class.index()] = self.limit(class));
@@ -154,7 +152,7 @@ impl Receiver {
 }
 
 impl Account {
-    /// Notes how far the peer's count is off, modulo 2^32; in how many messages in a row it was by that.
+    /// Records the peer's difference, modulo 2^32; returns the number of messages in a row with it.
     fn confirm(&self, difference: u32) -> u8 {
         let before = if self.difference.load(Ordering::Relaxed) == difference {
             self.confirmations.load(Ordering::Relaxed)
@@ -176,19 +174,19 @@ impl Account {
     }
 }
 
-/// Says when the message is due, at once, and then each period, whatever happened; and whose turn it is that it has an
-/// account of, the buffer's or a class's.
+/// Timer of credit messages: the first is due at once, then one each period. Selects the account of each message in turn: the
+/// buffer's or a class's.
 #[derive(Debug, State)]
 pub struct Advertiser {
     classes: ClassSet,
     period: Span,
     due_at: Time,
-    /// The class whose count the next message has; `None` for the buffer's size.
+    /// Class whose count the next message has; `None` for the buffer's size.
     turn: Option<Class>,
 }
 
 impl Advertiser {
-    /// For `classes`, every `period`.
+    /// Creates a timer for `classes` with this period.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -197,13 +195,13 @@ impl Advertiser {
         Advertiser { classes, period, due_at: Time::ZERO, turn: None }
     }
 
-    /// The period that InfiniBand recommends, 65,535 byte times: 52.4 us at 10 Gb/s (gfc 5.4).
+    /// Returns the period that InfiniBand recommends, 65,535 byte times: 52.4 us at 10 Gb/s (gfc 5.4).
     pub fn period_by_default(rate: BitRate) -> Span {
         rate.time_for(Bytes::new(65_535))
     }
 
-    /// The frame due at `now`; `sent` is FCTBS, what this end has sent of a class ahead of the frame. Confirm it with
-    /// [`Advertiser::handle_sent`]; one that could not be sent is due again.
+    /// Returns the frame due at `now`; `sent` returns FCTBS, the blocks of a class sent ahead of the frame. Confirm with
+    /// [`Advertiser::handle_sent`]; a frame that could not be sent is due again.
     #[inline]
     pub fn poll(&self, now: Time, receiver: &Receiver, sent: impl FnOnce(Class) -> u32) -> Option<CreditFrame> {
         if now < self.due_at {
@@ -216,8 +214,8 @@ impl Advertiser {
         receiver.frame(self.classes).map(|frame| CreditFrame { account, ..frame })
     }
 
-    /// Notes that the frame that was due has been sent at `now`. Periods follow each other without drift; after
-    /// a delay of more than one they start anew.
+    /// Records that the due frame was sent at `now`. Periods follow each other without drift, and restart after a delay of more
+    /// than one.
     pub fn handle_sent(&mut self, now: Time) {
         let next = self.due_at.saturating_add(self.period);
         self.due_at = if next > now { next } else { now.saturating_add(self.period) };
@@ -225,12 +223,12 @@ impl Advertiser {
         self.turn = self.classes.iter().find(later);
     }
 
-    /// As at the start, at which the first message is due at `at`.
+    /// Resets the state to the start, with the first message due at `at`.
     pub(crate) fn restart(&mut self, at: Time) {
         (self.due_at, self.turn) = (at, None);
     }
 
-    /// When the next message is due.
+    /// Returns the instant at which the next message is due.
     pub fn next_wakeup(&self) -> Time {
         self.due_at
     }

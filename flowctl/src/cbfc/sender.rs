@@ -1,4 +1,4 @@
-//! The upstream side: what the peer's credit still allows.
+//! Upstream side of CBFC: the peer's remaining credit.
 
 use weir_units::archive::SharedState;
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
@@ -7,17 +7,17 @@ use weir_wire::mac_control::{Account, CreditFrame};
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks, blocks_at_most, blocks_of_all};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// The credit of a port's eight classes.
+/// Credit of a port's eight classes.
 ///
-/// Limits are written by the one lcore that receives on the port, counts by the one that transmits. Relaxed: whoever sees the
-/// other's late sees less credit than there is, but for a limit that goes back.
+/// Limits are written by the one lcore that receives on the port, counts by the one that transmits. Relaxed: a thread that sees
+/// the other's value late sees less credit, except for a limit that goes back.
 #[derive(Debug, SharedState)]
 pub struct Sender {
     classes: [Credit; CLASSES],
-    /// The most credit that a class ever has, in blocks.
+    /// Most credit that a class ever has, in blocks.
     #[state(same)]
     buffer: u32,
-    /// What the peer says that a class's buffer has there.
+    /// Buffer of a class at the peer, as advertised.
     peers_buffer: AtomicU32,
     stale: AtomicU64,
     excessive: AtomicU64,
@@ -29,13 +29,13 @@ struct Credit {
     limit: AtomicU32,
     /// FCTBS: blocks sent since the link's start.
     sent: AtomicU32,
-    /// Messages in a row that were behind the limit: the receiving lcore's alone.
+    /// Messages in a row behind the limit. Used by the receiving lcore only.
     behind: AtomicU8,
 }
 
 impl Sender {
-    /// No credit until the first message: nothing may be sent. `buffer` is what one class's queue has at the peer, so that no
-    /// class ever has credit for more.
+    /// Creates a sender without credit: no frame may be sent before the first message. `buffer` is the size of one class's queue
+    /// at the peer, and so bounds each class's credit.
     pub fn new(buffer: Bytes) -> Sender {
         let blocks = u32::try_from(buffer.get() / BLOCK.get()).unwrap_or(u32::MAX);
         Sender {
@@ -47,13 +47,14 @@ impl Sender {
         }
     }
 
-    /// Takes a received message. Returns the classes for which it was taken. For the others
-    /// - it is behind an earlier message, and so stale: ignored, unless [`CONFIRMATIONS`] in a row are. Then the earlier one was
-    ///   no word of the peer, or its counts were set anew;
-    /// - it gives more credit than the peer says that its buffer has: its counts do not match those here, as after a restart.
-    ///   Ignored, as the peer will set them right by what it is told of this side.
+    /// Obeys a received message. Returns the classes that it was accepted for. For the others
     ///
-    /// Credit beyond the buffer that this sender was made for is cut to that, whatever the peer says that it has.
+    /// - the limit is behind an earlier one, and so stale: ignored, unless [`CONFIRMATIONS`] in a row are. Then the earlier
+    ///   message was forged, or the peer's counts were reset;
+    /// - the credit exceeds the peer's advertised buffer, so its counts do not match, as after a restart. Ignored; the peer
+    ///   corrects its counts from this side's FCTBS.
+    ///
+    /// Credit beyond the buffer that this sender was made for is cut to it.
     pub fn handle_credit(&self, frame: &CreditFrame) -> ClassSet {
         if let Account::Buffer { blocks } = frame.account {
             self.peers_buffer.store(blocks, Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl Sender {
         taken
     }
 
-    /// Blocks that a class may still send, FCCL − FCTBS.
+    /// Returns the blocks that a class may still send, FCCL − FCTBS.
     #[inline]
     pub fn credit(&self, class: Class) -> u32 {
         let credit = &self.classes[class.index()];
@@ -100,7 +101,7 @@ impl Sender {
         blocks(frame_bytes) <= self.credit(class)
     }
 
-    /// Counts a frame of this length (without FCS) that is sent.
+    /// Counts a sent frame of this length (without FCS).
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
         let sent = &self.classes[class.index()].sent;
@@ -108,15 +109,15 @@ impl Sender {
         sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
     }
 
-    /// Whether all of these frames, so many bytes together, may be sent, one after the other.
+    /// Whether all these frames, `bytes` together, may be sent one after the other.
     #[inline]
     pub(crate) fn may_send_all(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
         let credit = self.credit(class);
-        // Mostly there is credit for far more, which the sum alone tells.
+        // Usually credit far exceeds the upper bound from the sum, which is cheaper.
         blocks_at_most(frames.len(), bytes) <= credit || blocks_of_all(frames) <= credit
     }
 
-    /// [`Sender::handle_sent`] of some frames.
+    /// Counts frames as [`Sender::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         let sent = &self.classes[class.index()].sent;
@@ -124,8 +125,8 @@ impl Sender {
         sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks_of_all(frames)), Ordering::Relaxed);
     }
 
-    /// No credit, and counts from 0, as at the link's start. Called by the transmitter. A message that is being handled
-    /// meanwhile may stay; then the next ones set the limit right.
+    /// Resets credit and counts to 0, as at the link's start. Called by the transmitter. A message handled concurrently may take
+    /// effect; the next ones correct the limit.
     pub fn forget(&self) {
         self.peers_buffer.store(self.buffer, Ordering::Relaxed);
         for credit in &self.classes {
@@ -135,18 +136,18 @@ impl Sender {
         }
     }
 
-    /// FCTBS, for [`Receiver::handle_sent_total`](super::Receiver::handle_sent_total).
+    /// Returns FCTBS, for [`Receiver::handle_sent_total`](super::Receiver::handle_sent_total).
     pub fn sent_total(&self, class: Class) -> u32 {
         self.classes[class.index()].sent.load(Ordering::Relaxed)
     }
 
-    /// Messages ignored, in whole or in part, as older than one received before.
+    /// Returns the number of messages ignored, in whole or in part, as stale.
     pub(crate) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Messages with credit for more than a buffer has, ignored or cut: forged, or of a peer that was restarted or has another
-    /// buffer.
+    /// Returns the number of messages with more credit than a buffer, ignored or cut: forged, or of a peer that was restarted or
+    /// has another buffer.
     pub(crate) fn excessive(&self) -> u64 {
         self.excessive.load(Ordering::Relaxed)
     }

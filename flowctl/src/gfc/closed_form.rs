@@ -1,4 +1,4 @@
-//! What the thresholds of GFC come to at a port, and how that is told: τ by its terms, bounds, and what messages take of the link.
+//! Closed form of GFC's thresholds at a port and its text: terms of τ, bounds, and share of the link taken by messages.
 
 use weir_reader::{Key, Problem, TIME, Table};
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count};
@@ -7,60 +7,60 @@ use super::{Mapping, ThresholdError};
 use crate::cbfc::Advertiser;
 use crate::{ControlledPort, Description, PortRules, Refusal, wire_bytes};
 
-/// τ, of all kinds of GFC.
+/// Key of τ, for all kinds of GFC.
 pub(crate) const TAU: Key =
     Key::without_default("tau", "2 MTU/C + 2 D_prop + reaction", "τ, the feedback delay at most");
-/// B_m, of all kinds of GFC.
+/// Key of B_m, for all kinds of GFC.
 pub(crate) const B_M: Key = Key::without_default(
     "b_m",
     "what the buffer keeps for a queue less a frame",
     "B_m, the length that a queue never passes",
 );
-/// How long a message of GFC holds.
+/// Key of the lifetime of a GFC message.
 pub(crate) const AGEING: Key = Key::without_default(
     "ageing",
     "64 times the time between two messages",
     "what is not told again is forgotten after this long",
 );
-/// Whether thresholds may break their theorem.
+/// Key that permits thresholds which break their theorem.
 pub(crate) const UNSAFE_THRESHOLDS: Key =
     Key::new("unsafe_thresholds", "false", "thresholds may be above the highest safe one, so that frames can be lost");
-/// What a sender does when its queue is B_m long.
+/// Key that stops the sender at B_m, in place of the least rate.
 pub(crate) const STOP_AT_B_M: Key =
     Key::new("stop_at_b_m", "false", "a queue of B_m stops its sender, in place of the least rate");
-/// When a message of GFC is repeated.
+/// Key of the refresh period of GFC messages.
 pub(crate) const REFRESH: Key = Key::without_default(
     "refresh",
     "65,535 byte times at the port's rate",
     "after this long without change everything is told again",
 );
 
-/// `ageing` where the file gives none, in refresh periods: with their default of 65,535 byte times as long as a PAUSE of PFC
-/// lasts at most, 65,535 quanta of 64 B.
+/// Default of `ageing`, in refresh periods. With the default refresh of 65,535 byte times this is the longest PAUSE of PFC:
+/// 65,535 quanta of 64 B.
 const AGEING_REFRESHES: u64 = 64;
-/// `ageing` is at least so many refresh periods, so that messages may be lost.
+/// Least `ageing`, in refresh periods, so that lost messages do no harm.
 const AGEING_REFRESHES_MIN: u64 = 4;
 
-/// τ of a port under GFC, by its terms (gfc eq. 6).
+/// Terms of a port's τ under GFC (gfc eq. 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedbackDelay {
-    /// As configured, in place of the rule; without [`FeedbackDelay::period`].
+    /// Configured value, which replaces the rule; without [`FeedbackDelay::period`].
     pub given: Option<Span>,
-    /// 2·MTU/C: a frame under way at each end, as a real wire counts it.
+    /// 2·MTU/C: one frame in serialisation at each end, as on a real wire.
     pub frames: Span,
-    /// 2·D_prop: to the peer and back.
+    /// 2·D_prop: propagation delay to the peer and back.
     pub wire: Span,
-    /// `[pfc] reaction`: how long a message takes to be made and obeyed.
+    /// `[pfc] reaction`: time to make and obey a message.
     pub reaction: Span,
     /// [`ControlledPort::tx_backlog`].
     pub tx_backlog: Span,
-    /// How long a change may wait for its message: P, with a peer that only knows PFC; T, the shortest time between two
-    /// messages, of conceptual GFC.
+    /// Longest wait of a change for its message. P toward a peer that only knows PFC; T, the shortest time between two messages,
+    /// in conceptual GFC.
     pub period: Span,
 }
 
 impl FeedbackDelay {
-    /// That of a port.
+    /// Computes the terms for a port.
     pub fn of(port: &ControlledPort, given: Option<Span>, period: Span) -> FeedbackDelay {
         let frame = wire_bytes((port.frame_max.get() - FCS_BYTES) as u32, LINK_OVERHEAD);
         FeedbackDelay {
@@ -73,17 +73,17 @@ impl FeedbackDelay {
         }
     }
 
-    /// The rule's τ, without the period: `2·MTU/C + 2·D_prop + reaction`, and at a NIC its transmit backlog.
+    /// Returns the rule's τ without the period: `2·MTU/C + 2·D_prop + reaction`, and a NIC's transmit backlog.
     pub fn by_rule(&self) -> Span {
         self.frames + self.wire + self.reaction + self.tx_backlog
     }
 
-    /// τ, with the period.
+    /// Returns τ, period included.
     pub fn total(&self) -> Span {
         self.given.unwrap_or(self.by_rule()) + self.period
     }
 
-    /// τ with its terms; `period` is what the paper or Weir calls the last one.
+    /// Formats τ with its terms; `period` is the name of the last term in the paper or in Weir.
     fn shown(&self, period: &str) -> String {
         let mut rule = format!("2 MTU/C {} + 2 D_prop {} + reaction {}", self.frames, self.wire, self.reaction);
         if self.tx_backlog > Span::ZERO {
@@ -104,36 +104,36 @@ impl FeedbackDelay {
     }
 }
 
-/// The theorem that a threshold of a port keeps to, and what comes of it.
+/// Theorem that a threshold of a port obeys, with its bound.
 pub(crate) struct Bound<'p, F> {
     pub port: &'p ControlledPort,
     pub delay: FeedbackDelay,
-    /// The threshold's key, and its name.
+    /// Key of the threshold in the file.
     pub key: &'static str,
     pub symbol: &'static str,
-    /// The bound in words, for `weir check`.
+    /// Bound as a formula, for `weir check`.
     pub formula: &'static str,
-    /// The highest threshold below this B_m, where there is any.
+    /// Highest safe threshold below a given B_m; `None` if there is none.
     pub highest_below: F,
-    /// B_m, as configured.
+    /// Configured B_m.
     pub b_m: Option<Bytes>,
-    /// What the paper or Weir calls [`FeedbackDelay::period`].
+    /// Name of [`FeedbackDelay::period`] in the paper or in Weir.
     pub period: &'static str,
 }
 
 impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
-    /// The highest threshold that keeps to the theorem; `None` where the buffer is too small for any.
+    /// Returns the highest safe threshold; `None` where the buffer is too small for any.
     pub(crate) fn highest(&self) -> Option<Bytes> {
         (self.highest_below)(self.port.limit)
     }
 
-    /// What must be free above the threshold, whatever B_m is: 2Cτ, 4Cτ, or (√(τ/T) + 1)²·C·T.
+    /// Returns the bytes that must be free above the threshold, for any B_m: 2Cτ, 4Cτ, or (√(τ/T) + 1)²·C·T.
     fn kept_free(&self) -> Option<Bytes> {
         let any = Bytes::new(u64::MAX);
         Some(any - (self.highest_below)(any)?)
     }
 
-    /// Why a threshold is refused, and what to write instead.
+    /// Builds the rejection of a threshold, with a hint.
     pub(crate) fn refusal(&self, error: ThresholdError) -> Refusal {
         let key = self.key;
         let (bound, highest) = match error {
@@ -157,7 +157,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
         Refusal { key, message, help: help + FOR_AN_EXPERIMENT }
     }
 
-    /// τ, B_m, and B_1 or B_0 beside its bound.
+    /// Describes τ, B_m, and B_1 or B_0 with its bound.
     pub(crate) fn describe(&self, threshold: Bytes) -> Description {
         let formula = self.formula;
         let safe = match self.highest() {
@@ -173,7 +173,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
             .line(format!("{} = {} B, {safe}", self.symbol, count(threshold.get())))
     }
 
-    /// A τ below the rule; thresholds declared unsafe, for need or without. `threshold` is the one in force, if one can be.
+    /// Warns of a τ below the rule, and of thresholds declared unsafe, needed or not. `threshold` is the one in force, if any.
     pub(crate) fn doubts(&self, threshold: Option<Bytes>, is_unsafe: bool) -> Vec<String> {
         let short = self.delay.given.filter(|given| *given < self.delay.by_rule()).map(|given| {
             format!(
@@ -198,17 +198,17 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     }
 }
 
-/// How long GFC goes by a message that is not repeated, as configured or by default.
+/// Returns the lifetime of a message that is not repeated, configured or by default.
 pub(crate) fn ageing(given: Option<Span>, refresh: Span) -> Span {
     given.unwrap_or(refresh * AGEING_REFRESHES)
 }
 
-/// `ageing`, where the table has it.
+/// Reads `ageing`, if the table has it.
 pub(crate) fn given_ageing(table: &Table<'_>) -> Option<Span> {
     table.quantity(AGEING.name, &TIME, Span::from_micros(1)..=Span::from_secs(1_000))
 }
 
-/// What ages is told again in time, though messages may be lost: `key` has the time between two messages.
+/// Checks that `ageing` outlasts several refreshes, so that lost messages do no harm. `key` names the time between two messages.
 pub(crate) fn outlives_its_refresh(port: &PortRules<'_>, ageing: Option<Span>, key: &str, given: Option<Span>) {
     let (Some(ageing), Some(rate)) = (ageing, port.rate) else { return };
     let refresh = given.unwrap_or_else(|| Advertiser::period_by_default(rate));
@@ -226,7 +226,7 @@ pub(crate) fn outlives_its_refresh(port: &PortRules<'_>, ageing: Option<Span>, k
     port.doc.note(problem.at(port.key("ageing"), "").at(port.key(key), "what it is measured by"));
 }
 
-/// A time rounded up to what is shown of it, three decimals.
+/// Rounds a time up to the three decimals that are shown of it.
 pub(crate) fn as_shown(picos: u64) -> Span {
     let mut step = 1;
     while picos / step >= 1_000_000 {
@@ -235,7 +235,7 @@ pub(crate) fn as_shown(picos: u64) -> Span {
     Span::from_picos(picos.div_ceil(step) * step)
 }
 
-/// What [`STOP_AT_B_M`] does, as a line, where it is asked for.
+/// Adds a line on [`STOP_AT_B_M`], if set.
 pub(crate) fn stops(description: Description, stop_at_b_m: bool) -> Description {
     if !stop_at_b_m {
         return description;
@@ -243,12 +243,12 @@ pub(crate) fn stops(description: Description, stop_at_b_m: bool) -> Description 
     description.line("at B_m the sender stops: no frame is lost, and hold and wait may come back".to_owned())
 }
 
-/// Where a limit comes from.
+/// Returns the note on a limit that is not configured.
 pub(crate) fn limit_from(given: Option<Bytes>) -> &'static str {
     if given.is_some() { "" } else { ", what the buffer keeps for a queue less a frame" }
 }
 
-/// R(q) from B_0 to B_m.
+/// Tabulates R(q) from B_0 to B_m.
 pub(crate) fn mapped(mapping: &Mapping) -> Vec<Vec<String>> {
     let range = (mapping.b_m() - mapping.b_0()).get();
     let row = |sixteenths: u128| {
@@ -259,29 +259,29 @@ pub(crate) fn mapped(mapping: &Mapping) -> Vec<Vec<String>> {
     std::iter::once(head).chain([0, 4, 8, 12, 14, 15, 16].map(row)).collect()
 }
 
-/// What messages take of the link, one in each span. More than all of it they can't.
+/// Formats the share of the link taken by one message each `span`; at most 100 %.
 pub(crate) fn share(rate: BitRate, span: Span) -> String {
     let bits = rate.as_bps() as f64 * span.as_secs_f64();
     format!("{:.3} % of the link", (MESSAGE.get() as f64 * 8.0 * 100.0 / bits).min(100.0))
 }
 
-/// What messages take, as a line.
+/// Formats the line on control overhead.
 pub(crate) fn told(messages: &str) -> String {
     format!("messages of {} B on the wire: {messages}", MESSAGE.get())
 }
 
-/// How long a message holds, as a line.
+/// Formats the line on a message's lifetime.
 pub(crate) fn ages(ageing: Span) -> String {
     format!("ageing: back to the line rate after {ageing} without a message")
 }
 
-/// What a message takes on the wire: the smallest frame with FCS, preamble and gap.
+/// Size of a message on the wire: the smallest frame with FCS, preamble and gap.
 const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
 
-/// What follows where a port under GFC hears nothing, and where a queue of it overflows.
+/// Texts for a silent peer, and for a queue that overflows, at a port under GFC.
 pub(crate) const SILENCE: &str = "its classes are sent at the line rate";
 pub(crate) const OVERRUN: (&str, &str) =
     ("a queue went beyond b_m", "does the peer speak GFC with the same thresholds, and is tau right?");
 
-/// What may be written where frames may be lost.
+/// Hint appended to errors where frames may be lost on purpose.
 pub const FOR_AN_EXPERIMENT: &str = "; for an experiment that may lose frames, unsafe_thresholds = true";

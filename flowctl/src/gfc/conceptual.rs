@@ -17,7 +17,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// For continuous feedback with a delay of τ.
+    /// Creates the mapping for continuous feedback with a delay of τ.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`], or [`ThresholdError::Theorem41`] if B_0 leaves less than 4Cτ free.
@@ -29,7 +29,7 @@ impl Mapping {
         Mapping::without_guarantee(b_m, b_0, line)
     }
 
-    /// For messages every `period` (T) that take effect after τ.
+    /// Creates the mapping for messages every `period` (T) that take effect after τ.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`], or [`ThresholdError::Theorem51`] if B_0 is too high for τ and T.
@@ -47,7 +47,7 @@ impl Mapping {
         Mapping::without_guarantee(b_m, b_0, line)
     }
 
-    /// Any B_0 below B_m, for experiments: the buffer may overflow.
+    /// Creates the mapping for any B_0 below B_m, for experiments: the buffer may overflow.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`].
@@ -55,7 +55,7 @@ impl Mapping {
         if b_0 < b_m { Ok(Mapping { b_m, b_0, line }) } else { Err(ThresholdError::NotBelowBuffer) }
     }
 
-    /// R(q), rounded down to a bit per second.
+    /// Returns R(q), rounded down to a bit per second.
     pub fn rate(&self, queue: Bytes) -> BitRate {
         if queue <= self.b_0 {
             return self.line;
@@ -65,7 +65,7 @@ impl Mapping {
         BitRate::bps((bps as u64).max(RATE_MIN.as_bps()))
     }
 
-    /// The queue that a rate is set for: R's inverse, B_0 for the line rate and above.
+    /// Returns the queue length that a rate corresponds to: R's inverse, B_0 for the line rate and above.
     pub fn queue(&self, rate: BitRate) -> Bytes {
         let (rate, range) = (rate.min(self.line).as_bps(), (self.b_m - self.b_0).get());
         let left = u128::from(rate) * u128::from(range) / u128::from(self.line.as_bps());
@@ -77,12 +77,12 @@ impl Mapping {
         self.line
     }
 
-    /// B_0.
+    /// Returns B_0.
     pub fn b_0(&self) -> Bytes {
         self.b_0
     }
 
-    /// B_m.
+    /// Returns B_m.
     pub fn b_m(&self) -> Bytes {
         self.b_m
     }

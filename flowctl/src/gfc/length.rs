@@ -1,8 +1,8 @@
-//! Conceptual GFC: the downstream port tells the length of each class's queue whenever it changes, the upstream port sends at
-//! the rate that the linear mapping has for it (gfc 4.1).
+//! Conceptual GFC: the downstream port advertises each queue's length on every change, and the upstream port sends at the rate of
+//! the linear mapping (gfc 4.1).
 //!
-//! The paper's port tells it at every moment. Here a message follows the one before no sooner than a shortest time, so that
-//! messages leave room for data; that time adds to the feedback delay.
+//! The paper's feedback is continuous. Here messages have a minimum spacing, which leaves room for data and adds to the feedback
+//! delay.
 
 use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
@@ -10,14 +10,13 @@ use weir_wire::mac_control::QueueFrame;
 
 use super::{Mapping, Rates};
 
-/// The downstream side: says which frame is due for the queues' lengths.
+/// Downstream side: decides which frame is due for the queues' lengths.
 ///
-/// A frame is due when the length of any class's queue has changed and `period` has passed since the last frame, and after
-/// `refresh` without change: the peer forgets a length that is not repeated, and a message lost while queues drain would leave it
+/// A frame is due at the first poll, when a queue's length has changed and `period` has passed since the last frame, and after
+/// `refresh` without change. The peer drops a length that is not repeated, and a message lost while queues drain would leave it
 /// slow until then.
-/// The first poll sends one too.
 ///
-/// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
+/// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll.
 #[derive(Debug, State)]
 pub struct Generator {
@@ -26,27 +25,27 @@ pub struct Generator {
     period: Span,
     refresh: Span,
     told: [u32; CLASSES],
-    /// When the next frame may follow.
+    /// Earliest instant of the next frame.
     free_at: Time,
     refresh_at: Time,
 }
 
 impl Generator {
-    /// The shortest time between two frames by default, 1,250 byte times: 1 us at 10 Gb/s. A frame takes 84, 6.7 % of the link.
+    /// Returns the default minimum spacing of frames, 1,250 byte times: 1 us at 10 Gb/s. A frame takes 84, 6.7 % of the link.
     pub fn period_by_default(rate: BitRate) -> Span {
         rate.time_for(Bytes::new(1_250))
     }
 
-    /// A generator for `classes` whose frames have `period` between them at least, and `refresh` at most.
+    /// Creates a generator for `classes`, with at least `period` and at most `refresh` between frames.
     ///
     /// # Panics
-    /// If one of both is zero.
+    /// If `period` or `refresh` is zero.
     pub fn new(classes: ClassSet, period: Span, refresh: Span) -> Generator {
         assert!(period > Span::ZERO && refresh > Span::ZERO, "a message without pause would fill the link");
         Generator { classes, period, refresh, told: [0; CLASSES], free_at: Time::ZERO, refresh_at: Time::ZERO }
     }
 
-    /// The frame due at `now` for ingress queues of these lengths; every class under GFC is in it.
+    /// Returns the frame due at `now` for these queue lengths; all classes under GFC are in it.
     #[inline]
     pub fn poll(&self, now: Time, queues: &[Bytes; CLASSES]) -> Option<QueueFrame> {
         if now < self.free_at {
@@ -62,51 +61,50 @@ impl Generator {
         (!self.classes.is_empty()).then_some(QueueFrame { enabled: self.classes, lengths })
     }
 
-    /// Notes that a frame that [`Generator::poll`] returned has been sent at `now`.
+    /// Records that a frame from [`Generator::poll`] was sent at `now`.
     pub fn handle_sent(&mut self, now: Time, frame: &QueueFrame) {
         self.told = frame.lengths;
         self.free_at = now.saturating_add(self.period);
         self.refresh_at = now.saturating_add(self.refresh);
     }
 
-    /// As at the start, at which the first message is due at `at`.
+    /// Resets the state to the start, with the first message due at `at`.
     pub(crate) fn restart(&mut self, at: Time) {
         (self.told, self.free_at, self.refresh_at) = ([0; CLASSES], at, at);
     }
 
-    /// When a frame may be due though nothing changes after `now`: one for what changed too soon after the last frame, or the
-    /// last one again.
+    /// Returns the instant at which a frame may be due without further change: the end of the minimum spacing, or the refresh.
     pub fn next_wakeup(&self, now: Time) -> Time {
         if now < self.free_at { self.free_at } else { self.refresh_at }
     }
 }
 
-/// No buffer is longer than what a frame can tell.
+/// Saturates; no buffer is longer than a frame's field.
 fn length(queue: Bytes) -> u32 {
     u32::try_from(queue.get()).unwrap_or(u32::MAX)
 }
 
-/// The upstream side: turns received lengths into the rates of the classes' limiters.
+/// Upstream side: turns received lengths into the rates of the classes' limiters.
 ///
 /// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until the
-/// next message, or until the length has aged.
+/// next message, or until its length expires.
 #[derive(Debug, SharedState)]
 pub struct Adjuster {
     #[state(same)]
     mapping: Mapping,
-    /// How long a length holds that is not told again.
+    /// Lifetime of a length that is not repeated.
     #[state(same)]
     ageing: Span,
     rates: Rates,
 }
 
 impl Adjuster {
-    /// All classes at the line rate.
+    /// Creates an adjuster with all classes at the line rate.
     pub fn new(mapping: Mapping, ageing: Span) -> Adjuster {
         Adjuster { rates: Rates::new(mapping.line()), mapping, ageing }
     }
 
-    /// Obeys a message received at `now`: each class that it names goes to the rate of its queue, until the length has aged.
+    /// Obeys a message received at `now`: each class in it gets the rate of its queue, until the length expires.
     pub fn handle_frame(&self, now: Time, frame: &QueueFrame) {
         for class in frame.enabled.iter() {
             let queue = Bytes::new(u64::from(frame.lengths[class.index()]));
@@ -114,12 +112,12 @@ impl Adjuster {
         }
     }
 
-    /// All classes at the line rate from `now` on: called by the transmitter.
+    /// Sets all classes to the line rate from `now` on; called by the transmitter.
     pub fn forget(&self, now: Time) {
         self.rates.forget(now);
     }
 
-    /// What the classes may send at.
+    /// Returns the classes' rates.
     pub fn rates(&self) -> &Rates {
         &self.rates
     }

@@ -1,4 +1,4 @@
-//! GFC toward a peer that only knows PFC: its mean rate is set by the width of pauses. No paper has this.
+//! GFC toward a peer that only knows PFC: the width of pauses sets the peer's mean rate. Not from a paper.
 
 use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
@@ -7,19 +7,20 @@ use weir_wire::mac_control::PfcFrame;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Quantum, wire_bytes};
 
-/// Makes a peer that obeys PFC send at a mean rate R: in each period P it is paused for `P·(1 − R/C)`, from the period's start.
+/// Generator of pauses that make a PFC peer send at a mean rate R: it is paused for `P·(1 − R/C)` from the start of each period
+/// P.
 ///
-/// A pause is in one frame, never longer than what is left of its period and never refreshed, so that whatever becomes of
-/// this port the peer runs again within P. What a pause falls short of its length, in fractions of a quantum or because the
-/// poll was late, is added to the class's next, as far as the peer runs for its least time ([`Pulse::open_at_least`]).
+/// A pause is one frame, at most as long as the rest of its period and never refreshed, so the peer runs again within P even if
+/// this port fails. A pause too short by a fraction of a quantum or a late poll is made up by the class's next, except for the
+/// peer's least time ([`Pulse::open_at_least`]).
 ///
-/// Rates are looked at once a period: a change takes up to P to be told, which **adds P to τ** in the bounds of
-/// [`super::buffer_based_b1_max`] and its like. Within a period the peer sends a burst of `P·R/C` at line rate, and ends the
-/// frame that it has begun: half a frame too much, on the average, which would be 3 % of the rate of stage 3. So what arrives is
-/// counted ([`Arrivals`]), and pauses are longer by what peers sent over what they might, as a mean over some periods. No rate
-/// goes below one frame a period. A longer P is more exact, a shorter one gentler.
+/// Rates are read once a period, so a change takes up to P to be advertised, which **adds P to τ** in the bounds of
+/// [`super::buffer_based_b1_max`] and the other bounds. Within a period the peer sends a burst of `P·R/C` at line rate, and ends
+/// the frame in serialisation: half a frame too much on average, 3 % of stage 3's rate. Therefore arrivals are counted
+/// ([`Arrivals`]), and pauses are lengthened by the mean overrun. No rate is below one frame a period. A longer P is more exact,
+/// a shorter one gentler.
 ///
-/// Call [`Pulse::poll`], send what it returns, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due
+/// Call [`Pulse::poll`], send the returned frame, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due
 /// again, with shorter pauses.
 #[derive(Debug, State)]
 pub(crate) struct Pulse {
@@ -29,21 +30,21 @@ pub(crate) struct Pulse {
     period: Span,
     /// Classes under GFC.
     classes: ClassSet,
-    /// When the period under way ends.
+    /// End of the current period.
     period_ends: Time,
-    /// The pause that each class was not given yet.
+    /// Pause time still owed to each class.
     owed: [Span; CLASSES],
-    /// When the period under way began, how long each class was paused in it, and what had arrived by then.
+    /// Start of the current period, each class's pause in it, and the arrivals up to its start.
     began: Time,
     paused: [Span; CLASSES],
     arrived: [u32; CLASSES],
-    /// The rate that each class was paused for in it, and in how many periods before.
+    /// Rate of each class's last pause, and the number of earlier periods with the same rate.
     told: [(BitRate, u32); CLASSES],
-    /// How much longer than it might each class sends in a period.
+    /// Mean overrun of each class per period, as line time.
     overrun: [Span; CLASSES],
 }
 
-/// What arrived of a port's eight classes, in bytes on the wire, modulo 2^32. Counted by the one lcore that receives on the port.
+/// Arrivals of a port's eight classes, in bytes on the wire, modulo 2^32. Counted by the one lcore that receives on the port.
 #[derive(Debug, SharedState)]
 pub struct Arrivals {
     bytes: [AtomicU32; CLASSES],
@@ -52,18 +53,18 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// None yet, on a link whose frames take so much beyond their length.
+    /// Creates empty counters for a link with this overhead per frame.
     pub fn new(link_overhead: Bytes) -> Arrivals {
         Arrivals { bytes: Default::default(), link_overhead }
     }
 
-    /// What a frame of this length (without FCS) counts.
+    /// Returns the wire bytes of a frame of this length (without FCS).
     #[inline]
     pub(crate) fn bytes_of(&self, frame_bytes: u32) -> u32 {
         wire_bytes(frame_bytes, self.link_overhead).get() as u32
     }
 
-    /// Counts frames of so many bytes together.
+    /// Adds the bytes of received frames.
     #[inline]
     pub fn count(&self, class: Class, bytes: u32) {
         // One writer, so load and store need not be one operation; relaxed: one seen late counts for the next period.
@@ -71,24 +72,23 @@ impl Arrivals {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
     }
 
-    /// All so far.
+    /// Returns the bytes of all classes so far.
     pub fn bytes(&self) -> [u32; CLASSES] {
         self.bytes.each_ref().map(|counter| counter.load(Ordering::Relaxed))
     }
 }
 
-/// An eighth of a new overrun counts: whether a frame is under way when a pause begins is a matter of luck.
+/// Inverse weight of a new overrun in the mean: a frame in serialisation at the start of a pause is random.
 const OVERRUN_WEIGHT: u64 = 8;
-/// While a rate is told this often, what arrives may still be of the one before.
+/// Periods with one rate before arrivals are measured; earlier ones may be of the previous rate.
 const PERIODS_TO_SETTLE: u32 = 2;
-/// An overrun counts up to this part of the period: that of some frames.
+/// Upper bound on an overrun, as a fraction of the period: that of some frames.
 const OVERRUN_PART_MAX: u64 = 8;
 
-/// At the end of each period the peer runs for this part of it at least, whatever its rate: long enough to begin a frame, so that
-/// pauses never follow each other without one.
+/// Least open time at a period's end, as a fraction of the period: long enough to begin a frame between two pauses.
 const OPEN_PART_MIN: u64 = 128;
 
-/// The pauses of a period that starts now.
+/// Pauses of a period that starts now.
 struct NextPeriod {
     frame: PfcFrame,
     period_ends: Time,
@@ -96,7 +96,7 @@ struct NextPeriod {
 }
 
 impl Pulse {
-    /// For `classes` of a peer behind a link of the rate `line`, in periods of this length.
+    /// Creates a generator for `classes` of a peer on a link of rate `line`, with periods of this length.
     ///
     /// # Panics
     /// If the period is shorter than a hundred quanta, which could not tell rates apart, or longer than the longest pause (65,535
@@ -120,13 +120,13 @@ impl Pulse {
         }
     }
 
-    /// How long the peer runs in each period of this length at least, whatever its rate.
+    /// Returns the least time for which the peer runs in each period.
     pub(crate) fn open_at_least(period: Span) -> Span {
         period.divided_by(OPEN_PART_MIN)
     }
 
-    /// The frame due at `now` for classes that should send at these rates: at the start of a period, if any class should
-    /// send slower than the line. After a while at line rate a period starts at once.
+    /// Returns the frame due at `now` for classes with these rates: at the start of a period, if any class is slower than the
+    /// line. After a time at line rate a period starts at once.
     #[inline]
     pub(crate) fn poll(&self, now: Time, rates: &[BitRate; CLASSES]) -> Option<PfcFrame> {
         if now < self.period_ends { None } else { self.frame(now, rates) }
@@ -137,8 +137,8 @@ impl Pulse {
         slow.then(|| self.plan(now, rates).frame).filter(|frame| !frame.enabled.is_empty())
     }
 
-    /// Notes that the frame that [`Pulse::poll`] returned for these rates has been sent at `now`, the instant of the poll, and
-    /// what has arrived by then, where that is counted.
+    /// Records that the frame from [`Pulse::poll`] for these rates was sent at `now`, the instant of the poll, and the arrivals
+    /// by then, if counted.
     pub(crate) fn handle_sent(&mut self, now: Time, rates: &[BitRate; CLASSES], arrived: Option<&Arrivals>) {
         let plan = self.plan(now, rates);
         if let Some(arrived) = arrived {
@@ -153,12 +153,12 @@ impl Pulse {
         (self.began, self.period_ends, self.owed) = (now, plan.period_ends, plan.owed);
     }
 
-    /// Takes over what arrived in the period that ends.
+    /// Updates the overruns from the arrivals in the period that ends.
     fn learn(&mut self, now: Time, arrived: [u32; CLASSES]) {
         let length = now.since(self.began);
         for class in self.classes.iter().map(Class::index) {
             let sent = self.line.time_for(Bytes::new(u64::from(arrived[class].wrapping_sub(self.arrived[class]))));
-            // Nothing is to be learnt of a class that was not paused, nor where a while at line rate lies between.
+            // A class that was not paused, or a gap at line rate, has no measurable overrun.
             let has_settled = self.told[class].1 >= PERIODS_TO_SETTLE && self.paused[class] > Span::ZERO;
             if has_settled && length <= self.period * 2 {
                 let might = length.saturating_sub(self.paused[class]);
@@ -171,20 +171,20 @@ impl Pulse {
         self.arrived = arrived;
     }
 
-    /// As at the start, with the first period from `at` on.
+    /// Resets the state to the start, with the first period from `at` on.
     pub(crate) fn restart(&mut self, at: Time) {
         (self.period_ends, self.began) = (at, at);
         (self.owed, self.paused, self.overrun) = ([Span::ZERO; CLASSES], [Span::ZERO; CLASSES], [Span::ZERO; CLASSES]);
         self.told = [(self.line, 0); CLASSES];
     }
 
-    /// When the next period may start. Without a class slower than the line nothing is due then.
+    /// Returns the instant at which the next period may start. Nothing is due then if all classes have the line rate.
     pub(crate) fn next_wakeup(&self) -> Time {
         self.period_ends
     }
 
     fn plan(&self, now: Time, rates: &[BitRate; CLASSES]) -> NextPeriod {
-        // On from the last period, so that late polls make no period longer; anew after a gap.
+        // Continues from the last period, so that late polls do not lengthen periods; restarts after a gap.
         let follows = now.since(self.period_ends) < self.period;
         let period_ends = if follows { self.period_ends } else { now }.saturating_add(self.period);
         let left = period_ends.since(now);
@@ -196,13 +196,13 @@ impl Pulse {
                 plan.frame.enabled.insert(class);
                 plan.frame.times[class.index()] = quanta;
             }
-            // Polls that are always late must not pile up pauses for a faster time.
+            // The bound keeps polls that are always late from accumulating pauses.
             plan.owed[class.index()] = pause.saturating_sub(self.quantum.times(quanta)).min(self.period);
         }
         plan
     }
 
-    /// P·(1 − R/C). A division, once a period.
+    /// Computes P·(1 − R/C), with one division a period.
     fn pause_at(&self, rate: BitRate) -> Span {
         let run = u128::from(self.period.as_picos()) * u128::from(rate.as_bps()) / u128::from(self.line.as_bps());
         self.period.saturating_sub(Span::from_picos(run as u64))

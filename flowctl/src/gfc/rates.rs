@@ -1,4 +1,4 @@
-//! The rates that a port's peer allows its classes.
+//! Rates that a port's peer allows its classes.
 
 use weir_units::archive::SharedState;
 use weir_units::{BitRate, CLASSES, Class, Time};
@@ -6,35 +6,35 @@ use weir_units::{BitRate, CLASSES, Class, Time};
 use crate::RATE_MIN;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// The rate of each class's limiter, handed from the lcore that receives a port's messages to the one that transmits.
+/// Rates of the classes' limiters, handed from the lcore that receives on a port to the one that transmits.
 ///
-/// A rate below the line's holds until a time, which each message of the peer puts off: [`Rates::at`]. So a class is never held
-/// down by a peer that has gone, or never spoke GFC.
+/// A rate below the line's expires unless the peer repeats it: [`Rates::at`]. A class is never slowed for good by a peer that has
+/// gone, or never spoke GFC.
 ///
-/// One writer; the transmitter only ends rates, where a link goes. It asks [`Rates::version`] at each poll, one load, and only when
-/// that has moved, or a rate's time has come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
+/// One writer; the transmitter only ends rates when a link goes. The transmitter loads [`Rates::version`] at each poll, and sets
+/// its limiters only if the version changed or a rate expired. A rate may be seen a poll late, as a message may.
 #[derive(Debug, SharedState)]
 pub struct Rates {
     #[state(same)]
     line: BitRate,
-    /// In b/s, never zero.
+    /// Rates in b/s, never zero.
     rates: [AtomicU64; CLASSES],
-    /// Until when each holds, in picoseconds. The line rate holds for ever.
+    /// Expiry of each rate, in picoseconds. The line rate never expires.
     until: [AtomicU64; CLASSES],
     version: AtomicU32,
 }
 
-/// A rate that a peer told, and until when it holds.
+/// Rate advertised by a peer, with its expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Never below [`RATE_MIN`].
+    /// Rate, at least [`RATE_MIN`].
     pub rate: BitRate,
-    /// [`Time::NEVER`] for the line rate.
+    /// Expiry; [`Time::NEVER`] for the line rate.
     pub until: Time,
 }
 
 impl Rates {
-    /// All classes at the line rate.
+    /// Creates rates with all classes at the line rate.
     pub fn new(line: BitRate) -> Rates {
         Rates {
             line,
@@ -44,30 +44,30 @@ impl Rates {
         }
     }
 
-    /// The rate of a class at `now`, never below [`RATE_MIN`]: the line rate once the time of what was told is over.
+    /// Returns a class's rate at `now`, at least [`RATE_MIN`]; the line rate after expiry.
     pub fn at(&self, now: Time, class: Class) -> BitRate {
         let told = self.told(class);
         if told.until <= now { self.line } else { told.rate }
     }
 
-    /// What the peer told last for a class.
+    /// Returns the rate last advertised for a class.
     #[inline]
     pub fn told(&self, class: Class) -> Told {
-        // Relaxed: a rate that is seen with another one's time moves `version` after it, and is looked at again.
+        // Relaxed: a rate seen with another one's expiry changes `version` afterwards, and is read again.
         Told {
             until: Time::from_picos(self.until[class.index()].load(Ordering::Relaxed)),
             rate: BitRate::bps(self.rates[class.index()].load(Ordering::Relaxed)),
         }
     }
 
-    /// Moves whenever a rate does. Read before the rates: what is then missed moves it again.
+    /// Returns the version, which changes with each rate. Read it before the rates: a missed change moves it again.
     #[inline]
     pub fn version(&self) -> u32 {
         // Acquire; pairs with Release in `set`: who sees the version sees the rate that it stands for.
         self.version.load(Ordering::Acquire)
     }
 
-    /// Sets the rate of a class until then; one below [`RATE_MIN`] is that. Called by the lcore that receives the peer's messages.
+    /// Sets a class's rate until its expiry, raised to [`RATE_MIN`]. Called by the lcore that receives the peer's messages.
     pub fn set(&self, class: Class, rate: BitRate, until: Time) {
         let rate = rate.max(RATE_MIN);
         let until = if rate >= self.line { Time::NEVER } else { until };
@@ -79,8 +79,8 @@ impl Rates {
         }
     }
 
-    /// What was told ends at `now`, as if it had aged: all classes have the line rate. Called by the transmitter; a rate that is
-    /// being set meanwhile holds or ends, and is never without an end.
+    /// Ends all advertised rates at `now`, as if expired: all classes have the line rate. Called by the transmitter; a rate set
+    /// concurrently holds or ends, and always has an expiry.
     pub fn forget(&self, now: Time) {
         for until in &self.until {
             if until.load(Ordering::Relaxed) != Time::NEVER.as_picos() {

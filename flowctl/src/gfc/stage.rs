@@ -1,5 +1,5 @@
-//! Buffer-based GFC: the downstream port tells the stage of each class's queue, the upstream port sends at its rate
-//! (gfc 4.2, 5.1).
+//! Buffer-based GFC: the downstream port advertises the stage of each class's queue, and the upstream port sends at its rate (gfc
+//! 4.2, 5.1).
 //!
 //! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that what resumes a class under PFC sets it
 //! free here; a peer that only knows PFC reads stage k as a pause of k quanta, which is harmless.
@@ -13,7 +13,7 @@ use crate::Quantum;
 use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The downstream side: says which frame is due for the queues' lengths.
+/// Downstream side: decides which frame is due for the queues' lengths.
 ///
 /// A frame is due when the stage of any class has changed, and again after `refresh` without change, stage 0 included: the
 /// peer forgets a stage that is not repeated, and a message lost while queues drain would leave it slow until then.
@@ -25,7 +25,6 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Generator {
     #[state(same)]
     table: StageTable,
-    /// Classes under GFC.
     classes: ClassSet,
     refresh: Span,
     advertised: [u16; CLASSES],
@@ -42,7 +41,7 @@ impl Generator {
         Generator { table, classes, refresh, advertised: [0; CLASSES], refresh_at: Time::ZERO }
     }
 
-    /// The frame due at `now` for ingress queues of these lengths; every class under GFC is in it.
+    /// Returns the frame due at `now` for these queue lengths; all classes under GFC are in it.
     #[inline]
     pub fn poll(&self, now: Time, queues: &[Bytes; CLASSES]) -> Option<PfcFrame> {
         let changed = |class: Class| self.table.stage_of(queues[class.index()]) != self.advertised[class.index()];
@@ -55,23 +54,23 @@ impl Generator {
         (!self.classes.is_empty()).then_some(PfcFrame { enabled: self.classes, times })
     }
 
-    /// Notes that a frame that [`Generator::poll`] returned has been sent at `now`.
+    /// Records that a frame from [`Generator::poll`] was sent at `now`.
     pub fn handle_sent(&mut self, now: Time, frame: &PfcFrame) {
         self.advertised = frame.times;
         self.refresh_at = now.saturating_add(self.refresh);
     }
 
-    /// As at the start, at which the first message is due at `at`.
+    /// Resets the state to the start, with the first message due at `at`.
     pub(crate) fn restart(&mut self, at: Time) {
         (self.advertised, self.refresh_at) = ([0; CLASSES], at);
     }
 
-    /// The stage that the peer was last told.
+    /// Returns the stage last advertised.
     pub fn advertised(&self, class: Class) -> u16 {
         self.advertised[class.index()]
     }
 
-    /// When the last message must be repeated.
+    /// Returns the instant at which the last message must be repeated.
     pub fn next_wakeup(&self) -> Time {
         self.refresh_at
     }
@@ -86,7 +85,7 @@ impl Generator {
 pub struct Adjuster {
     #[state(same)]
     table: StageTable,
-    /// How long a stage holds that is not told again.
+    /// Lifetime of a stage that is not repeated.
     #[state(same)]
     ageing: Span,
     #[state(same)]
@@ -96,7 +95,7 @@ pub struct Adjuster {
     pauses: AtomicU64,
 }
 
-/// No table has more stages: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
+/// Upper bound on the stages of a table: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
 /// of 2^63 B the last length after 64. A longer time is a pause that a peer asks for that speaks PFC.
 pub const STAGES_MAX: u16 = 64;
 
@@ -139,22 +138,22 @@ impl Adjuster {
         }
     }
 
-    /// All classes at the line rate from `now` on: called by the transmitter.
+    /// Sets all classes to the line rate from `now` on; called by the transmitter.
     pub fn forget(&self, now: Time) {
         self.rates.forget(now);
     }
 
-    /// What the classes may send at.
+    /// Returns the classes' rates.
     pub fn rates(&self) -> &Rates {
         &self.rates
     }
 
-    /// Received stages above the last: the peer has other thresholds, or speaks PFC.
+    /// Returns the number of received stages above the last: the peer has other thresholds, or speaks PFC.
     pub(crate) fn stages_above_last(&self) -> u64 {
         self.stages_above_last.load(Ordering::Relaxed)
     }
 
-    /// Classes that a received message paused: the peer speaks PFC.
+    /// Returns the number of pauses received as stages: the peer speaks PFC.
     pub fn pauses(&self) -> u64 {
         self.pauses.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Where the stages and mappings of GFC may lie so that hold and wait never occurs (gfc 4-5).
+//! Bounds on the stages and mappings of GFC under which hold and wait never occurs (gfc 4-5).
 //!
 //! Everything here is worked out once, when a port is configured; only [`StageTable::stage_of`] and
 //! [`StageTable::rate`] are for the packet path. What the bounds keep free is rounded up to a byte.
@@ -36,7 +36,7 @@ pub fn time_based_b0_max(b_m: Bytes, rate: BitRate, tau: Span, period: Span) -> 
     b_m.checked_sub(bytes_in_at_most(rate, span))
 }
 
-/// Why a buffer's thresholds are refused. The bound is `None` where no threshold would do, as the buffer is too small.
+/// Rejection of a buffer's thresholds. The bound is `None` where the buffer is too small for any threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThresholdError {
     /// The lowest threshold does not lie below B_m: there is nothing to divide.
@@ -102,7 +102,7 @@ impl StageTable {
         Ok(StageTable { starts, rates, b_m, stops: false })
     }
 
-    /// These stages and one more, N + 1, which begins at B_m and stops the sender: rates that a limiter is too coarse for are made
+    /// Adds one stage to the table, N + 1, which begins at B_m and stops the sender: rates that a limiter is too coarse for are made
     /// of its least one and of none (gfc 7, the granularity of rate limiting), so hold and wait may come back.
     pub fn with_stop(self) -> StageTable {
         StageTable { stops: true, ..self }
@@ -123,7 +123,7 @@ impl StageTable {
         self.starts.len() as u16
     }
 
-    /// B_m.
+    /// Returns B_m.
     pub fn b_m(&self) -> Bytes {
         self.b_m
     }
@@ -162,7 +162,7 @@ fn shifted_up(n: u64, shift: u32) -> u64 {
     (u128::from(n)).div_ceil(1 << shift) as u64
 }
 
-/// What passes at this rate in `span`, rounded up to a byte.
+/// Returns the bytes that pass at this rate in `span`, rounded up.
 fn bytes_in_at_most(rate: BitRate, span: Span) -> Bytes {
     let bits_ps = u128::from(rate.as_bps()) * u128::from(span.as_picos());
     Bytes::new(bits_ps.div_ceil(8 * 1_000_000_000_000) as u64)

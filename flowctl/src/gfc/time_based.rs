@@ -22,7 +22,7 @@ pub struct Adjuster {
     /// B. Credit is for its whole blocks; that what they leave counts as taken makes a queue without credit a full one.
     #[state(same)]
     buffer: Bytes,
-    /// How long a rate holds that no message sets again.
+    /// Lifetime of a rate that no message sets again.
     #[state(same)]
     ageing: Span,
     credits: Sender,
@@ -84,7 +84,7 @@ impl Adjuster {
         self.rates.forget(now);
     }
 
-    /// What the classes may send at.
+    /// Returns the classes' rates.
     pub fn rates(&self) -> &Rates {
         &self.rates
     }

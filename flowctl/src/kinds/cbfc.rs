@@ -46,7 +46,7 @@ impl FlowControlKind for CbfcKind {
     }
 }
 
-/// What a port gives for CBFC.
+/// CBFC settings of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CbfcSettings {
     /// `buffer`: what one ingress queue may hold. `None` is what the buffer keeps for a queue less a frame.
@@ -112,7 +112,7 @@ impl Settings for CbfcSettings {
 /// CBFC at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cbfc {
-    /// What one class's queue may hold, and so the most credit that this end makes use of.
+    /// Size of one class's queue, and so the most credit that this end uses.
     pub buffer: Bytes,
     /// T, between two messages.
     pub period: Span,

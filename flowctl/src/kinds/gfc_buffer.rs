@@ -61,7 +61,7 @@ impl FlowControlKind for GfcBufferKind {
     }
 }
 
-/// What a port gives for buffer-based GFC. With the names of GFC (4.2).
+/// Buffer-based GFC settings of a port, with the names of GFC (4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcBufferSettings {
     /// `tau`: τ, the feedback delay at most; without the period of pulses, which adds to it. `None` is by the rule
@@ -75,7 +75,7 @@ pub struct GfcBufferSettings {
     pub refresh: Option<Span>,
     /// `ageing`: a stage that is not told again is forgotten after this long. `None` is 64 times `refresh`.
     pub ageing: Option<Span>,
-    /// `peer`: what the other end understands.
+    /// `peer`: flow control of the peer.
     pub peer: GfcPeer,
     /// `stop_at_b_m`: one stage more, from B_m on, stops the sender.
     pub stop_at_b_m: bool,
@@ -83,7 +83,7 @@ pub struct GfcBufferSettings {
     pub unsafe_thresholds: bool,
 }
 
-/// What the other end of a link with buffer-based GFC understands.
+/// Flow control of the peer on a link with buffer-based GFC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GfcPeer {
     /// GFC's stages.

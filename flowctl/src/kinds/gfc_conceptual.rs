@@ -56,7 +56,7 @@ impl FlowControlKind for GfcConceptualKind {
     }
 }
 
-/// What a port gives for conceptual GFC. With the names of GFC (4.1).
+/// Conceptual GFC settings of a port, with the names of GFC (4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GfcConceptualSettings {
     /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings); without the period, which adds to it.
@@ -173,13 +173,13 @@ impl Settings for GfcConceptualSettings {
 /// Conceptual GFC at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcConceptual {
-    /// Which rate a queue's length asks for.
+    /// Mapping of queue length to rate.
     pub mapping: Mapping,
     /// The shortest time between two messages.
     pub period: Span,
-    /// After this long without change the lengths are told again.
+    /// Time without change after which the lengths are repeated.
     pub refresh: Span,
-    /// A length that is not told again is forgotten after this long: the class has the line rate then.
+    /// Lifetime of a length that is not repeated: the class has the line rate then.
     pub ageing: Span,
 }
 

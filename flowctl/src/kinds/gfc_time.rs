@@ -56,7 +56,7 @@ impl FlowControlKind for GfcTimeKind {
     }
 }
 
-/// What a port gives for time-based GFC. With the names of GFC (5.2).
+/// Time-based GFC settings of a port, with the names of GFC (5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GfcTimeSettings {
     /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings).
@@ -175,13 +175,13 @@ impl Settings for GfcTimeSettings {
 /// Time-based GFC at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcTime {
-    /// Which rate a queue's length asks for.
+    /// Mapping of queue length to rate.
     pub mapping: Mapping,
-    /// B, what one class's queue may hold.
+    /// Size B of one class's queue.
     pub buffer: Bytes,
     /// T, between two messages.
     pub period: Span,
-    /// A rate that is not set again is forgotten after this long: the class has the line rate then.
+    /// Lifetime of a rate that is not set again: the class has the line rate then.
     pub ageing: Span,
     /// Whether a frame needs credit, as under CBFC, so that a queue of B_m stops its sender.
     pub stops: bool,

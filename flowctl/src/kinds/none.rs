@@ -1,4 +1,4 @@
-//! `none`: nothing is told, nothing is obeyed; lossless classes on such a port can overrun.
+//! `none`: no messages are sent or obeyed; lossless classes on such a port can overrun.
 
 use weir_reader::{Key, Named, Table};
 
@@ -8,7 +8,7 @@ use crate::{
     Tells, Upstream,
 };
 
-/// No flow control: the kind, its settings, and what the port speaks.
+/// Absence of flow control: kind, settings and protocol in one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFlowControl;
 

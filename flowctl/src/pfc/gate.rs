@@ -22,7 +22,7 @@ pub struct Gate {
     classes: [PauseTimer; CLASSES],
 }
 
-/// When one class may send again, and how long it was held so far.
+/// Pause timer of one class, with its total paused time.
 #[derive(Debug, Default, SharedState)]
 struct PauseTimer {
     /// Paused until then, in picoseconds.
@@ -33,16 +33,16 @@ struct PauseTimer {
     paused_for: AtomicU64,
     /// Changes from running to paused.
     pauses: AtomicU64,
-    /// When the last of these was.
+    /// Instant of the last change from running to paused, in picoseconds.
     began: AtomicU64,
 }
 
 /// A pause that was, or is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastPause {
-    /// When the class went from running to paused.
+    /// Instant at which the class went from running to paused.
     pub began: Time,
-    /// For how long it was paused, so far.
+    /// Duration of the pause so far.
     pub lasted: Span,
 }
 
@@ -123,7 +123,7 @@ impl Gate {
         untils.filter(|until| *until > now).min()
     }
 
-    /// How long a class was paused until `now`, and how often it went from running to paused.
+    /// Returns the total paused time of a class until `now`, and its number of changes from running to paused.
     pub fn pause_time(&self, now: Time, class: Class) -> (Span, u64) {
         let timer = &self.classes[class.index()];
         let counted_to = Time::from_picos(timer.counted_to.load(Ordering::Relaxed));

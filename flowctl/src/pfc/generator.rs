@@ -20,7 +20,7 @@ pub struct Generator {
     quanta: u16,
     /// A PAUSE is repeated after this share of it.
     refresh_percent: u8,
-    /// This share of the pause time, as a span.
+    /// Refresh interval: `refresh_percent` of the pause time.
     refresh: Span,
     /// One 802.3x PAUSE for all classes in place of PFC.
     whole_link: bool,
@@ -88,7 +88,7 @@ impl Generator {
         self.refresh_at = if off.is_empty() { Time::NEVER } else { now.saturating_add(self.refresh) };
     }
 
-    /// The peer was told nothing, as at the start.
+    /// Resets the advertised state to the start.
     pub(crate) fn restart(&mut self) {
         (self.advertised, self.refresh_at) = (ClassSet::EMPTY, Time::NEVER);
     }
@@ -98,7 +98,7 @@ impl Generator {
         self.advertised
     }
 
-    /// When a PAUSE must be repeated; [`Time::NEVER`] while none is out.
+    /// Returns the instant at which a PAUSE must be repeated; [`Time::NEVER`] without a PAUSE.
     pub fn next_wakeup(&self) -> Time {
         self.refresh_at
     }

@@ -1,4 +1,4 @@
-//! Who obeys pauses: PFC's, 802.3x PAUSE's, or none, which may change while the port runs.
+//! Receiver of pauses: PFC, 802.3x PAUSE or none, which may change while the port runs.
 
 use weir_units::Time;
 use weir_units::archive::{Archive, SharedState};

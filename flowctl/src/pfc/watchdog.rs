@@ -1,4 +1,4 @@
-//! The PFC watchdog: a peer that pauses a queue and never lets it go is found out, and forgiven when it has stopped.
+//! PFC watchdog: detects a peer that pauses a queue for too long, and restores the queue when the pauses end.
 
 use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Span, Time};
@@ -39,53 +39,54 @@ use weir_units::{Bytes, Span, Time};
 pub struct Watchdog {
     #[state(same)]
     config: WatchdogConfig,
-    /// The last poll, and what it was shown.
+    /// Last poll, with the observation.
     last: Option<(Time, QueueObservation)>,
-    /// Out of a storm: the condition has held since then, as far as is known. In a storm: no PFC frame was received since.
+    /// Outside a storm: start of the interval in which the condition has held, as far as known. In a storm: instant of the last
+    /// PFC frame, or the storm's start.
     since: Time,
     counters: StormCounters,
 }
 
-/// What SONiC's table `PFC_WD` says of a port, and how to tell a storm.
+/// Watchdog settings of a port, as in SONiC's table `PFC_WD`, and the storm condition.
 ///
 /// SONiC takes 100 ms to 5 s for detection and 100 ms to 60 s for restoration, and defaults to 200 ms for them and for the
 /// poll interval; here any times do, so that a small or a slowed-down network can have its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogConfig {
-    /// A storm is detected when its condition has held for this long.
+    /// Time for which the condition must hold before a storm is detected.
     pub detection_time: Span,
-    /// The queue is restored when no PFC frame was received for this long. `Span::from_picos(u64::MAX)` is never, which
-    /// SONiC has where this time is not given.
+    /// Time without a PFC frame after which the queue is restored. `Span::from_picos(u64::MAX)` is never, as in SONiC where this
+    /// time is not given.
     pub restoration_time: Span,
-    /// From one poll to the next.
+    /// Interval between polls.
     pub poll_interval: Span,
-    /// What counts as a storm.
+    /// Condition of a storm.
     pub condition: StormCondition,
-    /// The action against a storm. The watchdog itself asks only whether that is [`WatchdogAction::Alert`].
+    /// Action against a storm. The watchdog itself only compares it with [`WatchdogAction::Alert`].
     pub action: WatchdogAction,
 }
 
-/// What must hold in an interval between two polls that belongs to a storm. SONiC's vendors disagree.
+/// Condition that each interval between two polls of a storm meets. SONiC's vendors disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StormCondition {
-    /// Broadcom's, and SONiC's virtual switch: a PFC frame of the class was received, it was paused at both polls, and did
-    /// not go from running to paused in between. So it was paused throughout; one pause that lapses breaks the condition.
-    /// The queue may be empty.
+    /// Condition of Broadcom and of SONiC's virtual switch: a PFC frame of the class was received, the class was paused at both
+    /// polls, and did not go from running to paused in between. It was thus paused throughout; a pause that expires breaks the
+    /// condition. The queue may be empty.
     PfcReceived,
-    /// Mellanox's: packets are queued at the second poll, none was sent in the interval, and the class was paused for more
-    /// than 99 % of it. Pauses may lapse that briefly, and no new frame is asked for. An older Mellanox script took an empty
-    /// queue too, and 80 %.
+    /// Condition of Mellanox: packets are queued at the second poll, none was sent in the interval, and the class was paused for
+    /// more than 99 % of it. Pauses may expire that briefly, and no new frame is required. An older Mellanox script accepted an
+    /// empty queue too, and 80 %.
     QueueStalled,
 }
 
-/// What the switch does with the queue during a storm.
+/// Action of the switch on the queue during a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchdogAction {
-    /// Discards what is queued, what comes for the queue, and what its port receives in the class. SONiC's default.
+    /// Discards queued packets, packets for the queue, and packets that its port receives in the class. SONiC's default.
     Drop,
     /// Ignores PFC: the queue sends, and the class is lossy.
     Forward,
-    /// Only reports it.
+    /// Only reports the storm.
     Alert,
 }
 
@@ -96,24 +97,25 @@ pub enum WatchdogAction {
 /// all the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct QueueObservation {
-    /// PFC pauses the class now.
+    /// Whether PFC pauses the class now.
     pub paused: bool,
     /// Changes from running to paused, a pause after one that had run out included. SAI's
     /// `SAI_PORT_STAT_PFC_n_ON2OFF_RX_PKTS`.
     pub pauses: u64,
-    /// For how long the class was paused in all, up to now.
+    /// Total time for which the class was paused, up to now.
     pub paused_for: Span,
-    /// PFC frames received that pause the class, refreshes included. With the next, SAI's `SAI_PORT_STAT_PFC_n_RX_PKTS`.
+    /// PFC frames received that pause the class, refreshes included. `xoff_frames` + `xon_frames` is SAI's
+    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`.
     pub xoff_frames: u64,
-    /// PFC frames received that resume it.
+    /// PFC frames received that resume the class.
     pub xon_frames: u64,
-    /// What the queue holds, counted in any way that tells nothing from something.
+    /// Occupancy of the queue, in any unit that is zero only for an empty queue.
     pub queued: Bytes,
-    /// Frames that the queue has sent.
+    /// Frames sent from the queue.
     pub frames_sent: u64,
 }
 
-/// What a poll finds.
+/// Event found by a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchdogEvent {
     /// The queue is in a PFC storm from now on: start the action.
@@ -123,7 +125,7 @@ pub enum WatchdogEvent {
 }
 
 impl Watchdog {
-    /// A watchdog that polls as soon as it can.
+    /// Creates a watchdog whose first poll is due at once.
     ///
     /// # Panics
     /// If the poll interval is zero or longer than one of the times, which SONiC's `pfcwd interval` refuses too.
@@ -135,8 +137,8 @@ impl Watchdog {
         Watchdog { config, last: None, since: Time::ZERO, counters: StormCounters::default() }
     }
 
-    /// Goes by these times and this condition from its next poll on, in a storm too. A storm that is under way stays one until it is
-    /// restored by the new ones.
+    /// Applies these times and this condition from the next poll on, also in a storm. A storm under
+    /// way lasts until the new configuration restores it.
     ///
     /// # Panics
     /// As [`Watchdog::new`].
@@ -144,7 +146,7 @@ impl Watchdog {
         self.config = Watchdog::new(config).config;
     }
 
-    /// Looks at the queue as it is at `now`. The first poll has nothing to compare with; one that is not due is ignored.
+    /// Polls the queue's state at `now`. The first poll has nothing to compare with; a poll that is not due is ignored.
     pub fn poll(&mut self, now: Time, queue: &QueueObservation) -> Option<WatchdogEvent> {
         if !self.is_due(now) {
             return None;
@@ -164,7 +166,7 @@ impl Watchdog {
         now >= self.next_wakeup()
     }
 
-    /// When the next poll is due: an interval after the last, or when the restoration time is over.
+    /// Returns the instant of the next poll: an interval after the last, or the end of the restoration time.
     pub fn next_wakeup(&self) -> Time {
         let Some((then, _)) = self.last else { return Time::ZERO };
         let next = then.saturating_add(self.config.poll_interval);
@@ -181,23 +183,23 @@ impl Watchdog {
         self.counters.in_storm()
     }
 
-    /// Storms detected so far.
+    /// Returns the number of storms detected.
     pub fn detected(&self) -> u64 {
         self.counters.deadlock_detected
     }
 
-    /// Storms that are over.
+    /// Returns the number of storms restored.
     pub fn restored(&self) -> u64 {
         self.counters.deadlock_restored
     }
 
-    /// The counters of the queue's storms.
+    /// Returns the counters of the queue's storms.
     pub fn counters(&self) -> &StormCounters {
         &self.counters
     }
 
-    /// Adds packets that came and went since the last call to the storm under way; out of a storm they count nowhere. Call
-    /// it before each poll, so that the last ones of a storm are counted.
+    /// Adds packets since the last call to the current storm; outside a storm they are not counted. Call before each poll, so
+    /// that a storm's last packets are counted.
     pub fn count_packets(&mut self, packets: &StormPackets) {
         if self.in_storm() {
             self.counters.all.add(packets);
@@ -211,7 +213,7 @@ impl Watchdog {
             return false;
         }
         if self.since == interval.then && !interval.before.paused {
-            // What the class ran of a count's first interval, less than 1 %, was before the storm.
+            // Less than 1 % of the first interval was before the storm, with the class running.
             self.since = interval.now.saturating_sub(interval.paused_for());
         }
         interval.now.since(self.since) >= self.config.detection_time
@@ -227,7 +229,7 @@ impl Watchdog {
         interval.now.since(self.since) >= self.config.restoration_time
     }
 
-    /// Into a storm or out of it.
+    /// Enters or leaves a storm.
     fn turn(&mut self, now: Time) -> WatchdogEvent {
         self.since = now;
         if self.in_storm() {
@@ -241,7 +243,7 @@ impl Watchdog {
     }
 }
 
-/// Two polls, and what changed between them.
+/// Interval between two polls, with both observations.
 struct Interval<'a> {
     then: Time,
     now: Time,
@@ -269,13 +271,13 @@ impl Interval<'_> {
         self.queue.pfc_frames() != self.before.pfc_frames()
     }
 
-    /// No more than the interval, whatever was read while another thread added to it.
+    /// Returns the paused time, at most the interval: another thread may have added to the counter while it was read.
     fn paused_for(&self) -> Span {
         self.queue.paused_for.saturating_sub(self.before.paused_for).min(self.now.since(self.then))
     }
 
-    /// How long the pause under way has lasted if it is the only one that began in the interval, and may be a storm's first;
-    /// zero where that cannot be told.
+    /// Returns the age of the current pause if it is the only one that began in the interval and may start a storm; otherwise
+    /// zero.
     fn pause_begun(&self, condition: StormCondition) -> Span {
         let (before, queue) = (self.before, self.queue);
         let begun = !before.paused && queue.paused && queue.pauses.wrapping_sub(before.pauses) == 1;
@@ -290,20 +292,20 @@ impl QueueObservation {
     }
 }
 
-/// What SONiC counts of a queue's storms. See [`StormCounters::named`] for its names.
+/// Storm counters of a queue, as in SONiC. See [`StormCounters::named`] for its names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct StormCounters {
     /// Storms detected.
     pub deadlock_detected: u64,
-    /// Storms restored: as many, or one fewer.
+    /// Storms restored: equal to the detected ones, or one fewer.
     pub deadlock_restored: u64,
     /// Packets during all storms.
     pub all: StormPackets,
-    /// Packets during the storm under way, or the last one.
+    /// Packets during the current or the last storm.
     pub last: StormPackets,
 }
 
-/// Packets during storms: TX those for the queue, RX those that its port received in the class.
+/// Packets during storms: TX packets for the queue, RX packets received by its port in the class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct StormPackets {
     /// Sent from the queue.
@@ -322,7 +324,7 @@ impl StormCounters {
         self.deadlock_detected != self.deadlock_restored
     }
 
-    /// Each counter with its name in SONiC's table `COUNTERS`, in the order of `show pfcwd stats`.
+    /// Returns each counter with its name in SONiC's table `COUNTERS`, in the order of `show pfcwd stats`.
     pub fn named(&self) -> [(&'static str, u64); 10] {
         let StormCounters { deadlock_detected, deadlock_restored, all, last } = *self;
         [

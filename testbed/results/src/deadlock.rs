@@ -61,7 +61,7 @@ pub struct EgressState {
     pub backlogged: bool,
     /// The ingress ports, lowest first, to which packets are charged that it holds, in this class.
     pub holds_from: Box<[PortId]>,
-    /// How many frames it has sent since the start.
+    /// Frames sent from the queue since the start.
     pub frames_sent: u64,
 }
 

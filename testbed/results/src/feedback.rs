@@ -1,8 +1,8 @@
-//! The feedback delay τ of flow control, as a link sees it.
+//! Feedback delay τ of flow control, as measured on a link.
 //!
-//! τ of a message is the time from the arrival that made the downstream port send it to the arrival there of the last frame
-//! that the upstream port had sent before the message took effect (gfc 4.1): what arrives meanwhile arrives unchecked, and is
-//! what headroom and thresholds are made for.
+//! τ of a message is the time from the arrival that made the downstream port send it to the arrival there of the last frame that
+//! the upstream port sent before the message took effect (gfc 4.1). Frames in between arrive unchecked; headroom and thresholds
+//! are made for them.
 
 use std::collections::VecDeque;
 
@@ -11,34 +11,33 @@ use weir_units::archive::{Archive, Blank, State};
 use weir_units::{CLASSES, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-/// Measures τ of the messages that slow down one direction of a link's data.
+/// Probe of τ, for the messages that slow down one direction of a link's data.
 ///
-/// A message is a PFC or PAUSE frame that tells a class a larger time than the last one delivered did: the first PAUSE after a
-/// RESUME, or under GFC a stage that rises. Repetitions are none.
+/// A message counts if it is a PFC or PAUSE frame with a larger time for a class than the last one delivered: the first PAUSE
+/// after a RESUME, or a rising stage of GFC. Repetitions do not count.
 ///
-/// Tell it what enters the link and what comes out, in order of time: data with [`FeedbackProbe::handle_data_entered`] and
-/// [`FeedbackProbe::handle_data_delivered`], control frames of the other direction with [`FeedbackProbe::handle_message`] when
-/// they are delivered; and with [`FeedbackProbe::handle_applied`] how far the upstream end has obeyed. Nothing is allocated
-/// meanwhile.
+/// Call in order of time: [`FeedbackProbe::handle_data_entered`] and [`FeedbackProbe::handle_data_delivered`] for data,
+/// [`FeedbackProbe::handle_message`] for control frames of the other direction when they are delivered, and
+/// [`FeedbackProbe::handle_applied`] when the upstream end obeys. These calls allocate nothing.
 #[derive(Debug)]
 pub struct FeedbackProbe {
     delays: FeedbackDelays,
-    /// When the data frames entered that are on the link.
+    /// Instants at which the data frames on the link entered it.
     entered: VecDeque<Time>,
-    /// Data frames that came out.
+    /// Data frames delivered.
     delivered: u64,
-    /// When the last one of these entered and came out.
+    /// Instants at which the last delivered frame entered and left.
     last: Option<(Time, Time)>,
-    /// Messages delivered and not obeyed yet.
+    /// Messages delivered, not yet obeyed.
     waiting: VecDeque<Message>,
-    /// Messages obeyed, whose last frame is still on the link.
+    /// Messages obeyed, with a last frame still on the link.
     ending: VecDeque<Ending>,
 }
 
-/// Which messages slow a direction down, and what τ of each was. Nothing is allocated once it is made.
+/// Detector of the messages that slow a direction down, with a histogram of their τ. Allocates only when created.
 #[derive(Clone, Debug)]
 pub struct FeedbackDelays {
-    /// What each class was told last, and the whole link by 802.3x PAUSE.
+    /// Last pause time or stage of each class; `told_link` is that of the whole link, by 802.3x PAUSE.
     told: [u16; CLASSES],
     told_link: u16,
     nanos: Histogram<u64>,
@@ -51,7 +50,7 @@ impl State for FeedbackDelays {
         let FeedbackDelays { told, told_link, nanos, longest, unmeasured } = self;
         told.state(archive);
         told_link.state(archive);
-        // A value stands for all that are counted with it.
+        // A recorded value stands for its whole bin.
         let mut counts: Vec<(u64, u64)> =
             nanos.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
         counts.state(archive);
@@ -70,18 +69,18 @@ impl Blank for FeedbackDelays {
     }
 }
 
-/// What was measured of a direction.
+/// Statistics of a direction's feedback delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedbackStats {
     /// Messages measured.
     pub count: u64,
-    /// Half of them took no longer, to 1 %.
+    /// Median, to 1 %.
     pub median: Span,
-    /// 99 % took no longer, to 1 %.
+    /// 99th percentile, to 1 %.
     pub p99: Span,
     /// The longest.
     pub longest: Span,
-    /// Messages that were not measured, because too many were under way.
+    /// Messages not measured because [`MESSAGES_MAX`] were under way.
     pub unmeasured: u64,
 }
 
@@ -94,17 +93,17 @@ struct Message {
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     crossed: Time,
-    /// How many data frames have come out when the last one has that was sent before.
+    /// Number of delivered data frames at which τ of the message ends.
     last: u64,
 }
 
-/// Messages measured at once.
+/// Most messages measured at once.
 const MESSAGES_MAX: usize = 64;
-/// Longer delays count as this one in the percentiles.
+/// Longest delay told apart by the percentiles.
 const NANOS_MAX: u64 = 100_000_000_000;
 
 impl FeedbackProbe {
-    /// A probe of a link that holds up to `frames_max` data frames in its direction.
+    /// Creates a probe of a link that holds up to `frames_max` data frames in its direction.
     pub fn new(frames_max: usize) -> FeedbackProbe {
         FeedbackProbe {
             delays: FeedbackDelays::new(),
@@ -116,16 +115,16 @@ impl FeedbackProbe {
         }
     }
 
-    /// A data frame enters the link.
+    /// Records a data frame that enters the link.
     #[inline]
     pub fn handle_data_entered(&mut self, now: Time) {
         self.entered.push_back(now);
     }
 
-    /// The data frame that has been on the link for longest comes out.
+    /// Records that the oldest data frame on the link is delivered.
     ///
     /// # Panics
-    /// If none is on the link.
+    /// If no data frame is on the link.
     #[inline]
     pub fn handle_data_delivered(&mut self, now: Time) {
         let entered = self.entered.pop_front().expect("what comes out has entered");
@@ -140,14 +139,14 @@ impl FeedbackProbe {
         }
     }
 
-    /// A control frame of the other direction is delivered; the arrival that the downstream port sent it for was at `crossed`.
+    /// Records a delivered control frame of the other direction; `crossed` is the arrival for which the downstream port sent it.
     pub fn handle_message(&mut self, now: Time, crossed: Time, frame: &[u8]) {
         let Ok(frame) = ControlFrame::decode(frame) else { return };
         if !self.delays.slows_down(&frame) {
             return;
         }
         if matches!(frame, ControlFrame::Credit(_)) {
-            // Each may slow down, and one that does not is not obeyed before the next one comes.
+            // Each credit message may slow the sender down; one that does not is never obeyed before the next arrives.
             self.waiting.clear();
         }
         if self.waiting.len() + self.ending.len() < MESSAGES_MAX {
@@ -157,9 +156,10 @@ impl FeedbackProbe {
         }
     }
 
-    /// The upstream end noticed a message at `applied` the last time; this may be told late, and as often as one likes.
+    /// Records that the upstream end last noticed a message at `applied`. The call may be late and may be repeated.
     ///
-    /// Frames that entered the link by then were sent before. τ ends with the last one of them, or at `applied` if none is left.
+    /// Frames that entered the link by then were sent before. τ ends with the last of these frames, or at `applied` if none is
+    /// left.
     #[inline]
     pub fn handle_applied(&mut self, applied: Time) {
         while let Some(message) = self.waiting.front()
@@ -174,13 +174,13 @@ impl FeedbackProbe {
         }
     }
 
-    /// The last frame sent before may have come out since.
+    /// Returns the later of `applied` and the delivery of the last frame sent before; that frame may have left since.
     fn end_without_frames(&self, applied: Time) -> Time {
         let out_since = self.last.filter(|(entered, _)| *entered <= applied).map(|(_, out)| out);
         out_since.map_or(applied, |out| out.max(applied))
     }
 
-    /// What has been measured.
+    /// Returns the statistics so far.
     pub fn stats(&self) -> FeedbackStats {
         self.delays.stats()
     }
@@ -193,14 +193,14 @@ impl Default for FeedbackDelays {
 }
 
 impl FeedbackDelays {
-    /// Nobody has been told anything.
+    /// Creates a detector without any earlier message.
     pub fn new() -> FeedbackDelays {
         let mut nanos = Histogram::new_with_bounds(1, NANOS_MAX, 2).expect("legal bounds");
         nanos.auto(false);
         FeedbackDelays { told: [0; CLASSES], told_link: 0, nanos, longest: Span::ZERO, unmeasured: 0 }
     }
 
-    /// Whether a control frame tells any class more than the one before; remembers what it tells.
+    /// Whether a control frame has a larger pause time or stage for any class than the previous one. Stores the new values.
     pub fn slows_down(&mut self, frame: &ControlFrame) -> bool {
         let tell = |told: &mut u16, now: u16| std::mem::replace(told, now) < now;
         match frame {
@@ -209,22 +209,22 @@ impl FeedbackDelays {
                 pfc.enabled.iter().filter(told).count() > 0
             }
             ControlFrame::Pause(quanta) => tell(&mut self.told_link, *quanta),
-            // What it asks for is reckoned at the other end.
+            // Its effect is computed at the other end.
             ControlFrame::Credit(_) => true,
-            // Lengths come in so fast that many are on the way at once, and what is obeyed can't be told apart.
+            // Queue lengths arrive so fast that many are in flight at once, and their effects cannot be told apart.
             ControlFrame::Queue(_) => false,
-            // Only its own flow control can tell what it asks for.
+            // Only its own flow control knows its meaning.
             ControlFrame::Own(_) => false,
         }
     }
 
-    /// τ of a message was so long.
+    /// Records τ of a message.
     pub fn record(&mut self, delay: Span) {
         self.nanos.saturating_record(delay.as_nanos());
         self.longest = self.longest.max(delay);
     }
 
-    /// What has been measured.
+    /// Returns the statistics so far.
     pub fn stats(&self) -> FeedbackStats {
         let percentile = |percent| Span::from_nanos(self.nanos.value_at_percentile(percent)).min(self.longest);
         FeedbackStats {

@@ -70,43 +70,42 @@ use layout::Layout;
 /// Panels in a grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// Above all.
+    /// Title above all panels.
     pub title: String,
-    /// How many panels stand side by side.
+    /// Number of panels in a row.
     pub columns: usize,
-    /// Row by row. A default one leaves its place empty.
+    /// Panels, row by row. A default panel leaves its place empty.
     pub panels: Vec<Panel>,
 }
 
 /// Lines and bars over one pair of axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// Above the panel.
+    /// Title above the panel.
     pub title: String,
-    /// What the lines depend on, with its unit: `time (ms)`. Left out, with the numbers, where the panel below has the
-    /// same axis.
+    /// Label of the horizontal axis with its unit: `time (ms)`. Omitted, with the numbers, where the panel below has the same
+    /// axis.
     pub x_label: String,
-    /// What the horizontal axis is made of.
+    /// Kind of horizontal axis.
     pub x_axis: XAxis,
-    /// First and last of the numbers across, finite, and above 0 on a logarithmic axis; what lies beyond is left out.
-    /// `None`: what lines and marks need; the same for all panels of the figure that have this label and axis and no
-    /// range. Without effect on categories.
+    /// First and last number of the axis, finite, and above 0 on a logarithmic axis; points outside are omitted. `None` fits the
+    /// lines and marks, in common with all panels of the figure that have this label and axis and no range. No effect on
+    /// categories.
     pub x_range: Option<(f64, f64)>,
-    /// What the lines show, with its unit: `queue (KB)`. Left out where the panel to the left has the same.
+    /// Label of the vertical axis with its unit: `queue (KB)`. Omitted where the panel to the left has the same.
     pub y_label: String,
-    /// How values go up.
+    /// Scale of the vertical axis.
     pub y_scale: Scale,
-    /// Lowest and highest value, finite, and above 0 on a logarithmic axis; what lies beyond is drawn at the edge.
-    /// `None`: what lines and marks need, and 0 on a linear axis; the same for all panels in the row that have this
-    /// label and scale and no range.
+    /// Lowest and highest value, finite, and above 0 on a logarithmic axis; values outside are drawn at the edge. `None` fits the
+    /// lines, marks and, on a linear axis, 0, in common with all panels of the row that have this label and scale and no range.
     pub y_range: Option<(f64, f64)>,
-    /// Drawn in this order, one over the other, but bars under all others.
+    /// Lines in drawing order; bars are below all others.
     pub lines: Vec<Line>,
-    /// Drawn under the lines.
+    /// Marks, drawn below the lines.
     pub marks: Vec<Mark>,
 }
 
-/// What a horizontal axis is made of.
+/// Kind of horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XAxis {
     /// Numbers, such as times.
@@ -115,34 +114,34 @@ pub enum XAxis {
     Categories(Vec<String>),
 }
 
-/// How numbers go along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally long.
+    /// Linear: equal differences have equal length.
     #[default]
     Linear,
-    /// Equal quotients are equally long. Values that are not above 0 are left out.
+    /// Logarithmic: equal quotients have equal length. Values of 0 and below are omitted.
     Log,
 }
 
-/// Values of one kind, over what the panel has across.
+/// Series of values over the panel's horizontal axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// In the legend.
+    /// Name in the legend.
     pub name: String,
-    /// The name of lines that these values are to be compared with, such as measured ones if these are stated ones: this
-    /// line has their colour, or stands on their bars.
+    /// Name of lines to compare with, such as measured values for stated ones. This line takes their colour, or its markers are
+    /// on their bars.
     pub compared_with: Option<String>,
-    /// How the points are drawn.
+    /// Style of the points.
     pub style: Style,
-    /// Each a place across, and the value there: milliseconds, which don't decrease, and the value then; or the number
-    /// of a category. A value that is not finite interrupts the line.
+    /// Points (x, value). Numbers across are milliseconds and do not decrease; categories are numbered from 0. A value that is
+    /// not finite interrupts the line.
     pub points: Vec<(f64, f64)>,
-    /// Between which values a point's true one is; for none, some or all points.
+    /// Confidence intervals of any number of the points.
     pub intervals: Vec<Interval>,
 }
 
-/// How a line's points are drawn.
+/// Style of a line's points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// A stroke through the points.
@@ -152,12 +151,11 @@ pub enum Style {
     StrokeAndMarkers(Marker),
     /// A marker at each point.
     Markers(Marker),
-    /// A bar for each point, from 0, or from the axis' end if that is logarithmic. Bars of several lines stand side by
-    /// side.
+    /// A bar for each point, from 0, or from the axis' end if logarithmic. Bars of several lines are next to each other.
     Bars,
 }
 
-/// What stands at a point.
+/// Shape at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// A disc.
@@ -166,10 +164,10 @@ pub enum Marker {
     Hollow,
 }
 
-/// Where a value is with some confidence, such as 95 %: a vertical line with a cap at each end.
+/// Confidence interval of a value, such as 95 %: a vertical line with a cap at each end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// The place across, as the point's.
+    /// Horizontal position of the point.
     pub x: f64,
     /// The lower end.
     pub low: f64,
@@ -177,48 +175,48 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// A value to compare lines with, such as a threshold.
+/// Reference value, such as a threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mark {
-    /// To the right of a horizontal one, above a vertical one: `B_1 750 KB`.
+    /// Text to the right of a horizontal mark, above a vertical one: `B_1 750 KB`.
     pub label: String,
-    /// Where it is; without effect if that is outside the panel's range.
+    /// Position; no effect outside the panel's range.
     pub value: f64,
-    /// Whether it is a value that lines show, or one that they depend on.
+    /// Orientation of the mark's line.
     pub direction: Direction,
 }
 
-/// Which way a mark's line goes.
+/// Orientation of a mark's line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// At a value of the vertical axis.
+    /// A horizontal line at a value of the vertical axis.
     #[default]
     Horizontal,
-    /// At a value of the horizontal axis.
+    /// A vertical line at a value of the horizontal axis.
     Vertical,
 }
 
-/// Why a figure can't be drawn or written.
+/// Error of drawing or writing a figure.
 #[derive(Debug, thiserror::Error)]
 pub enum PlotError {
-    /// The operating system says no.
+    /// The operating system reported an error.
     #[error("{}: can't be written: {source}", path.display())]
     Io {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why not.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The drawing library says no.
+    /// The drawing library reported an error.
     #[error("a figure can't be drawn: {reason}")]
     Draw {
-        /// Why not.
+        /// Error message.
         reason: String,
     },
 }
 
 impl Figure {
-    /// The figure as an SVG document.
+    /// Renders the figure as an SVG document.
     ///
     /// # Panics
     /// If a panel's range is not finite, or not above 0 on a logarithmic axis.
@@ -228,7 +226,7 @@ impl Figure {
         let mut svg = String::new();
         let drawn = self.draw(&SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area(), &layout);
         drawn.map_err(|error| PlotError::Draw { reason: error.to_string() })?;
-        // Mitred joins, which are what SVG has if not told, would put spikes on peaks.
+        // SVG's default, mitred joins, would put spikes on peaks.
         let as_drawn = format!("<svg width=\"{width}\" height=\"{height}\"");
         let (width, height) = (width / SCALE as u32, height / SCALE as u32);
         let as_shown = format!("<svg width=\"{width}\" height=\"{height}\" stroke-linejoin=\"round\"");
@@ -261,7 +259,7 @@ type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 impl Panel {
-    /// Whether it only leaves a place.
+    /// Whether the panel is a placeholder.
     fn is_empty(&self) -> bool {
         *self == Panel::default()
     }
@@ -297,7 +295,7 @@ fn text(size: i32, h: HPos, v: VPos) -> TextStyle<'static> {
     (FONT, px(size)).into_font().color(&TEXT).pos(Pos::new(h, v))
 }
 
-/// The length drawn for a length as shown. The backend knows whole units only, which are made small by this.
+/// Converts a displayed length to the backend's whole units, which are finer by [`SCALE`].
 fn px(shown: i32) -> i32 {
     shown * SCALE
 }

@@ -113,7 +113,7 @@ impl Ports {
         self.ports.iter()
     }
 
-    /// How many ports there are.
+    /// Returns the number of ports.
     #[allow(clippy::len_without_is_empty, reason = "a scenario has ports")]
     pub fn len(&self) -> usize {
         self.ports.len()

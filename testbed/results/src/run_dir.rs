@@ -1,29 +1,29 @@
-//! What a run leaves behind: one directory with the same files whatever the backend was.
+//! Run directory: the output of a run, with the same files for all backends.
 //!
-//! | file | is |
+//! | file | content |
 //! |---|---|
-//! | `provenance.json` | what ran, when, how it was called and on which machine; written first |
-//! | `config.toml` | a copy of the switch's configuration; of several switches `config-NAME.toml` |
-//! | `topology.json` | its switches, hosts and links, see [`Topology`] |
-//! | `scenario.toml` | the text of the scenario's file, of a run that has one |
+//! | `provenance.json` | program, date, command line and machine; written first |
+//! | `config.toml` | copy of the switch's configuration; with several switches `config-NAME.toml` |
+//! | `topology.json` | switches, hosts and links, see [`Topology`] |
+//! | `scenario.toml` | text of the scenario's file, if the run has one |
 //! | `series.csv` | rates, occupancy, thresholds and pauses over time, see [`SeriesWriter`] |
-//! | `events.csv` | what happened at single instants, see [`EventWriter`] |
-//! | `queues.csv` | if asked for, what stands in all queues at chosen instants, see [`QueueWriter`] |
-//! | `fct.csv` | each completed message, and those that were not, see [`FctWriter`] |
+//! | `events.csv` | events at single instants, see [`EventWriter`] |
+//! | `queues.csv` | if asked for, occupancy of all queues at chosen instants, see [`QueueWriter`] |
+//! | `fct.csv` | completed and unfinished messages, see [`FctWriter`] |
 //! | `PORT.pcapng` | frames of one port, see [`CaptureWriter`] |
-//! | `fct.txt`, `pfc.txt`, `qlen.txt` | if asked for, of a run in virtual time: as public ns-3 simulators write them, see [`Ns3Files`] |
-//! | `speed.json` | of a run in virtual time, how long this machine took for it, see [`Speed`] |
-//! | `switches.json` | of a lab switch, what it knows of itself besides: devices, lcores, each port's messages |
-//! | `snapshot-N.json` | of a lab switch, the state of its Nth snapshot, as `switches.json` has that of the end |
-//! | `run.checkpoint` | of a run in virtual time that is told so and has not ended, all that it needs to go on; a whole one takes the place of the one before |
-//! | `summary.json.part` | while a lab switch runs, its results so far, written anew each half second |
-//! | `summary.json` | the results; written last, so that a directory without it is of a run that did not end |
+//! | `fct.txt`, `pfc.txt`, `qlen.txt` | if asked for, in virtual time: the formats of public ns-3 simulators, see [`Ns3Files`] |
+//! | `speed.json` | in virtual time: speed of the run on this machine, see [`Speed`] |
+//! | `switches.json` | lab switch: further state, of devices, lcores and each port's messages |
+//! | `snapshot-N.json` | lab switch: state at its Nth snapshot, in the format of `switches.json` |
+//! | `run.checkpoint` | in virtual time, on request: state from which an unfinished run resumes; replaced atomically |
+//! | `summary.json.part` | lab switch: results so far, rewritten each half second during the run |
+//! | `summary.json` | results; written last, so a directory without it is of a run that did not end |
 //!
-//! The format has a name and version, [`Provenance::FORMAT`], the first field of `provenance.json`; a reader refuses others but for
-//! [earlier ones](Provenance::is_known) that it still knows.
+//! The format has a name and a version, [`Provenance::FORMAT`], the first field of `provenance.json`. A reader rejects others,
+//! except [earlier ones](Provenance::is_known) that it still knows.
 //!
-//! All times are scenario time. In virtual time all files but `provenance.json` and `speed.json` are the same, byte by byte,
-//! whenever and wherever the scenario runs. A directory of an earlier run is replaced; anything else is left alone, with an error.
+//! All times are scenario time. In virtual time all files but `provenance.json` and `speed.json` are bit-identical on every
+//! machine. The directory of an earlier run is replaced; any other non-empty directory is an error and stays untouched.
 
 mod capture;
 mod events;
@@ -75,7 +75,7 @@ const PROVENANCE: &str = "provenance.json";
 const CONFIG: &str = "config.toml";
 const CONFIG_OF: &str = "config-";
 const CONFIG_EXTENSION: &str = ".toml";
-/// The folder of what real hosts told.
+/// Folder of real hosts' files.
 const HOSTS: &str = "hosts";
 const TOPOLOGY: &str = "topology.json";
 const SCENARIO: &str = "scenario.toml";
@@ -89,40 +89,40 @@ const NS3_PFC: &str = "pfc.txt";
 const NS3_QLEN: &str = "qlen.txt";
 const SUMMARY: &str = "summary.json";
 const SUMMARY_UNFINISHED: &str = "summary.json.part";
-/// Results until they are whole.
+/// Results until they are complete.
 const SUMMARY_NEXT: &str = "summary.json.next";
 const CHECKPOINT: &str = "run.checkpoint";
-/// A checkpoint until it is whole.
+/// Checkpoint until it is complete.
 const CHECKPOINT_NEXT: &str = "run.checkpoint.next";
 const SWITCHES: &str = "switches.json";
 const SNAPSHOT: &str = "snapshot-";
 const JSON_EXTENSION: &str = ".json";
 const CAPTURE_EXTENSION: &str = "pcapng";
 
-/// A run's directory, open for writing.
+/// Directory of a run, open for writing.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// The files that are written while the run goes on.
+    /// Files written during the run.
     files: Mutex<Vec<RunFile>>,
-    /// Whether existing files are written on, as when a run is resumed.
+    /// Whether existing files are appended to, as in a resumed run.
     is_resumed: bool,
 }
 
-/// Why a run's directory can't be made, written or read.
+/// Error of creating, writing or reading a run's directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// The operating system says no.
+    /// The operating system reported an error.
     #[error("{}: {action}: {source}", path.display())]
     Io {
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// What was tried.
+        /// Failed action.
         action: &'static str,
-        /// Why not.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The directory holds something that no run wrote.
+    /// The directory holds a file that no run wrote.
     #[error(
         "{} is not empty, and `{entry}` in it is nothing that a run wrote: name another directory, or empty this one",
         path.display()
@@ -130,7 +130,7 @@ pub enum RunDirError {
     Occupied {
         /// The directory.
         path: PathBuf,
-        /// One of the files in it.
+        /// Name of one such file.
         entry: String,
     },
     /// The path is a file.
@@ -139,31 +139,31 @@ pub enum RunDirError {
         /// The path.
         path: PathBuf,
     },
-    /// A JSON file does not say what it should.
+    /// A JSON file does not match its type.
     #[error("{}: {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// Where, and what is wrong.
+        /// Position and error.
         source: serde_json::Error,
     },
-    /// A row of a table is none of a run's.
+    /// A row of a table does not match the format.
     #[error("{}:{line}: {what}", path.display())]
     Row {
         /// The table.
         path: PathBuf,
-        /// The row's line.
+        /// Line of the row.
         line: u64,
-        /// The fault.
+        /// Error message.
         what: String,
     },
-    /// A port whose name can't be a file's.
+    /// The port's name cannot be a file's name.
     #[error("a capture can't be named after the port `{port}`: use letters, digits, `_`, `-` and `.`")]
     PortName {
         /// The name.
         port: String,
     },
-    /// A switch whose name can't be a file's.
+    /// The switch's name cannot be a file's name.
     #[error("a file can't be named after the switch `{switch}`: use letters, digits, `_`, `-` and `.`")]
     SwitchName {
         /// The name.
@@ -172,7 +172,7 @@ pub enum RunDirError {
 }
 
 impl RunDir {
-    /// Makes the directory, with its parents, and writes the provenance. The files of an earlier run are removed.
+    /// Creates the directory with its parents and writes the provenance. Removes the files of an earlier run.
     pub fn create(path: impl Into<PathBuf>, provenance: &Provenance) -> Result<RunDir, RunDirError> {
         let path = path.into();
         if path.exists() {
@@ -185,7 +185,7 @@ impl RunDir {
         Ok(run)
     }
 
-    /// The directory of a run that left a checkpoint: its files stay as they are until [`RunDir::cut_back`].
+    /// Opens the directory of a run that left a checkpoint. Files stay unchanged until [`RunDir::cut_back`].
     pub fn resume(path: impl Into<PathBuf>) -> Result<RunDir, RunDirError> {
         let path = path.into();
         read_provenance(&path)?;
@@ -197,19 +197,18 @@ impl RunDir {
         path.join(CHECKPOINT).is_file()
     }
 
-    /// Whether existing files are written on, as when a run is resumed.
+    /// Whether existing files are appended to, as in a resumed run.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Writes out all files that are written while the run goes on, as far as the disk; returns their names and lengths then. Writers
-    /// with buffers of their own are flushed first.
+    /// Syncs all files of the running run to disk, and returns their names and lengths. Flush buffered writers first.
     pub fn settle(&self) -> io::Result<Vec<(String, u64)>> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().map(RunFile::settle).collect()
     }
 
-    /// Cuts the files back to the lengths that they had, and takes away results of a run that was interrupted.
+    /// Truncates the files to the given lengths, and removes the results of an interrupted run.
     pub fn cut_back(&self, lengths: &[(String, u64)]) -> io::Result<()> {
         self.on_files(|file| file.cut_back(lengths))?;
         for name in [SUMMARY, SUMMARY_UNFINISHED, SPEED] {
@@ -221,7 +220,7 @@ impl RunDir {
         Ok(())
     }
 
-    /// Writes a checkpoint, which takes the place of the one before as a whole: whatever happens meanwhile, one of them is there.
+    /// Writes a checkpoint that replaces the previous one atomically: after a crash one of both is complete.
     pub fn write_checkpoint(&self, parts: &[&[u8]]) -> Result<(), RunDirError> {
         let (path, next) = (self.path.join(CHECKPOINT), self.path.join(CHECKPOINT_NEXT));
         let write = || {
@@ -229,7 +228,7 @@ impl RunDir {
             parts.iter().try_for_each(|part| file.write_all(part))?;
             file.sync_all()?;
             fs::rename(&next, &path)?;
-            // The new name, too, is to be there after a power failure.
+            // Syncs the directory too, so that the rename survives a power failure.
             fs::File::open(&self.path)?.sync_all()
         };
         write().map_err(io_at(&path, "can't be written"))
@@ -241,7 +240,7 @@ impl RunDir {
         fs::read(&path).map_err(io_at(&path, "can't be read"))
     }
 
-    /// Takes the checkpoint away of a run that has ended.
+    /// Removes the checkpoint of a run that has ended.
     pub fn remove_checkpoint(path: &Path) -> Result<(), RunDirError> {
         for path in [CHECKPOINT, CHECKPOINT_NEXT].map(|name| path.join(name)) {
             match fs::remove_file(&path) {
@@ -254,22 +253,21 @@ impl RunDir {
         Ok(())
     }
 
-    /// Where its checkpoint stands.
+    /// Returns the path of the checkpoint.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.path.join(CHECKPOINT)
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes the copy of the configuration.
     pub(crate) fn write_config(&self, toml: &str) -> Result<(), RunDirError> {
         self.write_text(CONFIG, toml)
     }
 
-    /// Writes the copy of the configuration of one of several switches.
+    /// Writes the configuration of one of several switches.
     pub(crate) fn write_config_of(&self, switch: &str, toml: &str) -> Result<(), RunDirError> {
         if !is_plain(switch) {
             return Err(RunDirError::SwitchName { switch: switch.to_owned() });
@@ -277,15 +275,14 @@ impl RunDir {
         self.write_text(&format!("{CONFIG_OF}{switch}{CONFIG_EXTENSION}"), toml)
     }
 
-    /// Writes what is joined to what.
     pub(crate) fn write_topology(&self, topology: &Topology) -> Result<(), RunDirError> {
-        // In one line: large fabrics have thousands of links, and every point of a sweep has this file.
+        // One line: large fabrics have thousands of links, and every point of a sweep has this file.
         let path = self.path.join(TOPOLOGY);
         let text = serde_json::to_string(topology).map_err(|source| RunDirError::Json { path, source })?;
         self.write_text(TOPOLOGY, &(text + "\n"))
     }
 
-    /// Writes texts and tables of real hosts into their folder, by the names of files: `H0.before.txt`, `counters.csv`.
+    /// Writes real hosts' texts and tables into their folder, by file name: `H0.before.txt`, `counters.csv`.
     pub fn write_hosts(&self, files: &BTreeMap<String, String>) -> Result<(), RunDirError> {
         if files.is_empty() {
             return Ok(());
@@ -296,7 +293,7 @@ impl RunDir {
         files.iter().try_for_each(|(name, text)| self.write_text(&format!("{HOSTS}/{name}"), text))
     }
 
-    /// Keeps the text of the scenario's file.
+    /// Writes a copy of the scenario's file.
     pub fn write_scenario(&self, toml: &str) -> Result<(), RunDirError> {
         self.write_text(SCENARIO, toml)
     }
@@ -306,27 +303,27 @@ impl RunDir {
         fs::write(&path, toml).map_err(io_at(&path, "can't be written"))
     }
 
-    /// Starts the time series; the first row's rates count from `start`.
+    /// Creates the time series; the first row's rates count from `start`.
     pub fn series(&self, start: Time, columns: &SeriesColumns) -> Result<SeriesWriter<RunFile>, RunDirError> {
         self.running_file(SERIES, |file| SeriesWriter::new(file, start, columns))
     }
 
-    /// Starts the list of events.
+    /// Creates the list of events.
     pub fn events(&self) -> Result<EventWriter<RunFile>, RunDirError> {
         self.running_file(EVENTS, EventWriter::new)
     }
 
-    /// Starts the queues at chosen instants.
+    /// Creates the file of queues at chosen instants.
     pub fn queues(&self) -> Result<QueueWriter<RunFile>, RunDirError> {
         self.running_file(QUEUES, QueueWriter::new)
     }
 
-    /// Starts the list of completed messages.
+    /// Creates the list of messages.
     pub fn fcts(&self) -> Result<FctWriter<RunFile>, RunDirError> {
         self.running_file(FCT, FctWriter::new)
     }
 
-    /// Starts the capture of a port.
+    /// Creates the capture of a port.
     pub fn capture(&self, port: &CapturePort) -> Result<CaptureWriter<RunFile>, RunDirError> {
         if port.name.starts_with('.') || !is_plain(&port.name) {
             return Err(RunDirError::PortName { port: port.name.clone() });
@@ -334,27 +331,27 @@ impl RunDir {
         self.running_file(&format!("{}.{CAPTURE_EXTENSION}", port.name), |file| CaptureWriter::new(file, port))
     }
 
-    /// Starts the files that public ns-3 simulators write.
+    /// Creates the files in the formats of public ns-3 simulators.
     pub fn ns3_files(&self) -> Result<Ns3Files<RunFile>, RunDirError> {
         let [fct, pfc, qlen] = [NS3_FCT, NS3_PFC, NS3_QLEN].map(|name| self.running_file(name, Ok));
         Ok(Ns3Files::new(fct?, pfc?, qlen?))
     }
 
-    /// Starts the one of them that has the pauses.
+    /// Creates `pfc.txt` alone.
     pub fn ns3_pauses(&self) -> Result<Ns3Pauses<RunFile>, RunDirError> {
         Ok(Ns3Pauses::new(self.running_file(NS3_PFC, Ok)?))
     }
 
-    /// Writes out what the files' handles have buffered. Writers with buffers of their own are flushed first.
+    /// Flushes the files' handles. Flush buffered writers first.
     ///
     /// # Errors
-    /// A file that can't be written, by its name; the others are written out all the same.
+    /// The first file that cannot be written; all others are flushed.
     pub fn flush(&self) -> io::Result<()> {
         self.on_files(|file| file.clone().flush())
     }
 
-    /// Opens all files that are written while the run goes on anew, as after a log rotation: a new file begins with its header,
-    /// an existing one is appended to. Writers with buffers of their own are flushed first.
+    /// Reopens all files of the running run, as after a log rotation: a new file begins with its header, an existing one is
+    /// appended to. Flush buffered writers first.
     ///
     /// # Errors
     /// As [`RunDir::flush`].
@@ -367,29 +364,29 @@ impl RunDir {
         files.iter().map(act).fold(Ok(()), io::Result::and)
     }
 
-    /// Writes the results so far of a run that has not ended.
+    /// Writes the results so far of an unfinished run.
     pub fn write_so_far(&self, summary: &Summary) -> Result<(), RunDirError> {
         self.write_whole(SUMMARY_UNFINISHED, summary)
     }
 
-    /// Writes what a lab switch knows of itself besides.
+    /// Writes a lab switch's further state.
     pub fn write_switches(&self, content: &impl serde::Serialize) -> Result<(), RunDirError> {
         self.write_json(SWITCHES, content)
     }
 
-    /// Writes a lab switch's snapshot, the first of which is number 1; returns its path.
+    /// Writes a lab switch's snapshot, numbered from 1; returns its path.
     pub fn write_snapshot(&self, number: u32, content: &impl serde::Serialize) -> Result<PathBuf, RunDirError> {
         let name = format!("{SNAPSHOT}{number}{JSON_EXTENSION}");
         self.write_json(&name, content)?;
         Ok(self.path.join(name))
     }
 
-    /// Writes how fast the run was.
+    /// Writes the speed of the run.
     pub fn write_speed(&self, speed: &Speed) -> Result<(), RunDirError> {
         self.write_json(SPEED, speed)
     }
 
-    /// Writes the results, and with them ends the run.
+    /// Writes the final results, and removes the results so far.
     pub fn finish(self, summary: &Summary) -> Result<PathBuf, RunDirError> {
         self.write_whole(SUMMARY, summary)?;
         let so_far = self.path.join(SUMMARY_UNFINISHED);
@@ -399,14 +396,14 @@ impl RunDir {
         }
     }
 
-    /// Writes results that are there whole or not at all, so that a full disk takes away none that were there.
+    /// Writes results atomically, so that a full disk keeps the old ones.
     fn write_whole(&self, name: &str, summary: &Summary) -> Result<(), RunDirError> {
         self.write_json(SUMMARY_NEXT, summary)?;
         let path = self.path.join(name);
         fs::rename(self.path.join(SUMMARY_NEXT), &path).map_err(io_at(&path, "can't be written"))
     }
 
-    /// A file that is written while the run goes on; `begin` writes its header.
+    /// Opens a file written during the run; `begin` writes its header.
     fn running_file<W>(&self, name: &str, begin: impl FnOnce(RunFile) -> io::Result<W>) -> Result<W, RunDirError> {
         let path = self.path.join(name);
         let open = if self.is_resumed { RunFile::resume } else { RunFile::create };
@@ -425,35 +422,35 @@ impl RunDir {
     }
 }
 
-/// Reads the results of the run in a directory.
+/// Reads the results of a run.
 pub fn read_summary(run: &Path) -> Result<Summary, RunDirError> {
     read_json(&run.join(SUMMARY))
 }
 
-/// Reads the results so far that a run left which did not end; `None` if it left none.
+/// Reads the results so far of an unfinished run; `None` if there are none.
 pub fn read_so_far(run: &Path) -> Result<Option<Summary>, RunDirError> {
     let path = run.join(SUMMARY_UNFINISHED);
     if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
-/// Reads the time series of the run in a directory.
+/// Reads the time series of a run.
 pub fn read_series(run: &Path) -> Result<Series, RunDirError> {
     let path = run.join(SERIES);
     let lines = whole_lines(&path).map_err(io_at(&path, "can't be read"))?;
     Series::read(lines).map_err(io_at(&path, "can't be read"))
 }
 
-/// Reads what the run in a directory had joined to what.
+/// Reads the topology of a run.
 pub fn read_topology(run: &Path) -> Result<Topology, RunDirError> {
     read_json(&run.join(TOPOLOGY))
 }
 
-/// Reads how fast the run in a directory was.
+/// Reads the speed of a run.
 pub fn read_speed(run: &Path) -> Result<Speed, RunDirError> {
     read_json(&run.join(SPEED))
 }
 
-/// Reads where the run in a directory came from.
+/// Reads the provenance of a run.
 pub fn read_provenance(run: &Path) -> Result<Provenance, RunDirError> {
     read_json(&run.join(PROVENANCE))
 }
@@ -463,7 +460,7 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, RunDirErr
     serde_json::from_str(&text).map_err(|source| RunDirError::Json { path: path.to_owned(), source })
 }
 
-/// Empties a directory if all that is in it is an earlier run's; else removes nothing.
+/// Empties a directory that holds only an earlier run's files. Otherwise removes nothing.
 fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
     if !path.is_dir() {
         return Err(RunDirError::NoDirectory { path: path.to_owned() });
@@ -491,7 +488,7 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
     Ok(())
 }
 
-/// The entries of a folder, by name.
+/// Lists the entries of a folder, sorted by name.
 fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(io_at(path, "can't be listed"))? {
@@ -502,7 +499,7 @@ fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
     Ok(names)
 }
 
-/// Whether a file of the folder [`HOSTS`] is of a run.
+/// Whether a name in the folder [`HOSTS`] is of a run's file.
 fn is_file_of_hosts(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "txt" || extension == "csv")
 }
@@ -546,13 +543,13 @@ fn io_at(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> RunDirE
     move |source| RunDirError::Io { path, action, source }
 }
 
-/// An instant in microseconds with all its digits, without a float on the way.
+/// Formats an instant in microseconds with all digits, without floating point.
 fn micros(at: Time) -> String {
     let ps = at.as_picos();
     format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000)
 }
 
-/// As the CSV writer's errors are about I/O only, as all rows of a file have the same length.
+/// Converts an error of the CSV writer. Only I/O errors occur, as all rows of a file have the same length.
 fn csv_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -15,9 +15,9 @@ use crate::{Arrived, Demand, Downstream, Mechanism, MessageGenerator, Protocol, 
 pub struct GfcBuffer {
     /// The table of stages; both ends of the link must have the same.
     pub stages: StageTable,
-    /// After this long without change the stages are told again.
+    /// Time without change after which the stages are repeated.
     pub refresh: Span,
-    /// A stage that is not told again is forgotten after this long: the class has the line rate then.
+    /// Lifetime of a stage that is not repeated: the class has the line rate then.
     pub ageing: Span,
 }
 
@@ -113,14 +113,14 @@ impl Upstream for stage::Adjuster {
     }
 }
 
-/// Buffer-based GFC toward a peer that only knows PFC, which is what is obeyed in turn.
+/// Buffer-based GFC toward a peer that only knows PFC; the port obeys the peer's PFC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GfcPulse {
-    /// Which rate a queue's length asks for.
+    /// Stages, which map queue length to rate.
     pub stages: StageTable,
     /// P, the period of the pauses.
     pub period: Span,
-    /// What the peer speaks.
+    /// PFC parameters of the peer.
     pub of_a_nic: Pfc,
 }
 

@@ -12,9 +12,9 @@ use crate::run_dir::{BinSummary, Distribution, TrafficSummary};
 pub struct SizeBin {
     /// Its name.
     pub name: &'static str,
-    /// Sizes from here,
+    /// Lower bound of the sizes, inclusive.
     pub from: Bytes,
-    /// to below this; `None` for no end.
+    /// Upper bound of the sizes, exclusive; `None` if unbounded.
     pub below: Option<Bytes>,
 }
 

@@ -63,12 +63,12 @@ impl Survey {
         }
     }
 
-    /// The most that all private buffers of a switch held together.
+    /// Returns the highest use of all private buffers of a switch together.
     pub(crate) fn private_max(&self, switch: usize) -> Bytes {
         self.used[switch][0]
     }
 
-    /// The most that all headroom of a switch held together.
+    /// Returns the highest use of all headroom of a switch together.
     pub(crate) fn headroom_max(&self, switch: usize) -> Bytes {
         self.used[switch][1]
     }

@@ -1,4 +1,4 @@
-//! How long messages take in the same fabric when it is empty.
+//! Completion times of messages in the same fabric when it is empty.
 
 use weir_nic::host::{Stamps, Transport};
 use weir_scenario::topology::{Cable, Framing, PathDelay, ideal_fct};

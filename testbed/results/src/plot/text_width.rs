@@ -1,4 +1,4 @@
-//! How wide a text is.
+//! Width of a text.
 
 use std::sync::Once;
 

@@ -1,4 +1,4 @@
-//! How much of a link a port's flow-control messages take.
+//! Share of a link taken by a port's flow-control messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,20 +7,20 @@ use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::counts::{Counts, percentile};
 
-/// The messages that one port has sent, as samples tell.
+/// Sampled messages sent by one port.
 #[derive(Clone, Debug, Value)]
 pub(crate) struct MessageRate {
-    /// The samples of the last [`WORST_OVER`]: when, and how many by then.
+    /// Samples of the last [`WORST_OVER`]: instant, and messages sent by then.
     recent: VecDeque<(Time, u64)>,
     /// The last sample.
     last: (Time, u64),
-    /// The most in that time, or in the longer one between two samples that are further apart.
+    /// Most messages in that time, or in a longer interval between two samples.
     worst: (u64, Span),
-    /// Between two samples so many in such a time: how often.
+    /// Histogram of (messages, interval) between two samples.
     between: BTreeMap<(u64, Span), u64>,
 }
 
-/// What the worst case is taken over.
+/// Time over which the worst case is taken.
 pub(crate) const WORST_OVER: Span = Span::from_millis(1);
 
 impl Default for MessageRate {
@@ -35,7 +35,7 @@ impl Default for MessageRate {
 }
 
 impl MessageRate {
-    /// By `now`, a sample's instant, so many were sent.
+    /// Adds a sample at `now` with the messages sent by then.
     pub(crate) fn note(&mut self, now: Time, sent: u64) {
         while let Some((at, _)) = self.recent.front()
             && now.since(*at) > WORST_OVER

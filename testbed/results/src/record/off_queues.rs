@@ -1,4 +1,4 @@
-//! What ingress queues do while they are OFF: how much headroom they take, how many they are, how fast they fill and drain.
+//! Statistics of ingress queues in XOFF: headroom used, number of queues, arrival and departure rates.
 
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
@@ -9,19 +9,19 @@ use super::counts::{Counts, percentile};
 use crate::ports::Ports;
 use crate::run_dir::OffQueuesSummary;
 
-/// What the samples showed of the switches whose queues the series shows.
+/// Statistics of the switches whose queues are in the series.
 #[derive(Debug, Default, Value)]
 pub(crate) struct OffQueues {
     switches: Vec<OfSwitch>,
 }
 
-/// What they showed of all lossless queues of a switch.
+/// Statistics of a switch's lossless queues.
 #[derive(Debug, Default, Value)]
 struct OfSwitch {
     switch: usize,
     queues: Vec<Queue>,
     headroom: Peaks,
-    /// How many queues were OFF in samples in which headroom was in use.
+    /// Number of queues in XOFF, in samples with headroom in use.
     off: Counts,
     arrival: Counts,
     departure: Counts,
@@ -35,11 +35,11 @@ struct Queue {
     stretch: Option<Stretch>,
 }
 
-/// Samples that follow each other, in which a queue was OFF.
+/// Consecutive samples with a queue in XOFF.
 #[derive(Clone, Copy, Debug, Value)]
 struct Stretch {
     first: Sample,
-    /// The last one before which something had come.
+    /// Last sample with new arrivals.
     last_arrival: Sample,
     last: Sample,
     has_headroom: bool,
@@ -48,7 +48,7 @@ struct Stretch {
 #[derive(Clone, Copy, Debug, Value)]
 struct Sample {
     at: Time,
-    /// All that had come in, as the buffer counts it.
+    /// Bytes received, as the buffer counts them.
     received: Bytes,
     held: Bytes,
 }
@@ -66,13 +66,13 @@ impl Stretch {
         self.has_headroom |= has_headroom;
     }
 
-    /// In Mb/s, while something came; `None` if nothing did.
+    /// Returns the arrival rate in Mb/s, up to the last arrival; `None` without arrivals.
     fn arrival(&self) -> Option<u64> {
         let (from, to) = (&self.first, &self.last_arrival);
         (to.at > from.at).then(|| megabits_per_second(to.received.saturating_sub(from.received), from.at, to.at))
     }
 
-    /// In Mb/s, from end to end; `None` if there was nothing in headroom.
+    /// Returns the departure rate in Mb/s over the whole interval; `None` if no headroom was used.
     fn departure(&self) -> Option<u64> {
         let (from, to) = (&self.first, &self.last);
         let left = (from.held + to.received.saturating_sub(from.received)).saturating_sub(to.held);
@@ -80,7 +80,7 @@ impl Stretch {
     }
 }
 
-/// Local maxima of a length that goes up and down.
+/// Local maxima of a queue length.
 #[derive(Debug, Default, Value)]
 struct Peaks {
     last: u64,
@@ -117,7 +117,7 @@ impl OffQueues {
         self.switches.iter_mut().for_each(|of| of.note(at, &reports[of.switch]));
     }
 
-    /// For a switch; `None` if no sample found headroom in use.
+    /// Summarises a switch; `None` if no sample found headroom in use.
     pub(crate) fn summary(&self, switch: usize) -> Option<OffQueuesSummary> {
         self.switches.iter().find(|of| of.switch == switch).and_then(OfSwitch::summary)
     }

@@ -1,4 +1,4 @@
-//! How far a run is.
+//! Progress of a run.
 
 use weir_mmu::policy::Unit;
 use weir_switch_core::Report;
@@ -8,18 +8,18 @@ use weir_units::{BitRate, Bytes, Time};
 
 use crate::run_dir::FlowSample;
 
-/// How a run goes.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Scenario time.
     pub now: Time,
-    /// What the first flow delivered since the last sample, in bits a second.
+    /// Throughput of the first flow since the last sample, in bits a second.
     pub first_flow_bps: u64,
-    /// What all flows delivered, alike.
+    /// Throughput of all flows since the last sample, in bits a second.
     pub received_bps: u64,
-    /// How often the first switch has paused the first port's host.
+    /// Number of times that the first switch has paused the first port's host.
     pub first_port_pauses: u64,
-    /// How often any switch has paused the peer of any port.
+    /// Number of times that any switch has paused the peer of any port.
     pub pauses: u64,
     /// The state of that port, in a word, under a policy that tells one of ports.
     pub first_port_state: Option<&'static str>,

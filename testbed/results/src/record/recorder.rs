@@ -1,4 +1,4 @@
-//! The notebook of a run: samples, events and completion times, as they come.
+//! Recorder of a run: writes samples, events and completion times as they come.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,7 +24,7 @@ use crate::run_dir::{
     RunDirError, RunFile, SeriesColumns, SeriesWriter,
 };
 
-/// Writes the files of a run while it runs.
+/// Writer of a run's files while the run goes on.
 #[derive(State)]
 pub struct Recorder<'a> {
     #[state(same)]
@@ -34,107 +34,107 @@ pub struct Recorder<'a> {
     events: EventWriter<RunFile>,
     #[state(same)]
     fcts: FctWriter<RunFile>,
-    /// Where all queues go at chosen instants, if there are any.
+    /// Writer of all queues at chosen instants, if any were chosen.
     #[state(same)]
     queues: Option<QueueWriter<RunFile>>,
-    /// These, as far as they are not past, the next one last.
+    /// Snapshot instants still ahead, the next one last.
     snapshots_ahead: Vec<Time>,
-    /// By teller, of each port, what was last told of each class, a time or a stage.
+    /// Pause time or stage last advertised, by origin, port and class.
     told: [Vec<[u16; CLASSES]>; 2],
-    /// Drops at the sample before, by switch, port, class and reason.
+    /// Drops at the previous sample, by switch, port, class and reason.
     dropped: Vec<u64>,
-    /// Up to where samples have been taken.
+    /// Instant of the last sample.
     sampled_to: Option<Time>,
-    /// Window edges not passed yet, the next one last.
+    /// Window edges still ahead, the next one last.
     edges_ahead: Vec<Time>,
     record: Record,
 }
 
-/// Whose flow control it is.
+/// Origin of a flow-control message at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Value)]
 pub enum Teller {
-    /// A switch's port tells its peer.
+    /// The switch's port, to its peer.
     Port,
-    /// The host behind it tells the port.
+    /// The host behind the port, to the port.
     Host,
 }
 
-/// How far a sample goes.
+/// Scope of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// All reports are of this instant.
     All,
-    /// Reports of the switches that the series shows are, and the pools of all.
+    /// Reports of the switches in the series, and the pools of all switches, are of this instant.
     Series,
 }
 
-/// The record that a run's samples leave.
+/// Record built from a run's samples.
 #[derive(Debug, State)]
 pub struct Record {
     #[state(same)]
     pub(crate) ports: Ports,
-    /// How far each flow was at the last sample.
+    /// Counters of each flow at the last sample.
     pub(crate) flows: Vec<FlowSample>,
-    /// What each flow's gauges showed, flow by flow in the order of [`Scenario::flow_gauges`].
+    /// Statistics of each flow's gauges, flow by flow in the order of [`Scenario::flow_gauges`].
     pub(crate) flow_gauges: Vec<FlowGauge>,
-    /// At the windows' edges.
+    /// Counters at the windows' edges.
     pub(crate) edges: Vec<Edge>,
-    /// What each queue of the series showed since the last edge.
+    /// Statistics of each queue of the series since the last edge.
     watched: Vec<Watched>,
-    /// The messages that each port sent, switch by switch.
+    /// Messages sent by each port, switch by switch.
     pub(crate) messages: Vec<MessageRate>,
-    /// The highest stage of GFC that each port told of each class.
+    /// Highest stage of GFC that each port advertised, by class.
     pub(crate) stages: Vec<[u16; CLASSES]>,
-    /// What samples showed of all switches.
+    /// Statistics over the samples of all switches.
     pub(crate) survey: Survey,
-    /// What samples of the series showed of queues that are OFF.
+    /// Statistics of queues in XOFF, over the samples of the series.
     pub(crate) off_queues: OffQueues,
     detector: Detector,
 }
 
-/// What windows are measured from.
+/// Counters at a window's edge.
 #[derive(Clone, Debug, Value)]
 pub(crate) struct Edge {
-    /// When the sample was to be taken.
+    /// Planned instant of the sample.
     pub(crate) planned: Time,
-    /// When it was.
+    /// Actual instant of the sample.
     pub(crate) at: Time,
-    /// How far each flow was.
+    /// Counters of each flow.
     pub(crate) flows: Vec<FlowSample>,
-    /// How often and for how long each port had paused its peer, over all classes.
+    /// Number and total time of each port's pauses of its peer, over all classes.
     pub(crate) pauses: Vec<(u64, Span)>,
-    /// What each queue of the series showed since the edge before.
+    /// Statistics of each queue of the series since the previous edge.
     watched: Vec<Watched>,
 }
 
 impl Record {
-    /// What the queue of this number in the series showed after the first `after` edges, and up to the edge before `until`.
+    /// Merges the statistics of one queue of the series, from after the first `after` edges up to the edge before `until`.
     pub(crate) fn watched(&self, queue: usize, after: usize, until: usize) -> Watched {
         let mut watched = Watched::default();
         self.edges[after..until].iter().for_each(|edge| watched.and_then(&edge.watched[queue]));
         watched
     }
 
-    /// What had come in at the queue of this number in the series by an edge, as on the wire.
+    /// Returns the bytes received at one queue of the series up to an edge, as on the wire.
     pub(crate) fn received(&self, queue: usize, edge: usize) -> Bytes {
         self.edges[edge].watched[queue].received()
     }
 
-    /// What the queue of this number in the series showed in the whole run.
+    /// Merges the statistics of one queue of the series over the whole run.
     pub(crate) fn watched_in_all(&self, queue: usize) -> Watched {
         let mut watched = self.watched(queue, 0, self.edges.len());
         watched.and_then(&self.watched[queue]);
         watched
     }
 
-    /// The deadlock that persists, or else the first one there was.
+    /// Returns the deadlock that persists, or else the first.
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.detector.deadlock()
     }
 }
 
 impl<'a> Recorder<'a> {
-    /// Files for the samples of a run in its directory.
+    /// Creates the sample files of a run in its directory.
     pub fn new(scenario: &'a Scenario, run: &RunDir) -> Result<Recorder<'a>, RunDirError> {
         let ports = Ports::of(scenario);
         let columns = SeriesColumns {
@@ -171,7 +171,7 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// When samples are to be taken: at regular times, at the windows' edges, and when all queues are shown.
+    /// Returns the instants of samples: regular times, windows' edges and snapshots.
     pub fn schedule(&self) -> Vec<Time> {
         let (step, end) = (self.scenario.sample_every.as_picos().max(1), self.scenario.end.as_picos());
         let regular = (1..=end / step).map(|n| Time::from_picos(n * step));
@@ -180,25 +180,23 @@ impl<'a> Recorder<'a> {
         all.into_iter().collect()
     }
 
-    /// Whether a sample planned for `planned` is still to be taken: not if the one before came so late that it is past.
+    /// Whether the sample planned for `planned` is still to be taken. False if the previous sample came later than that.
     pub fn is_due(&self, planned: Time) -> bool {
         self.sampled_to.is_none_or(|sampled_to| sampled_to < planned)
     }
 
-    /// Whether a window begins or ends by `at` that has not been noted, or all queues are to be shown: such a sample must go to all
-    /// switches.
+    /// Whether a window edge or a snapshot is due by `at`. Such a sample must cover all switches.
     pub fn is_edge(&self, at: Time) -> bool {
         let next = [&self.edges_ahead, &self.snapshots_ahead].map(|ahead| ahead.last());
         next.into_iter().flatten().any(|next| *next <= at)
     }
 
-    /// The ports of all switches.
+    /// Returns the ports of all switches.
     pub fn ports(&self) -> &Ports {
         &self.record.ports
     }
 
-    /// A port has sent a frame that tells pauses, or stages of GFC, or has got one from the host behind it. When a stage is told again
-    /// there is nothing to say.
+    /// Records a pause or GFC-stage frame sent by a port, or received from the host behind it. A repeated stage writes no event.
     pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
         let number = self.record.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
@@ -225,19 +223,19 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// The classes of a frame that tells pauses for which it says other than the one before.
+    /// Returns the classes that a pause frame switches between paused and running, compared with the previous frame.
     pub fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
         let (told, frame) = (self.told[by as usize][self.record.ports.number(place)], *frame);
         frame.enabled.iter().filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
-    /// A message was completed, or, when the run is over, was not.
+    /// Records a message, completed or, after the run's end, unfinished.
     pub fn note_message(&mut self, row: &FctRow<'_>) -> io::Result<()> {
         self.fcts.write(row)
     }
 
-    /// The run is over, and these messages of a traffic, which have started, were not completed. `ideal` tells what a message would have
-    /// taken in an empty fabric, if that is known.
+    /// Records a traffic's unfinished messages after the run's end. `ideal` returns a message's completion time in an empty
+    /// fabric, if known.
     pub fn note_unfinished<'m>(
         &mut self,
         plan: &TrafficPlan,
@@ -253,17 +251,17 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// The scenario reached a point.
+    /// Records that the scenario reached a named point.
     pub fn note_mark(&mut self, at: Time, text: &str) -> io::Result<()> {
         self.events.write(at, "", None, EventKind::Mark(text))
     }
 
-    /// Something else happened at a port.
+    /// Records any other event of a port.
     pub fn note(&mut self, at: Time, place: PortPlace, class: Option<Class>, kind: EventKind<'_>) -> io::Result<()> {
         self.events.write(at, &self.record.ports.at(place).name, class, kind)
     }
 
-    /// Takes a sample: the switches' reports as of `at`, what flows have counted and show, flow by flow in the order of
+    /// Takes a sample from the switches' reports as of `at`, the flows' counters, their gauges in the order of
     /// [`Scenario::flow_gauges`], and the rates that hosts have been set.
     pub fn sample(
         &mut self,
@@ -311,7 +309,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Shows all queues, if an instant has come at which they are to be shown.
+    /// Writes all queues, if a snapshot is due.
     fn note_queues(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let Some(queues) = &mut self.queues else { return Ok(()) };
         let mut is_due = false;
@@ -330,7 +328,7 @@ impl<'a> Recorder<'a> {
         queues.flush()
     }
 
-    /// Takes in what all switches report as of `at`: drops, messages, how full they are, whether they wait for each other.
+    /// Evaluates all switches' reports as of `at`: drops, messages, occupancy, deadlock.
     fn survey(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.note_drops(at, reports)?;
         let Record { ports, messages, .. } = &mut self.record;
@@ -342,7 +340,7 @@ impl<'a> Recorder<'a> {
         self.look_for_deadlock(at, reports)
     }
 
-    /// After the last sample: drops are noted still, and deadlocks.
+    /// Records drops and deadlocks after the last sample.
     pub fn note_after_end(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.note_drops(at, reports)?;
         self.look_for_deadlock(at, reports)
@@ -367,7 +365,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Shows the switches as of `at` to the detector.
+    /// Feeds the switches' state as of `at` to the deadlock detector.
     pub fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
         if let Some(deadlock) = self.record.detector.observe(at, &states) {
@@ -377,24 +375,24 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Whether queues of the fabric wait for each other without end.
+    /// Whether a deadlock of the fabric persists.
     pub fn is_deadlocked(&self) -> bool {
         self.record.deadlock().is_some_and(Deadlock::persists)
     }
 
-    /// Writes out what is buffered.
+    /// Flushes all files.
     pub fn flush(&mut self) -> io::Result<()> {
-        // Each is tried, whatever became of the others.
+        // All are flushed, even if one fails.
         let queues = self.queues.as_mut().map_or(Ok(()), QueueWriter::flush);
         self.series.flush().and(self.events.flush()).and(self.fcts.flush()).and(queues)
     }
 
-    /// What the samples so far have left.
+    /// Returns the record of the samples so far.
     pub fn so_far(&self) -> &Record {
         &self.record
     }
 
-    /// Ends the files, and returns what is left of the samples.
+    /// Flushes the files and returns the record.
     pub fn finish(mut self) -> io::Result<Record> {
         self.flush()?;
         Ok(self.record)

@@ -1,4 +1,4 @@
-//! From counters to the summary.
+//! Builds the summary from counters and the record.
 
 use std::collections::BTreeMap;
 
@@ -25,61 +25,61 @@ use crate::run_dir::{
     PortWindow, Summary, SwitchSummary, Window, throughput,
 };
 
-/// What a backend has when a run has ended.
+/// Final state of a run, from its backend.
 pub struct Ended<'a> {
-    /// What ran it.
+    /// Name of the backend.
     pub backend: &'static str,
-    /// Reports of the switches, at the end.
+    /// Final reports of the switches.
     pub reports: &'a [Report],
-    /// How long the scenario ran.
+    /// Duration of the run.
     pub duration: Span,
-    /// What was sent of each flow.
+    /// Sender's counters of each flow.
     pub sent: Vec<SenderStats>,
-    /// What arrived of each flow.
+    /// Receiver's counters of each flow.
     pub arrived: Vec<ReceiverStats>,
-    /// Each host's NIC.
+    /// Final counters of each host's NIC.
     pub nics: Vec<NicWords>,
-    /// What each host's link leaves, toward the host and toward the switch.
+    /// Final counters of each host's link, toward the host and toward the switch.
     pub host_links: Vec<Option<LinkWords>>,
-    /// What each link between switches leaves, in each direction.
+    /// Final counters of each link between switches, in each direction.
     pub links: Vec<Option<LinkWords>>,
     /// Whether no frame of a lossless class was lost.
     pub lossless: bool,
-    /// Why the run is no good, in sentences.
+    /// Reasons that make the run invalid, in sentences.
     pub failures: Vec<String>,
     /// Further remarks, in sentences.
     pub notes: Vec<String>,
 }
 
-/// What a host's NIC leaves.
+/// Final counters of a host's NIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NicWords {
-    /// The counters of each class.
+    /// Counters of each class.
     pub classes: [ClassStats; CLASSES],
-    /// Messages of flow control sent.
+    /// Flow-control messages sent.
     pub control_sent: u64,
 }
 
 impl NicWords {
-    /// What a host's NIC leaves, as of `now`.
+    /// Reads the counters of a host's NIC as of `now`.
     pub fn of(host: &Host, now: Time) -> NicWords {
         let classes = Class::ALL.map(|class| host.class_stats(now, class));
         NicWords { classes, control_sent: host.counters().control_sent }
     }
 }
 
-/// What a link leaves, in each direction.
+/// Final counters of a link, in each direction.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkWords {
-    /// Frames that came out.
+    /// Frames delivered.
     pub delivered: [u64; 2],
-    /// What went wrong.
+    /// Injected faults.
     pub faults: [FaultCounters; 2],
-    /// τ of the data that goes in each direction; `None` where it is not measured.
+    /// τ of the data in each direction; `None` where it is not measured.
     pub feedback: [Option<FeedbackStats>; 2],
 }
 
-/// The summary of a run that has ended.
+/// Builds the summary of a run that has ended.
 pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summary {
     let reports = ended.reports;
     let all = &record.ports;
@@ -199,8 +199,8 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
     }
 }
 
-/// Each direction of the links, where there are several switches, something was to go wrong, or τ is measured; in a large fabric, only
-/// where one of the latter two is so.
+/// Summarises each direction of the links where there are several switches, faults were injected, or τ is measured. A large
+/// fabric has only directions with faults or a measured τ.
 fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSummary> {
     let mut lanes = Vec::new();
     let mut add = |ends: [String; 2], words: Option<LinkWords>, asked: [bool; 2]| {
@@ -232,7 +232,6 @@ fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSumm
     lanes
 }
 
-/// Each switch.
 fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) -> Vec<SwitchSummary> {
     let of_switch = |(n, (config, report)): (usize, (&SwitchConfig, &Report))| SwitchSummary {
         private_max_bytes: record.survey.private_max(n).get(),
@@ -246,7 +245,7 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
     scenario.switches.iter().zip(reports).enumerate().map(of_switch).collect()
 }
 
-/// τ of a port whose flow control is made for one, as configured or by the rule.
+/// Returns τ of a port whose flow control has one, configured or by the rule.
 fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
     let config = &scenario.switches[place.switch];
     let port = &config.ports[place.port];
@@ -254,26 +253,26 @@ fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
     port.flow_control.feedback_delay(&controlled_port(config, place.port, rate))
 }
 
-/// The queue that a sender reckons with at this rate, under a flow control by which it reckons.
+/// Returns the queue length that a sender estimates at this rate, under a flow control that estimates it.
 fn reckoned_queue(scenario: &Scenario, place: PortPlace, rate: BitRate) -> Option<Bytes> {
     let config = &scenario.switches[place.switch];
     let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
     mechanism(config, place.port, line).ok()?.reckoned_queue(rate)
 }
 
-/// Frames that the switches dropped while they ran, of the lossless classes or of the others; with `outages`, but for those that
-/// found their port without a link.
+/// Counts the frames that switches dropped while they ran, of lossless or of lossy classes. With `outages`, drops at a port whose
+/// link is down do not count.
 pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages: bool) -> u64 {
     by_reason(scenario, reports, lossless, outages).into_values().sum()
 }
 
-/// The fault of a run that was ended at `at`, before its end.
+/// Formats the failure of a run that was interrupted at `at`.
 pub fn interrupted(at: Time, end: Time) -> String {
     let [at, end] = [at, end].map(|time| time.since(Time::ZERO));
     format!("{INTERRUPTED}{at} of {end}")
 }
 
-/// A sentence on lossless frames that were dropped, if any were.
+/// Formats the failure on dropped lossless frames, if any.
 pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> Option<String> {
     let by_reason = by_reason(scenario, reports, true, outages);
     let frames: u64 = by_reason.values().sum();
@@ -281,7 +280,7 @@ pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> 
     (frames > 0).then(|| format!("{frames} lossless frames were lost: {}", reasons.collect::<Vec<_>>().join(", ")))
 }
 
-/// Each host, by its place, with its frames of lossless classes, or of the others, that found no room in its receive buffer.
+/// Counts each host's frames that found its receive buffer full, of lossless or of lossy classes.
 fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
     scenario.hosts.iter().zip(nics).enumerate().map(move |(host, (plan, nic))| {
         let classes = Class::ALL.into_iter().zip(&nic.classes);
@@ -290,9 +289,9 @@ fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iter
     })
 }
 
-/// A sentence on lossless frames that found no room in the receive buffers of hosts, if any did.
+/// Formats the failure on lossless frames that found hosts' receive buffers full, if any.
 pub fn overflown_lossless(scenario: &Scenario, nics: &[NicWords]) -> Option<String> {
-    /// More names than these nobody reads.
+    /// Hosts named in the message; a longer list is not readable.
     const NAMED: usize = 4;
     let hosts: Vec<(usize, u64)> = overflow(scenario, nics, true).filter(|(_, frames)| *frames > 0).collect();
     let frames: u64 = hosts.iter().map(|(_, frames)| frames).sum();
@@ -306,7 +305,6 @@ pub fn overflown_lossless(scenario: &Scenario, nics: &[NicWords]) -> Option<Stri
     })
 }
 
-/// The hosts that take data in slowly.
 fn slow_hosts(scenario: &Scenario, nics: &[NicWords]) -> Vec<HostSummary> {
     let of_host = |(plan, nic): (&HostPlan, &NicWords)| {
         let limit = plan.nic.receive?;
@@ -353,13 +351,14 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
     PoolSummary { capacity_bytes: capacity.get(), used_max_bytes: used_max.get() }
 }
 
-/// A port's rate, and what a message of flow control takes of its link.
+/// Returns a port's rate, and the size of a flow-control message on its link.
 fn message_on_link(scenario: &Scenario, place: PortPlace) -> (BitRate, Bytes) {
     let rate = scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
     (rate, wire_bytes(FRAME_BYTES as u32, scenario.link_overhead))
 }
 
-/// The mean, the 99th percentile and the most of what ports' messages took of their links between two samples, in millionths.
+/// Returns mean, 99th percentile and maximum of the share of its link that a port's messages took between two samples, in
+/// millionths.
 fn message_shares(scenario: &Scenario, record: &Record) -> [u64; 3] {
     let mut shares = BTreeMap::new();
     for port in record.ports.linked() {
@@ -371,7 +370,7 @@ fn message_shares(scenario: &Scenario, record: &Record) -> [u64; 3] {
     spread(&shares)
 }
 
-/// For each class, the PAUSEs of all ports but one, and what the ingress queues held at them.
+/// Sums, for each class, the PAUSEs of all ports but one and the ingress occupancy at each.
 fn others(ports: &[PortReport], but: usize) -> [(u64, Bytes); CLASSES] {
     std::array::from_fn(|class| {
         let others = ports.iter().enumerate().filter(|(port, _)| *port != but).map(|(_, port)| &port.classes[class]);
@@ -379,7 +378,7 @@ fn others(ports: &[PortReport], but: usize) -> [(u64, Bytes); CLASSES] {
     })
 }
 
-/// The classes of a port that saw anything.
+/// Summarises the classes of a port that saw frames or pauses.
 fn class_summaries(
     port: &PortReport,
     paused_there: &[Option<Span>; CLASSES],
@@ -425,7 +424,7 @@ fn drops(class: &ClassReport) -> BTreeMap<String, u64> {
     counted.into_iter().filter(|(_, frames)| *frames > 0).collect()
 }
 
-/// What happened between a window's edges; `None` if the run ended before.
+/// Measures a window between its edges; `None` if the run ended before the second.
 fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Window> {
     let edge_at = |planned: Time| record.edges.iter().position(|edge| edge.planned == planned);
     let edges = [edge_at(plan.from)?, edge_at(plan.to)?];
@@ -434,7 +433,7 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     let span = to.at.since(from.at);
     let received: Vec<Bytes> = from.flows.iter().zip(&to.flows).map(|(from, to)| to.received - from.received).collect();
     let flows = scenario.flows.iter().zip(&received).map(|(flow, bytes)| FlowWindow::new(&flow.name, *bytes, span));
-    // What a large fabric's series does not show was not measured in between.
+    // A queue outside a large fabric's series was not sampled in between.
     let measured = all.linked().filter(|port| !all.is_large() || !all.queues_of(port.place).is_empty());
     let ports = measured.map(|port| {
         let of_host =
@@ -451,7 +450,7 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     })
 }
 
-/// A port's part of a window between two edges, but for what its host delivered.
+/// Measures a port in a window between two edges, without its host's throughput.
 fn port_window(scenario: &Scenario, record: &Record, place: PortPlace, edges: [usize; 2]) -> PortWindow {
     let all = &record.ports;
     let [from, to] = edges.map(|n| &record.edges[n]);

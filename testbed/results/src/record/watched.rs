@@ -1,4 +1,4 @@
-//! What samples told of a queue.
+//! Statistics of a queue's samples.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,26 +9,26 @@ use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::{GaugeSamples, QueueSample};
 
-/// What a stretch of a queue's samples showed, in constant memory. Stretches that follow each other are put together by
-/// [`Watched::and_then`]: a window is the stretches between its edges, a run is all of them.
+/// Statistics of an interval of a queue's samples, in constant memory. Consecutive intervals are merged by [`Watched::and_then`]:
+/// a window is the intervals between its edges, a run is all of them.
 #[derive(Clone, Debug, Default, Value)]
 pub(crate) struct Watched {
     samples: u64,
-    /// The gauges of the policy, then those of the flow control, in their order.
+    /// Gauges of the policy, then those of the flow control, in their order.
     gauges: Vec<Watch>,
-    /// The ingress queue's least length, the sum of all, and the most.
+    /// Ingress queue length: minimum, sum, maximum.
     ingress: Option<[Bytes; 3]>,
-    /// How often the peer had been set a rate, and the sum of these rates in bits per second: under GFC.
+    /// Number of samples with a peer rate, and the sum of these rates in bits per second, under GFC.
     peer_rates: (u64, u64),
-    /// All that came in since the run's beginning, as on the wire, by the stretch's end.
+    /// Bytes received since the run's start, as on the wire, by the interval's end.
     received: Bytes,
 }
 
-/// A gauge's samples.
+/// Statistics of a gauge.
 #[derive(Clone, Debug)]
 struct Watch {
     name: &'static str,
-    /// In how many samples it was above zero.
+    /// Number of samples above zero.
     on: u64,
     last: u64,
     max: u64,
@@ -52,7 +52,7 @@ impl Blank for Watch {
     }
 }
 
-/// A gauge's name as kinds have it, for ever. There are few.
+/// Returns a static copy of a gauge's name. Leaks memory once a name; there are few.
 fn interned(text: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,13 +85,13 @@ impl Watched {
         self.and_then(&one);
     }
 
-    /// Ends the stretch and returns it; another one begins.
+    /// Ends the interval, returns it, and begins the next.
     pub(crate) fn end(&mut self) -> Watched {
         let next = Watched { received: self.received, ..Watched::default() };
         std::mem::replace(self, next)
     }
 
-    /// Adds the stretch that followed this one.
+    /// Appends the interval that followed this one.
     pub(crate) fn and_then(&mut self, next: &Watched) {
         self.samples += next.samples;
         for watch in &next.gauges {
@@ -113,24 +113,24 @@ impl Watched {
         self.received = next.received;
     }
 
-    /// What the samples showed of a gauge; `None` if the queue does not have it.
+    /// Returns the statistics of a gauge; `None` if the queue does not have it.
     pub(crate) fn gauge(&self, gauge: &Gauge) -> Option<GaugeSamples> {
         let watch = self.gauges.iter().find(|watch| watch.name == gauge.name)?;
         Some(GaugeSamples { permille: watch.on * 1_000 / self.samples.max(1), last: watch.last, max: watch.max })
     }
 
-    /// The ingress queue's length: the least, the mean, the most.
+    /// Returns the ingress queue's length: minimum, mean, maximum.
     pub(crate) fn ingress(&self) -> Option<[Bytes; 3]> {
         self.ingress.map(|[min, sum, max]| [min, sum.divided_by(self.samples.max(1)), max])
     }
 
-    /// The mean of the rates that the peer was set, under GFC.
+    /// Returns the mean of the rates that the peer was set, under GFC.
     pub(crate) fn peer_rate(&self) -> Option<BitRate> {
         let (count, sum) = self.peer_rates;
         sum.checked_div(count).map(BitRate::bps)
     }
 
-    /// What has come in since the run's beginning, as on the wire.
+    /// Returns the bytes received since the run's start, as on the wire.
     pub(crate) fn received(&self) -> Bytes {
         self.received
     }

@@ -21,11 +21,11 @@ pub struct CaptureWriter<W: Write> {
 /// The port that a capture is of.
 #[derive(Clone, Debug)]
 pub struct CapturePort {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// Its MAC address.
+    /// MAC address of the port.
     pub mac: MacAddr,
-    /// Its rate, if it is known.
+    /// Rate of the port, if known.
     pub rate: Option<BitRate>,
 }
 

@@ -1,4 +1,4 @@
-//! `events.csv` and `fct.csv`: what happened when.
+//! `events.csv` and `fct.csv`: events and completed messages.
 
 use std::io::{self, Write};
 
@@ -6,64 +6,63 @@ use weir_units::{Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
 
-/// Writes a row for each event, in the order in which they are noted. Columns:
+/// Writer of a row for each event, in the order in which they are recorded. Columns:
 ///
-/// | column | is |
+/// | column | content |
 /// |---|---|
 /// | `t_us` | scenario time, microseconds to the picosecond |
 /// | `port` | the switch's port, or empty |
 /// | `class` | 0 to 7, or empty |
 /// | `event` | see [`EventKind`] |
-/// | `detail` | a number or a word, as the kind has it; else empty |
+/// | `detail` | number or word, depending on the event; else empty |
 pub struct EventWriter<W: Write> {
     csv: csv::Writer<W>,
 }
 
-/// What happened.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind<'a> {
-    /// `pause_sent`: the switch told its peer to pause the class, which was running; detail: quanta.
+    /// `pause_sent`: the switch paused a running class at its peer; detail: quanta.
     PauseSent(u16),
-    /// `pause_refreshed`: it told it again; detail: quanta.
+    /// `pause_refreshed`: the switch repeated the PAUSE; detail: quanta.
     PauseRefreshed(u16),
-    /// `resume_sent`: the switch told its peer to go on.
+    /// `resume_sent`: the switch resumed the class at its peer.
     ResumeSent,
-    /// `pause_received`: the host behind the port told the switch to pause the class, for the first time or again; detail:
-    /// quanta.
+    /// `pause_received`: the host behind the port paused the class, for the first time or again; detail: quanta.
     PauseReceived(u16),
-    /// `resume_received`: it told the switch to go on.
+    /// `resume_received`: the host behind the port resumed the class.
     ResumeReceived,
-    /// `drop`: the switch dropped frames that arrived there; detail: reason and number, `headroom_violation 3`.
+    /// `drop`: the switch dropped frames; detail: reason and number, `headroom_violation 3`.
     Drop {
-        /// The reason's name.
+        /// Name of the reason.
         reason: &'a str,
-        /// How many.
+        /// Number of frames.
         frames: u64,
     },
-    /// `stage_sent`: the switch told its peer another stage of GFC; detail: the stage.
+    /// `stage_sent`: the switch advertised another stage of GFC to its peer; detail: the stage.
     StageSent(u16),
-    /// `stage_received`: the host behind the port told the switch another stage of GFC; detail: the stage.
+    /// `stage_received`: the host behind the port advertised another stage of GFC; detail: the stage.
     StageReceived(u16),
     /// `link_up`: the port's link came up.
     LinkUp,
-    /// `link_down`: it went down.
+    /// `link_down`: the port's link went down.
     LinkDown,
-    /// `storm_detected`: the PFC watchdog found a storm on the queue; detail: how many since the event before.
+    /// `storm_detected`: the PFC watchdog found a storm on the queue; detail: number since the previous event.
     StormDetected(u64),
-    /// `storm_restored`: a storm was over; detail: how many since the event before.
+    /// `storm_restored`: a storm was over; detail: number since the previous event.
     StormRestored(u64),
     /// `device_lost`: the port's device lost frames; detail: cause and number, `receive_full 3`.
     DeviceLost {
-        /// The cause's name.
+        /// Name of the cause.
         cause: &'a str,
-        /// How many.
+        /// Number of frames.
         frames: u64,
     },
-    /// `device_removed`: the port's device was taken away, as a NIC that is unplugged.
+    /// `device_removed`: the port's device was removed, as an unplugged NIC.
     DeviceRemoved,
-    /// `deadlock`: queues were found to wait for each other without end; detail: the cycle.
+    /// `deadlock`: a cycle of queues wait for each other permanently; detail: the cycle.
     Deadlock(&'a str),
-    /// `mark`: the scenario reached a point; detail: its name.
+    /// `mark`: the scenario reached a named point; detail: its name.
     Mark(&'a str),
 }
 
@@ -76,21 +75,21 @@ impl<W: Write> EventWriter<W> {
         Ok(EventWriter { csv })
     }
 
-    /// Adds an event; an empty port for one that concerns none.
+    /// Adds an event; `port` is empty if none is concerned.
     pub fn write(&mut self, at: Time, port: &str, class: Option<Class>, kind: EventKind<'_>) -> io::Result<()> {
         let class = class.map_or_else(String::new, |class| class.index().to_string());
         let row = [micros(at), port.to_owned(), class, kind.name().to_owned(), kind.detail()];
         self.csv.write_record(row).map_err(csv_error)
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffered rows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }
 }
 
 impl EventKind<'_> {
-    /// The kind's name in the file.
+    /// Returns the name in the file.
     pub fn name(&self) -> &'static str {
         match self {
             EventKind::PauseSent(_) => "pause_sent",
@@ -112,7 +111,7 @@ impl EventKind<'_> {
         }
     }
 
-    /// What its column `detail` says.
+    /// Returns the text of the column `detail`.
     pub fn detail(&self) -> String {
         match self {
             EventKind::PauseSent(number)
@@ -134,36 +133,36 @@ impl EventKind<'_> {
     }
 }
 
-/// Writes a row for each completed message. Columns:
+/// Writer of a row for each message. Columns:
 ///
-/// | column | is |
+/// | column | content |
 /// |---|---|
-/// | `flow` | the flow's name |
-/// | `released_us` | when the message was handed to the NIC, scenario time, microseconds to the picosecond |
-/// | `bytes` | its payload |
-/// | `fct_us` | from then until its acknowledgement arrived, microseconds; empty if that had not happened when the run was over |
+/// | `flow` | name of the flow |
+/// | `released_us` | instant at which the message was handed to the NIC, scenario time, microseconds to the picosecond |
+/// | `bytes` | payload |
+/// | `fct_us` | time from then to the arrival of the acknowledgement, microseconds; empty if unfinished at the end of the run |
 /// | `from`, `to` | the hosts |
-/// | `ideal_us` | how long it takes in an empty fabric, microseconds; empty where that is not known, as on DPDK |
+/// | `ideal_us` | completion time in an empty fabric, microseconds; empty if unknown, as on DPDK |
 pub struct FctWriter<W: Write> {
     csv: csv::Writer<W>,
 }
 
-/// A message that was completed, or was not when the run was over.
+/// Message that was completed, or was unfinished at the end of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct FctRow<'a> {
-    /// The flow's or traffic's name.
+    /// Name of the flow or traffic.
     pub flow: &'a str,
-    /// The sending host's.
+    /// Name of the sending host.
     pub from: &'a str,
-    /// The receiving host's.
+    /// Name of the receiving host.
     pub to: &'a str,
-    /// When it was handed to the NIC.
+    /// Instant at which the message was handed to the NIC.
     pub released: Time,
-    /// Its payload.
+    /// Payload.
     pub size: Bytes,
-    /// Flow completion time; `None` if it was not completed.
+    /// Flow completion time; `None` if unfinished.
     pub fct: Option<Span>,
-    /// What that is in an empty fabric, if it is known.
+    /// Flow completion time in an empty fabric, if known.
     pub ideal: Option<Span>,
 }
 
@@ -184,7 +183,7 @@ impl<W: Write> FctWriter<W> {
         self.csv.write_record([row.flow, &released, &bytes, &fct, row.from, row.to, &ideal]).map_err(csv_error)
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffered rows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }

@@ -14,7 +14,7 @@ pub struct RunMessage<'a> {
     pub from: &'a str,
     /// The receiving host's.
     pub to: &'a str,
-    /// Its payload.
+    /// Payload of the message.
     pub bytes: u64,
     /// Flow completion time in microseconds; `None` if it did not finish.
     pub fct_us: Option<f64>,

@@ -35,7 +35,7 @@ pub struct Ns3Pauses<W: Write> {
     on_the_way: Vec<(Time, [usize; 4])>,
 }
 
-/// What lines to come go by, once those before are written out.
+/// State that later lines depend on, after earlier lines are flushed.
 impl<W: Write> State for Ns3Files<W> {
     fn state(&mut self, archive: &mut Archive) {
         let Ns3Files { fct: _, pauses: Ns3Pauses { pfc: _, on_the_way }, qlen: _, lengths, lengths_at } = self;
@@ -46,17 +46,17 @@ impl<W: Write> State for Ns3Files<W> {
 }
 
 impl<W: Write> Ns3Pauses<W> {
-    /// Into `pfc.txt`.
+    /// Creates the writer of `pfc.txt`.
     pub fn new(pfc: W) -> Ns3Pauses<W> {
         Ns3Pauses { pfc, on_the_way: Vec::new() }
     }
 
-    /// A frame that pauses or resumes a class is to reach an interface of a node then.
+    /// Queues the arrival of a pause or resume frame at a node's interface.
     pub fn pause(&mut self, arrives: Time, node: usize, is_switch: bool, interface: usize, is_pause: bool) {
         self.on_the_way.push((arrives, [node, usize::from(is_switch), interface, usize::from(is_pause)]));
     }
 
-    /// Time has come to `now`, and what reaches its node by then has been told.
+    /// Advances to `now`, and writes the pauses that have arrived by then.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
         // Stable: of frames that arrive at one instant, the first to be sent is first.
         self.on_the_way.sort_by_key(|(arrives, _)| *arrives);
@@ -67,7 +67,7 @@ impl<W: Write> Ns3Pauses<W> {
         Ok(())
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffered lines.
     pub fn flush(&mut self) -> io::Result<()> {
         self.pfc.flush()
     }
@@ -77,14 +77,14 @@ impl<W: Write> Ns3Pauses<W> {
 /// of an imported topology; H5-2 is another NIC of node 5. Otherwise hosts come first, then the switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ns3Nodes {
-    /// For each host, in the order of the scenario.
+    /// Numbers of the hosts, in the order of the scenario.
     pub hosts: Vec<usize>,
-    /// For each switch.
+    /// Numbers of the switches.
     pub switches: Vec<usize>,
 }
 
 impl Ns3Nodes {
-    /// From a scenario's hosts and switches by these names.
+    /// Numbers a scenario's hosts and switches by these names.
     pub fn of<'n>(
         hosts: impl ExactSizeIterator<Item = &'n str> + Clone,
         switches: impl ExactSizeIterator<Item = &'n str> + Clone,
@@ -112,29 +112,29 @@ impl Ns3Nodes {
 /// A completed message.
 #[derive(Clone, Copy, Debug)]
 pub struct Ns3Message {
-    /// The sending host.
+    /// Number of the sending host.
     pub from: usize,
-    /// The receiving host.
+    /// Number of the receiving host.
     pub to: usize,
-    /// Numbers that tell its connection.
+    /// Port numbers of the connection.
     pub ports: [u16; 2],
-    /// Its payload.
+    /// Payload.
     pub size: Bytes,
-    /// When it was handed to the NIC.
+    /// Instant at which the message was handed to the NIC.
     pub start: Time,
     /// Flow completion time.
     pub fct: Span,
-    /// What that is in an empty fabric.
+    /// Flow completion time in an empty fabric.
     pub standalone: Span,
 }
 
-/// How often `qlen.txt` is written.
+/// Interval between reports in `qlen.txt`.
 const LENGTHS_EVERY: Span = Span::from_millis(100);
-/// 1 KB there.
+/// Bin width in `qlen.txt`: 1 KB.
 const LENGTH_BIN: u64 = 1_000;
 
 impl<W: Write> Ns3Files<W> {
-    /// Into `fct.txt`, `pfc.txt` and `qlen.txt`.
+    /// Creates the writer of `fct.txt`, `pfc.txt` and `qlen.txt`.
     pub fn new(fct: W, pfc: W, qlen: W) -> Ns3Files<W> {
         let lengths_at = Time::ZERO + LENGTHS_EVERY;
         Ns3Files { fct, pauses: Ns3Pauses::new(pfc), qlen, lengths: BTreeMap::new(), lengths_at }
@@ -156,12 +156,12 @@ impl<W: Write> Ns3Files<W> {
         )
     }
 
-    /// The pauses.
+    /// Returns the writer of pauses.
     pub fn pauses(&mut self) -> &mut Ns3Pauses<W> {
         &mut self.pauses
     }
 
-    /// Time has come to `now`, and what reaches its node by then has been told.
+    /// Advances to `now`, and writes the pauses that have arrived and the reports due by then.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
         self.pauses.advance(now)?;
         while self.lengths_at <= now {
@@ -171,7 +171,7 @@ impl<W: Write> Ns3Files<W> {
         Ok(())
     }
 
-    /// Adds a sample of what waits at an interface of a switch.
+    /// Adds a sample of the queue at a switch's interface.
     pub fn queue(&mut self, node: usize, interface: usize, length: Bytes) {
         let counts = self.lengths.entry((node, interface)).or_default();
         let bin = (length.get() / LENGTH_BIN) as usize;
@@ -189,7 +189,7 @@ impl<W: Write> Ns3Files<W> {
         Ok(())
     }
 
-    /// Ends the files at `now`.
+    /// Completes the files at `now`.
     pub fn finish(mut self, now: Time) -> io::Result<()> {
         self.advance(now)?;
         self.write_lengths(now)?;

@@ -1,4 +1,4 @@
-//! Where a run came from.
+//! Provenance of a run.
 
 use std::fs;
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ pub struct Provenance {
     pub version: String,
     /// Program and arguments.
     pub command_line: Vec<String>,
-    /// When the run started, in UTC (RFC 3339).
+    /// Start of the run, in UTC (RFC 3339).
     pub started: String,
     /// The machine.
     pub machine: Machine,

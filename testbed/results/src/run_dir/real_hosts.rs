@@ -1,73 +1,73 @@
-//! What real hosts, and the programs that sent their flows, told.
+//! Results of real hosts and of the programs that sent their flows.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the program that sent a flow between real hosts told of it. Rates and times are the scenario's.
+/// Report of the program that sent a flow between real hosts. Rates and times are the scenario's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSummary {
-    /// The program: `ib_write_bw`, `iperf3`.
+    /// Name of the program: `ib_write_bw`, `iperf3`.
     pub tool: String,
-    /// The client's command.
+    /// Command of the client.
     pub command: String,
-    /// Its mean rate of payload, while it sent, in bits a second; null of a test of latency.
+    /// Mean payload rate while the program sent, in bits a second; null of a latency test.
     pub rate_bps: Option<u64>,
-    /// How much later than asked it began; null where it did not tell.
+    /// Delay of the program's start after the planned instant; null if not reported.
     pub late_ns: Option<i64>,
-    /// Segments that TCP sent again; null of RDMA.
+    /// Segments retransmitted by TCP; null of RDMA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// What the client's kernel told of TCP's connection while it sent; null of RDMA, and where it told nothing.
+    /// Statistics of the TCP connection from the client's kernel; null of RDMA, and without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionSummary>,
-    /// What a test of latency, or TCP of its round trip, told, by its names.
+    /// Times of a latency test, or TCP's round trip times, by their names in the report.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub times_ns: BTreeMap<String, u64>,
 }
 
-/// What samples showed of a TCP connection. Times are the scenario's.
+/// Sample statistics of a TCP connection. Times are the scenario's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionSummary {
-    /// How many samples.
+    /// Number of samples.
     pub samples: u64,
-    /// The congestion window in segments, on average,
+    /// Mean congestion window, in segments.
     pub cwnd_mean: u64,
-    /// and at most.
+    /// Largest congestion window, in segments.
     pub cwnd_max: u64,
-    /// The smoothed round trip on average,
+    /// Mean smoothed round trip time.
     pub rtt_mean_ns: u64,
-    /// and at most.
+    /// Longest smoothed round trip time.
     pub rtt_max_ns: u64,
     /// Segments retransmitted up to the last sample.
     pub retransmits: u64,
 }
 
-/// A real host.
+/// Results of a real host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RealHostSummary {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// How it was reached: `vm`, `netns` or `ssh`.
+    /// Access to the host: `vm`, `netns` or `ssh`.
     pub reach: String,
-    /// Whether Weir's NIC stood between it and the switch.
+    /// Whether Weir's NIC model was between the host and the switch.
     pub has_nic_model: bool,
-    /// Its kernel.
+    /// Kernel version.
     pub kernel: String,
-    /// Its interface on the switch.
+    /// Interface on the switch's link.
     pub interface: String,
-    /// Its RDMA device, if it has one.
+    /// RDMA device, if any.
     pub rdma: Option<String>,
-    /// What its kernel and NIC counted during the run, without what stayed as it was: `rdma.rcvd_seq_err`, `nstat.IpExtInCEPkts`,
+    /// Counters of the kernel and the NIC that changed during the run: `rdma.rcvd_seq_err`, `nstat.IpExtInCEPkts`,
     /// `nic.rx_prio3_pause`.
     pub counters: BTreeMap<String, u64>,
 }
 
 impl RealHostSummary {
-    /// A counter, 0 if it stayed as it was.
+    /// Returns a counter's change, 0 if it did not change.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }

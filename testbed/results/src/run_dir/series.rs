@@ -8,26 +8,26 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
 
-/// Writes a row for each sample. Columns, in this order:
+/// Writer of a row for each sample. Columns, in this order:
 ///
-/// | column | is |
+/// | column | content |
 /// |---|---|
-/// | `t_us` | the sample's instant in scenario time, microseconds to the picosecond |
-/// | `FLOW.sent_bps` | payload that the flow's sender put on the wire since the row before, bits a second |
-/// | `FLOW.received_bps` | payload that arrived at its receiver since the row before, bits a second |
-/// | `FLOW.GAUGE` | with `flow_gauges`, each gauge of what controls the flow, by its name; empty where it has no value |
-/// | `PORT.CLASS.rx_bps` | what arrived at the port since the row before, FCS, preamble and gap included, bits a second |
-/// | `PORT.CLASS.ingress_bytes` | what the ingress queue holds: private, shared and headroom together |
-/// | `PORT.CLASS.headroom_bytes` | of that, in headroom |
-/// | `PORT.CLASS.threshold_bytes` | T(t), which the shared part is compared with; empty if there is none |
-/// | `PORT.CLASS.egress_bytes` | what waits in the egress queue of that port and class |
-/// | `PORT.CLASS.paused` | 1 while the switch has its peer there paused, else 0 |
-/// | `PORT.CLASS.paused_us` | for how long it had it paused so far, microseconds |
-/// | `PORT.CLASS.peer_rate_bps` | GFC: the rate that the peer there has been set, bits a second; empty under other flow controls |
-/// | `PORT.CLASS.GAUGE` | each gauge of the buffer policies, by its name; empty under policies that do not have it |
-/// | `PORT.CLASS.GAUGE` | what the port's flow control shows under that name; no column under one that has no such gauge |
-/// | `POOL.used_bytes` | of the shared segment |
-/// | `POOL.capacity_bytes` | the shared segment |
+/// | `t_us` | instant of the sample in scenario time, microseconds to the picosecond |
+/// | `FLOW.sent_bps` | payload that the flow's sender transmitted since the previous row, bits a second |
+/// | `FLOW.received_bps` | payload that the receiver got since the previous row, bits a second |
+/// | `FLOW.GAUGE` | with `flow_gauges`, each gauge of the flow's congestion control, by name; empty without a value |
+/// | `PORT.CLASS.rx_bps` | traffic received since the previous row, with FCS, preamble and gap, bits a second |
+/// | `PORT.CLASS.ingress_bytes` | occupancy of the ingress queue: private, shared and headroom |
+/// | `PORT.CLASS.headroom_bytes` | headroom part of this occupancy |
+/// | `PORT.CLASS.threshold_bytes` | T(t), the threshold of the shared part; empty if there is none |
+/// | `PORT.CLASS.egress_bytes` | occupancy of the egress queue |
+/// | `PORT.CLASS.paused` | 1 while the switch has its peer paused, else 0 |
+/// | `PORT.CLASS.paused_us` | total time for which the peer was paused, microseconds |
+/// | `PORT.CLASS.peer_rate_bps` | GFC: rate that the peer was set, bits a second; empty under other flow controls |
+/// | `PORT.CLASS.GAUGE` | each gauge of the buffer policies, by name; empty under policies without it |
+/// | `PORT.CLASS.GAUGE` | each gauge of the port's flow control, by name |
+/// | `POOL.used_bytes` | bytes in use of the shared segment |
+/// | `POOL.capacity_bytes` | size of the shared segment |
 ///
 /// Weir's own policies have two gauges: `victim` (SPFC: 1 while the port is in the victim state, else 0), and
 /// `headroom_estimate_bytes` (DSH: φ̂; adaptive headroom: Φ as measured).
@@ -36,21 +36,21 @@ use super::{csv_error, micros};
 pub struct SeriesWriter<W: Write> {
     csv: csv::Writer<W>,
     last: Time,
-    /// Sent and received by the row before.
+    /// Counters of each flow at the previous row.
     flows: Vec<FlowSample>,
-    /// How many gauges each flow shows.
+    /// Number of gauges of each flow.
     flow_gauges: Vec<usize>,
-    /// Received by the row before.
+    /// Bytes received by each queue at the previous row.
     received: Vec<Bytes>,
     /// Names of the policies' gauges.
     gauges: Vec<&'static str>,
     pools: usize,
-    /// The gauges that the flow control of each queue has.
+    /// Gauges of each queue's flow control.
     control_gauges: Vec<&'static [Gauge]>,
     row: csv::StringRecord,
 }
 
-/// What the next row goes by, once the rows before are written out.
+/// Counters that the next row needs, after earlier rows are flushed.
 impl<W: Write> State for SeriesWriter<W> {
     fn state(&mut self, archive: &mut Archive) {
         let SeriesWriter {
@@ -62,7 +62,7 @@ impl<W: Write> State for SeriesWriter<W> {
             gauges: _,
             pools: _,
             control_gauges: _,
-            // It is filled for each row.
+            // Filled for each row.
             row: _,
         } = self;
         last.state(archive);
@@ -71,16 +71,16 @@ impl<W: Write> State for SeriesWriter<W> {
     }
 }
 
-/// What a series has columns for.
+/// Columns of a series.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesColumns {
     /// Flows' names.
     pub flows: Vec<String>,
-    /// The names of what each flow shows; empty if flows show nothing.
+    /// Names of each flow's gauges; empty without gauges.
     pub flow_gauges: Vec<Vec<&'static str>>,
-    /// Ports' names and classes.
+    /// Names and classes of the ports.
     pub queues: Vec<(String, Class)>,
-    /// The gauges of the flow control of each queue's port.
+    /// Gauges of the flow control of each queue's port.
     pub gauges: Vec<&'static [Gauge]>,
     /// Names of the switches' shared segments.
     pub pools: Vec<String>,
@@ -98,34 +98,34 @@ pub struct FlowSample {
 /// A port and class at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSample {
-    /// All that arrived since the start, with FCS, preamble and gap.
+    /// Bytes received since the start, with FCS, preamble and gap.
     pub received: Bytes,
-    /// All that the ingress queue holds.
+    /// Occupancy of the ingress queue.
     pub ingress: Bytes,
-    /// The part of that in headroom.
+    /// Headroom part of the occupancy.
     pub headroom: Bytes,
     /// T(t), if the policy has one.
     pub threshold: Option<Bytes>,
-    /// What the egress queue holds.
+    /// Occupancy of the egress queue.
     pub egress: Bytes,
-    /// Whether the peer is told to pause.
+    /// Whether the peer is paused.
     pub paused: bool,
-    /// For how long it was, since the start.
+    /// Total time for which the peer was paused.
     pub paused_for: Span,
-    /// The rate that the peer has been set, under GFC.
+    /// Rate that the peer was set, under GFC.
     pub peer_rate: Option<BitRate>,
-    /// What the policy shows.
+    /// Gauges of the policy.
     pub gauges: Gauges,
-    /// What the gauges of the port's flow control show.
+    /// Gauges of the port's flow control.
     pub control_gauges: Gauges,
 }
 
 /// The shared segment at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolSample {
-    /// In use.
+    /// Bytes in use.
     pub used: Bytes,
-    /// All of it.
+    /// Size.
     pub capacity: Bytes,
 }
 
@@ -155,11 +155,10 @@ impl<W: Write> SeriesWriter<W> {
         })
     }
 
-    /// Adds a sample: of each flow, each flow's gauges, each queue and each pool, in the order of the columns. A gauge that is not
-    /// a number has no value.
+    /// Adds a sample of each flow, flow gauge, queue and pool, in the order of the columns. A NaN gauge has no value.
     ///
     /// # Panics
-    /// If there are more or fewer than columns.
+    /// If a slice's length differs from the number of its columns.
     pub fn write(
         &mut self,
         at: Time,
@@ -207,13 +206,13 @@ impl<W: Write> SeriesWriter<W> {
         Ok(())
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffered rows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }
 }
 
-/// A series as it was written.
+/// Series read from a file.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     columns: Vec<String>,
@@ -221,7 +220,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Reads what a [`SeriesWriter`] has written.
+    /// Reads the output of a [`SeriesWriter`].
     pub fn read(reader: impl io::Read) -> io::Result<Series> {
         let mut csv = csv::Reader::from_reader(reader);
         let columns = csv.headers().map_err(csv_error)?.iter().map(str::to_owned).collect();
@@ -238,18 +237,18 @@ impl Series {
         Ok(Series { columns, rows })
     }
 
-    /// The values of a column by its name, each with its instant in microseconds; not a number where the field is empty. `None`
-    /// if there is no such column.
+    /// Returns a column by name, as pairs of instant in microseconds and value; NaN where the field is empty. `None` if there is
+    /// no such column.
     pub fn column(&self, name: &str) -> Option<impl Iterator<Item = (f64, f64)> + '_> {
         let place = self.columns.iter().position(|column| column == name)?;
         Some(self.rows.iter().map(move |row| (row[0], row[place])))
     }
 }
 
-/// What columns of flows are called after the flow, but for their gauges.
+/// Suffixes of a flow's columns, gauges excluded.
 pub const FLOW_COLUMNS: [&str; 2] = ["sent_bps", "received_bps"];
 
-/// What columns of queues are called after port and class, but for the policies' gauges.
+/// Suffixes of a queue's columns, gauges excluded.
 pub const QUEUE_COLUMNS: [&str; 8] = [
     "rx_bps",
     "ingress_bytes",
@@ -280,7 +279,7 @@ fn or_empty(bytes: Option<Bytes>) -> String {
     bytes.map_or_else(String::new, |bytes| bytes.get().to_string())
 }
 
-/// The rate of what was added, in bits a second, rounded down; 0 over no time.
+/// Formats a difference as a rate in bits a second, rounded down; 0 over an empty span.
 fn rate(now: Bytes, before: Bytes, span: Span) -> String {
     BitRate::of(now.saturating_sub(before), span).map_or(0, |rate| rate.as_bps()).to_string()
 }

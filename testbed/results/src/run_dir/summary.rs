@@ -17,260 +17,264 @@ pub use switches::{
 };
 pub use windows::{FlowWindow, PortWindow, Window};
 
-/// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
-/// are as the buffer charges them.
+/// Results of a run. Times are scenario time unless said otherwise. Bytes of flows are payload; bytes of queues are as the buffer
+/// charges them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// Why the run is no good, in sentences: what it lost, that it stands still, that it was interrupted. None of a good run.
+    /// Reasons that make the run invalid, in sentences: lossless loss, deadlock, interruption. Empty for a good run.
     #[serde(default)]
     pub failures: Vec<String>,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// What ran it: `dpdk`, `sim` or `hosts`.
+    /// Backend: `dpdk`, `sim` or `hosts`.
     pub backend: String,
-    /// The buffer's policy.
+    /// Buffer policy.
     pub policy: String,
-    /// The scenario's parameters, by name, as written.
+    /// Parameters of the scenario, by name, as written.
     pub parameters: BTreeMap<String, String>,
-    /// How many times slower than real time the scenario ran.
+    /// Factor by which the scenario ran slower than real time.
     pub time_dilation: u64,
-    /// How long it ran.
+    /// Duration of the run.
     pub duration_ns: u64,
-    /// How long it ran in real time, in milliseconds; none in virtual time, where `speed.json` tells.
+    /// Duration in real time, in milliseconds; none in virtual time, where `speed.json` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
-    /// Line time that a host or a switch's port lost at most, because the machine polled it too late: where this is no small part of
+    /// Most line time that a host or a switch port lost because the machine polled it too late. Where this is no small part of
     /// the duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
-    /// The longest time between two polls of a host or of a switch, in the scenario's time; none in virtual time. One gap that is as long as a round
-    /// trip takes little line time, and yet all that is under way arrives at once after it: congestion controls take that for a queue,
-    /// and some are slow to forget it.
+    /// Longest time between two polls of a host or a switch, in scenario time; none in virtual time.
+    ///
+    /// A gap as long as a round trip takes little line time, but all frames in flight then arrive at once. Congestion controls
+    /// take that for a queue, and some recover slowly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_gap_max_ns: Option<u64>,
-    /// Whether no lossless frame was lost anywhere, in switches and in the receive buffers of hosts; in virtual time, but for what
-    /// injected faults and outages took.
+    /// Whether no lossless frame was lost, in switches and in hosts' receive buffers. In virtual time, losses to injected faults
+    /// and outages do not count.
     pub lossless: bool,
-    /// Queues that waited for each other without end, if any did.
+    /// Deadlock of the run, if any.
     pub deadlock: Option<DeadlockSummary>,
-    /// Flow control, over all ports and classes.
+    /// Flow-control totals, over all ports and classes.
     #[serde(default)]
     pub flow_control: Option<FlowControlSummary>,
-    /// Each traffic: how long its messages took.
+    /// Completion times of each traffic's messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<TrafficSummary>,
-    /// Where all frames have gone; in virtual time only.
+    /// Frame conservation; in virtual time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameSummary>,
-    /// Each flow.
+    /// Results of each flow.
     pub flows: Vec<FlowSummary>,
-    /// Each port of the switches that has a host or a link.
+    /// Results of each switch port with a host or a link.
     pub ports: Vec<PortSummary>,
-    /// Each host that takes data in more slowly than its link brings it.
+    /// Results of each host whose receive rate is below its link's rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostSummary>,
-    /// Each real host.
+    /// Results of each real host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub real_hosts: Vec<RealHostSummary>,
-    /// Each switch, where there are several.
+    /// Results of each switch, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchSummary>,
-    /// Each direction of the links, where there are several switches or something was to go wrong.
+    /// Results of each direction of the links, where there are several switches or faults were injected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LaneSummary>,
-    /// The shared segment; of several switches, the first one's.
+    /// Shared segment; with several switches, that of the first.
     pub pool: PoolSummary,
-    /// The headroom pool, where headroom is one.
+    /// Headroom pool, where headroom is pooled.
     pub headroom_pool: Option<PoolSummary>,
-    /// The egress lossy pool, in the four-pool model.
+    /// Egress lossy pool, in the four-pool model.
     pub egress_lossy_pool: Option<PoolSummary>,
-    /// What queues did while they were OFF, of the only switch; see [`SwitchSummary`].
+    /// Statistics of queues in XOFF, with a single switch; see [`SwitchSummary`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_queues: Option<OffQueuesSummary>,
-    /// Parts of the run that are measured by themselves.
+    /// Windows of the run that are measured separately.
     pub windows: Vec<Window>,
-    /// What a reader should know about this run, in words.
+    /// Remarks for the reader, in sentences.
     pub notes: Vec<String>,
 }
 
-/// A deadlock.
+/// Cycle of queues that wait for each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadlockSummary {
-    /// The cycle: each port's egress queue waits for the next one's, `S1.p1 -> S2.p1 -> S1.p1, class 3`.
+    /// Cycle, in which each port's egress queue waits for the next: `S1.p1 -> S2.p1 -> S1.p1, class 3`.
     pub cycle: String,
-    /// From when on nothing moved.
+    /// Instant from which no queue of the cycle moved.
     pub since_ns: u64,
-    /// When a queue of it sent a frame all the same; null if none ever did.
+    /// Instant at which a queue of the cycle sent a frame after all; null if none did.
     pub dissolved_ns: Option<u64>,
 }
 
-/// A host that takes data in more slowly than its link brings it.
+/// Results of a host whose receive rate is below its link's rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSummary {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// How fast it takes data in, counted as on the wire.
+    /// Rate at which the host takes data in, counted as on the wire.
     pub receive_rate_bps: u64,
-    /// A lossless class is paused with so much in its buffer,
+    /// Buffer occupancy at which a lossless class is paused.
     pub xoff_bytes: u64,
-    /// and goes on with no more than that.
+    /// Buffer occupancy at or below which the class is resumed.
     pub xon_bytes: u64,
-    /// The whole buffer of a class.
+    /// Size of a class's whole receive buffer.
     pub receive_buffer_bytes: u64,
-    /// Messages of flow control that it sent, of whatever kind, refreshes included.
+    /// Flow-control messages sent by the host, of all kinds, refreshes included.
     pub messages_sent: u64,
-    /// The classes that stood in its buffer.
+    /// Classes that used the receive buffer.
     pub classes: Vec<HostClassSummary>,
 }
 
-/// A class in a host's receive buffer.
+/// Results of a class in a host's receive buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostClassSummary {
-    /// 0 to 7.
+    /// Class, 0 to 7.
     pub class: u8,
     /// Whether the class is lossless.
     pub lossless: bool,
-    /// How often the host paused it at the switch's port, refreshes not included.
+    /// Number of times that the host paused this class at the switch's port, refreshes not included.
     pub pauses_sent: u64,
-    /// The most that stood in the buffer.
+    /// Highest occupancy of the buffer.
     pub receive_buffer_max_bytes: u64,
-    /// Frames dropped because they found no room there.
+    /// Frames dropped because the buffer was full.
     pub receive_overflow: u64,
 }
 
-/// What became of a traffic's messages.
+/// Results of a traffic's messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSummary {
-    /// Its name.
+    /// Name of the traffic.
     pub name: String,
-    /// Its class.
+    /// Class of the traffic.
     pub class: u8,
     /// Messages started.
     pub started: u64,
     /// Started messages that were acknowledged.
     pub completed: u64,
-    /// Started messages that were not.
+    /// Started messages that were not acknowledged.
     pub unfinished: u64,
-    /// Completed messages that started before the warm-up's end: they are in no bin.
+    /// Completed messages that started before the end of the warm-up, and are in no bin.
     pub warm_up: u64,
-    /// Messages by size, first all of them, with those that did not finish; without sizes that none has.
+    /// Messages by size, unfinished ones included. The first bin holds all; empty bins are left out.
     pub bins: Vec<BinSummary>,
 }
 
-/// Messages of one size range.
+/// Results of the messages in one size range.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BinSummary {
-    /// `all`, or `10KB-100KB`.
+    /// Label of the range: `all`, or `10KB-100KB`.
     pub sizes: String,
-    /// Messages of this size at least,
+    /// Lower bound of the message size, inclusive.
     pub from_bytes: u64,
-    /// and of less than this; null for no end.
+    /// Upper bound of the message size, exclusive; null if unbounded.
     pub below_bytes: Option<u64>,
-    /// How many, those that did not finish among them.
+    /// Number of messages, unfinished ones included.
     pub count: u64,
-    /// How many of these had not finished when the run was over.
+    /// Messages unfinished at the end of the run.
     #[serde(default)]
     pub unfinished: u64,
     /// Flow completion times.
     pub fct_ns: Distribution,
-    /// Flow completion times in thousandths of the ideal one: 1000 in an empty fabric. Null if no way is known.
+    /// Slowdown: flow completion times in thousandths of the ideal one (1000 in an empty fabric). Null if no path is known.
     pub slowdown_permille: Option<Distribution>,
 }
 
-/// A distribution. Percentiles are exact, by nearest rank: the least value that so many of a hundred do not exceed.
-/// What did not finish exceeds every value: a percentile that falls on it is null, and so are the mean and the greatest, if there was any.
+/// Mean, percentiles and maximum of a set of values. Percentiles are exact, by nearest rank.
+///
+/// An unfinished message exceeds every value: a percentile that falls on one is null. The mean and the maximum are null if any
+/// message is unfinished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
-    /// The average, rounded down.
+    /// Mean, rounded down.
     pub mean: Option<u64>,
-    /// The median.
+    /// Median.
     pub p50: Option<u64>,
-    /// The 95th percentile.
+    /// 95th percentile.
     pub p95: Option<u64>,
-    /// The 99th.
+    /// 99th percentile.
     pub p99: Option<u64>,
-    /// The 99.9th.
+    /// 99.9th percentile.
     pub p999: Option<u64>,
-    /// The greatest.
+    /// Maximum.
     pub max: Option<u64>,
 }
 
-/// Where all frames have gone, flow control's included. What went in is what came out:
+/// Frame conservation, flow-control frames included:
+///
 /// `hosts_sent + control_sent + copied + doubled = hosts_received + control_received + dropped + faults_lost + faults_corrupted +
 /// cut_off + held + on_links`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameSummary {
-    /// Sent by hosts.
+    /// Frames sent by hosts.
     pub hosts_sent: u64,
-    /// Received by hosts, which may have dropped them for want of room.
+    /// Frames received by hosts, those dropped for lack of buffer included.
     pub hosts_received: u64,
-    /// Flow-control frames that switches sent,
+    /// Flow-control frames sent by switches.
     pub control_sent: u64,
-    /// and received.
+    /// Flow-control frames received by switches.
     pub control_received: u64,
-    /// Copies that switches made of frames for unknown hosts, and for clones of the port that they came by.
+    /// Copies made by switches, of frames for unknown hosts and for clones of the ingress port.
     pub copied: u64,
     /// Frames that injected faults delivered twice.
     pub doubled: u64,
-    /// Dropped by switches, by reason, in whatever class.
+    /// Frames dropped by switches in all classes, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Taken by injected faults,
+    /// Frames lost to injected faults.
     pub faults_lost: u64,
-    /// and corrupted by them, so that they were dropped for their FCS.
+    /// Frames corrupted by injected faults, and so dropped for their FCS.
     #[serde(default)]
     pub faults_corrupted: u64,
-    /// Lost on links that were cut.
+    /// Frames lost on links that went down.
     pub cut_off: u64,
-    /// In the switches at the end.
+    /// Frames in the switches at the end.
     pub held: u64,
-    /// On their way on links at the end.
+    /// Frames in flight on links at the end.
     pub on_links: u64,
 }
 
-/// How a failure begins that tells of a run that was told to stop.
+/// Prefix of the failure of an interrupted run.
 pub(crate) const INTERRUPTED: &str = "interrupted at ";
 
 impl Summary {
-    /// Where the machine takes more than this of a run, in percent of its time, rates are the machine's and not the scenario's.
+    /// Highest [`lost_percent`](Summary::lost_percent) of a valid run. Above it, rates are the machine's and not the scenario's.
     pub const LATE_PERCENT_MAX: f64 = 5.0;
 
-    /// Whether the run was told to stop before its end.
+    /// Whether the run was stopped before its end.
     pub fn is_interrupted(&self) -> bool {
         self.failures.iter().any(|failure| failure.starts_with(INTERRUPTED))
     }
 
-    /// What ports have counted of lossless classes.
+    /// Returns the results of all ports' lossless classes.
     pub fn lossless_classes(&self) -> impl Iterator<Item = &ClassSummary> {
         self.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless)
     }
 
-    /// Frames of lossless classes that switches dropped while they ran.
+    /// Returns the number of lossless frames that switches dropped while they ran.
     pub fn lossless_drops(&self) -> u64 {
         let drops = self.lossless_classes().flat_map(|class| &class.drops);
         drops.filter(|(reason, _)| *reason != "shutdown").map(|(_, frames)| frames).sum()
     }
 
-    /// Frames of lossless classes that switches dropped while they ran, or hosts for want of room.
+    /// Returns the number of lossless frames that switches dropped while they ran, or hosts for lack of buffer.
     pub fn lossless_drops_with_hosts(&self) -> u64 {
         let of_hosts = self.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
         self.lossless_drops() + of_hosts.map(|class| class.receive_overflow).sum::<u64>()
     }
 
-    /// The line time that a host or a switch's port lost at most, in percent of the run.
+    /// Returns the most line time that a host or a switch port lost, in percent of the run.
     pub fn late_percent(&self) -> f64 {
         self.percent_of_run(self.late_ns)
     }
 
-    /// What the machine took of the run at most, in percent of its time: line time that a host or a switch's port lost, or the longest
-    /// time in which one of them was not polled, whichever is more. While nobody polls, frames that come are not seen to wait, and so a
-    /// long gap may lose no line time and is lost all the same. 0 in virtual time.
+    /// Returns the largest loss to the machine, in percent of the run: lost line time or longest poll gap, whichever is greater.
+    /// Frames that arrive during a poll gap are not seen to wait, so a long gap may lose no line time and still spoil the run. 0
+    /// in virtual time.
     pub fn lost_percent(&self) -> f64 {
         self.percent_of_run(self.late_ns.max(self.poll_gap_max_ns.unwrap_or(0)))
     }
@@ -281,7 +285,7 @@ impl Summary {
 }
 
 impl FrameSummary {
-    /// What went in, and what came out or is there still.
+    /// Returns both sides of frame conservation: frames that entered, and frames that left or are still there.
     pub fn sides(&self) -> [u64; 2] {
         let dropped: u64 = self.dropped.values().sum();
         let taken = self.faults_lost + self.faults_corrupted + self.cut_off;
@@ -290,7 +294,7 @@ impl FrameSummary {
     }
 }
 
-/// Bits a second, rounded down; 0 over no time.
+/// Returns the rate in bits a second, rounded down; 0 over an empty span.
 pub fn throughput(payload: Bytes, span: Span) -> u64 {
     BitRate::of(payload, span).map_or(0, BitRate::as_bps)
 }

@@ -24,17 +24,17 @@ pub struct Topology {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlace {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// The port that it is at.
+    /// Switch port of the host's link.
     pub at: PortName,
-    /// Its NIC's rate, bits a second.
+    /// Rate of the host's NIC, bits a second.
     pub rate_bps: u64,
-    /// Propagation delay of its link, one way.
+    /// Propagation delay of the host's link, one way.
     pub delay_ns: u64,
-    /// How many ports copy what comes in at its port.
+    /// Number of ports that copy the frames received at the host's port.
     pub copies: u64,
-    /// When its link is cut.
+    /// Outages of the host's link.
     pub outages: Vec<OutageTimes>,
 }
 
@@ -48,7 +48,7 @@ pub struct SwitchLink {
     pub rate_bps: Option<u64>,
     /// Propagation delay, one way.
     pub delay_ns: u64,
-    /// When it is cut.
+    /// Outages of the link.
     pub outages: Vec<OutageTimes>,
 }
 
@@ -56,24 +56,24 @@ pub struct SwitchLink {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortName {
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
-    /// Its port.
+    /// Name of the port.
     pub port: String,
 }
 
-/// When a link is cut.
+/// Outage of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutageTimes {
-    /// From then on,
+    /// Start of the outage.
     pub from_ns: u64,
-    /// and until it is mended; null for good.
+    /// End of the outage; null if permanent.
     pub until_ns: Option<u64>,
 }
 
 impl Topology {
-    /// The topology of a scenario.
+    /// Builds the topology of a scenario.
     pub fn of(scenario: &Scenario) -> Topology {
         let port_name = |place: PortPlace| {
             let switch = &scenario.switches[place.switch];

@@ -1,4 +1,4 @@
-//! Flows: what they sent, and what arrived.
+//! Summaries of flows.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use weir_units::archive::Value;
 use super::throughput;
 use crate::run_dir::real_hosts::ToolSummary;
 
-/// A flow's part.
+/// Results of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSummary {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// The sending host.
+    /// Sending host.
     pub from: String,
-    /// The receiving host.
+    /// Receiving host.
     pub to: String,
-    /// Its class.
+    /// Class of the flow.
     pub class: u8,
     /// Frames sent.
     pub frames_sent: u64,
@@ -30,66 +30,66 @@ pub struct FlowSummary {
     pub bytes_sent: u64,
     /// Payload received.
     pub bytes_received: u64,
-    /// Payload received over the run's time, in bits a second.
+    /// Mean throughput of received payload over the run, in bits a second.
     pub throughput_bps: u64,
     /// Sequence numbers missing at the receiver.
     pub lost: u64,
-    /// Frames that came late.
+    /// Frames received out of order.
     pub reordered: u64,
-    /// Frames that came twice.
+    /// Frames received twice.
     pub duplicates: u64,
-    /// Frames received that a switch marked CE.
+    /// Frames received with a CE mark.
     pub frames_marked: u64,
-    /// Congestion notifications that the sender got.
+    /// Congestion notifications received by the sender.
     pub congestion_notifications: u64,
-    /// Negative acknowledgements that the sender got, by their kinds: `sequence error`, `receiver not ready`, `remote access error`.
+    /// Negative acknowledgements received by the sender, by kind: `sequence error`, `receiver not ready`, `remote access error`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub naks: BTreeMap<String, u64>,
-    /// Messages wholly sent.
+    /// Messages sent completely.
     pub messages_sent: u64,
     /// Messages acknowledged.
     pub messages_done: u64,
-    /// Their completion times; none if none completed.
+    /// Completion times of acknowledged messages; none without any.
     pub fct: Option<MessageTimes>,
-    /// With `flow_gauges`, what samples showed of each gauge of what controls the flow.
+    /// With `flow_gauges`, sample statistics of each gauge of the flow's congestion control, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gauges: BTreeMap<String, FlowGauge>,
-    /// What the program told that sent it between real hosts.
+    /// Report of the program that sent the flow between real hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolSummary>,
 }
 
-/// What samples showed of a flow's gauge; nothing where it had no value in any.
+/// Sample statistics of a flow's gauge; empty if no sample had a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Value)]
 #[serde(deny_unknown_fields)]
 pub struct FlowGauge {
-    /// The last value.
+    /// Last value.
     pub last: Option<f64>,
-    /// The mean of all.
+    /// Mean of all values.
     pub mean: Option<f64>,
-    /// The highest.
+    /// Highest value.
     pub max: Option<f64>,
-    /// How many samples had one.
+    /// Number of samples with a value.
     #[serde(skip)]
     samples: u64,
 }
 
-/// Flow completion times.
+/// Statistics of flow completion times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MessageTimes {
-    /// How many.
+    /// Number of messages.
     pub count: u64,
-    /// Their average.
+    /// Mean.
     pub mean_ns: u64,
-    /// The shortest.
+    /// Shortest.
     pub min_ns: u64,
-    /// The longest.
+    /// Longest.
     pub max_ns: u64,
 }
 
 impl FlowGauge {
-    /// Takes a sample: of no value where it is not a number.
+    /// Adds a sample; a NaN is no value and is ignored.
     pub(crate) fn note(&mut self, value: f64) {
         if value.is_nan() {
             return;
@@ -103,7 +103,7 @@ impl FlowGauge {
 }
 
 impl FlowSummary {
-    /// The summary of a flow as its two ends counted it over `duration`.
+    /// Builds the summary of a flow from its two ends' counters over `duration`.
     pub fn new(name: &str, sent: &SenderStats, arrived: &ReceiverStats, duration: Span) -> FlowSummary {
         FlowSummary {
             name: name.to_owned(),

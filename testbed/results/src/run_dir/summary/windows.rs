@@ -1,4 +1,4 @@
-//! Parts of a run.
+//! Windows of a run.
 
 use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Span};
@@ -6,27 +6,27 @@ use weir_units::{Bytes, Span};
 use super::throughput;
 use crate::run_dir::gauges::GaugeFigures;
 
-/// A part of the run: before the burst, the burst, after it.
+/// Results of a window of the run, such as before, during and after a burst.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Its name.
+    /// Name of the window.
     pub name: String,
-    /// When it begins.
+    /// Start.
     pub from_ns: u64,
-    /// When it ends.
+    /// End.
     pub to_ns: u64,
-    /// Each flow in it.
+    /// Results of each flow.
     pub flows: Vec<FlowWindow>,
-    /// Each port in it.
+    /// Results of each port.
     pub ports: Vec<PortWindow>,
 }
 
-/// A flow in a window.
+/// Results of a flow in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowWindow {
-    /// Its name.
+    /// Name of the flow.
     pub flow: String,
     /// Payload received.
     pub bytes_received: u64,
@@ -34,37 +34,38 @@ pub struct FlowWindow {
     pub throughput_bps: u64,
 }
 
-/// A port in a window, over all lossless classes.
+/// Results of a port in a window, over all lossless classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortWindow {
-    /// Its name.
+    /// Name of the port.
     pub port: String,
-    /// Payload of the host there that arrived at any receiver, in bits a second; 0 of a port with a switch behind it.
+    /// Payload from the port's host that arrived at any receiver, in bits a second; 0 of a port with a switch behind it.
     pub throughput_bps: u64,
-    /// How often the switch paused the peer there, refreshes not included.
+    /// Number of times that the switch paused the port's peer, refreshes not included.
     pub pauses_sent: u64,
-    /// For how long.
+    /// Time for which the peer was paused.
     pub paused_ns: u64,
-    /// What came in of lossless classes, as on the wire, in bits a second.
+    /// Lossless traffic received, as on the wire, in bits a second.
     pub rx_bps: u64,
-    /// The ingress queues of lossless classes, in the window's samples: the least of any,
+    /// Lowest occupancy of any lossless ingress queue, over the window's samples.
     pub ingress_min_bytes: u64,
-    /// the mean of the longest one,
+    /// Mean occupancy of the longest lossless ingress queue.
     pub ingress_mean_bytes: u64,
-    /// and the most of any.
+    /// Highest occupancy of any lossless ingress queue.
     pub ingress_max_bytes: u64,
-    /// GFC: the mean of the rates that the peer was set; null under other flow controls.
+    /// GFC: mean of the rates that the peer was set; null under other flow controls.
     pub peer_rate_bps: Option<u64>,
-    /// Time-based GFC: the queue that this rate stands for, which is the queue as the sender reckons it,
-    /// B − (FCCL − FCTBS), with what is on the wire and was sent meanwhile; null under other flow controls.
+    /// Time-based GFC: queue length that the mean rate corresponds to. This is the queue as the sender estimates it, B − (FCCL −
+    /// FCTBS), with bytes on the wire and bytes sent meanwhile; null under other flow controls.
     pub reckoned_queue_bytes: Option<u64>,
-    /// The policies' gauges: as in [`ClassSummary`](super::ClassSummary), of the window's samples, the most of any class.
+    /// Gauges of the policies as in [`ClassSummary`](super::ClassSummary), over the window's samples; the maximum over all
+    /// classes.
     #[serde(flatten)]
     pub gauges: GaugeFigures,
 }
 
 impl FlowWindow {
-    /// What a flow delivered in a window of this length.
+    /// Builds the results of a flow over a window of this length.
     pub fn new(flow: &str, received: Bytes, window: Span) -> FlowWindow {
         FlowWindow {
             flow: flow.to_owned(),
