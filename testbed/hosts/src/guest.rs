@@ -58,7 +58,7 @@ pub enum GuestError {
     },
     /// The guest has not booted.
     #[error(
-        "guest {name} has not booted after {seconds} s, {cpu_seconds} s of CPU time; its console said last: {said}"
+        "guest {name} has not booted after {seconds} s, {cpu_seconds} s of CPU time; end of its console: {console}"
     )]
     NotBooted {
         /// Name of the guest.
@@ -68,7 +68,7 @@ pub enum GuestError {
         /// CPU time of its QEMU.
         cpu_seconds: u64,
         /// End of its console.
-        said: String,
+        console: String,
     },
     /// The guest does not respond.
     #[error("guest {name} has not answered for {seconds} s; its console said last: {said}")]

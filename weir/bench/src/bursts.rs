@@ -59,7 +59,7 @@ pub fn forward(runtime: &Runtime, switch: &SwitchConfig, frames: usize, until: U
     prepared.add_task(placement.switches[0].on[0], Box::new(Shuttle { left, to_left, right, to_right }));
     let running = prepared.start()?;
     until.wait(&running)?;
-    Ok(Forwarded::of(&check_books(running.stop(DRAIN)?)?))
+    Ok(Forwarded::from_stopped(&check_books(running.stop(DRAIN)?)?))
 }
 
 /// Frames that come to a port, for the other one.

@@ -323,7 +323,7 @@ pub struct Forwarded {
 
 impl Forwarded {
     /// Sums the counts of stopped switches.
-    pub(crate) fn of(stopped: &Stopped) -> Forwarded {
+    pub(crate) fn from_stopped(stopped: &Stopped) -> Forwarded {
         let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
         Forwarded {
             received: sum(|report| report.balance.received),
@@ -349,7 +349,7 @@ pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Re
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
     until.wait(&running)?;
-    Ok(Forwarded::of(&check_books(running.stop(DRAIN)?)?))
+    Ok(Forwarded::from_stopped(&check_books(running.stop(DRAIN)?)?))
 }
 
 /// Runs a switch with about this many bytes in its queues, so that each frame has left the CPU cache before it is

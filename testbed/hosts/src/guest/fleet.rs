@@ -247,7 +247,7 @@ impl Running {
                 name: self.plan.name.clone(),
                 seconds: started.elapsed().as_secs(),
                 cpu_seconds: cpu_time.as_secs(),
-                said: machine::last_words(&self.folder),
+                console: machine::last_words(&self.folder),
             });
         }
         Ok(())
