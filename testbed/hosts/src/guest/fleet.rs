@@ -247,7 +247,7 @@ impl Running {
                 name: self.plan.name.clone(),
                 seconds: started.elapsed().as_secs(),
                 cpu_seconds: cpu_time.as_secs(),
-                console: machine::last_words(&self.folder),
+                console: machine::last_output(&self.folder),
             });
         }
         Ok(())
@@ -272,14 +272,14 @@ impl Running {
 
     /// Returns the error that the guest's QEMU has ended, with the last output.
     pub fn ended(&self) -> GuestError {
-        GuestError::Ended { name: self.plan.name.clone(), said: machine::last_words(&self.folder) }
+        GuestError::Ended { name: self.plan.name.clone(), said: machine::last_output(&self.folder) }
     }
 
     fn silent(&self, within: Duration) -> GuestError {
         GuestError::Silent {
             name: self.plan.name.clone(),
             seconds: within.as_secs(),
-            said: machine::last_words(&self.folder),
+            said: machine::last_output(&self.folder),
         }
     }
 

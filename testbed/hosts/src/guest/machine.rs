@@ -210,7 +210,7 @@ fn nic(plan: &GuestPlan) -> Vec<String> {
 }
 
 /// Returns the last output of a guest's kernel and its QEMU.
-pub(super) fn last_words(folder: &Path) -> String {
+pub(super) fn last_output(folder: &Path) -> String {
     let end = |path: PathBuf, lines: usize| -> String {
         let text = fs::read(path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
