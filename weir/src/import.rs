@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use weir_experiments::Failure;
 use weir_experiments::files::{json_text, listed, write_scenario};
-use weir_scenario::import::ns3::{self, CommandLine, Options, Sources};
-use weir_scenario::import::{ImportErrors, Imported, Note, Report};
+use weir_scenario::import::ns3::{self, Options, Sources};
+use weir_scenario::import::{ImportErrors, Note, Report};
 
 /// What can be imported.
 #[derive(clap::Subcommand)]
@@ -39,13 +39,6 @@ pub(crate) struct Ns3Arguments {
     /// The command line of inet-tub's program, in quotes: "--bufferModel=reverie --rdmaload=0.8 …". It goes before the configuration.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arguments: Option<String>,
-    /// A script of such command lines, like run-rdma-loads.sh: a scenario is written for each that it starts, out-1.toml, out-2.toml
-    /// and so on for --output out.toml.
-    #[arg(long, value_name = "FILE.sh", conflicts_with = "arguments")]
-    script: Option<PathBuf>,
-    /// The N-th command line of a script alone, which --output is then for.
-    #[arg(long, value_name = "N", requires = "script")]
-    line: Option<usize>,
     /// Have frames take whole nanoseconds on links, as in the simulators, and not what they take.
     #[arg(long)]
     ns3_rounding: bool,
@@ -57,35 +50,21 @@ pub(crate) struct Ns3Arguments {
     json: bool,
 }
 
-/// Makes and writes the scenario, and reports values taken, approximated and left out.
-pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
-    let Some(script) = &arguments.script else {
-        return ns3_of(arguments, arguments.arguments.as_deref());
-    };
-    let script = Sources::script(&arguments.paths, script).map_err(wrong)?;
-    let lines = ns3::command_lines(&script).map_err(wrong)?;
-    let Some(chosen) = arguments.line else { return ns3_of_all(arguments, &script.name, &lines) };
-    let Some(line) = chosen.checked_sub(1).and_then(|at| lines.get(at)) else {
-        return Err(Failure::Argument(format!("--line {chosen}: {} starts {} of them", script.name, lines.len())));
-    };
-    ns3_of(arguments, Some(&line.text))
-}
-
 fn wrong(errors: ImportErrors) -> Failure {
     Failure::Argument(errors.to_string())
 }
 
-/// Makes one scenario, under this command line if there is one.
-fn imported(arguments: &Ns3Arguments, output: &Path, line: Option<&str>) -> Result<Imported, Failure> {
-    let line = line.map(ns3::Arguments::parse).transpose().map_err(wrong)?;
-    let (stem, congestion_control) = (stem(output)?, arguments.congestion_control.clone());
-    let options = Options { stem, congestion_control, arguments: line, cuts_times: arguments.ns3_rounding };
+/// Makes and writes the scenario, and reports values taken, approximated and left out.
+pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
+    let line = arguments.arguments.as_deref().map(ns3::Arguments::parse).transpose().map_err(wrong)?;
+    let options = Options {
+        stem: stem(&arguments.output)?,
+        congestion_control: arguments.congestion_control.clone(),
+        arguments: line,
+        cuts_times: arguments.ns3_rounding,
+    };
     let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
-    ns3::import(&sources, &options).map_err(wrong)
-}
-
-fn ns3_of(arguments: &Ns3Arguments, line: Option<&str>) -> Result<(), Failure> {
-    let imported = imported(arguments, &arguments.output, line)?;
+    let imported = ns3::import(&sources, &options).map_err(wrong)?;
     let written = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
     if arguments.json {
         print!("{}", json_text(&json(&imported.report, &written)));
@@ -94,60 +73,6 @@ fn ns3_of(arguments: &Ns3Arguments, line: Option<&str>) -> Result<(), Failure> {
     print!("{}", shown(&imported.report));
     println!("written: {}", listed(&written));
     Ok(())
-}
-
-/// Makes a scenario of each of a script's command lines, and reports their differences. Nothing is written unless all are valid.
-fn ns3_of_all(arguments: &Ns3Arguments, script: &str, lines: &[CommandLine]) -> Result<(), Failure> {
-    let digits = lines.len().to_string().len();
-    let output = |n: usize| {
-        let stem = arguments.output.file_stem().unwrap_or_default().to_string_lossy();
-        arguments.output.with_file_name(format!("{stem}-{n:0digits$}.toml"))
-    };
-    let mut all = Vec::new();
-    for (n, line) in (1..).zip(lines) {
-        let of_script = |failure| match failure {
-            Failure::Argument(message) => {
-                Failure::Argument(format!("{script}:{}, command line {n}: {message}", line.line))
-            }
-            other => other,
-        };
-        all.push(imported(arguments, &output(n), Some(&line.text)).map_err(of_script)?);
-    }
-    let taken = (1..=lines.len()).map(output).find(|path| path.exists() && !arguments.force);
-    if let Some(path) = taken {
-        let path = path.display();
-        return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
-    }
-    let apart = differing(lines);
-    let mut told = Vec::new();
-    for ((n, imported), apart) in (1..).zip(&all).zip(&apart) {
-        let written = write_scenario(&output(n), &imported.scenario, &imported.beside, arguments.force)?;
-        if arguments.json {
-            let mut of_line = json(&imported.report, &written);
-            of_line["arguments"] = serde_json::json!(lines[n - 1].text.trim());
-            told.push(of_line);
-        } else {
-            println!("{}: {apart}", listed(&written));
-        }
-    }
-    if arguments.json {
-        print!("{}", json_text(&serde_json::Value::Array(told)));
-    } else {
-        println!("what was approximated or left stands at the head of each; --line N tells all of one");
-    }
-    Ok(())
-}
-
-/// Words of each command line that not all lines have.
-fn differing(lines: &[CommandLine]) -> Vec<String> {
-    let has = |line: &CommandLine, word: &str| line.text.split_whitespace().any(|other| other == word);
-    let is_result = |word: &str| word.contains("OutFile=");
-    let apart = |line: &CommandLine| {
-        let words = line.text.split_whitespace().filter(|word| !is_result(word));
-        let words: Vec<&str> = words.filter(|word| !lines.iter().all(|other| has(other, word))).collect();
-        words.join(" ")
-    };
-    lines.iter().map(apart).collect()
 }
 
 /// Output's name without its extension, of characters valid in a scenario's name.
@@ -198,8 +123,6 @@ mod tests {
             output,
             congestion_control: None,
             arguments: None,
-            script: None,
-            line: None,
             ns3_rounding: false,
             force,
             json: false,
@@ -224,55 +147,6 @@ mod tests {
         let Err(Failure::Argument(message)) = ns3(&arguments(&input, output.clone(), false)) else { panic!() };
         assert!(message.ends_with("is there already; name another output, or give --force"), "{message}");
         ns3(&arguments(&input, output, true)).unwrap();
-    }
-
-    /// Two loads and two policies are four scenarios, or a single selected scenario.
-    #[test]
-    fn a_script_of_command_lines_is_as_many_scenarios() {
-        let directory = tempfile::tempdir().unwrap();
-        let (input, output) = (directory.path().join("in"), directory.path().join("sweep.toml"));
-        fs::create_dir(&input).unwrap();
-        let link = |ends: &str| format!("{ends} 25Gbps 2us 0\n");
-        let links: String = ["0 4", "1 4", "2 5", "3 5", "4 6", "5 6"].map(link).concat();
-        let topology = format!("7 3 2 6 25000000000 25000000000\n4 5 6\n{links}");
-        fs::write(input.join("topology.txt"), topology).unwrap();
-        fs::write(input.join("sizes.txt"), "0 0\n10000 .15\n30000000 1.0\n").unwrap();
-        fs::write(input.join("alphas"), "1\n1\n1\n1\n1\n1\n1\n1\n").unwrap();
-        let script = "for load in 0.2 0.4;do\n  for alg in 101 110;do\n    (./waf --run \"reverie-evaluation-sigcomm2023 --bufferalgIngress=$alg \
-             --bufferalgEgress=$alg --rdmaload=$load --alphasFile=x/alphas --fctOutFile=$alg-$load.fct --START_TIME=0.1 \
-             --FLOW_LAUNCH_END_TIME=0.11 --END_TIME=0.12 --conf=BAD\")&\n  done\ndone\n";
-        let mut given = arguments(&input, output.clone(), false);
-        given.script = Some("run-loads.sh".into());
-        fs::write(input.join("run-loads.sh"), script).unwrap();
-        let Err(Failure::Argument(message)) = ns3(&given) else { panic!() };
-        assert!(
-            message.starts_with("run-loads.sh:3, command line 1: --arguments: --conf=BAD is not there"),
-            "{message}"
-        );
-        assert!(fs::read_dir(directory.path()).unwrap().count() == 1, "nothing is written");
-
-        fs::write(input.join("run-loads.sh"), script.replace(" --conf=BAD", "")).unwrap();
-        ns3(&given).unwrap();
-        let text = |n: usize| fs::read_to_string(directory.path().join(format!("sweep-{n}.toml"))).unwrap();
-        let policy = |n: usize| ["policy = \"sonic\"", "policy = \"abm\""].map(|policy| text(n).contains(policy));
-        assert_eq!([1, 2, 3, 4].map(policy), [[true, false], [false, true], [true, false], [false, true]]);
-        assert!(text(1) != text(3) && !output.exists() && !directory.path().join("sweep-5.toml").exists());
-        let Err(Failure::Argument(message)) = ns3(&given) else { panic!() };
-        assert!(message.ends_with("sweep-1.toml is there already; name another output, or give --force"), "{message}");
-
-        given.line = Some(2);
-        ns3(&given).unwrap();
-        assert_eq!(fs::read_to_string(&output).unwrap().replace("sweep-", "sweep-2-"), text(2));
-        given.line = Some(5);
-        let Err(Failure::Argument(message)) = ns3(&given) else { panic!() };
-        assert_eq!(message, "--line 5: run-loads.sh starts 4 of them");
-    }
-
-    #[test]
-    fn lines_are_told_by_what_not_all_have() {
-        let line = |text: &str| CommandLine { line: 1, text: text.to_owned() };
-        let lines = [line("p --a=1 --b=1 --fctOutFile=x"), line("p --a=2 --b=1 --fctOutFile=y")];
-        assert_eq!(differing(&lines), ["--a=1", "--a=2"]);
     }
 
     #[test]

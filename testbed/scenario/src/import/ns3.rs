@@ -19,7 +19,6 @@ mod document;
 mod flows;
 mod inet_tub;
 mod round_trips;
-mod script;
 mod sources;
 mod switches;
 #[cfg(test)]
@@ -42,7 +41,6 @@ use weir_units::SplitMix64;
 use workloads::Workload;
 
 pub use arguments::Arguments;
-pub use script::{CommandLine, command_lines};
 pub use sources::Sources;
 pub use text::Source;
 

@@ -138,14 +138,6 @@ impl Sources {
         found.config = config;
         Ok(found)
     }
-
-    /// Reads a script of command lines: at its own path, or next to `paths`.
-    ///
-    /// # Errors
-    /// A file that is missing, or no text.
-    pub fn script(paths: &[PathBuf], written: &Path) -> Result<Source, ImportErrors> {
-        read(&written_or_beside(paths, written).unwrap_or_else(|| written.to_owned()))
-    }
 }
 
 /// Files that a program with a command line reads by default.
