@@ -25,7 +25,7 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
     let mut warnings = Vec::new();
     if !memory.fits_hugepages() {
         warnings.push(format!(
-            "packet memory will lie in ordinary pages, one mbuf in each, which is slower; for hugepages: \
+            "packet memory will lie in ordinary pages, which is slower; for hugepages: \
              echo {} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
             memory.hugepages()
         ));
