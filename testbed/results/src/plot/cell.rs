@@ -28,7 +28,7 @@ pub(super) struct Cell {
 /// Arrangement of a horizontal axis' labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum XLabels {
-    /// No labels: the panel below has the same axis.
+    /// The labels are omitted: the panel below has the same axis.
     Hidden,
     /// Horizontal labels, side by side.
     Across,

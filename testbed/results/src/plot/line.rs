@@ -102,7 +102,7 @@ fn cut(points: &[(f64, f64)], range: Range) -> Vec<Vec<(f64, f64)>> {
 
 /// Keeps at most four points for each column of the plot: the first, the lowest, the highest and the last.
 ///
-/// The line through them covers all that the line through all points covers, so that no peak is lost.
+/// The line through them covers the same pixels as the line through all points, so that no peak is lost.
 pub(super) fn thinned(points: &[(f64, f64)], x_range: Range, columns: usize) -> Vec<(f64, f64)> {
     if points.len() <= 4 * columns {
         return points.to_vec();
