@@ -83,7 +83,7 @@ mod tests {
         let program = directory.path().join(PROGRAM);
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        // Another thread's fork may hold the file open for writing for a moment.
+        // Another thread's fork may briefly hold the file open for writing.
         for _ in 0..100 {
             match probe(&program) {
                 Err(Missing(said)) if said.contains("Text file busy") => std::thread::yield_now(),

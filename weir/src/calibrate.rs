@@ -137,7 +137,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     if arguments.b_m == Some(Bytes::ZERO) {
         return Err(Failure::Argument("--b-m: what an ingress queue may hold, such as 1MB".to_owned()));
     }
-    // Known before a peer is paused for nothing.
+    // Checked before any peer is paused.
     if let Some(path) = &arguments.output {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.is_dir() || !folder.is_dir() {
@@ -198,7 +198,7 @@ fn measure_all(
         bar.set_prefix(name);
         let seen_so_far = |samples: usize| bar.set_position(number * pauses + samples as u64);
         links.push(measure(session, port, Class::new(class), arguments, &seen_so_far, stop)?);
-        // A port that was given up is done with as well.
+        // A port whose measurement was abandoned counts as finished too.
         bar.set_position((number + 1) * pauses);
         if stop.load(Ordering::Relaxed) {
             break;
@@ -292,7 +292,7 @@ impl Report {
         }
         let measured =
             links.iter().filter_map(|link| Some(Measured { port: link.number, advice: link.advice.as_ref()? }));
-        // A headroom for all ports takes all of them.
+        // A common headroom requires valid measurements of all ports.
         let fragment = if doubts.is_empty() {
             advice::fragment(switch, &measured.collect::<Vec<_>>(), arguments.b_m)
         } else {

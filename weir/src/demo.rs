@@ -115,7 +115,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         Backend::Sim => run_in_virtual_time(planned, &stop)?,
     };
     let is_interrupted = stop.load(Ordering::Relaxed);
-    // The last one that began has no results to compare if it was cut short.
+    // A run that was cut short, the last to begin, has no results to compare.
     let whole = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
     let (compared, left) = compared.split_at(whole);
     if arguments.json {

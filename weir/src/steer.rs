@@ -99,7 +99,7 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
             Ok(())
         }
         WhatOfConfig::Save { file } => {
-            // A file that is wrong, or gone, is no reason not to write a good one.
+            // Saves even if the present file is invalid or missing.
             let differences = if file.is_none() { differences(target).unwrap_or_default() } else { Vec::new() };
             save(&configurations(target)?, file.as_deref(), &differences, *json)
         }
@@ -201,9 +201,9 @@ struct Saved<'c> {
     lost: Vec<&'c Difference>,
 }
 
-/// Writes a file as a whole or not at all. Its permissions stay.
+/// Replaces a file atomically, and keeps its permissions.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // A link is to stay one.
+    // Keeps a symbolic link: replaces its target.
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     whole(path, |part| {
         let mut file = std::fs::File::create(part)?;

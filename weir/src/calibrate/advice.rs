@@ -211,7 +211,7 @@ mod tests {
         let file = format!("{text}[classes]\nlossless = [3]\n{}{}", port("a"), port("b"));
         let read = weir_config::parse("fragment.toml", &file).unwrap();
         assert_eq!(read.headroom(0).map(Bytes::get), Some(advice.headroom_bytes));
-        // And so are the lines in comments.
+        // The lines in comments are valid too.
         for line in text.lines().filter_map(|line| line.strip_prefix("# port b: ")) {
             let file = format!("{text}[classes]\nlossless = [3]\n{}{}{line}\n", port("a"), port("b"));
             let file = file.replace("[buffer]\n", "[buffer]\npolicy = \"static\"\nsize = \"4MB\"\n");

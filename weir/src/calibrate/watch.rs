@@ -113,7 +113,7 @@ impl Watch {
         }
     }
 
-    /// Says for how long lcores were away, in all, while the frames passed that are handed over next, up to [`Watch::end`].
+    /// Sets the total time for which lcores were away during the frames up to [`Watch::end`]. Call before [`Watch::see`].
     pub(super) fn away(&mut self, away: Span) {
         self.away = away;
     }
@@ -146,7 +146,7 @@ impl Watch {
 
     /// Ends the watch: later frames are not known to follow without a gap.
     pub(super) fn end(&mut self) {
-        // A pause whose end was not seen may have been longer.
+        // The unseen end of this pause may have been later.
         if self.pause.take().is_some() {
             self.left_out.too_short += 1;
         }
@@ -173,7 +173,7 @@ impl Watch {
             None => (None, 0, 0.0),
             Some((first, last)) => {
                 let took_ns = (last.0 - first.0).max(1);
-                // The first frame had gone by when the time begins.
+                // The first frame passed before the measured time.
                 let bytes: u64 = self.before.iter().skip(1).map(|(_, bytes)| bytes).sum();
                 let wire_ns = self.rate.time_for(Bytes::new(bytes)).as_nanos();
                 let spacing = (took_ns / (self.before.len() as u64 - 1)).max(1);
@@ -188,7 +188,7 @@ impl Watch {
 
     fn finish(&mut self, pause: Pause, end_ns: u64) {
         self.pause = None;
-        // Frames that waited come in a burst, which says nothing of the load before.
+        // Frames held back by the pause form a burst, which is no measure of the load.
         self.before.clear();
         let Some(spacing_ns) = pause.spacing_ns else {
             self.left_out.idle += 1;
@@ -196,7 +196,8 @@ impl Watch {
         };
         if end_ns.saturating_sub(pause.last_ns) < pause.silent_ns {
             let held = end_ns.saturating_sub(pause.at_ns) >= self.held.as_nanos();
-            // Frames that wait for a poll have its time. Without half of the pause, the sender took half of it at least.
+            // Frames that wait for a poll get the poll's timestamp. If lcores were away for less than half of the pause, the sender
+            // itself sent during at least half of it.
             let left_out = &mut self.left_out;
             let count = match (held, self.away * 2 >= self.held) {
                 (false, _) => &mut left_out.too_short,
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_pause_is_measured_to_the_last_frame() {
         let frames = (0..100).map(|n| data(n * 2)).chain([told(200, Said::Pause(LONG)), data(201), data(203)]);
-        // Repeated before it ends: the first one counts.
+        // A PAUSE repeated before its end: the first counts.
         let frames = frames.chain([told(800, Said::Pause(LONG)), told(1_000, Said::Resume), data(1_002)]);
         let watch = seen(frames);
         let [sample] = watch.samples[..] else { panic!("{watch:?}") };

@@ -108,7 +108,7 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut events: Vec<Event<'_>> = Vec::new();
-    // Where the heading begins that is being read, and its text; whether the link that is being read is none.
+    // Open heading: index of its first event, and its text. Whether the open link is omitted.
     let (mut heading, mut unlinked): (Option<(usize, String)>, bool) = (None, false);
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         let line = || text[..range.start].matches('\n').count() + 1;
@@ -203,7 +203,7 @@ fn within(folder: &Path, written: &str) -> Option<(PathBuf, String)> {
             Component::ParentDir if path.pop() => {}
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
-            // Out of the repository: nothing is there.
+            // A path out of the repository resolves to no file.
             _ => path.push(part),
         }
     }

@@ -1,4 +1,4 @@
-//! Doubtful pauses: those that run out before they are repeated, and a watchdog that looks too often to see one repeated.
+//! Doubtful pauses: pauses that expire before their refresh, and a watchdog that polls too often to see a refresh.
 
 use weir_config::{StormCondition, SwitchConfig};
 use weir_experiments::table::put_together;

@@ -283,7 +283,7 @@ fn scheduler(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
             keys.push(format!("weight = {kept}"));
         }
     }
-    // Bytes per second; of frames per second Weir knows nothing.
+    // Weir's rates are in bytes per second; it has no rates in frames per second.
     if tables.field(TABLE, name, "meter_type").is_some_and(|kind| kind != "bytes") {
         tables.account(Outcome::Refused, Field::of(TABLE, name, "pir"), "rates of queues are of bytes, not of frames");
         tables.account(Outcome::Refused, Field::of(TABLE, name, "meter_type"), "rates of queues are of bytes");
@@ -356,7 +356,7 @@ fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -
     let all: Vec<(String, String)> = keys.iter().filter_map(named).collect();
     let is_ours = |key: &str| key == "global" || key.split(',').any(|port| ports.iter().any(|known| known == port));
     let ours: Vec<&(String, String)> = all.iter().filter(|(key, _)| is_ours(key)).collect();
-    // A table of one map needs no port that names it.
+    // The only map of a table applies even if no port names it.
     let alone = tables.keys(table);
     let chosen = match (ours.is_empty(), &alone[..]) {
         (false, _) => most_common(ours.iter().map(|(_, name)| name.clone())),

@@ -30,7 +30,7 @@ const NANOSECONDS_PER_METRE: f64 = 5.0;
 pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
     let mut known = tables.keys(PORT);
     if known.is_empty() {
-        // With buffers.json alone, the ports are those that it names.
+        // buffers.json alone has no port table, so the ports are those with a cable length.
         known = tables.keys(CABLE).iter().flat_map(|key| tables.fields(CABLE, key).into_keys()).collect();
         known.sort_by_key(|port| {
             port.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0)

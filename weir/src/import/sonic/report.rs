@@ -48,7 +48,7 @@ pub(super) struct Line {
 /// Lines of the report, with values grouped.
 pub(super) fn lines(accounts: &[Account]) -> Vec<Line> {
     let mut groups: Vec<Group> = accounts.iter().map(Group::of).collect();
-    // One value at many keys; then one value in many fields; then many values of a field.
+    // Merges equal values of several keys, then of several fields, then several values of a field.
     groups = merged(groups, 1, |of| (of.fields.clone(), of.values.clone()), |into, of| into.keys.extend(of.keys));
     groups = merged(
         groups,

@@ -121,7 +121,7 @@ impl Tables {
                 xon_offset: rest.first().map(|text| number_of(text)).transpose()?,
             };
             self.lookup.insert((number_of(speed)?, cable.to_owned()), row);
-            // Its values are accounted for as those of tables.
+            // Values of the lookup file are accounted for like those of tables.
             let names = ["size", "xon", "xoff", "threshold", "xon_offset"];
             let fields = names.iter().zip(&columns[2..]).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             self.tables.entry(LOOKUP.to_owned()).or_default().insert(lookup_key(speed, cable), fields.collect());
