@@ -1,7 +1,7 @@
 //! The command `weir`, as a library: a program's `main` chooses the source of real frames, and calls [`main`].
 //!
-//! A program with plug-ins, such as a buffer policy or a flow control, adds them with [`Extensions`]; otherwise it is the command
-//! `weir`.
+//! A program with plug-ins, such as a buffer policy or a flow control, adds them with [`Extensions`]. In all other respects it
+//! is the command `weir`.
 //!
 //! ```no_run
 //! use std::process::ExitCode;

@@ -43,7 +43,7 @@ pub(crate) fn begin(told: &str, format: LogFormat) {
     }
 }
 
-/// Standard error, whose lines stand above a bar that is on the terminal.
+/// Standard error, with lines above any progress bar on the terminal.
 struct AboveProgress;
 
 impl Write for AboveProgress {
@@ -88,7 +88,7 @@ impl Style {
         }
     }
 
-    /// Says in a line that others like it were left out.
+    /// Writes the number of suppressed lines into a line.
     fn with_left_out(&self, line: &str, left_out: u64) -> String {
         match self {
             Style::Json(_) => line.replacen('{', &format!("{{\"left_out\":{left_out},"), 1),

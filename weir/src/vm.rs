@@ -105,12 +105,12 @@ pub(crate) struct DownArguments {
     home: Home,
 }
 
-/// The least that the guest's kernel boots with.
+/// Least memory with which the guest's kernel boots.
 const MEMORY_MIN_MB: u64 = 128;
-/// The most addresses that there are.
+/// Most guests, by the number of addresses.
 const GUESTS_MAX: usize = 200;
 
-/// Does it; the code is the command's own where it ran one in a guest.
+/// Runs `weir vm`; returns the exit code, which is the guest command's if one was run.
 pub(crate) fn vm(command: &Command) -> Result<u8, Failure> {
     match command {
         Command::Up(arguments) => up(arguments).map(|()| 0),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use weir_control::state::Lcore;
 use weir_units::Span;
 
-/// An lcore that has not polled for so long was away. Loops that sleep when they have nothing to do wake up sooner.
+/// Least poll gap for which an lcore counts as away. Loops that sleep when idle wake up sooner.
 const AWAY_FROM: Span = Span::from_micros(200);
 
 /// Times between polls while a switch was measured.
@@ -18,7 +18,7 @@ pub(super) struct Gaps {
     pub(super) away: u64,
     /// Total of these gaps, up to a quarter too high.
     pub(super) away_ms: f64,
-    /// Each length of these, and how often.
+    /// Histogram of the lengths of these gaps.
     #[serde(skip)]
     lengths: Vec<(u64, u64)>,
     /// Time for which others had the CPUs while lcores were ready to run; `None` where the kernel does not report it.

@@ -36,7 +36,7 @@ pub(super) struct Percentiles {
 
 /// Least time watched before a pause.
 const BEFORE: Duration = Duration::from_millis(10);
-/// Bound of the random addition to this time, so that pauses do not synchronise with traffic.
+/// Bound of the varying time added to [`BEFORE`], in milliseconds, so that pauses do not synchronise with periodic traffic.
 const MORE_MS: u64 = 11;
 /// Time after a pause for its end to pass.
 const AFTER: Duration = Duration::from_millis(5);
@@ -46,7 +46,7 @@ pub(super) const MEASURED_KEY: &str = "measured_delay";
 const SAFETY: Duration = Duration::from_secs(2);
 
 impl Percentiles {
-    /// Delay; `None` if none was measured.
+    /// Returns the percentiles of a delay; `None` if none was measured.
     fn of(delay: &Delay) -> Option<Percentiles> {
         let Delay { p50_ns, p99_ns, p999_ns, max_ns, .. } = *delay;
         (delay.count > 0).then_some(Percentiles { p50_ns, p99_ns, p999_ns, max_ns })

@@ -10,7 +10,7 @@ use weir_wire::mac_control::ControlFrame;
 use super::watch::{Passed, Said};
 use crate::capture::{CopyError, PACKET, STATISTICS, next_block, number, option};
 
-/// Captured bytes of each frame: a whole control frame.
+/// Captured bytes of each frame, enough for a whole control frame.
 pub(super) const SNAPLEN: u32 = 64;
 /// Most frames of one pause.
 const FRAMES_MAX: usize = 1 << 20;

@@ -23,11 +23,11 @@ pub(super) struct Passed {
 pub(super) enum Said {
     /// Data of the class, of this length with FCS.
     Data(Bytes),
-    /// Pause the class for so long.
+    /// PAUSE of the class, with this duration.
     Pause(Span),
     /// RESUME of the class.
     Resume,
-    /// Something else.
+    /// Any other frame.
     Nothing,
 }
 
@@ -48,36 +48,36 @@ pub(super) struct Sample {
     pub(super) load_percent: f64,
 }
 
-/// Pauses that say nothing.
+/// Pauses without a result, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LeftOut {
-    /// The class was not sent before.
+    /// Pauses before which the class was idle.
     pub(super) idle: u64,
     /// Pauses that ended before the sender's stop could be determined.
     pub(super) too_short: u64,
     /// Pauses during which the sender never stopped.
     pub(super) never_stopped: u64,
-    /// Pauses through which frames came, while lcores were away for so long that those of a sender that had stopped would have come as late.
+    /// Pauses during which frames arrived while lcores were away so long that frames of a stopped sender would have appeared as late.
     pub(super) unpolled: u64,
 }
 
-/// One class, one way.
+/// Watch of one class in one direction.
 #[derive(Debug)]
 pub(super) struct Watch {
     data_goes: Way,
     rate: BitRate,
     /// Time without a stop after which the sender counts as disobeying.
     held: Span,
-    /// Time for which lcores were away while the frames that come now passed.
+    /// Time for which lcores were away during the current frames.
     away: Span,
-    /// Frames before the pause: when, and how long on the wire they are.
+    /// Frames before the pause: instant, and length on the wire.
     before: VecDeque<(u64, u64)>,
     pause: Option<Pause>,
     pub(super) samples: Vec<Sample>,
     pub(super) left_out: LeftOut,
 }
 
-/// A pause under way.
+/// Pause in progress.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     at_ns: u64,

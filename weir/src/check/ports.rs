@@ -43,7 +43,7 @@ pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChe
     port.collect()
 }
 
-/// A row for each.
+/// Formats a row for each port.
 pub(super) fn table(ports: &[PortChecked], buffer: &Partition) -> Table {
     let headroom = match buffer.headroom_from {
         HeadroomFrom::Queue => "Headroom B",

@@ -33,7 +33,7 @@ echo '@@end -'
 /// Output of the host by part and interface, in its order.
 type Parts = BTreeMap<(String, String), Vec<String>>;
 
-/// Runs the script on a host, and returns its output.
+/// Examines a host with the script; returns findings with advice.
 pub(super) fn examine(host: &str, switch: Option<&SwitchConfig>) -> Vec<Finding> {
     let (address, iface) = host.split_once(':').unwrap_or((host, ""));
     let about = format!("host {address}");

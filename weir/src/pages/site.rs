@@ -108,7 +108,7 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut events: Vec<Event<'_>> = Vec::new();
-    // Open heading: index of its first event, and its text. Whether the open link is omitted.
+    // Open heading: index of its first event, and its text. Whether the open link is written as text.
     let (mut heading, mut unlinked): (Option<(usize, String)>, bool) = (None, false);
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         let line = || text[..range.start].matches('\n').count() + 1;

@@ -6,7 +6,7 @@ use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, queue_limit};
 use weir_units::Bytes;
 
-/// A sentence for each, ports that have the same put together; then for the switch.
+/// Returns a sentence for each doubtful flow control, shared by ports with equal warnings; then for the switch.
 pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|port| {
         let config = &switch.ports[port];

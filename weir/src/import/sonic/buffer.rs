@@ -239,7 +239,7 @@ struct Partition {
     total: u64,
     /// Weir's pool of headroom.
     pooled: u64,
-    /// Each queue's.
+    /// Headroom of each queue.
     private: u64,
     headroom: u64,
 }
@@ -318,7 +318,7 @@ impl Partition {
     }
 }
 
-/// The threshold that most lossless groups have.
+/// Returns the threshold of most lossless groups.
 fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
     if groups.is_empty() {
         return Threshold::Dynamic(0);
@@ -428,7 +428,7 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
                     (Outcome::Approximated, "a class that is not lossless has the threshold of lossy ones")
                 }
                 (QUEUE, _) => (Outcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
-                // Lossless profiles are accounted for in `account_profiles`.
+                // Lossless groups are accounted for where their profiles are read.
                 (_, _) if are_lossless => continue,
                 (_, _) => {
                     (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
@@ -462,7 +462,7 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
     }
 }
 
-/// Limits that ports have as a whole, besides those of their queues; the profiles that say them.
+/// Reports the limits of whole ports as refused; returns the names of their profiles.
 fn account_port_lists(tables: &mut Tables) -> Vec<String> {
     let mut named = Vec::new();
     for table in ["BUFFER_PORT_INGRESS_PROFILE_LIST", "BUFFER_PORT_EGRESS_PROFILE_LIST"] {
@@ -522,7 +522,7 @@ fn account_egress_lossless(tables: &mut Tables) {
     }
 }
 
-/// 2^n as a file has it. Beyond 2^±10 nothing changes any more.
+/// Formats α = 2^n for a switch file, with n limited to ±10: a larger n makes no difference.
 fn alpha(n: i64) -> String {
     let n = n.clamp(-10, 10);
     if n >= 0 { (1u64 << n).to_string() } else { format!("\"1/{}\"", 1u64 << -n) }

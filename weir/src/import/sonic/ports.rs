@@ -7,12 +7,12 @@ use super::classes::Classes;
 use super::report::Outcome;
 use super::tables::{Field, Tables};
 
-/// A port that is imported.
+/// Imported port.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) sonic_name: String,
     pub(super) name: String,
-    /// Mb/s.
+    /// Rate in Mb/s.
     pub(super) speed: Option<u64>,
     /// Cable length, as `40m`.
     pub(super) cable: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Port {
 
 const PORT: &str = "PORT";
 const CABLE: &str = "CABLE_LENGTH";
-/// A bit takes so long for a metre.
+/// Propagation delay of a metre of cable.
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
 /// Returns the wanted ports, each `NAME` or `NAME=KIND:DEVICE`; an empty list means every port.
