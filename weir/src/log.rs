@@ -213,7 +213,6 @@ mod tests {
 
     use super::*;
 
-    /// The text.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 

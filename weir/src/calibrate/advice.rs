@@ -59,7 +59,7 @@ pub(super) struct Advice {
     pub(super) before: Before,
     /// Longest delay from the PAUSE to the last frame, plus the spacing of frames: the sender may have had another frame in flight.
     pub(super) after_ns: u64,
-    /// The sum.
+    /// Delay τ: sum of the delay to the PAUSE and the delay after the PAUSE.
     pub(super) tau_ns: u64,
     /// Φ: C·τ and a frame, which is placed whole, in whole cells.
     pub(super) headroom_bytes: u64,

@@ -12,7 +12,7 @@ const AWAY_FROM: Span = Span::from_micros(200);
 pub(super) struct Gaps {
     /// Duration of the measurement.
     pub(super) time_ms: u64,
-    /// The longest time between two polls, up to a quarter too high.
+    /// Longest time between two polls, up to a quarter too high.
     pub(super) longest_ns: u64,
     /// Number of long gaps of the lcores.
     pub(super) away: u64,

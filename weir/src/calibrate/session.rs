@@ -16,7 +16,7 @@ use weir_units::{BitRate, Class, Span};
 use super::stream::{SNAPLEN, Seen, read};
 use crate::control::{Target, failure};
 
-/// A running switch.
+/// Control session with a running switch.
 pub(super) struct Session {
     target: Target,
     client: Client,

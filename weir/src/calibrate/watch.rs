@@ -9,7 +9,7 @@ use serde::Serialize;
 use weir_control::capture::Way;
 use weir_units::{BitRate, Bytes, Span, WIRE_OVERHEAD_BYTES};
 
-/// A frame that passed a port.
+/// Frame that passed a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Passed {
     /// Nanoseconds since 1970, by the switch's clock.
@@ -21,7 +21,7 @@ pub(super) struct Passed {
 /// Meaning of a frame for the watched class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Data of the class, of this length with FCS.
+    /// Data of the class, with this length including FCS.
     Data(Bytes),
     /// PAUSE of the class, with this duration.
     Pause(Span),
@@ -31,10 +31,10 @@ pub(super) enum Said {
     Nothing,
 }
 
-/// One pause.
+/// Measured pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Sample {
-    /// Time of the PAUSE, in nanoseconds since 1970.
+    /// Instant of the PAUSE, in nanoseconds since 1970.
     pub(super) at_ns: u64,
     /// Delay to the last frame after the PAUSE; 0 without frames.
     pub(super) last_frame_ns: u64,
@@ -44,7 +44,7 @@ pub(super) struct Sample {
     pub(super) frames: u64,
     /// Bytes of these frames.
     pub(super) bytes: u64,
-    /// The share of the link's rate that the class had before, in percent.
+    /// Load of the class before the pause, in percent of the link's rate.
     pub(super) load_percent: f64,
 }
 
@@ -118,7 +118,7 @@ impl Watch {
         self.away = away;
     }
 
-    /// Takes the next frame.
+    /// Processes the next frame.
     pub(super) fn see(&mut self, frame: Passed) {
         if let Some(pause) = self.pause
             && frame.at_ns >= pause.until_ns

@@ -28,7 +28,7 @@ pub(super) struct Described {
 #[serde(rename_all = "lowercase")]
 enum Said {
     Line(String),
-    /// The first row is the head.
+    /// Table whose first row is the head.
     Table(Vec<Vec<String>>),
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct SonicArguments {
     force: bool,
 }
 
-/// A switch file made of SONiC's tables.
+/// Switch file made from SONiC's tables.
 #[derive(Debug)]
 struct Imported {
     text: String,
@@ -75,7 +75,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `[switch] mtu` of a file that says none.
+/// Default of `[switch] mtu`.
 const DEFAULT_MTU: u64 = 1_500;
 
 fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {

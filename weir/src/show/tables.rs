@@ -329,7 +329,7 @@ fn lcores_text(lcores: &[Lcore]) -> String {
     format!("{work}\n{gaps}\n{}", gap_table(lcores))
 }
 
-/// Gaps by powers of two.
+/// Formats the poll gaps by powers of two.
 fn gap_table(lcores: &[Lcore]) -> Table {
     let power = |ns: u64| (ns + 1).next_power_of_two();
     let powers: BTreeSet<u64> = lcores.iter().flat_map(|lcore| &lcore.gaps).map(|gap| power(gap.up_to_ns)).collect();
@@ -387,7 +387,7 @@ fn events_table(events: &[Event]) -> Table {
     table
 }
 
-/// A row for each port, a column for each class.
+/// Formats a row for each port, with a column for each class.
 fn class_table<'r>(first: &str, column: &str, rows: impl Iterator<Item = (&'r str, &'r ByClass)>) -> Table {
     let columns = (0..CLASSES).map(|class| format!("{column}{class}"));
     let mut table = Table::new(std::iter::once(first.to_owned()).chain(columns));

@@ -1,4 +1,4 @@
-//! The screen: for 80 columns and 24 lines, and better with more.
+//! Screen of `weir top`, for at least 80 columns and 24 lines.
 
 use std::time::Duration;
 
@@ -382,7 +382,7 @@ impl Screen {
         (format!("{:<12} {:<19} {:<2} {:>14}  {}", "Port", "Where", "C", "Frames", "Why"), lines)
     }
 
-    /// The newest first.
+    /// Lists events, the newest first.
     fn events(&self) -> (String, Vec<Line<'static>>) {
         let line = |event: &weir_control::state::Event| {
             let of_day = event.unix_ms % 86_400_000;

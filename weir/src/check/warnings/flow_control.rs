@@ -1,4 +1,4 @@
-//! Doubtful flow control: delays below the rule, thresholds declared unsafe, and promises that the buffer may not keep.
+//! Doubtful flow control: delays below the rule, thresholds declared unsafe, and queue limits that the buffer may not provide.
 
 use weir_config::SwitchConfig;
 use weir_experiments::table::{count, put_together};
@@ -21,7 +21,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
     warnings
 }
 
-/// A policy whose threshold moves.
+/// Warns of a policy with a varying threshold.
 fn moving(switch: &SwitchConfig) -> Option<String> {
     switch.static_threshold().is_none().then(|| {
         format!(

@@ -10,7 +10,7 @@ use super::tables::{Field, Tables, numbers_of, ports_and_numbers, reference};
 /// Classes of the files.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    /// Lossless ones, of all ports together.
+    /// Lossless classes of all ports together.
     pub(super) lossless: Vec<u8>,
     /// Lossless classes by port.
     pub(super) of_port: BTreeMap<String, Vec<u8>>,
@@ -234,7 +234,7 @@ impl Classes {
         Ok(())
     }
 
-    /// The tables `[classes]`, `[[classes.queues]]` and `[pfc_watchdog]`.
+    /// Formats the tables `[classes]`, `[[classes.queues]]` and `[pfc_watchdog]`.
     pub(super) fn text(&self) -> String {
         let mut text = format!("\n[classes]\nlossless = {:?}\n", self.lossless);
         if !self.dscp.is_empty() {
@@ -349,7 +349,7 @@ fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
     Ok(vec![format!("ecn = {{ kmin = \"{kmin}B\", kmax = \"{kmax}B\", pmax = {pmax:?} }}")])
 }
 
-/// The map that most of the imported ports have, or all by `global`.
+/// Returns the map of most imported ports, or of all by `global`.
 fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -> Option<String> {
     let keys = tables.keys(MAP);
     let named = |key: &String| Some((key.clone(), reference(tables.field(MAP, key, field)?).to_owned()));
