@@ -9,13 +9,13 @@ use weir_experiments::real_frames::Missing;
 
 use crate::version;
 
-/// The program's name, in the folder of this one.
+/// Name of the program, in the folder of `weir`.
 const PROGRAM: &str = "weir-dpdk";
 
-/// Lets `weir-dpdk` take this process over, with the same arguments. Returns only if it can't, and says why.
+/// Replaces this process by `weir-dpdk`, with the same arguments. Returns only on failure, with the reason.
 ///
-/// It is asked for its version first: whether its libraries can be loaded is known only once it was started, and after `exec` there
-/// would be nobody left to put the loader's error into words.
+/// Requests the version of `weir-dpdk` first: only a start shows whether its libraries can be loaded, and after `exec` no process
+/// is left to explain the loader's error.
 pub fn take_over() -> Missing {
     let program = match env::current_exe() {
         Ok(own) => own.with_file_name(PROGRAM),
@@ -83,7 +83,7 @@ mod tests {
         let program = directory.path().join(PROGRAM);
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        // Another thread's fork may hold the file open for writing for a moment.
+        // Another thread's fork may briefly hold the file open for writing.
         for _ in 0..100 {
             match probe(&program) {
                 Err(Missing(said)) if said.contains("Text file busy") => std::thread::yield_now(),

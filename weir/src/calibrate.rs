@@ -1,7 +1,7 @@
-//! `weir calibrate`: how long the links of a running switch take to stop, and the headroom that follows for its file.
+//! `weir calibrate`: measured stop delays of a running switch's links, and the headroom that they require.
 //!
-//! A port's peer is paused by `ports.PORT.pause` again and again, and a capture has the frames around each pause. Pauses that the
-//! switch or its peers make by themselves are measured too.
+//! Pauses a port's peer repeatedly by `ports.PORT.pause`, and captures the frames around each pause. Pauses that the switch or its
+//! peers send by themselves are measured too.
 
 mod advice;
 mod machine;
@@ -107,11 +107,11 @@ struct Link {
 /// Parts of a delay that the file determines, in nanoseconds; on a loaded link they add up.
 #[derive(Debug, Serialize)]
 struct Least {
-    /// A frame of the greatest length that the PAUSE may wait for.
+    /// Time of a longest frame that the PAUSE may wait for.
     own_frame_ns: u64,
-    /// Both ways: `delay`, twice.
+    /// Propagation delay in both directions: twice `delay`.
     propagation_ns: u64,
-    /// A frame of the greatest length that the sender has begun.
+    /// Time of a longest frame that the sender has begun.
     peer_frame_ns: u64,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     if arguments.b_m == Some(Bytes::ZERO) {
         return Err(Failure::Argument("--b-m: what an ingress queue may hold, such as 1MB".to_owned()));
     }
-    // Known before a peer is paused for nothing.
+    // Checked before any peer is paused.
     if let Some(path) = &arguments.output {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.is_dir() || !folder.is_dir() {
@@ -182,7 +182,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     report.verdict(was_stopped)
 }
 
-/// Pauses of one port after the other, until `stop` is set.
+/// Pauses one port after another, until `stop` is set.
 fn measure_all(
     session: &mut Session,
     ports: &[(usize, u8)],
@@ -198,7 +198,7 @@ fn measure_all(
         bar.set_prefix(name);
         let seen_so_far = |samples: usize| bar.set_position(number * pauses + samples as u64);
         links.push(measure(session, port, Class::new(class), arguments, &seen_so_far, stop)?);
-        // A port that was given up is done with as well.
+        // A port whose measurement was abandoned counts as finished too.
         bar.set_position((number + 1) * pauses);
         if stop.load(Ordering::Relaxed) {
             break;
@@ -207,7 +207,7 @@ fn measure_all(
     Ok(links)
 }
 
-/// Pauses of one port, until there are enough, they are in vain, or `stop` is set.
+/// Pauses one port until there are enough results, the port is given up, or `stop` is set.
 fn measure(
     session: &mut Session,
     port: usize,
@@ -292,7 +292,7 @@ impl Report {
         }
         let measured =
             links.iter().filter_map(|link| Some(Measured { port: link.number, advice: link.advice.as_ref()? }));
-        // A headroom for all ports takes all of them.
+        // A common headroom requires valid measurements of all ports.
         let fragment = if doubts.is_empty() {
             advice::fragment(switch, &measured.collect::<Vec<_>>(), arguments.b_m)
         } else {

@@ -85,12 +85,12 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let mut client = arguments.target.connect()?;
     let reply = client.ask(&Request::Capture(arguments.wanted())).map_err(failure)?;
     let Reply::Capturing(capturing) = reply else { return Err(failure(client.unfit())) };
-    // Not before: a request that is refused writes over nothing.
+    // Created only now: a refused request must not overwrite a file.
     let mut output = Output::new(arguments)?;
     let stop = stopped_by_signals()?;
     let (mut frames, ender) = client.follow()?;
     once_stopped(stop, move || {
-        // It may have ended by itself.
+        // The error is ignored: the capture may already have ended.
         let _ = ender.end();
     });
     let told = copy(&mut frames, &mut output).and_then(|told| output.flush().map(|()| told));
@@ -103,7 +103,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
                 Err(Failure::Run("the switch broke off: frames may be missing".to_owned()))
             }
         }
-        // The reader closed the pipe: no error.
+        // A pipe closed by its reader is no error.
         Err(CopyError::Write(error)) if is_stdout && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(error.into_failure(&output.path)),
     }

@@ -1,4 +1,4 @@
-//! Commands to a running switch, and how they find it: `weir clear` here, `weir show` in its own module.
+//! Commands to a running switch and its discovery: `weir clear` here, `weir show` in its own module.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ enum WhatToClear {
     Mac,
 }
 
-/// Has something begin anew.
+/// Runs `weir clear`: resets counters, watermarks or learned addresses.
 pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
     let what = match arguments.what {
         WhatToClear::Counters => Clearable::Counters,
@@ -57,10 +57,10 @@ pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
 }
 
 impl Target {
-    /// A connection to the run that is meant.
+    /// Connects to the selected run.
     ///
     /// # Errors
-    /// There is none, or several are.
+    /// If no run matches, or several do.
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
         if let Some(path) = &self.socket {
             return Client::connect(path).map_err(failure);
@@ -91,7 +91,7 @@ impl Target {
     }
 }
 
-/// A process that answered.
+/// Process that answered.
 struct Run {
     path: PathBuf,
     switches: Vec<String>,

@@ -59,13 +59,13 @@ pub(crate) struct DemoArguments {
     json: bool,
 }
 
-/// The backends whose hosts are emulated, as the demo's are.
+/// Backends with emulated hosts, as the demo has.
 fn emulated() -> impl TypedValueParser<Value = Backend> {
     let all = [Backend::Sim, Backend::Dpdk].map(|backend| backend.to_possible_value().expect("none is hidden"));
     PossibleValuesParser::new(all).map(|name| Backend::from_str(&name, true).expect("one of them"))
 }
 
-/// Congestion control by the name that the command line has for it.
+/// Returns a congestion control by its name on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Control {
     None,
@@ -115,7 +115,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         Backend::Sim => run_in_virtual_time(planned, &stop)?,
     };
     let is_interrupted = stop.load(Ordering::Relaxed);
-    // The last one that began has no results to compare if it was cut short.
+    // A run that was cut short, the last to begin, has no results to compare.
     let whole = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
     let (compared, left) = compared.split_at(whole);
     if arguments.json {
@@ -149,7 +149,7 @@ fn interrupted(compared: &[Compared], left: &[Compared]) -> Failure {
     Failure::Run(format!("interrupted: {} of {} runs are whole", compared.len(), compared.len() + left.len()))
 }
 
-/// The command that makes the runs which are left; those of an N that is begun are all made anew, as they are one comparison.
+/// Formats the command for the remaining runs. It repeats all runs of a begun N, as they form one comparison.
 fn again(arguments: &DemoArguments, left: &[Compared]) -> String {
     let listed = |all: Vec<String>| {
         let mut once: Vec<String> = Vec::new();
@@ -220,7 +220,7 @@ fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
     }
 }
 
-/// Each N.
+/// Returns the numbers N of burst ports to run.
 fn burst_ports(arguments: &DemoArguments) -> Vec<u8> {
     match arguments.bursts.as_slice() {
         [] if arguments.testbed => vec![6],
@@ -229,7 +229,7 @@ fn burst_ports(arguments: &DemoArguments) -> Vec<u8> {
     }
 }
 
-/// The faster the clock, the more arrives while this machine reacts, and the more headroom that takes.
+/// Formats the error for a dilation whose headroom exceeds the buffer: a faster clock needs more headroom for the machine's reaction.
 fn too_fast(dilation: u32, errors: &ConfigErrors) -> Failure {
     Failure::Argument(format!(
         "--dilation {dilation}: the headroom for this machine's reaction does not fit a buffer; write a larger one, \
@@ -323,7 +323,7 @@ fn with_bar(
     experiment::run_with_bar(label, 12, scenario, message, run)
 }
 
-/// Says which runs the machine held up.
+/// Prints the runs that the machine delayed.
 fn disturbed(compared: &[Compared]) {
     for Compared { label, summary, .. } in compared {
         let late = summary.late_percent();

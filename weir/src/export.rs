@@ -46,7 +46,7 @@ pub(crate) fn sonic_counters(arguments: &SonicCountersArguments) -> Result<(), F
     Ok(())
 }
 
-/// Objects of SAI that have counters.
+/// SAI objects with counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ObjectType {
     Port,
@@ -129,7 +129,7 @@ impl Object {
         self.counters.insert(field.into(), value.to_string());
     }
 
-    /// A watermark since it was cleared, and since the start. The counter of its name is the former.
+    /// Adds a watermark since the last clear and since the start. The counter of the same name is since the last clear.
     fn mark(&mut self, field: &str, values: [u64; 2]) {
         self.count(field, values[0]);
         for (watermarks, value) in self.watermarks.iter_mut().zip(values) {
@@ -138,7 +138,7 @@ impl Object {
     }
 }
 
-/// Frames with their FCS, which SAI's octets have in them.
+/// Returns the bytes of frames with FCS, which SAI's octets include.
 fn octets(bytes: u64, frames: u64) -> u64 {
     bytes + 4 * frames
 }

@@ -12,10 +12,10 @@ use weir_reader::{Gauge, Named};
 use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
 use weir_scenario::file::is_key;
 
-/// Weir's command with kinds of the program's own, which files then choose by name like Weir's.
+/// Weir's command with additional plug-ins, which files choose by name like Weir's own.
 ///
-/// This is the whole `main` of such a program. Processes that it starts, such as the points of a sweep, are this program again.
-/// `examples/` has one for each sort of kind.
+/// The example is the whole `main` of such a program. Processes that it starts, such as the points of a sweep, run the same program.
+/// `examples/` has a program for each kind of plug-in.
 ///
 /// ```ignore
 /// fn main() -> ExitCode {
@@ -76,8 +76,8 @@ impl Extensions {
         self
     }
 
-    /// Runs the command of the program's arguments, as [`main`](crate::main) does. With a kind that can't be added it says why, and
-    /// runs nothing: the exit code is 2.
+    /// Runs the command given by the program's arguments, like [`main`](crate::main). If a plug-in cannot be added, prints the reason
+    /// and returns exit code 2 without running the command.
     pub fn main(mut self, real_frames: Source) -> ExitCode {
         if self.errors.is_empty() {
             self.errors = clashes();
@@ -98,7 +98,7 @@ fn check_table(kind: &dyn Named) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that gauge names collide with no column of these, which every series has.
+/// Checks that gauge names are valid, and collide neither with these columns of every series nor with each other.
 fn check_gauges<'g>(
     kind: &dyn Named,
     gauges: impl Iterator<Item = &'g Gauge>,
@@ -121,7 +121,7 @@ fn check_gauges<'g>(
     Ok(())
 }
 
-/// Names that a queue's policy and its port's flow control both have for a gauge.
+/// Returns errors on gauge names that both a buffer policy and a flow control have.
 fn clashes() -> Vec<String> {
     let of_policies = POLICIES.gauges();
     let is_taken = |gauge: &&'static Gauge| of_policies.iter().any(|other| other.name == gauge.name);

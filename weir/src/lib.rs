@@ -1,7 +1,7 @@
-//! The command `weir`, as a library: a program's `main` says where real frames are, and calls [`main`].
+//! The command `weir`, as a library: a program's `main` chooses the source of real frames, and calls [`main`].
 //!
-//! A program with kinds of its own, such as a buffer policy or a flow control, adds them with [`Extensions`], and is the command
-//! `weir` besides.
+//! A program with plug-ins, such as a buffer policy or a flow control, adds them with [`Extensions`]. In all other respects it
+//! is the command `weir`.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -224,7 +224,7 @@ pub fn main(real_frames: Source) -> ExitCode {
     }
     log::begin(arguments.command.told(), arguments.command.log_format());
     let result = match arguments.command {
-        // A command in a guest has an exit code of its own.
+        // Returns the exit code of the command in the guest.
         Command::Vm(command) => return vm::vm(&command).map_or_else(Failure::report, ExitCode::from),
         #[cfg(feature = "dpdk")]
         Command::Run(arguments) => reached(|real_frames| real_frames.run(&arguments)),
@@ -295,10 +295,10 @@ impl Command {
     /// The log's level and targets unless WEIR_LOG says otherwise.
     fn told(&self) -> &'static str {
         match self {
-            // Switches start and stop by the dozen.
+            // A benchmark starts and stops dozens of switches.
             #[cfg(feature = "dpdk")]
             Command::Bench(_) => "warn,weir_on_dpdk=info",
-            // Switches and hosts are the command's own, and so are their devices.
+            // Omits messages on switches, hosts and devices that the command itself creates.
             Command::Demo(_) | Command::Testbed(_) | Command::Doctor(_) => "warn",
             _ => "info",
         }

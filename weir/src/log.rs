@@ -17,17 +17,17 @@ use tracing_subscriber::registry::LookupSpan;
 use weir_experiments::real_frames::LogFormat;
 use weir_experiments::{has_color, progress};
 
-/// Lines of one fact about one port in a row; then one each [`ONE_EVERY`].
+/// Most consecutive lines of one fact about one port; further lines are limited to one each [`ONE_EVERY`].
 const IN_A_ROW: u32 = 20;
 const ONE_EVERY: Duration = Duration::from_secs(10);
 
-/// Starts the log on standard error, with the filter of `WEIR_LOG`; without that variable, `told`.
+/// Starts the log on standard error, with the filter of `WEIR_LOG`, or else this default filter.
 pub(crate) fn begin(told: &str, format: LogFormat) {
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(told));
     let color = has_color(&std::io::stderr());
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // A closed stderr ends no switch.
+        // A switch goes on with its stderr closed.
         .log_internal_errors(false)
         .with_writer(|| AboveProgress);
     let text = Format::default().with_target(false).with_ansi(color);
@@ -43,7 +43,7 @@ pub(crate) fn begin(told: &str, format: LogFormat) {
     }
 }
 
-/// Standard error, whose lines stand above a bar that is on the terminal.
+/// Standard error, with lines above any progress bar on the terminal.
 struct AboveProgress;
 
 impl Write for AboveProgress {
@@ -88,7 +88,7 @@ impl Style {
         }
     }
 
-    /// Says in a line that others like it were left out.
+    /// Writes the number of suppressed lines into a line.
     fn with_left_out(&self, line: &str, left_out: u64) -> String {
         match self {
             Style::Json(_) => line.replacen('{', &format!("{{\"left_out\":{left_out},"), 1),
@@ -148,7 +148,7 @@ impl Ration {
         let due = now.duration_since(self.since).as_nanos() / ONE_EVERY.as_nanos();
         if due > 0 {
             let due = u32::try_from(due).unwrap_or(u32::MAX);
-            // As a whole again only after a rest as long.
+            // Refills the ration by one line each ONE_EVERY.
             self.left = self.left.saturating_add(due).min(IN_A_ROW);
             self.since = now;
         }
@@ -213,7 +213,6 @@ mod tests {
 
     use super::*;
 
-    /// The text.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(taken[whole..], [None; 3]);
         assert_eq!(ration.take(start + ONE_EVERY), Some(3));
         assert_eq!(ration.take(start + ONE_EVERY), None);
-        // After a long rest there is a whole one, and no more.
+        // After a long rest the ration is full, and no more.
         let later = start + 100 * ONE_EVERY;
         let taken: Vec<u64> = (0..whole + 1).filter_map(|_| ration.take(later)).collect();
         assert_eq!((taken[0], taken[1..].iter().sum::<u64>(), taken.len()), (1, 0, whole));

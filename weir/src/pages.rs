@@ -1,5 +1,5 @@
-//! Pages made of the command line's own description: man pages, completions of shells, the table in docs/COMMANDS.md; and the pages
-//! for readers as a site.
+//! Pages generated from the command line's description: man pages, shell completions, the table in docs/COMMANDS.md; and the
+//! documentation as a site.
 
 mod commands;
 mod exit_codes;
@@ -68,7 +68,7 @@ fn built() -> clap::Command {
     command
 }
 
-/// The commands below one that are shown to people.
+/// Returns the visible subcommands of a command.
 fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set())
 }

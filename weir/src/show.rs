@@ -146,7 +146,7 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let is_terminal = std::io::stdout().is_terminal();
     loop {
         let text = arguments.ask(&request)?;
-        // Cursor to the corner, and the rest cleared: the old text is overwritten.
+        // Moves the cursor to the upper left corner and clears the screen.
         let (before, after) = if is_terminal { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
         print!("{before}{text}{after}");
         std::io::stdout().flush()?;

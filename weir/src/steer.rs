@@ -71,7 +71,7 @@ enum WhatOfConfig {
     Diff,
 }
 
-/// Changes keys.
+/// Runs `weir set`: changes keys of a running switch.
 pub(crate) fn set(arguments: &SetArguments) -> Result<(), Failure> {
     let SetArguments { target, lasts, json, changes } = arguments;
     let for_ms = lasts.map(|lasts| lasts.as_millis() as u64);
@@ -79,7 +79,7 @@ pub(crate) fn set(arguments: &SetArguments) -> Result<(), Failure> {
     tell_changed(target, &request, *json)
 }
 
-/// Has the files applied.
+/// Runs `weir reload`: applies the configuration files.
 pub(crate) fn reload(arguments: &ReloadArguments) -> Result<(), Failure> {
     let ReloadArguments { target, json } = arguments;
     tell_changed(target, &Request::Reload(chosen(target)), *json)
@@ -99,7 +99,7 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
             Ok(())
         }
         WhatOfConfig::Save { file } => {
-            // A file that is wrong, or gone, is no reason not to write a good one.
+            // Saves even if the present file is invalid or missing.
             let differences = if file.is_none() { differences(target).unwrap_or_default() } else { Vec::new() };
             save(&configurations(target)?, file.as_deref(), &differences, *json)
         }
@@ -152,7 +152,7 @@ fn differences(target: &Target) -> Result<Vec<Differences>, Failure> {
     }
 }
 
-/// `differences` are those of the files that are written over.
+/// Saves running configurations; `differences` are from the overwritten files.
 fn save(all: &[Configuration], file: Option<&Path>, differences: &[Differences], json: bool) -> Result<(), Failure> {
     if all.len() > 1 && file.is_some() {
         let names: Vec<&str> = all.iter().map(|configuration| configuration.switch.as_str()).collect();
@@ -195,15 +195,15 @@ fn save(all: &[Configuration], file: Option<&Path>, differences: &[Differences],
 struct Saved<'c> {
     switch: &'c str,
     file: String,
-    /// Keys whose values of now are not in the file, as they hold for a time.
+    /// Keys whose running values are temporary, and so not in the file.
     without: &'c [String],
-    /// Keys whose values in the file before would have come into force with a restart.
+    /// Keys whose values in the previous file would have applied after a restart.
     lost: Vec<&'c Difference>,
 }
 
-/// Writes a file as a whole or not at all. Its permissions stay.
+/// Replaces a file atomically, and keeps its permissions.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // A link is to stay one.
+    // Keeps a symbolic link: replaces its target.
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     whole(path, |part| {
         let mut file = std::fs::File::create(part)?;

@@ -1,7 +1,7 @@
 //! `weir top`: a running switch in a terminal.
 //!
-//! One thread asks the control socket; this thread draws its last snapshot and obeys keys. So keys work while a switch is slow to answer,
-//! or has gone.
+//! A second thread requests snapshots at the control socket; this thread draws the latest snapshot and handles keys. So keys work while
+//! a switch is slow to answer, or has ended.
 
 mod screen;
 mod snapshot;
@@ -48,7 +48,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
             "weir top needs a terminal to draw on; weir show --watch prints into pipes and files".to_owned(),
         ));
     }
-    // Errors in the arguments are reported before the screen is taken.
+    // Errors in the arguments are reported before the terminal is switched to the screen.
     let mut client = arguments.target.connect()?;
     let first = Snapshot::read(&mut client).map_err(crate::control::failure)?;
     let stop = experiment::stopped_by_signals()?;
@@ -56,7 +56,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let (again, asked_again) = channel();
     let target = arguments.target.clone();
     let interval = arguments.interval;
-    // It ends with the process: a switch that does not answer may keep it waiting.
+    // The thread is not joined and ends with the process: a switch that does not answer may block it.
     std::thread::Builder::new()
         .name("weir-top".to_owned())
         .spawn(move || ask(&target, interval, &told, &asked_again))?;
@@ -73,12 +73,12 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
 
 fn ask(target: &Target, interval: Duration, told: &Sender<Told>, asked_again: &Receiver<()>) {
     loop {
-        // A key may ask before it is time.
+        // A key may request a snapshot before the interval ends.
         if let Err(RecvTimeoutError::Disconnected) = asked_again.recv_timeout(interval) {
             return;
         }
         let answer = match target.connect() {
-            // A connection for each time: the switch may be started anew meanwhile.
+            // Reconnects for each snapshot: the switch may have restarted.
             Ok(mut client) => match Snapshot::read(&mut client) {
                 Ok(snapshot) => Told::Now(Box::new(snapshot)),
                 Err(error) => Told::Silent(error.to_string()),

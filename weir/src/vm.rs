@@ -105,12 +105,12 @@ pub(crate) struct DownArguments {
     home: Home,
 }
 
-/// The least that the guest's kernel boots with.
+/// Least memory with which the guest's kernel boots.
 const MEMORY_MIN_MB: u64 = 128;
-/// The most addresses that there are.
+/// Most guests, by the number of addresses.
 const GUESTS_MAX: usize = 200;
 
-/// Does it; the code is the command's own where it ran one in a guest.
+/// Runs `weir vm`; returns the exit code, which is the guest command's if one was run.
 pub(crate) fn vm(command: &Command) -> Result<u8, Failure> {
     match command {
         Command::Up(arguments) => up(arguments).map(|()| 0),
@@ -242,7 +242,7 @@ fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let stop = weir_experiments::experiment::stopped_by_signals()?;
     let mut output = std::io::stdout();
     let mut shown = |piece: &[u8]| {
-        // A reader that has gone needs no more.
+        // Errors are ignored: the reader has closed the pipe.
         let _ = output.write_all(piece).and_then(|()| output.flush());
     };
     let is_stopped = || stop.load(Ordering::Relaxed);
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     fn switch(text: &str) -> tempfile::NamedTempFile {
-        // Its own name stands for the switch's.
+        // The file's name is the switch's default name.
         let file = tempfile::Builder::new().prefix("lab").suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), text).unwrap();
         file
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((plans[0].makes_socket, plans[0].queues, plans[0].address.as_str()), (false, 1, "10.0.0.1/24"));
         assert_eq!((plans[1].makes_socket, plans[1].queues, plans[1].mac.as_str()), (true, 4, "02:00:00:00:00:02"));
-        // A guest's address does not depend on the other guests.
+        // A guest's address is independent of the other guests.
         assert_eq!(at_ports(file.path(), &["b".into()]).unwrap(), plans[1..]);
     }
 

@@ -1,17 +1,17 @@
-//! Deadlock in a fabric: a cycle of queues that wait for each other, and that stays.
+//! Deadlock in a fabric: a persistent cycle of queues that wait for each other.
 //!
 //! The queues are the switches' egress queues that are *stuck*: backlogged and blocked (paused, or without credit for
-//! their head frame). Say that the link of queue E leads to ingress port q of switch B. E is blocked as B's ingress
-//! queue at q is full, and that one empties only through the egress queues of B that hold its packets: E waits for
-//! each of those that is stuck too. Classes never wait for each other, as they are paused apart.
+//! their head frame). Let the link of egress queue E lead to ingress port q of switch B. E is blocked because B's ingress
+//! queue at q is full. That ingress queue empties only through the egress queues of B that hold its packets: E waits for
+//! each of these that is stuck too. Classes never wait for each other, as each is paused separately.
 //!
-//! Hosts are left out. A host's NIC has egress queues that wait as a switch's do, but it forwards nothing: no packet
-//! in it is charged to a port of its own, hence nobody waits for it, and it is in no cycle. A switch's queue towards a
-//! host that pauses it waits for nobody here: the host takes frames again when it likes, whatever the fabric does.
+//! Hosts are left out. The egress queues of a host's NIC wait as a switch's do, but a host forwards nothing: no packet in
+//! it is charged to its ingress port, so no queue waits for it, and it is in no cycle. A switch's queue towards a host that
+//! pauses it waits for no queue: the host resumes independently of the fabric.
 //!
 //! A cycle at one instant need not be a deadlock: an ingress queue empties through egress queues outside the cycle
-//! too, and a Resume may be on its way. So [`cycles`] says what an instant looks like, and a [`Detector`], shown one
-//! instant after the other, declares a deadlock when a cycle has stood unchanged for long.
+//! too, and a Resume may be in flight. So [`cycles`] returns the cycles at an instant, and a [`Detector`], which observes
+//! successive instants, declares a deadlock when a cycle has persisted unchanged for the standstill.
 
 #[cfg(test)]
 mod tests;
@@ -27,65 +27,65 @@ use weir_switch_core::report::ClassReport;
 use weir_units::archive::{Archive, Blank, State, Value};
 use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 
-/// An egress queue of a switch in the fabric.
+/// Egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct EgressQueue {
-    /// The port.
+    /// Switch and port of the queue.
     pub place: PortPlace,
-    /// The class.
+    /// Class of the queue.
     pub class: Class,
 }
 
-/// Which ports are joined by the links between switches.
+/// Links between switches, by the ports at their ends.
 ///
-/// Links to hosts are not in it: see the module's text.
+/// Links to hosts are left out: see the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    /// Both ways.
+    /// Peer of each port, in both directions.
     peers: BTreeMap<PortPlace, PortPlace>,
 }
 
-/// A switch at an instant.
+/// State of a switch's egress queues at an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Value)]
 pub struct SwitchState {
-    /// The egress queues of each port, by class.
+    /// Egress queues of each port, by class.
     pub ports: Vec<[EgressState; CLASSES]>,
 }
 
-/// An egress queue at an instant.
+/// State of an egress queue at an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressState {
-    /// Whether it may not send its head frame: paused, or out of credit.
+    /// Whether the queue may not send its head frame: paused, or out of credit.
     pub blocked: bool,
-    /// Whether frames wait in it.
+    /// Whether frames wait in the queue.
     pub backlogged: bool,
-    /// The ingress ports, lowest first, to which packets are charged that it holds, in this class.
+    /// Ingress ports, lowest first, to which the queue's packets are charged in this class; empty if the queue is not blocked.
     pub holds_from: Box<[PortId]>,
     /// Frames sent from the queue since the start.
     pub frames_sent: u64,
 }
 
-/// A cycle of queues, each waiting for the next, that stood for as long as the detector was told to wait for.
+/// Cycle of queues, each waiting for the next, that persisted for the detector's standstill.
 #[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub struct Deadlock {
-    /// The first observation at which the cycle was as it is; none of its queues sent a frame since.
+    /// Instant of the first observation of the whole cycle. None of its queues sent a frame from then to `declared_at`.
     pub since: Time,
-    /// The observation at which it had stood for long enough.
+    /// Instant of the observation at which the cycle had persisted for the standstill.
     pub declared_at: Time,
-    /// The cycle: each queue waits for the one after it, the last for the first, which is the lowest of them.
+    /// Queues of the cycle, the lowest first: each waits for its successor, the last for the first.
     pub queues: Vec<EgressQueue>,
-    /// The first observation after one of the queues sent a frame all the same; `None` while the deadlock persists.
+    /// Instant of the first observation after one of the queues sent a frame; `None` while the deadlock persists.
     pub dissolved_at: Option<Time>,
 }
 
-/// Looks at a fabric from time to time and finds what stands still.
+/// Detector of deadlocks, from successive observations of a fabric.
 ///
-/// A wait of one queue for another *stands* from the first observation that shows it, for as long as every later one
+/// A wait of one queue for another *stands* from the first observation that shows it, as long as every later observation
 /// shows it too and neither queue has sent a frame. A cycle of waits that all stand for the detector's standstill is a
-/// deadlock. As frames are counted by the switches, no frame sent between two observations escapes.
+/// deadlock. The switches count frames, so no frame sent between two observations is missed.
 ///
-/// A deadlock found so is evidence, not proof: a queue outside the cycle, such as one towards a slow host, may still hold
-/// packets that the cycle waits for, and free it after longer than the standstill. [`Deadlock::dissolved_at`] tells.
+/// A declared deadlock is evidence, not proof: a queue outside the cycle, such as one towards a slow host, may still hold
+/// packets that the cycle waits for, and dissolve it later. See [`Deadlock::dissolved_at`].
 #[derive(Clone, Debug, State)]
 pub struct Detector {
     #[state(same)]
@@ -94,12 +94,12 @@ pub struct Detector {
     standstill: Span,
     last_at: Time,
     last: Vec<SwitchState>,
-    /// Each wait that the last observation showed, and since when it stands.
+    /// Waits of the last observation, with the instant since which each stands.
     standing: BTreeMap<Wait, Time>,
     deadlocks: Vec<Deadlock>,
 }
 
-/// The first queue waits for the second.
+/// Pair of queues: the first waits for the second.
 type Wait = (EgressQueue, EgressQueue);
 
 impl State for EgressState {
@@ -121,12 +121,12 @@ impl Blank for EgressState {
 }
 
 impl Links {
-    /// No link yet.
+    /// Creates an empty set of links.
     pub fn new() -> Links {
         Links::default()
     }
 
-    /// The links of a scenario.
+    /// Returns the links of a scenario.
     pub fn of(scenario: &Scenario) -> Links {
         let mut links = Links::new();
         scenario.links.iter().for_each(|link| links.join(link.ends[0], link.ends[1]));
@@ -144,15 +144,14 @@ impl Links {
         }
     }
 
-    /// What the port is joined with; `None` if that is a host, or nothing.
+    /// Returns the switch port at the other end of a port's link; `None` if there is no link, or a host.
     pub fn peer(&self, port: PortPlace) -> Option<PortPlace> {
         self.peers.get(&port).copied()
     }
 }
 
 impl SwitchState {
-    /// As a switch reports itself. Frames of a queue that is not blocked are of no interest here, and it does not tell who
-    /// they are from.
+    /// Reads a switch's report. Reports name the ingress ports of blocked queues only; others are irrelevant here.
     pub fn of(report: &Report) -> SwitchState {
         let queue = |class: &ClassReport| EgressState {
             blocked: !class.blocked_from.is_empty(),
@@ -167,7 +166,7 @@ impl SwitchState {
 }
 
 impl EgressState {
-    /// Whether it has something to send and may not.
+    /// Whether the queue is blocked with frames waiting.
     pub fn is_stuck(&self) -> bool {
         self.blocked && self.backlogged
     }
@@ -178,17 +177,17 @@ impl EgressState {
 }
 
 impl Deadlock {
-    /// The cycle in words, with the names that the scenario's ports have.
+    /// Describes the cycle, with the scenario's port names.
     pub fn cycle_in(&self, scenario: &Scenario) -> String {
         self.describe(|place| scenario.port_name(place))
     }
 
-    /// Whether none of the queues has sent a frame yet.
+    /// Whether none of the queues has sent a frame since.
     pub fn persists(&self) -> bool {
         self.dissolved_at.is_none()
     }
 
-    /// The cycle in words, such as `S1.p1 -> S2.p1 -> S3.p1 -> S1.p1, class 3`, with the names that `port_name` gives.
+    /// Describes the cycle, such as `S1.p1 -> S2.p1 -> S3.p1 -> S1.p1, class 3`, with port names from `port_name`.
     pub fn describe<N: Display>(&self, port_name: impl Fn(PortPlace) -> N) -> String {
         let around = self.queues.iter().chain(self.queues.first());
         let names: Vec<String> = around.map(|queue| port_name(queue.place).to_string()).collect();
@@ -205,9 +204,9 @@ impl EgressQueue {
 }
 
 impl Detector {
-    /// A detector for switches joined by `links` that calls a deadlock what stands still for `standstill`.
+    /// Creates a detector for switches joined by `links`. A cycle that persists for `standstill` is a deadlock.
     ///
-    /// Take more than a few feedback delays and refreshes of a pause: as long as feedback may be on its way, a cycle
+    /// The standstill should exceed several feedback delays and pause refresh intervals: while feedback is in flight, a cycle
     /// may be about to dissolve.
     pub fn new(links: Links, standstill: Span) -> Detector {
         Detector {
@@ -220,22 +219,22 @@ impl Detector {
         }
     }
 
-    /// A detector for a scenario's switches. What stands still for far longer than any message is under way is a deadlock.
+    /// Creates a detector for a scenario's switches. The standstill is 20 times the longest delay, and at least 1 ms.
     pub fn of(scenario: &Scenario) -> Detector {
         let standstill = (scenario.longest_delay() * 20).max(Span::from_millis(1));
         Detector::new(Links::of(scenario), standstill)
     }
 
-    /// Takes in the switches as they are at `now`, and answers with the deadlock that is declared by it, if any.
+    /// Observes the switches at `now`; returns the deadlock that this observation declares, if any.
     ///
-    /// Each deadlock is declared once, even if more queues join it. If several are declared at once, this is the one
-    /// with the lowest queue; all are in [`deadlocks`](Detector::deadlocks).
+    /// Each deadlock is declared once, even if more queues join it. If several are declared at once, returns the deadlock with
+    /// the lowest queue; all are in [`deadlocks`](Detector::deadlocks).
     ///
     /// # Panics
-    /// If `now` is before the last observation, or a switch or port is missing that is in the links or was there then.
+    /// If `now` is before the last observation, or if a switch or port of the links or of the last observation is missing.
     pub fn observe(&mut self, now: Time, switches: &[SwitchState]) -> Option<&Deadlock> {
         assert!(self.last_at <= now, "an observation at {now:?} after one at {:?}", self.last_at);
-        // Asked only of queues that the last observation showed.
+        // Called only for queues of the last observation.
         let has_sent = |queue: EgressQueue| queue.state(switches).frames_sent != queue.state(&self.last).frames_sent;
         for deadlock in self.deadlocks.iter_mut().filter(|deadlock| deadlock.persists()) {
             if deadlock.queues.iter().any(|queue| has_sent(*queue)) {
@@ -254,17 +253,17 @@ impl Detector {
         self.deadlocks.get(known)
     }
 
-    /// The deadlock declared first of those that persist; if none does, of all.
+    /// Returns the first declared deadlock that persists, or else the first of all.
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.deadlocks.iter().find(|deadlock| deadlock.persists()).or(self.deadlocks.first())
     }
 
-    /// All deadlocks found so far, in the order in which they were declared.
+    /// Returns all deadlocks so far, in order of declaration.
     pub fn deadlocks(&self) -> &[Deadlock] {
         &self.deadlocks
     }
 
-    /// Declares what has stood for long enough, but for what has only joined a deadlock that persists.
+    /// Declares the cycles that have persisted for the standstill, except those that joined a persisting deadlock.
     fn declare(&mut self, now: Time) {
         let old = self.standing.iter().filter(|(_, since)| now.since(**since) >= self.standstill);
         let graph = WaitForGraph::new(old.map(|(wait, _)| *wait));
@@ -282,19 +281,18 @@ impl Detector {
     }
 }
 
-/// The cycles at an instant: one for each set of stuck queues that all wait, one through the other, for each other.
+/// Returns the cycles at an instant, one for each maximal set of stuck queues that wait for each other, directly or indirectly.
 ///
-/// The cycle is a shortest one through the set's lowest queue; each queue waits for the one after it,
-/// and the last for the first.
+/// The cycle is a shortest cycle through the set's lowest queue. Each queue waits for its successor, and the last for the first.
 ///
 /// # Panics
-/// If a switch or port is missing that is in the links.
+/// If a switch or port of the links is missing.
 pub fn cycles(links: &Links, switches: &[SwitchState]) -> Vec<Vec<EgressQueue>> {
     let graph = WaitForGraph::new(waits(links, switches));
     graph.components().iter().map(|component| graph.cycle(component)).collect()
 }
 
-/// Who waits for whom at an instant.
+/// Returns all waits at an instant.
 fn waits(links: &Links, switches: &[SwitchState]) -> impl Iterator<Item = Wait> {
     let between = links.peers.iter().flat_map(|link| Class::ALL.map(|class| (link, class)));
     let at = |place: &PortPlace, class: Class| EgressQueue { place: *place, class };
@@ -318,9 +316,9 @@ impl WaitForGraph {
         WaitForGraph(DiGraphMap::from_edges(waits))
     }
 
-    /// The largest sets of queues that wait for each other, each set and all of them from the lowest queue up.
+    /// Returns the maximal sets of queues that wait for each other. Queues in a set and the sets are in ascending order.
     fn components(&self) -> Vec<Vec<EgressQueue>> {
-        // Not Tarjan's, which petgraph does by recursion: chains may be as long as the fabric is large.
+        // Not Tarjan's algorithm: petgraph's is recursive, and chains may be as long as the fabric is large.
         let mut components = kosaraju_scc(&self.0);
         components.retain(|queues| queues.len() > 1 || self.0.contains_edge(queues[0], queues[0]));
         components.iter_mut().for_each(|queues| queues.sort());
@@ -328,7 +326,7 @@ impl WaitForGraph {
         components
     }
 
-    /// A shortest cycle through the lowest queue of a component.
+    /// Returns a shortest cycle through the lowest queue of a component.
     fn cycle(&self, component: &[EgressQueue]) -> Vec<EgressQueue> {
         let lowest = component[0];
         let closes = |queue| self.0.contains_edge(queue, lowest);

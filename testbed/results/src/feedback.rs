@@ -99,7 +99,7 @@ struct Ending {
 
 /// Most messages measured at once.
 const MESSAGES_MAX: usize = 64;
-/// Longest delay told apart by the percentiles.
+/// Longest delay that the percentiles distinguish.
 const NANOS_MAX: u64 = 100_000_000_000;
 
 impl FeedbackProbe {
@@ -211,7 +211,7 @@ impl FeedbackDelays {
             ControlFrame::Pause(quanta) => tell(&mut self.told_link, *quanta),
             // Its effect is computed at the other end.
             ControlFrame::Credit(_) => true,
-            // Queue lengths arrive so fast that many are in flight at once, and their effects cannot be told apart.
+            // Many queue lengths are in flight at once, so their effects cannot be distinguished.
             ControlFrame::Queue(_) => false,
             // Only its own flow control knows its meaning.
             ControlFrame::Own(_) => false,

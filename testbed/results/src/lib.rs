@@ -1,13 +1,13 @@
-//! Results of a run: the record kept while it runs, the measures taken from it, and the directory that it leaves.
+//! Results of a run: its record, the measures computed from the record, and the run directory.
 //!
-//! | module | is |
+//! | module | content |
 //! |---|---|
-//! | [`record`] | the record that every backend keeps while it runs |
-//! | [`deadlock`] | finds queues of a fabric that wait for each other in a circle |
-//! | [`feedback`] | how long flow control takes across a link |
-//! | [`measure`] | completion times, slowdowns, how near queues came to a PAUSE |
-//! | [`run_dir`] | the files that a run leaves behind |
-//! | [`plot`] | draws figures |
+//! | [`record`] | record of a run, kept by every backend |
+//! | [`deadlock`] | detector of cycles of queues that wait for each other |
+//! | [`feedback`] | feedback delays of flow control across a link |
+//! | [`measure`] | completion times, slowdowns, and the queue nearest to a PAUSE |
+//! | [`run_dir`] | files of a run's directory |
+//! | [`plot`] | figures |
 //!
 //! ```
 //! use weir_results::run_dir::Distribution;

@@ -1,4 +1,4 @@
-//! What comes of a run, in numbers: completion times and slowdowns by message size, PAUSEs, and how near queues came to one.
+//! Measures of a run: completion times and slowdowns by message size, PAUSEs, and the queue that was nearest to a PAUSE.
 
 mod distribution;
 mod messages;
@@ -16,7 +16,7 @@ use weir_units::Span;
 
 use crate::run_dir::FlowControlSummary;
 
-/// Flow control over all ports and classes of switches that ran for so long; of hosts nothing.
+/// Sums up the flow control of all switch ports and classes over a run of this duration. Other fields keep their defaults.
 pub fn flow_control(reports: &[Report], duration: Span) -> FlowControlSummary {
     let ports = || reports.iter().flat_map(|report| &report.ports);
     let classes = || ports().flat_map(|port| &port.classes);

@@ -1,38 +1,38 @@
-//! The ports of a scenario, what is behind each, and the queues that its series shows: looked up once.
+//! Ports of a scenario with the hosts and ports behind them, and the queues of its series.
 
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_units::Class;
 
-/// Queues that a series has columns for at most; of a larger fabric it shows the drawn ports.
+/// Most queues of a series. The series of a larger fabric has the drawn ports only.
 pub(crate) const QUEUES_MAX: usize = 64;
 
-/// The ports of a scenario, switch by switch.
+/// Ports of a scenario, switch by switch.
 #[derive(Debug)]
 pub struct Ports {
     ports: Vec<Port>,
-    /// Where each switch's ports begin.
+    /// Index of each switch's first port.
     first: Vec<usize>,
     queues: Vec<Queue>,
-    /// How many queues there are, of which a large fabric's series shows some.
+    /// Number of lossless queues of linked ports. The series of a large fabric shows only some.
     queues_in_all: usize,
-    /// By switch, whether the series shows a queue of its.
+    /// Whether the series needs reports of each switch: it shows a queue of the switch, or of a peer.
     shown: Vec<bool>,
 }
 
-/// A port.
+/// Port of a switch.
 #[derive(Debug)]
 pub struct Port {
     pub place: PortPlace,
     pub name: String,
-    /// `None` for a port without host or link in the scenario, as clones are, and all ports of a lab switch.
+    /// Host or switch port behind the port; `None` without one in the scenario, as for clones and all ports of a lab switch.
     pub behind: Option<Behind>,
-    /// Whether something is cabled to it, in the scenario or outside.
+    /// Whether the port has a link: to a host or switch of the scenario, or outside on a lab switch.
     is_cabled: bool,
-    /// Its queues in the series: from, to.
+    /// Range of the port's queues in the series: first, and one past the last.
     queues: (usize, usize),
 }
 
-/// A queue of the series: a lossless class of a port that has a host or a link, or of one that copies such a port.
+/// Queue of the series: a lossless class of a linked port or of its clone.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     pub place: PortPlace,
@@ -41,7 +41,7 @@ pub struct Queue {
 }
 
 impl Ports {
-    /// The ports of these switches.
+    /// Reads the ports of a scenario.
     pub fn of(scenario: &Scenario) -> Ports {
         let mut behind: Vec<Vec<Option<Behind>>> =
             scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect();
@@ -91,24 +91,24 @@ impl Ports {
         }
         for queue in &self.queues {
             self.shown[queue.place.switch] = true;
-            // The rate that a queue's peer has been set is the peer's to tell.
+            // The peer's report has the rate that the peer was set.
             if let Some(Behind::Port(peer)) = queue.behind {
                 self.shown[peer.switch] = true;
             }
         }
     }
 
-    /// A port's place in the list.
+    /// Returns the index of a port, in the order of [`Ports::iter`].
     pub fn number(&self, place: PortPlace) -> usize {
         self.first[place.switch] + place.port
     }
 
-    /// The port at this place.
+    /// Returns the port at a place.
     pub fn at(&self, place: PortPlace) -> &Port {
         &self.ports[self.number(place)]
     }
 
-    /// All ports, switch by switch.
+    /// Returns all ports, switch by switch.
     pub fn iter(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter()
     }
@@ -119,17 +119,17 @@ impl Ports {
         self.ports.len()
     }
 
-    /// The ports that something is cabled to.
+    /// Returns the ports with a link, in the scenario or outside.
     pub fn linked(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter().filter(|port| port.is_cabled)
     }
 
-    /// The queues of the series.
+    /// Returns the queues of the series.
     pub fn queues(&self) -> &[Queue] {
         &self.queues
     }
 
-    /// The places of a port's queues in the series.
+    /// Returns the indices of a port's queues in the series.
     pub(crate) fn queues_of(&self, place: PortPlace) -> std::ops::Range<usize> {
         let (from, to) = self.at(place).queues;
         from..to
@@ -140,12 +140,12 @@ impl Ports {
         self.queues_in_all > QUEUES_MAX
     }
 
-    /// Whether the series needs reports of a switch.
+    /// Whether the series needs the reports of a switch.
     pub fn shows(&self, switch: usize) -> bool {
         self.shown[switch]
     }
 
-    /// What a reader of a large fabric's series should know.
+    /// Describes the choice of queues in the series; `None` if it has all queues.
     pub fn note(&self) -> Option<String> {
         self.is_large().then(|| {
             format!(
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use weir_scenario::file;
 
-    /// Two switches with so many hosts each, and a link between them: a lossless class for each port.
+    /// Two linked switches with `hosts` hosts each, and one lossless class for each port.
     fn pair(hosts: usize, draw: &str) -> Scenario {
         let mut text = format!("[scenario]\nend = \"1ms\"\n{draw}\n[switch.buffer]\nsize = \"40MB\"\n").to_owned();
         text += "[switch.classes]\npreset = \"roce\"\n[switch.port]\nrate = \"10Gbps\"\ndelay = \"1us\"\n";

@@ -1,7 +1,7 @@
-//! What both backends leave of a run: samples, events and completion times as they come, and the summary at its end.
+//! Record of a run on either backend: samples, events and completion times during the run, and the summary at its end.
 //!
-//! A backend hands in the reports of its switches at each sample, what its hosts have counted, and single instants; all files
-//! of a run directory are written here.
+//! A backend passes the reports of its switches at each sample, the counters of its hosts, and events. The record writes the
+//! files of the run directory.
 
 mod counts;
 mod messages;
@@ -20,7 +20,7 @@ use weir_scenario::Scenario;
 
 use crate::run_dir::{RunDir, RunDirError, Topology};
 
-/// What runs: copies of the switches' configurations, and what is joined to what.
+/// Writes the topology, and copies of the switches' configurations.
 pub fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
     run.write_topology(&Topology::of(scenario))?;
     match &scenario.switches[..] {

@@ -59,7 +59,7 @@ pub(super) struct Advice {
     pub(super) before: Before,
     /// Longest delay from the PAUSE to the last frame, plus the spacing of frames: the sender may have had another frame in flight.
     pub(super) after_ns: u64,
-    /// The sum.
+    /// Delay τ: sum of the delay to the PAUSE and the delay after the PAUSE.
     pub(super) tau_ns: u64,
     /// Φ: C·τ and a frame, which is placed whole, in whole cells.
     pub(super) headroom_bytes: u64,
@@ -211,7 +211,7 @@ mod tests {
         let file = format!("{text}[classes]\nlossless = [3]\n{}{}", port("a"), port("b"));
         let read = weir_config::parse("fragment.toml", &file).unwrap();
         assert_eq!(read.headroom(0).map(Bytes::get), Some(advice.headroom_bytes));
-        // And so are the lines in comments.
+        // The lines in comments are valid too.
         for line in text.lines().filter_map(|line| line.strip_prefix("# port b: ")) {
             let file = format!("{text}[classes]\nlossless = [3]\n{}{}{line}\n", port("a"), port("b"));
             let file = file.replace("[buffer]\n", "[buffer]\npolicy = \"static\"\nsize = \"4MB\"\n");

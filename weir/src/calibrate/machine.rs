@@ -4,7 +4,7 @@ use serde::Serialize;
 use weir_control::state::Lcore;
 use weir_units::Span;
 
-/// An lcore that has not polled for so long was away. Loops that sleep when they have nothing to do wake up sooner.
+/// Least poll gap for which an lcore counts as away. Loops that sleep when idle wake up sooner.
 const AWAY_FROM: Span = Span::from_micros(200);
 
 /// Times between polls while a switch was measured.
@@ -12,13 +12,13 @@ const AWAY_FROM: Span = Span::from_micros(200);
 pub(super) struct Gaps {
     /// Duration of the measurement.
     pub(super) time_ms: u64,
-    /// The longest time between two polls, up to a quarter too high.
+    /// Longest time between two polls, up to a quarter too high.
     pub(super) longest_ns: u64,
     /// Number of long gaps of the lcores.
     pub(super) away: u64,
     /// Total of these gaps, up to a quarter too high.
     pub(super) away_ms: f64,
-    /// Each length of these, and how often.
+    /// Histogram of the lengths of these gaps.
     #[serde(skip)]
     lengths: Vec<(u64, u64)>,
     /// Time for which others had the CPUs while lcores were ready to run; `None` where the kernel does not report it.
@@ -92,7 +92,7 @@ impl Gaps {
             times += polls;
             sum_ns += polls * length_ns;
         }
-        // One touches a pause that begins within it, or so long before it as a pause takes.
+        // A gap affects a pause that begins within it, or less than a pause's duration before.
         let touched_ms = (sum_ns + times * median_ns) as f64 / 1e6;
         let touched = (pauses as f64 * touched_ms / self.time_ms.max(1) as f64).min(pauses as f64);
         if touched < 1.0 {
@@ -152,7 +152,7 @@ mod tests {
         let before = [lcore(0, &[], None)];
         let after = [lcore(0, &[(250_000, 900), (4_000_000, 100)], None)];
         let gaps = Gaps::between(&before, &after, 10_000);
-        // 100 gaps of 4 ms in 10 s are 4 % of the time, and each pause takes some of it too.
+        // 100 gaps of 4 ms in 10 s are 4 % of the time, to which the pauses' own duration adds.
         let doubt = gaps.doubt(60, 20_000, 8_000_000).unwrap();
         assert!(
             doubt.contains("about 3 of 60 pauses") && doubt.contains("100 times") && doubt.contains("800us"),

@@ -1,4 +1,4 @@
-//! The conversation with the switch that is measured.
+//! Control session with the switch under measurement.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use weir_units::{BitRate, Class, Span};
 use super::stream::{SNAPLEN, Seen, read};
 use crate::control::{Target, failure};
 
-/// A running switch.
+/// Control session with a running switch.
 pub(super) struct Session {
     target: Target,
     client: Client,
@@ -36,17 +36,17 @@ pub(super) struct Percentiles {
 
 /// Least time watched before a pause.
 const BEFORE: Duration = Duration::from_millis(10);
-/// Up to so much more, so that pauses do not keep step with anything.
+/// Bound of the varying time added to [`BEFORE`], in milliseconds, so that pauses do not synchronise with periodic traffic.
 const MORE_MS: u64 = 11;
 /// Time after a pause for its end to pass.
 const AFTER: Duration = Duration::from_millis(5);
-/// The key of a policy's table for a delay that was measured.
+/// Key of a policy's table for a measured delay.
 pub(super) const MEASURED_KEY: &str = "measured_delay";
 /// Safety margin of a pause's expiry: it bounds the pause if this command is killed.
 const SAFETY: Duration = Duration::from_secs(2);
 
 impl Percentiles {
-    /// `None` if none was measured.
+    /// Returns the percentiles of a delay; `None` if none was measured.
     fn of(delay: &Delay) -> Option<Percentiles> {
         let Delay { p50_ns, p99_ns, p999_ns, max_ns, .. } = *delay;
         (delay.count > 0).then_some(Percentiles { p50_ns, p99_ns, p999_ns, max_ns })
@@ -77,7 +77,7 @@ impl Session {
         Ok(Session { target: target.clone(), client, switch, pauses: 0 })
     }
 
-    /// The ports that are measured, each with its class.
+    /// Returns the ports to measure, each with its class.
     pub(super) fn ports(&mut self, wanted: &[String], class: Option<u8>) -> Result<Vec<(usize, u8)>, Failure> {
         let wrong = |message: String| Err(Failure::Argument(message));
         let lossless = self.switch.classes.lossless;
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// The process's lcores, and when that was.
+    /// Reads the process's lcores; returns them with the instant.
     pub(super) fn lcores(&mut self) -> Result<(Vec<Lcore>, Instant), Failure> {
         let show = Show { what: What::Lcores, switch: None, ports: Vec::new() };
         match self.client.ask(&Request::Show(show)).map_err(failure)? {
@@ -184,7 +184,7 @@ impl Session {
             self.set_pause(&name, "none", None)?;
             thread::sleep(AFTER);
         }
-        // It may have ended by itself.
+        // The error is ignored: the capture may already have ended.
         let _ = ender.end();
         let seen = reader.join().map_err(|_| Failure::Run("the capture's reader broke off: a bug".to_owned()))?;
         paused?;
@@ -199,7 +199,7 @@ impl Session {
         self.set(format!("ports.{port}.pause"), classes.to_owned(), lasts)
     }
 
-    /// Has adaptive headroom go by this delay from now on.
+    /// Sets the delay of adaptive headroom in the running switch.
     pub(super) fn tell_adaptive(&mut self, delay: Span) -> Result<(), Failure> {
         let key = format!("buffer.{}.{MEASURED_KEY}", self.switch.buffer.policy.name());
         self.set(key, format!("{}ns", delay.as_nanos()), None)

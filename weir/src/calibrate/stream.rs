@@ -10,9 +10,9 @@ use weir_wire::mac_control::ControlFrame;
 use super::watch::{Passed, Said};
 use crate::capture::{CopyError, PACKET, STATISTICS, next_block, number, option};
 
-/// Bytes of each frame that are wanted: a control frame, and no more of data.
+/// Captured bytes of each frame, enough for a whole control frame.
 pub(super) const SNAPLEN: u32 = 64;
-/// Most frames kept of one pause.
+/// Most frames of one pause.
 const FRAMES_MAX: usize = 1 << 20;
 
 /// Result of a capture.
@@ -22,14 +22,14 @@ pub(super) struct Seen {
     pub(super) frames: Vec<Passed>,
     /// Frames that are missing.
     pub(super) missed: u64,
-    /// Whether it came to its end.
+    /// Whether the capture was complete.
     pub(super) is_whole: bool,
 }
 
 /// Reads a capture to its end. `class` is watched, on a link of this rate.
 ///
 /// # Errors
-/// The connection broke, or it is no capture.
+/// If the connection breaks, or the data are no capture.
 pub(super) fn read(stream: &mut BufReader<impl Read>, class: Class, rate: BitRate) -> Result<Seen, CopyError> {
     let mut seen = Seen::default();
     let mut block = Vec::new();
@@ -96,7 +96,7 @@ mod tests {
         }
         contents.extend(bytes);
         contents.resize(contents.len().next_multiple_of(4), 0);
-        // A comment of 5 bytes, the flags, the end.
+        // Options: a comment of 5 bytes, the flags, the end.
         contents.extend([&[0, 1, 0, 5][..], b"class\0\0\0", &[0, 2, 0, 4], &flags.to_be_bytes(), &[0; 4]].concat());
         let size = (contents.len() as u32 + 12).to_be_bytes();
         [&PACKET.to_be_bytes()[..], &size, &contents, &size].concat()
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_frame_that_is_cut_is_told() {
         let mut cut = block(0, 1, &[7; 60], 60);
-        // It says that more of the frame is kept than there is.
+        // The captured length exceeds the block.
         cut[20..24].copy_from_slice(&9_999u32.to_be_bytes());
         let read = read(&mut BufReader::new(&cut[..]), CLASS, RATE);
         assert!(matches!(read, Err(CopyError::Odd(_))), "{read:?}");

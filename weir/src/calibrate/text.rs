@@ -1,4 +1,4 @@
-//! A calibration for people.
+//! Report of a calibration as text.
 
 use std::fmt;
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use weir_control::capture::Way;
 use weir_units::{BitRate, Bytes, Span, WIRE_OVERHEAD_BYTES};
 
-/// A frame that passed a port.
+/// Frame that passed a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Passed {
     /// Nanoseconds since 1970, by the switch's clock.
@@ -21,20 +21,20 @@ pub(super) struct Passed {
 /// Meaning of a frame for the watched class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Data of the class, of this length with FCS.
+    /// Data of the class, with this length including FCS.
     Data(Bytes),
-    /// Pause the class for so long.
+    /// PAUSE of the class, with this duration.
     Pause(Span),
     /// RESUME of the class.
     Resume,
-    /// Something else.
+    /// Any other frame.
     Nothing,
 }
 
-/// One pause.
+/// Measured pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Sample {
-    /// Time of the PAUSE, in nanoseconds since 1970.
+    /// Instant of the PAUSE, in nanoseconds since 1970.
     pub(super) at_ns: u64,
     /// Delay to the last frame after the PAUSE; 0 without frames.
     pub(super) last_frame_ns: u64,
@@ -44,40 +44,40 @@ pub(super) struct Sample {
     pub(super) frames: u64,
     /// Bytes of these frames.
     pub(super) bytes: u64,
-    /// The share of the link's rate that the class had before, in percent.
+    /// Load of the class before the pause, in percent of the link's rate.
     pub(super) load_percent: f64,
 }
 
-/// Pauses that say nothing.
+/// Pauses without a result, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LeftOut {
-    /// The class was not sent before.
+    /// Pauses before which the class was idle.
     pub(super) idle: u64,
     /// Pauses that ended before the sender's stop could be determined.
     pub(super) too_short: u64,
     /// Pauses during which the sender never stopped.
     pub(super) never_stopped: u64,
-    /// Pauses through which frames came, while lcores were away for so long that those of a sender that had stopped would have come as late.
+    /// Pauses during which frames arrived while lcores were away so long that frames of a stopped sender would have appeared as late.
     pub(super) unpolled: u64,
 }
 
-/// One class, one way.
+/// Watch of one class in one direction.
 #[derive(Debug)]
 pub(super) struct Watch {
     data_goes: Way,
     rate: BitRate,
     /// Time without a stop after which the sender counts as disobeying.
     held: Span,
-    /// Time for which lcores were away while the frames that come now passed.
+    /// Time for which lcores were away during the current frames.
     away: Span,
-    /// Frames before the pause: when, and how long on the wire they are.
+    /// Frames before the pause: instant, and length on the wire.
     before: VecDeque<(u64, u64)>,
     pause: Option<Pause>,
     pub(super) samples: Vec<Sample>,
     pub(super) left_out: LeftOut,
 }
 
-/// A pause under way.
+/// Pause in progress.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     at_ns: u64,
@@ -113,12 +113,12 @@ impl Watch {
         }
     }
 
-    /// Says for how long lcores were away, in all, while the frames passed that are handed over next, up to [`Watch::end`].
+    /// Sets the total time for which lcores were away during the frames up to [`Watch::end`]. Call before [`Watch::see`].
     pub(super) fn away(&mut self, away: Span) {
         self.away = away;
     }
 
-    /// Takes the next frame.
+    /// Processes the next frame.
     pub(super) fn see(&mut self, frame: Passed) {
         if let Some(pause) = self.pause
             && frame.at_ns >= pause.until_ns
@@ -146,7 +146,7 @@ impl Watch {
 
     /// Ends the watch: later frames are not known to follow without a gap.
     pub(super) fn end(&mut self) {
-        // A pause whose end was not seen may have been longer.
+        // The unseen end of this pause may have been later.
         if self.pause.take().is_some() {
             self.left_out.too_short += 1;
         }
@@ -173,7 +173,7 @@ impl Watch {
             None => (None, 0, 0.0),
             Some((first, last)) => {
                 let took_ns = (last.0 - first.0).max(1);
-                // The first frame had gone by when the time begins.
+                // The first frame passed before the measured time.
                 let bytes: u64 = self.before.iter().skip(1).map(|(_, bytes)| bytes).sum();
                 let wire_ns = self.rate.time_for(Bytes::new(bytes)).as_nanos();
                 let spacing = (took_ns / (self.before.len() as u64 - 1)).max(1);
@@ -188,7 +188,7 @@ impl Watch {
 
     fn finish(&mut self, pause: Pause, end_ns: u64) {
         self.pause = None;
-        // Frames that waited come in a burst, which says nothing of the load before.
+        // Frames held back by the pause form a burst, which is no measure of the load.
         self.before.clear();
         let Some(spacing_ns) = pause.spacing_ns else {
             self.left_out.idle += 1;
@@ -196,7 +196,8 @@ impl Watch {
         };
         if end_ns.saturating_sub(pause.last_ns) < pause.silent_ns {
             let held = end_ns.saturating_sub(pause.at_ns) >= self.held.as_nanos();
-            // Frames that wait for a poll have its time. Without half of the pause, the sender took half of it at least.
+            // Frames that wait for a poll get the poll's timestamp. If lcores were away for less than half of the pause, the sender
+            // itself sent during at least half of it.
             let left_out = &mut self.left_out;
             let count = match (held, self.away * 2 >= self.held) {
                 (false, _) => &mut left_out.too_short,
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_pause_is_measured_to_the_last_frame() {
         let frames = (0..100).map(|n| data(n * 2)).chain([told(200, Said::Pause(LONG)), data(201), data(203)]);
-        // Repeated before it ends: the first one counts.
+        // A PAUSE repeated before its end: the first counts.
         let frames = frames.chain([told(800, Said::Pause(LONG)), told(1_000, Said::Resume), data(1_002)]);
         let watch = seen(frames);
         let [sample] = watch.samples[..] else { panic!("{watch:?}") };

@@ -1,4 +1,4 @@
-//! The buffer as a configuration cuts it, and the thresholds that its policy gives.
+//! Partition of a configuration's buffer, and the thresholds of its policy.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -28,13 +28,13 @@ pub(super) struct Described {
 #[serde(rename_all = "lowercase")]
 enum Said {
     Line(String),
-    /// The first row is the head.
+    /// Table whose first row is the head.
     Table(Vec<Vec<String>>),
 }
 
-/// Each port whose flow control has something to say, those that have the same put together.
+/// Returns the non-empty descriptions of the ports' flow control; ports with equal descriptions share one.
 pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<Described>, BuildError> {
-    // Without their ports, which are kept separately.
+    // Descriptions without ports, each with its ports' names.
     let mut all: Vec<(Described, Vec<String>)> = Vec::new();
     for port in switch.real_ports() {
         let config = &switch.ports[port];

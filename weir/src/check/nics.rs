@@ -34,7 +34,7 @@ pub(super) fn nics(switch: &SwitchConfig) -> Vec<NicChecked> {
     nics_of(switch).map(nic).collect()
 }
 
-/// A row for each; empty where there is none.
+/// Formats a row for each NIC; empty without NICs.
 pub(super) fn table(nics: &[NicChecked]) -> Table {
     let mut table =
         Table::new(["NIC of", "Obeys", "Pauses", "Send buffer B", "Xoff B", "Xon B", "Receive buffer B", "Host takes"]);
@@ -54,7 +54,7 @@ pub(super) fn table(nics: &[NicChecked]) -> Table {
     table
 }
 
-/// A sentence for each NIC that may lose lossless frames.
+/// Returns a sentence for each NIC that may lose lossless frames.
 pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let doubt = |(port, nic, buffers): (&PortConfig, NicModelConfig, NicBuffers)| {
         let name = &port.name;

@@ -1,4 +1,4 @@
-//! The ports of a switch, with their headroom.
+//! Ports of a switch, with their headroom.
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
@@ -8,7 +8,7 @@ use weir_units::Bytes;
 
 use super::buffer::{HeadroomFrom, Partition};
 
-/// A port, and the headroom of each of its lossless ingress queues.
+/// Port, with the headroom of each of its lossless ingress queues.
 #[derive(Serialize)]
 pub(super) struct PortChecked {
     name: String,
@@ -43,7 +43,7 @@ pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChe
     port.collect()
 }
 
-/// A row for each.
+/// Formats a row for each port.
 pub(super) fn table(ports: &[PortChecked], buffer: &Partition) -> Table {
     let headroom = match buffer.headroom_from {
         HeadroomFrom::Queue => "Headroom B",

@@ -10,7 +10,7 @@ use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
 
-/// A sentence for each doubtful thing of a configuration.
+/// Returns a sentence for each doubtful setting of a configuration.
 pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let mut warnings = fast_queues(switch);
     if switch.classes.lossless.is_empty() {

@@ -4,19 +4,17 @@ use weir_experiments::table::{Table, count};
 use weir_results::run_dir::{PortWindow, Summary, Window};
 use weir_scenario::victim::VictimPolicy;
 
-/// A run.
+/// Run of the demo.
 pub(super) struct Compared {
-    /// The head of its column.
+    /// Head of the run's column.
     pub label: String,
     /// Number N of bursts.
     pub bursts: u8,
-    /// Policy of the run.
     pub policy: VictimPolicy,
-    /// Results of the run.
     pub summary: Summary,
 }
 
-/// A column for each run.
+/// Formats the table with a column for each run.
 pub(super) fn comparison(compared: &[Compared]) -> Table {
     let head = std::iter::once("").chain(compared.iter().map(|compared| compared.label.as_str()));
     let mut table = Table::new(head);
@@ -62,7 +60,7 @@ pub(super) fn flow_bps(summary: &Summary, flow: usize, name: &str) -> u64 {
     window(summary, name).and_then(|window| window.flows.get(flow)).map_or(0, |flow| flow.throughput_bps)
 }
 
-/// P0 in the burst.
+/// Returns the results of port P0 in the burst's window.
 pub(super) fn first_port(summary: &Summary) -> Option<&PortWindow> {
     window(summary, "burst")?.ports.first()
 }
@@ -85,7 +83,7 @@ fn headroom_max(summary: &Summary) -> u64 {
     classes.map(|class| class.headroom_max_bytes).max().unwrap_or(0)
 }
 
-/// Frames that a receiver misses, and frames of lossless classes that the switch dropped.
+/// Returns the number of lost frames: the greater of frames missing at receivers and lossless frames dropped by the switch.
 pub(super) fn lost(summary: &Summary) -> u64 {
     let missed: u64 = summary.flows.iter().map(|flow| flow.lost).sum();
     let classes = summary.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless);

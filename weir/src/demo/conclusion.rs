@@ -5,12 +5,12 @@ use weir_scenario::victim::PolicyChoice;
 
 use super::comparison::{Compared, first_port, flow_bps, gbps};
 
-/// SPFC pauses P0 hardly at all: for no more of the burst than this.
+/// Greatest share, in percent, of the burst for which SPFC may pause P0.
 const PAUSED_PERCENT_MAX: f64 = 1.0;
 /// Share, in percent, of F1's throughput under SPFC below which a policy harms F1.
 const KEPT_PERCENT_MIN: f64 = 90.0;
 
-/// A sentence for each N.
+/// Returns a sentence for each N.
 pub(super) fn conclusions(compared: &[Compared]) -> Vec<String> {
     let mut sentences = Vec::new();
     let several = compared.iter().any(|run| run.bursts != compared[0].bursts);

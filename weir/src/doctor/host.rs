@@ -1,4 +1,4 @@
-//! A host at a port of the switch, by ssh: does it send in the lossless classes, and obey their PFC?
+//! Check of a host at a port of the switch, by ssh: its sending in the lossless classes, and its response to PFC.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -33,7 +33,7 @@ echo '@@end -'
 /// Output of the host by part and interface, in its order.
 type Parts = BTreeMap<(String, String), Vec<String>>;
 
-/// Looks at a host.
+/// Examines a host with the script; returns findings with advice.
 pub(super) fn examine(host: &str, switch: Option<&SwitchConfig>) -> Vec<Finding> {
     let (address, iface) = host.split_once(':').unwrap_or((host, ""));
     let about = format!("host {address}");
@@ -58,7 +58,7 @@ fn ask(address: &str, iface: &str) -> Result<String, String> {
     ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut ssh = ssh.spawn().map_err(|error| format!("ssh can't be started: {error}"))?;
     if let Some(mut input) = ssh.stdin.take() {
-        // A host that refuses has ended meanwhile, and says why.
+        // A host that refused has closed its input; its output has the reason.
         let _ = input.write_all(format!("IFACE={iface}\n{SCRIPT}").as_bytes());
     }
     let output = ssh.wait_with_output().map_err(|error| error.to_string())?;
@@ -211,7 +211,7 @@ mod tests {
                 "no DSCP is trusted for class 3 -> ssh u@h dcb app replace dev enp1 dscp-prio 26:3",
             ]
         );
-        // A switch's own classes and MTU.
+        // The classes and the MTU of the given switch.
         let text = "[classes]\nlossless = [5]\n[classes.dscp]\n46 = 5\n[[ports]]\nname = \"a\"\nring = \"l\"\nrate = \"1Gbps\"\n[[ports]]\n\
                     name = \"b\"\nring = \"l\"\nrate = \"1Gbps\"\n";
         let switch = weir_config::parse("lab", text).unwrap();

@@ -1,4 +1,4 @@
-//! A loop test of its own: a veth pair in a network namespace of its own, over which the kernel carries the frames.
+//! Loop test over a veth pair in a separate network namespace; the kernel carries the frames.
 
 use std::env;
 use std::fs::File;
@@ -61,7 +61,7 @@ fn run() -> Result<Vec<Told>, (String, String)> {
         env::current_exe().map_err(|error| (format!("this program can't be found: {error}"), AS_ROOT.to_owned()))?;
     let is_root = rustix::process::geteuid().is_root();
     let mut unshare = Command::new("unshare");
-    // Who is not root is root in a user namespace, where the kernel lets him.
+    // Without root privileges, a user namespace grants them, where the kernel permits it.
     unshare.args(if is_root {
         &["--net", "--mount"][..]
     } else {
@@ -87,16 +87,16 @@ fn run() -> Result<Vec<Told>, (String, String)> {
     }
 }
 
-/// Runs it with the switch as its input: a file of memory, which can be read more than once.
+/// Runs the command with the switch's configuration as its input: a memory file, which can be read more than once.
 fn fed(mut command: Command) -> io::Result<Output> {
     let mut switch = File::from(rustix::fs::memfd_create("weir-doctor", MemfdFlags::CLOEXEC)?);
     switch.write_all(SWITCH.as_bytes())?;
     let mut child = command.stdin(Stdio::from(switch)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let started = Instant::now();
-    // Its output fits into a pipe's buffer.
+    // The child's output fits into the pipe's buffer, so that it need not be read before the child ends.
     while child.try_wait()?.is_none() {
         if started.elapsed() > PATIENCE {
-            // With it, as it is the only process there, the namespace ends.
+            // The namespace ends with its only process.
             child.kill()?;
             child.wait()?;
             return Err(io::Error::new(

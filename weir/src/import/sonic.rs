@@ -43,7 +43,7 @@ pub(crate) struct SonicArguments {
     force: bool,
 }
 
-/// A switch file made of SONiC's tables.
+/// Switch file made from SONiC's tables.
 #[derive(Debug)]
 struct Imported {
     text: String,
@@ -55,7 +55,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     let output = arguments.output.display();
     let tables = Tables::read(&arguments.paths).map_err(Failure::Argument)?;
     let imported = import(tables, &arguments.ports).map_err(Failure::Argument)?;
-    // Not written before it is known to be a switch.
+    // Validates the switch file before writing.
     weir_config::parse("sonic", &imported.text).map_err(|errors| {
         let first = errors.render(false);
         Failure::Argument(format!("what these tables say makes no switch here:\n{}", first.trim_end()))
@@ -75,7 +75,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `[switch] mtu` of a file that says none.
+/// Default of `[switch] mtu`.
 const DEFAULT_MTU: u64 = 1_500;
 
 fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {

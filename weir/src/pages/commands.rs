@@ -32,7 +32,6 @@ const HABITS: &str = "\
   carry their level for the journal (`journalctl -p warning`). What one port repeats is told twenty times, then every ten seconds, with how many lines were left out.
 ";
 
-/// The page.
 pub(super) fn page(command: &Command) -> String {
     let mut page = HEAD.to_owned();
     page += "| command | what it does | JSON |\n|---|---|---|\n";
@@ -60,7 +59,7 @@ fn name(command: &Command) -> &str {
     command.get_bin_name().unwrap_or_else(|| command.get_name())
 }
 
-/// All commands below this one.
+/// Returns all subcommands of a command.
 fn all(command: &Command) -> Vec<&Command> {
     shown(command).flat_map(|sub| std::iter::once(sub).chain(all(sub))).collect()
 }

@@ -28,7 +28,7 @@ const FILES: [(&str, &str); 3] = [
     ("/usr/share/doc/weir/", "documentation and examples."),
 ];
 
-/// Writes the pages of a command and of all below it.
+/// Writes the pages of a command and all its subcommands.
 pub(super) fn write(command: &Command, directory: &Path) -> Result<(), Failure> {
     fs::create_dir_all(directory).map_err(at(directory))?;
     let mut pages = vec![command];
@@ -41,7 +41,7 @@ pub(super) fn write(command: &Command, directory: &Path) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The page's file and its text.
+/// Returns the page's file name and text.
 fn page(command: &Command) -> (String, Vec<u8>) {
     let man = Man::new(command.clone()).manual("Weir").source(format!("weir {}", version::SHORT));
     let name = man.get_filename();

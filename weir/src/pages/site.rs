@@ -1,7 +1,7 @@
 //! Documentation as a site: HTML that loads nothing from elsewhere, in which every link resolves.
 //!
-//! Pages are README, the other Markdown files in its folder, and `docs/` with its folders. A link to another page leads to its HTML; a
-//! picture is copied; another file of the repository is named, and is no link.
+//! Pages are README, the other Markdown files in its folder, and `docs/` with its folders. A link to another page leads to its HTML;
+//! pictures are copied; other files of the repository are named without a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,9 +14,9 @@ const HOME: &str = "README.md";
 const DOCS: &str = "docs";
 const STYLE: &str = include_str!("site/style.css");
 
-/// A page, before links are checked.
+/// Page before its links are checked.
 struct Page {
-    /// Seen from the repository.
+    /// Path in the repository.
     path: PathBuf,
     title: String,
     body: String,
@@ -29,14 +29,14 @@ struct Page {
 struct Link {
     /// Link as written.
     written: String,
-    /// The file, seen from the repository.
+    /// Path of the target in the repository.
     to: PathBuf,
     anchor: String,
     line: usize,
     is_picture: bool,
 }
 
-/// Writes the site of a repository, if all of its links lead somewhere.
+/// Writes the site of a repository; fails if any link does not resolve.
 pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
     let paths = paths(of)?;
     if !paths.contains(Path::new(HOME)) {
@@ -79,7 +79,7 @@ pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All pages, seen from the repository.
+/// Returns the paths of all pages in the repository.
 fn paths(of: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut found = BTreeSet::new();
     let mut folders = vec![(PathBuf::new(), false), (PathBuf::from(DOCS), true)];
@@ -108,7 +108,7 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut events: Vec<Event<'_>> = Vec::new();
-    // Where the heading begins that is being read, and its text; whether the link that is being read is none.
+    // Open heading: index of its first event, and its text. Whether the open link is written as text.
     let (mut heading, mut unlinked): (Option<(usize, String)>, bool) = (None, false);
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
         let line = || text[..range.start].matches('\n').count() + 1;
@@ -172,7 +172,7 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
 }
 
 impl Page {
-    /// A heading's anchor as GitHub makes it: one of its own among those of the page.
+    /// Returns a heading's anchor as GitHub generates it, unique in the page.
     fn anchor(&mut self, heading: &str) -> String {
         let lower = heading.to_lowercase();
         let kept = lower.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
@@ -203,7 +203,7 @@ fn within(folder: &Path, written: &str) -> Option<(PathBuf, String)> {
             Component::ParentDir if path.pop() => {}
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
-            // Out of the repository: nothing is there.
+            // A path out of the repository resolves to no file.
             _ => path.push(part),
         }
     }

@@ -17,7 +17,7 @@ use super::{BufferView, GroupView, PfcView, QueueView, Segment, View};
 /// SONiC's text for a missing value.
 const NOT_KNOWN: &str = "N/A";
 
-/// A reply as text; `None` if it is of another view.
+/// Formats a reply; `None` if it belongs to another view.
 pub(super) fn text(view: View, reply: &Reply) -> Option<String> {
     match (view, reply) {
         (View::Lcores, Reply::Lcores(lcores)) => Some(lcores_text(lcores)),
@@ -190,7 +190,7 @@ fn queues_text(view: QueueView, ports: &[Queues]) -> String {
                 for queue in 0..CLASSES {
                     let [frames, bytes] = [port.frames[queue], port.bytes[queue]].map(count);
                     let [dropped, marked] = [port.dropped[queue], port.ce_marked[queue]].map(count);
-                    // Bytes of dropped frames are not counted.
+                    // The switch does not count the bytes of dropped frames.
                     let lost = NOT_KNOWN.to_owned();
                     table.row([port.port.clone(), format!("UC{queue}"), frames, bytes, dropped, lost, marked]);
                 }
@@ -329,7 +329,7 @@ fn lcores_text(lcores: &[Lcore]) -> String {
     format!("{work}\n{gaps}\n{}", gap_table(lcores))
 }
 
-/// Gaps by powers of two.
+/// Formats the poll gaps by powers of two.
 fn gap_table(lcores: &[Lcore]) -> Table {
     let power = |ns: u64| (ns + 1).next_power_of_two();
     let powers: BTreeSet<u64> = lcores.iter().flat_map(|lcore| &lcore.gaps).map(|gap| power(gap.up_to_ns)).collect();
@@ -346,7 +346,7 @@ fn gap_table(lcores: &[Lcore]) -> Table {
     table
 }
 
-/// Percentiles, and how many had each length. Lengths that none had at either end are left out.
+/// Formats percentiles and a histogram of lengths, without empty bins at either end.
 fn delays_text(delays: &PauseDelays) -> String {
     let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let kinds = [("Xoff to message", &delays.message), ("message to obeyed", &delays.reaction)];
@@ -387,7 +387,7 @@ fn events_table(events: &[Event]) -> Table {
     table
 }
 
-/// A row for each port, a column for each class.
+/// Formats a row for each port, with a column for each class.
 fn class_table<'r>(first: &str, column: &str, rows: impl Iterator<Item = (&'r str, &'r ByClass)>) -> Table {
     let columns = (0..CLASSES).map(|class| format!("{column}{class}"));
     let mut table = Table::new(std::iter::once(first.to_owned()).chain(columns));

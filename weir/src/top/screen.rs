@@ -1,4 +1,4 @@
-//! The screen: for 80 columns and 24 lines, and better with more.
+//! Screen of `weir top`, for at least 80 columns and 24 lines.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) struct Look {
     pub(crate) has_color: bool,
 }
 
-/// Letters that bars are made of.
+/// Letters of the bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Glyphs {
     shared: char,
@@ -58,7 +58,7 @@ pub(crate) struct Screen {
     switch: usize,
     view: View,
     order: Order,
-    /// Whether queues that are not used are shown too.
+    /// Whether unused queues are shown too.
     is_all: bool,
     has_help: bool,
     scroll: usize,
@@ -94,7 +94,7 @@ impl Glyphs {
     pub(crate) const BLOCKS: Glyphs = Glyphs { shared: '█', headroom: '▒', free: '·', threshold: '│' };
     pub(crate) const ASCII: Glyphs = Glyphs { shared: '#', headroom: '+', free: '.', threshold: '|' };
 
-    /// Blocks, where the locale has them.
+    /// Returns block characters in a UTF-8 locale, else ASCII.
     pub(crate) fn of_locale() -> Glyphs {
         let names = ["LC_ALL", "LC_CTYPE", "LANG"];
         let locale = names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
@@ -162,7 +162,7 @@ impl Screen {
         self.silence = Some(why);
     }
 
-    /// Shows this switch.
+    /// Selects the switch to show.
     pub(crate) fn choose(&mut self, name: &str) {
         self.switch = self.now.switches.iter().position(|switch| switch.name == name).unwrap_or(0);
     }
@@ -209,7 +209,7 @@ impl Screen {
         self.scroll = self.scroll.saturating_add_signed(by);
     }
 
-    /// Draws all of it.
+    /// Draws the whole screen.
     pub(crate) fn draw(&mut self, frame: &mut Frame<'_>) {
         let pools = self.switch_now().map_or(0, |switch| switch.pools.len()) as u16;
         let heights = [Constraint::Length(1), Constraint::Length(pools), Constraint::Min(0), Constraint::Length(1)];
@@ -249,7 +249,7 @@ impl Screen {
         let Some(switch) = self.switch_now() else { return Vec::new() };
         let length = usize::from(width).saturating_sub(52).clamp(8, 60);
         let line = |pool: &weir_control::state::BufferPool| {
-            // The mark may be a little older than the pool's use.
+            // The watermark may be older than the pool's use.
             let highest = pool.watermark_bytes.max(pool.used_bytes);
             let of = format!("{} of {}", bytes_words(pool.used_bytes), bytes_words(pool.size_bytes));
             let most = format!("most {}", bytes_words(highest));
@@ -261,12 +261,12 @@ impl Screen {
         switch.pools.iter().map(line).collect()
     }
 
-    /// A bar of this many letters for `whole`, with two parts and a mark.
+    /// Draws a bar of `length` letters for `whole`, with two parts and a mark.
     fn bar(&self, length: usize, whole: u64, shared: u64, headroom: u64, mark: Option<u64>) -> Vec<Span<'static>> {
         let Glyphs { shared: of_shared, headroom: of_headroom, free, threshold } = self.look.glyphs;
         let letters = |bytes: u64| {
             let exact = bytes as f64 / whole.max(1) as f64 * length as f64;
-            // Little is more than nothing.
+            // Any non-zero length shows at least one letter.
             if bytes > 0 { (exact.round() as usize).clamp(1, length) } else { 0 }
         };
         let first = letters(shared);
@@ -310,7 +310,7 @@ impl Screen {
             Some((before.switches.get(self.switch)?, self.now.at.saturating_duration_since(before.at)))
         });
         let mut rows = switch.rows(before);
-        // A port always has a row.
+        // A port without busy queues has a row for class 0.
         let is_shown = |row: &QueueRow, is_first: bool| self.is_all || row.is_lossless || row.is_used || is_first;
         let busy: Vec<String> = rows.iter().filter(|row| is_shown(row, false)).map(|row| row.port.clone()).collect();
         rows.retain(|row| is_shown(row, row.class == 0 && !busy.contains(&row.port)));
@@ -323,7 +323,7 @@ impl Screen {
         let whole =
             rows.iter().map(|row| (row.shared + row.headroom).max(row.threshold.unwrap_or(0))).max().unwrap_or(1);
         let names = rows.iter().map(|row| row.port.chars().count()).max().unwrap_or(4).clamp(4, 12);
-        // The width that columns of fixed width leave, in which states have at least room for a word.
+        // Width left by the other columns and one word of the states.
         let bar = usize::from(width).saturating_sub(names + 60).clamp(6, 40);
         let head = format!(
             "{:<names$} C L    Rx    Tx {:<bar$}    In  Xoff   Out Tell% Told% State",
@@ -382,7 +382,7 @@ impl Screen {
         (format!("{:<12} {:<19} {:<2} {:>14}  {}", "Port", "Where", "C", "Frames", "Why"), lines)
     }
 
-    /// The newest first.
+    /// Lists events, the newest first.
     fn events(&self) -> (String, Vec<Line<'static>>) {
         let line = |event: &weir_control::state::Event| {
             let of_day = event.unix_ms % 86_400_000;
@@ -405,7 +405,7 @@ impl Screen {
     fn lcores(&self) -> (String, Vec<Line<'static>>) {
         let lines = self.now.lcores.iter().map(|lcore| {
             let before = self.before.as_ref().and_then(|of| of.lcores.iter().find(|other| other.cpu == lcore.cpu));
-            // Since the last look, as rates are; since the start where there is none.
+            // Since the previous snapshot, as for rates; since the start without one.
             let since = |now: u64, then: fn(&weir_control::state::Lcore) -> u64| {
                 before.and_then(|before| now.checked_sub(then(before))).unwrap_or(now)
             };
@@ -435,7 +435,7 @@ impl Screen {
 
     fn foot(&self, width: u16) -> Line<'static> {
         if let Some(why) = &self.silence {
-            // The end of a long path matters, and the reason after it.
+            // Keeps the end: the last parts of a long path, and the reason after it.
             let left_out = why.chars().count().saturating_sub(usize::from(width));
             return Line::styled(why.chars().skip(left_out).collect::<String>(), self.look.bad());
         }

@@ -20,7 +20,7 @@ pub(crate) struct Snapshot {
     pub(crate) events: Vec<Event>,
 }
 
-/// A switch.
+/// State of a switch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SwitchNow {
     pub(crate) name: String,
@@ -35,7 +35,7 @@ pub(crate) struct SwitchNow {
     pub(crate) losses: Vec<Loss>,
 }
 
-/// A queue of a port, in both directions.
+/// Row of a port's class: its ingress and egress queues.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct QueueRow {
     pub(crate) port: String,
@@ -46,7 +46,7 @@ pub(crate) struct QueueRow {
     /// Bits a second in this class; `None` before there are two snapshots.
     pub(crate) rx_bps: Option<f64>,
     pub(crate) tx_bps: Option<f64>,
-    /// Private and shared.
+    /// Occupancy of the ingress queue in private and shared buffer.
     pub(crate) shared: u64,
     pub(crate) headroom: u64,
     /// Xoff, of a lossless queue.
@@ -57,21 +57,21 @@ pub(crate) struct QueueRow {
     pub(crate) heard: Option<f64>,
     /// States of port and queue, in words.
     pub(crate) states: Vec<String>,
-    /// Whether anything ever happened to it.
+    /// Whether the class ever had traffic or pauses.
     pub(crate) is_used: bool,
 }
 
 impl Snapshot {
-    /// Asks a running switch for all of it.
+    /// Requests the state of all switches of a running process.
     ///
     /// # Errors
-    /// It does not answer.
+    /// If the process does not answer.
     pub(crate) fn read(client: &mut Client) -> Result<Snapshot, ClientError> {
         let hello = client.hello()?;
         let named = |name: &String| SwitchNow { name: name.clone(), ..SwitchNow::default() };
         let mut switches: Vec<SwitchNow> = hello.switches.iter().map(named).collect();
         let at = Instant::now();
-        // No screen has these, and there may be thousands of addresses.
+        // No screen shows these, and there may be thousands of addresses.
         let is_drawn = |what: &What| !matches!(what, What::PfcWatchdog | What::PauseDelays | What::Mac);
         for what in What::OF_A_SWITCH.into_iter().filter(is_drawn) {
             let Reply::Switches(shown) = client.ask(&show(what))? else { return Err(client.unfit()) };
@@ -105,7 +105,7 @@ impl SwitchNow {
         }
     }
 
-    /// Every port and class, with rates since `before`, which was so long ago.
+    /// Returns a row for each port and class, with rates since `before`: an earlier state, and its age.
     pub(crate) fn rows(&self, before: Option<(&SwitchNow, Duration)>) -> Vec<QueueRow> {
         let mut rows = Vec::new();
         for port in &self.interfaces {
@@ -127,7 +127,7 @@ impl SwitchNow {
         let per_second = |now: Option<u64>, then: &dyn Fn(&SwitchNow) -> Option<u64>| {
             let (before, span) = before?;
             let seconds = span.as_secs_f64();
-            // Counters that were cleared meanwhile begin anew.
+            // `None` for counters cleared between the snapshots.
             let since = now?.checked_sub(then(before)?)?;
             (seconds > 0.0).then(|| since as f64 / seconds)
         };

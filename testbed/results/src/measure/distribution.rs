@@ -1,11 +1,11 @@
-//! A distribution in a few exact numbers.
+//! Mean, percentiles and maximum of a distribution.
 
 use super::nearest_rank;
 use crate::run_dir::Distribution;
 
 impl Distribution {
-    /// The distribution of these values, which it sorts, and of so many that are beyond every value, as what they measure did not
-    /// finish; `None` if there is neither.
+    /// Sorts the values, and returns their distribution together with `unfinished` values that count as greater than all others;
+    /// `None` if both are empty.
     pub fn of(values: &mut [u64], unfinished: u64) -> Option<Distribution> {
         values.sort_unstable();
         let count = values.len() as u64 + unfinished;
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn what_did_not_finish_is_beyond_every_value() {
-        // The 10th and the 19th of twenty have finished, and what no number stands for has none.
+        // The 10th and the 19th of twenty have finished; the 20th has no value.
         let mut values: Vec<u64> = (1..=19).collect();
         assert_eq!(told(&mut values, 1), [None, Some(10), Some(19), None, None, None]);
         assert_eq!(told(&mut [3], 2), [None; 6]);

@@ -7,10 +7,10 @@ use weir_units::{Bytes, Span, Time};
 
 use crate::run_dir::{BinSummary, Distribution, TrafficSummary};
 
-/// A range of message sizes.
+/// Range of message sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeBin {
-    /// Its name.
+    /// Name of the range in the summary.
     pub name: &'static str,
     /// Lower bound of the sizes, inclusive.
     pub from: Bytes,
@@ -18,7 +18,7 @@ pub struct SizeBin {
     pub below: Option<Bytes>,
 }
 
-/// All messages, and then by decades, as the papers have them.
+/// Size bins of a summary: all messages, and then decades, as in the papers.
 pub const SIZE_BINS: [SizeBin; 6] = [
     SizeBin { name: "all", from: Bytes::ZERO, below: None },
     SizeBin { name: "below 10KB", from: Bytes::ZERO, below: Some(Bytes::kb(10)) },
@@ -28,12 +28,12 @@ pub const SIZE_BINS: [SizeBin; 6] = [
     SizeBin { name: "from 10MB", from: Bytes::mb(10), below: None },
 ];
 
-/// Collects the messages of one traffic as they complete.
+/// Completed messages of one traffic.
 #[derive(Clone, Debug, Default, Value)]
 pub struct MessageMeasures {
     measured: Vec<Measured>,
     warm_up: u64,
-    /// Whether each message of the plan was completed; those after its end were not.
+    /// Whether each message of the plan was completed, by number; messages beyond the end were not.
     done: Vec<bool>,
 }
 
@@ -45,12 +45,12 @@ struct Measured {
 }
 
 impl MessageMeasures {
-    /// Nothing yet.
+    /// Creates measures without messages.
     pub fn new() -> MessageMeasures {
         MessageMeasures::default()
     }
 
-    /// The plan's message of this number was completed, which was released then. One from before `warm_up` is only counted.
+    /// Adds a completed message of the plan, by its number. A message released before `warm_up` is only counted.
     pub fn note(&mut self, number: usize, warm_up: Time, released: Time, size: Bytes, fct: Span, ideal: Option<Span>) {
         if self.done.len() <= number {
             self.done.resize(number + 1, false);
@@ -63,18 +63,18 @@ impl MessageMeasures {
         }
     }
 
-    /// Messages completed.
+    /// Returns the number of completed messages.
     pub fn completed(&self) -> u64 {
         self.warm_up + self.measured.len() as u64
     }
 
-    /// Messages that have started, the plan's first ones, and were not completed.
+    /// Returns the messages of `started`, the first of the plan, that were not completed.
     pub fn unfinished<'m>(&self, started: &'m [Message]) -> impl Iterator<Item = &'m Message> {
         let is_done = |number: usize| self.done.get(number).is_some_and(|done| *done);
         started.iter().enumerate().filter(move |(number, _)| !is_done(*number)).map(|(_, message)| message)
     }
 
-    /// The traffic's part of the summary of a run that is over, in which these of the plan's messages have started.
+    /// Returns the traffic's summary of a run that has ended; `started` are the first messages of the plan.
     pub fn summary(&self, plan: &TrafficPlan, warm_up: Time, started: &[Message]) -> TrafficSummary {
         let measured = self.unfinished(started).filter(|message| message.start >= warm_up);
         let unfinished: Vec<Bytes> = measured.map(|message| message.size).collect();

@@ -1,9 +1,9 @@
 //! Percentiles by nearest rank.
 
-/// The place, from 0, of a percentile among so many values that ascend: of the least value that so many percent of them do not
-/// exceed. Without values it is 0, where there is none. Percents are taken to the thousandth.
+/// Returns the index, from 0, of a percentile among `count` ascending values: the index of the least value that `percent` % of
+/// the values do not exceed. 0 if `count` is 0. `percent` is rounded to thousandths.
 pub fn nearest_rank(count: u64, percent: f64) -> u64 {
-    // In whole numbers: 0.07 * 100 is above 7.
+    // Integer arithmetic: 0.07 * 100 exceeds 7 in floating point.
     let thousandths = (percent * 1e3).round() as u128;
     (u128::from(count) * thousandths).div_ceil(100_000).saturating_sub(1) as u64
 }

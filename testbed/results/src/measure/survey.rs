@@ -1,4 +1,4 @@
-//! What samples of all switches show: how much of each segment is used, and how near queues come to a PAUSE.
+//! Samples of all switches: use of the buffer segments, and the queue nearest to a PAUSE.
 
 use weir_config::SwitchConfig;
 use weir_flowctl::Tells;
@@ -7,19 +7,19 @@ use weir_switch_core::Report;
 use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, ClassSet, Time};
 
-/// What the samples so far showed of all switches.
+/// Maxima over the samples of all switches.
 #[derive(Debug, State)]
 pub(crate) struct Survey {
-    /// The lossless classes of each switch.
+    /// Lossless classes of each switch.
     #[state(same)]
     lossless: Vec<ClassSet>,
-    /// The most bytes in each switch's private buffers, and in its headroom.
+    /// Most bytes in each switch's private buffers, and in its headroom.
     used: Vec<[Bytes; 2]>,
     nearest: Option<Nearest>,
     samples: u64,
 }
 
-/// The ingress queue that was nearest to its threshold.
+/// Ingress queue with the highest ratio of shared occupancy to threshold.
 #[derive(Clone, Copy, Debug, Value)]
 struct Nearest {
     place: PortPlace,
@@ -40,7 +40,7 @@ impl Survey {
         }
     }
 
-    /// All switches as of `at`.
+    /// Adds a sample of all switches at `at`.
     pub(crate) fn note(&mut self, at: Time, reports: &[Report]) {
         self.samples += 1;
         for (switch, report) in reports.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Survey {
         self.used[switch][1]
     }
 
-    /// How near a queue came to a PAUSE, of a run in which none was sent; `None` if no port speaks PFC.
+    /// Describes the queue nearest to a PAUSE, for a run that sent none; `None` without samples, or if no port speaks PFC.
     pub(crate) fn nearest_note(&self, scenario: &Scenario) -> Option<String> {
         let mut ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
         if self.samples == 0 || !ports.any(|port| port.flow_control.tells() == Tells::Pfc) {

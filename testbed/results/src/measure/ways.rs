@@ -1,27 +1,27 @@
-//! Completion times of messages in the same fabric when it is empty.
+//! Ideal completion times: of messages in the same fabric when it is empty.
 
 use weir_nic::host::{Stamps, Transport};
 use weir_scenario::topology::{Cable, Framing, PathDelay, ideal_fct};
 use weir_scenario::{Behind, PortPlace, Scenario};
 use weir_units::{Bytes, MacAddr, Span};
 
-/// The ways of a scenario's messages.
+/// Paths of a scenario's messages.
 ///
-/// One of several ways of equal cost is taken: those that builders make have links of the same rates and delays.
+/// Uses one of several equal-cost paths: the paths of generated topologies have links of the same rates and delays.
 #[derive(Debug)]
 pub struct Ways<'a> {
     scenario: &'a Scenario,
-    /// The far end of each port, switch by switch.
+    /// Far end of each port's link, by switch and port.
     behind: Vec<Vec<Option<Behind>>>,
-    /// The delay of each port's link.
+    /// Rate and delay of each port's link, by switch and port; `None` without a link or a rate.
     cables: Vec<Vec<Option<Cable>>>,
 }
 
-/// More switches than any way has: where static addresses go in a circle.
+/// Bound on a path's switches, for static addresses that form a loop.
 const SWITCHES_MAX: usize = 64;
 
 impl<'a> Ways<'a> {
-    /// The ways of a scenario: by its routes, or else by the static addresses of its switches.
+    /// Reads the paths of a scenario from its routes, or else from the static addresses of its switches.
     pub fn of(scenario: &'a Scenario) -> Ways<'a> {
         let ports = || scenario.switches.iter().map(|switch| switch.ports.len());
         let mut ways = Ways {
@@ -45,8 +45,8 @@ impl<'a> Ways<'a> {
         self.cables[place.switch][place.port] = rate.map(|rate| Cable::new(rate, delay));
     }
 
-    /// The completion time of a message in an empty fabric, at the rate of the sender's link; `None` if no way is known. Frames of
-    /// RDMA bring these stamps.
+    /// Returns a message's completion time in an empty fabric, at the rate of the sender's link; `None` if a path is unknown. RDMA
+    /// frames carry `stamps`.
     pub fn ideal_fct(
         &self,
         [from, to]: [usize; 2],

@@ -1,4 +1,4 @@
-//! Axes as drawn: what they cover, and where they have which label.
+//! Axes as drawn: range, ticks and labels.
 
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
@@ -7,22 +7,22 @@ use super::geometry::Range;
 use super::text_width::text_width;
 use super::{Scale, TICK, px};
 
-/// An axis. Things on it have a position: their value, or its logarithm.
+/// Axis with its range and ticks. A position is a value, or its logarithm on a logarithmic axis.
 #[derive(Clone)]
 pub(super) struct Axis {
-    /// The positions at its ends.
+    /// Positions at the ends of the axis.
     range: Range,
     ticks: Vec<Tick>,
 }
 
-/// A number or a name on an axis.
+/// Labelled number or name on an axis.
 #[derive(Clone)]
 struct Tick {
     at: f64,
     label: String,
 }
 
-/// How long an axis is in [`px`], and how its labels stand: one beside the other, or one above the other.
+/// Length of an axis in [`px`]: across with labels side by side, or up with labels one above the other.
 #[derive(Clone, Copy)]
 pub(super) enum Room {
     Across(i32),
@@ -30,7 +30,7 @@ pub(super) enum Room {
 }
 
 impl Axis {
-    /// An axis of numbers, with as many ticks as there is room for.
+    /// Creates an axis of numbers, with as many ticks as there is room for.
     ///
     /// # Panics
     /// If the positions are not finite.
@@ -43,7 +43,7 @@ impl Axis {
         Axis { range, ticks }
     }
 
-    /// An axis of names, the first at 0.
+    /// Creates an axis of names, the first at 0.
     pub(super) fn categories(names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(i, name)| Tick { at: i as f64, label: name.clone() });
         Axis { range: Range { low: -0.5, high: names.len().max(1) as f64 - 0.5 }, ticks: ticks.collect() }
@@ -61,7 +61,7 @@ impl Axis {
         position.clamp(self.range.low, self.range.high)
     }
 
-    /// How far from the axis' start that is, of its whole length.
+    /// Returns the position as a fraction of the axis' length: 0 at the start, 1 at the end.
     pub(super) fn part(&self, position: f64) -> f64 {
         (position - self.range.low) / self.range.length()
     }
@@ -70,12 +70,12 @@ impl Axis {
         self.ticks.iter().map(|tick| (tick.at, tick.label.as_str()))
     }
 
-    /// The width of the widest label, in [`px`].
+    /// Returns the width of the widest label, in [`px`].
     pub(super) fn label_width(&self) -> i32 {
         self.ticks.iter().map(|tick| text_width(&tick.label, TICK)).max().unwrap_or(0)
     }
 
-    /// This axis with its ticks, but without their labels.
+    /// Returns a copy of the axis with blank labels.
     pub(super) fn without_labels(&self) -> Axis {
         let mut axis = self.clone();
         axis.ticks.iter_mut().for_each(|tick| tick.label.clear());
@@ -107,7 +107,7 @@ impl ValueFormatter<f64> for Axis {
 }
 
 impl Room {
-    /// Whether these labels stand apart and none far beyond the ends.
+    /// Whether the labels are apart, and none exceeds an end of the axis by more than [`BEYOND`].
     fn is_enough(self, ticks: &[Tick], range: Range) -> bool {
         let length = match self {
             Room::Across(length) | Room::Up(length) => f64::from(length),
@@ -128,7 +128,7 @@ impl Room {
 }
 
 impl Scale {
-    /// For what is not above 0 on a logarithmic axis, below all finite positions.
+    /// Returns a value's position; −∞ for a value of 0 or below on a logarithmic axis.
     pub(super) fn position(self, value: f64) -> f64 {
         match self {
             Scale::Linear => value,
@@ -138,18 +138,18 @@ impl Scale {
     }
 }
 
-/// How far apart the ticks of a linear axis are if there is room for all; `None` if there is but one.
+/// Returns the distance between the ticks of a linear axis with room for all; `None` if fewer than two ticks are in the range.
 pub(super) fn tick_step(range: Range) -> Option<f64> {
     let ticks = key_points(range, TICKS_MAX);
     Some(ticks.get(1)? - ticks[0])
 }
 
-/// The most ticks that fit, or else the first and the last of the fewest.
+/// Returns the most ticks that fit; if none fit, the first and the last of the fewest.
 fn linear_ticks(range: Range, fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
     let mut fewest = numbered(&key_points(range, TICKS_MAX));
     for at_most in (2..=TICKS_MAX).rev() {
         let ticks = numbered(&key_points(range, at_most));
-        // Fewer may be none: of few steps, none may start in the range.
+        // With large steps, the range may have no tick at all.
         if ticks.len() < 2 {
             break;
         }
@@ -168,22 +168,22 @@ fn key_points(range: Range, at_most: usize) -> Vec<f64> {
     RangedCoordf64::from(range.low..range.high).key_points(BoldPoints(at_most))
 }
 
-/// Numbers with the decimals that tell them apart.
+/// Returns ticks at these numbers, labelled with as many decimals as their step needs.
 fn numbered(at: &[f64]) -> Vec<Tick> {
     let step = at.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    // Steps are 1, 2 or 5 times a power of ten; there is none if there is but one tick.
+    // A step is 1, 2 or 5 times a power of ten; a single tick has no step.
     let decimals = if step.is_finite() { (-libm::log10(step) - 1e-9).ceil().max(0.0) as usize } else { 0 };
     at.iter().map(|value| Tick { at: *value, label: number(*value, decimals) }).collect()
 }
 
 fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
-    // No "-0.0".
+    // Avoids "-0.0".
     if text.contains(|digit: char| ('1'..='9').contains(&digit)) { text } else { text.replace('-', "") }
 }
 
-/// 1, 2 and 5 times the powers of ten; if these don't fit, the powers alone, or each second of them, and so on. Numbers
-/// at equal distances where the range has not two of all these.
+/// Returns ticks at 1, 2 and 5 times the powers of ten; if these do not fit, at each power, each second power, and so on. If none
+/// of these choices has two ticks that fit, the values are at equal distances.
 fn log_ticks(range: Range, fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
     let (first, last) = (range.low.floor() as i32, range.high.ceil() as i32);
     let written_out =
@@ -232,14 +232,14 @@ fn not_empty(range: Range) -> Range {
     if low < high { range } else { Range { low, high: low + 1.0 } }
 }
 
-/// Linear axes have no more ticks.
+/// Most ticks of a linear axis.
 const TICKS_MAX: usize = 6;
 
-/// The powers of ten within which all numbers are written out.
+/// Least and greatest power of ten of an axis whose numbers are written out.
 const WRITTEN_OUT: (i32, i32) = (-3, 6);
 
-/// How far beyond the start and the end of an axis labels may be, as shown.
+/// Most length of a label beyond the start and the end of an axis, as shown.
 const BEYOND: (i32, i32) = (18, 24);
 
-/// Between labels, as shown.
+/// Least distance between labels, as shown.
 const LABEL_SPACING: i32 = 5;

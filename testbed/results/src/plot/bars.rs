@@ -1,4 +1,4 @@
-//! Bars: side by side where several lines have one at the same place.
+//! Bars of a panel; those of several lines at one position are side by side.
 
 use super::cell::Cell;
 use super::geometry::{Point, Rect};
@@ -6,9 +6,9 @@ use super::line::DrawnLine;
 use super::shapes::draw_box;
 use super::{Canvas, Chart, Drawn, Line, Panel, Scale, Style, XAxis, px};
 
-/// The bars of a panel. Lengths are positions' distances.
+/// Bars of a panel. Lengths are distances between positions.
 pub(super) struct Bars<'a> {
-    /// From left to right in each group.
+    /// Names of the bars of a group, from left to right.
     looks: Vec<&'a str>,
     step: f64,
 }
@@ -34,23 +34,23 @@ impl Bars<'_> {
         Bars { looks, step }
     }
 
-    /// From group to group; 0 where a panel of numbers has no bars.
+    /// Returns the distance between groups; 0 in a panel of numbers without bars.
     pub(super) fn step(&self) -> f64 {
         self.step
     }
 
-    /// How wide a panel must be for bars that can be seen, in [`px`].
+    /// Returns the least width of a panel with visible bars, in [`px`].
     pub(super) fn panel_width(&self, groups: usize) -> i32 {
         let least = f64::from(px(BAR_WIDTH_MIN)) * self.looks.len() as f64 / GROUP_PART;
         (least * groups as f64).ceil() as i32
     }
 
-    /// Whether the line is one of bars, or has bars to be compared with.
+    /// Whether the line has bars, or is compared with a line that has.
     pub(super) fn has(&self, line: &Line) -> bool {
         self.looks.contains(&line.looks_as())
     }
 
-    /// How far right of their places the middles of the line's bars are.
+    /// Returns the distance of the line's bar middles from their positions, to the right; 0 for a line without bars.
     pub(super) fn offset(&self, line: &Line) -> f64 {
         let i = self.looks.iter().position(|look| *look == line.looks_as());
         i.map_or(0.0, |i| (i as f64 + 0.5) * self.width() - GROUP_PART * self.step / 2.0)
@@ -60,7 +60,7 @@ impl Bars<'_> {
         GROUP_PART * self.step / self.looks.len().max(1) as f64
     }
 
-    /// Draws the bars of a line, which start at 0, or at the end of a logarithmic axis.
+    /// Draws the bars of a line. Bars start at 0, or at the lower end of a logarithmic axis.
     pub(super) fn draw(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell, bars: &DrawnLine<'_>) -> Drawn {
         let base = match cell.y_scale {
             Scale::Linear => cell.y.clamp(0.0),
@@ -78,8 +78,8 @@ impl Bars<'_> {
     }
 }
 
-/// How much of the step from group to group the bars take.
+/// Share of the distance between groups that the bars take.
 const GROUP_PART: f64 = 0.8;
 
-/// As shown.
+/// Least width of a bar, as shown.
 const BAR_WIDTH_MIN: i32 = 7;

@@ -1,52 +1,54 @@
-//! Where a panel goes, with its axes.
+//! Place of a panel in the figure, with its axes.
 
 use super::Scale;
 use super::axis::Axis;
 use super::geometry::{Point, Size};
 
-/// Where a panel goes.
+/// Place of a panel in the figure, with its axes and their labels. Lengths are in [`px`](super::px).
 pub(super) struct Cell {
-    /// The upper left corner of the plot, without title and axes, and its size.
+    /// Upper left corner of the plot, without title and axes.
     pub(super) plot_at: Point,
     pub(super) plot: Size,
-    /// Above the plot, to the left of it and below it.
+    /// Height above the plot.
     pub(super) title_area: i32,
+    /// Width to the left of the plot.
     pub(super) y_area: i32,
+    /// Height below the plot.
     pub(super) x_area: i32,
     pub(super) x: Axis,
     pub(super) x_scale: Scale,
     pub(super) x_labels: XLabels,
     pub(super) y: Axis,
     pub(super) y_scale: Scale,
-    /// `None` if another panel has it for this one too.
+    /// Label of the vertical axis; `None` if empty, or if the panel to the left has the same.
     pub(super) y_label: Option<String>,
     pub(super) vertical_marks: Vec<VerticalMark>,
 }
 
-/// How the labels of a horizontal axis are written.
+/// Arrangement of a horizontal axis' labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum XLabels {
-    /// Not at all, as the panel below has the same.
+    /// The labels are omitted: the panel below has the same axis.
     Hidden,
-    /// One beside the other.
+    /// Horizontal labels, side by side.
     Across,
-    /// Each upright, as they are too long.
+    /// Vertical labels, for names too long to be side by side.
     Upright,
 }
 
-/// A vertical mark that the panel has on it.
+/// Vertical mark within the panel's range.
 pub(super) struct VerticalMark {
-    /// Its position.
+    /// Position on the horizontal axis.
     pub(super) at: f64,
     pub(super) label: String,
-    /// Where the label's middle is, right of the plot's left end.
+    /// Distance of the label's middle from the plot's left end.
     pub(super) middle: i32,
-    /// How many labels are below it.
+    /// Row of the label, counted from 0 upwards.
     pub(super) row: usize,
 }
 
 impl Cell {
-    /// Where the points are on the panel's axes; not finite where they are not on them.
+    /// Returns the points' positions on the panel's axes; not finite for values that an axis cannot show.
     pub(super) fn positions(&self, points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
         points.iter().map(|(x, y)| (self.x_scale.position(*x), self.y_scale.position(*y)))
     }

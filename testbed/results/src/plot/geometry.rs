@@ -1,4 +1,4 @@
-//! What axes cover, and places and sizes in a picture.
+//! Ranges of axes, and points, sizes and rectangles of a picture.
 
 /// Positions at the ends of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -7,21 +7,21 @@ pub(super) struct Range {
     pub(super) high: f64,
 }
 
-/// A place in a picture: so far right and down of its upper left corner, in [`px`](super::px).
+/// Point of a picture: distances right and down from the upper left corner, in [`px`](super::px).
 #[derive(Clone, Copy)]
 pub(super) struct Point {
     pub(super) x: i32,
     pub(super) y: i32,
 }
 
-/// In [`px`](super::px).
+/// Size in [`px`](super::px).
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) width: i32,
     pub(super) height: i32,
 }
 
-/// A part of a picture, by its sides.
+/// Rectangle of a picture, given by its sides.
 #[derive(Clone, Copy)]
 pub(super) struct Rect {
     pub(super) left: i32,
@@ -45,14 +45,14 @@ impl Point {
         Point { x, y }
     }
 
-    /// As the drawing library has places.
+    /// Returns the point in the drawing library's form.
     pub(super) fn coordinates(self) -> (i32, i32) {
         (self.x, self.y)
     }
 }
 
 impl Rect {
-    /// With two opposite corners there, in any order.
+    /// Creates the rectangle with these two opposite corners, in any order.
     pub(super) fn between(one: Point, other: Point) -> Rect {
         Rect {
             left: one.x.min(other.x),
@@ -62,7 +62,7 @@ impl Rect {
         }
     }
 
-    /// So far from its middle to its sides.
+    /// Creates the rectangle with this middle and half this size.
     pub(super) fn around(middle: Point, half: Size) -> Rect {
         Rect {
             left: middle.x - half.width,
@@ -76,12 +76,12 @@ impl Rect {
         self.left == self.right || self.top == self.bottom
     }
 
-    /// Smaller by so much at each side.
+    /// Returns the rectangle with each side moved inwards.
     pub(super) fn shrunk(self, by: i32) -> Rect {
         Rect { left: self.left + by, top: self.top + by, right: self.right - by, bottom: self.bottom - by }
     }
 
-    /// The upper left corner, and on clockwise, as the drawing library has places.
+    /// Returns the corners clockwise from the upper left, in the drawing library's form.
     pub(super) fn corners(self) -> [(i32, i32); 4] {
         let Rect { left, top, right, bottom } = self;
         [(left, top), (right, top), (right, bottom), (left, bottom)]

@@ -1,4 +1,4 @@
-//! Where the parts of a figure go.
+//! Layout of a figure: its size, legend and panels.
 
 use super::axis::{Axis, Room};
 use super::bars::Bars;
@@ -9,11 +9,11 @@ use super::ranges::{x_ranges, y_ranges};
 use super::text_width::text_width;
 use super::{Direction, FIGURE_TITLE, Figure, LABEL, MARGIN, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
 
-/// All in [`px`].
+/// Layout of a figure, in [`px`].
 pub(super) struct Layout {
     pub(super) size: Size,
     pub(super) legend: Legend,
-    /// One for each panel.
+    /// Cells of the panels, in their order.
     pub(super) cells: Vec<Cell>,
 }
 
@@ -21,7 +21,7 @@ impl Layout {
     pub(super) fn new(figure: &Figure) -> Layout {
         let panels = &figure.panels;
         let columns = figure.columns.max(1);
-        // Plots are all of one size, large enough for the longest title and axis label.
+        // All plots have the same size, large enough for the longest title and axis label.
         let plot = Size {
             width: panels.iter().map(plot_width).max().unwrap_or(0).max(px(PLOT_WIDTH)),
             height: widest(panels.iter().map(|panel| panel.y_label.as_str()), LABEL).max(px(PLOT_HEIGHT)),
@@ -30,7 +30,7 @@ impl Layout {
         let y_ranges = y_ranges(figure, columns, &x_ranges);
         let unplaced = |i: usize| Cell::unplaced(figure, columns, i, plot, x_ranges[i], y_ranges[i]);
         let mut cells: Vec<Cell> = (0..panels.len()).map(unplaced).collect();
-        // Panels one above the other line up.
+        // The plots of a column are aligned.
         let column_of = |column: usize| (column..panels.len()).step_by(columns);
         let y_area = |column: usize| {
             let ticks = column_of(column).map(|i| cells[i].y.label_width()).max().unwrap_or(0);
@@ -68,7 +68,7 @@ impl Layout {
 }
 
 impl Cell {
-    /// The cell of a panel, without what depends on others' sizes.
+    /// Creates the cell of a panel. The fields that depend on other panels' sizes stay 0.
     fn unplaced(figure: &Figure, columns: usize, i: usize, plot: Size, x_range: Range, y_range: Range) -> Cell {
         let panels = &figure.panels;
         let panel = &panels[i];
@@ -117,7 +117,7 @@ impl Panel {
     }
 }
 
-/// How wide a panel's plot must be for its title, names and bars.
+/// Returns the least width of a panel's plot, for its title, labels, names and bars.
 fn plot_width(panel: &Panel) -> i32 {
     let marks = panel.marks.iter().filter(|mark| mark.direction == Direction::Vertical);
     let for_labels = widest(marks.map(|mark| mark.label.as_str()).chain([panel.x_label.as_str()]), LABEL);
@@ -132,19 +132,19 @@ fn plot_width(panel: &Panel) -> i32 {
     text_width(&panel.title, PANEL_TITLE).max(for_labels).max(for_categories)
 }
 
-/// How wide a plot must be for these names one beside the other.
+/// Returns the least width of a plot with these names side by side.
 fn categories_width(names: &[String]) -> i32 {
     (widest(names.iter().map(String::as_str), TICK) + px(CATEGORY_SPACING)) * names.len() as i32
 }
 
-/// The panel's label, if the panel to the left does not have it already.
+/// Returns the label of the panel's vertical axis; `None` if empty, or if the panel to the left has the same.
 fn y_label(panels: &[Panel], columns: usize, i: usize) -> Option<String> {
     let label = &panels[i].y_label;
     let is_repeated = !i.is_multiple_of(columns) && panels[i - 1].y_label == *label;
     (!is_repeated && !label.is_empty()).then(|| label.clone())
 }
 
-/// Labels above the plot, from left to right each in the lowest row where it is apart from those before.
+/// Places the labels of vertical marks above the plot, from left to right, each in the lowest row with room.
 fn vertical_marks(panel: &Panel, x: &Axis, plot_width: i32) -> Vec<VerticalMark> {
     let of_direction = panel.marks.iter().filter(|mark| mark.direction == Direction::Vertical);
     let mut marks: Vec<_> = of_direction.map(|mark| (panel.x_position(mark.value), &mark.label)).collect();
@@ -164,7 +164,7 @@ fn vertical_marks(panel: &Panel, x: &Axis, plot_width: i32) -> Vec<VerticalMark>
     placed.collect()
 }
 
-/// How wide the widest of the texts is; 0 if there is none.
+/// Returns the width of the widest text; 0 without texts.
 fn widest<'a>(texts: impl Iterator<Item = &'a str>, size: i32) -> i32 {
     texts.map(|text| text_width(text, size)).max().unwrap_or(0)
 }
@@ -172,7 +172,7 @@ fn widest<'a>(texts: impl Iterator<Item = &'a str>, size: i32) -> i32 {
 // Lengths as shown.
 const PLOT_WIDTH: i32 = 270;
 const PLOT_HEIGHT: i32 = 180;
-/// How wide a plot may become for names one beside the other.
+/// Greatest width to which names side by side widen a plot.
 const WIDENED_PLOT_WIDTH: i32 = 400;
 const GAP: i32 = 18;
 const TITLE_AREA: i32 = 26;

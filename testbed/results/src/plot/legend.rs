@@ -1,4 +1,4 @@
-//! The legend: what stands for which name.
+//! Legend of a figure: the look of each name.
 
 use plotters::element::PathElement;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -12,22 +12,22 @@ use super::{Canvas, DASH, DASH_SPACING, Drawn, Figure, LABEL, Line, MARGIN, Styl
 
 pub(super) struct Legend {
     pub(super) entries: Vec<Entry>,
-    /// Where what follows the legend begins, in [`px`].
+    /// Lower end of the legend, in [`px`].
     pub(super) end: i32,
     looks: Vec<(String, Look)>,
 }
 
-/// A name that lines have, and how they are drawn.
+/// Name of lines, with their look.
 pub(super) struct Entry {
     name: String,
-    /// The left end, half way up.
+    /// Middle of the left side.
     at: Point,
     look: Look,
     style: Style,
 }
 
 impl Legend {
-    /// The legend of a figure so wide, in as many lines as it takes.
+    /// Creates the legend of a figure of this width, in as many rows as needed.
     pub(super) fn new(figure: &Figure, width: i32) -> Legend {
         let mut looks: Vec<(String, Look)> = Vec::new();
         let mut lines: Vec<&Line> = Vec::new();
@@ -46,7 +46,10 @@ impl Legend {
         legend
     }
 
-    /// What lines of that name look like, and those to be compared with them.
+    /// Returns the look of lines with this name and of lines compared with them.
+    ///
+    /// # Panics
+    /// If no line of the figure has the name.
     pub(super) fn look(&self, name: &str) -> Look {
         let found = self.looks.iter().find(|(other, _)| other == name);
         found.expect("the legend has all names").1
@@ -84,7 +87,7 @@ impl Legend {
         self.end = y + px(BELOW);
     }
 
-    /// How all lines of that name look, if they look the same.
+    /// Returns the common look of all lines with this name; [`NEUTRAL`] if their looks differ.
     fn look_of_all(&self, figure: &Figure, name: &str) -> Look {
         let lines = figure.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
         let mut looks =
@@ -93,7 +96,7 @@ impl Legend {
         if looks.all(|look| look == first) { first } else { NEUTRAL }
     }
 
-    /// What a line looks like in a panel with these bars, on which its colour would not be seen.
+    /// Returns the look of a line in a panel with these bars; [`NEUTRAL`] on bars of its own colour, which would hide it.
     pub(super) fn look_in(&self, bars: &Bars<'_>, line: &Line) -> Look {
         if bars.has(line) && line.style != Style::Bars { NEUTRAL } else { self.look(line.looks_as()) }
     }
@@ -123,7 +126,7 @@ impl Entry {
 }
 
 impl Line {
-    /// The name that stands for its colour.
+    /// Returns the name that determines the line's colour.
     pub(super) fn looks_as(&self) -> &str {
         self.compared_with.as_ref().unwrap_or(&self.name)
     }

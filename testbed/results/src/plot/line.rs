@@ -9,11 +9,11 @@ use super::geometry::{Point, Range};
 use super::shapes::{Look, draw_marker};
 use super::{Canvas, Chart, DASH, DASH_SPACING, Drawn, Interval, Line, px};
 
-/// A line of a panel, and how it is drawn there.
+/// Line of a panel, with its look.
 pub(super) struct DrawnLine<'a> {
     pub(super) line: &'a Line,
     pub(super) look: Look,
-    /// How far right of their places the points are.
+    /// Distance of the points from their positions, to the right.
     pub(super) offset: f64,
 }
 
@@ -46,7 +46,7 @@ impl DrawnLine<'_> {
         Ok(())
     }
 
-    /// Draws the intervals, with a cap at each end that the panel has on it.
+    /// Draws the intervals, with a cap at each end within the panel's range.
     pub(super) fn draw_intervals(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell) -> Drawn {
         let style = self.look.color.stroke_width(INTERVAL_WIDTH);
         let Range { low: bottom, high: top } = cell.y.range();
@@ -57,7 +57,7 @@ impl DrawnLine<'_> {
                 continue;
             }
             let at = |y: f64| chart.backend_coord(&(x, cell.y.clamp(y)));
-            // PNG's renderer complains of a stroke without length.
+            // The PNG renderer complains about a stroke without length.
             if at(low) != at(high) {
                 root.draw(&PathElement::new([at(low), at(high)], style))?;
             }
@@ -73,7 +73,7 @@ impl DrawnLine<'_> {
     }
 }
 
-/// The parts of a line through these points that are within the range.
+/// Cuts a line through these points to the range; returns the parts within.
 fn cut(points: &[(f64, f64)], range: Range) -> Vec<Vec<(f64, f64)>> {
     let is_within = |(x, _): &(f64, f64)| range.contains(*x);
     if points.iter().all(is_within) {
@@ -100,9 +100,9 @@ fn cut(points: &[(f64, f64)], range: Range) -> Vec<Vec<(f64, f64)>> {
     pieces
 }
 
-/// At most four points for each column of the plot: the first, the lowest, the highest and the last.
+/// Keeps at most four points for each column of the plot: the first, the lowest, the highest and the last.
 ///
-/// A line through them covers what one through all points covers, so that no peak is lost.
+/// The line through them covers the same pixels as the line through all points, so that no peak is lost.
 pub(super) fn thinned(points: &[(f64, f64)], x_range: Range, columns: usize) -> Vec<(f64, f64)> {
     if points.len() <= 4 * columns {
         return points.to_vec();
@@ -125,5 +125,5 @@ pub(super) fn thinned(points: &[(f64, f64)], x_range: Range, columns: usize) -> 
 const COLUMN_WIDTH: i32 = 2;
 const INTERVAL_WIDTH: u32 = 5;
 
-/// As shown: half of an interval's cap.
+/// Half the width of an interval's cap, as shown.
 const CAP: i32 = 3;

@@ -1,4 +1,4 @@
-//! A panel as drawn.
+//! Drawing of a panel.
 
 use plotters::chart::ChartBuilder;
 use plotters::element::PathElement;
@@ -53,7 +53,7 @@ impl Panel {
         mesh.draw()
     }
 
-    /// Bars are under all else but for their intervals, which are on top.
+    /// Draws bars first, then marks and other lines, and the bars' intervals last.
     fn draw_lines(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> Drawn {
         let bars = Bars::new(self);
         let drawn_line = |line| DrawnLine { line, look: layout.legend.look_in(&bars, line), offset: bars.offset(line) };
@@ -65,7 +65,7 @@ impl Panel {
         let mut covered_by = others.iter().filter(|drawn| drawn.line.style.has_stroke()).count() as i32;
         for drawn in &others {
             if drawn.line.style.has_stroke() {
-                // The later, the thinner: a line shows under others that coincide with it. Markers must stand out.
+                // Later lines are thinner, so that a line shows under others that coincide with it. Markers must stand out.
                 covered_by -= 1;
                 let step = if drawn.line.style.marker().is_some() { LINE_WIDTH_STEP / 2 } else { LINE_WIDTH_STEP };
                 drawn.draw_stroke(chart, cell, LINE_WIDTH + covered_by.min(LINE_COVERED_MAX) * step)?;
@@ -77,7 +77,7 @@ impl Panel {
         on_bars.into_iter().try_for_each(|drawn| drawn.draw_intervals(root, chart, cell))
     }
 
-    /// Draws horizontal marks, and to the right of the plot their labels, moved apart where they would overlap.
+    /// Draws horizontal marks, with labels to the right of the plot. Labels that would overlap are moved apart.
     fn draw_horizontal_marks(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
         let of_direction = self.marks.iter().filter(|mark| mark.direction == Direction::Horizontal);
         let at = |mark: &Mark| self.y_scale.position(mark.value);
@@ -100,7 +100,7 @@ impl Panel {
     }
 }
 
-/// Draws vertical marks, and their labels above the plot.
+/// Draws vertical marks, with labels above the plot.
 fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
     let Range { low: bottom, high: top } = cell.y.range();
     for mark in &cell.vertical_marks {
@@ -122,8 +122,8 @@ fn draw_upright_labels(root: &Canvas<'_>, cell: &Cell) -> Drawn {
     Ok(())
 }
 
-/// Levels of labels no closer than `distance`, none beyond `end`, and else as near to the wanted ones, which ascend, as
-/// those before allow.
+/// Returns levels of labels at least `distance` apart and at most `end`, as near to the wanted levels as earlier labels allow.
+/// Wanted levels ascend.
 pub(super) fn moved_apart(wanted: &[i32], distance: i32, end: i32) -> Vec<i32> {
     let mut levels = wanted.to_vec();
     for i in 1..levels.len() {

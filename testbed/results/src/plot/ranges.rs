@@ -1,11 +1,11 @@
-//! What axes cover: as panels say, or as their lines need it.
+//! Ranges of axes: given by the panels, or fitted to their lines and marks.
 
 use super::axis::tick_step;
 use super::bars::Bars;
 use super::geometry::Range;
 use super::{Direction, Figure, Line, Panel, Scale, Style, XAxis};
 
-/// Each panel's range across, which those that show the same share; of categories it is not known here.
+/// Returns each panel's horizontal range; panels with the same label and axis share a fitted one. [`UNKNOWN`] for categories.
 pub(super) fn x_ranges(figure: &Figure) -> Vec<Range> {
     let all = &figure.panels;
     let range = |panel: &Panel| {
@@ -17,7 +17,7 @@ pub(super) fn x_ranges(figure: &Figure) -> Vec<Range> {
     all.iter().map(range).collect()
 }
 
-/// Each panel's range upwards, which those side by side that show the same share.
+/// Returns each panel's vertical range; panels of a row with the same label and scale share a fitted one.
 pub(super) fn y_ranges(figure: &Figure, columns: usize, x_ranges: &[Range]) -> Vec<Range> {
     let mut ranges = Vec::new();
     for (row, x_ranges) in figure.panels.chunks(columns).zip(x_ranges.chunks(columns)) {
@@ -36,8 +36,8 @@ pub(super) fn y_ranges(figure: &Figure, columns: usize, x_ranges: &[Range]) -> V
     ranges
 }
 
-/// From the first to the last point of all lines, and on to the ticks before and after if these are near; with bars and
-/// markers there is air for the halves of the outermost.
+/// Returns the range from the first to the last point or vertical mark, extended to the next tick on each side if it is near.
+/// Bars and markers add space for the outer halves of the first and the last.
 fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
     let lines = || panels.iter().flat_map(|panel| &panel.lines);
     let points =
@@ -58,8 +58,8 @@ fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
     Range { low: low - air, high: high + air }
 }
 
-/// What lines and marks take, and some air, so that no line hides in the frame; linear axes have 0 on them, and
-/// logarithmic ones under bars the power of ten below.
+/// Returns the range of lines and horizontal marks, with a margin, so that the frame hides no line. A linear axis includes 0; a
+/// logarithmic axis with bars starts at the power of ten below.
 fn automatic_y_range(panels: &[(&Panel, &Range)], scale: Scale) -> Range {
     let of_lines = panels.iter().flat_map(|(panel, x_range)| {
         let is_shown = |x: f64| match panel.x_axis {
@@ -90,7 +90,7 @@ fn automatic_y_range(panels: &[(&Panel, &Range)], scale: Scale) -> Range {
 }
 
 impl Panel {
-    /// Whether the horizontal axes of both show the same, and so cover the same if neither says what.
+    /// Whether both panels have the same horizontal label and axis, and so share a fitted range.
     pub(super) fn shows_on_x(&self, other: &Panel) -> bool {
         (&self.x_label, &self.x_axis) == (&other.x_label, &other.x_axis)
     }
@@ -106,7 +106,7 @@ impl Line {
     }
 }
 
-/// The lowest and the highest of the finite values.
+/// Returns the lowest and the highest finite value; `None` without one.
 fn extent(values: impl Iterator<Item = f64>) -> Option<Range> {
     let mut finite = values.filter(|value| value.is_finite());
     let first = finite.next()?;
@@ -114,5 +114,5 @@ fn extent(values: impl Iterator<Item = f64>) -> Option<Range> {
     Some(finite.fold(single, |Range { low, high }, value| Range { low: low.min(value), high: high.max(value) }))
 }
 
-/// Where nothing says what an axis covers.
+/// Range of an axis without values.
 const UNKNOWN: Range = Range { low: 0.0, high: 1.0 };

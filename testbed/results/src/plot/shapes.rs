@@ -1,4 +1,4 @@
-//! Boxes and markers, and what tells those of one name from others.
+//! Boxes and markers, and the looks that distinguish names.
 
 use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::{Color, RGBColor, ShapeStyle, WHITE};
@@ -6,24 +6,24 @@ use plotters::style::{Color, RGBColor, ShapeStyle, WHITE};
 use super::geometry::{Point, Rect, Size};
 use super::{Canvas, Drawn, Marker, TEXT, px};
 
-/// What tells a line from others.
+/// Look that distinguishes a line from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Look {
     pub(super) color: RGBColor,
-    /// Whether another line has the colour too, so that this one's is dashed, its markers are squares, its bars pale.
+    /// Whether the colour is repeated: an earlier name has it too. Such a line is dashed, with square markers and pale bars.
     pub(super) comes_again: bool,
 }
 
-/// The look of a name whose lines look different, and of what is drawn upon bars.
+/// Look of a name whose lines have different looks, and of lines and intervals on bars.
 pub(super) const NEUTRAL: Look = Look { color: TEXT, comes_again: false };
 
-/// A bar; of colours that come again the inside is pale.
+/// Draws a bar; pale inside if its colour is repeated.
 pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: Look) -> Drawn {
     let pale = |part: u8| part / 3 + 170;
     let RGBColor(red, green, blue) = look.color;
     let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
     if outline.is_empty() {
-        // A value of 0 has no bar; PNG's renderer would complain of one without height.
+        // A value of 0 has no bar: the PNG renderer complains about a rectangle without height.
         return Ok(());
     }
     fill(root, outline, inside)?;
@@ -33,14 +33,14 @@ pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: Look) -> Drawn {
     Ok(())
 }
 
-/// The backend's own frames are always as thin as can be.
+/// Draws a frame of this style. The backend's own frames always have the least width.
 pub(super) fn draw_frame(root: &Canvas<'_>, outline: Rect, style: ShapeStyle) -> Drawn {
     let [one, two, three, four] = outline.corners();
-    // The first side comes twice, so that the last corner is joined as the others are.
+    // The first side is drawn twice, so that the last corner is joined like the others.
     root.draw(&PathElement::new([one, two, three, four, one, two], style))
 }
 
-/// A disc or a ring, or squares of colours that come again.
+/// Draws a disc or a ring; a square if the colour is repeated.
 pub(super) fn draw_marker(root: &Canvas<'_>, at: Point, marker: Marker, look: Look) -> Drawn {
     let inside = if marker == Marker::Filled { look.color } else { WHITE };
     let outline = (marker == Marker::Hollow).then(|| look.color.stroke_width(RING_WIDTH));

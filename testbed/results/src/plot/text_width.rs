@@ -6,7 +6,7 @@ use plotters::style::{FontStyle, IntoFont, register_font};
 
 use super::{FONT, px};
 
-/// How wide the text is in a font that is wider than most.
+/// Returns the width of a text in DejaVu Sans, a wide font, in [`px`].
 pub(super) fn text_width(text: &str, size: i32) -> i32 {
     register_fonts();
     let ((left, _), (right, _)) = (FONT, px(size)).into_font().layout_box(text).expect("the font is registered");

@@ -1,13 +1,13 @@
-//! Values of which many are alike.
+//! Multiset of values, most of which occur often.
 
 use std::collections::BTreeMap;
 
 use crate::measure::nearest_rank;
 
-/// Values, and how often each was.
+/// Number of occurrences of each value.
 pub(super) type Counts = BTreeMap<u64, u64>;
 
-/// The least value that so many of a hundred do not exceed; `None` of no values.
+/// Returns a percentile by nearest rank; `None` without values.
 pub(super) fn percentile(of: &Counts, percent: u32) -> Option<u64> {
     let rank = nearest_rank(of.values().sum(), f64::from(percent));
     let mut so_far = 0;

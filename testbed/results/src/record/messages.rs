@@ -61,24 +61,24 @@ impl MessageRate {
         self.last.1
     }
 
-    /// The share of a link of this rate, on which each takes so much, that they took over `duration`, in millionths.
+    /// Returns the messages' share of a link of this rate over `duration`, in millionths. `message` is a message's length on the link.
     pub(crate) fn share_ppm(&self, rate: BitRate, message: Bytes, duration: Span) -> u64 {
         share_ppm(self.sent() * message.get(), rate, duration)
     }
 
-    /// The share in the worst [`WORST_OVER`], or between the samples around it if they are further apart.
+    /// Returns the share in the worst [`WORST_OVER`], or between the samples around it if they are further apart, in millionths.
     pub(crate) fn worst_ppm(&self, rate: BitRate, message: Bytes) -> u64 {
         let (sent, over) = self.worst;
         share_ppm(sent * message.get(), rate, over)
     }
 
-    /// The shares between each two samples, in millionths, and how often each was.
+    /// Returns the share between each two samples, in millionths, with its number of occurrences.
     pub(crate) fn shares(&self, rate: BitRate, message: Bytes) -> impl Iterator<Item = (u64, u64)> {
         self.between.iter().map(move |((sent, over), times)| (share_ppm(sent * message.get(), rate, *over), *times))
     }
 }
 
-/// Mean, 99th percentile by nearest rank, and most of what was so often.
+/// Returns the mean, the 99th percentile by nearest rank, and the maximum of values with their numbers of occurrences.
 pub(super) fn spread(shares: &Counts) -> [u64; 3] {
     let count: u64 = shares.values().sum();
     let sum: u128 = shares.iter().map(|(share, times)| u128::from(*share) * u128::from(*times)).sum();
@@ -86,7 +86,7 @@ pub(super) fn spread(shares: &Counts) -> [u64; 3] {
     [(sum / u128::from(count.max(1))) as u64, percentile(shares, 99).unwrap_or(0), most]
 }
 
-/// Two rates are compared by these, crosswise.
+/// Product of one rate's messages and the other's span, to compare two rates without division.
 fn product(messages: u64, over: Span) -> u128 {
     u128::from(messages) * u128::from(over.as_picos())
 }

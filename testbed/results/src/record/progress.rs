@@ -21,17 +21,17 @@ pub struct Progress {
     pub first_port_pauses: u64,
     /// Number of times that any switch has paused the peer of any port.
     pub pauses: u64,
-    /// The state of that port, in a word, under a policy that tells one of ports.
+    /// State of the first switch's first port, in one word; `None` under policies without a state of ports.
     pub first_port_state: Option<&'static str>,
     /// Shared buffer in use, of all switches.
     pub pool_used: Bytes,
-    /// Frames put on any link so far; 0 on DPDK, where nobody counts them while they run.
+    /// Frames sent on all links so far; 0 on DPDK, which does not count them during the run.
     pub packet_hops: u64,
     /// Messages of traffic completed so far.
     pub messages_done: u64,
 }
 
-/// Makes progress out of samples.
+/// Computes progress from successive samples.
 #[derive(Debug, Default, State)]
 pub struct ProgressOf {
     last: Time,
@@ -40,7 +40,7 @@ pub struct ProgressOf {
 }
 
 impl ProgressOf {
-    /// The progress at this sample.
+    /// Returns the progress at a sample.
     pub fn at(&mut self, now: Time, flows: &[FlowSample], reports: &[Report]) -> Progress {
         let span = now.since(self.last);
         let bps = |now: Bytes, before: Bytes| BitRate::of(now.saturating_sub(before), span).map_or(0, BitRate::as_bps);
@@ -64,7 +64,7 @@ impl ProgressOf {
     }
 }
 
-/// The state that the policy tells of a port.
+/// Returns the port's state under its policy; `None` under policies without a state of ports.
 fn port_state(port: &PortReport) -> Option<&'static str> {
     let mut gauges = port.classes.iter().flat_map(|class| class.ingress.gauges.iter());
     gauges.find_map(|(gauge, value)| match gauge.unit {

@@ -75,7 +75,7 @@ pub struct LinkWords {
     pub delivered: [u64; 2],
     /// Injected faults.
     pub faults: [FaultCounters; 2],
-    /// τ of the data in each direction; `None` where it is not measured.
+    /// Feedback delay τ of the data in each direction; `None` if not measured.
     pub feedback: [Option<FeedbackStats>; 2],
 }
 

@@ -184,7 +184,7 @@ mod tests {
         }
         assert_eq!(run.ingress(), Some([10, 30, 60].map(Bytes::new)));
         assert_eq!((run.peer_rate(), run.received()), (Some(BitRate::bps(6)), Bytes::new(7)));
-        // Nothing was sampled since the last edge, but all that came in still has.
+        // Without samples since the last window edge, the received bytes of earlier windows remain.
         run.and_then(&watched.end());
         assert_eq!((run.ingress(), run.received()), (Some([10, 30, 60].map(Bytes::new)), Bytes::new(7)));
         assert_eq!((watched.ingress(), watched.peer_rate()), (None, None));

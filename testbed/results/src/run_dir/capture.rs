@@ -1,4 +1,4 @@
-//! One port's frames as pcapng, for Wireshark and tshark.
+//! Frames of one port as pcapng, for Wireshark and tshark.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use pcap_file::{DataLink, PcapError};
 use weir_switch_core::Direction;
 use weir_units::{BitRate, MacAddr, Time};
 
-/// Writes frames of one port, with timestamps in nanoseconds of scenario time: the file's 1 January 1970 is the
-/// scenario's start.
+/// Writer of one port's frames, with timestamps in nanoseconds of scenario time: 1 January 1970 in the file is the scenario's
+/// start.
 pub struct CaptureWriter<W: Write> {
     pcapng: PcapNgWriter<W>,
     frames: u64,
 }
 
-/// The port that a capture is of.
+/// Port of a capture.
 #[derive(Clone, Debug)]
 pub struct CapturePort {
     /// Name of the port.
@@ -32,7 +32,7 @@ pub struct CapturePort {
 impl<W: Write> CaptureWriter<W> {
     /// Starts a capture: writes the section and the interface.
     pub fn new(writer: W, port: &CapturePort) -> io::Result<CaptureWriter<W>> {
-        /// Timestamps count 10^-9 s.
+        /// Timestamp resolution: 10^-9 s.
         const NANOSECONDS: u8 = 9;
         let mut pcapng = PcapNgWriter::new(writer).map_err(io_error)?;
         let mut options = vec![
@@ -67,7 +67,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// Ends the capture: writes out what is buffered, and returns how many frames there are.
+    /// Flushes the capture; returns its number of frames.
     pub fn finish(self) -> io::Result<u64> {
         self.pcapng.into_inner().flush()?;
         Ok(self.frames)

@@ -1,14 +1,14 @@
-//! A file of a run's directory that is written while the run goes on.
+//! File of a run's directory, written during the run.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A file of a run's directory, buffered. Its writer has one handle and the [`RunDir`](super::RunDir) another, by which the file
-/// is written out and opened anew, whatever its format. Errors name the file.
+/// Buffered file of a run's directory. Its writer has one handle, and the [`RunDir`](super::RunDir) another, to flush and reopen
+/// the file independently of its format. Errors name the file.
 ///
-/// A disk that is full cuts nothing out of the file: what it did not take is kept, and goes where it belongs once there is room.
+/// A full disk leaves no gap in the file: unwritten bytes stay pending, and are written in order once there is space.
 #[derive(Clone, Debug)]
 pub struct RunFile(Arc<Mutex<Inner>>);
 
@@ -16,26 +16,26 @@ pub struct RunFile(Arc<Mutex<Inner>>);
 struct Inner {
     path: PathBuf,
     file: File,
-    /// Taken from the writer, and not by the file yet.
+    /// Bytes accepted from the writer and not yet written to the file.
     pending: Vec<u8>,
-    /// Whether the file refused the pending bytes when they were last written out.
+    /// Whether the last write of the pending bytes failed.
     is_refused: bool,
-    /// What stands at the beginning of the file, and of one that takes its place.
+    /// Header, also written to a new file at [`RunFile::reopen`].
     header: Vec<u8>,
-    /// Written so far belongs to the header.
+    /// Whether written bytes still belong to the header.
     is_header: bool,
 }
 
-/// So much is written out at once.
+/// Number of pending bytes from which the next write flushes them.
 const CHUNK: usize = 64 * 1024;
 
 impl RunFile {
-    /// Makes the file, or empties it. The first part of its text is its header, until [`RunFile::end_header`].
+    /// Creates or truncates the file. Text up to [`RunFile::end_header`] is its header.
     pub(super) fn create(path: &Path) -> io::Result<RunFile> {
         Ok(RunFile::of(path, File::create(path)?))
     }
 
-    /// Opens an existing file to write on; [`RunFile::cut_back`] says from where.
+    /// Opens an existing file to append to. Call [`RunFile::cut_back`] before writing.
     pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         Ok(RunFile::of(path, file))
@@ -53,7 +53,7 @@ impl RunFile {
         RunFile(Arc::new(Mutex::new(inner)))
     }
 
-    /// Writes out what is pending, as far as the disk itself; returns the file's name and its length then.
+    /// Writes the pending bytes and syncs the file to disk; returns its name and length.
     pub(super) fn settle(&self) -> io::Result<(String, u64)> {
         let mut inner = self.inner();
         inner.write_out()?;
@@ -65,10 +65,10 @@ impl RunFile {
         Ok((inner.name(), length))
     }
 
-    /// Cuts the file back to the length that it had, and goes on there. Nothing that was written since it was opened stays.
+    /// Truncates the file to its length in `lengths`, 0 if it is not listed, and continues there. Discards the pending bytes.
     ///
     /// # Errors
-    /// It is shorter than that, or can't be cut.
+    /// If the file is shorter than that, or cannot be truncated.
     pub(super) fn cut_back(&self, lengths: &[(String, u64)]) -> io::Result<()> {
         let mut inner = self.inner();
         let name = inner.name();
@@ -86,13 +86,13 @@ impl RunFile {
         cut(&mut inner.file).map_err(|error| inner.named(error))
     }
 
-    /// The header has been written.
+    /// Ends the header.
     pub(super) fn end_header(&self) {
         self.inner().is_header = false;
     }
 
-    /// Opens the file of that name anew, as after a log rotation: a new one begins with the header, an existing one is
-    /// appended to. What a file that was moved away does not take is lost.
+    /// Reopens the file by its name, as after a log rotation: a new file begins with the header, an existing file is appended to.
+    /// Pending bytes that a moved file refuses are lost.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let mut inner = self.inner();
         let written = inner.write_out();
@@ -116,7 +116,7 @@ impl RunFile {
 }
 
 impl Inner {
-    /// Writes out what is pending; what the file does not take stays.
+    /// Writes the pending bytes; bytes that the file refuses stay pending.
     fn write_out(&mut self) -> io::Result<()> {
         let mut written = 0;
         let result = loop {
@@ -145,7 +145,7 @@ impl Inner {
 }
 
 impl Write for RunFile {
-    /// Takes all, or nothing: nothing as long as the file refuses what came before.
+    /// Accepts all bytes, or fails and accepts none, as long as the file refuses earlier bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut inner = self.inner();
         if inner.is_refused || inner.pending.len() >= CHUNK {
@@ -165,15 +165,15 @@ impl Write for RunFile {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whoever wants to know flushes.
+        // Callers that need the error flush before.
         let _ = self.write_out();
     }
 }
 
-/// The whole lines of a file, for a run that was killed may have left a part of one behind them.
+/// Returns a reader of a file's complete lines. A killed run may have left part of a line at the end.
 ///
 /// # Errors
-/// The file can't be read.
+/// If the file cannot be read.
 pub fn whole_lines(path: &Path) -> io::Result<impl Read + use<>> {
     let mut file = File::open(path)?;
     let mut end = file.seek(SeekFrom::End(0))?;
@@ -213,7 +213,7 @@ mod tests {
         file.flush().unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("events.csv.1")).unwrap(), "header\n1\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "header\n2\n");
-        // Nobody has moved it: it is appended to.
+        // A file that was not moved is appended to.
         file.reopen().unwrap();
         file.write_all(b"3\n").unwrap();
         file.flush().unwrap();
@@ -228,7 +228,7 @@ mod tests {
         file.write_all(b"header\n").unwrap();
         file.end_header();
         file.flush().unwrap();
-        // The disk is full: nothing is taken, and no more than what was there already is kept.
+        // The disk is full: writes fail, and only bytes accepted earlier stay pending.
         let disk = std::mem::replace(&mut file.inner().file, File::create("/dev/full").unwrap());
         file.write_all(b"1\n").unwrap();
         assert!(file.flush().is_err());

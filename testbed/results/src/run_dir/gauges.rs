@@ -1,4 +1,4 @@
-//! Figures of queues' gauges in a summary.
+//! Sample statistics of queues' gauges in a summary.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,52 +10,52 @@ use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{Gauge, POLICIES, Unit};
 use weir_reader::distinct_gauges;
 
-/// What a queue can show: the gauges of all buffer policies and flow controls that the program has, each name once.
+/// Returns the gauges of a queue: those of all buffer policies and flow controls of the program, each name once.
 pub fn queue_gauges() -> Vec<&'static Gauge> {
     distinct_gauges(POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()))
 }
 
-/// What samples showed of queues' gauges, by name in the order of [`queue_gauges`]. Every policy and flow control that the program
-/// has stands there; those of others than the queue's are `null`.
+/// Sample statistics of a queue's gauges, by name, in the order of [`queue_gauges`]. All policies and flow controls of the program
+/// are included; a gauge that the queue does not have is `null`.
 ///
 /// | gauge | figures |
 /// |---|---|
-/// | a state, `victim` | `victim_permille`: in how many of a thousand samples the queue was in it |
-/// | bytes, `headroom_estimate_bytes` | `headroom_estimate_bytes`, the last, and `headroom_estimate_max_bytes` |
-/// | a number, `n` | `n`, the last, and `n_max` |
+/// | state: `victim` | `victim_permille`: samples of 1,000 in which the state was on |
+/// | bytes: `headroom_estimate_bytes` | last value `headroom_estimate_bytes`, maximum `headroom_estimate_max_bytes` |
+/// | number: `n` | last value `n`, maximum `n_max` |
 ///
 /// Windows have no last value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GaugeFigures(Vec<(String, Option<u64>)>);
 
-/// What samples showed of one gauge.
+/// Sample statistics of one gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GaugeSamples {
-    /// In how many of a thousand samples the state was on.
+    /// Number of samples of 1,000 in which the state was on.
     pub(crate) permille: u64,
-    /// The last value.
+    /// Last value.
     pub(crate) last: u64,
-    /// The highest.
+    /// Highest value.
     pub(crate) max: u64,
 }
 
 impl GaugeFigures {
-    /// Figures of a whole run.
+    /// Collects the statistics of a whole run.
     pub(crate) fn of_run(samples: impl Fn(&Gauge) -> Option<GaugeSamples>) -> GaugeFigures {
         GaugeFigures::of(samples, true)
     }
 
-    /// Figures of a window.
+    /// Collects the statistics of a window.
     pub(crate) fn of_window(samples: impl Fn(&Gauge) -> Option<GaugeSamples>) -> GaugeFigures {
         GaugeFigures::of(samples, false)
     }
 
-    /// All names of a run's figures, without values.
+    /// Returns all names of a run's statistics, without values.
     pub fn names_of_run() -> GaugeFigures {
         GaugeFigures::of_run(|_| None)
     }
 
-    /// All names of a window's figures, without values.
+    /// Returns all names of a window's statistics, without values.
     pub fn names_of_window() -> GaugeFigures {
         GaugeFigures::of_window(|_| None)
     }
@@ -80,12 +80,12 @@ impl GaugeFigures {
         GaugeFigures(figures)
     }
 
-    /// A figure by its name.
+    /// Returns a statistic by name; `None` without a value or such a name.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.0.iter().find(|(figure, _)| figure == name).and_then(|(_, value)| *value)
     }
 
-    /// All figures with their names.
+    /// Returns all statistics with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
@@ -100,7 +100,7 @@ impl Serialize for GaugeFigures {
 }
 
 impl<'de> Deserialize<'de> for GaugeFigures {
-    /// Whatever no other field takes: a summary may be of a program with other policies.
+    /// Reads all keys without a field of their own: the summary may be of a program with other policies.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GaugeFigures, D::Error> {
         struct Figures;
 

@@ -1,34 +1,34 @@
-//! `fct.csv`, read again: the one reader of what [`FctWriter`](super::FctWriter) writes.
+//! Reader of `fct.csv`, as written by [`FctWriter`](super::FctWriter).
 
 use std::io::Read;
 use std::path::Path;
 
 use super::{FCT, RunDirError, io_at, whole_lines};
 
-/// A message of a run that is over.
+/// Message of a run that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunMessage<'a> {
-    /// The flow's or traffic's name.
+    /// Name of the flow or traffic.
     pub flow: &'a str,
-    /// The sending host's.
+    /// Name of the sending host.
     pub from: &'a str,
-    /// The receiving host's.
+    /// Name of the receiving host.
     pub to: &'a str,
     /// Payload of the message.
     pub bytes: u64,
     /// Flow completion time in microseconds; `None` if it did not finish.
     pub fct_us: Option<f64>,
-    /// What that is in an empty fabric, above 0; `None` if that is not known.
+    /// Flow completion time in an empty fabric, in microseconds, above 0; `None` if unknown.
     pub ideal_us: Option<f64>,
 }
 
 const COLUMNS: [&str; 6] = ["flow", "from", "to", "bytes", "fct_us", "ideal_us"];
 
-/// Reads all messages of the run in a directory, in the order in which they were completed, and last those that were not. A row
-/// that a killed run did not write to its end is left out.
+/// Reads all messages of a run's directory: completed messages in order of completion, then unfinished messages. Omits an
+/// incomplete last row, as of a killed run.
 ///
 /// # Errors
-/// No such file, or a row that is none of a run's: by file and line, and what is wrong.
+/// If the file cannot be read, or a column is missing, or a row is invalid; the error names file, line and reason.
 pub fn read_messages(run: &Path, note: impl FnMut(&RunMessage<'_>)) -> Result<(), RunDirError> {
     let path = run.join(FCT);
     read(&path, whole_lines(&path).map_err(io_at(&path, "can't be read"))?, note)

@@ -1,5 +1,4 @@
-//! `fct.txt`, `pfc.txt` and `qlen.txt`: results as the public HPCC simulator and its descendants write them, for their users'
-//! scripts.
+//! `fct.txt`, `pfc.txt` and `qlen.txt`: results in the formats of the public HPCC simulator and its descendants.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,18 +6,16 @@ use std::io::{self, Write};
 use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, Span, Time};
 
-/// Writes the three files. Nodes are numbered as in that simulator's topologies with hosts first: hosts from 0 in the order of
-/// the scenario, then the switches. Interfaces of a node are numbered from 1.
+/// Writer of `fct.txt`, `pfc.txt` and `qlen.txt`. [`Ns3Nodes`] numbers the nodes. Interfaces of a node are numbered from 1.
 ///
-/// | file | a line is |
+/// | file | lines |
 /// |---|---|
 /// | `fct.txt` | `sip dip sport dport size start_ns fct_ns standalone_ns` for each completed message; addresses in hexadecimal, 0x0b000001 + 256 n of node n |
-/// | `pfc.txt` | `time_ns node nodetype ifindex type` for each change of a pause, when its frame reaches the node that it pauses: node type 0 is a host, 1 a switch; type 1 pauses, 0 resumes. A frame for several classes has a line for each; frames that only refresh a pause have none, nor have stages and credit |
-/// | `qlen.txt` | `time: NS`, and then for each switch port `node ifindex n0 n1 n2 ...`: how many samples so far found 0 to below 1 KB (of 1000 B), 1 to below 2 KB and so on in its egress queues; at each 100 ms and at the end |
+/// | `pfc.txt` | `time_ns node nodetype ifindex type` for each change of a pause, when its frame reaches the paused node: node type 0 is a host, 1 a switch; type 1 pauses, 0 resumes. A frame for several classes has a line for each; pause refreshes, GFC stages and credit have none |
+/// | `qlen.txt` | `time: NS`, and then for each switch port `node ifindex n0 n1 n2 ...`: numbers of samples so far with 0 to below 1 KB (1000 B), 1 to below 2 KB and so on in its egress queues; at each 100 ms and at the end |
 ///
-/// Two things differ. `standalone_ns` is the time in an empty fabric, with each link's rate, store and forward, and the
-/// acknowledgement. Queues are sampled when the scenario's series is. Frames that an injected fault takes stand in `pfc.txt` all the
-/// same.
+/// Differences from the simulators: `standalone_ns` is the time in an empty fabric, with each link's rate, store and forward, and
+/// the acknowledgement; queues are sampled with the scenario's series. `pfc.txt` includes frames lost to an injected fault.
 pub struct Ns3Files<W: Write> {
     fct: W,
     pauses: Ns3Pauses<W>,
@@ -73,8 +70,8 @@ impl<W: Write> Ns3Pauses<W> {
     }
 }
 
-/// The numbers of nodes. Where the names are a letter H or S and a number, and no two nodes have one, they are these numbers, as
-/// of an imported topology; H5-2 is another NIC of node 5. Otherwise hosts come first, then the switches.
+/// Numbers of the nodes. If all names are a letter H or S and a number, and no two nodes share a number, these are the numbers, as
+/// in an imported topology; H5-2 is another NIC of node 5. Otherwise hosts are numbered from 0, then switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ns3Nodes {
     /// Numbers of the hosts, in the order of the scenario.
@@ -109,7 +106,7 @@ impl Ns3Nodes {
     }
 }
 
-/// A completed message.
+/// Completed message.
 #[derive(Clone, Copy, Debug)]
 pub struct Ns3Message {
     /// Number of the sending host.

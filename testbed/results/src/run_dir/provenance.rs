@@ -5,43 +5,43 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-/// What a reader needs to judge a run, and to repeat it.
+/// Provenance of a run: format, program, command line, start and machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
-    /// The file format's name and version: [`Provenance::FORMAT`].
+    /// Name and version of the file format: [`Provenance::FORMAT`].
     pub format: String,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
     /// Program and arguments.
     pub command_line: Vec<String>,
     /// Start of the run, in UTC (RFC 3339).
     pub started: String,
-    /// The machine.
+    /// Machine of the run.
     pub machine: Machine,
 }
 
-/// A machine, as far as its speed goes.
+/// Machine, by the properties that determine its speed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The CPU's own name; "unknown" if the system does not tell.
+    /// Model name of the CPU; "unknown" if the system does not report it.
     pub cpu: String,
     /// CPUs that the process may use.
     pub cores: usize,
     /// Operating system and kernel release.
     pub kernel: String,
-    /// Memory in MiB; 0 if the system does not tell.
+    /// Memory in MiB; 0 if the system does not report it.
     pub memory_mib: u64,
 }
 
 impl Provenance {
-    /// The format of this version's run directories.
+    /// Format of this version's run directories.
     pub const FORMAT: &str = "weir-run-2";
-    /// Earlier formats, of which this one says no less: `weir-run-1` had no record of a lab switch.
+    /// Earlier formats that this version reads: `weir-run-1` has no record of a lab switch.
     const EARLIER: &[&str] = &["weir-run-1"];
 
-    /// The provenance of a run that started at `started` on this machine. The command line's first word is the program.
+    /// Creates the provenance of a run on this machine. The first word of `command_line` is the program.
     pub fn new(version: &str, command_line: impl IntoIterator<Item = String>, started: SystemTime) -> Provenance {
         let started = jiff::Timestamp::try_from(started).map_or_else(|_| "unknown".to_owned(), |time| time.to_string());
         Provenance {
@@ -53,14 +53,14 @@ impl Provenance {
         }
     }
 
-    /// Whether this version knows the format.
+    /// Whether this version reads the format.
     pub fn is_known(&self) -> bool {
         self.format == Provenance::FORMAT || Provenance::EARLIER.contains(&self.format.as_str())
     }
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// Reads the properties of this machine.
     pub fn here() -> Machine {
         let unknown = || "unknown".to_owned();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `queues.csv`: what stands in all queues at chosen instants.
+//! `queues.csv`: occupancy of all queues at chosen instants.
 
 use std::io::{self, Write};
 
@@ -7,18 +7,18 @@ use weir_units::{Class, Time};
 
 use super::{csv_error, micros};
 
-/// Writes a row for each class of each port, at each of the instants, that holds something, is OFF, or may not send. Columns:
+/// Writer of a row for each instant, port and class whose queues are not empty, or that is OFF or blocked. Columns:
 ///
-/// | column | is |
+/// | column | content |
 /// |---|---|
 /// | `t_us` | scenario time, microseconds to the picosecond |
-/// | `port` | the switch's port |
+/// | `port` | switch port |
 /// | `class` | 0 to 7 |
-/// | `private_bytes`, `shared_bytes`, `headroom_bytes` | what the ingress queue holds, by where it is charged |
-/// | `threshold_bytes` | Xoff, as the policy has it now |
+/// | `private_bytes`, `shared_bytes`, `headroom_bytes` | occupancy of the ingress queue in each segment |
+/// | `threshold_bytes` | Xoff, the policy's current threshold |
 /// | `off` | 1 if the peer should be paused, else 0 |
-/// | `egress_bytes` | what the egress queue holds |
-/// | `blocked_ports` | from how many ingress ports the egress queue holds frames while its peer lets it send nothing |
+/// | `egress_bytes` | occupancy of the egress queue |
+/// | `blocked_ports` | number of ingress ports with frames in the egress queue while the peer blocks it |
 pub struct QueueWriter<W: Write> {
     csv: csv::Writer<W>,
 }
@@ -44,7 +44,7 @@ impl<W: Write> QueueWriter<W> {
         Ok(QueueWriter { csv })
     }
 
-    /// Adds both queues of a port's class, unless they are empty and free.
+    /// Adds both queues of a port's class, unless they are empty and the class is neither OFF nor blocked.
     pub fn write(&mut self, at: Time, port: &str, class: Class, queues: &ClassReport) -> io::Result<()> {
         let ingress = &queues.ingress;
         let held = [ingress.private, ingress.shared, ingress.headroom, queues.egress].map(|bytes| bytes.get());
@@ -58,7 +58,7 @@ impl<W: Write> QueueWriter<W> {
         self.csv.write_record(row).map_err(csv_error)
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffered rows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.csv.flush()
     }

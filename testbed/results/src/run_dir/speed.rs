@@ -10,16 +10,16 @@ pub struct Speed {
     pub wall_ms: u64,
     /// CPU time of all the run's threads, in milliseconds; null if the system does not report it.
     pub cpu_ms: Option<u64>,
-    /// Frames put on any link, flow control's too.
+    /// Frames sent on all links, including control frames.
     pub packet_hops: u64,
     /// Packet-hops per second of CPU time.
     pub packet_hops_per_cpu_second: Option<u64>,
     /// Number of wakeups of switches and hosts.
     pub wakeups: u64,
-    /// Most threads that ran at once.
+    /// Most threads that ran simultaneously.
     #[serde(default)]
     pub threads: usize,
-    /// Cost of checkpoints, if any were asked for.
+    /// Cost of checkpoints, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<CheckpointSpeed>,
 }

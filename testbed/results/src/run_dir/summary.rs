@@ -272,9 +272,9 @@ impl Summary {
         self.percent_of_run(self.late_ns)
     }
 
-    /// Returns the largest loss to the machine, in percent of the run: lost line time or longest poll gap, whichever is greater.
-    /// Frames that arrive during a poll gap are not seen to wait, so a long gap may lose no line time and still spoil the run. 0
-    /// in virtual time.
+    /// Returns the largest loss to the machine, in percent of the run: the greater of lost line time and longest poll gap.
+    /// The wait of frames that arrive during a poll gap is unseen, so a long gap may lose no line time and still invalidate the run.
+    /// 0 in virtual time.
     pub fn lost_percent(&self) -> f64 {
         self.percent_of_run(self.late_ns.max(self.poll_gap_max_ns.unwrap_or(0)))
     }

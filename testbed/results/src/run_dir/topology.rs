@@ -10,17 +10,17 @@ use weir_units::Time;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// The switches' names.
+    /// Names of the switches.
     pub switches: Vec<String>,
-    /// Each host.
+    /// Hosts.
     pub hosts: Vec<HostPlace>,
-    /// Each link between switches.
+    /// Links between switches.
     pub links: Vec<SwitchLink>,
-    /// The ports that the scenario has drawn, by the names that they have in `series.csv`.
+    /// Ports that the scenario draws, by their names in `series.csv`.
     pub drawn: Vec<String>,
 }
 
-/// A host and its link.
+/// Host and its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlace {
@@ -38,13 +38,13 @@ pub struct HostPlace {
     pub outages: Vec<OutageTimes>,
 }
 
-/// A link between switches.
+/// Link between switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchLink {
-    /// The ports at its ends.
+    /// Ports at the ends of the link.
     pub ends: [PortName; 2],
-    /// The rate of the first end's port, bits a second; null if its configuration does not say.
+    /// Rate of the first end's port, bits a second; null if its configuration sets none.
     pub rate_bps: Option<u64>,
     /// Propagation delay, one way.
     pub delay_ns: u64,
@@ -52,7 +52,7 @@ pub struct SwitchLink {
     pub outages: Vec<OutageTimes>,
 }
 
-/// A switch's port.
+/// Port of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortName {

@@ -1,4 +1,4 @@
-//! Doubtful flow control: delays below the rule, thresholds declared unsafe, and promises that the buffer may not keep.
+//! Doubtful flow control: delays below the rule, thresholds declared unsafe, and queue limits that the buffer may not provide.
 
 use weir_config::SwitchConfig;
 use weir_experiments::table::{count, put_together};
@@ -6,7 +6,7 @@ use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, queue_limit};
 use weir_units::Bytes;
 
-/// A sentence for each, ports that have the same put together; then for the switch.
+/// Returns a sentence for each doubtful flow control, shared by ports with equal warnings; then for the switch.
 pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|port| {
         let config = &switch.ports[port];
@@ -21,7 +21,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
     warnings
 }
 
-/// A policy whose threshold moves.
+/// Warns of a policy with a varying threshold.
 fn moving(switch: &SwitchConfig) -> Option<String> {
     switch.static_threshold().is_none().then(|| {
         format!(

@@ -1,11 +1,11 @@
-//! Doubtful pauses: those that run out before they are repeated, and a watchdog that looks too often to see one repeated.
+//! Doubtful pauses: pauses that expire before their refresh, and a watchdog that polls too often to see a refresh.
 
 use weir_config::{StormCondition, SwitchConfig};
 use weir_experiments::table::put_together;
 use weir_flowctl::{Quantum, Tells};
 use weir_units::{BitRate, Span};
 
-/// A sentence for each, ports that have the same put together.
+/// Returns a sentence for each doubtful pause; ports with equal warnings share one.
 pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|index| {
         let port = &switch.ports[index];

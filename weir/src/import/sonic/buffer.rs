@@ -239,7 +239,7 @@ struct Partition {
     total: u64,
     /// Weir's pool of headroom.
     pooled: u64,
-    /// Each queue's.
+    /// Headroom of each queue.
     private: u64,
     headroom: u64,
 }
@@ -292,7 +292,7 @@ impl Partition {
     fn account_profiles(&self, tables: &mut Tables, profiles: &BTreeMap<String, Vec<Profile>>) {
         let Partition { private, headroom, xoff_pool, .. } = *self;
         let groups: Vec<&Profile> = profiles.values().flatten().collect();
-        // By how much the headroom of a port with this profile is more than the profile's, which is that of another group there.
+        // Excess of a port's headroom over this profile's, due to another group of the port.
         let more = |profile: &Profile| {
             let ports = profiles.values().filter(|of| of.contains(profile));
             ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
@@ -318,7 +318,7 @@ impl Partition {
     }
 }
 
-/// The threshold that most lossless groups have.
+/// Returns the threshold of most lossless groups.
 fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
     if groups.is_empty() {
         return Threshold::Dynamic(0);
@@ -370,7 +370,7 @@ fn lossy_alpha(tables: &mut Tables) -> Result<String, String> {
         tables.account(Outcome::Approximated, at, "buffer.lossy_alpha = 128: a queue alone has 99 % of the pool");
         return Ok("128".to_owned());
     }
-    // A queue alone, at rest: α (pool - limit) = limit.
+    // Steady state of a single queue: α (pool - limit) = limit.
     let n = (limit as f64 / (pool - limit) as f64).log2().round().clamp(-7.0, 7.0) as i64;
     let alone = pool as f64 * 2f64.powi(n as i32) / (1.0 + 2f64.powi(n as i32));
     let said = format!("buffer.lossy_alpha = {}: a queue alone has up to {alone:.0} B, with others less", alpha(n));
@@ -428,7 +428,7 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
                     (Outcome::Approximated, "a class that is not lossless has the threshold of lossy ones")
                 }
                 (QUEUE, _) => (Outcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
-                // Lossless ones are accounted for where they are read.
+                // Lossless groups are accounted for where their profiles are read.
                 (_, _) if are_lossless => continue,
                 (_, _) => {
                     (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
@@ -462,7 +462,7 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
     }
 }
 
-/// Limits that ports have as a whole, besides those of their queues; the profiles that say them.
+/// Reports the limits of whole ports as refused; returns the names of their profiles.
 fn account_port_lists(tables: &mut Tables) -> Vec<String> {
     let mut named = Vec::new();
     for table in ["BUFFER_PORT_INGRESS_PROFILE_LIST", "BUFFER_PORT_EGRESS_PROFILE_LIST"] {
@@ -522,7 +522,7 @@ fn account_egress_lossless(tables: &mut Tables) {
     }
 }
 
-/// 2^n as a file has it. Beyond 2^±10 nothing changes any more.
+/// Formats α = 2^n for a switch file, with n limited to ±10: a larger n makes no difference.
 fn alpha(n: i64) -> String {
     let n = n.clamp(-10, 10);
     if n >= 0 { (1u64 << n).to_string() } else { format!("\"1/{}\"", 1u64 << -n) }

@@ -10,7 +10,7 @@ use super::tables::{Field, Tables, numbers_of, ports_and_numbers, reference};
 /// Classes of the files.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    /// Lossless ones, of all ports together.
+    /// Lossless classes of all ports together.
     pub(super) lossless: Vec<u8>,
     /// Lossless classes by port.
     pub(super) of_port: BTreeMap<String, Vec<u8>>,
@@ -234,7 +234,7 @@ impl Classes {
         Ok(())
     }
 
-    /// The tables `[classes]`, `[[classes.queues]]` and `[pfc_watchdog]`.
+    /// Formats the tables `[classes]`, `[[classes.queues]]` and `[pfc_watchdog]`.
     pub(super) fn text(&self) -> String {
         let mut text = format!("\n[classes]\nlossless = {:?}\n", self.lossless);
         if !self.dscp.is_empty() {
@@ -283,7 +283,7 @@ fn scheduler(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
             keys.push(format!("weight = {kept}"));
         }
     }
-    // Bytes per second; of frames per second Weir knows nothing.
+    // Weir's rates are in bytes per second; it has no rates in frames per second.
     if tables.field(TABLE, name, "meter_type").is_some_and(|kind| kind != "bytes") {
         tables.account(Outcome::Refused, Field::of(TABLE, name, "pir"), "rates of queues are of bytes, not of frames");
         tables.account(Outcome::Refused, Field::of(TABLE, name, "meter_type"), "rates of queues are of bytes");
@@ -349,14 +349,14 @@ fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
     Ok(vec![format!("ecn = {{ kmin = \"{kmin}B\", kmax = \"{kmax}B\", pmax = {pmax:?} }}")])
 }
 
-/// The map that most of the imported ports have, or all by `global`.
+/// Returns the map of most imported ports, or of all by `global`.
 fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -> Option<String> {
     let keys = tables.keys(MAP);
     let named = |key: &String| Some((key.clone(), reference(tables.field(MAP, key, field)?).to_owned()));
     let all: Vec<(String, String)> = keys.iter().filter_map(named).collect();
     let is_ours = |key: &str| key == "global" || key.split(',').any(|port| ports.iter().any(|known| known == port));
     let ours: Vec<&(String, String)> = all.iter().filter(|(key, _)| is_ours(key)).collect();
-    // A table of one map needs no port that names it.
+    // The only map of a table applies even if no port names it.
     let alone = tables.keys(table);
     let chosen = match (ours.is_empty(), &alone[..]) {
         (false, _) => most_common(ours.iter().map(|(_, name)| name.clone())),

@@ -7,12 +7,12 @@ use super::classes::Classes;
 use super::report::Outcome;
 use super::tables::{Field, Tables};
 
-/// A port that is imported.
+/// Imported port.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) sonic_name: String,
     pub(super) name: String,
-    /// Mb/s.
+    /// Rate in Mb/s.
     pub(super) speed: Option<u64>,
     /// Cable length, as `40m`.
     pub(super) cable: Option<String>,
@@ -23,14 +23,14 @@ pub(super) struct Port {
 
 const PORT: &str = "PORT";
 const CABLE: &str = "CABLE_LENGTH";
-/// A bit takes so long for a metre.
+/// Propagation delay of a metre of cable.
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
 /// Returns the wanted ports, each `NAME` or `NAME=KIND:DEVICE`; an empty list means every port.
 pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
     let mut known = tables.keys(PORT);
     if known.is_empty() {
-        // With buffers.json alone, the ports are those that it names.
+        // buffers.json alone has no port table, so the ports are those with a cable length.
         known = tables.keys(CABLE).iter().flat_map(|key| tables.fields(CABLE, key).into_keys()).collect();
         known.sort_by_key(|port| {
             port.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0)

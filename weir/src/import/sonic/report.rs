@@ -7,7 +7,7 @@ use weir_experiments::table::Table;
 /// Outcome of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
-    /// The switch file says just the same.
+    /// The file has the same setting.
     Taken,
     /// The file has a similar setting.
     Approximated,
@@ -36,7 +36,7 @@ pub(super) struct Account {
     pub(super) said: String,
 }
 
-/// Values that fare alike.
+/// Values with the same outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) outcome: Outcome,
@@ -48,7 +48,7 @@ pub(super) struct Line {
 /// Lines of the report, with values grouped.
 pub(super) fn lines(accounts: &[Account]) -> Vec<Line> {
     let mut groups: Vec<Group> = accounts.iter().map(Group::of).collect();
-    // One value at many keys; then one value in many fields; then many values of a field.
+    // Merges equal values of several keys, then of several fields, then several values of a field.
     groups = merged(groups, 1, |of| (of.fields.clone(), of.values.clone()), |into, of| into.keys.extend(of.keys));
     groups = merged(
         groups,
@@ -103,7 +103,7 @@ impl Group {
         }
     }
 
-    /// The value, or that it is its field's name.
+    /// Returns the values to compare groups by; empty if each value equals its field's name.
     fn shape(&self) -> Vec<String> {
         if self.fields == self.values { Vec::new() } else { self.values.clone() }
     }
@@ -147,7 +147,7 @@ fn merged<K: Ord>(
 /// Least values of a field that share a line; fewer have a line each, which shows their keys.
 const FEW: usize = 4;
 
-/// Names in a few words: numbers as ranges, others as the first and the last of how many.
+/// Abbreviates a list of names: numbers as ranges, others as the first, the last and their number.
 fn listed(mut names: Vec<String>, what: &str) -> String {
     names.sort_by_key(|name| natural(name));
     names.dedup();

@@ -22,7 +22,7 @@ pub(super) struct Resume {
 impl Resume {
     /// `frame_max` is the longest frame.
     pub(super) fn of(groups: &[&Profile], private: u64, threshold: Threshold, frame_max: u64) -> Resume {
-        // The most offset, the least floor: a queue that resumes later loses nothing.
+        // Largest offset and smallest floor: a later resume causes no loss.
         let given = groups.iter().filter_map(|profile| profile.xon_offset).max().filter(|offset| *offset > 0);
         let floors = groups.iter().map(|profile| profile.xon.saturating_sub(private));
         let below = match threshold {
@@ -58,7 +58,7 @@ impl Resume {
                     tables.account(Outcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
                 }
                 Some(_) => tables.account(Outcome::Approximated, at("xon_offset"), of_offset),
-                // There is no value that it could be said of.
+                // Without an xon_offset, the outcome is reported on xon.
                 None => {
                     outcome = Outcome::Approximated;
                     said = format!("{said}; without an xon_offset it resumes at its threshold, where {of_offset}");

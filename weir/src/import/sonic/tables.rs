@@ -27,7 +27,7 @@ pub(super) struct LookupRow {
     pub(super) xon_offset: Option<u64>,
 }
 
-/// A value's place: a table, one of its keys, and a field of that.
+/// Place of a value: table, key and field.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     table: &'a str,
@@ -121,7 +121,7 @@ impl Tables {
                 xon_offset: rest.first().map(|text| number_of(text)).transpose()?,
             };
             self.lookup.insert((number_of(speed)?, cable.to_owned()), row);
-            // Its values are accounted for as those of tables.
+            // Values of the lookup file are accounted for like those of tables.
             let names = ["size", "xon", "xoff", "threshold", "xon_offset"];
             let fields = names.iter().zip(&columns[2..]).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             self.tables.entry(LOOKUP.to_owned()).or_default().insert(lookup_key(speed, cable), fields.collect());
@@ -136,12 +136,12 @@ impl Tables {
         keys
     }
 
-    /// A field, if there is one.
+    /// Returns a field, if present.
     pub(super) fn field(&self, table: &str, key: &str, field: &str) -> Option<&str> {
         self.tables.get(table)?.get(key)?.get(field).map(String::as_str)
     }
 
-    /// All fields of a key.
+    /// Returns all fields of a key.
     pub(super) fn fields(&self, table: &str, key: &str) -> BTreeMap<String, String> {
         self.tables.get(table).and_then(|rows| rows.get(key)).cloned().unwrap_or_default()
     }
@@ -166,12 +166,12 @@ impl Tables {
         }
     }
 
-    /// Whether anything was said of a field.
+    /// Whether a field has an outcome.
     pub(super) fn is_accounted(&self, table: &str, key: &str, field: &str) -> bool {
         self.accounts.contains_key(&(table.to_owned(), key.to_owned(), field.to_owned()))
     }
 
-    /// Says it of all fields of a table that nothing was said of.
+    /// Records the outcome for all fields of a table without one.
     pub(super) fn account_rest(&mut self, outcome: Outcome, table: &str, said: &str) {
         for key in self.keys(table) {
             for field in self.fields(table, &key).into_keys() {
@@ -213,7 +213,7 @@ impl Tables {
 /// The lookup table's rows, as a table.
 pub(super) const LOOKUP: &str = "pg_profile_lookup.ini";
 
-/// The key of a row there.
+/// Key of a row of the lookup table.
 pub(super) fn lookup_key(speed: impl std::fmt::Display, cable: &str) -> String {
     format!("{speed} {cable}")
 }

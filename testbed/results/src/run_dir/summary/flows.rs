@@ -51,7 +51,7 @@ pub struct FlowSummary {
     pub messages_done: u64,
     /// Completion times of acknowledged messages; none without any.
     pub fct: Option<MessageTimes>,
-    /// With `flow_gauges`, sample statistics of each gauge of the flow's congestion control, by name.
+    /// Sample statistics of each gauge of the flow's congestion control, by name; only with `flow_gauges`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gauges: BTreeMap<String, FlowGauge>,
     /// Report of the program that sent the flow between real hosts.

@@ -17,7 +17,7 @@ pub struct PortSummary {
     pub host: String,
     /// Name of the port's flow control.
     pub flow_control: String,
-    /// τ that the thresholds of GFC are made for; null under other flow controls.
+    /// Feedback delay τ for which GFC's thresholds are computed; null under other flow controls.
     pub feedback_ns: Option<u64>,
     /// Flow-control messages sent by the port.
     pub messages: MessageSummary,
