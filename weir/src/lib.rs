@@ -323,7 +323,9 @@ fn end_quietly_without_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>();
-        if message.is_some_and(|message| message.starts_with("failed printing to std") && message.contains("Broken pipe")) {
+        if message
+            .is_some_and(|message| message.starts_with("failed printing to std") && message.contains("Broken pipe"))
+        {
             std::process::exit(1);
         }
         usual(panic);
