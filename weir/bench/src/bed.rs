@@ -92,7 +92,7 @@ impl Seats {
     }
 }
 
-/// Starts DPDK on these CPUs, with memory for this switch and the tester.
+/// Starts DPDK on these CPUs, with memory for the tester and this switch, or others of its size.
 pub(crate) fn start_dpdk(
     cpus: &[u32],
     switch: &SwitchConfig,
