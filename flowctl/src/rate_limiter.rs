@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// From the start of any frame on, a backlogged queue polled at the earliest instant sends at most the integral of the
+        /// A backlogged queue polled at the earliest instant sends, from the start of any frame on, at most the integral of the
         /// rate and one frame, for any sequence of rates.
         #[test]
         fn no_window_exceeds_the_rate_and_one_frame(
