@@ -10,7 +10,7 @@ use crate::gfc::Arrivals;
 /// Count of arrivals from a port's peer, in its flow control's unit. Written by the one lcore that receives on the port.
 #[derive(Debug, SharedState)]
 pub enum Arrived {
-    /// No count.
+    /// Arrivals are not counted.
     Uncounted,
     /// Blocks, under credit.
     Blocks(Receiver),
@@ -70,7 +70,7 @@ impl Arrived {
         if let Arrived::Blocks(receiver) = self { receiver.resyncs() } else { 0 }
     }
 
-    /// Whether arrivals are counted.
+    /// Returns whether arrivals are counted.
     #[inline]
     pub fn is_counted(&self) -> bool {
         !matches!(self, Arrived::Uncounted)

@@ -57,7 +57,7 @@ pub enum Claim {
     Bound = 0,
     /// The base only, although the queue waited.
     Base = 1,
-    /// At most the time since the last poll, in which frames may have arrived, and at most the base: the queue did not wait.
+    /// Time since the last poll, in which frames may have arrived, and at most the base: the queue did not wait.
     Idle = 2,
 }
 
@@ -119,7 +119,7 @@ impl LatePolls {
         self.gap
     }
 
-    /// Whether the rule makes up any time.
+    /// Returns whether the rule makes up any time.
     #[inline]
     pub fn makes_up(&self) -> bool {
         self.rule.most > Span::ZERO
@@ -165,7 +165,7 @@ impl Peak {
         now.saturating_sub(self.burst)
     }
 
-    /// Whether a frame may go at `now`.
+    /// Returns whether a frame may start at `now`.
     #[inline]
     pub fn is_free(&self, now: Time) -> bool {
         self.free_at <= now

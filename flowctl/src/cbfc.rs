@@ -1,20 +1,20 @@
-//! Credit-based flow control, InfiniBand's, over Ethernet (gfc 2.2.2): the receiving side says up to which block its peer
-//! may send, again and again; the sending side sends no further.
+//! InfiniBand's credit-based flow control over Ethernet (gfc 2.2.2): the receiving side periodically advertises the block up to
+//! which its peer may send, and the sending side stops there.
 //!
-//! Credit counts in blocks of 64 B from the link's start. The limit, FCCL, is absolute: a message that is lost, doubled or late
-//! takes or gives no credit, the next one says all. FCCL does not go back, so of two messages the one further on is
-//! the later (serial numbers, RFC 1982); one that is behind is stale and ignored.
+//! Credit counts in blocks of 64 B from the link's start. The limit, FCCL, is absolute: a lost, duplicated or late message
+//! neither takes nor gives credit, and the next one corrects the limit. FCCL never decreases, so the higher limit is
+//! the later one (serial numbers, RFC 1982); a message with a lower limit is stale and ignored.
 //!
 //! **Width.** InfiniBand counts in 12 bits, of which serial numbers can use half: 2,047 blocks or 131 KB, less than
-//! the megabyte that one queue has here. We count in 32: half of that is 137 GB, so any buffer fits, and a stale message is
-//! taken for a new one only if it is late by 2.7 s at 400 Gb/s.
+//! the megabyte of one queue here. Weir counts in 32 bits: half of that is 137 GB, so any buffer fits, and a stale message is
+//! mistaken for a new one only if it is late by 2.7 s at 400 Gb/s.
 //!
-//! **Counts that no longer match**, because data was lost on the wire or one end was restarted, are set right as InfiniBand
-//! does it: each message also carries the sender's own count, FCTBS, of one class in turn ([`Account`](weir_wire::mac_control::Account)),
-//! and the receiver takes it for its own ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree where
-//! a count is to go back, as one alone may be late, or on by more than a buffer, as one alone may be forged.
+//! **Resynchronization.** Counts diverge if data is lost on the wire or one end restarts; they are corrected as in InfiniBand.
+//! Each message also carries the sender's own count, FCTBS, of one class in turn ([`Account`](weir_wire::mac_control::Account)).
+//! The receiver adopts that count ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree before
+//! a count decreases, since a single one may be late, or increases by more than a buffer, since a single one may be forged.
 //!
-//! **Credit is bounded** by the buffer that it is for: a sender never has more than that, whatever a message says
+//! **Credit is bounded** by the receiver's buffer, also if a message advertises more
 //! ([`Sender::handle_credit`]). So one forged message lets at most one buffer too much through.
 
 use weir_units::{Bytes, FCS_BYTES};
@@ -25,11 +25,11 @@ mod sender;
 pub use receiver::{Advertiser, Receiver};
 pub use sender::Sender;
 
-/// A credit block.
+/// Size of a credit block.
 pub const BLOCK: Bytes = Bytes::new(64);
-/// Messages in a row that must agree before a count goes back, a limit at the sender or the count of arrivals at the receiver, or on by
-/// more than a buffer, the latter.
-/// One or two may be late; three that say the same mean that an end was restarted, or believed a forged message.
+/// Messages in a row that must agree before the sender's limit or the receiver's count of arrivals decreases, or the latter
+/// increases by more than a buffer.
+/// One or two may be late; three equal ones mean that an end was restarted, or accepted a forged message.
 pub const CONFIRMATIONS: u8 = 3;
 
 /// Returns the blocks of a frame of this length (without FCS): its bytes with FCS in whole blocks. Both ends must count alike.
@@ -41,17 +41,17 @@ pub const fn blocks(frame_bytes: u32) -> u32 {
 /// Converts bytes of frames to whole blocks, with each frame's FCS and the largest free part of its last block.
 #[inline]
 const fn blocks_of_bytes(frame_bytes: u32, frames: u32) -> u32 {
-    // Not `div_ceil`, which divides twice: a row of frames is counted several at a time.
+    // Not `div_ceil`, which divides twice: several frames are counted at a time.
     (frame_bytes + frames * (FCS_BYTES + BLOCK.get() - 1) as u32) / BLOCK.get() as u32
 }
 
-/// [`blocks`] of frames of these lengths, together.
+/// Returns the sum of [`blocks`] over frames of these lengths.
 #[inline]
 pub(crate) fn blocks_of_all(frames: &[u32]) -> u32 {
     frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum()
 }
 
-/// The most [`blocks`] that so many frames take, so many bytes together: each as many more as a last block has room for.
+/// Returns an upper bound on the [`blocks`] of `frames` frames with `bytes` in total: each frame may leave most of its last block free.
 #[inline]
 pub(crate) const fn blocks_at_most(frames: usize, bytes: u32) -> u32 {
     blocks_of_bytes(bytes, frames as u32)

@@ -34,7 +34,7 @@ pub struct Followed {
 
 #[derive(Debug, State)]
 struct ClassLimit {
-    /// Without a limit by configuration, the line's.
+    /// Configured rate limit; the line rate if none is configured.
     configured: BitRate,
     is_line: bool,
     limiter: RateLimiter,
@@ -167,7 +167,7 @@ impl ClassLimits {
         }
     }
 
-    /// Whether no class has a limit.
+    /// Returns whether no class has a limit.
     #[inline]
     pub fn are_none(&self) -> bool {
         self.limited.is_empty()

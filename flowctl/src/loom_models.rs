@@ -1,4 +1,4 @@
-//! What one lcore hands another, under every interleaving, explored by loom.
+//! Loom models of the state shared by two lcores, under every interleaving.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-flowctl --release --lib loom_models`
 
@@ -29,7 +29,7 @@ fn adjuster() -> Arc<Adjuster> {
     Arc::new(Adjuster::new(table, AGEING, Quantum::at(LINE)))
 }
 
-/// The transmitter's look at the rates, as [`ClassLimits::follow`](crate::ClassLimits::follow) has it: what it goes by.
+/// Rate of a class as last read by the transmitter, as in [`ClassLimits::follow`](crate::ClassLimits::follow).
 #[derive(Clone, Copy)]
 struct Look {
     version: u32,
@@ -55,8 +55,8 @@ impl Look {
     }
 }
 
-/// The receiver sets stages while the transmitter follows the version: in the end the transmitter's limiter has the rate
-/// of the last message, with no more than one look after it.
+/// The receiver sets stages while the transmitter follows the version: with one read after the last message the transmitter
+/// has that message's rate.
 #[test]
 fn the_last_stage_is_followed() {
     loom::model(|| {
@@ -71,8 +71,8 @@ fn the_last_stage_is_followed() {
     });
 }
 
-/// A stage is told while the transmitter forgets what was told, as the link has gone: it follows it or not, but goes by what is
-/// told, and nothing that is told lacks an end.
+/// A stage arrives while the transmitter resets the rates, as the link has gone. The stage takes effect or not; the transmitter
+/// follows the shared rate in either case, and each rate expires.
 #[test]
 fn a_stage_that_is_told_as_others_are_forgotten_ends() {
     loom::model(|| {
@@ -90,7 +90,7 @@ fn a_stage_that_is_told_as_others_are_forgotten_ends() {
     });
 }
 
-/// A pause comes while the transmitter ends all: it holds or is over, for its own time at most.
+/// A pause arrives while the transmitter ends all pauses: it holds for at most its own time, or is over.
 #[test]
 fn a_pause_that_comes_as_others_are_ended_holds_or_not() {
     loom::model(|| {
@@ -107,8 +107,8 @@ fn a_pause_that_comes_as_others_are_ended_holds_or_not() {
     });
 }
 
-/// A stage is told again while the transmitter finds that it has aged: the transmitter comes back to it, though the rate that
-/// was told is the one before.
+/// A stage is repeated while the transmitter finds it expired: the transmitter returns to its rate, although the rate did not
+/// change.
 #[test]
 fn a_stage_that_is_told_again_as_it_ages_is_followed() {
     loom::model(|| {
@@ -126,8 +126,8 @@ fn a_stage_that_is_told_again_as_it_ages_is_followed() {
     });
 }
 
-/// The receiver's count of arrivals is set to the peer's, forward and back, while the transmitter reckons what is free: in the
-/// end it gives credit for all that is free, and meanwhile never for more than by one of the counts.
+/// The receiver's count of arrivals is set to the peer's, up and down, while the transmitter computes the freed blocks.
+/// Finally the limit covers the whole free buffer; meanwhile the limit follows either the old or the new count.
 #[test]
 fn counts_set_anew_are_settled() {
     for (received, told) in [(4, 10), (10, 4)] {
@@ -153,8 +153,8 @@ fn counts_set_anew_are_settled() {
     }
 }
 
-/// A PAUSE and its RESUME arrive while the transmitter looks: once both are there the class may send, and a class that
-/// was never named always may.
+/// A PAUSE and its RESUME arrive while the transmitter reads the gate: after both the class may send; classes without a message
+/// always may.
 #[test]
 fn a_resume_opens_the_gate() {
     loom::model(|| {
@@ -171,7 +171,7 @@ fn a_resume_opens_the_gate() {
     });
 }
 
-/// A PAUSE that arrives while the transmitter finds an older one run out is not lost.
+/// A PAUSE that arrives while the transmitter finds an older one expired is not lost.
 #[test]
 fn a_pause_is_not_lost_to_one_that_ends() {
     loom::model(|| {
@@ -186,8 +186,8 @@ fn a_pause_is_not_lost_to_one_that_ends() {
     });
 }
 
-/// Frames are admitted to the buffer and then counted as arrived, while the transmitter reckons what is free: it never gives
-/// credit for room that is taken, and in the end for all that is free.
+/// Frames are admitted to the buffer and then counted as arrived, while the transmitter computes the freed blocks: the limit
+/// never covers occupied buffer, and finally covers the whole free buffer.
 #[test]
 fn credit_is_never_given_for_room_that_is_taken() {
     loom::model(|| {
@@ -198,7 +198,7 @@ fn credit_is_never_given_for_room_that_is_taken() {
             receiver.limit(CLASS)
         };
         let (at_transmitter, in_buffer) = (receiver.clone(), held.clone());
-        // Nothing leaves: the limit is what it was at first.
+        // No frame leaves, so the limit stays at its initial value.
         let transmitter = thread::spawn(move || {
             assert_eq!(settled(&at_transmitter, &in_buffer), capacity as u32);
             assert_eq!(settled(&at_transmitter, &in_buffer), capacity as u32);

@@ -6,15 +6,15 @@ use weir_units::{BitRate, Bytes, Span, Time};
 /// Lowest rate of a limiter, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
 pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 
-/// Lets the frames of a queue out at a rate R_r between [`RATE_MIN`] and the line rate C.
+/// Rate limiter of a queue, at a rate R_r between [`RATE_MIN`] and the line rate C.
 ///
 /// After a frame that took R_l on the wire the queue waits `R_c = (C − R_r)/R_r · R_l` (gfc 5.3): the next frame may
-/// start `R_l + R_c = R_l · C/R_r` after this one started. A change of R_r stretches or shortens what is left
-/// of that, so that over any window the queue sends at most the rates' integral and one frame: a peer whose rate
-/// swings gains nothing by the swings.
+/// start `R_l + R_c = R_l · C/R_r` after this one started. A change of R_r scales the remaining
+/// wait, so that over any window the queue sends at most the rates' integral and one frame: an oscillating
+/// rate gains nothing.
 ///
-/// As in [`Shaper`](crate::Shaper), a poll that comes late may catch up `slack`, or less; in virtual time that is zero.
-/// Rates count what frames take on the wire, FCS, preamble and gap too.
+/// As in [`Shaper`](crate::Shaper), a late poll may catch up by at most `slack`, which is zero in virtual time.
+/// Rates count bytes on the wire, with FCS, preamble and gap.
 #[derive(Clone, Debug, State)]
 pub struct RateLimiter {
     line: BitRate,
@@ -30,7 +30,7 @@ impl RateLimiter {
         RateLimiter { line, rate: line, pace: Pace::of(line), free_at: Time::ZERO, slack }
     }
 
-    /// Whether the next frame may start at `now`.
+    /// Returns whether the next frame may start at `now`.
     #[inline]
     pub fn is_free(&self, now: Time) -> bool {
         self.free_at <= now
@@ -165,21 +165,21 @@ mod tests {
         assert!((6_250..=6_250 + 1_538).contains(&sent), "{sent} B");
     }
 
-    /// From 8 kb/s to 10 Gb/s, evenly over the magnitudes.
+    /// Random rate from 8 kb/s to 10 Gb/s, log-uniform.
     fn any_rate() -> impl Strategy<Value = BitRate> {
         (3.9031..10.0f64).prop_map(|log| BitRate::bps(10f64.powf(log) as u64))
     }
 
     proptest! {
-        /// A queue that always has a frame and is asked at the earliest moment, whatever the rates do: from the start of any
-        /// frame on, what has left is at most the integral of the rate and one frame.
+        /// A backlogged queue polled at the earliest instant sends, from the start of any frame on, at most the integral of the
+        /// rate and one frame, for any sequence of rates.
         #[test]
         fn no_window_exceeds_the_rate_and_one_frame(
             steps in prop::collection::vec((any_rate(), 1..50_000u64, 84..9_042u64), 1..100),
         ) {
             let mut limiter = RateLimiter::new(LINE, Span::ZERO);
             let mut now = Time::ZERO;
-            // In bits and picoseconds. For each frame: the rates' integral and what had left when it started.
+            // In bits times picoseconds. For each frame: the rates' integral and the bits sent before its start.
             let (mut integral, mut sent) = (0u128, 0u128);
             let mut starts: Vec<(u128, u128)> = Vec::new();
             for (rate, ns, frame) in steps {
@@ -200,13 +200,12 @@ mod tests {
                     sent += bits;
                 }
             }
-            // From the start of one frame to that of another no more leaves than the rates allow; the last frame comes
-            // on top.
+            // Between the starts of two frames no more is sent than the rates allow; the last frame adds to that.
             let ahead: Vec<_> = starts.iter().map(|(integral, sent)| *sent as i128 - *integral as i128).collect();
             prop_assert!(ahead.is_sorted_by(|earlier, later| earlier >= later), "{ahead:?}");
         }
 
-        /// Asked at the earliest moment, the queue gets its rate to 0.1 %.
+        /// Polled at the earliest instant, the queue gets its rate to 0.1 %.
         #[test]
         fn the_long_run_is_the_rate(rate in any_rate(), frame in 84..9_042u64) {
             let mut limiter = limiter(rate);

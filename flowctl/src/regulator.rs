@@ -11,7 +11,7 @@ use crate::{Gauges, Mechanism, Quantum, Side, Tells, Upstream};
 
 /// Receiver of a port's flow control.
 ///
-/// The one lcore that receives on the port calls [`Regulator::handle`], the one that transmits calls the rest.
+/// The one lcore that receives on the port calls [`Regulator::handle`], the transmitting lcore calls the rest.
 // Fields that are read for each frame come first.
 #[derive(Debug, SharedState)]
 #[repr(C)]
@@ -108,13 +108,13 @@ impl Regulator {
         self.credited
     }
 
-    /// Whether credit lets a frame of this length (without FCS) be sent.
+    /// Returns whether credit lets a frame of this length (without FCS) be sent.
     #[inline]
     pub fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {
         !self.credited.contains(class) || self.upstream.has_credit(class, frame_bytes)
     }
 
-    /// Whether [`Regulator::handle_sent`] must be called for each frame.
+    /// Returns whether [`Regulator::handle_sent`] must be called for each frame.
     #[inline]
     pub fn counts_sent(&self) -> bool {
         !self.counted.is_empty()
@@ -128,7 +128,7 @@ impl Regulator {
         }
     }
 
-    /// Whether credit surely covers all these frames, `bytes` together, one after the other.
+    /// Returns whether credit surely covers all these frames, with `bytes` in total, one after the other.
     #[inline]
     pub fn has_credit_for(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
         !self.credited.contains(class) || self.upstream.has_credit_for(class, frames, bytes)

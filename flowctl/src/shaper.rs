@@ -10,12 +10,12 @@ pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
     Bytes::new(u64::from(frame_bytes)) + link_overhead
 }
 
-/// Lets frames out no faster than a rate. At a switch's port this keeps backlog in the egress queues, where it is counted,
-/// and out of the device's ring.
+/// Shaper to a rate. At a switch's port it keeps backlog in the egress queues, where it is counted, and out of the device's
+/// ring.
 ///
-/// Keeps the instant at which the wire is free again. A poll that comes late may catch up what it missed, but no
-/// more than `slack`: in virtual time polls are never late and the slack is zero. Who knows more of how late a poll is, and
-/// whether anything waited, gives up more of it before the first frame: [`Shaper::give_up_before`].
+/// Stores the instant at which the wire is free again. A late poll may catch up by at most `slack`; in virtual time polls are
+/// never late and the slack is zero. A caller that knows a poll's lateness, and whether frames waited, may discard
+/// more line time before the first frame: [`Shaper::give_up_before`].
 #[derive(Clone, Debug, State)]
 pub struct Shaper {
     serialiser: Option<Serialiser>,
@@ -38,7 +38,7 @@ impl Shaper {
     /// Shapes to this rate from `now` on. The rest of a frame on the wire passes at the new rate, rounded up; line time that
     /// was not used at the old one is not made up at the new one.
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
-        // Picoseconds of so much at either rate; exact at Ethernet's rates.
+        // Frame times of `MUCH` at both rates; exact at Ethernet's rates.
         const MUCH: Bytes = Bytes::new(1 << 20);
         let times = self.serialiser.map_or(FrameTimes::Exact, Serialiser::times);
         let serialiser = Serialiser::timed(rate, times);
@@ -55,7 +55,7 @@ impl Shaper {
         self.free_at = self.free_at.min(now);
     }
 
-    /// Whether the wire is free at `now`.
+    /// Returns whether the wire is free at `now`.
     #[inline]
     pub fn is_free(&self, now: Time) -> bool {
         self.free_at <= now

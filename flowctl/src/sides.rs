@@ -15,7 +15,7 @@ use crate::{Arrived, Gauges, Tells};
 pub struct Demand<'a, F = &'a dyn Fn(Class) -> Bytes, S = &'a dyn Fn(Class) -> u32> {
     /// Classes in XOFF, for PFC and PAUSE.
     pub off: ClassSet,
-    /// q, the occupancy of a class's ingress queue.
+    /// Occupancy q of a class's ingress queue.
     pub held: F,
     /// FCTBS, the blocks of a class that this end has sent. Counts exactly the frames ahead of the message on the wire. Called
     /// where credit is given.
@@ -101,8 +101,8 @@ pub trait Downstream: Debug + Send {
 
 /// Upstream side of a port: limits its transmission as the peer demands.
 ///
-/// [`Upstream::handle`] is called by the one lcore that receives on the port, all else by the one that transmits; counts are for
-/// reports, from any thread. State is therefore in atomics, each with one writer. A call takes no lock and allocates nothing.
+/// The one lcore that receives on the port calls [`Upstream::handle`], the transmitting lcore the rest; any thread may read counts
+/// for reports. State is therefore in atomics, each with one writer. A call takes no lock and allocates nothing.
 ///
 /// Frames are held back in three ways. The port's [`Gate`] keeps pauses, each with an end. The port's limiters follow the rates
 /// in [`Upstream::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,

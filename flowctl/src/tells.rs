@@ -3,7 +3,7 @@
 /// Kind of MAC control frame that a port sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
-    /// No messages.
+    /// The port sends no flow-control messages.
     Nothing,
     /// Classes to pause, in PFC frames.
     Pfc,

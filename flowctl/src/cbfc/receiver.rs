@@ -64,7 +64,7 @@ impl Receiver {
         let account = &self.classes[class.index()];
         // Acquire; pairs with Release in `set_received`: who sees the number sees the count that was set.
         let resyncs = account.resyncs.load(Ordering::Acquire);
-        // In this order: `held` then has all that `received` has.
+        // Loaded before `held()`, which then includes each block in `received`.
         let received = account.received.load(Ordering::Acquire);
         let freed = received.wrapping_sub(held().get().div_ceil(BLOCK.get()) as u32);
         let is_anew = resyncs != account.settled.load(Ordering::Relaxed);

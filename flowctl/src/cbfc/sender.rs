@@ -9,8 +9,8 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Credit of a port's eight classes.
 ///
-/// Limits are written by the one lcore that receives on the port, counts by the one that transmits. Relaxed: a thread that sees
-/// the other's value late sees less credit, except for a limit that goes back.
+/// The one lcore that receives on the port writes limits; the transmitting lcore writes counts. Relaxed: a thread that sees
+/// the other's value late sees less credit, unless a limit decreases.
 #[derive(Debug, SharedState)]
 pub struct Sender {
     classes: [Credit; CLASSES],
@@ -95,7 +95,7 @@ impl Sender {
         ahead(credit.limit.load(Ordering::Relaxed), sent).unwrap_or(0).min(self.buffer)
     }
 
-    /// Whether a frame of this length (without FCS) may be sent.
+    /// Returns whether a frame of this length (without FCS) may be sent.
     #[inline]
     pub fn may_send(&self, class: Class, frame_bytes: u32) -> bool {
         blocks(frame_bytes) <= self.credit(class)
@@ -109,7 +109,7 @@ impl Sender {
         sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
     }
 
-    /// Whether all these frames, `bytes` together, may be sent one after the other.
+    /// Returns whether all these frames, with `bytes` in total, may be sent one after the other.
     #[inline]
     pub(crate) fn may_send_all(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
         let credit = self.credit(class);

@@ -1,14 +1,14 @@
-//! The linear mapping of queue length to rate: conceptual GFC's, which time-based GFC shares (gfc 4.1, 5.2).
+//! Linear mapping of queue length to rate, for conceptual and time-based GFC (gfc 4.1, 5.2).
 
 use weir_units::{BitRate, Bytes, Span};
 
 use super::{ThresholdError, conceptual_b0_max, time_based_b0_max};
 use crate::RATE_MIN;
 
-/// `R(q) = C` up to B_0, `C·(B_m − q)/(B_m − B_0)` above, never below [`RATE_MIN`].
+/// Mapping `R(q) = C` up to B_0 and `C·(B_m − q)/(B_m − B_0)` above, never below [`RATE_MIN`].
 ///
-/// In conceptual GFC the downstream port tells q at every moment; [`length`](super::length) comes close to that. Asked once a
-/// message, so a division is in place.
+/// In conceptual GFC the downstream port advertises q continuously; [`length`](super::length) approximates that. Evaluated once
+/// a message, so a division is affordable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     b_m: Bytes,
@@ -72,7 +72,7 @@ impl Mapping {
         self.b_m - Bytes::new(left as u64)
     }
 
-    /// C, the rate of a queue up to B_0.
+    /// Returns C, the rate of a queue up to B_0.
     pub fn line(&self) -> BitRate {
         self.line
     }
@@ -94,7 +94,7 @@ mod tests {
 
     const LINE: BitRate = BitRate::gbps(10);
 
-    /// gfc 4.1: 100 KB, B_0 = 50 KB; half the rate at B_s = 75 KB.
+    /// Example of gfc 4.1: 100 KB, B_0 = 50 KB; half the rate at B_s = 75 KB.
     #[test]
     fn the_papers_example() {
         let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(queues, [50, 50, 75, 90].map(Bytes::kb));
     }
 
-    /// gfc 6.1.1: half the rate at B_m − (B_m − B_0)/2 = 746 KB.
+    /// Testbed of gfc 6.1.1: half the rate at B_m − (B_m − B_0)/2 = 746 KB.
     #[test]
     fn the_papers_testbed() {
         let (tau, period) = (Span::from_micros(90), Span::from_nanos(52_428));

@@ -86,7 +86,7 @@ fn length(queue: Bytes) -> u32 {
 
 /// Upstream side: turns received lengths into the rates of the classes' limiters.
 ///
-/// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until the
+/// Written by the one lcore that receives on the port; the transmitting lcore reads [`Adjuster::rates`]. A rate holds until the
 /// next message, or until its length expires.
 #[derive(Debug, SharedState)]
 pub struct Adjuster {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(Generator::period_by_default(LINE), Span::from_micros(1));
     }
 
-    /// gfc 4.1: 100 KB, B_0 = 50 KB.
+    /// Example of gfc 4.1: 100 KB, B_0 = 50 KB.
     #[test]
     fn the_rate_is_that_of_the_length() {
         let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();

@@ -226,7 +226,7 @@ mod tests {
         Time::from_nanos(ns)
     }
 
-    /// How long the peer's gate was open in `us` microseconds, in nanoseconds; polls come `poll` nanoseconds apart.
+    /// Returns the nanoseconds for which the peer's gate was open in `us` microseconds, with polls every `poll` nanoseconds.
     fn open_time(rate: BitRate, us: u64, poll: usize) -> u64 {
         let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), Gate::new(Quantum::at(LINE)));
         for ns in (0..us * 1_000).step_by(poll) {
@@ -343,16 +343,16 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// Any rate that a hundred nanoseconds in a period can tell, with polls up to a microsecond apart: the mean over ten
-        /// milliseconds is the rate to 2 %, and one poll's delay. A pause that came late is made up for by a longer one, which leaves
-        /// the peer its least time: so that must be shorter than the rate's by a poll.
+        /// The mean over ten milliseconds is the rate, to 2 % and one poll's delay, with polls up to a microsecond apart. A late
+        /// pause is compensated by a longer one, which leaves the peer its minimum open time. That must be shorter than the
+        /// rate's open time by a poll.
         #[test]
         fn the_mean_is_met_at_any_rate_and_pace((mbps, poll) in rate_and_poll()) {
             let (open, expected) = (open_time(BitRate::mbps(mbps), 10_000, poll), mbps * 1_000);
             prop_assert!(open.abs_diff(expected) <= expected / 50 + poll as u64, "open for {} ns of {} ns", open, expected);
         }
 
-        /// Whatever the rates do and however late the polls are, the peer runs again within a period of the last frame.
+        /// The peer runs again within a period of the last frame, for any sequence of rates and late polls.
         #[test]
         fn no_pause_is_longer_than_a_period(steps in prop::collection::vec((0..60_000u64, 1..10_001u64), 1..200)) {
             let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), Gate::new(Quantum::at(LINE)));

@@ -1,8 +1,8 @@
 //! Buffer-based GFC: the downstream port advertises the stage of each class's queue, and the upstream port sends at its rate (gfc
 //! 4.2, 5.1).
 //!
-//! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that what resumes a class under PFC sets it
-//! free here; a peer that only knows PFC reads stage k as a pause of k quanta, which is harmless.
+//! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that a PFC RESUME restores the line rate
+//! here; a PFC-only peer reads stage k as a pause of k quanta, which is harmless.
 
 use weir_units::archive::{SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
@@ -13,14 +13,14 @@ use crate::Quantum;
 use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Downstream side: decides which frame is due for the queues' lengths.
+/// Message generator of the downstream side: decides which frame is due for the queues' lengths.
 ///
-/// A frame is due when the stage of any class has changed, and again after `refresh` without change, stage 0 included: the
-/// peer forgets a stage that is not repeated, and a message lost while queues drain would leave it slow until then.
-/// The first poll sends one too, which sets a peer right that this port slowed before it was restarted.
+/// A frame is due when the stage of any class has changed, and again after `refresh` without change, stage 0 included. A
+/// stage expires at the peer unless repeated, and a message lost while queues drain would leave the peer slow until then.
+/// The first poll sends a frame too, for a peer that this port slowed before a restart.
 ///
-/// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
-/// is due again at the next poll. However often stages changed between two polls, one frame tells the last.
+/// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
+/// is due again at the next poll. After several changes between two polls, one frame advertises the last stage.
 #[derive(Debug, State)]
 pub struct Generator {
     #[state(same)]
@@ -32,7 +32,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator for `classes` that repeats itself after `refresh`.
+    /// Creates a generator for `classes` that repeats its message after `refresh`.
     ///
     /// # Panics
     /// If `refresh` is zero.
@@ -76,11 +76,11 @@ impl Generator {
     }
 }
 
-/// The upstream side: turns received stages into the rates of the classes' limiters.
+/// Rate adjuster of the upstream side: turns received stages into the rates of the classes' limiters.
 ///
-/// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until
-/// the next message, or until the stage has aged. No stage stops the class but the one above the last of a table that has a
-/// [stop](StageTable::with_stop), which a pause stands for.
+/// Written by the one lcore that receives on the port; the transmitting lcore reads [`Adjuster::rates`]. A rate holds until
+/// the next message, or until the stage expires. Only the [stop](StageTable::with_stop) of a table, its stage above N, stops the
+/// class; it is enforced as a pause.
 #[derive(Debug, SharedState)]
 pub struct Adjuster {
     #[state(same)]
@@ -96,22 +96,22 @@ pub struct Adjuster {
 }
 
 /// Upper bound on the stages of a table: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
-/// of 2^63 B the last length after 64. A longer time is a pause that a peer asks for that speaks PFC.
+/// of 2^63 B the last length after 64. A larger time in a message is a pause of a peer that uses PFC.
 pub const STAGES_MAX: u16 = 64;
 
 impl Adjuster {
-    /// All classes in stage 0, on a link with pauses of this quantum. The table must be that of the peer; of its thresholds only
-    /// their number counts here.
+    /// Creates an adjuster with all classes in stage 0, on a link with this pause quantum. The table must be that of the peer; only
+    /// the number of its thresholds matters here.
     pub fn new(table: StageTable, ageing: Span, quantum: Quantum) -> Adjuster {
         let rates = Rates::new(table.rate(0));
         Adjuster { table, ageing, quantum, rates, stages_above_last: AtomicU64::new(0), pauses: AtomicU64::new(0) }
     }
 
-    /// Obeys a message received at `now`: each class that it names goes to the rate of its stage, or of the last stage for one
-    /// that does not exist, until the stage has aged.
+    /// Obeys a message received at `now`: each class in it gets the rate of its stage until the stage expires. A stage above the
+    /// last counts as the last.
     ///
-    /// A PAUSE of a peer that speaks PFC slows a class to the last stage's rate for as long as it asks for, if that is less. One
-    /// of up to [`STAGES_MAX`] quanta can't be told from a stage.
+    /// A PAUSE of a peer that uses PFC slows a class to the last stage's rate for the pause time, if that is shorter. A PAUSE
+    /// of up to [`STAGES_MAX`] quanta is indistinguishable from a stage.
     pub fn handle_frame(&self, now: Time, frame: &PfcFrame) {
         for class in frame.enabled.iter() {
             let stage = frame.times[class.index()];
@@ -128,8 +128,8 @@ impl Adjuster {
         }
     }
 
-    /// Closes the port's gate to each class whose stage stops it, until the stage has aged, and opens it to each other one that the
-    /// message names. For a table with a [stop](StageTable::with_stop), beside [`Adjuster::handle_frame`].
+    /// Pauses each class of the message whose stage is the stop, until the stage expires, and resumes its other classes. Called for
+    /// a table with a [stop](StageTable::with_stop), in addition to [`Adjuster::handle_frame`].
     pub(crate) fn obey_stops(&self, now: Time, frame: &PfcFrame, gate: &Gate) {
         let Some(stop) = self.table.stop() else { return };
         for class in frame.enabled.iter() {
@@ -309,8 +309,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, and whatever is forged, one refresh period after that the peer has the rate of the queue's stage; and
-        /// if it hears nothing more, that of the line when the stage has aged.
+        /// One refresh period after any lost and forged messages the peer has the rate of the queue's stage. Without further
+        /// messages it has the line rate when the stage expires.
         #[test]
         fn lost_and_forged_messages_heal_in_a_refresh_period(
             steps in prop::collection::vec((0..1_000u64, any::<bool>(), prop::option::weighted(0.1, any::<u16>())), 1..200),

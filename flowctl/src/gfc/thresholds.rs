@@ -1,13 +1,13 @@
 //! Bounds on the stages and mappings of GFC under which hold and wait never occurs (gfc 4-5).
 //!
-//! Everything here is worked out once, when a port is configured; only [`StageTable::stage_of`] and
-//! [`StageTable::rate`] are for the packet path. What the bounds keep free is rounded up to a byte.
+//! All bounds are computed once, when a port is configured; only [`StageTable::stage_of`] and
+//! [`StageTable::rate`] are for the packet path. The reserved part of a buffer is rounded up to a byte.
 
 use weir_units::{BitRate, Bytes, Span};
 
 use crate::RATE_MIN;
 
-/// The feedback delay τ at most: from a message generated to its effect on what arrives,
+/// Returns the upper bound on the feedback delay τ, from the generation of a message to its effect on arrivals:
 /// `2·MTU/C + 2·t_w + t_r` (gfc eq. 6).
 ///
 /// The message waits for a frame under way, crosses the wire, is processed within `reaction` (t_r); the frame then
@@ -16,17 +16,17 @@ pub fn feedback_delay_max(rate: BitRate, mtu: Bytes, wire: Span, reaction: Span)
     rate.time_for(mtu) * 2 + wire * 2 + reaction
 }
 
-/// The highest B_0 of conceptual GFC, `B_m − 4Cτ` (gfc Theorem 4.1); `None` if the buffer is smaller than 4Cτ.
+/// Returns the highest B_0 of conceptual GFC, `B_m − 4Cτ` (gfc Theorem 4.1); `None` if the buffer is smaller than 4Cτ.
 pub fn conceptual_b0_max(b_m: Bytes, rate: BitRate, tau: Span) -> Option<Bytes> {
     b_m.checked_sub(bytes_in_at_most(rate, tau * 4))
 }
 
-/// The highest B_1 of buffer-based GFC, `B_m − 2Cτ` (gfc eq. 5, from Theorem 4.1); `None` if the buffer is smaller than 2Cτ.
+/// Returns the highest B_1 of buffer-based GFC, `B_m − 2Cτ` (gfc eq. 5, from Theorem 4.1); `None` if the buffer is smaller than 2Cτ.
 pub fn buffer_based_b1_max(b_m: Bytes, rate: BitRate, tau: Span) -> Option<Bytes> {
     b_m.checked_sub(bytes_in_at_most(rate, tau * 2))
 }
 
-/// The highest B_0 of time-based GFC, `B_m − (√(τ/T) + 1)²·C·T` for messages every T (gfc Theorem 5.1); `None` if the
+/// Returns the highest B_0 of time-based GFC, `B_m − (√(τ/T) + 1)²·C·T` for messages every T (gfc Theorem 5.1); `None` if the
 /// buffer is smaller than that.
 pub fn time_based_b0_max(b_m: Bytes, rate: BitRate, tau: Span, period: Span) -> Option<Bytes> {
     // (√(τ/T) + 1)²·T = τ + T + 2·√(τT), which needs no float.
@@ -39,26 +39,26 @@ pub fn time_based_b0_max(b_m: Bytes, rate: BitRate, tau: Span, period: Span) -> 
 /// Rejection of a buffer's thresholds. The bound is `None` where the buffer is too small for any threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThresholdError {
-    /// The lowest threshold does not lie below B_m: there is nothing to divide.
+    /// The lowest threshold is not below B_m, so no stage has a length.
     NotBelowBuffer,
     /// B_0 of conceptual GFC is above the bound of Theorem 4.1.
     Theorem41 {
-        /// The highest B_0 that would do.
+        /// Highest valid B_0.
         highest: Option<Bytes>,
     },
     /// B_1 of buffer-based GFC is above the bound of equation 5, which follows from Theorem 4.1.
     Equation5 {
-        /// The highest B_1 that would do.
+        /// Highest valid B_1.
         highest: Option<Bytes>,
     },
     /// B_0 of time-based GFC is above the bound of Theorem 5.1.
     Theorem51 {
-        /// The highest B_0 that would do.
+        /// Highest valid B_0.
         highest: Option<Bytes>,
     },
 }
 
-/// The stages of buffer-based GFC: stage k begins at a queue of B_k and allows the rate R_k (gfc 4.2, 5.4).
+/// Stages of buffer-based GFC: stage k begins at a queue of B_k and allows the rate R_k (gfc 4.2, 5.4).
 ///
 /// `B_k = B_m − (B_m − B_1)/2^(k−1)`, rounded down to a byte, and `R_k = C/2^k`, never below [`RATE_MIN`]. Stage 0 lies below
 /// B_1 and allows the line rate. The last stage N is the first that is no longer than a byte. Its rate goes on above B_m, unless
@@ -75,7 +75,7 @@ pub struct StageTable {
 }
 
 impl StageTable {
-    /// The stages of a buffer of B_m behind a link of this rate with a feedback delay of at most τ.
+    /// Creates the stages of a buffer of B_m behind a link of this rate with a feedback delay of at most τ.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`], or [`ThresholdError::Equation5`] if B_1 leaves less than 2Cτ free.
@@ -87,14 +87,14 @@ impl StageTable {
         StageTable::without_guarantee(b_m, b_1, rate)
     }
 
-    /// The stages of any B_1 below B_m, for experiments: the buffer may overflow.
+    /// Creates the stages for any B_1 below B_m, for experiments: the buffer may overflow.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`].
     pub fn without_guarantee(b_m: Bytes, b_1: Bytes, rate: BitRate) -> Result<StageTable, ThresholdError> {
         let room = b_m.checked_sub(b_1).filter(|room| *room > Bytes::ZERO).ok_or(ThresholdError::NotBelowBuffer)?;
         let count = stage_count(room);
-        // Rounding what is left of the buffer up makes a stage begin early, never late.
+        // Rounding the rest of the buffer up makes a stage begin early, never late.
         let starts = (0..count).map(|halvings| b_m.get() - shifted_up(room.get(), halvings)).collect();
         let rates = (0..=count)
             .map(|k| BitRate::bps(rate.as_bps().checked_shr(k).unwrap_or(0).max(RATE_MIN.as_bps())))
@@ -102,23 +102,23 @@ impl StageTable {
         Ok(StageTable { starts, rates, b_m, stops: false })
     }
 
-    /// Adds one stage to the table, N + 1, which begins at B_m and stops the sender: rates that a limiter is too coarse for are made
-    /// of its least one and of none (gfc 7, the granularity of rate limiting), so hold and wait may come back.
+    /// Adds stage N + 1, which begins at B_m and stops the sender. Rates below the limiter's granularity (gfc 7) then alternate
+    /// between its lowest rate and a stop, so hold and wait may occur.
     pub fn with_stop(self) -> StageTable {
         StageTable { stops: true, ..self }
     }
 
-    /// N + 1, if it stops the sender.
+    /// Returns the stage that stops the sender, N + 1; `None` without a stop.
     pub fn stop(&self) -> Option<u16> {
         self.stops.then(|| self.stages() + 1)
     }
 
-    /// The last stage that there is: the one that [stops](StageTable::stop) the sender, or N.
+    /// Returns the last stage: the [stop](StageTable::stop), or N.
     pub fn last(&self) -> u16 {
         self.stop().unwrap_or(self.stages())
     }
 
-    /// N, the number of stages above stage 0 that have a rate.
+    /// Returns N, the number of stages above stage 0 that have a rate.
     pub fn stages(&self) -> u16 {
         self.starts.len() as u16
     }
@@ -128,7 +128,7 @@ impl StageTable {
         self.b_m
     }
 
-    /// The stage of a queue of this length: the largest k with B_k <= q, 0 below B_1.
+    /// Returns the stage of a queue of this length: the largest k with B_k <= q, 0 below B_1.
     #[inline]
     pub fn stage_of(&self, queue: Bytes) -> u16 {
         if queue.get() < self.starts[0] { 0 } else { self.stage_above_first(queue) }
@@ -139,25 +139,25 @@ impl StageTable {
         stage + u16::from(self.stops && queue >= self.b_m)
     }
 
-    /// R_k; a stage above N has the rate of N.
+    /// Returns R_k; a stage above N has the rate of N.
     #[inline]
     pub fn rate(&self, stage: u16) -> BitRate {
         self.rates[usize::from(stage.min(self.stages()))]
     }
 
-    /// B_k, from k = 1; `None` for stage 0 and above N.
+    /// Returns B_k, from k = 1; `None` for stage 0 and above N.
     pub fn start(&self, stage: u16) -> Option<Bytes> {
         let index = usize::from(stage).checked_sub(1)?;
         self.starts.get(index).copied().map(Bytes::new)
     }
 }
 
-/// N for a `B_m − B_1` that is not zero: the smallest with `B_N − B_(N−1) = (B_m − B_1)/2^(N−1) <= 1 B` (gfc 4.2).
+/// Returns N for a `B_m − B_1` that is not zero: the smallest with `B_N − B_(N−1) = (B_m − B_1)/2^(N−1) <= 1 B` (gfc 4.2).
 fn stage_count(room: Bytes) -> u32 {
     1 + (u64::BITS - (room.get() - 1).leading_zeros())
 }
 
-/// `n / 2^shift`, rounded up.
+/// Returns `n / 2^shift`, rounded up.
 fn shifted_up(n: u64, shift: u32) -> u64 {
     (u128::from(n)).div_ceil(1 << shift) as u64
 }
@@ -186,14 +186,14 @@ mod tests {
         rate.time_for(Bytes::new(65_535))
     }
 
-    /// gfc 5.4: 7.4 / 5.6 / 5.2 us with an MTU of 1500 B, 11.4 / 6.6 / 5.6 us with one of 4000 B.
+    /// Values of gfc 5.4: 7.4 / 5.6 / 5.2 us with an MTU of 1500 B, 11.4 / 6.6 / 5.6 us with one of 4000 B.
     #[test]
     fn feedback_delays_of_the_paper() {
         assert_eq!(RATES.map(|rate| tau(rate, 1_500).as_nanos()), [7_400, 5_600, 5_240]);
         assert_eq!(RATES.map(|rate| tau(rate, 4_000).as_nanos()), [11_400, 6_600, 5_640]);
     }
 
-    /// gfc 5.4: 2Cτ is 18.5 / 56 / 130 KB (131 from the unrounded τ).
+    /// Values of gfc 5.4: 2Cτ is 18.5 / 56 / 130 KB (131 from the unrounded τ).
     #[test]
     fn what_buffer_based_gfc_keeps_free() {
         let free = RATES.map(|rate| MB - buffer_based_b1_max(MB, rate, tau(rate, 1_500)).unwrap());
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(conceptual, [Bytes::kb(37), Bytes::kb(112), Bytes::kb(262)]);
     }
 
-    /// gfc 5.4: 140.8 / 191.4 / 271 KB, from an MTU of 4000 B and a τ rounded to 0.1 us.
+    /// Values of gfc 5.4: 140.8 / 191.4 / 271 KB, from an MTU of 4000 B and a τ rounded to 0.1 us.
     #[test]
     fn what_time_based_gfc_keeps_free() {
         let free =
@@ -216,7 +216,7 @@ mod tests {
         assert!(rounded.get().abs_diff(271_000) < 100, "{rounded}");
     }
 
-    /// gfc 6.1.1 keeps to the bounds; the example of 4.1 (100 KB, 25 us) does not keep to Theorem 4.1.
+    /// Settings of gfc 6.1.1, which meet the bounds, and of the example in 4.1 (100 KB, 25 us), which violate Theorem 4.1.
     #[test]
     fn the_papers_settings_against_its_bounds() {
         let (rate, tau) = (RATES[0], Span::from_micros(90));
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(conceptual_b0_max(Bytes::kb(100), rate, Span::from_micros(25)), None);
     }
 
-    /// gfc 6.1.1, and the simulation of 6.2.2: 300 KB, B_1 = 281 KB, `B_(n+1) − B_n = 19 KB / 2^n`.
+    /// Stages of gfc 6.1.1, and of the simulation of 6.2.2: 300 KB, B_1 = 281 KB, `B_(n+1) − B_n = 19 KB / 2^n`.
     #[test]
     fn the_papers_stages() {
         let table = StageTable::new(MB, Bytes::kb(750), RATES[0], Span::from_micros(90)).unwrap();
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(starts, [281_000, 290_500, 295_250, 297_625]);
     }
 
-    /// gfc 5.4 has 16 / 18 / 20; its own rule gives 16 / 17 / 18.
+    /// Numbers of stages: gfc 5.4 has 16 / 18 / 20; its own rule gives 16 / 17 / 18.
     #[test]
     fn the_last_stage_is_no_longer_than_a_byte() {
         let n = [18_500, 56_000, 131_000, 130_000, 1, 2, 3].map(|room| stage_count(Bytes::new(room)));

@@ -1,7 +1,7 @@
-//! Time-based GFC: CBFC's message each period, which sets a rate in place of a limit (gfc 5.2).
+//! Time-based GFC: CBFC's periodic message, which sets a rate instead of a limit (gfc 5.2).
 //!
 //! The downstream side is CBFC's, [`cbfc::Receiver`](crate::cbfc::Receiver) and
-//! [`cbfc::Advertiser`](crate::cbfc::Advertiser), as it is.
+//! [`cbfc::Advertiser`](crate::cbfc::Advertiser), unchanged.
 
 use weir_units::archive::SharedState;
 use weir_units::{Bytes, Class, Span, Time};
@@ -10,19 +10,19 @@ use weir_wire::mac_control::CreditFrame;
 use super::{Mapping, Rates};
 use crate::cbfc::{BLOCK, Sender};
 
-/// The upstream side: turns the credit left into the rates of the classes' limiters.
+/// Rate adjuster of the upstream side: turns the remaining credit into the rates of the classes' limiters.
 ///
-/// Written by the one lcore that receives on the port, but for [`Adjuster::handle_sent`], which is the transmitter's; that one
-/// reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one has aged; it is never zero, so credit
-/// that has run out slows a class to [`RATE_MIN`](crate::RATE_MIN) and does not stop it, unless [told to](Adjuster::with_stop).
+/// Written by the one lcore that receives on the port, except [`Adjuster::handle_sent`], which the transmitter calls; the
+/// transmitter also reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one expires. Without credit a
+/// class has [`RATE_MIN`](crate::RATE_MIN), or stops if [configured so](Adjuster::with_stop).
 #[derive(Debug, SharedState)]
 pub struct Adjuster {
     #[state(same)]
     mapping: Mapping,
-    /// B. Credit is for its whole blocks; that what they leave counts as taken makes a queue without credit a full one.
+    /// Buffer B. Credit covers its whole blocks; the remainder counts as occupied, so that a queue without credit is full.
     #[state(same)]
     buffer: Bytes,
-    /// Lifetime of a rate that no message sets again.
+    /// Lifetime of a rate that is not repeated.
     #[state(same)]
     ageing: Span,
     credits: Sender,
@@ -32,7 +32,7 @@ pub struct Adjuster {
 }
 
 impl Adjuster {
-    /// All classes at the line rate. `buffer` is the B of the peer's [`cbfc::Receiver`](crate::cbfc::Receiver).
+    /// Creates an adjuster with all classes at the line rate. `buffer` is the B of the peer's [`cbfc::Receiver`](crate::cbfc::Receiver).
     ///
     /// # Panics
     /// If B_m of the mapping is more than the buffer.
@@ -42,43 +42,43 @@ impl Adjuster {
         Adjuster { rates, mapping, buffer, ageing, credits, stops: false }
     }
 
-    /// A frame needs credit, as under CBFC: a queue of B_m stops its sender, and so does a peer that has told none yet.
+    /// Makes each frame need credit, as under CBFC: a queue of B_m stops its sender, and so does a peer before its first message.
     pub fn with_stop(self) -> Adjuster {
         Adjuster { stops: true, ..self }
     }
 
-    /// Whether a frame needs credit.
+    /// Returns whether a frame needs credit.
     pub fn stops(&self) -> bool {
         self.stops
     }
 
-    /// Obeys a message received at `now`: each class that it names, unless it is stale, goes to the rate of its queue, until that
-    /// has aged. A repeated limit is no repeated message: what was sent since has made the queue longer.
+    /// Obeys a message received at `now`: each class in it whose limit is not stale gets the rate of its queue, until the rate
+    /// expires. A repeated limit may give another rate: frames sent since have made the queue longer.
     pub fn handle_credit(&self, now: Time, frame: &CreditFrame) {
         for class in self.credits.handle_credit(frame).iter() {
             self.rates.set(class, self.mapping.rate(self.queue(class)), now.saturating_add(self.ageing));
         }
     }
 
-    /// Counts a frame of this length (without FCS) that is sent.
+    /// Counts a sent frame of this length (without FCS).
     #[inline]
     pub fn handle_sent(&self, class: Class, frame_bytes: u32) {
         self.credits.handle_sent(class, frame_bytes);
     }
 
-    /// [`Adjuster::handle_sent`] of some frames.
+    /// Counts frames as [`Adjuster::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         self.credits.handle_all_sent(class, frames);
     }
 
-    /// q as seen from here, `B − (FCCL − FCTBS)`: the peer's queue, what is on the wire, and what was sent while the last message
-    /// was on its way. The whole buffer once more is sent than there was credit for.
+    /// Returns the estimate of q, `B − (FCCL − FCTBS)`: the peer's queue, frames on the wire, and frames sent while the last
+    /// message was in flight. Returns the whole buffer once more was sent than there was credit for.
     pub fn queue(&self, class: Class) -> Bytes {
         self.buffer.saturating_sub(BLOCK * u64::from(self.credits.credit(class)))
     }
 
-    /// All classes at the line rate from `now` on, and without credit: called by the transmitter.
+    /// Sets all classes to the line rate from `now` on and removes their credit; called by the transmitter.
     pub fn forget(&self, now: Time) {
         self.credits.forget();
         self.rates.forget(now);
@@ -89,7 +89,7 @@ impl Adjuster {
         &self.rates
     }
 
-    /// The credit itself, for its counts.
+    /// Returns the credit state, for its counts.
     pub fn credits(&self) -> &Sender {
         &self.credits
     }

@@ -1,5 +1,5 @@
-//! `cbfc`: credit-based flow control, as InfiniBand's. The sender has credit for what the queue has room for, and sends nothing
-//! without. [`crate::cbfc`] has its two state machines.
+//! `cbfc`: credit-based flow control, as InfiniBand's. The sender has credit for the free part of the queue's buffer, and sends
+//! nothing without credit. [`crate::cbfc`] has its two state machines.
 
 use weir_reader::{Key, Named, Table};
 use weir_units::archive::{Archive, SharedState, State};
@@ -49,7 +49,7 @@ impl FlowControlKind for CbfcKind {
 /// CBFC settings of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CbfcSettings {
-    /// `buffer`: what one ingress queue may hold. `None` is what the buffer keeps for a queue less a frame.
+    /// `buffer`: buffer of one ingress queue. `None` is the buffer reserved for a queue, minus a frame.
     pub buffer: Option<Bytes>,
     /// `period`: the time between two messages. `None` is 65,535 byte times at the port's rate.
     pub period: Option<Span>,
@@ -140,7 +140,7 @@ impl Protocol for Cbfc {
     }
 }
 
-/// Tells credit each period: CBFC's downstream side, and time-based GFC's.
+/// Downstream side of CBFC and time-based GFC: advertises credit each period.
 #[derive(Debug, State)]
 pub(super) struct Credits {
     #[state(same)]

@@ -64,16 +64,16 @@ impl FlowControlKind for GfcBufferKind {
 /// Buffer-based GFC settings of a port, with the names of GFC (4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcBufferSettings {
-    /// `tau`: τ, the feedback delay at most; without the period of pulses, which adds to it. `None` is by the rule
-    /// `2 MTU/C + 2 D_prop + [pfc] reaction`, and at a NIC its transmit backlog.
+    /// `tau`: τ, upper bound on the feedback delay, without the period of pulses, which adds to it. `None` is
+    /// `2 MTU/C + 2 D_prop + [pfc] reaction`, plus the transmit backlog at a NIC.
     pub tau: Option<Span>,
-    /// `b_m`: B_m, the length that a queue never passes. `None` is what the buffer keeps for a queue less a frame.
+    /// `b_m`: B_m, upper bound on a queue's length. `None` is the buffer reserved for a queue, minus a frame.
     pub b_m: Option<Bytes>,
     /// `b_1`: B_1, the length from which the sender has half the rate. `None` is the highest safe one, `B_m − 2 C τ`.
     pub b_1: Option<Bytes>,
-    /// `refresh`: a stage is told again after this long. `None` is 65,535 byte times at the port's rate.
+    /// `refresh`: time after which a stage is advertised again. `None` is 65,535 byte times at the port's rate.
     pub refresh: Option<Span>,
-    /// `ageing`: a stage that is not told again is forgotten after this long. `None` is 64 times `refresh`.
+    /// `ageing`: time after which a stage expires unless repeated. `None` is 64 times `refresh`.
     pub ageing: Option<Span>,
     /// `peer`: flow control of the peer.
     pub peer: GfcPeer,
@@ -88,7 +88,7 @@ pub struct GfcBufferSettings {
 pub enum GfcPeer {
     /// GFC's stages.
     Gfc,
-    /// PFC alone, as most NICs: a stage is made of pauses of `P (1 − R_k/C)` in each period P.
+    /// PFC alone, as at most NICs: a stage is approximated by pauses of `P (1 − R_k/C)` in each period P.
     Pfc {
         /// `pulse_period`: P, which adds to τ. `None` is its default.
         period: Option<Span>,
@@ -257,7 +257,7 @@ fn refuse_to_stop_by_pulses(port: &PortRules<'_>, stops: bool) {
     port.doc.note(problem.at_key(stop, "").at(peer, "the peer"));
 }
 
-/// A pulse is a pause of so many quanta: too few make coarse rates, and a PAUSE has 16 bits for them.
+/// Checks that the pulse period has a valid number of quanta: few quanta make coarse rates, and a PAUSE has 16 bits for them.
 fn pulses_have_quanta(port: &PortRules<'_>, given: Option<Span>, period: Span) {
     let key = port.key(PULSE_PERIOD.name);
     let Some(rate) = port.rate.filter(|_| port.doc.sound(&[&key])) else { return };
@@ -300,15 +300,15 @@ fn staged(stages: &StageTable, line: BitRate, pulses: Option<Span>) -> Vec<Vec<S
     rows
 }
 
-/// Stages above stage 0 that are shown, beside the last.
+/// Number of stages above stage 0 that are listed, in addition to the last.
 const STAGES_SHOWN: u16 = 8;
 
-/// The longest pause that a period has.
+/// Returns the longest pause in a period.
 fn longest_pause(period: Span) -> Span {
     period - Pulse::open_at_least(period)
 }
 
-/// The part of a period that a class of this rate runs.
+/// Returns the part of a period in which a class of this rate runs.
 fn at_rate(period: Span, rate: BitRate, line: BitRate) -> Span {
     let picos = u128::from(period.as_picos()) * u128::from(rate.as_bps()) / u128::from(line.as_bps());
     Span::from_picos(picos as u64)

@@ -1,5 +1,5 @@
-//! `gfc-conceptual`: conceptual Gentle Flow Control (GFC 4.1). The sender's rate follows the queue's length, told whenever it
-//! changes: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has its two state machines.
+//! `gfc-conceptual`: conceptual Gentle Flow Control (GFC 4.1). The sender's rate follows the queue's length, advertised on each
+//! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has its two state machines.
 
 use weir_reader::{Key, Named, Table};
 use weir_units::archive::{Archive, SharedState, State};
@@ -65,12 +65,11 @@ pub struct GfcConceptualSettings {
     pub b_m: Option<Bytes>,
     /// `b_0`: B_0, the length from which the sender slows down. `None` is the highest safe one, `B_m − 4 C τ` (GFC, theorem 4.1).
     pub b_0: Option<Bytes>,
-    /// `period`: the shortest time between two messages, which the paper takes for nothing. `None` is 1,250 byte times at the
-    /// port's rate.
+    /// `period`: minimum time between two messages, zero in the paper. `None` is 1,250 byte times at the port's rate.
     pub period: Option<Span>,
-    /// `refresh`: lengths are told again after this long. `None` is 65,535 byte times at the port's rate.
+    /// `refresh`: time after which lengths are advertised again. `None` is 65,535 byte times at the port's rate.
     pub refresh: Option<Span>,
-    /// `ageing`: a length that is not told again is forgotten after this long. `None` is 64 times `refresh`.
+    /// `ageing`: time after which a length expires unless repeated. `None` is 64 times `refresh`.
     pub ageing: Option<Span>,
     /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
     pub unsafe_thresholds: bool,

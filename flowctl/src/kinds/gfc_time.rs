@@ -1,6 +1,6 @@
-//! `gfc-time`: time-based Gentle Flow Control (GFC 5.2). The sender's rate follows the queue's length, which CBFC's message tells
-//! periodically: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::time_based`](crate::gfc::time_based) has its upstream
-//! side; the other one is CBFC's.
+//! `gfc-time`: time-based Gentle Flow Control (GFC 5.2). The sender's rate follows the queue's length, which CBFC's message
+//! advertises periodically: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::time_based`](crate::gfc::time_based) has its
+//! upstream side; the downstream side is CBFC's.
 
 use weir_reader::{Key, Named, Table};
 use weir_units::archive::{Archive, SharedState};

@@ -1,4 +1,4 @@
-//! The upstream side: which classes may send.
+//! Upstream side of PFC and PAUSE: pause timers of the classes.
 
 use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
@@ -7,17 +7,17 @@ use weir_wire::mac_control::PfcFrame;
 use crate::Quantum;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// The pause timers of a port's eight classes.
+/// Pause timers of a port's eight classes.
 ///
-/// Written by the one lcore that receives on the port, read by the one that transmits. A class is paused until its
-/// timer runs out; a new frame replaces the timer. Relaxed throughout: each timer stands alone, and the transmitter
-/// may see it a poll late, as it may see a frame a poll late.
+/// Written by the one lcore that receives on the port, read by the transmitting lcore. A class is paused until its
+/// timer expires; a new frame replaces the timer. Relaxed throughout: timers are independent, and the transmitter
+/// may see a timer a poll late, as it may see a frame a poll late.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct Gate {
-    /// Classes with a timer that may still run: lets the transmitter ask about all eight with one load.
+    /// Classes whose timer may still run: the transmitter checks all eight with one load.
     maybe_paused: AtomicU8,
-    /// [`Quantum::to_bits`]. Relaxed: a pause that comes while the rate changes is timed by either.
+    /// Pause quantum, as [`Quantum::to_bits`]. Relaxed: a pause that arrives while the rate changes uses either quantum.
     quantum: AtomicU64,
     classes: [PauseTimer; CLASSES],
 }
@@ -25,9 +25,9 @@ pub struct Gate {
 /// Pause timer of one class, with its total paused time.
 #[derive(Debug, Default, SharedState)]
 struct PauseTimer {
-    /// Paused until then, in picoseconds.
+    /// End of the pause, in picoseconds.
     until: AtomicU64,
-    /// The instant up to which `paused_for` is complete.
+    /// Instant up to which `paused_for` is complete.
     counted_to: AtomicU64,
     /// Time spent paused, up to `counted_to`.
     paused_for: AtomicU64,
@@ -37,7 +37,7 @@ struct PauseTimer {
     began: AtomicU64,
 }
 
-/// A pause that was, or is.
+/// Most recent pause of a class, current or past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastPause {
     /// Instant at which the class went from running to paused.
@@ -47,12 +47,12 @@ pub struct LastPause {
 }
 
 impl Gate {
-    /// An open gate; pause times count in quanta of the port's rate.
+    /// Creates an open gate; pause times count in `quantum`, that of the port's rate.
     pub fn new(quantum: Quantum) -> Gate {
         Gate { maybe_paused: AtomicU8::new(0), quantum: AtomicU64::new(quantum.to_bits()), classes: Default::default() }
     }
 
-    /// Pauses that come from now on count in these quanta. One under way keeps its end. From any thread.
+    /// Sets the quantum of later pauses; a pause under way keeps its end. Callable from any thread.
     pub fn set_quantum(&self, quantum: Quantum) {
         self.quantum.store(quantum.to_bits(), Ordering::Relaxed);
     }
@@ -64,7 +64,7 @@ impl Gate {
         }
     }
 
-    /// Obeys an 802.3x PAUSE received at `now`: all classes alike.
+    /// Obeys an 802.3x PAUSE received at `now`, for all classes.
     pub fn handle_pause(&self, now: Time, quanta: u16) {
         for class in Class::ALL {
             self.set(now, class, quanta);
@@ -76,8 +76,8 @@ impl Gate {
         self.hold(now, class, now.saturating_add(pause));
     }
 
-    /// Pauses a class until then, as the peer said at `now`, whatever was said before; not later than `now` resumes it. Called by the
-    /// lcore that receives on the port.
+    /// Pauses a class until `until`, on a message received at `now`; replaces an earlier pause. An `until` not later than `now`
+    /// resumes the class. Called by the lcore that receives on the port.
     pub fn hold(&self, now: Time, class: Class, until: Time) {
         let timer = &self.classes[class.index()];
         let is_paused = until > now;
@@ -86,11 +86,11 @@ impl Gate {
             timer.began.store(now.as_picos(), Ordering::Relaxed);
             timer.pauses.store(timer.pauses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        // One that ran out by itself ended then, and not with the message that resumes the class.
+        // A pause that expired keeps its own end, earlier than the message that resumes the class.
         if is_paused || was_paused {
             timer.until.store(until.as_picos(), Ordering::Relaxed);
         }
-        // Only this side writes the mask: were the transmitter to clear what it saw run out, it could clear a new pause.
+        // Only this side writes the mask: a transmitter that cleared expired classes could clear a new pause.
         if is_paused {
             self.maybe_paused.fetch_or(class.alone().bits(), Ordering::Relaxed);
         } else {
@@ -98,14 +98,14 @@ impl Gate {
         }
     }
 
-    /// Ends all pauses at `now`, from any lcore. One of a frame that is being obeyed meanwhile may stay.
+    /// Ends all pauses at `now`. Callable from any lcore. A pause from a concurrently handled frame may remain.
     pub(crate) fn end_pauses(&self, now: Time) {
         for timer in &self.classes {
             timer.until.fetch_min(now.as_picos(), Ordering::Relaxed);
         }
     }
 
-    /// The classes that may not send at `now`.
+    /// Returns the classes that may not send at `now`.
     #[inline]
     pub fn paused(&self, now: Time) -> ClassSet {
         let candidates = ClassSet::from_bits(self.maybe_paused.load(Ordering::Relaxed));
@@ -117,7 +117,7 @@ impl Gate {
         ClassSet::from_iter(candidates.iter().filter(is_paused))
     }
 
-    /// The earliest instant after `now` at which a paused class may send again; `None` if none is paused.
+    /// Returns the earliest instant after `now` at which a paused class may send again; `None` if none is paused.
     pub fn next_wakeup(&self, now: Time) -> Option<Time> {
         let untils = self.classes.iter().map(|timer| Time::from_picos(timer.until.load(Ordering::Relaxed)));
         untils.filter(|until| *until > now).min()
@@ -132,7 +132,7 @@ impl Gate {
         (before + until.since(counted_to), timer.pauses.load(Ordering::Relaxed))
     }
 
-    /// The last pause of a class as of `now`; `None` if it never was paused. If one begins meanwhile, either is told.
+    /// Returns the last pause of a class as of `now`; `None` if there was none. Returns either pause if one begins concurrently.
     pub fn last_pause(&self, now: Time, class: Class) -> Option<LastPause> {
         let timer = &self.classes[class.index()];
         let began = Time::from_picos(timer.began.load(Ordering::Relaxed));
@@ -142,7 +142,7 @@ impl Gate {
 }
 
 impl PauseTimer {
-    /// Adds the pause up to `now` to the total; returns what was left of it.
+    /// Adds the pause up to `now` to the total; returns the remaining pause.
     fn count_to(&self, now: Time) -> Span {
         let until = Time::from_picos(self.until.load(Ordering::Relaxed));
         let counted_to = Time::from_picos(self.counted_to.load(Ordering::Relaxed));
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// At 10 Gb/s, 100 quanta are 5.12 us.
+    /// Duration of 100 quanta at 10 Gb/s.
     const PAUSE: Span = Span::from_nanos(5_120);
 
     fn gate() -> Gate {

@@ -1,4 +1,4 @@
-//! The downstream side: frames that make the peer do what the MMU wants.
+//! Downstream side of PFC and PAUSE: frames for the MMU's XOFF classes.
 
 use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
@@ -6,30 +6,30 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::Quantum;
 
-/// Compares the classes that should be paused with those last advertised, and says what to send.
+/// Generator of PFC or PAUSE frames: compares the classes in XOFF with those last advertised.
 ///
-/// State, not events: however often the state changed between two polls, one frame tells the last of it. A PAUSE
-/// is repeated before it runs out for as long as its class stays OFF; a RESUME is sent once, since the peer's timer
+/// Frames depend on state, not on events: after several changes between two polls, one frame has the last state. A PAUSE
+/// is repeated before it expires while its class stays in XOFF; a RESUME is sent once, since the peer's timer
 /// would end the pause anyway.
 ///
-/// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could
+/// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could
 /// not be sent is returned again by the next poll.
 #[derive(Debug, State)]
 pub struct Generator {
-    /// Pause time asked for, in quanta.
+    /// Pause time, in quanta.
     quanta: u16,
-    /// A PAUSE is repeated after this share of it.
+    /// Share of the pause time after which a PAUSE is repeated.
     refresh_percent: u8,
     /// Refresh interval: `refresh_percent` of the pause time.
     refresh: Span,
-    /// One 802.3x PAUSE for all classes in place of PFC.
+    /// Sends one 802.3x PAUSE for all classes instead of PFC.
     whole_link: bool,
     advertised: ClassSet,
     refresh_at: Time,
 }
 
 impl Generator {
-    /// A generator of PFC frames that ask for `quanta` and are repeated after `refresh_percent` of that time.
+    /// Creates a generator of PFC frames with pauses of `quanta`, repeated after `refresh_percent` of the pause time.
     ///
     /// # Panics
     /// If `quanta` is zero, which would resume, or the share is not within 1 to 99.
@@ -47,8 +47,8 @@ impl Generator {
         }
     }
 
-    /// The link has another rate from `now` on. A PAUSE that is out is due again at once: what the peer still has of it may be
-    /// shorter than it was, or gone with the link.
+    /// Sets the quantum for the link's rate from `now` on. A PAUSE in effect is due again at once: the rest of it may be
+    /// shorter at the peer, or gone with the link.
     pub fn set_quantum(&mut self, now: Time, quantum: Quantum) {
         self.refresh = share(quantum, self.quanta, self.refresh_percent);
         if !self.advertised.is_empty() {
@@ -56,7 +56,7 @@ impl Generator {
         }
     }
 
-    /// A generator of 802.3x PAUSE frames: the link is paused while any class should be.
+    /// Creates a generator of 802.3x PAUSE frames: the link is paused while any class is in XOFF.
     ///
     /// # Panics
     /// As [`Generator::pfc`].
@@ -64,7 +64,7 @@ impl Generator {
         Generator { whole_link: true, ..Generator::pfc(quantum, quanta, refresh_percent) }
     }
 
-    /// The frame due at `now`, if the classes in `off` should be paused and the others not.
+    /// Returns the frame due at `now` for the XOFF classes `off`.
     #[inline]
     pub fn poll(&self, now: Time, off: ClassSet) -> Option<ControlFrame> {
         if off == self.advertised && now < self.refresh_at { None } else { self.frame(off) }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(generator.poll(at(1), ClassSet::EMPTY), Some(ControlFrame::Pause(0)));
     }
 
-    /// Whatever the MMU wants and however late the polls, the peer's gate holds a class that is OFF without a gap.
+    /// The peer's gate holds a class in XOFF without a gap, over 2,000 polls.
     #[test]
     fn the_peer_never_runs_while_its_class_is_off() {
         let quantum = Quantum::at(BitRate::gbps(10));

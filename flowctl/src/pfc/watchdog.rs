@@ -3,36 +3,36 @@
 use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Span, Time};
 
-/// SONiC's PFC watchdog of one egress queue, that is of one class at one port.
+/// SONiC's PFC watchdog of one egress queue, that is, of one class at one port.
 ///
-/// Sans-I/O: it is shown the queue's counters once a poll interval, and says when a PFC storm was detected and when the
-/// queue is restored. What happens in between, [`WatchdogAction`], is up to the switch. Sources: sonic-swss
+/// Sans-I/O: each poll takes the queue's counters and returns whether a PFC storm was detected or the
+/// queue is restored. The switch carries out the [`WatchdogAction`] in between. Sources: sonic-swss
 /// `orchagent/pfc_detect_broadcom.lua`, `pfc_detect_mellanox.lua`, `pfc_restore.lua`, `pfcwdorch.cpp` and
 /// `pfcactionhandler.cpp`; sonic-mgmt `tests/pfcwd/test_pfcwd_timer_accuracy.py`.
 ///
-/// **Detection**: the [`StormCondition`] has held in every interval between two polls for the detection time. Time is what
-/// truly passed between polls, however late they were, as in the newer scripts; older ones count nominal intervals. One
-/// interval in which the condition does not hold starts the count anew.
+/// **Detection**: the [`StormCondition`] has held in every interval between two polls for the detection time. The actual time
+/// between polls counts, as in the newer scripts; older ones count nominal intervals. One
+/// interval in which the condition does not hold restarts the count.
 ///
 /// **Restoration**: no PFC frame of the class was received for the restoration time. As in `pfc_restore.lua`, which has one
-/// counter for both, a frame that resumes the class counts too: a peer that keeps on sending those keeps its queue in the
-/// storm. Under [`WatchdogAction::Alert`] there is no restoration time; the storm is over at the first poll that finds the
-/// condition broken.
+/// counter for both, RESUME frames count too: a peer that keeps sending them keeps its queue in the
+/// storm. Under [`WatchdogAction::Alert`] there is no restoration time; the storm ends at the first poll at which the
+/// condition does not hold.
 ///
-/// **Accuracy**: `detection_time <= measured < detection_time + poll_interval`, and the same for restoration, and more by
-/// what polls are late. SONiC meets this where polls are punctual and the times are multiples of their interval: it counts
-/// whole intervals, so that polls closer by a hair cost one more (the Mellanox script came to forgive 1 % for that).
-/// Here a pause that begins between two polls counts from its first instant, which the queue's pause time tells, and
-/// a poll is due when the restoration time is over. Where the first instant cannot be told, because one pause ended and
-/// another began between the same two polls, the count starts at the second poll and detection may take another interval.
+/// **Accuracy**: `detection_time <= measured < detection_time + poll_interval`, plus the delay of late polls; the same holds
+/// for restoration. SONiC meets this if polls are punctual and the times are multiples of their interval. It counts
+/// whole intervals, so that slightly early polls cost one more (the Mellanox script tolerates 1 % for that).
+/// Here a pause that begins between two polls counts from its first instant, derived from the queue's pause time, and
+/// a poll is due when the restoration time is over. The first instant is unknown if one pause ended and
+/// another began between the same two polls; the count then starts at the second poll, and detection may take another interval.
 ///
-/// A detection takes two polls that saw the pause, one that saw it begin and one that saw it hold. A newer revision of the
-/// Broadcom script wants two whole intervals, since a chip's counters are read at different instants; in
-/// [`QueueObservation`] they are not.
+/// A detection takes two polls during the pause: one finds its beginning, the other finds that it holds. A newer revision of
+/// the Broadcom script requires two whole intervals, since a chip's counters are read at different instants. A
+/// [`QueueObservation`] is read at one instant.
 ///
-/// **Refreshes.** A PAUSE lasts up to 65,535 quanta (3.4 ms at 10 Gb/s, 34 ms at 1 Gb/s), and a peer may let much of that
-/// pass before it repeats it. [`StormCondition::PfcReceived`] needs a frame in every interval: a poll interval shorter
-/// than the peer's refresh never finds a storm. For SONiC's intervals, from 100 ms up, that is no concern.
+/// **Refreshes.** A PAUSE lasts up to 65,535 quanta (3.4 ms at 10 Gb/s, 34 ms at 1 Gb/s), and a peer may repeat it
+/// late in that time. [`StormCondition::PfcReceived`] needs a frame in every interval: a poll interval shorter
+/// than the peer's refresh never finds a storm. SONiC's intervals, from 100 ms up, are long enough.
 ///
 /// Call [`Watchdog::poll`] when [`Watchdog::is_due`].
 #[derive(Clone, Debug, State)]
@@ -41,22 +41,22 @@ pub struct Watchdog {
     config: WatchdogConfig,
     /// Last poll, with the observation.
     last: Option<(Time, QueueObservation)>,
-    /// Outside a storm: start of the interval in which the condition has held, as far as known. In a storm: instant of the last
-    /// PFC frame, or the storm's start.
+    /// Outside a storm: known start of the time in which the condition has held. In a storm: instant of the last PFC frame, or the
+    /// storm's start.
     since: Time,
     counters: StormCounters,
 }
 
 /// Watchdog settings of a port, as in SONiC's table `PFC_WD`, and the storm condition.
 ///
-/// SONiC takes 100 ms to 5 s for detection and 100 ms to 60 s for restoration, and defaults to 200 ms for them and for the
-/// poll interval; here any times do, so that a small or a slowed-down network can have its own.
+/// SONiC accepts 100 ms to 5 s for detection and 100 ms to 60 s for restoration. Its default is 200 ms for both and for the
+/// poll interval. Weir accepts any times, for small or slowed-down networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogConfig {
     /// Time for which the condition must hold before a storm is detected.
     pub detection_time: Span,
-    /// Time without a PFC frame after which the queue is restored. `Span::from_picos(u64::MAX)` is never, as in SONiC where this
-    /// time is not given.
+    /// Time without a PFC frame after which the queue is restored. `Span::from_picos(u64::MAX)` is never, as in SONiC without this
+    /// setting.
     pub restoration_time: Span,
     /// Interval between polls.
     pub poll_interval: Span,
@@ -86,15 +86,14 @@ pub enum WatchdogAction {
     Drop,
     /// Ignores PFC: the queue sends, and the class is lossy.
     Forward,
-    /// Only reports the storm.
+    /// Reports the storm without any action.
     Alert,
 }
 
-/// The queue's state at a poll. Counters count since the start, and go on in a storm even if PFC is not obeyed then.
+/// State of the queue at a poll. Counters count since the start, and continue in a storm even if PFC is not obeyed then.
 ///
-/// The first three are what [`Gate`](super::Gate) knows. Where another thread feeds the gate, read them in their order here:
-/// a class that is seen paused at both polls, with a count of pauses that has not changed when read thereafter, was paused
-/// all the time.
+/// The first three fields come from [`Gate`](super::Gate). If another thread feeds the gate, read them in this order: a class
+/// paused at both polls, with a count of pauses that is unchanged when read thereafter, was paused throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct QueueObservation {
     /// Whether PFC pauses the class now.
@@ -160,7 +159,7 @@ impl Watchdog {
         turns.then(|| self.turn(now))
     }
 
-    /// Whether a poll is due at `now`.
+    /// Returns whether a poll is due at `now`.
     #[inline]
     pub fn is_due(&self, now: Time) -> bool {
         now >= self.next_wakeup()
@@ -177,7 +176,7 @@ impl Watchdog {
         }
     }
 
-    /// Whether the queue is in a storm.
+    /// Returns whether the queue is in a storm.
     #[inline]
     pub fn in_storm(&self) -> bool {
         self.counters.in_storm()

@@ -14,32 +14,32 @@ use crate::error::BenchError;
 use crate::machine::siblings;
 use crate::tester::{End, MBUFS, Order, Outcome, Tester, TesterHandle};
 
-/// How long what is held may take to leave.
+/// Time limit for buffered frames to leave when the switch stops.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often links are looked at.
+/// Interval between checks of the links.
 const LINKS_EVERY: Duration = Duration::from_millis(20);
-/// The link of the tester to itself.
+/// Ring from the tester to itself.
 const DIRECT: &str = "weir-bench-direct";
-/// The tester's circuit through the switch, and that to itself.
+/// Index of the tester's circuit through the switch.
 pub(crate) const THROUGH: usize = 0;
+/// Index of the tester's circuit to itself.
 pub(crate) const DIRECTLY: usize = 1;
 
-/// Where the switch's lcores run, and where the tester does.
+/// CPUs of the switch's lcores and of the tester.
 #[derive(Clone, Debug)]
 pub(crate) struct Seats {
     pub(crate) placement: Placement,
     /// Position of the tester's CPU in the placement.
     pub(crate) tester: usize,
-    /// What to know of them beside the figures.
+    /// Warnings about CPUs that distort figures: hyperthreads, and lcores that share a CPU.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Seats {
-    /// Seats a switch and the tester on the CPUs that the process may use.
+    /// Places a switch and the tester on the CPUs that the process may use.
     ///
     /// # Errors
-    /// No CPU is left for the tester. In turn on one CPU the tester would take the switch's time, and a rate would be that of
-    /// both.
+    /// No CPU is left for the tester. On a shared CPU the tester would take the switch's time.
     pub(crate) fn new(switch: &SwitchConfig, allowed: &[u32]) -> Result<Seats, BenchError> {
         let mut placement = Placement::new(std::slice::from_ref(switch), allowed, 1)?;
         let used = placement.cpus.clone();
@@ -74,7 +74,7 @@ impl Seats {
         Ok(Seats { tester: used.len(), placement, warnings })
     }
 
-    /// Each lcore's CPU and what it does.
+    /// Describes each lcore's CPU and role.
     pub(crate) fn roles(&self) -> Vec<String> {
         let placed = &self.placement.switches[0];
         let lcores = placed.plan.lcores.iter().zip(&placed.on);
@@ -92,7 +92,7 @@ impl Seats {
     }
 }
 
-/// Starts DPDK on these CPUs for this switch, the tester, and other switches of this size.
+/// Starts DPDK on these CPUs, with memory for the tester and this switch, or others of its size.
 pub(crate) fn start_dpdk(
     cpus: &[u32],
     switch: &SwitchConfig,
@@ -104,7 +104,7 @@ pub(crate) fn start_dpdk(
     Ok(Runtime::start("weir-bench", cpus, pci, &options)?)
 }
 
-/// A running switch, and the tester.
+/// Running switch with its tester.
 pub(crate) struct Bed {
     running: RunningSwitches,
     tester: TesterHandle,
@@ -112,14 +112,14 @@ pub(crate) struct Bed {
     links_looked_at: Instant,
 }
 
-/// The tester's outcome, and what kept the switch from its CPUs meanwhile.
+/// Outcome of an order, with the total time that the switch's lcores were off their CPUs.
 pub(crate) struct Tried {
     pub(crate) outcome: Outcome,
     pub(crate) kept_from_cpu: Duration,
 }
 
 impl Bed {
-    /// Starts a switch whose ports are open, with a tester between these two ends.
+    /// Starts a switch with open ports, and a tester between these two ends.
     pub(crate) fn start(
         mut prepared: PreparedSwitches<'_>,
         seats: &Seats,
@@ -134,7 +134,7 @@ impl Bed {
         Ok(Bed { running, tester: handle, tester_cpu, links_looked_at: Instant::now() })
     }
 
-    /// Has the tester work off an order.
+    /// Makes the tester carry out an order.
     pub(crate) fn carry_out(&mut self, order: Order) -> Result<Tried, BenchError> {
         let uses = |running: &RunningSwitches| -> Vec<CpuUse> {
             let lcores = running.lcores().filter(|(cpu, _)| *cpu != self.tester_cpu);
@@ -156,7 +156,7 @@ impl Bed {
         Ok(Tried { outcome, kept_from_cpu: kept.sum() })
     }
 
-    /// Stops the switch; what it leaves behind is looked at.
+    /// Stops the switch and checks that its frames are accounted for.
     pub(crate) fn stop(self) -> Result<Stopped, BenchError> {
         check_books(self.running.stop(DRAIN)?)
     }
@@ -172,7 +172,7 @@ pub(crate) fn start_with(
     Ok(prepared.start()?)
 }
 
-/// The end of a switch, if all frames are accounted for: sent, or dropped.
+/// Returns `stopped` if each frame was sent or dropped and no packet buffer is missing.
 pub(crate) fn check_books(stopped: Stopped) -> Result<Stopped, BenchError> {
     for balance in stopped.reports.iter().map(|report| report.balance) {
         let accounted = balance.holds && balance.received + balance.copied == balance.sent + balance.dropped;
@@ -186,13 +186,13 @@ pub(crate) fn check_books(stopped: Stopped) -> Result<Stopped, BenchError> {
     Ok(stopped)
 }
 
-/// Lcores but the tester's, once stopped.
+/// Returns the stopped lcores except the tester's.
 pub(crate) fn lcores_of(stopped: &Stopped, seats: &Seats) -> Vec<(u32, Arc<LcoreStats>)> {
     let tester = seats.placement.cpus[seats.tester];
     stopped.lcores.iter().filter(|(cpu, _)| *cpu != tester).cloned().collect()
 }
 
-/// What a look at the clock costs, in nanoseconds: the least of some rows of looks.
+/// Returns the cost of a clock read, in nanoseconds: the minimum of ten means over 100,000 reads.
 pub(crate) fn clock_cost_ns(clock: &Clock) -> f64 {
     const LOOKS: u32 = 100_000;
     let row = || {

@@ -1,8 +1,7 @@
-//! What a switch does that gets few frames at a time, as one with partial load does: two ports, at each of which so many come between
-//! two polls.
+//! Cost of small bursts, as under partial load: a fixed number of frames arrives at each of two ports between two polls.
 //!
-//! A task on the lcore's own CPU hands them over between the lcore's rounds, so that how many a round finds is no matter of the
-//! machine's hour. What leaves by one port comes to the other one again.
+//! A task on the lcore's own CPU hands the frames over between the lcore's rounds, so that the burst size does not depend on the
+//! machine's load. Frames sent by one port arrive at the other one again.
 
 use std::time::Duration;
 
@@ -18,16 +17,16 @@ use crate::frames::{HEADER_BYTES, Station, headers};
 use crate::tester::{End, fresh};
 
 const PORTS: [&str; 2] = ["left", "right"];
-/// The preset `roce` has a lossless class for it.
+/// DSCP of a lossless class in the preset `roce`.
 const DSCP: u8 = 26;
 const LENGTH: u16 = FRAME_BYTES_MIN as u16 - FCS_BYTES as u16;
-/// How long frames that are on their way may take to leave.
+/// Time limit for frames in flight to leave when the switch stops.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The switch, with one lcore on this CPU.
+/// Returns the switch's configuration, with one lcore on this CPU.
 ///
 /// # Errors
-/// The CPU is none that a switch may have.
+/// A switch may not use this CPU.
 pub fn switch(lcore: u32) -> Result<SwitchConfig, BenchError> {
     let mut text = format!(
         "[switch]\nname = \"bench\"\nidle = \"poll\"\n[buffer]\nsize = \"4MB\"\nmean_frame = \"exact\"\npolicy = \"dt\"\n\
@@ -39,13 +38,13 @@ pub fn switch(lcore: u32) -> Result<SwitchConfig, BenchError> {
     weir_config::parse("weir bench bursts", &text).map_err(|errors| of_arguments(&errors))
 }
 
-/// Runs the [switch] with so many frames of 64 B a port and round, each of another station.
+/// Runs the [switch] with `frames` frames of 64 B a port and round, each from another station.
 ///
 /// # Errors
-/// It does not start or stop, or frames are not accounted for.
+/// The switch does not start or stop, or frames are not accounted for.
 ///
 /// # Panics
-/// A port takes at most [`MAX_BURST`] frames a round.
+/// If `frames` is not 1 to [`MAX_BURST`].
 pub fn forward(runtime: &Runtime, switch: &SwitchConfig, frames: usize, until: Until) -> Result<Forwarded, BenchError> {
     assert!((1..=MAX_BURST).contains(&frames), "{frames} frames a round");
     let placement = Placement::new(std::slice::from_ref(switch), &cpu::allowed(), 0)?;
@@ -62,7 +61,7 @@ pub fn forward(runtime: &Runtime, switch: &SwitchConfig, frames: usize, until: U
     Ok(Forwarded::from_stopped(&check_books(running.stop(DRAIN)?)?))
 }
 
-/// Frames that come to a port, for the other one.
+/// Creates the frames that arrive at `port`, addressed to the other port.
 fn burst(prepared: &PreparedSwitches<'_>, port: u8, frames: usize) -> Result<Batch, BenchError> {
     let mut batch = Batch::new();
     for number in 0..frames as u8 {
@@ -77,10 +76,10 @@ fn burst(prepared: &PreparedSwitches<'_>, port: u8, frames: usize) -> Result<Bat
     Ok(batch)
 }
 
-/// The other ends of both ports' cables, which hand each frame that comes over to the other port.
+/// Far ends of both ports' rings, which pass each received frame to the other port.
 struct Shuttle {
     left: End,
-    /// Frames that are to come to the left port.
+    /// Frames to hand to the left port.
     to_left: Batch,
     right: End,
     to_right: Batch,
@@ -95,7 +94,7 @@ impl Task for Shuttle {
             self.to_left.clear();
             self.to_right.clear();
         }
-        // A switch sends frames of the left port to the right one. Frames that a ring had no room for stay.
+        // The switch sends frames of the left port to the right one. Frames without room in a ring stay here.
         self.right.receive(&mut self.to_left) + self.left.receive(&mut self.to_right)
     }
 }

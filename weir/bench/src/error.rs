@@ -1,24 +1,24 @@
-//! Why a measurement gives no figure.
+//! Errors of a measurement.
 
 use weir_config::ConfigErrors;
 use weir_dpdk_driver::DriverError;
 
-/// Why a measurement gives no figure.
+/// Error of a measurement without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The request makes no sense, or this machine does not have it.
+    /// The plan is invalid, or this machine lacks a resource for it.
     #[error("{0}")]
     Plan(String),
     /// The switch did not start or stop.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// Something failed on the way.
+    /// The measurement failed while running.
     #[error("{0}")]
     Run(String),
-    /// It was ended before anything was measured.
+    /// The measurement was interrupted before its first result.
     #[error("interrupted")]
     Interrupted,
-    /// A file of the measurement's own can't be written.
+    /// A temporary file can't be written.
     #[error("a temporary file: {0}")]
     File(#[from] std::io::Error),
 }
@@ -29,7 +29,7 @@ impl From<weir_dpdk_io::PortError> for BenchError {
     }
 }
 
-/// The first error of a configuration that arguments made, without the lines of a file that nobody wrote.
+/// Converts the first error of a configuration made from arguments; omits the source lines, since no file has them.
 pub(crate) fn of_arguments(errors: &ConfigErrors) -> BenchError {
     let said = errors.iter().next().map(|error| match error.help_text() {
         "" => error.message().to_owned(),

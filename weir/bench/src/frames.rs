@@ -1,4 +1,4 @@
-//! The frames that measurements send: UDP over IPv4, from made-up stations.
+//! Test frames, from synthetic stations: UDP over IPv4, and mixed formats.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use weir_units::{CLASSES, Class, FCS_BYTES, MacAddr};
 use weir_wire::mac_control::{Account, ControlFrame, CreditFrame};
 
-/// Ethernet, IPv4 and UDP headers.
+/// Length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 14 + 20 + 8;
-/// Frames in a capture file, of as many flows; replayed for ever.
+/// Frames in a round of a capture file, each of another flow. The file is replayed endlessly.
 const FRAMES: u16 = 64;
 
-/// A station's MAC and IP addresses. Destinations of l3fwd, DPDK's example, are in the network 198.18.0.0/15 too.
+/// Station with a MAC and an IP address. IP addresses are in 198.18.0.0/15, as those of DPDK's example l3fwd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Station {
     pub(crate) port: u8,
@@ -29,7 +29,7 @@ impl Station {
     }
 }
 
-/// Headers of a frame of this length, without FCS, with UDP's port of RoCEv2 as the destination.
+/// Returns the headers of a frame of this length (without FCS), with RoCEv2's UDP destination port.
 pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, length: u16) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[0..6].copy_from_slice(&to.mac().0);
@@ -44,42 +44,42 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     header[24..26].copy_from_slice(&checksum.to_be_bytes());
     header[34..36].copy_from_slice(&source_port.to_be_bytes());
     header[36..38].copy_from_slice(&4791u16.to_be_bytes());
-    // The UDP checksum stays 0, which says that there is none.
+    // The UDP checksum stays 0: no checksum.
     header[38..40].copy_from_slice(&(length - 34).to_be_bytes());
     header
 }
 
-/// What stands behind the addresses of a frame.
+/// Formats of test frames after the MAC addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formats {
     /// IPv4.
     Ipv4,
-    /// IPv4, IPv6, and both behind a VLAN tag, in turn, for as many frames each as there are ways.
+    /// IPv4, IPv6, tagged IPv4 and tagged IPv6, in turn. Each format has one frame per destination and class.
     Mixed,
 }
 
-/// What a capture file holds: frames from the stations of one port to those of others.
+/// Contents of a capture file: frames from the stations of one port to those of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
-    /// The port that frames come from.
+    /// Source port of the frames.
     pub from: u8,
-    /// Stations that they go to, in turn, for as many frames each as there are classes.
+    /// Destination ports, in turn. Each is used for one frame per DSCP.
     pub to: &'a [u8],
-    /// Length of a frame with FCS; at least 64 B.
+    /// Frame length with FCS, at least 64 B.
     pub frame_bytes: u16,
-    /// DSCPs that the frames have, in turn.
+    /// DSCPs of the frames, in turn.
     pub dscps: &'a [u8],
-    /// Stations behind each port, whose frames come in turn.
+    /// Number of stations at each port, used in turn.
     pub stations: u8,
-    /// What stands behind the addresses.
+    /// Formats of the frames.
     pub formats: Formats,
-    /// How often these frames come before a message that gives credit for all that the peer's buffer is said to hold, which CBFC
-    /// waits for. `None` is no message.
+    /// Number of rounds of 64 frames before a CBFC message with credit for the whole advertised buffer. `None` sends no
+    /// message.
     pub credit_after: Option<u16>,
 }
 
 impl Traffic<'_> {
-    /// Writes 64 frames of as many flows, or some such rounds with a message behind them, into a new capture file in a directory.
+    /// Writes a new capture file: 64 frames of 64 flows, or [`Traffic::credit_after`] such rounds and a credit message.
     ///
     /// # Errors
     /// The file can't be written.
@@ -98,7 +98,7 @@ impl Traffic<'_> {
         };
         for flow in (0..self.credit_after.unwrap_or(1)).flat_map(|_| 0..FRAMES) {
             let number = flow as u8 % self.stations;
-            // One after the other, so that there are frames of each class to each port in each format.
+            // DSCPs change fastest, then destinations, then formats, so that all combinations occur.
             let (classes, turn) = (self.dscps.len(), usize::from(flow));
             let (dscp, to) = (self.dscps[turn % classes], self.to[turn / classes % self.to.len()]);
             let format = turn / (classes * self.to.len());
@@ -122,14 +122,14 @@ impl Traffic<'_> {
     }
 }
 
-/// Ethernet and IPv6 headers between the stations of a frame. Nothing follows them: the shortest frame has no room for UDP behind a tag.
+/// Returns Ethernet and IPv6 headers between the stations of a frame, without UDP: the shortest tagged frame has no room for it.
 fn ipv6(ipv4: &[u8; HEADER_BYTES], dscp: u8, length: u16) -> [u8; 14 + 40] {
     const NO_NEXT_HEADER: u8 = 59;
     let mut header = [0; 14 + 40];
     header[..12].copy_from_slice(&ipv4[..12]);
     header[12..16].copy_from_slice(&[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]);
     header[18..20].copy_from_slice(&(length - 54).to_be_bytes());
-    // A hop limit; addresses of the network for benchmarks (RFC 5180), by those of IPv4.
+    // Hop limit; addresses in the benchmarking network (RFC 5180), derived from those of IPv4.
     header[20..22].copy_from_slice(&[NO_NEXT_HEADER, 64]);
     for (at, address) in [(22, &ipv4[26..30]), (38, &ipv4[30..34])] {
         header[at..][..4].copy_from_slice(&[0x20, 0x01, 0, 2]);
@@ -138,17 +138,17 @@ fn ipv6(ipv4: &[u8; HEADER_BYTES], dscp: u8, length: u16) -> [u8; 14 + 40] {
     header
 }
 
-/// Bytes of a VLAN tag.
+/// Length of a VLAN tag.
 const TAG: u16 = 4;
 
-/// A frame's first bytes with a VLAN tag in them. Its class is that of the IP header.
+/// Inserts a VLAN tag into a frame's first bytes. The switch classifies the frame by its IP header.
 fn tagged(frame: &[u8]) -> Vec<u8> {
     let tag = [0x81, 0, 0, 1];
     [&frame[..12], &tag, &frame[12..]].concat()
 }
 
-/// Credit up to the last block that a limit can name: enough for 137 GB, and at most a buffer at a time. It is for the lossless class
-/// of preset `roce`, as a peer of these classes gives it.
+/// Returns a message with the largest credit limit: enough for 137 GB, bounded by the receiver's buffer at any time. The credit is
+/// for the lossless class of the preset `roce`.
 fn all_credit() -> ControlFrame {
     let last = i32::MAX as u32;
     let account = Account::Buffer { blocks: last };
@@ -157,7 +157,7 @@ fn all_credit() -> ControlFrame {
     ControlFrame::Credit(CreditFrame { enabled: LOSSLESS.alone(), limits, account })
 }
 
-/// The class under credit.
+/// Class under credit.
 const LOSSLESS: Class = Class::new(3);
 
 fn checksum(header: &[u8]) -> u16 {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(frame(5), frame(64 + 5));
     }
 
-    /// As the switch reads them: frames of each class to each port in each format, as many of each.
+    /// The switch parses equally many frames of each class, destination and format.
     #[test]
     fn mixed_frames_are_of_all_kinds() {
         let directory = tempfile::tempdir().unwrap();

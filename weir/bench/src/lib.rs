@@ -1,18 +1,18 @@
-//! Measurements of the switch: what `weir bench` runs, and benchmarks besides.
+//! Measurements of the switch, for `weir bench` and for benchmarks.
 //!
 //! | module | measures |
 //! |---|---|
 //! | [`forwarding`] | packets per CPU-second of one lcore and of several, between ports that need no NIC |
-//! | [`bursts`] | what a packet takes of an lcore where few come at a time |
+//! | [`bursts`] | CPU time of an lcore per packet in small bursts |
 //! | [`rfc2544`] | throughput, latency and longest bursts between two ports of a switch file |
 //! | [`memif_tester`] | rate and latency of a forwarder in another process |
-//! | [`pause`] | how long a PAUSE takes to be sent and to be obeyed |
-//! | [`idle`] | CPU time of an lcore without work, and what that adds to the latency of a lone frame |
+//! | [`pause`] | delay until a PAUSE is sent and until it is obeyed |
+//! | [`idle`] | CPU time of an lcore without work, and the latency of a lone frame |
 //!
-//! The last four have a generator on a CPU of its own. It is part of this crate: numbered frames at a rate, told apart by
-//! their numbers when they come back. [`search`] finds the highest rate that is carried.
+//! The last four have a generator on a CPU of its own, which is part of this crate. It sends numbered frames at a rate and
+//! identifies received frames by their numbers. [`search`] finds the highest rate that is carried.
 //!
-//! No figure is told without the machine that it was taken on ([`machine`]), and what others took of its CPUs meanwhile.
+//! Each report names its machine ([`machine`]) and the CPU time that other processes used meanwhile.
 //!
 //! ```
 //! use std::convert::Infallible;

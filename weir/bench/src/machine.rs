@@ -1,4 +1,4 @@
-//! What machine this is, and who else had its CPUs.
+//! Description of the machine, and CPU time used by other processes.
 
 use std::fmt;
 use std::fs;
@@ -8,23 +8,23 @@ use serde::Serialize;
 use weir_dpdk_driver::{LcoreStats, Runtime};
 use weir_dpdk_io::cpu;
 
-/// CPU, cores, kernel, DPDK: what a figure is to be read with.
+/// Machine of a measurement: CPU, kernel, and DPDK.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// The CPU's name.
+    /// Model name of the CPU.
     pub cpu: String,
-    /// CPUs that this process may use.
+    /// Number of CPUs that this process may use.
     pub cpus: usize,
-    /// The kernel's version.
+    /// Kernel version.
     pub kernel: String,
-    /// DPDK's version.
+    /// DPDK version.
     pub dpdk: String,
-    /// The pages that packet memory lies in, once DPDK runs.
+    /// Kind of pages of packet memory; `None` before DPDK runs.
     pub pages: Option<&'static str>,
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     pub fn here() -> Machine {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
@@ -38,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// The machine with DPDK started on it.
+    /// Describes this machine and the pages of the running DPDK.
     pub fn with(runtime: &Runtime) -> Machine {
         let pages = if runtime.eal().has_hugepages() { "hugepages" } else { "ordinary pages" };
         Machine { pages: Some(pages), ..Machine::here() }
@@ -52,18 +52,18 @@ impl fmt::Display for Machine {
     }
 }
 
-/// Who else had the machine's CPUs in some time, as shares of all CPU time.
+/// CPU time of other processes and of a hypervisor during a measurement, as shares of all CPU time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Neighbours {
-    /// How long that was, in seconds.
+    /// Duration of the measurement, in seconds.
     pub wall_s: f64,
-    /// CPU time that other processes and the kernel used, in percent.
+    /// CPU time of other processes and the kernel, in percent.
     pub others_percent: f64,
     /// CPU time that a hypervisor took while something was ready to run, in percent.
     pub stolen_percent: f64,
 }
 
-/// Looks at the machine's CPU time from its start on.
+/// Measurement of the machine's CPU time since a start.
 #[derive(Debug)]
 pub struct NeighbourWatch {
     started: Instant,
@@ -72,12 +72,12 @@ pub struct NeighbourWatch {
 }
 
 impl NeighbourWatch {
-    /// Starts to watch.
+    /// Starts the measurement.
     pub fn start() -> NeighbourWatch {
         NeighbourWatch { started: Instant::now(), before: CpuTicks::now(), own_before: own_ticks() }
     }
 
-    /// What came since the start.
+    /// Returns the CPU time used since the start.
     pub fn read(&self) -> Neighbours {
         let (now, own) = (CpuTicks::now(), own_ticks());
         let total = (now.total.saturating_sub(self.before.total)).max(1) as f64;
@@ -101,19 +101,19 @@ impl fmt::Display for Neighbours {
     }
 }
 
-/// [Time](weir_dpdk_driver::CpuUse::kept_from_cpu) that kept lcores from their CPUs.
+/// Returns the lcores' total [time off their CPUs](weir_dpdk_driver::CpuUse::kept_from_cpu).
 pub(crate) fn kept_from_cpu(lcores: &[(u32, impl AsRef<LcoreStats>)]) -> Duration {
     lcores.iter().map(|(cpu, stats)| stats.as_ref().cpu_use(*cpu).kept_from_cpu()).sum()
 }
 
-/// CPUs that share a core with this one, itself left out; none where the kernel does not tell.
+/// Returns the other CPUs of this CPU's core; empty if the kernel does not report them.
 pub(crate) fn siblings(cpu: u32) -> Vec<u32> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let all = cpu_list(&fs::read_to_string(file).unwrap_or_default());
     all.into_iter().filter(|other| *other != cpu).collect()
 }
 
-/// `0,2-3`.
+/// Parses a kernel CPU list, such as `0,2-3`.
 fn cpu_list(text: &str) -> Vec<u32> {
     let part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -122,7 +122,7 @@ fn cpu_list(text: &str) -> Vec<u32> {
     text.trim().split(',').filter_map(part).flatten().collect()
 }
 
-/// All CPUs' time since the machine was started, in the kernel's ticks.
+/// Time of all CPUs since boot, in kernel ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct CpuTicks {
     total: u64,
@@ -135,7 +135,7 @@ impl CpuTicks {
         CpuTicks::of(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// `cpu user nice system idle iowait irq softirq steal …`.
+    /// Parses the first line of `/proc/stat`: `cpu user nice system idle iowait irq softirq steal …`.
     fn of(stat: &str) -> CpuTicks {
         let line = stat.lines().next().unwrap_or_default();
         let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
@@ -145,7 +145,7 @@ impl CpuTicks {
     }
 }
 
-/// CPU time of this process, in ticks: fields 14 and 15 of its `stat`, behind a name that may have blanks.
+/// Returns this process's CPU time in ticks: fields 14 and 15 of its `stat`, after a name that may contain blanks.
 fn own_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let Some((_, behind_name)) = stat.rsplit_once(')') else { return 0 };

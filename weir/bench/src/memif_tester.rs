@@ -1,8 +1,7 @@
-//! The generator at the two interfaces of a memif socket, whose other ends are those of a forwarder in another process: Weir, or any
-//! program on DPDK.
+//! Generator at the two interfaces of a memif socket, connected to a forwarder in another process: Weir, or any DPDK program.
 //!
-//! The order of calls: [`MemifTester::start`], then the forwarder, [`MemifTester::wait_until_forwarded`], trials, [`MemifTester::stop`],
-//! and only then the forwarder's end, since DPDK's memif unmaps memory of a peer that is gone while it is polled.
+//! Order of calls: [`MemifTester::start`], start of the forwarder, [`MemifTester::wait_until_forwarded`], trials,
+//! [`MemifTester::stop`]. Stop the forwarder last: DPDK's memif unmaps the memory of a peer that has gone while it is polled.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,49 +19,49 @@ use crate::tester::{End, Interval, MBUFS, Order, Outcome};
 pub const INTERFACES: [u32; 2] = [0, 1];
 const MTU: u16 = 1_500;
 const LENGTH: u16 = FRAME_BYTES_MIN as u16 - FCS_BYTES as u16;
-/// How long is waited for the last frames of a trial.
+/// Waiting time for the last frames of a trial.
 const WAIT: Span = Span::from_millis(50);
-/// Frames by which it is found out whether there is a forwarder, and how long they are waited for.
+/// Number of probe frames in each attempt to detect the forwarder.
 const KNOCKS: u32 = 10;
+/// Time limit for sending the probe frames, and waiting time for their return.
 const KNOCKED_FOR: Span = Span::from_millis(20);
 
-/// A generator of frames of 64 B of a lossy class, which times them as they come back.
+/// Generator of 64 B frames of a lossy class that measures their latency.
 pub struct MemifTester {
     bed: Bed,
 }
 
-/// The rate that a forwarder has while more is offered than it takes.
+/// Rate of an overloaded forwarder.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnRate {
-    /// Frames a second that came.
+    /// Received frames a second.
     pub fps: f64,
-    /// The share of frames that had to wait until the forwarder took some.
+    /// Share of frames that waited for room at the forwarder.
     pub held: f64,
-    /// The share of frames that the forwarder took and that did not come. If this and the share of those held are small, the rate is
-    /// the generator's.
+    /// Share of frames that the forwarder accepted and lost. If `held` and `lost` are small, the generator limits the rate.
     pub lost: f64,
 }
 
-/// What became of frames sent at some rate.
+/// Latency and losses of frames sent at a rate.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// From handing a frame to the port, or the time at which the port was to take it, to its receipt.
+    /// Latency from the hand-over of a frame to the port, or its due time if the port had no room, to its receipt.
     pub latency: Latency,
-    /// Frames that were due.
+    /// Frames due.
     pub due: u64,
-    /// Frames that were lost, or that the port did not take in time.
+    /// Frames lost, or not accepted by the port in time.
     pub missing: u64,
-    /// Frames not timed, since the generator was away from its CPU while they were on their way.
+    /// Frames not timed, since the generator was off its CPU while they were in flight.
     pub untimed: u64,
 }
 
 impl MemifTester {
-    /// The memory that it needs of DPDK.
+    /// Returns the DPDK memory that a tester needs.
     pub fn memory(socket: &Path) -> Memory {
         Memory::of_tasks(&devices(socket), usize::from(MTU), MBUFS)
     }
 
-    /// Listens on a new socket, and has the generator wait on this CPU for trials.
+    /// Listens on a new socket and starts the generator, idle, on this CPU.
     ///
     /// # Errors
     /// A port can't be opened.
@@ -79,7 +78,7 @@ impl MemifTester {
         Ok(MemifTester { bed: Bed::start(prepared, &seats, ends, MTU)? })
     }
 
-    /// Sends some frames now and then until one comes back; false if none does within that time.
+    /// Sends probe frames until one returns; false if none does within `patience`.
     ///
     /// # Errors
     /// The generator's lcore has ended.
@@ -94,7 +93,7 @@ impl MemifTester {
         Ok(false)
     }
 
-    /// Offers as many frames as the port takes, for so long.
+    /// Offers as many frames as the port accepts, for `time`.
     ///
     /// # Errors
     /// The generator's lcore has ended.
@@ -102,14 +101,14 @@ impl MemifTester {
         let outcome = self.try_it(order(u32::MAX, Interval::NONE, time))?;
         let sent = outcome.sent.max(1) as f64;
         Ok(OwnRate {
-            // While the generator is away the forwarder goes on with what it has.
+            // While the generator is off its CPU, the forwarder continues with the frames that it has.
             fps: outcome.came.received as f64 / (outcome.took + outcome.away).as_secs_f64().max(1e-9),
             held: outcome.late as f64 / sent,
             lost: outcome.lost() as f64 / sent,
         })
     }
 
-    /// Sends lone frames for so long, with this time between them on average, at uneven times.
+    /// Sends lone frames for `time`, at random intervals with this mean.
     ///
     /// # Errors
     /// The generator's lcore has ended.
@@ -118,7 +117,7 @@ impl MemifTester {
         self.timed(frames, Interval::Uneven(interval))
     }
 
-    /// Sends frames for so long, at this rate.
+    /// Sends frames at this rate for `time`.
     ///
     /// # Errors
     /// The generator's lcore has ended.
@@ -126,7 +125,7 @@ impl MemifTester {
         self.timed((fps * time.as_secs_f64()) as u64, Interval::of_rate(fps))
     }
 
-    /// Closes the ports.
+    /// Stops the generator and closes the ports.
     ///
     /// # Errors
     /// The generator's lcore does not end.

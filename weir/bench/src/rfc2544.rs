@@ -6,9 +6,8 @@
 //! | latency | of all frames at shares of that rate: from handing a frame to the port to taking it from the other |
 //! | back-to-back | the longest burst at the highest rate of which no frame is lost |
 //!
-//! A trial fails if a frame is lost, if the switch sends PAUSE or the like, which the generator ignores, or if the
-//! port did not accept
-//! all frames by the end. Trials are shorter than the RFC's minute by default.
+//! A trial fails if a frame is lost, if the switch sends PAUSE or another MAC control frame, which the generator ignores, or if the
+//! port did not accept all frames by the end. Trials are shorter than the RFC's minute by default.
 
 mod report;
 
@@ -83,22 +82,22 @@ pub struct Rfc2544Plan {
 struct Test<'p> {
     plan: &'p Rfc2544Plan,
     ports: [usize; 2],
-    /// What the generator's ends are; `None` for a ring's far end.
+    /// Devices of the generator's ends; `None` for a ring's far end.
     devices: [Option<Device>; 2],
     seats: Seats,
     rate: BitRate,
     frame_bytes: Vec<u16>,
 }
 
-/// Runs all tests. Starts DPDK, once a process. `tell` is told what is done next.
+/// Runs all tests. Starts DPDK, which is possible once a process. `tell` receives the next step and may stop the tests.
 ///
 /// # Errors
-/// The plan asks for what the file, this machine or the generator does not have; what fails on the way.
+/// The plan does not match the file, this machine or the generator, or a step fails.
 pub fn run(plan: &Rfc2544Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Report, BenchError> {
     let test = Test::new(plan)?;
     let switches = std::slice::from_ref(&plan.switch);
     check_machine(switches).map_err(weir_dpdk_driver::DriverError::from)?;
-    // Until the ports are closed.
+    // Held until the ports are closed.
     let mut locks = claim_devices(switches).map_err(weir_dpdk_driver::DriverError::from)?;
     for device in test.devices.iter().flatten() {
         locks.claim(device)?;
@@ -157,7 +156,7 @@ pub fn run(plan: &Rfc2544Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rf
     })
 }
 
-/// Is told what a size's test does next, and says whether to go on.
+/// Progress callback of a frame size's tests: receives the next step and returns whether to continue.
 type TellOfSize<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
 
 fn go_on(tell: &mut TellOfSize<'_>, next: &str) -> Result<(), BenchError> {
@@ -225,7 +224,7 @@ impl<'p> Test<'p> {
         }
     }
 
-    /// All tests with one frame size, whose report has what is finished at any time.
+    /// Runs all tests with one frame size. `report` has the finished results, also after an error.
     fn size(&self, bed: &mut Bed, report: &mut SizeReport, tell: &mut TellOfSize<'_>) -> Result<(), BenchError> {
         let (plan, frame_bytes) = (self.plan, report.frame_bytes);
         let wire_bits = (u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
@@ -303,7 +302,7 @@ impl<'p> Test<'p> {
         Ok(())
     }
 
-    /// A trial at this rate.
+    /// Returns the order of a trial at this rate.
     fn order(&self, frame_bytes: u16, fps: f64) -> Order {
         let frames = (fps * self.plan.duration.as_secs_f64()).ceil().clamp(1.0, FRAMES_MAX) as u32;
         Order {
@@ -319,14 +318,14 @@ impl<'p> Test<'p> {
     }
 }
 
-/// Whether a trial's frames all came, but for a share that may be lost, and the switch asked for no less.
+/// Returns [`Verdict::Carried`] if frames were sent, at most the share `loss` is missing, and the switch sent no control frame.
 fn verdict(outcome: &Outcome, loss: f64) -> Verdict {
     let due = (outcome.sent + outcome.refused) as f64;
     let missing = (outcome.lost() + outcome.refused) as f64;
     if missing <= due * loss && outcome.control == 0 && outcome.sent > 0 { Verdict::Carried } else { Verdict::Lost }
 }
 
-/// What a trial came to, in words.
+/// Describes the result of a trial.
 fn told(Tried { outcome, kept_from_cpu }: &Tried) -> String {
     let counts = [
         (outcome.lost(), "lost"),
@@ -341,7 +340,7 @@ fn told(Tried { outcome, kept_from_cpu }: &Tried) -> String {
     format!("{counts}; others had the switch's CPUs for {kept:.1} ms, and the generator's for {away:.1} ms")
 }
 
-/// The port of this name.
+/// Returns the index of the port with this name.
 fn port(switch: &SwitchConfig, argument: &str, name: &str) -> Result<usize, BenchError> {
     let real: Vec<usize> = switch.real_ports().collect();
     real.iter().copied().find(|at| switch.ports[*at].name == name).ok_or_else(|| {
@@ -352,7 +351,7 @@ fn port(switch: &SwitchConfig, argument: &str, name: &str) -> Result<usize, Benc
     })
 }
 
-/// Whether all links but the generator's have two ends.
+/// Checks that all links except the generator's have two ends.
 fn check_links(switch: &SwitchConfig, ports: [usize; 2]) -> Result<(), BenchError> {
     let mut others = switch.clone();
     for at in ports {
@@ -363,7 +362,7 @@ fn check_links(switch: &SwitchConfig, ports: [usize; 2]) -> Result<(), BenchErro
     Ok(weir_config::check_together(&[others]).map_err(weir_dpdk_driver::DriverError::from)?)
 }
 
-/// The frame sizes asked for, or those of the RFC that the switch's MTU allows.
+/// Returns the plan's frame sizes, or those of the RFC that the switch's MTU allows.
 fn frame_sizes(plan: &Rfc2544Plan) -> Result<Vec<u16>, BenchError> {
     // An untagged frame.
     let longest = plan.switch.mtu.get() + 18;
@@ -379,7 +378,7 @@ fn frame_sizes(plan: &Rfc2544Plan) -> Result<Vec<u16>, BenchError> {
     }
 }
 
-/// The end that is cabled to a port: as asked for, or a veth's peer; `None` for a ring's far end.
+/// Returns the device cabled to a port: the plan's, or a veth's peer; `None` for a ring's far end.
 fn tester_device(own: &Device, plan: &Rfc2544Plan, end: usize) -> Result<Option<Device>, BenchError> {
     let (name, argument) = [(&plan.from, "--from-device"), (&plan.to, "--to-device")][end];
     if let Some(text) = &plan.devices[end] {

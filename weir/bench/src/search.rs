@@ -1,43 +1,43 @@
-//! The highest value that passes a trial: RFC 2544's throughput, and its longest burst.
+//! Search for the highest value that passes a trial: RFC 2544's throughput and longest burst.
 
-/// What came of a trial.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything came through.
+    /// All frames arrived.
     Carried,
-    /// Something did not.
+    /// Some frames were lost.
     Lost,
 }
 
-/// How to search.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// The search ends when what passed and what did not are this close, as a share of the latter.
+    /// Difference between the highest passed and the lowest failed value at which the search ends, as a share of the latter.
     pub resolution: f64,
-    /// A value is tried up to this often, and passes with the first trial that does: a machine that takes the CPU away for a moment
-    /// makes trials fail that say nothing about the value.
+    /// Number of trials of a value, which passes with the first that does. A machine that preempts the CPU for a moment fails
+    /// trials at any value.
     pub trials: u32,
-    /// The least value that is tried.
+    /// Lowest value to try.
     pub least: f64,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// The highest value that passed, and passed once more at the end; `None` if not even the least did.
+    /// Highest value that passed, confirmed by a second pass unless it is the top; `None` if no value passed.
     pub value: Option<f64>,
-    /// Whether that is the highest that there is to try.
+    /// Whether the value is the top of the search.
     pub is_top: bool,
-    /// How many trials that took.
+    /// Number of trials.
     pub trials: u32,
 }
 
 impl Search {
-    /// Looks for the highest value up to `top` that passes, by halving. `top` is tried first. A value that is found is tried again; if it fails
-    /// then, lower values are, each lower by a resolution.
+    /// Searches for the highest value up to `top` that passes: first `top`, then by bisection. The value found is tried again; while
+    /// it fails, it is lowered by the resolution.
     ///
     /// # Errors
-    /// The first of a trial.
+    /// The first error of a trial.
     pub fn highest<E>(&self, top: f64, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<Found, E> {
         let mut trials = 0;
         let mut passes = |value: f64| -> Result<bool, E> {
@@ -81,7 +81,7 @@ mod tests {
 
     const SEARCH: Search = Search { resolution: 0.01, trials: 1, least: 10.0 };
 
-    /// A device that carries so much, and whose trials come out the other way with these chances, in percent.
+    /// Device of a known capacity, whose trials give the opposite result with these probabilities, in percent.
     struct Model {
         capacity: f64,
         spurious_loss: u64,

@@ -1,18 +1,18 @@
-//! What became of numbered frames: in order, late, twice, or lost.
+//! Tracking of numbered frames: in order, reordered, duplicated, or lost.
 
-/// How far back a late frame is told apart from a second copy.
+/// Numbers below the highest within which duplicates are detected.
 const WINDOW: u32 = 1 << 16;
 const WORD: u32 = u64::BITS;
 
-/// Follows the numbers of received frames, which were sent as 0, 1, 2 and so on.
+/// Tracker of the numbers of received frames, which were sent as 0, 1, 2 and so on.
 ///
-/// A frame is *reordered* if one with a higher number came before it (RFC 4737), and *duplicated* if its own number did. Frames that
-/// come more than 65,536 numbers late are reordered ones; a second copy is not told apart among these.
+/// A frame is *reordered* if a higher number arrived before it (RFC 4737), and *duplicated* if its own number did. A frame more
+/// than 65,536 numbers late counts as reordered, also if it is a duplicate.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
-    /// The number after the highest so far.
+    /// Highest number received, plus 1.
     next: u32,
-    /// Which of the last [`WINDOW`] numbers came, by number modulo the window.
+    /// Bitmap of the received ones of the last [`WINDOW`] numbers, indexed by number modulo the window.
     came: Box<[u64]>,
     counts: SequenceCounts,
 }
@@ -20,16 +20,16 @@ pub(crate) struct Sequence {
 /// Counts of a [`Sequence`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SequenceCounts {
-    /// Frames that came, each number once.
+    /// Received frames without duplicates.
     pub(crate) received: u64,
-    /// Frames among these that came after one of a higher number.
+    /// Received frames that arrived after a higher number.
     pub(crate) reordered: u64,
-    /// Further copies.
+    /// Duplicates.
     pub(crate) duplicated: u64,
 }
 
 impl SequenceCounts {
-    /// Frames among so many that did not come.
+    /// Returns the number of lost frames of `sent` ones.
     pub(crate) fn lost(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.received)
     }
@@ -42,14 +42,14 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// Begins anew, in the same memory.
+    /// Resets the tracker, without reallocation.
     pub(crate) fn restart(&mut self) {
         self.next = 0;
         self.came.fill(0);
         self.counts = SequenceCounts::default();
     }
 
-    /// Takes note of a frame with this number.
+    /// Records a received frame with this number.
     #[inline]
     pub(crate) fn note(&mut self, number: u32) {
         if number == self.next {
@@ -72,12 +72,12 @@ impl Sequence {
         self.came[word] |= bit;
     }
 
-    /// What came so far.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> SequenceCounts {
         self.counts
     }
 
-    /// Makes room in the window: numbers from the highest up to this one have not come.
+    /// Moves the window up to this number and marks the numbers skipped as not received.
     #[cold]
     fn jump_to(&mut self, number: u32) {
         let first = self.next.max(number.saturating_sub(WINDOW - 1));

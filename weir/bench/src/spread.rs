@@ -1,30 +1,30 @@
-//! Least, median and most of the rounds of a measurement.
+//! Minimum, median and maximum of the rounds of a measurement.
 
 use serde::Serialize;
 
-/// What rounds of one measurement came to.
+/// Minimum, median and maximum over the rounds of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The median; the higher one of an even number of rounds.
+    /// Median; the upper one for an even number of rounds.
     pub median: f64,
-    /// The most.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of some values.
+    /// Returns the spread of these values.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         Spread { min: values[0], median: values[values.len() / 2], max: values[values.len() - 1] }
     }
 
-    /// Each of the three, converted.
+    /// Converts each of the three values, and sorts the results.
     pub fn map(self, convert: impl Fn(f64) -> f64) -> Spread {
         Spread::of([self.min, self.median, self.max].map(convert))
     }

@@ -3,11 +3,11 @@
 //! The control thread gives the generator one [`Order`] at a time; the generator answers with an [`Outcome`].
 //! Between orders it idles.
 //!
-//! A frame's payload has a magic, the order's number, the frame's number and the time that it was handed to the port. Where the port
-//! holds frames back, as a full ring does, a frame's time is that at which it was due: what it waited for the port counts.
+//! A frame's payload has a magic, the order's number, the frame's number and the time of its hand-over to the port. If the port
+//! holds the frame back, as a full ring does, the time is the frame's due time: waiting for the port counts as latency.
 //!
-//! The tester may lose its CPU too. Its schedule then stands still for as long, so that it makes up no more than a moment; and
-//! frames that were on their way meanwhile are counted, but not timed.
+//! While the tester is off its CPU its schedule stands still, so that it makes up no more than a moment. Frames in flight
+//! meanwhile are counted, but not timed.
 
 use hdrhistogram::Histogram;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -20,7 +20,7 @@ use crate::frames::{HEADER_BYTES, Station, headers};
 use crate::latency::{histogram, record};
 use crate::sequence::{Sequence, SequenceCounts};
 
-/// What stands at the start of a payload: the magic, the order, the frame's number, the time in picoseconds.
+/// Magic at the start of a payload; the order, the frame's number and the time in picoseconds follow.
 const MAGIC: [u8; 4] = *b"WEIR";
 const PAYLOAD_BYTES: usize = 4 + 2 + 4 + 8;
 /// Length of the non-zero part of a frame: the shortest frame, without FCS.
@@ -116,7 +116,7 @@ impl Interval {
         Interval::Even((1e12 * 1_024.0 / frames_per_second.max(1e-3)) as u64)
     }
 
-    /// No interval: frames are sent as fast as possible.
+    /// Interval of zero: frames are sent as fast as possible.
     pub(crate) const NONE: Interval = Interval::Even(0);
 }
 

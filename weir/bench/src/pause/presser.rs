@@ -1,4 +1,4 @@
-//! Both stations of a pause measurement: a sender that obeys PFC, and a receiver that pauses it through the switch.
+//! Stations of a pause measurement: a sender that obeys PFC, and a receiver that pauses the sender through the switch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,42 +18,43 @@ use crate::tester::{End, fresh};
 
 /// Sender and receiver.
 pub(super) const STATIONS: [Station; 2] = [Station { port: 0xe1, number: 1 }, Station { port: 0xe2, number: 1 }];
-/// The class by the preset `roce`, and its DSCP.
+/// Lossless class of the preset `roce`.
 const CLASS: Class = Class::new(3);
+/// DSCP of the class.
 const DSCP: u8 = 26;
-/// The class has stopped if no frame comes for so long.
+/// Time without a frame after which the class counts as stopped.
 const QUIET: Span = Span::from_micros(50);
-/// From the end of a pause to the next at least what so many bytes take at the port's rate, and at most twice as long. That is more than
-/// a pause holds back.
+/// Bytes whose time at the port's rate is the shortest gap between two pauses; the longest gap is twice that. A pause holds back
+/// fewer bytes.
 const BETWEEN: Bytes = Bytes::kb(500);
-/// Longer than a round of work takes: this task was away from its CPU, and can't tell when a frame came that it finds then.
+/// Gap between polls, longer than a round of work, from which the task counts as off its CPU: arrival times are then unknown.
 const AWAY_FROM: Span = Span::from_micros(10);
-/// How far a sender that was away may catch up.
+/// Upper bound on the time that a late sender makes up.
 const SLACK: Span = Span::from_micros(50);
 const UDP_PORT: u16 = 0xc001;
-/// Frames that are kept: more than a pause holds back of the smallest.
+/// Number of frames kept for sending again: more of the smallest frames than a pause holds back.
 const KEPT: usize = 8_192;
 
-/// What the sender sends.
+/// Load of the sender.
 pub(super) struct Load {
-    /// The ports' rate.
+    /// Rate of the ports.
     pub(super) rate: BitRate,
-    /// The share of it, in percent.
+    /// Share of the rate, in percent.
     pub(super) percent: u32,
-    /// Length of a frame, with FCS.
+    /// Frame length, with FCS.
     pub(super) frame_bytes: u16,
 }
 
-/// What was seen.
+/// Results of the measurement.
 pub(super) struct Seen {
-    /// Nanoseconds from a PAUSE handed to the receiver's port to the last data frame.
+    /// Delay from the hand-over of a PAUSE to the receiver's port to the last data frame, in nanoseconds.
     pub(super) to_last_frame: Histogram<u64>,
     pub(super) left_out: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// The control thread's side.
+/// Control thread's end of the measurement.
 pub(super) struct PresserHandle {
     is_over: Arc<AtomicBool>,
     seen: Consumer<Box<Seen>>,
@@ -66,20 +67,20 @@ pub(super) struct Presser {
     store: FrameStore,
     header: [u8; HEADER_BYTES],
     length: u16,
-    /// From one frame to the next.
+    /// Interval between frames.
     interval: Span,
     between: Span,
-    /// How long a cycle may take: half of what a PAUSE lasts.
+    /// Longest pause cycle: half the longest pause time.
     cycle_max: Span,
     gate: Gate,
     due: Time,
     unsent: Batch,
     batch: Batch,
-    /// Frames that came, to be sent again: their memory is in the cache, which that of the pool's next is not.
+    /// Received frames, kept for sending again: their memory is in the cache, unlike the pool's next buffer.
     kept: Vec<Mbuf>,
     state: State,
     random: SplitMix64,
-    /// When the receiver last looked for frames.
+    /// Instant of the receiver's last poll.
     last_look: Time,
     is_over: Arc<AtomicBool>,
     result: Producer<Box<Seen>>,
@@ -87,16 +88,16 @@ pub(super) struct Presser {
     seen: Option<Box<Seen>>,
 }
 
-/// Where the receiver is in its cycle.
+/// Phase of the receiver's cycle.
 enum State {
-    /// Frames flow until it pauses them.
+    /// Frames flow until the receiver pauses the class at `until`; [`Time::NEVER`] before the first frame.
     Flowing { until: Time },
-    /// It has paused them at this time. Whether it knows when the last frame came stands beside.
+    /// The receiver paused the class at `at`. `is_left_out` if the arrival time of the last frame is unknown.
     Pausing { at: Time, last_frame: Time, is_left_out: bool },
 }
 
 impl PresserHandle {
-    /// Ends the measurement. `None` if `has_failed` says that nobody answers.
+    /// Ends the measurement and waits for the results; `None` once `has_failed` returns true.
     pub(super) fn finish(&mut self, has_failed: impl Fn() -> bool) -> Option<Seen> {
         self.is_over.store(true, Ordering::Relaxed);
         loop {
@@ -143,7 +144,7 @@ impl Presser {
         (presser, PresserHandle { is_over, seen })
     }
 
-    /// Sends a PFC frame for the class to the switch; false if the port does not take it now.
+    /// Sends a PFC frame for the class to the switch; false if the port does not accept it now.
     fn tell_switch(&mut self, quanta: u16) -> bool {
         let mut times = [0; 8];
         times[CLASS.index()] = quanta;
@@ -155,7 +156,7 @@ impl Presser {
         batch.push(mbuf).is_ok() && self.receiver.send(&mut batch) == 1
     }
 
-    /// The sender: obeys the switch, and sends what is due.
+    /// Polls the sender: obeys PFC frames of the switch, and sends the frames due.
     fn send(&mut self, now: Time, seen: &mut Seen) {
         if self.sender.receive(&mut self.batch) > 0 {
             for mbuf in self.batch.iter() {
@@ -182,7 +183,7 @@ impl Presser {
         }
     }
 
-    /// The receiver: takes frames, and pauses them from time to time.
+    /// Polls the receiver: counts frames, and advances the pause cycle.
     fn receive(&mut self, clock: &Clock, seen: &mut Seen) {
         let frames = self.receiver.receive(&mut self.batch);
         let now = time(clock);
@@ -199,10 +200,10 @@ impl Presser {
         }
         seen.received += data as u64;
         match self.state {
-            // The first frame is the start.
+            // The first frame starts the cycle.
             State::Flowing { until: Time::NEVER } if data > 0 => self.flow_on(now),
             State::Flowing { until } if now >= until && !self.gate.paused(now).contains(CLASS) => {
-                // Read before the frame is handed over, so that no delay is left out.
+                // Read before the hand-over, so that the whole delay counts.
                 let at = time(clock);
                 if self.tell_switch(u16::MAX) {
                     self.state = State::Pausing { at, last_frame: at, is_left_out: false };
