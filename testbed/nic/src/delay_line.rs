@@ -39,17 +39,17 @@ impl<T> DelayLine<T> {
         if *arrives <= now { self.items.pop_front().map(|(_, item)| item) } else { None }
     }
 
-    /// When the next item arrives; [`Time::NEVER`] if none is under way.
+    /// Returns the instant at which the next item arrives; [`Time::NEVER`] if none is in flight.
     pub fn next_wakeup(&self) -> Time {
         self.items.front().map_or(Time::NEVER, |(arrives, _)| *arrives)
     }
 
-    /// How many more items the link takes now.
+    /// Returns the number of further items that the link can take.
     pub fn room(&self) -> usize {
         self.capacity - self.items.len()
     }
 
-    /// How many items are under way.
+    /// Returns the number of items in flight.
     pub fn len(&self) -> usize {
         self.items.len()
     }

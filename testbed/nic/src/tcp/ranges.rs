@@ -71,28 +71,28 @@ impl Ranges {
         }
     }
 
-    /// The range that this byte is in.
+    /// Returns the range that contains this byte.
     pub(super) fn range_of(&self, seq: u64) -> Option<(u64, u64)> {
         let at = self.ranges.partition_point(|range| range.1 <= seq);
         self.ranges.get(at).copied().filter(|range| range.0 <= seq)
     }
 
-    /// How many bytes below `seq` are in ranges.
+    /// Returns the number of bytes below `seq` in ranges.
     pub(super) fn bytes_below(&self, seq: u64) -> u64 {
         self.ranges.iter().take_while(|range| range.0 < seq).map(|range| range.1.min(seq) - range.0).sum()
     }
 
-    /// From the last range to the first.
+    /// Returns the ranges from the last to the first.
     pub(super) fn descending(&self) -> impl Iterator<Item = (u64, u64)> {
         self.ranges.iter().rev().copied()
     }
 
-    /// The end of the last range.
+    /// Returns the end of the last range.
     pub(super) fn end(&self) -> Option<u64> {
         self.ranges.back().map(|range| range.1)
     }
 
-    /// Bytes in all ranges.
+    /// Returns the number of bytes in all ranges.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of bytes.
+        /// Comparison with a set of bytes.
         #[test]
         fn they_are_a_set_of_bytes(steps in prop::collection::vec((0..4u8, 0..80u64, 0..12u64), 0..60)) {
             let mut ranges = Ranges::default();
