@@ -11,44 +11,44 @@ use std::str::FromStr;
 use weir_reader::Key;
 use weir_units::{BitRate, Bytes, Span, UnitError};
 
-/// What presets go by.
+/// Properties of the network from which presets are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// C: the rate of the sender's line.
+    /// Rate C of the sender's line.
     pub line: BitRate,
-    /// T, or τ: the longest round trip without queues, a full packet's time on each link included.
+    /// Longest round trip T, or τ, without queues, including a full packet's serialization on each link.
     pub base_rtt: Span,
 }
 
 /// Values by key, as a file has them.
 pub type Values = &'static [(&'static str, &'static str)];
 
-/// A set of parameters with a name.
+/// Named set of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What a file chooses it by.
+    /// Name in files.
     pub name: &'static str,
-    /// Where the parameters are from.
+    /// Source of the parameters.
     pub about: &'static str,
-    /// The keys that are not as by default, with their values as a file has them.
+    /// Keys whose values differ from the defaults, with the values as in a file.
     pub values: Values,
 }
 
-/// A value that is wrong.
+/// Invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongValue {
-    /// The key that has the value.
+    /// Key of the value.
     pub key: &'static str,
     /// The error, as a sentence.
     pub message: String,
-    /// What to write instead.
+    /// Suggested correction.
     pub help: String,
 }
 
-/// The parameters of an algorithm: what a file gives goes before the preset, and that before the keys' defaults.
+/// Parameters of an algorithm: values of a file override the preset, which overrides the keys' defaults.
 ///
-/// Each method reads one key. A value that is wrong is noted, and reads as the preset has it; whoever made the parameters
-/// asks [`Parameters::into_wrong`] in the end.
+/// Each method reads one key. An invalid value is recorded, and the preset's is returned; the creator of the parameters
+/// calls [`Parameters::into_wrong`] at the end.
 #[derive(Debug)]
 pub struct Parameters<'p> {
     network: Network,
@@ -57,14 +57,14 @@ pub struct Parameters<'p> {
     wrong: RefCell<Vec<WrongValue>>,
 }
 
-/// The error in a text, and what to write instead.
+/// Error in a text, and the suggested correction.
 type Told = (String, String);
 
-/// No rate below is a limiter's, and none above any Ethernet's.
+/// Valid rates in bit/s: from the lowest of a limiter to above the fastest Ethernet.
 const RATES: RangeInclusive<u64> = 8_000..=3_200_000_000_000;
 
 impl<'p> Parameters<'p> {
-    /// Parameters in this network: values by key, of which the first of a key counts, over a preset's.
+    /// Returns parameters in this network: given values, the first of each key, over those of a preset.
     pub fn new(network: Network, given: &'p [(&'p str, &'p str)], preset: Values) -> Parameters<'p> {
         Parameters { network, given, preset, wrong: RefCell::default() }
     }
