@@ -180,7 +180,7 @@ impl<F: Carried> NicModel<F> {
         }
     }
 
-    /// How many more frames are taken from a queue of the host: none while one that came by it finds no room.
+    /// Returns the number of frames that may be taken from a host queue: none while one of its frames finds no room.
     pub fn takes(&self, queue: usize) -> usize {
         if self.is_up { self.send.takes(queue) } else { 0 }
     }

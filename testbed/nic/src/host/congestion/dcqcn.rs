@@ -87,7 +87,7 @@ const RATE_HAI: Key = Key::new("rate_hai", "line/200", "R_HAI: what a hyper step
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "R_C is never cut below this");
 const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that was not notified yet");
 
-/// What flows show under DCQCN, whoever's.
+/// Gauges of flows under any variant of DCQCN.
 pub(super) const GAUGES: &[Gauge] = &[
     Gauge::plain("target_bps", "R_T, which R_C is raised to"),
     Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),

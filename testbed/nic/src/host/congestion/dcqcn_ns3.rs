@@ -60,7 +60,7 @@ struct Flow {
     target: u64,
     /// Estimate α, in units of 2^-32.
     alpha: u64,
-    /// When α is updated next, and when R_C may be cut next; both [`Time::NEVER`] before the first mark.
+    /// Instant of the next update of α; like that of R_C's next cut, [`Time::NEVER`] before the first mark.
     alpha_at: Time,
     decrease_at: Time,
     /// Instant of the next raise of R_C; [`Time::NEVER`] before the first cut.

@@ -47,7 +47,7 @@ struct Flow {
     marks: u64,
     /// The round trip ends when more payload than this is acknowledged; `None` until the first acknowledgement.
     round_trip_end: Option<u64>,
-    /// After a cut: none is made until more payload than this is acknowledged.
+    /// Payload that must be exceeded by the acknowledged payload before the next cut.
     reduced_until: Option<u64>,
 }
 

@@ -20,18 +20,18 @@ use crate::parameters::{Parameters, Preset};
 #[derive(Debug)]
 pub(super) struct HpccPint;
 
-/// Its parameters.
+/// Parameters of HPCC-PINT.
 #[derive(Clone, Debug)]
 struct HpccPintConfig {
     /// Target utilisation η, in parts per million.
     target_ppm: u32,
-    /// maxStage: additive steps on end before the rate jumps.
+    /// Number of consecutive additive steps before the rate jumps (maxStage).
     stages_max: u32,
     /// Additive increase of the rate.
     additive_increase: BitRate,
     /// Lower bound of the rate.
     rate_min: BitRate,
-    /// What switches average over, and code by.
+    /// Averaging and coding parameters of the switches' digests.
     digest: DigestConfig,
     /// The share of acknowledgements that count, in parts per million.
     sampled_ppm: u32,

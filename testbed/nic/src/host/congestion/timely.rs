@@ -35,11 +35,11 @@ struct TimelyConfig {
     min_rtt: Span,
     /// Additive increase δ.
     additive_increase: BitRate,
-    /// N: from so many completions on end with no rising RTT a step is N·δ (HAI, hyperactive increase).
+    /// Number N of consecutive completions without a rising RTT from which a step is N·δ (HAI, hyperactive increase).
     hai: u32,
-    /// Whether completions below T_low count as such whatever the gradient, and their steps become hyperactive too.
+    /// Whether completions below T_low count for HAI at any gradient, and their steps become hyperactive too.
     hai_below_t_low: bool,
-    /// What one measurement is of.
+    /// Interval of a measurement.
     completion: Completion,
     /// Lower bound of the rate.
     rate_min: BitRate,
@@ -47,10 +47,10 @@ struct TimelyConfig {
     window: WindowBeside,
 }
 
-/// How often the rate is set.
+/// Interval between updates of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Completion {
-    /// When each segment of this much payload is acknowledged.
+    /// Acknowledgement of each segment of this payload.
     Segment(Bytes),
     /// Once a round trip.
     RoundTrip,
