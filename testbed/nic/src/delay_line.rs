@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use weir_units::{Span, Time};
 
-/// A wire: what enters comes out `delay` later, in order. It holds no more than its capacity, which should cover the
-/// delay at line rate; a link that is full refuses, and whoever feeds it must wait.
+/// Link that delivers items in order, `delay` after they enter. Its capacity should cover the delay at line rate; a full
+/// link refuses items, and its sender must wait.
 ///
-/// Propagation only: the time that a frame takes to be sent is its sender's to keep.
+/// Propagation only: the sender accounts for the serialization delay.
 #[derive(Debug)]
 pub struct DelayLine<T> {
     delay: Span,

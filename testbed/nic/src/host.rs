@@ -1,11 +1,11 @@
-//! An emulated host with an RDMA NIC, sans-I/O.
+//! Emulated host with an RDMA NIC, sans-I/O.
 //!
-//! It sends RDMA WRITEs, or SENDs, over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
+//! A host sends RDMA WRITEs or SENDs over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
 //! control with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. Where a flow asks for
-//! it, what got lost is sent again; else a gap in the sequence is counted as a loss. In virtual time a flow may be TCP instead:
-//! its messages are one stream of bytes then, and what it sends and acknowledges is up to [`crate::tcp`].
+//! it, lost packets are retransmitted; otherwise a gap in the sequence counts as a loss. In virtual time a flow may be TCP:
+//! its messages are one byte stream, and [`crate::tcp`] sends and acknowledges its segments.
 //!
-//! A host with a [`ReceiveLimit`] takes data in more slowly than it comes, and has the switch's port pause.
+//! A host with a [`ReceiveLimit`] processes data at a limited rate, and pauses the switch's port.
 //!
 //! One host runs in virtual time, where frames are [`NicFrame`]s without payload, and on a port, where they are RoCEv2:
 //! [`Host::handle`] and [`Host::poll`], or [`Host::handle_frame`] and [`Host::poll_transmit`].

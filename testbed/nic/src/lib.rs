@@ -1,6 +1,6 @@
-//! Emulated hosts: an RDMA NIC with its congestion control, the RoCEv2 frames that it sends, and TCP.
+//! Emulated hosts: an RDMA NIC with congestion control and RoCEv2 frames, and TCP.
 //!
-//! A host does no I/O and owns no clock: it takes frames and `now`, and answers what to send and when to ask again. One host
+//! A host is sans-I/O: it takes frames and `now`, and returns frames to send and the instant of the next call. One host
 //! runs in virtual time and, with the same RoCEv2 frames, on a real port.
 //!
 //! ```

@@ -1,13 +1,13 @@
-//! A NIC between a real host's device and a switch's port, sans-I/O.
+//! NIC between a real host's device and a switch's port, sans-I/O.
 //!
 //! Virtual NICs and veth pairs neither obey PFC nor send it. This model does both in their place, and has a link of a rate and a delay
 //! to the switch:
-//! - what the host sends waits in a queue of its class for the link, and for as long as the switch pauses the class. A full queue holds
-//!   the host back: its device is not read, so that nothing is lost here;
-//! - what comes from the switch waits in a receive buffer until the host's device takes it. A lossless class that fills its part is
+//! - frames from the host wait in a queue of their class for the link, and while the switch pauses the class. A full queue holds
+//!   the host back: its device is not read, so that no frame is lost here;
+//! - frames from the switch wait in a receive buffer until the host's device takes it. A lossless class that fills its part is
 //!   paused at the switch.
 //!
-//! Flow control is the switch's own code ([`Regulator`], [`MessageGenerator`]), so that a NIC speaks whatever its port does.
+//! Flow control is the switch's own code ([`Regulator`], [`MessageGenerator`]), so that a NIC supports every mechanism of its port.
 
 mod config;
 mod receive;
@@ -204,8 +204,8 @@ impl<F: Carried> NicModel<F> {
         counters.send_bytes_max = self.send.held(class).get().max(counters.send_bytes_max);
     }
 
-    /// Puts on the link what may go: messages of flow control first, then frames of the classes that are not held, in turn. `make`
-    /// makes a frame of a message; `None` puts it off. Returns how many frames went.
+    /// Sends frames on the link: flow-control messages first, then frames of the classes that are not paused, round robin. `make`
+    /// makes a frame of a message; `None` postpones the message. Returns the number of frames sent.
     pub fn transmit(&mut self, now: Time, mut make: impl FnMut(&ControlFrame) -> Option<F>) -> usize {
         let mut moved = 0;
         if !self.is_up {

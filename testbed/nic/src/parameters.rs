@@ -1,6 +1,6 @@
-//! Parameters of algorithms that files choose by name: from texts to values.
+//! Parameters of algorithms chosen by name in files: parsing of their texts.
 //!
-//! What a text means may depend on the network, as `line/1000` does, and a file is read before its network is built. So a file's
+//! The value of a text may depend on the network, as that of `line/1000` does, and a file is read before its network is built. So a file's
 //! values are kept as texts, and an algorithm's parameters are read when its flows are made.
 
 use std::cell::RefCell;
@@ -131,7 +131,7 @@ impl<'p> Parameters<'p> {
         self.value(key, |text| parsed(key, text).and_then(|size| within(size, &range)))
     }
 
-    /// A size with its unit, or a part of what the line carries in `base_rtt`: `bdp/100`.
+    /// Reads a size with its unit, or a fraction of the line's bandwidth-delay product over `base_rtt`: `bdp/100`.
     pub fn size_or_part(&self, key: &Key, base_rtt: Span) -> Bytes {
         self.value(key, |text| {
             if let Some(divisor) = part_of(text, "bdp") {
@@ -142,7 +142,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// A window: a size with its unit, a part of what the line carries in the base round trip, `bdp/2`, or `none`.
+    /// Reads a window: a size with its unit, a fraction of the bandwidth-delay product, `bdp/2`, or `none`.
     pub fn window(&self, key: &Key) -> Option<Bytes> {
         self.value(key, |text| {
             if text == "none" {
@@ -193,7 +193,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// One of several words.
+    /// Reads one of several words.
     pub fn choice<T: Copy>(&self, key: &Key, choices: &[(&str, T)]) -> T {
         self.value(key, |text| {
             let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -237,7 +237,7 @@ impl<'p> Parameters<'p> {
 
 const GAIN_SHIFT_MAX: u8 = 16;
 
-/// n of `line/n`; 1 of `line`.
+/// Returns the divisor n of `line/n`; 1 for `line`.
 fn part_of(text: &str, whole: &str) -> Option<u64> {
     let rest = text.strip_prefix(whole)?.trim_start();
     let Some(divisor) = rest.strip_prefix('/') else { return rest.is_empty().then_some(1) };

@@ -25,11 +25,11 @@ pub(super) struct Destination {
     pub(super) memory: RemoteMemory,
 }
 
-/// Writes a packet from the connection's end `own`; returns the frame's length without FCS. What the packet
-/// says that it is longer than a RoCEv2 frame is its trailer.
+/// Writes a packet from the connection's end `own`; returns the frame's length without FCS. The bytes by
+/// which the packet is longer than a RoCEv2 frame are its trailer.
 ///
 /// # Panics
-/// If it is TCP's.
+/// Panics if the packet is TCP's.
 pub(super) fn encode(
     packet: &NicPacket,
     own_ip: Ipv4Addr,

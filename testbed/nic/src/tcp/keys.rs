@@ -75,7 +75,7 @@ const TIMEOUT_CUTS: Key = Key::new(
     "timeouts cut the window of the data that is lost \"once\", or \"each\" the one that there is by then",
 );
 
-/// The sets of parameters: one for a datacentre, which the keys' defaults are, and what Linux does on an Ethernet of 1500 B.
+/// Sets of parameters: one for a datacentre, equal to the keys' defaults, and Linux's on an Ethernet of 1500 B.
 ///
 /// Timeouts in a datacentre are 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010); a receiver's
 /// window of 64 MiB is enough there for 400 Gb/s and a round trip of 1 ms. Linux's window is `tcp_rmem`'s.

@@ -1,20 +1,20 @@
-//! Disjoint ranges of bytes beyond the first that is missing: what a receiver holds, and what a sender knows of it.
+//! Disjoint ranges of bytes beyond the first missing one: those that a receiver holds, or a sender knows to be SACKed.
 
 use std::collections::VecDeque;
 use weir_units::archive::State;
 
 /// Ranges in ascending order, none touching the next. A bounded number of them, so that a peer cannot fill the memory.
 ///
-/// None are kept in a connection without loss, and then there is no memory either.
+/// A connection without loss has no ranges and uses no memory for them.
 #[derive(Debug, Default, State)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
     total: u64,
 }
 
-/// Ranges kept at most.
+/// Largest number of ranges.
 const RANGES_MAX: usize = 1_024;
-/// Memory for so many is not given back.
+/// Capacity in ranges up to which memory is kept.
 const RANGES_KEPT: usize = 4;
 
 impl Ranges {

@@ -78,9 +78,9 @@ pub struct TcpStats {
 
 #[derive(Debug, Value)]
 enum Phase {
-    /// No data is known to be lost.
+    /// The scoreboard has no known losses.
     Open,
-    /// Losses are repaired until all that was sent at the beginning is acknowledged (RFC 6675, section 5).
+    /// The sender repairs losses until the data sent by the start is acknowledged (RFC 6675, section 5).
     Recovery {
         began_at: u64,
         point: u64,
@@ -240,8 +240,8 @@ impl TcpSender {
         self.timer
     }
 
-    /// The retransmission timer may have struck; does nothing if it has not. All that did not arrive is sent again (RFC
-    /// 6298, 5.4 to 5.7), but for what was SACKed.
+    /// Handles the retransmission timer; does nothing before it expires. All outstanding data that is not SACKed is
+    /// retransmitted (RFC 6298, 5.4 to 5.7).
     pub fn handle_timeout(&mut self, now: Time) {
         if now < self.timer {
             return;

@@ -1,4 +1,4 @@
-//! DCQCN's reaction point: what a sender makes of congestion notifications (Zhu et al., SIGCOMM 2015, section 3 and
+//! DCQCN's reaction point: a sender's response to congestion notifications (Zhu et al., SIGCOMM 2015, section 3 and
 //! Fig. 7).
 //!
 //! The congestion point is a switch that marks by its queue's length, the notification point the receiver. A notification
@@ -71,7 +71,7 @@ struct Flow {
 /// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
-/// α of millionths, in units of 2^-32.
+/// Returns α in units of 2^-32 from millionths.
 pub(super) fn alpha_of(ppm: u32) -> u64 {
     (ONE * u64::from(ppm)) / 1_000_000
 }
@@ -217,7 +217,7 @@ impl FlowState for Flow {
         self.state(archive);
     }
 
-    /// R_C.
+    /// Returns R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)
     }

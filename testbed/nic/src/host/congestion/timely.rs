@@ -120,8 +120,8 @@ impl Named for Timely {
 }
 
 impl CongestionControlKind for Timely {
-    /// The keys' defaults are the paper's, made for 10 Gb/s; δ and, as in DCQCN's preset, the lowest rate are in proportion to the
-    /// line. α, which the paper does not name, is as in the comparison with DCQCN (Zhu et al., CoNEXT 2016).
+    /// Returns the presets. The keys' defaults are the paper's, for 10 Gb/s; δ and the lowest rate are in proportion to the
+    /// line, as in DCQCN's preset. The paper does not name α: the value is that of the comparison with DCQCN (Zhu et al., CoNEXT 2016).
     fn presets(&self) -> &'static [Preset] {
         &[
             Preset {
