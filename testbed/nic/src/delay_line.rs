@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use weir_units::{Span, Time};
 
-/// A wire: what enters comes out `delay` later, in order. It holds no more than its capacity, which should cover the
-/// delay at line rate; a link that is full refuses, and whoever feeds it must wait.
+/// Link that delivers items in order, `delay` after they enter. Its capacity should cover the delay at line rate; a full
+/// link refuses items, and its sender must wait.
 ///
-/// Propagation only: the time that a frame takes to be sent is its sender's to keep.
+/// Propagation only: the sender accounts for the serialization delay.
 #[derive(Debug)]
 pub struct DelayLine<T> {
     delay: Span,
@@ -39,17 +39,17 @@ impl<T> DelayLine<T> {
         if *arrives <= now { self.items.pop_front().map(|(_, item)| item) } else { None }
     }
 
-    /// When the next item arrives; [`Time::NEVER`] if none is under way.
+    /// Returns the instant at which the next item arrives; [`Time::NEVER`] if none is in flight.
     pub fn next_wakeup(&self) -> Time {
         self.items.front().map_or(Time::NEVER, |(arrives, _)| *arrives)
     }
 
-    /// How many more items the link takes now.
+    /// Returns the number of further items that the link can take.
     pub fn room(&self) -> usize {
         self.capacity - self.items.len()
     }
 
-    /// How many items are under way.
+    /// Returns the number of items in flight.
     pub fn len(&self) -> usize {
         self.items.len()
     }

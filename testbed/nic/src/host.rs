@@ -1,11 +1,11 @@
-//! An emulated host with an RDMA NIC, sans-I/O.
+//! Emulated host with an RDMA NIC, sans-I/O.
 //!
-//! It sends RDMA WRITEs, or SENDs, over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
+//! A host sends RDMA WRITEs or SENDs over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
 //! control with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. Where a flow asks for
-//! it, what got lost is sent again; else a gap in the sequence is counted as a loss. In virtual time a flow may be TCP instead:
-//! its messages are one stream of bytes then, and what it sends and acknowledges is up to [`crate::tcp`].
+//! it, lost packets are retransmitted; otherwise a gap in the sequence counts as a loss. In virtual time a flow may be TCP:
+//! its messages are one byte stream, and [`crate::tcp`] sends and acknowledges its segments.
 //!
-//! A host with a [`ReceiveLimit`] takes data in more slowly than it comes, and has the switch's port pause.
+//! A host with a [`ReceiveLimit`] processes data at a limited rate, and pauses the switch's port.
 //!
 //! One host runs in virtual time, where frames are [`NicFrame`]s without payload, and on a port, where they are RoCEv2:
 //! [`Host::handle`] and [`Host::poll`], or [`Host::handle_frame`] and [`Host::poll_transmit`].
@@ -63,11 +63,11 @@ use slots::Slots;
 use stream::Acks;
 use tcp_frames::Queued;
 
-/// An emulated host.
+/// Emulated host.
 ///
 /// Call [`Host::handle`] for each frame that arrives, then [`Host::poll`] until it returns `None`, and again at
-/// [`Host::next_wakeup`]. What `poll` returns counts as sent: poll only when the link takes it. `now` must never go back. Nothing
-/// is allocated on the way of a packet, but what losses make necessary: the SACK blocks of TCP.
+/// [`Host::next_wakeup`]. A polled frame counts as sent: poll only when the link can take it. `now` must never go back. Sending
+/// and receiving allocate only after losses, for the SACK ranges of TCP.
 #[derive(Debug, State)]
 pub struct Host {
     #[state(same)]
@@ -76,34 +76,34 @@ pub struct Host {
     regulator: Regulator,
     limits: ClassLimits,
     generator: MessageGenerator,
-    /// What came in.
+    /// Received frames, as flow control counts them.
     #[state(shared)]
     arrived: Arrived,
-    /// What stands there until it is taken in, if that takes time.
+    /// Receive buffer; `None` if frames are processed at once.
     #[state(fixed)]
     intake: Option<Box<Intake>>,
-    /// The longest frame.
+    /// Length of the longest frame in bytes, without FCS.
     frame_bytes_max: u32,
     wire: Shaper,
     senders: Slots<Sender>,
     receivers: Slots<Receiver>,
-    /// Ends of the connections that there are from the start by number, sorted.
+    /// Ends of the initial connections, sorted by queue pair number.
     #[state(same)]
     ends: Box<[(QueuePair, End)]>,
-    /// Whose turn it is to send.
+    /// Order in which the flows send.
     schedule: Schedule,
-    /// When to look whether the acknowledgement of a sender, by place and generation, is overdue. Each looks at the earliest
+    /// Instants at which a sender's acknowledgement may be overdue, by place and generation. Each sender uses the earliest
     /// of its entries, and RDMA has one at most.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
-    /// Receivers that owe an acknowledgement: by place, once at most, or with the acknowledgement, where each packet has its own.
+    /// Receivers with a pending acknowledgement, by place: at most once each, or once per packet with its acknowledgement.
     acks_due: VecDeque<(usize, Option<Answer>)>,
-    /// Receivers that owe a congestion notification, alike.
+    /// Receivers with a pending congestion notification, by place, at most once each.
     cnps_due: VecDeque<usize>,
-    /// What receivers of TCP owe.
+    /// Pending acknowledgements of TCP receivers.
     tcp_acks: Acks,
     /// Frames of TCP that wait for the line, where they have a queue. It has a turn as long as something is in it.
     tcp_queue: VecDeque<Queued>,
-    /// Memory for telemetry that has come back; it goes from packet to packet as it is.
+    /// Unused telemetry buffers, passed from packet to packet without clearing.
     #[expect(clippy::vec_box)]
     #[state(same)]
     spare_hops: Vec<Box<Hops>>,
@@ -114,7 +114,7 @@ pub struct Host {
     classes: [ClassStats; CLASSES],
 }
 
-/// An acknowledgement and the telemetry that it brings back.
+/// Acknowledgement and the telemetry that it echoes.
 type Answer = (Ack, Option<Box<Hops>>);
 
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +124,7 @@ enum End {
 }
 
 impl Host {
-    /// A host with these flows to send and these connections to receive on.
+    /// Returns a host with these flows to send and these connections to receive on.
     pub fn new(config: HostConfig, flows: &[FlowConfig], receivers: &[ReceiverConfig]) -> Result<Host, HostError> {
         let senders = flows.iter().map(|flow| Sender::new(flow, &config)).collect::<Result<Vec<Sender>, _>>()?;
         let of_flows = flows.iter().enumerate().map(|(n, flow)| (flow.queue_pair, End::Sender(n)));
@@ -181,79 +181,79 @@ impl Host {
         prefetch_index(from_ref(&self.intake), 0);
     }
 
-    /// Whether all flows have sent all that they will ever send, and have it acknowledged.
+    /// Whether all flows have sent all their data, and have it acknowledged.
     pub fn is_finished(&self) -> bool {
         self.senders.iter().all(Sender::is_finished)
     }
 
-    /// Whether a flow, by its place, has sent all that it will ever send, and has it acknowledged, or has been [refused](Host::refusal).
+    /// Whether a flow, by its place, has sent all its data and has it acknowledged, or has been [refused](Host::refusal).
     pub fn is_flow_finished(&self, flow: usize) -> bool {
         self.senders[flow].is_finished()
     }
 
-    /// Why a flow's peer has given it up, by the flow's place.
+    /// Returns the reason for which a flow's peer refused it, by the flow's place; `None` if it did not.
     pub fn refusal(&self, flow: usize) -> Option<Refusal> {
         self.senders[flow].refusal()
     }
 
-    /// No frame that the host sends is longer, without FCS.
+    /// Returns the length in bytes of the longest frame that the host sends, without FCS.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max as usize
     }
 
-    /// How the host was configured.
+    /// Returns the configuration of the host.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
 
-    /// What a flow has sent, by its place among those given to [`Host::new`].
+    /// Returns the counters of a flow's sender, by its place among those given to [`Host::new`].
     pub fn sender_stats(&self, flow: usize) -> &SenderStats {
         self.senders[flow].stats()
     }
 
-    /// What arrived on a connection, by its place among those given to [`Host::new`].
+    /// Returns the counters of a connection's receiver, by its place among those given to [`Host::new`].
     pub fn receiver_stats(&self, receiver: usize) -> &ReceiverStats {
         self.receivers[receiver].stats()
     }
 
-    /// The TCP connection that carries a flow, by its place among those given to [`Host::new`]; `None` if RDMA does.
+    /// Returns the TCP connection of a flow, by its place among those given to [`Host::new`]; `None` for RDMA.
     pub fn tcp_sender(&self, flow: usize) -> Option<&TcpSender> {
         self.senders[flow].tcp()
     }
 
-    /// Shows the value of each gauge of a flow, in the order of [`FlowConfig::gauges`]; not a number for none. The flow is told by its
+    /// Passes the value of each gauge of a flow to `show`, in the order of [`FlowConfig::gauges`]; NaN for no value. `flow` is its
     /// place among those given to [`Host::new`].
     pub fn show_gauges(&self, flow: usize, show: &mut dyn FnMut(f64)) {
         self.senders[flow].gauges(show);
     }
 
-    /// What a class has in the buffer that a [`ReceiveLimit`] drains, as of the last call.
+    /// Returns the bytes of a class in the buffer that a [`ReceiveLimit`] drains, as of the last call.
     pub fn receive_buffer(&self, class: Class) -> Bytes {
         self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class))
     }
 
-    /// A class's PFC counters as of `now`.
+    /// Returns a class's PFC counters as of `now`.
     pub fn class_stats(&self, now: Time, class: Class) -> ClassStats {
         let (paused_for, pauses) = self.regulator.pause_time(now, class);
         ClassStats { paused_for, pauses, ..self.classes[class.index()] }
     }
 
-    /// The classes that may not send at `now`.
+    /// Returns the classes that may not send at `now`.
     pub fn paused(&self, now: Time) -> ClassSet {
         self.regulator.paused(now)
     }
 
-    /// The rate that the peer sets a class, as of `now`, under GFC.
+    /// Returns the rate that the peer sets for a class under GFC, as of `now`.
     pub fn peer_rate(&self, now: Time, class: Class) -> Option<BitRate> {
         self.regulator.rate(now, class)
     }
 
-    /// What concerns no single flow.
+    /// Returns the counters of the host that belong to no single flow.
     pub fn counters(&self) -> &NicCounters {
         &self.counters
     }
 
-    /// All counters as of `now`, in a copy.
+    /// Returns a copy of all counters as of `now`.
     pub fn stats(&self, now: Time) -> HostStats {
         HostStats {
             at: now,
@@ -264,13 +264,13 @@ impl Host {
         }
     }
 
-    /// Whether [`Host::drain_completions`] has any.
+    /// Whether [`Host::drain_completions`] would return completions.
     #[inline]
     pub fn has_completions(&self) -> bool {
         !self.completions.is_empty()
     }
 
-    /// The messages completed since the last call, oldest first.
+    /// Removes and returns the messages completed since the last call, oldest first.
     pub fn drain_completions(&mut self) -> impl Iterator<Item = Completion> {
         self.completions.drain(..)
     }

@@ -1,6 +1,6 @@
-//! Emulated hosts: an RDMA NIC with its congestion control, the RoCEv2 frames that it sends, and TCP.
+//! Emulated hosts: an RDMA NIC with congestion control and RoCEv2 frames, and TCP.
 //!
-//! A host does no I/O and owns no clock: it takes frames and `now`, and answers what to send and when to ask again. One host
+//! A host is sans-I/O: it takes frames and `now`, and returns frames to send and the instant of the next call. One host
 //! runs in virtual time and, with the same RoCEv2 frames, on a real port.
 //!
 //! ```
@@ -26,8 +26,8 @@ pub use delay_line::DelayLine;
 
 use weir_reader::{Gauge, Named};
 
-/// What flows can show: the gauges of all congestion controls and of all that controls TCP's window, with those that they have in
-/// common. Different ones may have the same name. From now on no kind is added.
+/// Returns the gauges of flows: those of all RDMA and TCP congestion controls, after the common ones. Names may repeat.
+/// Closes the registries: no kind can be added from now on.
 pub fn flow_gauges() -> impl Iterator<Item = &'static Gauge> {
     let of_rdma = host::congestion::kinds().flat_map(Named::gauges);
     let of_tcp = tcp::kinds().flat_map(Named::gauges);

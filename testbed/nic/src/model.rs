@@ -1,13 +1,13 @@
-//! A NIC between a real host's device and a switch's port, sans-I/O.
+//! NIC between a real host's device and a switch's port, sans-I/O.
 //!
 //! Virtual NICs and veth pairs neither obey PFC nor send it. This model does both in their place, and has a link of a rate and a delay
 //! to the switch:
-//! - what the host sends waits in a queue of its class for the link, and for as long as the switch pauses the class. A full queue holds
-//!   the host back: its device is not read, so that nothing is lost here;
-//! - what comes from the switch waits in a receive buffer until the host's device takes it. A lossless class that fills its part is
+//! - frames from the host wait in a queue of their class for the link, and while the switch pauses the class. A full queue holds
+//!   the host back: its device is not read, so that no frame is lost here;
+//! - frames from the switch wait in a receive buffer until the host's device takes it. A lossless class that fills its part is
 //!   paused at the switch.
 //!
-//! Flow control is the switch's own code ([`Regulator`], [`MessageGenerator`]), so that a NIC speaks whatever its port does.
+//! Flow control is the switch's own code ([`Regulator`], [`MessageGenerator`]), so that a NIC supports every mechanism of its port.
 
 mod config;
 mod receive;
@@ -31,43 +31,43 @@ use send::Send;
 
 /// A frame that a NIC carries.
 pub trait Carried {
-    /// Its bytes, without FCS.
+    /// Returns the bytes of the frame, without FCS.
     fn bytes(&self) -> &[u8];
 
-    /// Its length, without FCS.
+    /// Returns the length of the frame, without FCS.
     fn frame_bytes(&self) -> u32 {
         self.bytes().len() as u32
     }
 }
 
-/// A NIC between a host and a switch.
+/// NIC between a host and a switch.
 ///
-/// To be called in this order, again and again, `now` never going back: [`NicModel::handle_from_switch`] for each frame that comes by the
-/// link, while there is [room](NicModel::link_room); [`NicModel::poll`]; [`NicModel::handle_from_host`] for each frame that the host
-/// sends, no more by a queue than it [takes](NicModel::takes); [`NicModel::transmit`]; then what [`NicModel::take_to_switch`] and
-/// [`NicModel::take_to_host`] give is handed on. All memory is taken when it is made; a call neither allocates nor blocks.
+/// Call these methods repeatedly, in this order, with `now` never going back: [`NicModel::handle_from_switch`] for each frame from the
+/// link, while there is [room](NicModel::link_room); [`NicModel::poll`]; [`NicModel::handle_from_host`] for each frame of the host,
+/// at most as many of a queue as it [takes](NicModel::takes); [`NicModel::transmit`]. Then pass on the frames of
+/// [`NicModel::take_to_switch`] and [`NicModel::take_to_host`]. All memory is allocated by `new`; no other call allocates or blocks.
 #[derive(Debug)]
 pub struct NicModel<F> {
     regulator: Regulator,
     limits: ClassLimits,
     generator: MessageGenerator,
-    /// What came from the switch, as flow control counts it.
+    /// Frames received from the switch, as flow control counts them.
     arrived: Arrived,
     obeys: bool,
     is_up: bool,
     wire: Shaper,
     send: Send<F>,
     to_switch: DelayLine<F>,
-    /// Frames from the switch, each with its class; control frames have none.
+    /// Frames from the switch with their class; `None` for control frames.
     to_host: DelayLine<(Option<Class>, F)>,
     receive: Receive<F>,
-    /// How fast the host takes frames.
+    /// Pacing of the frames to the host.
     host_pace: Shaper,
     counters: Counters,
 }
 
 impl<F: Carried> NicModel<F> {
-    /// A NIC with its link up and nothing in it.
+    /// Returns an empty NIC with its link up.
     pub fn new(config: &ModelConfig) -> NicModel<F> {
         let of_port = config.flow_control.of_a_host();
         let none = || Mechanism::new(NoFlowControl);
@@ -94,8 +94,8 @@ impl<F: Carried> NicModel<F> {
         }
     }
 
-    /// The host has come or gone. When it goes, all that is under way is dropped, as [`ModelDrop::NoHost`], and flow control starts
-    /// anew.
+    /// Sets the host's link up or down. Down drops all frames in the NIC and on its link, as [`ModelDrop::NoHost`], and restarts flow
+    /// control.
     pub fn set_link(&mut self, now: Time, is_up: bool) {
         if self.is_up == is_up {
             return;
@@ -110,24 +110,24 @@ impl<F: Carried> NicModel<F> {
         self.generator.restart(if is_up { now } else { Time::NEVER });
     }
 
-    /// Whether there is a host.
+    /// Whether a host is attached.
     pub fn is_up(&self) -> bool {
         self.is_up
     }
 
-    /// Whether anything waits for nothing but the time that the link takes, or the host, so that a late poll would cost rate.
+    /// Whether a frame waits only for the link or the host's pace, so that a late poll would cost throughput.
     pub fn waits_for_link(&self, now: Time) -> bool {
         let sends = !(self.send.classes() - self.regulator.paused(now)).is_empty();
         let paced = !self.host_pace.is_free(now) && !self.receive.classes().is_empty();
         self.is_up && (sends || paced || !self.to_switch.is_empty() || !self.to_host.is_empty())
     }
 
-    /// How many frames the link from the switch takes now; others wait with the switch.
+    /// Returns the number of frames that the link from the switch can take; others wait in the switch.
     pub fn link_room(&self) -> usize {
         self.to_host.room()
     }
 
-    /// Takes a frame that the switch has sent. `class` is that of data, and `None` of a MAC control frame.
+    /// Takes a frame from the switch. `class` is `None` for a MAC control frame.
     ///
     /// # Panics
     /// If there is no [room](NicModel::link_room).
@@ -140,7 +140,7 @@ impl<F: Carried> NicModel<F> {
         assert!(self.to_host.push(now, (class, frame)).is_ok(), "a frame for a link that is full");
     }
 
-    /// Takes in what has come by the link, and obeys it. Returns how many frames that were.
+    /// Processes the frames that have arrived over the link. Returns their number.
     pub fn poll(&mut self, now: Time) -> usize {
         let mut moved = 0;
         while let Some((class, frame)) = self.to_host.poll(now) {
@@ -180,7 +180,7 @@ impl<F: Carried> NicModel<F> {
         }
     }
 
-    /// How many more frames are taken from a queue of the host: none while one that came by it finds no room.
+    /// Returns the number of frames that may be taken from a host queue: none while one of its frames finds no room.
     pub fn takes(&self, queue: usize) -> usize {
         if self.is_up { self.send.takes(queue) } else { 0 }
     }
@@ -204,8 +204,8 @@ impl<F: Carried> NicModel<F> {
         counters.send_bytes_max = self.send.held(class).get().max(counters.send_bytes_max);
     }
 
-    /// Puts on the link what may go: messages of flow control first, then frames of the classes that are not held, in turn. `make`
-    /// makes a frame of a message; `None` puts it off. Returns how many frames went.
+    /// Sends frames on the link: flow-control messages first, then frames of the classes that are not paused, round robin. `make`
+    /// makes a frame of a message; `None` postpones the message. Returns the number of frames sent.
     pub fn transmit(&mut self, now: Time, mut make: impl FnMut(&ControlFrame) -> Option<F>) -> usize {
         let mut moved = 0;
         if !self.is_up {
@@ -277,7 +277,7 @@ impl<F: Carried> NicModel<F> {
         self.receive.classes()
     }
 
-    /// Drops all that is in the NIC and on its link.
+    /// Drops all frames in the NIC and on its link.
     pub fn discard(&mut self, why: ModelDrop) {
         let counters = &mut self.counters;
         self.send.clear(|class| counters.drop_to_switch(why, Some(class)));

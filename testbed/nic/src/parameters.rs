@@ -1,6 +1,6 @@
-//! Parameters of algorithms that files choose by name: from texts to values.
+//! Parameters of algorithms chosen by name in files: parsing of their texts.
 //!
-//! What a text means may depend on the network, as `line/1000` does, and a file is read before its network is built. So a file's
+//! The value of a text may depend on the network, as that of `line/1000` does, and a file is read before its network is built. So a file's
 //! values are kept as texts, and an algorithm's parameters are read when its flows are made.
 
 use std::cell::RefCell;
@@ -11,44 +11,44 @@ use std::str::FromStr;
 use weir_reader::Key;
 use weir_units::{BitRate, Bytes, Span, UnitError};
 
-/// What presets go by.
+/// Properties of the network from which presets are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// C: the rate of the sender's line.
+    /// Rate C of the sender's line.
     pub line: BitRate,
-    /// T, or τ: the longest round trip without queues, a full packet's time on each link included.
+    /// Longest round trip T, or τ, without queues, including a full packet's serialization on each link.
     pub base_rtt: Span,
 }
 
 /// Values by key, as a file has them.
 pub type Values = &'static [(&'static str, &'static str)];
 
-/// A set of parameters with a name.
+/// Named set of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What a file chooses it by.
+    /// Name in files.
     pub name: &'static str,
-    /// Where the parameters are from.
+    /// Source of the parameters.
     pub about: &'static str,
-    /// The keys that are not as by default, with their values as a file has them.
+    /// Keys whose values differ from the defaults, with the values as in a file.
     pub values: Values,
 }
 
-/// A value that is wrong.
+/// Invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongValue {
-    /// The key that has the value.
+    /// Key of the value.
     pub key: &'static str,
     /// The error, as a sentence.
     pub message: String,
-    /// What to write instead.
+    /// Suggested correction.
     pub help: String,
 }
 
-/// The parameters of an algorithm: what a file gives goes before the preset, and that before the keys' defaults.
+/// Parameters of an algorithm: values of a file override the preset, which overrides the keys' defaults.
 ///
-/// Each method reads one key. A value that is wrong is noted, and reads as the preset has it; whoever made the parameters
-/// asks [`Parameters::into_wrong`] in the end.
+/// Each method reads one key. An invalid value is recorded, and the preset's is returned; the creator of the parameters
+/// calls [`Parameters::into_wrong`] at the end.
 #[derive(Debug)]
 pub struct Parameters<'p> {
     network: Network,
@@ -57,14 +57,14 @@ pub struct Parameters<'p> {
     wrong: RefCell<Vec<WrongValue>>,
 }
 
-/// The error in a text, and what to write instead.
+/// Error in a text, and the suggested correction.
 type Told = (String, String);
 
-/// No rate below is a limiter's, and none above any Ethernet's.
+/// Valid rates in bit/s: from the lowest of a limiter to above the fastest Ethernet.
 const RATES: RangeInclusive<u64> = 8_000..=3_200_000_000_000;
 
 impl<'p> Parameters<'p> {
-    /// Parameters in this network: values by key, of which the first of a key counts, over a preset's.
+    /// Returns parameters in this network: given values, the first of each key, over those of a preset.
     pub fn new(network: Network, given: &'p [(&'p str, &'p str)], preset: Values) -> Parameters<'p> {
         Parameters { network, given, preset, wrong: RefCell::default() }
     }
@@ -131,7 +131,7 @@ impl<'p> Parameters<'p> {
         self.value(key, |text| parsed(key, text).and_then(|size| within(size, &range)))
     }
 
-    /// A size with its unit, or a part of what the line carries in `base_rtt`: `bdp/100`.
+    /// Reads a size with its unit, or a fraction of the line's bandwidth-delay product over `base_rtt`: `bdp/100`.
     pub fn size_or_part(&self, key: &Key, base_rtt: Span) -> Bytes {
         self.value(key, |text| {
             if let Some(divisor) = part_of(text, "bdp") {
@@ -142,7 +142,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// A window: a size with its unit, a part of what the line carries in the base round trip, `bdp/2`, or `none`.
+    /// Reads a window: a size with its unit, a fraction of the bandwidth-delay product, `bdp/2`, or `none`.
     pub fn window(&self, key: &Key) -> Option<Bytes> {
         self.value(key, |text| {
             if text == "none" {
@@ -193,7 +193,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// One of several words.
+    /// Reads one of several words.
     pub fn choice<T: Copy>(&self, key: &Key, choices: &[(&str, T)]) -> T {
         self.value(key, |text| {
             let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -237,7 +237,7 @@ impl<'p> Parameters<'p> {
 
 const GAIN_SHIFT_MAX: u8 = 16;
 
-/// n of `line/n`; 1 of `line`.
+/// Returns the divisor n of `line/n`; 1 for `line`.
 fn part_of(text: &str, whole: &str) -> Option<u64> {
     let rest = text.strip_prefix(whole)?.trim_start();
     let Some(divisor) = rest.strip_prefix('/') else { return rest.is_empty().then_some(1) };

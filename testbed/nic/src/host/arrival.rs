@@ -1,4 +1,4 @@
-//! Frames that arrive: flow control is obeyed, data and what answers it go to their connection's end.
+//! Received frames: flow control is obeyed; data and acknowledgements go to their connection's end.
 
 use weir_units::{Bytes, Class, Time};
 use weir_wire::ethernet::{self, Parsed};

@@ -12,24 +12,24 @@ use super::congestion::HOPS_MAX;
 use super::packet::{Ack, Hops, NicPacket, Says, Verb, Write};
 use super::{HostConfig, Peer, RemoteMemory};
 
-/// The hash of a connection's frames toward `peer`.
+/// Returns the flow hash of a connection's frames toward `peer`.
 pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
     udp_flow_hash([(host.mac, host.ip), (peer.mac, peer.ip)], [source_port(own, peer.queue_pair), UDP_PORT])
 }
 
-/// Where a packet goes besides what it says itself.
+/// Destination fields of a frame that its packet lacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Destination {
     pub(super) ip: Ipv4Addr,
-    /// A WRITE's.
+    /// Remote memory of a WRITE.
     pub(super) memory: RemoteMemory,
 }
 
-/// Writes a packet from the connection's end `own`; returns the frame's length without FCS. What the packet
-/// says that it is longer than a RoCEv2 frame is its trailer.
+/// Writes a packet from the connection's end `own`; returns the frame's length without FCS. The bytes by
+/// which the packet is longer than a RoCEv2 frame are its trailer.
 ///
 /// # Panics
-/// If it is TCP's.
+/// Panics if the packet is TCP's.
 pub(super) fn encode(
     packet: &NicPacket,
     own_ip: Ipv4Addr,

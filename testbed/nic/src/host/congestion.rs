@@ -1,10 +1,10 @@
-//! Congestion control of a flow: which algorithm, and the rate and the window that it sets. Sans-I/O.
+//! Congestion control of a flow: an algorithm that sets its rate and window. Sans-I/O.
 //!
-//! An algorithm is a file of its own, with three things in it. Its [`CongestionControlKind`] has a name, keys with defaults,
-//! presets and gauges, and makes an [`Algorithm`] of parameters; that says what feedback it goes by, and begins a
-//! [`FlowState`] for each flow, which is told of frames sent and of feedback, and knows a rate and, some of them, a window. To add
-//! one: a file, and a line in the registry here; or [`add`] it from a program of one's own, as `examples/my-congestion-control`
-//! does. `docs/CONGESTION_CONTROL.md` compares them, and has all keys and presets.
+//! Each algorithm is a file with three types. Its [`CongestionControlKind`] has a name, keys with defaults, presets and
+//! gauges, and makes an [`Algorithm`] from parameters. The algorithm names the feedback that it needs, and creates a
+//! [`FlowState`] for each flow, which takes sent frames and feedback, and sets a rate and optionally a window. To add an
+//! algorithm: add a file, and a line in the registry here; or [`add`] it from another program, as `examples/my-congestion-control`
+//! does. `docs/CONGESTION_CONTROL.md` compares the algorithms, and has all keys and presets.
 
 mod bounds;
 mod dcqcn;

@@ -122,8 +122,8 @@ impl Host {
         self.limits.send(now, class, wire_bytes(frame_bytes, self.config.link_overhead));
     }
 
-    /// The classes that flow control lets send nothing now. Without credit for the longest frame a class waits,
-    /// whatever its next one is.
+    /// Returns the classes that flow control holds back now. A class without credit for the longest frame waits, even
+    /// if its next frame is shorter.
     #[inline]
     fn held_back(&self, now: Time) -> ClassSet {
         let paused = self.regulator.paused(now) | self.limits.waiting(now, ClassSet::ALL);

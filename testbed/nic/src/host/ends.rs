@@ -48,34 +48,34 @@ impl Host {
         Ok(())
     }
 
-    /// Shows an archive what the host would keep of a flow, for what can't be taken down of it.
+    /// Passes the state of a new sender of a flow to an archive, which records what it can't store.
     pub fn try_flow(&self, flow: &FlowConfig, archive: &mut Archive) {
         if let Ok(mut sender) = Sender::new(flow, &self.config) {
             sender.state(archive);
         }
     }
 
-    /// Tells a receiving end, by its place, who sends to it.
+    /// Sets the sender of a receiving end, by its place.
     pub(crate) fn set_sender(&mut self, receiver: usize, queue_pair: QueuePair) {
         self.receivers[receiver].set_peer(queue_pair, &self.config);
     }
 
-    /// Names the sender of a receiving end, by its place, that had none, and the number of the first packet that it sends: what
-    /// two hosts tell each other before they use a reliable connection.
+    /// Sets the sender of a receiving end without one, by its place, and the number of its first packet. Two hosts exchange
+    /// both before they use a reliable connection.
     pub fn connect_receiver(&mut self, place: usize, peer: Peer, first: Psn) {
         self.receivers[place].connect(peer, first, &self.config);
     }
 
-    /// Names the receiver of a flow, by its place, whose peer was [`Peer::UNKNOWN`], and the number of its first packet. It sends
-    /// from now on, or from its start.
+    /// Sets the receiver of a flow, by its place, whose peer was [`Peer::UNKNOWN`], and the number of its first packet. The flow
+    /// sends from now on, or from its start.
     pub fn connect_sender(&mut self, now: Time, place: usize, peer: Peer, first: Psn) {
         self.senders[place].connect(peer, first, &self.config);
         self.give_turn(now, place);
     }
 
-    /// Closes a receiving end; what comes for it from now on is for nobody.
+    /// Closes a receiving end. Its later packets have no receiver.
     pub fn close_receiver(&mut self, place: usize) {
-        // While it stands in a queue its place is not used again.
+        // Its place is not reused while it is in a queue.
         let receiver = &mut self.receivers[place];
         receiver.is_closing = receiver.owes();
         if !receiver.is_closing {
@@ -104,7 +104,7 @@ impl Host {
         true
     }
 
-    /// A receiver has sent what it owed.
+    /// Frees the place of a closing receiver that has sent its pending answers.
     #[inline]
     pub(super) fn let_go(&mut self, receiver: usize) {
         let state = &self.receivers[receiver];

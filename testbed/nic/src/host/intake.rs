@@ -1,4 +1,4 @@
-//! The receive buffer of a host that takes data in at a rate of its own, and the classes that it has the switch pause.
+//! Receive buffer of a host that processes data at a limited rate, and the classes that it has the switch pause.
 
 use std::collections::VecDeque;
 
@@ -8,28 +8,28 @@ use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES, Serialiser, Time};
 
 use super::ReceiveLimit;
 
-/// Frames that have arrived and are not taken in yet.
+/// Buffer of received frames that are not processed yet.
 #[derive(Debug, State)]
 pub(super) struct Intake {
     #[state(same)]
     limit: ReceiveLimit,
-    /// The classes that may use headroom and that pause.
+    /// Lossless classes, which may use headroom and are paused.
     #[state(same)]
     lossless: ClassSet,
     #[state(same)]
     serialiser: Serialiser,
-    /// In the order of arrival: when each one is wholly taken in, its class, and what it takes of the buffer.
+    /// Frames in arrival order: instant at which processing ends, class, and bytes in the buffer.
     frames: VecDeque<(Time, Class, Bytes)>,
-    /// What each class has in the buffer.
+    /// Bytes of each class in the buffer.
     held: [Bytes; CLASSES],
-    /// The classes that are OFF.
+    /// Classes that are OFF.
     off: ClassSet,
-    /// When all that is there is taken in.
+    /// Instant at which the last buffered frame is processed.
     empty_at: Time,
 }
 
 impl Intake {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub(super) fn new(limit: ReceiveLimit, lossless: ClassSet) -> Intake {
         Intake {
             limit,
@@ -42,8 +42,8 @@ impl Intake {
         }
     }
 
-    /// A frame of this length (without FCS) arrives, over a link that takes so much beyond it. Returns whether there is room for
-    /// it; it is dropped if there is none.
+    /// Takes a frame of this length (without FCS) from a link with this overhead. Returns whether there is room;
+    /// otherwise the frame is dropped.
     pub(super) fn take(&mut self, now: Time, class: Class, frame_bytes: u32, link_overhead: Bytes) -> bool {
         self.drain(now);
         if now < self.limit.from || now >= self.limit.until {
@@ -66,23 +66,23 @@ impl Intake {
         true
     }
 
-    /// The classes that are OFF at `now`.
+    /// Returns the classes that are OFF at `now`.
     pub(super) fn off(&mut self, now: Time) -> ClassSet {
         self.drain(now);
         self.off
     }
 
-    /// The classes that are OFF as of the last call.
+    /// Returns the classes that are OFF as of the last call.
     pub(super) fn off_so_far(&self) -> ClassSet {
         self.off
     }
 
-    /// What a class has in the buffer, as of the last call.
+    /// Returns the bytes of a class in the buffer, as of the last call.
     pub(super) fn held(&self, class: Class) -> Bytes {
         self.held[class.index()]
     }
 
-    /// When the buffer holds less, whereupon something may be to be told; [`Time::NEVER`] if it is empty.
+    /// Returns the instant at which the next frame leaves the buffer, which may end a pause; [`Time::NEVER`] if it is empty.
     pub(super) fn next_wakeup(&self) -> Time {
         self.frames.front().map_or(Time::NEVER, |(taken_in, ..)| *taken_in)
     }

@@ -8,10 +8,10 @@ use super::config::HostConfig;
 use super::packet::{NicFrame, NicPacket, Says};
 use super::receiver::Receiver;
 
-/// A frame to be sent, and what a packet needs beside to be written as bytes.
+/// Frame to send, with the addresses that its encoding needs.
 pub(super) struct Outgoing {
     pub(super) frame: NicFrame,
-    /// The connection's end here.
+    /// End of the connection on this host.
     pub(super) own: QueuePair,
     pub(super) peer: Ipv4Addr,
 }

@@ -1,5 +1,5 @@
-//! Which flow of a host sends next: flows that may take turns, a frame each, and those that must wait for their pace come
-//! back in time.
+//! Schedule of a host's flows: ready flows are served round robin, a frame each; paced flows become ready at their
+//! instants.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,27 +7,27 @@ use std::collections::{BinaryHeap, VecDeque};
 use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
-/// The turns of a host's flows. A flow stands here once at most; one that waits for an acknowledgement, or has nothing to
-/// send, does not.
+/// Schedule of a host's flows. Each flow has at most one entry, and none while it waits for an acknowledgement or has no
+/// data.
 #[derive(Debug, Default, State)]
 pub(super) struct Schedule {
-    /// Flows whose time has come, by class, each with the number of its turn.
+    /// Ready flows by class, each with the number of its turn.
     ready: [VecDeque<(u64, u32)>; CLASSES],
-    /// The classes with such flows.
+    /// Classes with ready flows.
     ready_classes: ClassSet,
     turns: u64,
     #[state(same)]
     by: Turns,
-    /// The class that was served last, where classes take turns.
+    /// Class served last, where classes take turns.
     last: Class,
-    /// Flows whose time will come.
+    /// Paced flows with the instants at which they become ready.
     later: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
-/// Who takes turns at a host, a frame each.
+/// Unit of a host's round robin, a frame per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turns {
-    /// Flows, whatever their class.
+    /// Flows of all classes together.
     #[default]
     Flows,
     /// Classes, and in each of them its flows, as queues of a NIC do.
@@ -35,7 +35,7 @@ pub enum Turns {
 }
 
 impl Schedule {
-    /// Nothing to send, and these take turns.
+    /// Returns an empty schedule with this unit of round robin.
     pub(super) fn of(by: Turns) -> Schedule {
         Schedule { by, ..Schedule::default() }
     }
@@ -91,7 +91,7 @@ impl Schedule {
         self.ready_classes
     }
 
-    /// When the first of the others is due.
+    /// Returns the instant at which the next paced flow becomes ready; [`Time::NEVER`] if there is none.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
         self.later.peek().map_or(Time::NEVER, |Reverse((due, _))| *due)

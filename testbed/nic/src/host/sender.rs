@@ -54,9 +54,8 @@ pub(super) struct Sender {
     acknowledged: u64,
     /// Payload of all released messages.
     released: u64,
-    /// Whether the next packet is the first after going back: it requests an acknowledgement, whatever `ack_every`
-    /// is, so that received
-    /// packets are not sent repeatedly.
+    /// Whether the next packet is the first after going back. It requests an acknowledgement at any `ack_every`, so that
+    /// received packets are not sent repeatedly.
     begins_anew: bool,
     /// Last packet that requested an acknowledgement since the sender last went back.
     asked: Option<Psn>,

@@ -1,11 +1,11 @@
-//! Ends of connections, those there were from the start and those that are opened and closed on the way, by their numbers.
+//! Ends of connections by number: the initial ones, and those opened and closed later.
 
 use std::ops::{Index, IndexMut};
 
 use weir_units::archive::{Archive, State};
 use weir_wire::rocev2::QueuePair;
 
-/// Items by place; places of items that were taken out are used again.
+/// Items by place; places of closed items are reused.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -15,22 +15,22 @@ pub(super) struct Slots<T> {
 #[derive(Debug)]
 struct Slot<T> {
     item: T,
-    /// How often the place was used before.
+    /// Number of earlier uses of the place.
     generation: u32,
     is_open: bool,
 }
 
-/// An end's number says where it is, if it was opened on the way: this bit says so,
+/// Bit of the number of an end that was opened later. Such a number contains the end's generation and place.
 const OPENED: u32 = 1 << 23;
-/// this one that it is a sender's, then come the generation and the place.
+/// Bit of the number of a sender's end.
 const SENDS: u32 = 1 << 22;
 const GENERATION_SHIFT: u32 = 16;
 const GENERATION_MASK: u32 = 0x3f;
 const PLACE_MASK: u32 = 0xffff;
-/// Ends of one kind that a host has open at once.
+/// Largest number of ends of a kind that a host has open at once.
 pub(super) const OPEN_MAX: usize = PLACE_MASK as usize + 1;
 
-/// The place that an end's number tells, of one that was opened on the way.
+/// Contents of the number of an end that was opened later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
     pub sends: bool,
@@ -39,7 +39,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// `None` for a number that was given to an end from the start.
+    /// Decodes a number; `None` for that of an initial end.
     #[inline]
     pub(super) fn of(queue_pair: QueuePair) -> Option<Opened> {
         let number = queue_pair.get();
@@ -56,7 +56,7 @@ impl Opened {
     }
 }
 
-/// With as many places as there are: [`Slots::refill`] makes those that were opened on the way.
+/// Requires the same number of places: [`Slots::refill`] adds those that were opened later.
 impl<T: State> State for Slots<T> {
     fn state(&mut self, archive: &mut Archive) {
         let Slots { slots, free } = self;
@@ -75,18 +75,18 @@ impl<T: State> State for Slot<T> {
 }
 
 impl<T> Slots<T> {
-    /// Puts in an item that is to be overwritten from an archive, behind all others.
+    /// Appends an item that an archive will overwrite.
     pub(super) fn refill(&mut self, item: T) {
         self.slots.push(Slot { item, generation: 0, is_open: true });
     }
 
-    /// With the items that there are from the start, in their order.
+    /// Returns slots with the initial items, in order.
     pub(super) fn new(items: impl IntoIterator<Item = T>) -> Slots<T> {
         let slots = items.into_iter().map(|item| Slot { item, generation: 0, is_open: true });
         Slots { slots: slots.collect(), free: Vec::new() }
     }
 
-    /// Puts an item in, which is made with the number that it gets; returns its place.
+    /// Adds an item, made from its new number. Returns its place.
     ///
     /// # Panics
     /// If there are [`OPEN_MAX`].
@@ -110,7 +110,7 @@ impl<T> Slots<T> {
         Ok(place)
     }
 
-    /// Gives the place of an item free. It can be asked for until the place is used again.
+    /// Frees the place of an item, which stays accessible until the place is reused.
     pub(super) fn close(&mut self, place: usize) {
         let slot = &mut self.slots[place];
         debug_assert!(slot.is_open, "closed twice");
@@ -118,14 +118,14 @@ impl<T> Slots<T> {
         self.free.push(place as u32);
     }
 
-    /// The place that a number names, if that end is open still.
+    /// Returns the place of a number, if that end is still open.
     #[inline]
     pub(super) fn place(&self, opened: Opened) -> Option<usize> {
         let slot = self.slots.get(opened.place)?;
         (slot.is_open && slot.generation & GENERATION_MASK == opened.generation).then_some(opened.place)
     }
 
-    /// How often the place was used before; something noted of an item that is gone can be told by it.
+    /// Returns the number of earlier uses of the place, which identifies records of closed items.
     #[inline]
     pub(super) fn generation(&self, place: usize) -> u32 {
         self.slots[place].generation
@@ -136,7 +136,7 @@ impl<T> Slots<T> {
         self.slots[place].is_open
     }
 
-    /// The items that are there.
+    /// Returns the open items.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter(|slot| slot.is_open).map(|slot| &slot.item)
     }

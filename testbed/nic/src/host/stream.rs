@@ -1,6 +1,6 @@
-//! TCP on a host: messages as one stream of bytes, and acknowledgements in their flow's class or one of their own.
+//! TCP on a host: messages as one byte stream, and acknowledgements in their flow's class or a separate one.
 //!
-//! Without `ack_class` an acknowledgement travels in the class and with the code point of the data that it acknowledges, as those
+//! Without `ack_class` an acknowledgement has the class and code point of the data that it acknowledges, as those
 //! of a socket do whose application has set the same on both sides.
 
 use std::cmp::Reverse;
@@ -12,46 +12,46 @@ use weir_units::{CLASSES, Class, ClassSet, Time};
 use super::packet::TcpAck;
 use crate::tcp::{Segment, TcpConfig, TcpReceiver, TcpSender};
 
-/// What a sender of TCP has besides.
+/// TCP part of a sender.
 #[derive(Debug, State)]
 pub(super) struct Sending {
     pub(super) end: TcpSender,
     /// Messages not acknowledged, oldest first.
     messages: VecDeque<Message>,
-    /// How many of them are wholly sent.
+    /// Number of these messages that are completely sent.
     sent_messages: usize,
-    /// All before this offset was sent.
+    /// Offset below which all bytes were sent.
     sent: u64,
-    /// Its longest segment.
+    /// Payload of a full-sized segment in bytes.
     #[state(same)]
     pub(super) mss: u32,
 }
 
-/// A message from its release to its acknowledgement.
+/// Message from its release to its acknowledgement.
 #[derive(Clone, Copy, Debug, Value)]
 pub(super) struct Message {
-    /// The offset in the stream where it ends.
+    /// Offset of the message's end in the stream.
     end: u64,
     pub(super) size: u64,
     pub(super) released: Time,
 }
 
-/// What a receiver of TCP has besides.
+/// TCP part of a receiver.
 #[derive(Debug, State)]
 pub(super) struct Receiving {
     pub(super) end: TcpReceiver,
-    /// When the host looks at it; [`Time::NEVER`] if it does not.
+    /// Instant at which the host checks the receiver; [`Time::NEVER`] if none is scheduled.
     pub(super) watched_at: Time,
 }
 
-/// What the receivers of a host owe.
+/// Pending acknowledgements of a host's TCP receivers.
 #[derive(Debug, Default, State)]
 pub(super) struct Acks {
-    /// The classes with acknowledgements that are due.
+    /// Classes with acknowledgements that are due.
     classes: ClassSet,
-    /// Acknowledgements that are due, by class, with their receivers' places.
+    /// Due acknowledgements by class, with their receivers' places.
     due: [VecDeque<(usize, TcpAck)>; CLASSES],
-    /// When to look at a receiver, by place and generation, whose acknowledgement is delayed; each stands here once at most.
+    /// Instants at which delayed acknowledgements are checked, with the receiver's place and generation; at most one each.
     later: BinaryHeap<Reverse<(Time, usize, u32)>>,
 }
 
@@ -60,18 +60,18 @@ impl Sending {
         Sending { end: TcpSender::new(config), messages: VecDeque::new(), sent_messages: 0, sent: 0, mss: config.mss }
     }
 
-    /// A message is released.
+    /// Adds a released message to the stream.
     pub(super) fn write(&mut self, released: Time, size: u64) {
         self.end.write(size);
         self.messages.push_back(Message { end: self.end.written(), size, released });
     }
 
-    /// Messages not acknowledged.
+    /// Returns the number of unacknowledged messages.
     pub(super) fn messages(&self) -> usize {
         self.messages.len()
     }
 
-    /// A segment is sent. Returns how many messages are wholly sent by it for the first time.
+    /// Records a sent segment. Returns the number of messages that it completes for the first time.
     pub(super) fn handle_sent(&mut self, segment: &Segment) -> usize {
         self.sent = self.sent.max(segment.seq + u64::from(segment.len));
         let before = self.sent_messages;
@@ -81,7 +81,7 @@ impl Sending {
         self.sent_messages - before
     }
 
-    /// The next message that is wholly acknowledged.
+    /// Removes and returns the next completely acknowledged message.
     pub(super) fn take_done(&mut self) -> Option<Message> {
         if self.messages.front()?.end > self.end.acked() {
             return None;
@@ -98,13 +98,13 @@ impl Receiving {
 }
 
 impl Acks {
-    /// The classes with acknowledgements that are due.
+    /// Returns the classes with due acknowledgements.
     #[inline]
     pub(super) fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// An acknowledgement is due.
+    /// Adds a due acknowledgement.
     pub(super) fn push(&mut self, class: Class, receiver: usize, ack: TcpAck) {
         self.classes.insert(class);
         self.due[class.index()].push_back((receiver, ack));
@@ -122,18 +122,18 @@ impl Acks {
         Some((class, receiver, ack))
     }
 
-    /// Sees to it that a receiver is looked at when its delayed acknowledgement is due.
+    /// Schedules the check of a receiver's delayed acknowledgement.
     pub(super) fn wake(&mut self, at: Time, place: usize, generation: u32) {
         self.later.push(Reverse((at, place, generation)));
     }
 
-    /// When the first of them is to be looked at.
+    /// Returns the instant of the first scheduled check; [`Time::NEVER`] if there is none.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
         self.later.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
 
-    /// The next one that is to be looked at by now: its place and generation.
+    /// Removes the next receiver whose check is due. Returns its place and generation.
     #[inline]
     pub(super) fn take_due(&mut self, now: Time) -> Option<(usize, u32)> {
         if self.next_due() > now {

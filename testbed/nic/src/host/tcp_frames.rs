@@ -10,23 +10,23 @@ use super::Host;
 use super::outgoing::{Outgoing, answer};
 use super::packet::{NicFrame, NicPacket, Says};
 
-/// A frame of TCP in the host's queue.
+/// TCP frame in the host's queue.
 #[derive(Clone, Debug, Value)]
 pub(super) struct Queued {
-    /// The class of its connection's data, in which it takes its turn,
+    /// Class of the connection's data, in which the frame is scheduled.
     turn: Class,
-    /// and its own.
+    /// Class of the frame.
     class: Class,
     packet: NicPacket,
     own: QueuePair,
     peer: Ipv4Addr,
 }
 
-/// The flow that the queue of TCP's frames is to the schedule.
+/// Number by which the queue of TCP frames is scheduled like a flow.
 pub(super) const TCP_QUEUE: u32 = u32::MAX;
 
 impl Host {
-    /// Puts all that a flow of TCP may send now into the host's queue.
+    /// Moves all segments that a TCP flow may send now to the host's queue.
     #[cold]
     pub(super) fn queue_segments(&mut self, now: Time, flow: usize) {
         while self.senders[flow].due() <= now
@@ -36,7 +36,7 @@ impl Host {
             self.queue_tcp(now, Queued { turn: class, class, packet, own, peer });
         }
         self.watch(flow);
-        // What it has to send later it has its turn for then.
+        // A segment that is due later is scheduled for then.
         let sender = &mut self.senders[flow];
         let due = sender.due();
         if due > now && due < Time::NEVER {

@@ -1,4 +1,4 @@
-//! What has come from the switch and the host has not taken: a part for each lossless class, which pauses, and one for the others.
+//! Receive buffer of a NIC: a part for each lossless class, which pauses, and one for all lossy classes.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,14 @@ use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use super::send::size;
 use super::{Carried, ModelConfig, ReceiveBuffer, next_in_turn};
 
-/// The receive side.
+/// Receive side of a NIC.
 #[derive(Debug)]
 pub(super) struct Receive<F> {
     buffer: ReceiveBuffer,
     lossless: ClassSet,
     queues: [VecDeque<F>; CLASSES],
     held: [Bytes; CLASSES],
-    /// What the lossy classes hold together.
+    /// Total bytes of the lossy classes.
     lossy: Bytes,
     lossy_frames: usize,
     classes: ClassSet,
@@ -95,17 +95,17 @@ impl<F: Carried> Receive<F> {
         self.off
     }
 
-    /// The classes with frames for the host.
+    /// Returns the classes with frames for the host.
     pub(super) fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// What a class holds.
+    /// Returns the bytes that a class holds.
     pub(super) fn held(&self, class: Class) -> Bytes {
         self.held[class.index()]
     }
 
-    /// Frames that wait, counted one by one.
+    /// Returns the number of waiting frames, counted anew.
     pub(super) fn frames(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }

@@ -12,7 +12,7 @@ pub enum ModelDrop {
     ReceiveBufferFull,
     /// The host sent a MAC control frame.
     MacControl,
-    /// No host was attached, or the host detached.
+    /// Frame without an attached host, or in the NIC when the host detached.
     NoHost,
     /// The NIC was stopped.
     Shutdown,

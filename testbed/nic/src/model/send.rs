@@ -1,4 +1,4 @@
-//! What a host has sent and its NIC has not: a bounded queue for each class, and frames that find no room there.
+//! Transmit buffer of a NIC: a bounded queue for each class, and a stash for frames that find no room there.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES};
 
 use super::{Carried, ModelConfig, next_in_turn};
 
-/// The send side.
+/// Send side of a NIC.
 #[derive(Debug)]
 pub(super) struct Send<F> {
     buffer: Bytes,
@@ -15,9 +15,9 @@ pub(super) struct Send<F> {
     held: [Bytes; CLASSES],
     /// The classes with frames in their queues.
     classes: ClassSet,
-    /// The class whose turn it was last.
+    /// Class served last.
     last: Class,
-    /// By queue of the host: frames from the first on that found no room. Nothing more is read from that queue, and nothing lost.
+    /// Stashed frames of each host queue, from the first that found no room. The queue is then not read, so no frame is lost.
     stashes: Box<[VecDeque<(Class, F)>]>,
 }
 
@@ -35,12 +35,12 @@ impl<F: Carried> Send<F> {
         }
     }
 
-    /// How many frames are taken from a queue of the host.
+    /// Returns the number of frames that may be taken from a host queue: none while it has stashed frames.
     pub(super) fn takes(&self, queue: usize) -> usize {
         if self.stashes[queue].is_empty() { ModelConfig::STASH_FRAMES } else { 0 }
     }
 
-    /// Takes a frame; says whether its queue is the first time held back by it.
+    /// Takes a frame. Returns whether the frame is the first stashed one of its host queue.
     pub(super) fn push(&mut self, queue: usize, class: Class, frame: F) -> bool {
         if self.stashes[queue].is_empty() && self.has_room(class, &frame) {
             self.enqueue(class, frame);
@@ -52,7 +52,7 @@ impl<F: Carried> Send<F> {
         stash.len() == 1
     }
 
-    /// Frames that found no room go on to their classes' queues, as far as there is room now.
+    /// Moves stashed frames to the queues of their classes while there is room.
     pub(super) fn unblock(&mut self) {
         for queue in 0..self.stashes.len() {
             while let Some((class, frame)) = self.stashes[queue].front()
@@ -102,7 +102,7 @@ impl<F: Carried> Send<F> {
         }
     }
 
-    /// What a class has in its queue.
+    /// Returns the queue of a class in bytes.
     pub(super) fn held(&self, class: Class) -> Bytes {
         self.held[class.index()]
     }

@@ -7,34 +7,34 @@ use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::{Ack, Segment, TcpConfig, TcpReceiver, TcpSender};
 
-/// What the flows go through.
+/// Bottleneck link and its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub rate: BitRate,
-    /// Delay of both ways together, without what the queue adds.
+    /// Round-trip delay without queueing.
     pub rtt: Span,
-    /// Segments that the queue holds at most.
+    /// Capacity of the queue in segments.
     pub room: usize,
-    /// Segments are marked that find so many or more.
+    /// Queue length in segments from which arriving segments are CE-marked.
     pub mark_at: usize,
-    /// One new segment of so many is lost, whatever the queue.
+    /// Number of new segments of which the last is lost, at any queue length.
     pub lose_each: u64,
 }
 
-/// Flows, the queue, and what is on its way.
+/// Flows, the queue, and the segments and acknowledgements in flight.
 pub(super) struct Bottleneck {
     pub now: Time,
     pub senders: Vec<TcpSender>,
     pub receivers: Vec<TcpReceiver>,
     path: Path,
-    /// The segment in front is on the wire.
+    /// Queued segments; the first is being sent.
     queue: VecDeque<(usize, Segment, bool)>,
     events: BinaryHeap<Reverse<(Time, u64, What)>>,
     /// Data and acknowledgements between the ends, by number.
     on_their_way: VecDeque<(usize, Carried)>,
     first: u64,
     order: u64,
-    /// When a wake-up for a flow's timers was asked for, so that it is asked for once.
+    /// Instants of the scheduled wake-ups of each flow's sender and receiver, so that none is scheduled twice.
     wake_ups: Vec<[Time; 2]>,
     new_segments: u64,
     pub drops: u64,
@@ -48,9 +48,9 @@ pub(super) struct Bottleneck {
 enum What {
     /// The wire has sent the segment in front.
     Sent,
-    /// Something gets to the other end.
+    /// A segment or acknowledgement, by number, arrives at the other end.
     Arrives(u64),
-    /// A flow's timer: its sender's or its receiver's.
+    /// The timer of a flow's sender (0) or receiver (1) expires.
     Wake(usize, usize),
 }
 
@@ -60,7 +60,7 @@ enum Carried {
     Ack(Ack),
 }
 
-/// What a frame has beside the segment, on the wire.
+/// Overhead of a frame on the wire in bytes: headers, FCS, preamble and gap.
 const HEADERS: u64 = 90;
 
 impl Bottleneck {
@@ -84,7 +84,7 @@ impl Bottleneck {
         }
     }
 
-    /// A flow has data from now on, without an end.
+    /// Gives a flow unlimited data from now on.
     pub(super) fn start(&mut self, flow: usize) {
         self.write(flow, 1 << 40);
     }
@@ -106,14 +106,14 @@ impl Bottleneck {
         self.now = until;
     }
 
-    /// Goodput and queue lengths count from now on.
+    /// Starts the measurement of goodput and queue lengths.
     pub(super) fn measure(&mut self) {
         self.since = self.now;
         self.received_before = self.receivers.iter().map(TcpReceiver::received).collect();
         self.lengths.clear();
     }
 
-    /// Each flow's share of what the wire can carry, since [`Bottleneck::measure`].
+    /// Returns each flow's share of the link capacity since [`Bottleneck::measure`].
     pub(super) fn shares(&self, mss: u32) -> Vec<f64> {
         let frames = self.now.since(self.since).as_picos() as f64 / self.service(mss).as_picos() as f64;
         let received = self.receivers.iter().map(TcpReceiver::received).zip(&self.received_before);
@@ -153,7 +153,7 @@ impl Bottleneck {
         }
     }
 
-    /// Half of the round trip, each way.
+    /// Sends a segment or acknowledgement to the other end: half of the round trip each way.
     fn carry(&mut self, flow: usize, carried: Carried) {
         let number = self.first + self.on_their_way.len() as u64;
         self.on_their_way.push_back((flow, carried));

@@ -84,36 +84,36 @@ pub trait WindowLaw: fmt::Debug + Send {
         false
     }
 
-    /// The window after so many bytes were acknowledged in congestion avoidance. `prior` is what it was before the last cut. By default
-    /// Reno's: a segment more a round trip.
+    /// Returns the window after `acked` bytes in congestion avoidance. `prior` is the window before the last cut. By default
+    /// Reno's: a segment of growth per round trip.
     fn grown(&mut self, _now: Time, _rtt: Span, acked: f64, cwnd: f64, _prior: f64, mss: f64) -> f64 {
         cwnd + acked * mss / cwnd
     }
 
-    /// What a loss leaves of the window.
+    /// Returns the factor by which a loss cuts the window.
     fn loss_factor(&self) -> f64 {
         0.5
     }
 
-    /// What a mark leaves of it.
+    /// Returns the factor by which a mark cuts the window; by default that of a loss.
     fn mark_factor(&self) -> f64 {
         self.loss_factor()
     }
 
-    /// The window is about to be cut.
+    /// Handles a cut of the window, before the cut.
     fn handle_cut(&mut self, _cwnd: f64) {}
 
-    /// The retransmission timer has struck.
+    /// Handles a retransmission timeout.
     fn handle_timeout(&mut self) {}
 
-    /// Nothing was sent for so long.
+    /// Handles an idle period.
     fn handle_idle(&mut self, _idle: Span) {}
 
-    /// Shows the value of each of the kind's gauges, in their order.
+    /// Passes the value of each of the kind's gauges to `show`, in their order.
     fn gauges(&self, _show: &mut dyn FnMut(f64)) {}
 }
 
-/// What governs the window: a kind, with its parameters.
+/// Congestion control of a connection: a kind with its parameters.
 #[derive(Clone)]
 pub struct Control {
     kind: &'static dyn TcpControlKind,
@@ -121,22 +121,22 @@ pub struct Control {
 }
 
 impl Control {
-    /// A kind with its keys' defaults.
+    /// Returns a kind with its keys' defaults.
     pub fn of(kind: &'static dyn TcpControlKind) -> Control {
         Control::read(kind, &Parameters::defaults_over(&[], &[]))
     }
 
-    /// A kind with these parameters, in which what is wrong is noted.
+    /// Returns a kind with these parameters, in which errors are recorded.
     pub fn read(kind: &'static dyn TcpControlKind, parameters: &Parameters<'_>) -> Control {
         Control { kind, control: kind.read(parameters) }
     }
 
-    /// The kind's name.
+    /// Returns the kind's name.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// What its flows show besides what all of TCP's do.
+    /// Returns the gauges of the kind, in addition to those of all TCP flows.
     pub fn gauges(&self) -> &'static [Gauge] {
         self.kind.gauges()
     }

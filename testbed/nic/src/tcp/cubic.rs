@@ -20,19 +20,19 @@ pub(super) struct Cubic;
 struct CubicConfig {
     /// C in millionths, in segments per cubed second.
     c_ppm: u32,
-    /// β_cubic in millionths: what is left of the window after a loss; at most 1,000,000.
+    /// Factor β_cubic of a cut after a loss, in millionths; at most 1,000,000.
     beta_ppm: u32,
     /// Whether a flow that is cut before it reached its last W_max leaves more for others (4.7).
     fast_convergence: bool,
-    /// Whether it grows at least as Reno does (4.3).
+    /// Whether the window grows at least as Reno's does (4.3).
     reno_friendly: bool,
-    /// Whether it grows in whole segments, as Linux has it.
+    /// Whether the window grows in whole segments, as in Linux.
     as_linux: bool,
-    /// How slow start ends early; `None` if only losses and marks end it.
+    /// HyStart, which ends slow start early; `None` if only losses and marks end it.
     hystart: Option<HyStartConfig>,
 }
 
-/// A flow's state. Windows are in bytes, times in seconds.
+/// Cubic state of a flow. Windows are in bytes, times in seconds.
 #[derive(Debug, State)]
 struct Law {
     #[state(same)]
@@ -45,9 +45,9 @@ struct Law {
     reno_friendly: bool,
     /// W_max; zero before the first loss, and after a timeout.
     w_max: f64,
-    /// Since the window began to grow by the cubic function; none before, and in slow start.
+    /// Current epoch of growth by the cubic function; `None` before the first and after a cut.
     epoch: Option<Epoch>,
-    /// What stands in the place of the epoch where it grows as Linux has it.
+    /// Linux's growth, in place of the epoch; `None` for the RFC's.
     #[state(fixed)]
     linux: Option<LinuxGrowth>,
     #[state(fixed)]
@@ -59,7 +59,7 @@ struct Epoch {
     start: Time,
     /// W_max of this epoch.
     origin: f64,
-    /// When the window is back at the origin.
+    /// K: time from the start of the epoch until the window is back at the origin.
     k: f64,
     /// W_est: the window that Reno would have.
     w_est: f64,
@@ -158,12 +158,12 @@ impl WindowLaw for Law {
         self.state(archive);
     }
 
-    /// β.
+    /// Returns β.
     fn loss_factor(&self) -> f64 {
         self.beta
     }
 
-    /// The window is about to be cut (4.6, 4.7).
+    /// Updates W_max before a cut (4.6, 4.7), and ends the epoch.
     fn handle_cut(&mut self, cwnd: f64) {
         let gives_way = self.fast_convergence && cwnd < self.w_max;
         self.w_max = if gives_way { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
@@ -171,7 +171,7 @@ impl WindowLaw for Law {
         self.linux.iter_mut().for_each(LinuxGrowth::handle_cut);
     }
 
-    /// After a timeout the window grows from where slow start ends, whatever it was (4.8).
+    /// Resets W_max after a timeout: the window then grows from the end of slow start (4.8).
     fn handle_timeout(&mut self) {
         self.w_max = 0.0;
         self.epoch = None;
@@ -186,7 +186,7 @@ impl WindowLaw for Law {
         self.hystart.as_mut().is_some_and(|hystart| hystart.handle_round_trip(trip))
     }
 
-    /// Nothing was sent for so long: time stood still (5.8).
+    /// Excludes an idle period from the epoch (5.8).
     fn handle_idle(&mut self, idle: Span) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start = epoch.start.saturating_add(idle);
@@ -194,7 +194,7 @@ impl WindowLaw for Law {
         self.linux.iter_mut().for_each(|linux| linux.handle_idle(idle));
     }
 
-    /// The window after so many bytes were acknowledged in congestion avoidance (4.2 to 4.5). `prior` is what it was
+    /// Returns the window after `acked` bytes in congestion avoidance (4.2 to 4.5). `prior` is the window
     /// before the last cut.
     fn grown(&mut self, now: Time, rtt: Span, acked: f64, cwnd: f64, prior: f64, mss: f64) -> f64 {
         if let Some(linux) = &mut self.linux {

@@ -1,7 +1,7 @@
-//! Cubic's growth in whole segments, as `bictcp_update` of Linux's `tcp_cubic.c` (6.18) has it.
+//! Cubic's growth in whole segments, as in `bictcp_update` of Linux's `tcp_cubic.c` (6.18).
 //!
-//! Where a window is small, as with several flows at a bottleneck, what Linux rounds matters more than the cubic function: windows
-//! grow more slowly than RFC 9438 has them. After slow start has ended without a loss they grow faster, by a twentieth a round trip.
+//! Where a window is small, as with several flows at a bottleneck, Linux's rounding matters more than the cubic function: windows
+//! grow more slowly than in RFC 9438. After slow start has ended without a loss they grow faster, by a twentieth a round trip.
 
 use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
@@ -12,9 +12,9 @@ pub(super) struct LinuxGrowth {
     /// `delay_min`: the shortest round trip; zero before the first.
     pub shortest: Span,
     epoch: Option<Epoch>,
-    /// `cnt`: the window grows by a segment with so many that are acknowledged.
+    /// `cnt`: acknowledged segments per segment of window growth.
     cnt: f64,
-    /// For which window `cnt` was worked out, and when.
+    /// Window in segments for which `cnt` was computed, and the instant.
     worked_out: Option<(f64, Time)>,
     /// `snd_cwnd_cnt`: segments acknowledged since the window grew.
     acked: f64,
@@ -25,23 +25,23 @@ struct Epoch {
     start: Time,
     /// W_max, in segments.
     origin: f64,
-    /// When the window is back at the origin, in seconds.
+    /// K in seconds: time from the start of the epoch until the window is back at the origin.
     k: f64,
-    /// `ack_cnt`: segments acknowledged that Reno's window has not grown for.
+    /// `ack_cnt`: acknowledged segments not yet counted in Reno's window.
     acked: f64,
     /// `tcp_cwnd`: the window that Reno would have.
     reno: f64,
 }
 
-/// `HZ / 32`: for a window that stays `cnt` is worked out no more often.
+/// Shortest interval between computations of `cnt` for an unchanged window: `HZ / 32`.
 const UPDATE_EVERY: Span = Span::from_nanos(31_250_000);
-/// `beta_scale` of β = 717/1024, shifted: Reno's window grows by a segment with so many windows acknowledged.
+/// Acknowledged windows per segment of growth of Reno's window: `beta_scale` >> 3 with β = 717/1024.
 const RENO_WINDOWS: f64 = 15.0 / 8.0;
-/// Before the first loss the window grows by a segment with no more than so many.
+/// Upper limit of `cnt` before the first loss.
 const FIRST_CNT_MAX: f64 = 20.0;
-/// And otherwise with no fewer than so many.
+/// Lower limit of `cnt`.
 const CNT_MIN: f64 = 2.0;
-/// At or above the origin of a function that does not rise yet, the window hardly grows: a segment in so many windows.
+/// Acknowledged windows per segment of growth while the cubic function is not above the window.
 const STANDSTILL: f64 = 100.0;
 
 impl LinuxGrowth {
@@ -49,17 +49,17 @@ impl LinuxGrowth {
         LinuxGrowth { shortest: Span::ZERO, epoch: None, cnt: 0.0, worked_out: None, acked: 0.0 }
     }
 
-    /// The window is cut, or collapses.
+    /// Starts a new epoch after a cut or a timeout; the shortest round trip is kept.
     pub(super) fn handle_cut(&mut self) {
         *self = LinuxGrowth { shortest: self.shortest, ..LinuxGrowth::new() };
     }
 
-    /// Nothing was sent for so long: time stood still.
+    /// Excludes an idle period from the epoch.
     pub(super) fn handle_idle(&mut self, idle: Span) {
         self.epoch.iter_mut().for_each(|epoch| epoch.start = epoch.start.saturating_add(idle));
     }
 
-    /// By how many segments a window of `cwnd` grows when `acked` are acknowledged. `w_max` is zero before the first loss; `c` is in
+    /// Returns the growth in segments of a window of `cwnd` for `acked` segments. `w_max` is zero before the first loss; `c` is in
     /// segments per cubed second.
     pub(super) fn grown(&mut self, now: Time, acked: f64, cwnd: f64, w_max: f64, c: f64, reno_friendly: bool) -> f64 {
         let cwnd = libm::floor(cwnd).max(1.0);
@@ -118,7 +118,7 @@ impl LinuxGrowth {
 mod tests {
     use super::*;
 
-    /// The window after round trips of `rtt_ms`, in each of which it is acknowledged in pairs of segments.
+    /// Returns the window after round trips of `rtt_ms`, each acknowledging the window in pairs of segments.
     fn after(growth: &mut LinuxGrowth, rounds: u64, rtt_ms: u64, mut cwnd: f64, w_max: f64) -> f64 {
         for round in 0..rounds {
             let pairs = (cwnd / 2.0) as u64;

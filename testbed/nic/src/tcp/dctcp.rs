@@ -113,7 +113,7 @@ impl WindowLaw for Law {
 mod tests {
     use super::*;
 
-    /// α after windows of ten segments, of which the first so many are marked.
+    /// Returns α after windows of ten segments, the first `marked` of which are marked.
     fn alpha_after(flow: &mut Law, windows: u64, marked: u64) -> f64 {
         let mut una = flow.window_end;
         for _ in 0..windows {

@@ -1,8 +1,8 @@
-//! HyStart: Cubic's slow start ends before the queue overflows (Ha and Rhee, 2011), as Linux has it in `tcp_cubic.c`.
+//! HyStart: Cubic's slow start ends before the queue overflows (Ha and Rhee, 2011), as in Linux's `tcp_cubic.c`.
 //!
-//! Two signs are watched, round by round. Acknowledgements that follow each other closely for longer than half of the shortest
-//! round trip say that the path is full of data. A round whose shortest round trip is well above the shortest of all says that a
-//! queue grows. Either makes the window the threshold: slow start ends without a cut.
+//! Each round is checked for two signs. A train of closely spaced acknowledgements that lasts longer than half of the shortest
+//! round trip indicates a full path. A round whose shortest round trip is well above the shortest of all indicates a
+//! growing queue. Either sign sets the threshold to the window: slow start ends without a cut.
 
 use weir_reader::Key;
 use weir_units::archive::State;
@@ -11,24 +11,24 @@ use weir_units::{Bytes, Span, Time};
 use super::RoundTrip;
 use crate::parameters::Parameters;
 
-/// HyStart's parameters, keys of Cubic's table. Defaults are Linux's (6.18).
+/// Parameters of HyStart, keys of Cubic's table. Defaults are Linux's (6.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HyStartConfig {
-    /// The signs that are heeded.
+    /// Enabled signs.
     detect: Signs,
-    /// Below that many segments nothing is watched.
+    /// Smallest window in segments in which signs are checked.
     low_window: u32,
-    /// Acknowledgements further apart are no train.
+    /// Longest gap between acknowledgements of a train.
     ack_delta: Span,
-    /// How long a train may last, in millionths of the shortest round trip.
+    /// Longest allowed train, in millionths of the shortest round trip and the bursts.
     train_ppm: u32,
-    /// What a sender hands to its NIC in one piece. It lengthens the train that is allowed.
+    /// Largest burst that a sender hands to its NIC at once; lengthens the allowed train.
     burst: Bytes,
-    /// A round trip may exceed the shortest by an eighth of it, but by this at least,
+    /// Lower limit of the allowed growth of round trips, which is an eighth of the shortest.
     delay_min: Span,
-    /// and by that at most.
+    /// Upper limit of the allowed growth of round trips.
     delay_max: Span,
-    /// Whether round trips are the smoothed ones of data, as in ns-3, and not each as it was measured.
+    /// Whether the smoothed round trips of data count, as in ns-3, instead of each measurement.
     is_smoothed: bool,
 }
 
@@ -38,38 +38,38 @@ struct Signs {
     delay: bool,
 }
 
-/// A flow's state.
+/// HyStart state of a flow.
 #[derive(Clone, Copy, Debug, State)]
 pub(super) struct HyStart {
     #[state(same)]
     config: HyStartConfig,
-    /// The shortest round trip; none before the first measurement, and after a timeout.
+    /// Shortest round trip; `None` before the first measurement and after a timeout.
     shortest: Option<Span>,
-    /// Whether it has ended slow start. It does so once, until a timeout.
+    /// Whether HyStart has ended slow start, which happens once until a timeout.
     has_ended: bool,
     round: Round,
 }
 
-/// A round: from the first acknowledgement of data until that of what was sent last by then.
+/// Round: from an acknowledgement until the data sent by then is acknowledged.
 #[derive(Clone, Copy, Debug, State)]
 struct Round {
     began: Time,
-    /// The last acknowledgement of the train.
+    /// Instant of the last acknowledgement of the train.
     train: Time,
-    /// The data that ends it.
+    /// Offset beyond which an acknowledgement starts the next round.
     end: u64,
-    /// The shortest round trip of its first [`SAMPLES`], or of all so far.
+    /// Shortest round trip of the round.
     shortest: Span,
     samples: u32,
 }
 
-/// Round trips of a round without which it says nothing.
+/// Round trips of a round that are not yet compared.
 const SAMPLES: u32 = 8;
-/// What bursts add to a train at most.
+/// Longest extension of a train by bursts.
 const BURSTS_MAX: Span = Span::from_millis(1);
-/// The pace of slow start, in windows a round trip, by which the time that bursts take is estimated.
+/// Pacing rate of slow start in windows per round trip, for the duration of a burst.
 const PACE: f64 = 2.0;
-/// Bursts that a train may be longer by.
+/// Number of bursts by which a train may be longer.
 const BURSTS: f64 = 4.0;
 
 const HYSTART: Key =
@@ -88,7 +88,7 @@ const RTT: Key = Key::new("hystart_rtt", "measured", "the round trips that it go
 pub(super) const KEYS: [Key; 9] = [HYSTART, DETECT, LOW_WINDOW, ACK_DELTA, TRAIN, BURST, DELAY_MIN, DELAY_MAX, RTT];
 
 impl HyStartConfig {
-    /// Reads the keys; `None` if it is off.
+    /// Reads the keys; `None` if HyStart is off.
     pub(super) fn read(parameters: &Parameters<'_>) -> Option<HyStartConfig> {
         let times = Span::ZERO..=Span::from_secs(10);
         let (delay_min, delay_max) =
@@ -122,9 +122,9 @@ impl HyStart {
         HyStart { config, shortest: None, has_ended: false, round: Round::at(Time::ZERO, 0) }
     }
 
-    /// A round trip was measured. Returns whether slow start, in which the flow is or is not, ends by it.
+    /// Records a round trip. Returns whether slow start ends.
     pub(super) fn handle_round_trip(&mut self, trip: &RoundTrip) -> bool {
-        // A smoothed one is told of data only: what was known before is in it.
+        // Smoothed round trips count from the first data on: they include the earlier measurement.
         if self.config.is_smoothed && trip.next == 0 {
             return false;
         }
@@ -143,7 +143,7 @@ impl HyStart {
         self.has_ended
     }
 
-    /// The retransmission timer has struck: the path may be another.
+    /// Resets the state after a retransmission timeout: the path may have changed.
     pub(super) fn handle_timeout(&mut self) {
         *self = HyStart::new(self.config);
     }
@@ -195,14 +195,14 @@ mod tests {
         HyStart::new(HyStartConfig::read(&Parameters::defaults_over(given, &[])).unwrap())
     }
 
-    /// An acknowledgement of segment n, of a window of `segments`.
+    /// Returns the measurement of segment n in a window of `segments`.
     fn trip(now: u64, rtt: u64, segments: u64, n: u64) -> RoundTrip {
         let (una, next) = (n * 1_000, (n + segments) * 1_000);
         let cwnd = segments as f64 * MSS;
         RoundTrip { now: at(now), rtt: us(rtt), smoothed_rtt: us(rtt), is_slow_start: true, cwnd, mss: MSS, una, next }
     }
 
-    /// Ends with which acknowledgement of a round of 100 segments, each 10 us after the other, over 1,000 us.
+    /// Returns the acknowledgement, of 100 at intervals of 10 us, that ends slow start.
     fn ends_at(mut hystart: HyStart, rtt: impl Fn(u64) -> u64) -> Option<u64> {
         (1..=100).find(|n| hystart.handle_round_trip(&trip(10_000 + 10 * n, rtt(*n), 100, *n)))
     }

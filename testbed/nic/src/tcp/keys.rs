@@ -1,4 +1,4 @@
-//! What a connection is made of, as files have it.
+//! Keys of a TCP connection in files.
 
 use weir_reader::{Gauge, Key, Named};
 use weir_units::{Bytes, CLASSES, Class, Span};
@@ -7,20 +7,20 @@ use weir_wire::rocev2::Dscp;
 use super::{AckPoint, Control, DelayedAck, TcpConfig, TcpControlKind};
 use crate::parameters::{Parameters, Preset, WrongValue};
 
-/// What every connection has, whatever controls its window: the table `[nic.tcp]`.
+/// Keys of every connection, for any congestion control: the table `[nic.tcp]`.
 #[derive(Debug)]
 pub struct TcpKeys;
 
-/// Values that are wrong.
+/// Invalid values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrongTcp {
-    /// Wrong values of `[nic.tcp]`, which every connection has.
+    /// Invalid values of `[nic.tcp]`.
     pub connection: Vec<WrongValue>,
-    /// Wrong values of the table of the window's control.
+    /// Invalid values of the congestion control's table.
     pub control: Vec<WrongValue>,
 }
 
-/// What every connection shows; its control's gauges follow.
+/// Gauges of every connection; those of its congestion control follow.
 pub const GAUGES: &[Gauge] = &[
     Gauge::plain("window_bytes", "the congestion window"),
     Gauge::plain("threshold_bytes", "the slow-start threshold; empty before the first cut"),
@@ -75,7 +75,7 @@ const TIMEOUT_CUTS: Key = Key::new(
     "timeouts cut the window of the data that is lost \"once\", or \"each\" the one that there is by then",
 );
 
-/// The sets of parameters: one for a datacentre, which the keys' defaults are, and what Linux does on an Ethernet of 1500 B.
+/// Sets of parameters: one for a datacentre, equal to the keys' defaults, and Linux's on an Ethernet of 1500 B.
 ///
 /// Timeouts in a datacentre are 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010); a receiver's
 /// window of 64 MiB is enough there for 400 Gb/s and a round trip of 1 ms. Linux's window is `tcp_rmem`'s.
@@ -205,13 +205,13 @@ impl TcpConfig {
         self.ecn || self.control.counts_marks()
     }
 
-    /// What its flows show, in the order of [`TcpSender::gauges`](super::TcpSender::gauges).
+    /// Returns the gauges of the connection's flows, in the order of [`TcpSender::gauges`](super::TcpSender::gauges).
     pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
         GAUGES.iter().chain(self.control.gauges())
     }
 }
 
-/// What `ack_class` may say.
+/// Values of `ack_class`.
 fn ack_points() -> Vec<(&'static str, Option<AckPoint>)> {
     const NUMBERS: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
     let of_class = |(class, number)| (number, Some(AckPoint { class: Class::new(class), dscp: Dscp::new(8 * class) }));

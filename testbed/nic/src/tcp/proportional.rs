@@ -9,11 +9,11 @@ use weir_units::archive::Value;
 /// One recovery.
 #[derive(Debug, Value)]
 pub(super) struct Proportional {
-    /// RecoverFS: the flight at the beginning.
+    /// Bytes in flight at the start of the recovery (RecoverFS).
     flight: u64,
-    /// prr_delivered: what has arrived since.
+    /// Bytes delivered since the start (prr_delivered).
     delivered: u64,
-    /// prr_out: what was sent since.
+    /// Bytes sent since the start (prr_out).
     sent: u64,
     /// The window up to the next acknowledgement, for comparison with the pipe.
     window: u64,

@@ -1,20 +1,20 @@
-//! Disjoint ranges of bytes beyond the first that is missing: what a receiver holds, and what a sender knows of it.
+//! Disjoint ranges of bytes beyond the first missing one: those that a receiver holds, or a sender knows to be SACKed.
 
 use std::collections::VecDeque;
 use weir_units::archive::State;
 
 /// Ranges in ascending order, none touching the next. A bounded number of them, so that a peer cannot fill the memory.
 ///
-/// None are kept in a connection without loss, and then there is no memory either.
+/// A connection without loss has no ranges and uses no memory for them.
 #[derive(Debug, Default, State)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
     total: u64,
 }
 
-/// Ranges kept at most.
+/// Largest number of ranges.
 const RANGES_MAX: usize = 1_024;
-/// Memory for so many is not given back.
+/// Capacity in ranges up to which memory is kept.
 const RANGES_KEPT: usize = 4;
 
 impl Ranges {
@@ -71,28 +71,28 @@ impl Ranges {
         }
     }
 
-    /// The range that this byte is in.
+    /// Returns the range that contains this byte.
     pub(super) fn range_of(&self, seq: u64) -> Option<(u64, u64)> {
         let at = self.ranges.partition_point(|range| range.1 <= seq);
         self.ranges.get(at).copied().filter(|range| range.0 <= seq)
     }
 
-    /// How many bytes below `seq` are in ranges.
+    /// Returns the number of bytes below `seq` in ranges.
     pub(super) fn bytes_below(&self, seq: u64) -> u64 {
         self.ranges.iter().take_while(|range| range.0 < seq).map(|range| range.1.min(seq) - range.0).sum()
     }
 
-    /// From the last range to the first.
+    /// Returns the ranges from the last to the first.
     pub(super) fn descending(&self) -> impl Iterator<Item = (u64, u64)> {
         self.ranges.iter().rev().copied()
     }
 
-    /// The end of the last range.
+    /// Returns the end of the last range.
     pub(super) fn end(&self) -> Option<u64> {
         self.ranges.back().map(|range| range.1)
     }
 
-    /// Bytes in all ranges.
+    /// Returns the number of bytes in all ranges.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of bytes.
+        /// Comparison with a set of bytes.
         #[test]
         fn they_are_a_set_of_bytes(steps in prop::collection::vec((0..4u8, 0..80u64, 0..12u64), 0..60)) {
             let mut ranges = Ranges::default();

@@ -1,4 +1,4 @@
-//! The receiving end: what has arrived, and when to say so.
+//! Receiving end of a connection: reassembly and acknowledgements.
 
 use weir_units::archive::State;
 use weir_units::{Span, Time};
@@ -6,9 +6,9 @@ use weir_units::{Span, Time};
 use super::ranges::Ranges;
 use super::{Ack, Segment, TcpConfig};
 
-/// The receiving end of a connection, of an application that reads all data at once.
+/// Receiving end of a connection whose application reads all data at once.
 ///
-/// Send what [`TcpReceiver::handle_segment`] returns, then all that [`TcpReceiver::poll_ack`] does; ask it again at
+/// Send the result of [`TcpReceiver::handle_segment`], then poll [`TcpReceiver::poll_ack`] until `None`; poll it again at
 /// [`TcpReceiver::next_timeout`].
 #[derive(Debug, State)]
 pub struct TcpReceiver {
@@ -20,25 +20,25 @@ pub struct TcpReceiver {
     is_ecn_capable: bool,
     #[state(same)]
     counts_marks: bool,
-    /// The first byte that is missing.
+    /// Offset of the first missing byte.
     next: u64,
-    /// What arrived beyond it.
+    /// Ranges received beyond the first missing byte.
     held: Ranges,
-    /// A byte of each range that arrived last, the last one first.
+    /// One byte of each of the most recently received ranges, the latest first.
     recent: [Option<u64>; 3],
     /// TS.Recent and Last.ACK.sent of RFC 7323, 4.3.
     echo: Time,
     last_ack: u64,
-    /// Whether acknowledgements have ECE now. For DCTCP: whether the last segment was marked.
+    /// Whether acknowledgements carry ECE. For DCTCP: whether the last segment was marked.
     ece: bool,
-    /// Segments since the last acknowledgement,
+    /// Segments since the last acknowledgement.
     pending: u32,
-    /// and when the next is sent; [`Time::NEVER`] if nothing is pending.
+    /// Instant at which the next acknowledgement is due; [`Time::NEVER`] if none is pending.
     due: Time,
 }
 
 impl TcpReceiver {
-    /// The receiving end of an established connection over which nothing was sent.
+    /// Returns the receiving end of an established connection without data so far.
     pub fn new(config: &TcpConfig) -> TcpReceiver {
         TcpReceiver {
             every: config.delayed_ack.map_or(1, |delayed| delayed.every),
@@ -56,11 +56,11 @@ impl TcpReceiver {
         }
     }
 
-    /// A segment has arrived, with a CE mark or without. Returns what is to be sent at once; there may be a second one,
+    /// Takes a segment and its CE mark. Returns the acknowledgement to send at once; there may be a second,
     /// for [`TcpReceiver::poll_ack`].
     ///
-    /// With DCTCP, a mark after segments without, or the other way round, is told at once: what came before is
-    /// acknowledged on its own, so that the sender knows how much was marked to the byte (RFC 8257, 3.2).
+    /// With DCTCP, a change of the CE mark is acknowledged at once: the segments before it are
+    /// acknowledged separately, so that the sender knows the marked bytes exactly (RFC 8257, 3.2).
     pub fn handle_segment(&mut self, now: Time, segment: &Segment, is_ce: bool) -> Option<Ack> {
         let is_turn = self.counts_marks && is_ce != self.ece;
         let before = if is_turn && self.pending > 0 { Some(self.ack()) } else { None };
@@ -75,27 +75,27 @@ impl TcpReceiver {
         before.or_else(|| self.poll_ack(now))
     }
 
-    /// When a delayed acknowledgement is due; [`Time::NEVER`] if none is pending.
+    /// Returns the instant at which a delayed acknowledgement is due; [`Time::NEVER`] if none is pending.
     pub fn next_timeout(&self) -> Time {
         self.due
     }
 
-    /// The acknowledgement that is due by now.
+    /// Returns the acknowledgement that is due.
     pub fn poll_ack(&mut self, now: Time) -> Option<Ack> {
         (self.pending > 0 && self.due <= now).then(|| self.ack())
     }
 
-    /// Bytes received in order, each counted once.
+    /// Returns the number of bytes received in order, each counted once.
     pub fn received(&self) -> u64 {
         self.next
     }
 
-    /// Bytes received beyond one that is missing.
+    /// Returns the number of bytes received beyond the first missing byte.
     pub fn held(&self) -> u64 {
         self.held.total()
     }
 
-    /// RFC 3168, 6.1.3: a mark is repeated until the sender says that it has heard; RFC 8257, 3.2: it is just told.
+    /// Updates ECE: a mark is echoed until CWR (RFC 3168, 6.1.3), or once with DCTCP (RFC 8257, 3.2).
     fn hear_mark(&mut self, is_ce: bool, cwr: bool) {
         if self.counts_marks {
             self.ece = is_ce;
@@ -104,11 +104,11 @@ impl TcpReceiver {
         }
     }
 
-    /// Takes a segment in. Returns whether it continues what came before and nothing else is missing.
+    /// Takes a segment. Returns whether it is in order and no data was held out of order.
     fn take(&mut self, segment: &Segment) -> bool {
         let (start, end) = (segment.seq, segment.seq + u64::from(segment.len));
         if start > self.next {
-            // One that opens more gaps than are kept is as good as lost.
+            // A segment that would open too many gaps is treated as lost.
             if self.held.insert(start, end) {
                 self.remember(start);
             }
@@ -123,7 +123,7 @@ impl TcpReceiver {
         is_only
     }
 
-    /// The range of this byte is the one that arrived last.
+    /// Records the range of this byte as the latest received.
     fn remember(&mut self, seq: u64) {
         let range = self.held.range_of(seq);
         let mut others = self.recent.into_iter().flatten().filter(|other| self.held.range_of(*other) != range);
@@ -137,7 +137,7 @@ impl TcpReceiver {
         Ack { ack: self.next, ece: self.ece, sack: self.sack(), echo: self.echo }
     }
 
-    /// What arrived last first, then as much else as there is room for.
+    /// Returns SACK blocks: the latest received ranges first, then the highest others that fit.
     fn sack(&self) -> [Option<(u64, u64)>; 3] {
         let mut blocks = [None; 3];
         if self.held.is_empty() {
@@ -175,7 +175,7 @@ mod tests {
         receiver(Control::cubic(), true)
     }
 
-    /// The nth segment, sent at n us.
+    /// Returns the nth segment, sent at n us.
     fn segment(n: u64) -> Segment {
         let (is_retransmission, push, cwr) = (false, false, false);
         Segment {

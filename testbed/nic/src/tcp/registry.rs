@@ -1,4 +1,4 @@
-//! All controls of TCP's window by name.
+//! Registry of TCP congestion controls by name.
 
 use weir_reader::{Registry, RegistryError};
 
@@ -9,32 +9,32 @@ use super::{Control, TcpControlKind};
 
 static ALL: Registry<dyn TcpControlKind> = Registry::new("TCP", &[&Cubic, &Dctcp, &Reno]);
 
-/// Adds a kind of a program's own, before the first file is read.
+/// Adds a program's own kind, before the first file is read.
 ///
 /// # Errors
-/// Another has its name, it can't be written in a file, or files were read already.
+/// The name is taken or can't be written in a file, or a file was read already.
 pub fn add(kind: &'static dyn TcpControlKind) -> Result<(), RegistryError> {
     ALL.add(kind)
 }
 
-/// All kinds: Weir's, then those that were added. From now on none is added.
+/// Returns all kinds: Weir's, then the added ones. Closes the registry: [`add`] fails from now on.
 pub fn kinds() -> impl Iterator<Item = &'static dyn TcpControlKind> {
     ALL.all().iter().copied()
 }
 
 /// Kinds with their keys' defaults.
 impl Control {
-    /// RFC 5681: one segment more a round trip, half the window after a loss.
+    /// Returns Reno (RFC 5681): a segment of growth per round trip, half the window after a loss.
     pub fn reno() -> Control {
         Control::of(&Reno)
     }
 
-    /// RFC 9438.
+    /// Returns Cubic (RFC 9438).
     pub fn cubic() -> Control {
         Control::of(&Cubic)
     }
 
-    /// RFC 8257.
+    /// Returns DCTCP (RFC 8257).
     pub fn dctcp() -> Control {
         Control::of(&Dctcp)
     }

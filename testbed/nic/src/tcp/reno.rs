@@ -1,4 +1,4 @@
-//! Reno: what [`WindowLaw`] does by itself (RFC 5681).
+//! Reno (RFC 5681): the default methods of [`WindowLaw`].
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weir_units::archive::Archive;
 use super::{TcpControlKind, WindowControl, WindowLaw};
 use crate::parameters::Parameters;
 
-/// `transport = "tcp-reno"`; its parameters, of which there are none; and a flow's state, alike.
+/// Kind of `transport = "tcp-reno"`, also its parameters and the state of a flow, both empty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reno;
 

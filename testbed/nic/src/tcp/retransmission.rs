@@ -1,18 +1,18 @@
-//! The retransmission timeout (RFC 6298).
+//! Retransmission timeout (RFC 6298).
 
 use weir_units::Span;
 use weir_units::archive::State;
 
 use super::TcpConfig;
 
-/// What the timeout is computed from. Times are in picoseconds; α = 1/8, β = 1/4 for each measurement.
+/// Estimator of the retransmission timeout, in picoseconds, with α = 1/8 and β = 1/4 for each measurement.
 #[derive(Debug, State)]
 pub(super) struct Retransmission {
     /// SRTT and RTTVAR, after the first measurement.
     smoothed: Option<(Span, Span)>,
-    /// RTO before it is doubled.
+    /// RTO without doublings.
     rto: Span,
-    /// How often it has been doubled since the last measurement.
+    /// Number of doublings of the RTO since the last measurement.
     doublings: u32,
     #[state(same)]
     min: Span,
@@ -34,7 +34,7 @@ impl Retransmission {
         }
     }
 
-    /// A round trip was measured (2.2, 2.3). Timestamps tell an original from its retransmission, so any may be.
+    /// Records a round trip (2.2, 2.3). Timestamps distinguish originals from retransmissions, so both are valid.
     pub(super) fn measured(&mut self, rtt: Span) {
         let (srtt, rttvar) = match self.smoothed {
             None => (rtt, rtt.divided_by(2)),
@@ -49,18 +49,18 @@ impl Retransmission {
         self.doublings = 0;
     }
 
-    /// The timeout has struck (5.5).
+    /// Doubles the RTO after a timeout (5.5).
     pub(super) fn back_off(&mut self) {
         self.doublings += 1;
     }
 
-    /// How long to wait from now.
+    /// Returns the retransmission timeout with its doublings, at most the configured maximum.
     pub(super) fn timeout(&self) -> Span {
         let factor = 1u64.checked_shl(self.doublings).unwrap_or(u64::MAX);
         Span::from_picos(self.rto.as_picos().saturating_mul(factor)).min(self.max)
     }
 
-    /// SRTT.
+    /// Returns SRTT; `None` before the first measurement.
     pub(super) fn smoothed_rtt(&self) -> Option<Span> {
         self.smoothed.map(|(srtt, _)| srtt)
     }

@@ -1,4 +1,4 @@
-//! The sending end.
+//! Sending end of a connection.
 
 use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
@@ -9,11 +9,11 @@ use super::scoreboard::{DUPLICATES, News, Scoreboard};
 use super::window::Window;
 use super::{Ack, Segment, TcpConfig};
 
-/// The sending end of a connection.
+/// Sending end of a connection.
 ///
-/// After any `write` and `handle_*`, [`TcpSender::can_send`] may say something else; call [`TcpSender::poll_segment`]
+/// Any `write` or `handle_*` may change [`TcpSender::can_send`]; call [`TcpSender::poll_segment`]
 /// whenever there is room for a frame, and [`TcpSender::handle_timeout`] at [`TcpSender::next_timeout`], which every
-/// call may move. Nothing is allocated on the way of a segment but what a loss needs, and that is given back.
+/// call may move. Sending allocates only to repair losses, and frees that memory afterwards.
 #[derive(Debug, State)]
 pub struct TcpSender {
     #[state(same)]
@@ -32,11 +32,11 @@ pub struct TcpSender {
     cuts_at_each_timeout: bool,
     #[state(same)]
     timestamp_clock: Option<Span>,
-    /// What may still be sent that is unscheduled.
+    /// Unscheduled bytes that may still be sent.
     unscheduled: u64,
     #[state(same)]
     window_max: u64,
-    /// All that the application has written ends there.
+    /// Offset of the end of the data written by the application.
     written: u64,
     board: Scoreboard,
     /// [`Scoreboard::pipe`], which is worked out once an acknowledgement.
@@ -48,7 +48,7 @@ pub struct TcpSender {
     duplicates: u32,
     /// Timeouts since `una` moved.
     timeouts_in_turn: u32,
-    /// When the retransmission timer strikes; [`Time::NEVER`] if it does not run.
+    /// Instant at which the retransmission timer expires; [`Time::NEVER`] if it does not run.
     timer: Time,
     last_sent: Time,
     /// Data below was sent before the window was last cut.
@@ -61,7 +61,7 @@ pub struct TcpSender {
     stats: TcpStats,
 }
 
-/// What a sender has done.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct TcpStats {
     /// Segments sent, retransmissions included.
@@ -78,9 +78,9 @@ pub struct TcpStats {
 
 #[derive(Debug, Value)]
 enum Phase {
-    /// Nothing is known to be lost.
+    /// The scoreboard has no known losses.
     Open,
-    /// Losses are repaired until all that was sent at the beginning is acknowledged (RFC 6675, section 5).
+    /// The sender repairs losses until the data sent by the start is acknowledged (RFC 6675, section 5).
     Recovery {
         began_at: u64,
         point: u64,
@@ -89,11 +89,11 @@ enum Phase {
         /// An acknowledgement has moved on since.
         has_moved_on: bool,
     },
-    /// After a timeout the same in slow start.
+    /// Losses are repaired in slow start after a timeout.
     AfterTimeout { point: u64 },
 }
 
-/// What would be sent next: from and to.
+/// Next segment to send, as (start, exclusive end).
 #[derive(Clone, Copy)]
 enum Next {
     New(u64, u64),
@@ -145,7 +145,7 @@ impl TcpSender {
         }
     }
 
-    /// The application has so many bytes more to send.
+    /// Adds bytes written by the application.
     pub fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
     }
@@ -235,13 +235,13 @@ impl TcpSender {
         }
     }
 
-    /// When [`TcpSender::handle_timeout`] is to be called; [`Time::NEVER`] if nothing is waited for.
+    /// Returns the instant for [`TcpSender::handle_timeout`]; [`Time::NEVER`] if the timer does not run.
     pub fn next_timeout(&self) -> Time {
         self.timer
     }
 
-    /// The retransmission timer may have struck; does nothing if it has not. All that did not arrive is sent again (RFC
-    /// 6298, 5.4 to 5.7), but for what was SACKed.
+    /// Handles the retransmission timer; does nothing before it expires. All outstanding data that is not SACKed is
+    /// retransmitted (RFC 6298, 5.4 to 5.7).
     pub fn handle_timeout(&mut self, now: Time) {
         if now < self.timer {
             return;
@@ -266,32 +266,32 @@ impl TcpSender {
         self.stats.timeouts += 1;
     }
 
-    /// Bytes acknowledged: all before this offset.
+    /// Returns the number of acknowledged bytes: all before this offset.
     pub fn acked(&self) -> u64 {
         self.board.una()
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Bytes that are taken to be on their way (pipe of RFC 6675).
+    /// Returns the estimated bytes in flight (pipe of RFC 6675).
     pub fn in_flight(&self) -> u64 {
         self.pipe
     }
 
-    /// The congestion window in bytes. While losses are repaired, what it is to be afterwards.
+    /// Returns the congestion window in bytes; during recovery, its value after the recovery.
     pub fn window(&self) -> u64 {
         self.window.bytes()
     }
 
-    /// The window in bytes from which on it grows slowly; none before the first cut.
+    /// Returns the slow-start threshold in bytes; `None` before the first cut.
     pub fn slow_start_threshold(&self) -> Option<u64> {
         self.window.threshold()
     }
 
-    /// Shows the value of each gauge, in the order of [`TcpConfig::gauges`]; not a number for none.
+    /// Passes the value of each gauge to `show`, in the order of [`TcpConfig::gauges`]; NaN for no value.
     pub fn gauges(&self, show: &mut dyn FnMut(f64)) {
         show(self.window() as f64);
         show(self.slow_start_threshold().map_or(f64::NAN, |threshold| threshold as f64));
@@ -300,12 +300,12 @@ impl TcpSender {
         self.window.gauges(show);
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// Returns the smoothed round-trip time; `None` before the first measurement.
     pub fn smoothed_rtt(&self) -> Option<Span> {
         self.retransmission.smoothed_rtt()
     }
 
-    /// What it has done.
+    /// Returns the sender's counters.
     pub fn stats(&self) -> TcpStats {
         self.stats
     }
@@ -329,11 +329,11 @@ impl TcpSender {
             }
         };
         let (start, end) = next?.range();
-        // Whatever the window: something is always on its way.
+        // At least one segment is always in flight, at any window.
         if self.pipe == 0 || self.pipe + (end - start) <= limit { next } else { None }
     }
 
-    /// A segment that was never sent, if the receiver's window has room for all of it.
+    /// Returns the next new segment, if it fits the receive window whole.
     fn new_data(&self) -> Option<Next> {
         let start = self.board.next();
         let len = (self.written - start).min(u64::from(self.mss));
@@ -341,7 +341,7 @@ impl TcpSender {
         (len > 0 && fits).then_some(Next::New(start, start + len))
     }
 
-    /// Nothing was on its way: the window may be outdated.
+    /// Accounts for an idle period before new data, if no data was in flight: the window may be outdated.
     fn wake_up(&mut self, now: Time) {
         let next = self.board.next();
         if next > 0 && self.board.una() == next {
@@ -350,7 +350,7 @@ impl TcpSender {
         }
     }
 
-    /// A round trip, as the timestamps at its ends tell it.
+    /// Returns a round trip, measured by the timestamp clock.
     fn measured(&self, sent: Time, came: Time) -> Span {
         let Some(tick) = self.timestamp_clock else { return came.since(sent) };
         let ticks = |at: Time| at.as_picos() / tick.as_picos();
@@ -360,7 +360,7 @@ impl TcpSender {
         }
     }
 
-    /// Data was acknowledged for the first time.
+    /// Handles an advance of the acknowledgement number: measures the round trip and restarts the timer.
     fn handle_progress(&mut self, now: Time, echo: Time) {
         if echo <= now {
             let rtt = self.measured(echo, now);
@@ -386,8 +386,8 @@ impl TcpSender {
         }
     }
 
-    /// What an acknowledgement makes the window grow by, where that goes by its number. Not while losses are repaired, or as long as
-    /// something else is missing; when all is repaired by all that it acknowledges, and after a timeout by what lies beyond.
+    /// Returns the window growth in bytes by an advance of the acknowledgement number. Zero during recovery, or while
+    /// new SACK blocks arrive; all newly acknowledged bytes at its end; after a timeout, those beyond its recovery point.
     fn grown_by_acked(&self, news: News) -> u64 {
         let una = self.board.una();
         match self.phase {
@@ -421,13 +421,13 @@ impl TcpSender {
         }
     }
 
-    /// The window was cut: not again for the data that is on its way.
+    /// Records a cut of the window, so that data in flight causes no further cut.
     fn handle_cut(&mut self) {
         self.cut_end = self.board.next();
         self.cwr = self.is_ecn_capable;
     }
 
-    /// Whether the window was what kept this round trip from sending more.
+    /// Whether the window limited the data in flight in this round trip.
     fn is_window_used(&self) -> bool {
         let window = self.window.bytes();
         self.flight_max + u64::from(self.mss) > window || (self.window.is_slow_start() && 2 * self.flight_max > window)

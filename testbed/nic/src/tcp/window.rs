@@ -1,11 +1,11 @@
-//! The congestion window: what makes it grow and what cuts it.
+//! Congestion window: its growth and its cuts.
 
 use weir_units::archive::State;
 use weir_units::{Span, Time};
 
 use super::{RoundTrip, TcpConfig, WindowLaw};
 
-/// A flow's window, in bytes.
+/// Congestion window of a flow, in bytes.
 #[derive(Debug, State)]
 pub(super) struct Window {
     #[state(same)]
@@ -14,13 +14,13 @@ pub(super) struct Window {
     initial: f64,
     cwnd: f64,
     ssthresh: f64,
-    /// cwnd before the last cut.
+    /// Window before the last cut.
     prior: f64,
-    /// What differs between controls.
+    /// Growth and cut factors of the congestion control.
     law: Box<dyn WindowLaw>,
 }
 
-/// No cut goes below that many segments (RFC 5681, equation 4).
+/// Smallest window after a cut, in segments (RFC 5681, equation 4).
 const SEGMENTS_MIN: f64 = 2.0;
 
 impl Window {
@@ -30,12 +30,12 @@ impl Window {
         Window { mss, initial, cwnd: initial, ssthresh: f64::INFINITY, prior: 0.0, law: config.control.law() }
     }
 
-    /// cwnd in bytes, to the nearest.
+    /// Returns the window, rounded to the nearest byte.
     pub(super) fn bytes(&self) -> u64 {
         self.cwnd.round() as u64
     }
 
-    /// ssthresh in bytes; none before the first cut.
+    /// Returns the slow-start threshold in bytes; `None` while it is infinite.
     pub(super) fn threshold(&self) -> Option<u64> {
         self.ssthresh.is_finite().then_some(self.ssthresh.round() as u64)
     }
@@ -49,12 +49,12 @@ impl Window {
         self.law.gauges(show);
     }
 
-    /// Data was acknowledged, whatever that means for the window.
+    /// Passes an acknowledgement to the congestion control; the window is unchanged.
     pub(super) fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.law.handle_ack(acked, ece, una, next);
     }
 
-    /// A round trip was measured. Slow start may end by it, without a cut.
+    /// Records a round trip, which may end slow start without a cut.
     pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Span, smoothed_rtt: Span, [una, next]: [u64; 2]) {
         let (is_slow_start, cwnd, mss) = (self.is_slow_start(), self.cwnd, self.mss);
         let trip = RoundTrip { now, rtt, smoothed_rtt, is_slow_start, cwnd, mss, una, next };
@@ -63,7 +63,7 @@ impl Window {
         }
     }
 
-    /// So many bytes arrived without a sign of congestion, while the window was all used. Slow start counts all of
+    /// Grows the window by arrived bytes, without congestion and with the window fully used. Slow start counts all of
     /// them, as Linux does, so that delayed acknowledgements do not slow it down.
     pub(super) fn grow(&mut self, now: Time, rtt: Span, arrived: u64) {
         let mut arrived = arrived as f64;
@@ -78,7 +78,7 @@ impl Window {
         self.cwnd = self.law.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss);
     }
 
-    /// Grows by what the acknowledgement number has moved on: slow start takes all of it, beyond the threshold too.
+    /// Grows the window by the advance of the acknowledgement number; slow start counts all of it, beyond the threshold too.
     pub(super) fn grow_by_acked(&mut self, now: Time, rtt: Span, acked: u64) {
         let acked = acked as f64;
         self.cwnd = if self.is_slow_start() {
@@ -88,12 +88,12 @@ impl Window {
         };
     }
 
-    /// Something was marked.
+    /// Cuts the window for a CE mark.
     pub(super) fn cut_for_mark(&mut self) {
         self.cut(self.law.mark_factor());
     }
 
-    /// Something was lost. If the same window of data was cut for a mark already, both together count as the loss
+    /// Cuts the window for a loss. If a mark already cut it for the same data, both count together as the loss
     /// alone.
     pub(super) fn cut_for_loss(&mut self, already_cut: bool) {
         if already_cut {
@@ -105,7 +105,7 @@ impl Window {
         }
     }
 
-    /// Nothing was heard for long. The threshold stays if that is so for the same data again (RFC 5681, 3.1).
+    /// Sets the window to one segment after a timeout. A repeated timeout keeps the threshold (RFC 5681, 3.1).
     pub(super) fn collapse(&mut self, again: bool) {
         if !again {
             self.cut(self.law.loss_factor());
@@ -114,13 +114,13 @@ impl Window {
         self.cwnd = self.mss;
     }
 
-    /// Nothing was heard for long, while no more than so many bytes might be on their way.
+    /// Handles a timeout as one of a window of this many bytes.
     pub(super) fn collapse_from(&mut self, window: u64) {
         self.cwnd = window as f64;
         self.collapse(false);
     }
 
-    /// Nothing was sent for so long.
+    /// Handles an idle period; with `restart`, the window is at most the initial one afterwards.
     pub(super) fn handle_idle(&mut self, idle: Span, restart: bool) {
         if restart {
             self.cwnd = self.cwnd.min(self.initial);
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!((window.bytes(), window.threshold()), (1_000, Some(7_000)));
         window.collapse(true);
         assert_eq!((window.bytes(), window.threshold()), (1_000, Some(7_000)));
-        // Slow start to the threshold; what is left of the acknowledgement counts for avoidance.
+        // Slow start to the threshold; the rest of the acknowledgement counts for avoidance.
         grow(&mut window, 7_000);
         assert!((7_000..7_200).contains(&window.bytes()), "{}", window.bytes());
     }

@@ -1,4 +1,4 @@
-//! Between what a window may move, and the rate that it is worth.
+//! Bounds of a congestion window, and its conversion to a rate.
 
 use weir_units::{BitRate, Bytes, Span};
 
@@ -6,9 +6,9 @@ use super::whole_rate;
 use crate::parameters::Parameters;
 use weir_reader::Key;
 
-/// The bounds of a flow whose window W and rate R go together: R = W / T, T being the base round-trip time.
+/// Bounds of a flow whose window W and rate R are coupled: R = W / T, with the base round-trip time T.
 ///
-/// The largest window is the line's in T, as much as can be in flight without a queue. Windows are in bytes.
+/// The largest window is the bandwidth-delay product of the line and T. Windows are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowBounds {
     line: u64,
@@ -16,12 +16,12 @@ pub(super) struct WindowBounds {
     base_rtt_ps: f64,
 }
 
-/// A window beside a rate, as the public ns-3 simulators may give it to controls that set rates alone (HAS_WIN, VAR_WIN).
+/// Window in addition to a rate, as in the public ns-3 simulators for controls that set only rates (HAS_WIN, VAR_WIN).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WindowBeside {
-    /// At line rate; `None` for no window.
+    /// Window at line rate; `None` for no window.
     size: Option<Bytes>,
-    /// Whether it shrinks as the rate does.
+    /// Whether the window is proportional to the rate.
     follows_rate: bool,
 }
 
@@ -46,12 +46,12 @@ impl WindowBeside {
         WindowBeside { size, follows_rate }
     }
 
-    /// Without a size there is no window, whatever `follows_rate` says.
+    /// Returns a window of this size; `follows_rate` has no effect without a size.
     pub(super) fn new(size: Option<Bytes>, follows_rate: bool) -> WindowBeside {
         WindowBeside { size, follows_rate }
     }
 
-    /// The window at a rate of this line, both in bits a second.
+    /// Returns the window at a rate, given in bit/s like the line's.
     #[inline]
     pub(super) fn at(&self, rate: u64, line: u64) -> Option<Bytes> {
         let size = self.size?;

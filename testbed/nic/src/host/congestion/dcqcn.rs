@@ -1,4 +1,4 @@
-//! DCQCN's reaction point: what a sender makes of congestion notifications (Zhu et al., SIGCOMM 2015, section 3 and
+//! DCQCN's reaction point: a sender's response to congestion notifications (Zhu et al., SIGCOMM 2015, section 3 and
 //! Fig. 7).
 //!
 //! The congestion point is a switch that marks by its queue's length, the notification point the receiver. A notification
@@ -71,7 +71,7 @@ struct Flow {
 /// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
-/// α of millionths, in units of 2^-32.
+/// Returns α in units of 2^-32 from millionths.
 pub(super) fn alpha_of(ppm: u32) -> u64 {
     (ONE * u64::from(ppm)) / 1_000_000
 }
@@ -87,7 +87,7 @@ const RATE_HAI: Key = Key::new("rate_hai", "line/200", "R_HAI: what a hyper step
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "R_C is never cut below this");
 const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that was not notified yet");
 
-/// What flows show under DCQCN, whoever's.
+/// Gauges of flows under any variant of DCQCN.
 pub(super) const GAUGES: &[Gauge] = &[
     Gauge::plain("target_bps", "R_T, which R_C is raised to"),
     Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
@@ -217,7 +217,7 @@ impl FlowState for Flow {
         self.state(archive);
     }
 
-    /// R_C.
+    /// Returns R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)
     }

@@ -1,8 +1,8 @@
-//! DCQCN as the public ns-3 simulators of lossless Ethernet have it, HPCC's and those made from it.
+//! DCQCN as in the public ns-3 simulators of lossless Ethernet: HPCC's and its derivatives.
 //!
-//! It differs from the paper's: every acknowledgement echoes its frame's mark and there are no notifications; a rate is cut
-//! at the ends of fixed intervals, in which a mark must have come; α moves at the ends of its own; and only a timer raises
-//! the rate, there is no byte counter.
+//! Differences from the paper: every acknowledgement echoes its frame's mark, and there are no notifications. A rate is cut
+//! at the end of each fixed interval with a mark; α is updated at the ends of separate intervals. Only a timer raises
+//! the rate; there is no byte counter.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ struct Flow {
     target: u64,
     /// Estimate α, in units of 2^-32.
     alpha: u64,
-    /// When α is updated next, and when R_C may be cut next; both [`Time::NEVER`] before the first mark.
+    /// Instant of the next update of α; like that of R_C's next cut, [`Time::NEVER`] before the first mark.
     alpha_at: Time,
     decrease_at: Time,
     /// Instant of the next raise of R_C; [`Time::NEVER`] before the first cut.
@@ -72,7 +72,7 @@ struct Flow {
     is_marked_for_cut: bool,
 }
 
-/// α = 1.
+/// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
 const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two (EWMA_GAIN)");
@@ -291,7 +291,7 @@ impl FlowState for Flow {
         self.state(archive);
     }
 
-    /// R_C.
+    /// Returns R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)
     }

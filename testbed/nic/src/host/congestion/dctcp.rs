@@ -1,8 +1,8 @@
-//! DCTCP's law over RoCE messages (Alizadeh et al., SIGCOMM 2010, section 3), as HPCC's public simulator has it.
+//! DCTCP's law over RoCE messages (Alizadeh et al., SIGCOMM 2010, section 3), as in HPCC's public simulator.
 //!
 //! α follows the share of acknowledged packets that were marked, once a round trip. The first mark of a round trip cuts the rate
-//! by α / 2, and the others of that one do nothing. Each round trip without a cut adds a step to the rate, in place of a segment
-//! to the window. A round trip is told by sequence: it ends when what was sent at its beginning is acknowledged.
+//! by α / 2, and later marks of it have no effect. Each round trip without a cut adds a step to the rate, in place of a segment
+//! to the window. A round trip is measured by sequence: it ends when the data sent by its start is acknowledged.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ struct Flow {
     marks: u64,
     /// The round trip ends when more payload than this is acknowledged; `None` until the first acknowledgement.
     round_trip_end: Option<u64>,
-    /// After a cut: none is made until more payload than this is acknowledged.
+    /// Payload that must be exceeded by the acknowledged payload before the next cut.
     reduced_until: Option<u64>,
 }
 

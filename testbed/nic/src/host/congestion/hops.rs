@@ -1,31 +1,31 @@
-//! What switches stamp on a frame, and what a sender remembers of it (in-band telemetry, INT).
+//! Telemetry stamps of switches on a frame, and a sender's memory of the last ones (in-band telemetry, INT).
 
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::trailer::TIME_WRAPS;
 
-/// Hops that a sender remembers. A Clos network of three stages has six links.
+/// Number of hops that a sender remembers. A three-stage Clos network has six links.
 pub const HOPS_MAX: usize = 8;
 
-/// No stamp comes so late behind others of its port: one that seems to is of a clock that wrapped.
+/// Longest reordering delay of stamps of a port: an instant further back is of a clock that wrapped.
 const LATE_MAX: Span = Span::from_secs(1);
 
-/// What a switch's port stamps on a frame that leaves (HPCC, section 3.1).
+/// Telemetry that a switch's port stamps on a departing frame (HPCC, section 3.1).
 pub use weir_wire::trailer::Telemetry as HopTelemetry;
 
-/// What each hop stamped last. Only the changes since then tell anything.
+/// Last stamp of each hop. Only changes between stamps have a meaning.
 #[derive(Debug, State)]
 pub(super) struct HopMemory {
     hops: [HopTelemetry; HOPS_MAX],
     len: usize,
 }
 
-/// What happened at a hop between two frames.
+/// Change at a hop between two frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HopStep {
     pub before: HopTelemetry,
     pub now: HopTelemetry,
-    /// Never zero.
+    /// Time between the two stamps; not zero.
     pub span: Span,
 }
 
@@ -38,8 +38,8 @@ impl HopMemory {
     /// Remembers these hops, and calls `each` with every one at which time has passed. Returns false, with no call, if
     /// they are not the hops remembered: the first ones, or the path has changed.
     ///
-    /// A path is known by how many hops it has and their rates, for stamps have no other identity. On real frames instants and
-    /// bytes sent wrap: instants go on from there, and a step in which the bytes did is left out.
+    /// A path is identified by the number of its hops and their rates, since stamps have no other identity. On real frames instants and
+    /// bytes sent wrap: wrapped instants are corrected, and a step in which the bytes wrapped is skipped.
     pub(super) fn advance(&mut self, hops: &[HopTelemetry], mut each: impl FnMut(HopStep)) -> bool {
         let hops = &hops[..hops.len().min(HOPS_MAX)];
         let known = &mut self.hops[..hops.len()];
@@ -63,20 +63,20 @@ impl HopMemory {
 }
 
 impl HopStep {
-    /// What the port sent, as a part of its rate.
+    /// Returns the port's throughput as a fraction of its rate.
     pub(super) fn load(&self) -> f64 {
         let bits_ps = (self.now.tx_bytes - self.before.tx_bytes) as f64 * 8e12;
         bits_ps / self.span.as_picos() as f64 / self.now.rate.as_bps() as f64
     }
 }
 
-/// From one stamp to another of the same clock; nothing if that is an earlier one.
+/// Returns the time from one stamp to another of the same clock; zero if the other is earlier.
 fn elapsed(before: Time, now: Time) -> Span {
     let back = before.since(now);
     if back > LATE_MAX { TIME_WRAPS.saturating_sub(back) } else { now.since(before) }
 }
 
-/// A size as a part of what a link carries in `span_ps` picoseconds.
+/// Returns a size as a fraction of the bytes that a link carries in `span_ps` picoseconds.
 pub(super) fn part_of_bdp(bytes: f64, rate: BitRate, span_ps: f64) -> f64 {
     bytes * 8e12 / (rate.as_bps() as f64 * span_ps)
 }

@@ -1,7 +1,7 @@
-//! HPCC: a window that follows the bytes in flight on the busiest link, as its switches stamp them (Li et al., SIGCOMM 2019,
+//! HPCC: a window controlled by the bytes in flight on the busiest link, from telemetry of switches (Li et al., SIGCOMM 2019,
 //! section 3 and Algorithm 1).
 //!
-//! U estimates the bytes in flight on a link as a part of what it carries in a round trip. A window above η of that is cut to
+//! U estimates the bytes in flight on a link as a fraction of its bandwidth-delay product. A window above η of that is cut to
 //! it at once, one below grows by W_AI for up to maxStage round trips and then jumps to it. Every acknowledgement sets the
 //! window W, but from the reference window W_c, which moves once a round trip, so that one congestion is met once.
 
@@ -145,7 +145,7 @@ impl Flow {
             additive_increase: config.additive_increase.get() as f64,
             window: bounds.largest(),
             reference: bounds.largest(),
-            // What line rate makes of an idle network.
+            // Utilisation of an idle network by a flow at line rate.
             utilisation: 1.0,
             stage: 0,
             update_after: 0,
@@ -159,7 +159,7 @@ impl Flow {
         let base_rtt_ps = self.bounds.base_rtt_ps();
         let mut busiest: Option<(f64, f64)> = None;
         let is_known = self.hops.advance(ack.hops, |step| {
-            // The lesser queue of the two: what stood there all the time.
+            // The smaller of the two queues stood during the whole step.
             let queue = step.before.queue.min(step.now.queue).get() as f64;
             let load = part_of_bdp(queue, step.now.rate, base_rtt_ps) + step.load();
             if busiest.is_none_or(|(most, _)| load > most) {

@@ -1,9 +1,9 @@
-//! HPCC by a digest of its way in place of what each hop stamps: HPCC-PINT (Ben Basat et al., SIGCOMM 2020, as HPCC's public
-//! simulator has it).
+//! HPCC-PINT: HPCC by a digest of the path in place of each hop's stamp (Ben Basat et al., SIGCOMM 2020, as in HPCC's public
+//! simulator).
 //!
 //! Switches average U, and a frame brings the busiest hop's, coded in two bytes ([`weir_wire::digest`]). The sender follows HPCC's
-//! Algorithm 1 from there, with a rate in place of the window: R from R_c, which moves once a round trip. It may go by a share of
-//! the acknowledgements alone.
+//! Algorithm 1 from there, with a rate in place of the window: R from R_c, which moves once a round trip. It may use only a share of
+//! the acknowledgements.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::parameters::{Parameters, Preset};
 #[derive(Debug)]
 pub(super) struct HpccPint;
 
-/// Its parameters.
+/// Parameters of HPCC-PINT.
 #[derive(Clone, Debug)]
 struct HpccPintConfig {
     /// Target utilisation η, in parts per million.
     target_ppm: u32,
-    /// maxStage: additive steps on end before the rate jumps.
+    /// Number of consecutive additive steps before the rate jumps (maxStage).
     stages_max: u32,
     /// Additive increase of the rate.
     additive_increase: BitRate,
     /// Lower bound of the rate.
     rate_min: BitRate,
-    /// What switches average over, and code by.
+    /// Averaging and coding parameters of the switches' digests.
     digest: DigestConfig,
     /// The share of acknowledgements that count, in parts per million.
     sampled_ppm: u32,
@@ -65,9 +65,9 @@ struct Flow {
     utilisation: f64,
     /// Number incStage of additive steps so far.
     stage: u32,
-    /// lastUpdateSeq: R_c moves when more payload than this is acknowledged; `None` until the first acknowledgement.
+    /// Payload lastUpdateSeq: R_c moves when more is acknowledged; `None` until the first acknowledgement.
     update_after: Option<u64>,
-    /// Acknowledgements so far, for what is drawn.
+    /// Number of acknowledgements so far, from which samples are drawn.
     acks: u64,
 }
 

@@ -12,7 +12,7 @@ use super::timely::Timely;
 use super::{CongestionControlKind, NONE};
 use crate::parameters::Values;
 
-/// What messages call one of them.
+/// Word for a kind in error messages.
 const SORT: &str = "congestion control";
 
 static ALL: Registry<dyn CongestionControlKind> =
@@ -53,7 +53,7 @@ pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, Values)> 
     })
 }
 
-/// Its own, and those of its presets, each once.
+/// Returns the names of a kind and its presets, each once.
 fn names_of(kind: &'static dyn CongestionControlKind) -> Vec<&'static str> {
     let mut names = vec![kind.name()];
     names.extend(kind.presets().iter().map(|preset| preset.name).filter(|name| *name != kind.name()));

@@ -35,11 +35,11 @@ struct TimelyConfig {
     min_rtt: Span,
     /// Additive increase δ.
     additive_increase: BitRate,
-    /// N: from so many completions on end with no rising RTT a step is N·δ (HAI, hyperactive increase).
+    /// Number N of consecutive completions without a rising RTT from which a step is N·δ (HAI, hyperactive increase).
     hai: u32,
-    /// Whether completions below T_low count as such whatever the gradient, and their steps become hyperactive too.
+    /// Whether completions below T_low count for HAI at any gradient, and their steps become hyperactive too.
     hai_below_t_low: bool,
-    /// What one measurement is of.
+    /// Interval of a measurement.
     completion: Completion,
     /// Lower bound of the rate.
     rate_min: BitRate,
@@ -47,10 +47,10 @@ struct TimelyConfig {
     window: WindowBeside,
 }
 
-/// How often the rate is set.
+/// Interval between updates of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Completion {
-    /// When each segment of this much payload is acknowledged.
+    /// Acknowledgement of each segment of this payload.
     Segment(Bytes),
     /// Once a round trip.
     RoundTrip,
@@ -120,8 +120,8 @@ impl Named for Timely {
 }
 
 impl CongestionControlKind for Timely {
-    /// The keys' defaults are the paper's, made for 10 Gb/s; δ and, as in DCQCN's preset, the lowest rate are in proportion to the
-    /// line. α, which the paper does not name, is as in the comparison with DCQCN (Zhu et al., CoNEXT 2016).
+    /// Returns the presets. The keys' defaults are the paper's, for 10 Gb/s; δ and the lowest rate are in proportion to the
+    /// line, as in DCQCN's preset. The paper does not name α: the value is that of the comparison with DCQCN (Zhu et al., CoNEXT 2016).
     fn presets(&self) -> &'static [Preset] {
         &[
             Preset {
