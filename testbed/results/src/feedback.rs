@@ -80,7 +80,7 @@ pub struct FeedbackStats {
     pub p99: Span,
     /// The longest.
     pub longest: Span,
-    /// Messages not measured because [`MESSAGES_MAX`] were under way.
+    /// Messages not measured because too many were under way.
     pub unmeasured: u64,
 }
 

@@ -93,7 +93,7 @@ mod tests {
             assert!(names.iter().any(|name| name == known), "{names:?}");
         }
         let page = page(&command);
-        assert!(page.contains("| `weir show interfaces` | Links,") && !page.contains("`weir show` | What"), "{page}");
-        assert!(page.contains("| `weir sweep` | Many runs") && !page.contains("weir pages`"), "{page}");
+        assert!(page.contains("| `weir show interfaces` | Links,") && !page.contains("`weir show` | Show"), "{page}");
+        assert!(page.contains("| `weir sweep` | Run a scenario many times") && !page.contains("weir pages`"), "{page}");
     }
 }
