@@ -62,10 +62,7 @@ sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring o
 	@$(STEP) "build without DPDK" $(CARGO) build -p weir --no-default-features --profile $(SIM_PROFILE) --target-dir $(SIM_TARGET)
 	@$(SIM_WEIR) testbed run scenarios/gfc-ring.toml --backend sim --output runs/gfc-ring-sim
 
-check: setup ## Between edits: formatting, language, clippy, and the libraries' own tests
-	@$(STEP) "formatting" $(CARGO) fmt --all --check
-	@$(STEP) "language" scripts/language-check
-	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
+check: lint ## Between edits: lint, and the libraries' own tests
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
 # Nothing is built a second time here, and what Cargo keeps for that takes time and disk. Without line tables a fifth less of the

@@ -115,7 +115,6 @@ enum {
 #define MRQC_RSS 2u
 #define SWSM_SMBI 1u
 
-
 static bool is_i225(const struct nic *nic)
 {
 	return nic->chip == &chip_i225;

@@ -219,12 +219,9 @@ impl Experiment {
         let Some(guests) = &self.guests else { return Ok(true) };
         let mut all = true;
         for guest in guests.fleet.all() {
-            match guest.state() {
+            match self.started.map_or_else(|| Ok(guest.state()), |started| guest.boot_state(started))? {
                 State::Ready => {}
-                State::Boots => {
-                    self.started.map_or(Ok(()), |started| guest.check_boot(started))?;
-                    all = false;
-                }
+                State::Boots => all = false,
                 // A new process is not QEMU yet.
                 State::Ended if self.started.is_some_and(|started| started.elapsed() < STARTS_WITHIN) => all = false,
                 State::Ended => return Err(guest.ended().into()),

@@ -232,17 +232,27 @@ impl Running {
 
     /// Returns the state of the guest.
     pub fn state(&self) -> State {
-        if self.process().is_none() {
+        self.state_with(self.process())
+    }
+
+    fn state_with(&self, process: Option<i32>) -> State {
+        if process.is_none() {
             return State::Ended;
         }
         let text = fs::read(machine::console(&self.folder)).unwrap_or_default();
         if String::from_utf8_lossy(&text).contains("weir: ready") { State::Ready } else { State::Boots }
     }
 
-    /// Fails for a guest that is still booting, once it has had [`Self::BOOT_CPU_TIME`] or [`Self::BOOT_WITHIN`] is over.
-    pub(crate) fn check_boot(&self, started: Instant) -> Result<(), GuestError> {
-        let cpu_time = self.process().and_then(process::cpu_time).unwrap_or_default();
-        if cpu_time > Self::BOOT_CPU_TIME || started.elapsed() > Self::BOOT_WITHIN {
+    /// Returns the state of a guest that was started at `started`.
+    ///
+    /// # Errors
+    /// The guest is still booting after [`Self::BOOT_CPU_TIME`] or [`Self::BOOT_WITHIN`].
+    pub(crate) fn boot_state(&self, started: Instant) -> Result<State, GuestError> {
+        let process = self.process();
+        let state = self.state_with(process);
+        let cpu_time = process.and_then(process::cpu_time).unwrap_or_default();
+        let is_late = cpu_time > Self::BOOT_CPU_TIME || started.elapsed() > Self::BOOT_WITHIN;
+        if state == State::Boots && is_late {
             return Err(GuestError::NotBooted {
                 name: self.plan.name.clone(),
                 seconds: started.elapsed().as_secs(),
@@ -250,22 +260,22 @@ impl Running {
                 console: machine::last_output(&self.folder),
             });
         }
-        Ok(())
+        Ok(state)
     }
 
     fn wait_until_ready(&self, started: Instant) -> Result<(), GuestError> {
         let mut was_seen = false;
         loop {
-            match self.state() {
+            match self.boot_state(started)? {
                 State::Ready => return Ok(()),
                 State::Boots => was_seen = true,
                 // A QEMU that could not start leaves its reason in the log, and no other trace.
                 State::Ended if was_seen || fs::metadata(machine::log(&self.folder)).is_ok_and(|log| log.len() > 0) => {
                     return Err(self.ended());
                 }
+                State::Ended if started.elapsed() > Self::BOOT_WITHIN => return Err(self.ended()),
                 State::Ended => {}
             }
-            self.check_boot(started)?;
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -42,7 +42,7 @@ use workloads::Workload;
 
 pub use arguments::Arguments;
 pub use sources::Sources;
-pub use text::Source;
+pub(crate) use text::Source;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
