@@ -6,7 +6,7 @@ use crate::import::{ImportError, ImportErrors};
 
 /// File: its name in messages, and its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub(crate) struct Source {
     /// Name, without folders.
     pub name: String,
     /// Text of the file.
