@@ -1,4 +1,4 @@
-//! Attaches a device, starts it and prints what it is and can do.
+//! Attaches a device, starts it and prints its driver and capabilities.
 //!
 //! `cargo run -p weir-dpdk-io --example port_report -- DEVARGS [EAL ARGUMENTS]`,
 //! with device arguments like `net_null0,size=64` or a PCI address.

@@ -40,7 +40,7 @@ fn main() -> Result<(), DecodeError> {
         println!("class 3 after {:>6} ns: {state}", at.since(Time::ZERO).as_picos() / 1_000);
     }
 
-    // A frame that is cut short is told apart, and never obeyed.
+    // A truncated frame is detected, and never obeyed.
     println!("the first 20 bytes alone: {:?}", ControlFrame::decode(&bytes[..20]));
     Ok(())
 }

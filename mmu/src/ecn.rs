@@ -55,7 +55,7 @@ impl EcnMarker {
         EcnMarker { marks_arrivals: true, ..self }
     }
 
-    /// Whether frames are marked at enqueue.
+    /// Returns whether frames are marked at enqueue.
     #[inline]
     pub fn marks_arrivals(&self) -> bool {
         self.marks_arrivals
@@ -67,14 +67,14 @@ impl EcnMarker {
         scale.clamp(1, 1 << 32) as u64
     }
 
-    /// Whether [`EcnMarker::marks`] holds on a port with this [scale](EcnMarker::scale_of).
+    /// Returns whether [`EcnMarker::marks`] holds on a port with this [scale](EcnMarker::scale_of).
     #[inline]
     pub fn marks_on(&self, scale: u64, length: u64, random: u32) -> bool {
         // A queue is below 2^31 B, so the product fits.
         self.marks(if self.is_by_rate { (length * scale) >> 16 } else { length }, random)
     }
 
-    /// Whether to mark a packet at an egress queue of `length` bytes, itself included; `random` is uniform.
+    /// Returns whether to mark a packet at an egress queue of `length` bytes, itself included; `random` is uniform.
     #[inline]
     pub fn marks(&self, length: u64, random: u32) -> bool {
         if length > self.kmax {

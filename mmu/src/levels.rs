@@ -100,7 +100,7 @@ impl Levels {
         Departed { headroom, shared, private: bytes - headroom - shared }
     }
 
-    /// Whether an OFF queue or port with these levels resumes, under a threshold `xoff`.
+    /// Returns whether an OFF queue or port with these levels resumes, under a threshold `xoff`.
     ///
     /// True without shared bytes, as no floor is below zero. Thresholds change when *other* queues change, and with a full pool T − δ is
     /// negative, so an empty queue would otherwise wait for ever for an event of its own.

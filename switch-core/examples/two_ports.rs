@@ -1,7 +1,7 @@
 //! A switch on two ports in memory: no device, no clock of the machine. Packets are small values, and time is an argument.
 //!
-//! A driver is what a program must bring: packets ([`Packet`]), where the switch's own packets come from ([`PacketStore`]), and the way
-//! out ([`PortOutput`]). The host behind port 1 pauses class 3; the frames for it wait in the switch, those of class 0 go on.
+//! A program brings the driver: packets ([`Packet`]), memory for the switch's own packets ([`PacketStore`]), and the output
+//! ([`PortOutput`]). The host behind port 1 pauses class 3; the frames for it wait in the switch, those of class 0 go on.
 //!
 //! ```text
 //! cargo run -p weir-switch-core --example two_ports
@@ -41,7 +41,7 @@ rate = "10Gbps"
 delay = "1us"
 "#;
 
-/// How much time passes from one poll to the next.
+/// Time from one poll to the next.
 const STEP: Span = Span::from_nanos(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -102,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One round: what has arrived at a port, then what all ports may send.
+/// Polls once: handles the frames that arrived at a port, then transmits by all ports.
 fn poll(lcore: &mut Lcore<Frame>, port: u16, now: Time, arrived: Vec<Frame>, cables: &mut Cables) {
     let mut burst: Burst<Frame> = arrived.into_iter().collect();
     lcore.handle_burst(now, PortId(port), &mut burst, cables);
@@ -117,7 +117,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// From the station behind one port to that behind another.
+    /// Creates a data frame from the station behind one port to that behind another.
     fn data(from: u16, to: u16, dscp: u8) -> Frame {
         let headers = Headers { destination: station(to), pcp: None, dscp: Some(dscp) };
         Frame { parsed: Parsed::Data(headers), source: station(from) }
@@ -156,7 +156,7 @@ impl Packet for Frame {
     }
 }
 
-/// What has left by each port.
+/// Frames sent by each port.
 #[derive(Default)]
 struct Cables {
     sent: [Vec<Frame>; 2],

@@ -87,7 +87,7 @@ impl Ticks {
         now.as_picos() >> self.shift
     }
 
-    /// Whether an entry last heard in tick `heard` has not aged.
+    /// Returns whether an entry last heard in tick `heard` has not aged.
     #[inline]
     fn is_current(self, heard: u64, now: Time) -> bool {
         heard == STATIC || self.at(now).saturating_sub(heard) < self.ageing

@@ -130,13 +130,13 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.cloned.contains(port)
     }
 
-    /// Whether flow control counts the data received by a port.
+    /// Returns whether flow control counts the data received by a port.
     #[inline]
     pub(crate) fn counts(&self, port: PortId) -> bool {
         self.counting.contains(port)
     }
 
-    /// Whether a frame of the current port may be admitted to the egress port `to`.
+    /// Returns whether a frame of the current port may be admitted to the egress port `to`.
     #[inline]
     pub(crate) fn takes(&self, ingress: QueueId, to: PortId) -> bool {
         !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())

@@ -69,8 +69,8 @@ pub trait Packet: Sized + Send + 'static {
     /// several.
     fn flow_hash(&self) -> u32;
 
-    /// Whether the packet collects telemetry of the egress ports on its path (in-band telemetry). Called only where the switch stamps
-    /// frames.
+    /// Returns whether the packet collects telemetry of the egress ports on its path (in-band telemetry). Called only where the switch
+    /// stamps frames.
     #[inline]
     fn wants_telemetry(&self) -> bool {
         false
@@ -80,14 +80,14 @@ pub trait Packet: Sized + Send + 'static {
     #[inline]
     fn stamp(&mut self, _telemetry: &Telemetry) {}
 
-    /// Whether the packet collects a digest of its path's utilisation. Called where the switch stamps frames, for packets without
+    /// Returns whether the packet collects a digest of its path's utilisation. Called where the switch stamps frames, for packets without
     /// telemetry.
     #[inline]
     fn wants_digest(&self) -> bool {
         false
     }
 
-    /// Whether the sender marked the packet as part of its flow's first round trip. Called in virtual time.
+    /// Returns whether the sender marked the packet as part of its flow's first round trip. Called in virtual time.
     #[inline]
     fn is_unscheduled(&self) -> bool {
         false

@@ -57,7 +57,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Whether a frame of `length` bytes goes next too. If so, it counts as sent. If not, [`Scheduler::next`] returns the next class.
+    /// Returns whether a frame of `length` bytes goes next too. If so, it counts as sent. If not, [`Scheduler::next`] returns the next
+    /// class.
     #[inline(always)]
     pub(crate) fn goes_on(&mut self, length: u32) -> bool {
         if self.is_strict {

@@ -183,19 +183,19 @@ impl Shared {
         if self.unbuffered.contains(class) { 0 } else { self.charge.of(frame_bytes) }
     }
 
-    /// Whether a port may be closed in any respect.
+    /// Returns whether a port may be closed in any respect.
     #[inline]
     fn may_be_closed(&self, port: PortId) -> bool {
         self.ever_closed.load(Ordering::Relaxed) >> (port.0 % u64::BITS as u16) & 1 != 0
     }
 
-    /// Whether data frames may leave by a port.
+    /// Returns whether data frames may leave by a port.
     #[inline]
     pub(crate) fn is_open(&self, port: PortId) -> bool {
         !self.may_be_closed(port) || self.port(port).is_open()
     }
 
-    /// Whether frames of a class may enter a port's egress queue: the link is up, and no storm drops them.
+    /// Returns whether frames of a class may enter a port's egress queue: the link is up, and no storm drops them.
     ///
     /// Relaxed, as for the link: the transmitter drops a frame that is admitted nevertheless.
     #[inline]
@@ -310,8 +310,8 @@ impl PortState {
         &self.mechanisms[self.spoken.load(Ordering::Acquire)]
     }
 
-    /// Whether the port has a link and is not administratively down. Frames for a port without link are dropped, since a lossless queue
-    /// that can't drain would pause the whole network.
+    /// Returns whether the port has a link and is not administratively down. Frames for a port without link are dropped, since a lossless
+    /// queue that can't drain would pause the whole network.
     #[inline]
     pub fn link_up(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & NO_LINK == 0
@@ -322,7 +322,7 @@ impl PortState {
         self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
     }
 
-    /// Whether data frames may leave.
+    /// Returns whether data frames may leave.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & (NO_LINK | BLOCKED) == 0
@@ -361,7 +361,7 @@ impl PortState {
         self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
     }
 
-    /// Whether the port has a link and its transmitter has taken over all changes.
+    /// Returns whether the port has a link and its transmitter has taken over all changes.
     #[inline]
     pub(crate) fn has_known_link(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_TUNING | RATE_SET | NEW_LANGUAGE)

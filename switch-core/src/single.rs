@@ -142,7 +142,7 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         self.forwarding.take_stirred()
     }
 
-    /// Serves these ports and any with new work; returns all that were served.
+    /// Serves these ports and any with new work; returns the served ports.
     ///
     /// A departure changes thresholds of all queues, but only those of the packet's ingress port are checked here. Other queues that are
     /// OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
@@ -151,7 +151,7 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         self.transmission.run_ports(now, ports, driver)
     }
 
-    /// Whether [`Pipeline::run_ports`] would serve a port even if called with none.
+    /// Returns whether [`Pipeline::run_ports`] would serve a port even if called with none.
     #[inline]
     pub fn is_stirred(&self) -> bool {
         !self.transmission.stirred.is_empty()

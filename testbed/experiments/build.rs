@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built of, for the results that it leaves.
+//! Records the commit of the build, which results name.
 
 use std::process::Command;
 

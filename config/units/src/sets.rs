@@ -114,13 +114,13 @@ macro_rules! set {
                 self.0
             }
 
-            /// Whether `member` is in the set.
+            /// Returns whether `member` is in the set.
             #[inline]
             pub const fn contains(self, member: $member) -> bool {
                 self.0 & $set::bit(member) != 0
             }
 
-            /// Whether the set has no members.
+            /// Returns whether the set has no members.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0

@@ -243,7 +243,7 @@ impl<'s> PortsView<'s> {
         PortsView(set.words())
     }
 
-    /// Whether `port` is in the set.
+    /// Returns whether `port` is in the set.
     #[inline]
     pub fn contains(&self, port: PortId) -> bool {
         self.0.get(port.index() / WORD).is_some_and(|word| word >> (port.index() % WORD) & 1 != 0)

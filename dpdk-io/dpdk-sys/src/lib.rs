@@ -2,8 +2,8 @@
 //!
 //! Three sorts of items: exported DPDK functions whose signature needs no
 //! DPDK structure (`rte_*`); shim functions and plain structures
-//! (`weir_*`) for what is an inline function, a macro, or a structure that
-//! changes from release to release; and constants (`WEIR_*`), among them the
+//! (`weir_*`) in place of inline functions, macros, and structures that
+//! change from release to release; and constants (`WEIR_*`), among them the
 //! offsets of the mbuf fields that are read without a call. So the Rust side
 //! never mirrors the layout of a DPDK structure.
 //!
@@ -28,7 +28,7 @@ include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 /// The version of DPDK that these bindings are of.
 pub const BUILT_FOR: &str = env!("WEIR_DPDK_VERSION");
 
-// What the Rust side relies on when it reads mbuf fields in place.
+// Layout on which the Rust side relies when it reads mbuf fields in place.
 const _: () = assert!(WEIR_MBUF_BUF_ADDR as usize % align_of::<*mut u8>() == 0);
 const _: () = assert!(WEIR_MBUF_NEXT as usize % align_of::<*mut u8>() == 0);
 const _: () = assert!(WEIR_MBUF_DATA_OFF % 2 == 0 && WEIR_MBUF_DATA_LEN % 2 == 0);

@@ -1,8 +1,7 @@
 //! A congestion control that raises a flow's rate by a step in a round trip without marks, and cuts it by the share of marks in one
 //! with some (AIMD on ECN, as DCTCP does to a window).
 //!
-//! All that there is to a congestion control is in this file: its name, its keys with their defaults, its rules, the feedback that it
-//! goes by, and a gauge.
+//! This file has a whole congestion control: its name, its keys with their defaults, its rules, the feedback that it uses, and a gauge.
 
 use std::sync::Arc;
 
@@ -20,19 +19,19 @@ pub struct GentleAimd;
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     step: BitRate,
-    /// In parts per million.
+    /// Cut of the rate at full marking, in parts per million.
     cut: u32,
     rate_min: BitRate,
 }
 
-/// A flow. It begins at the line's rate. What changes is in checkpoints; what is built from the file again is marked as the same.
+/// State of a flow, which begins at the line's rate. Checkpoints have the fields that change; those built from the file are marked `same`.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
     steps: Steps,
     #[state(same)]
     line: u64,
-    /// In bits a second.
+    /// Rate in bits a second.
     rate: u64,
     /// Acknowledgements of this round trip, and how many of them brought a mark.
     acks: u64,
@@ -116,7 +115,7 @@ impl FlowState for Flow {
         BitRate::bps(self.rate)
     }
 
-    /// As much as the line carries in a millisecond: more is not in flight but lost, or behind a PAUSE.
+    /// Returns the bytes that the line carries in a millisecond: more is not in flight but lost, or behind a PAUSE.
     fn window(&self) -> Option<Bytes> {
         Some(Bytes::new(self.line / 8_000))
     }

@@ -1,8 +1,8 @@
 //! `timed-stop`: PFC's hysteresis in time and not in bytes.
 //!
-//! A queue that reaches `stop_at` stops its sender for `hold`, and that is told again each half of it while the queue stays there.
-//! Nothing ever resumes a sender: a stop ends by itself, so that a lost message holds nobody for good. `stop_at` is the limit less
-//! what may come in τ, and so lossless frames find room.
+//! A queue that reaches `stop_at` stops its sender for `hold`, and repeats the message each half of `hold` while the queue stays there.
+//! No message resumes a sender: a stop ends by itself, so that a lost message holds no sender for good. `stop_at` is the limit less
+//! the bytes that may arrive in τ, so that lossless frames find room.
 //!
 //! The messages are MAC control frames with the opcode that IEEE 802.3 leaves to organisations.
 
@@ -53,7 +53,7 @@ impl FlowControlKind for TimedStop {
     }
 }
 
-/// What a port's file says.
+/// Settings of a port, from its file.
 #[derive(Debug)]
 struct AsConfigured {
     limit: Option<Bytes>,
@@ -61,7 +61,7 @@ struct AsConfigured {
 }
 
 impl AsConfigured {
-    /// What comes after a queue has reached `stop_at`: for τ, at the line's rate, and a frame that had begun.
+    /// Returns the bytes that may arrive after a queue has reached `stop_at`: τ at the line's rate, and a frame that had begun.
     fn comes_after(&self, port: &ControlledPort) -> Bytes {
         let tau = FeedbackDelay::of(port, None, Span::ZERO).total();
         port.rate.bytes_in(port.in_cells(tau)) + port.frame_max
@@ -94,7 +94,7 @@ impl Settings for AsConfigured {
                 help: format!("write limit above \"{after}\", or a smaller `reaction` in [pfc]"),
             });
         };
-        // A stop is told again before it ends, however late the message is made.
+        // A stop is repeated before it ends, however late the message is made.
         let least = port.reaction * 2;
         if self.hold < least {
             return Err(Refusal {
@@ -118,7 +118,7 @@ impl Settings for AsConfigured {
     }
 }
 
-/// What a port speaks.
+/// Flow control of a port.
 #[derive(Clone, Copy, Debug)]
 struct AtPort {
     stop_at: Bytes,
@@ -143,14 +143,14 @@ impl Protocol for AtPort {
     }
 }
 
-/// The downstream side. What changes is in checkpoints; what is built from the file again is marked as the same.
+/// Downstream side of a port. Checkpoints have the fields that change; those built from the file are marked `same`.
 #[derive(Debug, State)]
 struct Stops {
     #[state(same)]
     at: AtPort,
     #[state(same)]
     classes: ClassSet,
-    /// When a class may be stopped, or stopped again.
+    /// Instant from which a class may be stopped, or stopped again.
     due: [Time; CLASSES],
 }
 
@@ -209,7 +209,7 @@ impl Upstream for Stopped {
     }
 }
 
-/// Who these messages are of: an address block administered locally, which no organisation is ever assigned.
+/// Organisation of the messages: a locally administered address block, which no organisation is assigned.
 const IDENTIFIER: [u8; 3] = [0x02, 0x74, 0x73];
 
 /// Classes, one bit each, and nanoseconds, 32 bits.

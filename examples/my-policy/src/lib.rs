@@ -1,7 +1,7 @@
 //! A buffer policy of two steps: generous while the buffer is mostly free, and strict from then on.
 //!
-//! All that there is to a policy is in this file: its name, its keys with their defaults, its rules, what it needs of the buffer's
-//! partition, its threshold, its closed form, and a gauge.
+//! This file has a whole policy: its name, its keys with their defaults, its rules, its needs of the buffer's partition, its threshold,
+//! its closed form, and a gauge.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Steps {
 const PLENTY: Key = Key::new("plenty", "2", "α while more than half of the shared segment is free");
 const SCARCE: Key = Key::new("scarce", "1/4", "α from then on");
 
-/// Whether the buffer is in the second step: a column of `series.csv`, figures of `summary.json`, a section of the report.
+/// Gauge, 1 in the second step and else 0: a column of `series.csv`, figures of `summary.json`, a section of the report.
 const IS_SCARCE: Gauge = Gauge::new(
     "scarce",
     Unit::State { on: "scarce", off: "plenty" },
@@ -66,7 +66,7 @@ impl PolicySettings for Steps {
         LayoutNeeds::PER_QUEUE
     }
 
-    /// A rule of the policy's own, told with the line of the file.
+    /// Checks a rule of the policy, and reports errors with the line of the file.
     fn check(&self, file: &FileFacts<'_>) {
         if self.scarce > self.plenty {
             let message = format!("`scarce` {} is above `plenty` {}", self.scarce, self.plenty);
@@ -85,7 +85,7 @@ impl Steps {
         pool.free() <= pool.capacity / 2
     }
 
-    /// Where `n` queues with `T = α·free` come to rest.
+    /// Returns the length at which `n` queues with `T = α·free` settle.
     fn at_rest(alpha: Alpha, shared: Bytes, n: u64) -> u64 {
         let alpha = alpha.as_f64();
         (alpha * shared.get() as f64 / (1.0 + n as f64 * alpha)) as u64
@@ -97,10 +97,10 @@ impl Policy for Steps {
         "two-steps"
     }
 
-    /// It keeps nothing that changes, so runs with it have checkpoints as they are.
+    /// Saves nothing: the policy has no state that changes.
     fn checkpoint(&self, _archive: &mut Archive) {}
 
-    /// The lengths of queues are all that it goes by, so it need not be told of packets.
+    /// Returns false: the policy depends on the lengths of queues alone, and on no packet.
     fn listens(&self) -> bool {
         false
     }
@@ -116,8 +116,8 @@ impl Policy for Steps {
         Threshold::at(alpha.of(Bytes::new(pool.free())).get())
     }
 
-    /// What `weir check` prints for n overloaded queues: at rest in the first step if half of the buffer is free there, in the
-    /// second if it is not there, and else where the steps meet. Lossy queues have no part in it here.
+    /// Returns the lengths of n overloaded queues, which `weir check` prints: those of the first step if half of the buffer is free there,
+    /// of the second if it is not, and else those where the steps meet. Lossy queues are left out.
     fn steady_state(&self, load: &Load) -> SteadyState {
         let n = load.lossless.max(1);
         let [plenty, scarce] = [self.plenty, self.scarce].map(|alpha| Steps::at_rest(alpha, load.shared, n));

@@ -58,8 +58,8 @@ impl Mmu {
         }
     }
 
-    /// Whether departures must be released in order, one at a time, because the policy filters lengths. [`Mmu::release_sums`] must not be
-    /// called then.
+    /// Returns whether departures must be released in order, one at a time, because the policy filters lengths. [`Mmu::release_sums`] must
+    /// not be called then.
     #[inline]
     pub fn releases_in_order(&self) -> bool {
         self.rules.low_pass.is_some()
@@ -75,8 +75,8 @@ impl Mmu {
         self.release_bundles(now, bundles);
     }
 
-    /// Whether packets that left one port may be [released](Mmu::release_gone) together with those of other ports. True if the policy
-    /// observes no departures and filters no lengths.
+    /// Returns whether packets that left one port may be [released](Mmu::release_gone) together with those of other ports. True if the
+    /// policy observes no departures and filters no lengths.
     #[inline]
     pub fn may_release_later(&self) -> bool {
         self.rules.is_plain

@@ -43,8 +43,8 @@ pub struct Group {
     pub frame_bytes: u32,
 }
 
-/// Burst of one ingress port: packets, oldest first, and their [bundles](Bundle). After [`super::Mmu::admit_burst`] it also holds the verdict
-/// on each packet. The memory is reused for the next burst.
+/// Burst of one ingress port: packets, oldest first, and their [bundles](Bundle). After [`super::Mmu::admit_burst`] it also holds the
+/// verdict on each packet. The memory is reused for the next burst.
 #[derive(Debug)]
 pub struct Intake {
     bundles: ArrayVec<Bundle, INTAKE_MAX>,
@@ -265,7 +265,7 @@ impl Intake {
         self.len
     }
 
-    /// Whether the intake has no packets.
+    /// Returns whether the intake has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -349,7 +349,7 @@ impl Intake {
         self.placed().map(|(bundle, bytes)| Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes })
     }
 
-    /// Whether every bundle was admitted whole; if not, [`Intake::verdict`] holds the decision on each packet.
+    /// Returns whether every bundle was admitted whole; if not, [`Intake::verdict`] holds the decision on each packet.
     #[inline]
     pub fn is_kept_whole(&self) -> bool {
         self.whole == mask(self.bundles.len())

@@ -9,8 +9,8 @@ use super::{Arrival, DropReason, Mmu, Segment, Verdict};
 use crate::levels::Levels;
 
 impl Mmu {
-    /// Whether admission and immediate release of a packet would change only the watermarks; if so, updates them. If false, or if a check
-    /// would be expensive, nothing changes, and the packet must be admitted as usual.
+    /// Returns whether admission and immediate release of a packet would change only the watermarks; if so, updates them. If false, or if a
+    /// check would be expensive, nothing changes, and the packet must be admitted as usual.
     ///
     /// Only where one lcore owns the MMU ([`Mmu::for_one_lcore`]), so that no other lcore observes the missing charge. Only under a policy
     /// that depends on queue occupancy alone, and on nothing else that arrivals or departures change.

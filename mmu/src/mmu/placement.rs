@@ -112,7 +112,7 @@ impl Room {
         PoolLevel { used: self.before.used + self.used, ..self.before }
     }
 
-    /// Whether the grant has room for a packet after the run has placed `placed` bytes.
+    /// Returns whether the grant has room for a packet after the run has placed `placed` bytes.
     #[inline]
     pub(super) fn fits(&self, placed: u64, bytes: u32) -> bool {
         self.used + placed + u64::from(bytes) <= self.granted

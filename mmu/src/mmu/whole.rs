@@ -79,7 +79,7 @@ impl IngressQueue {
         has_room
     }
 
-    /// Whether private buffer, `private` bytes of which are used, may have room for a packet of the intake.
+    /// Returns whether private buffer, `private` bytes of which are used, may have room for a packet of the intake.
     #[inline]
     fn takes_one(&self, private: u32, intake: &Intake) -> bool {
         private < self.limits.private && private + intake.smallest() <= self.limits.private
@@ -220,7 +220,7 @@ impl Mmu {
         Some(Segment::Shared)
     }
 
-    /// Whether a queue with these levels is within T and below Xoff. The view's average is q̂ in the filter's units.
+    /// Returns whether a queue with these levels is within T and below Xoff. The view's average is q̂ in the filter's units.
     #[inline(always)]
     fn fits(&self, rules: &Rules, view: &mut QueueView, levels: Levels) -> bool {
         let shared = u64::from(levels.shared);

@@ -184,7 +184,7 @@ pub(super) const CONGESTED_AT_WORDS: &[(&str, CongestedAt)] =
     &[("events", CongestedAt::Events), ("arrivals", CongestedAt::Arrivals)];
 
 impl CongestedAt {
-    /// Whether a departure from this queue updates its share of n_p.
+    /// Returns whether a departure from this queue updates its share of n_p.
     #[inline]
     pub(super) fn departures_of(self, queue: &QueueView) -> bool {
         self == CongestedAt::Events || queue.off && queue.headroom == 0

@@ -45,7 +45,7 @@ impl Reverie {
         self.congested[usize::from(!queue.lossless)].share(queue.queue.class(), of_all)
     }
 
-    /// Whether an OFF queue may resume if its headroom is empty.
+    /// Returns whether an OFF queue may resume if its headroom is empty.
     #[inline]
     fn resumes(&self, queue: &QueueView, bound: u64) -> bool {
         queue.average < self.settings.resume_floor.get()

@@ -70,7 +70,7 @@ impl Spfc {
         rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc.max(1)))
     }
 
-    /// Whether the port's windows make it a victim; false from a PAUSE to its RESUME.
+    /// Returns whether the port's windows make it a victim; false from a PAUSE to its RESUME.
     #[inline]
     fn is_victim(&self, queue: &QueueView) -> bool {
         let port = &self.ports[queue.queue.port().index()];

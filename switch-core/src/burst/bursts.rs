@@ -80,7 +80,7 @@ impl<P> BurstPort<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Waits {
-    /// No frame may leave: the queues are empty, or held back by the peer or their own limits.
+    /// Queues are empty, or held back by the peer or their own limits.
     Nothing,
     /// Frames wait for the wire, or for the next burst.
     Wire,

@@ -253,7 +253,7 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// Whether a queue is standing, judged by its length: its packets span several chunks.
+    /// Returns whether a queue is standing, judged by its length: its packets span several chunks.
     #[inline]
     pub(super) fn is_standing(&self, queue: usize) -> bool {
         self.ends[queue].first != self.ends[queue].last

@@ -158,7 +158,7 @@ impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         Rings { outputs: outputs.into_iter().collect(), output_of, is_waiting: false }
     }
 
-    /// Whether the transmitter of a port is on this lcore.
+    /// Returns whether the transmitter of a port is on this lcore.
     #[inline]
     pub(super) fn is_own(&self, port: PortId) -> bool {
         self.outputs[self.output_of[port.index()]].is_none()

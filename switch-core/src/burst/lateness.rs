@@ -73,7 +73,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 }
 
 impl<P> OutPort<BurstPort<P>> {
-    /// Whether the wire is free and the catch-up below its peak rate.
+    /// Returns whether the wire is free and the catch-up below its peak rate.
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
         self.shaper.is_free(now) && self.own.peak.is_free(now)

@@ -203,8 +203,8 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Whether the memory for received packets has left the caches of this core. That is so if other lcores send the received packets, or
-    /// if the queues are so long that free memory was used long ago.
+    /// Returns whether the memory for received packets has left the caches of this core. That is so if other lcores send the received
+    /// packets, or if the queues are so long that free memory was used long ago.
     #[inline]
     pub fn receives_into_cold_memory(&self) -> bool {
         match &self.work {
@@ -231,8 +231,8 @@ impl<P: Packet> Lcore<P> {
         self.transmitter_mut().map_or(0, |transmitter| transmitter.run_once(now(), driver))
     }
 
-    /// Whether the last [`Lcore::transmit`] left frames that were due. They go with the next rounds, before which an lcore should not yield
-    /// its CPU.
+    /// Returns whether the last [`Lcore::transmit`] left frames that were due. They go with the next rounds, before which an lcore should
+    /// not yield its CPU.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.transmitter().is_some_and(Transmitter::is_behind)

@@ -377,7 +377,7 @@ fn find_known<P: Packet>(
 /// Number of frames from which a branch-free sum over all frames beats one over the members.
 const TOGETHER_MIN: u32 = 14;
 
-/// Whether all frames have one length. That is common, and their sum is then a product.
+/// Returns whether all frames have one length. That is common, and their sum is then a product.
 #[inline(always)]
 fn are_alike(lengths: &[u32]) -> bool {
     let length = lengths[0];

@@ -102,8 +102,8 @@ impl<P: Packet> Transmitter<P> {
         taken + sent
     }
 
-    /// Whether the last [`Transmitter::run_once`] left frames that were due. They go with the next polls, before which an lcore should not
-    /// yield its CPU.
+    /// Returns whether the last [`Transmitter::run_once`] left frames that were due. They go with the next polls, before which an lcore
+    /// should not yield its CPU.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.transmission.manner.is_behind

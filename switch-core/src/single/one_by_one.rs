@@ -71,7 +71,7 @@ impl<P: Packet, S: SetOfPorts> Onward<P> for Transmission<P, OneByOne<P, S>> {
 }
 
 impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
-    /// Serves these ports, and any with new work or an enqueued frame; returns all that were served.
+    /// Serves these ports, and any with new work or an enqueued frame; returns the served ports.
     pub(super) fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.stirred |= ports;
         let mut served = S::EMPTY;

@@ -10,8 +10,8 @@ use crate::packet::{Packet, PortOutput};
 use crate::transmission::Transmission;
 
 impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
-    /// Whether a frame that arrives at `now`, when no port is due, would leave at once and leave the buffer in the same state. If so, the
-    /// buffer's watermarks include it.
+    /// Returns whether a frame that arrives at `now`, when no port is due, would leave at once and leave the buffer in the same state. If
+    /// so, the buffer's watermarks include it.
     #[inline]
     pub(super) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
         let port = &self.ports[self.position_of[frame.egress.port().index()]];

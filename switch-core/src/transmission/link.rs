@@ -9,7 +9,7 @@ use crate::packet::Packet;
 use crate::shared::{LinkChange, PortState};
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
-    /// Whether a port has a link; takes over pending changes of its state and speed first.
+    /// Returns whether a port has a link; takes over pending changes of its state and speed first.
     #[inline]
     pub(super) fn has_link(&mut self, now: Time, index: usize) -> bool {
         self.shared.port(self.ports[index].id).has_known_link() || self.follow_link(now, index)

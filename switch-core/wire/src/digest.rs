@@ -45,7 +45,7 @@ impl Digest {
     /// Digest of a frame that no switch has seen.
     pub const LEAST: Digest = Digest(0);
 
-    /// Whether switches write the digest.
+    /// Returns whether switches write the digest.
     #[inline]
     pub fn collects(self) -> bool {
         self != Digest::NONE

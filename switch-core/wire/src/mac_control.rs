@@ -171,7 +171,7 @@ pub enum DecodeError {
 }
 
 impl ControlFrame {
-    /// Whether a frame is a MAC control frame, well-formed or not, or would be one without its VLAN tags. It is never forwarded.
+    /// Returns whether a frame is a MAC control frame, well-formed or not, or would be one without its VLAN tags. It is never forwarded.
     #[inline]
     pub fn is_control(frame: &[u8]) -> bool {
         match word(frame, field::ETHERTYPE) {

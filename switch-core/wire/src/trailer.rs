@@ -111,7 +111,8 @@ pub fn write(trailer: &mut [u8], sent_at: Time, collects: bool, hops: &[Telemetr
     header[8..].copy_from_slice(&sent_at.to_be_bytes());
 }
 
-/// Whether a frame has a place for the next switch's stamp: IPv4 without VLAN tag, followed by a whole trailer that collects stamps.
+/// Returns whether a frame has a place for the next switch's stamp: IPv4 without VLAN tag, followed by a whole trailer that collects
+/// stamps.
 #[inline]
 pub fn has_place(frame: &[u8]) -> bool {
     next_place(frame).is_some()

@@ -264,7 +264,7 @@ impl Host {
         }
     }
 
-    /// Whether [`Host::drain_completions`] would return completions.
+    /// Returns whether [`Host::drain_completions`] would return completions.
     #[inline]
     pub fn has_completions(&self) -> bool {
         !self.completions.is_empty()

@@ -258,8 +258,8 @@ impl Victim {
     fn switch_toml(&self, hosts: &[HostPlan], size: Bytes) -> String {
         /// Four cells hold the frame of a full packet with little waste; larger cells save packet memory.
         const CELL_BYTES: u64 = 276;
-        /// ρ as HPCC's public configuration reserves it per port and class. Acknowledgements and CNPs, which are not lossless, pass even
-        /// when the shared buffer is full.
+        /// Private buffer ρ per port and class, from HPCC's public configuration. Acknowledgements and CNPs, which are not lossless, pass
+        /// even when the shared buffer is full.
         const PRIVATE: &str = "4KiB";
         let policy = self.policy.toml(&PolicySetting {
             static_threshold: self.buffer.divided_by(self.static_shares),

@@ -24,55 +24,55 @@ use crate::state::{
 use families::{Families, Labels, by_class, class_labels, labels};
 use histogram::LengthHistogram;
 
-/// All that a process knows, counts since the start.
+/// Metrics of a process; counters count since its start.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Weir's version.
+    /// Version of Weir.
     pub weir_version: String,
-    /// Each switch.
+    /// Switches of the process.
     pub switches: Vec<SwitchMetrics>,
-    /// Each lcore.
+    /// Lcores of the process.
     pub lcores: Vec<Lcore>,
 }
 
-/// All that a switch knows.
+/// Metrics of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchMetrics {
-    /// Its name.
+    /// Name of the switch.
     pub switch: String,
-    /// Its books.
+    /// Frame conservation: received, sent, dropped and held frames.
     pub books: Books,
     /// Links and losses of ports.
     pub interfaces: Vec<Interface>,
-    /// Pauses.
+    /// PFC frames and pauses of ports.
     pub pfc: Vec<PfcCounters>,
     /// Queues that are watched for PFC storms.
     pub watchdog: Vec<WatchedQueue>,
     /// Ingress queues.
     pub priority_groups: Vec<PriorityGroups>,
-    /// What bounds them.
+    /// Thresholds and headroom limits of ingress queues.
     pub limits: Vec<BufferQueue>,
     /// Egress queues.
     pub queues: Vec<Queues>,
-    /// Pools.
+    /// Pools of the buffer.
     pub pools: Vec<BufferPool>,
-    /// What the buffer policy makes of its queues.
+    /// States and gauges of the buffer policy, by ingress queue.
     pub policy: PolicyState,
-    /// Messages of ports that speak something else than PFC or PAUSE.
+    /// Flow-control messages of ports under GFC or CBFC.
     pub flow_control: Vec<FlowControlPort>,
     /// Lost frames.
     pub losses: Vec<Loss>,
-    /// How long messages take.
+    /// Delays of flow-control messages.
     pub delays: PauseDelays,
 }
 
 impl Metrics {
-    /// The text, which ends with `# EOF`.
+    /// Returns the OpenMetrics text, which ends with `# EOF`.
     pub fn text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Arc::new(self)));
         let mut text = String::new();
-        // A string takes all that is written.
+        // Writing to a string can't fail.
         let _ = encode(&mut text, &registry);
         text
     }
@@ -337,7 +337,7 @@ impl Metrics {
         self.others_on_cpus(families)
     }
 
-    /// What the kernel tells of those that had the lcores' CPUs; nothing where it does not tell.
+    /// Writes the kernel's counts of other threads on the lcores' CPUs; none where the kernel has no count.
     fn others_on_cpus(&self, families: &mut Families<'_, '_>) -> fmt::Result {
         type Told = fn(&Lcore) -> Option<u64>;
         let rows = |told: Told| {

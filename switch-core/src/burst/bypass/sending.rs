@@ -120,7 +120,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 }
 
 impl<P: Packet> OutPort<BurstPort<P>> {
-    /// Whether packets of a burst may bypass the port's queues, behind other bypassing ones.
+    /// Returns whether packets of a burst may bypass the port's queues, behind other bypassing ones.
     #[inline(always)]
     fn may_pass_by(&self, bringing: &Bringing) -> bool {
         let Bringing { classes, packets, bundles, .. } = *bringing;
@@ -130,7 +130,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
     }
 
-    /// Whether frames of these classes may leave in order of arrival.
+    /// Returns whether frames of these classes may leave in order of arrival.
     #[inline(always)]
     fn may_mix(&self, classes: ClassSet) -> bool {
         let may = if classes.only().is_some() { self.in_rows } else { self.plain - self.scheduler.strict() };

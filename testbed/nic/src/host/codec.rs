@@ -281,7 +281,7 @@ mod tests {
     const HOP_LEFT: Telemetry =
         Telemetry { at: Time::from_nanos(9), tx_bytes: 9, queue: Bytes::new(9), rate: BitRate::gbps(9) };
 
-    /// What came back is used for what comes next, and only where there is something.
+    /// Memory of returned stamps is reused for the next packet that carries stamps.
     #[test]
     fn memory_for_stamps_is_used_again() {
         let syndrome = Syndrome::ACK;

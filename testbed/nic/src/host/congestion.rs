@@ -276,7 +276,7 @@ impl Controlled {
         (self.window != NO_WINDOW).then_some(self.window)
     }
 
-    /// Whether a frame may be sent with this payload in flight.
+    /// Returns whether a frame may be sent with this payload in flight.
     #[inline]
     pub(crate) fn has_room(&self, in_flight: Bytes) -> bool {
         in_flight < self.window

@@ -193,7 +193,7 @@ impl Host {
             {
                 break (flow, says, frame_bytes, ecn);
             }
-            // What it was to send has been acknowledged meanwhile, its pace has changed, or its window has no room.
+            // Its next packet has been acknowledged meanwhile, its pace has changed, or its window has no room.
             self.give_turn(now, flow);
         };
         let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);

@@ -151,7 +151,7 @@ pub type Hops = ArrayVec<Telemetry, HOPS_MAX>;
 /// Telemetry in a flow's packets, as its congestion control requires; acknowledgements echo it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stamps {
-    /// No telemetry.
+    /// Packets without telemetry.
     #[default]
     None,
     /// Instant of sending.
@@ -340,19 +340,19 @@ impl NicFrame {
 }
 
 impl NicPacket {
-    /// Whether the ports of the path are to stamp the packet with their telemetry.
+    /// Returns whether the ports of the path are to stamp the packet with their telemetry.
     #[inline]
     pub fn collects_stamps(&self) -> bool {
         self.telemetry.is_some() && matches!(self.says, Says::Write(_))
     }
 
-    /// Whether the ports of the path are to write their utilisation into the packet's digest.
+    /// Returns whether the ports of the path are to write their utilisation into the packet's digest.
     #[inline]
     pub fn collects_digest(&self) -> bool {
         matches!(&self.says, Says::Write(write) if write.digest.collects())
     }
 
-    /// Whether the segment belongs to the flow's unscheduled bytes, for which switches may use another α.
+    /// Returns whether the segment belongs to the flow's unscheduled bytes, for which switches may use another α.
     #[inline]
     pub fn is_unscheduled(&self) -> bool {
         matches!(&self.says, Says::Segment(segment) if segment.is_unscheduled)

@@ -264,7 +264,7 @@ impl Receiver {
         is_new
     }
 
-    /// Whether an RDMA acknowledgement is pending.
+    /// Returns whether an RDMA acknowledgement is pending.
     #[inline]
     pub(super) fn owes_ack(&self) -> bool {
         self.ack_due.is_some()
@@ -372,7 +372,7 @@ mod tests {
         *receiver.stats()
     }
 
-    /// (in order, gaps, lost, reordered, duplicates)
+    /// Returns the counters `(in order, gaps, lost, reordered, duplicates)`.
     fn kinds(stats: &ReceiverStats) -> (u64, u64, u64, u64, u64) {
         (stats.in_order, stats.gaps, stats.lost, stats.reordered, stats.duplicates)
     }
@@ -435,7 +435,7 @@ mod tests {
     }
 
     proptest! {
-        /// Within the window, the counters are those of a set of all that has come.
+        /// Within the window, the counters are those of a set of all received packets.
         #[test]
         fn counts_agree_with_a_set(psns in prop::collection::vec(0..100u32, 1..150)) {
             let stats = after(&psns);

@@ -385,7 +385,7 @@ impl Sender {
         hops: &[HopTelemetry],
         mut done: impl FnMut(Time, Bytes),
     ) {
-        // A NAK acknowledges all packets before the one that it names.
+        // A NAK acknowledges all packets before its own number.
         let after = if ack.syndrome.is_negative() { ack.psn } else { ack.psn.plus(1) };
         self.count(ack.syndrome);
         if self.refusal.is_some() {
@@ -445,7 +445,7 @@ impl Sender {
         }
     }
 
-    /// Whether a requested acknowledgement is outstanding.
+    /// Returns whether a requested acknowledgement is outstanding.
     #[inline]
     fn awaits_ack(&self) -> bool {
         self.asked.is_some_and(|asked| asked.ahead_of(self.unacknowledged) >= 0)

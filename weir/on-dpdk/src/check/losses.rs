@@ -1,10 +1,10 @@
-//! Which ports' devices can't tell all that they lose.
+//! Ports whose devices do not count all losses.
 
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::loss_knowledge;
 use weir_experiments::table::put_together;
 
-/// A sentence for each kind of loss that stays unknown, with the ports.
+/// Returns a sentence for each kind of unknown loss, with the ports.
 pub(super) fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
     let said = switch.ports.iter().flat_map(|port| {
         let told_at_start = matches!(port.device, Device::Pci(_));

@@ -1,4 +1,4 @@
-//! `weir check --try`: two ports cabled to each other, tried, and the row of the table in docs/DEVICES.md that says what came out.
+//! `weir check --try`: a test of two ports that are cabled to each other, with its row for the table in docs/DEVICES.md.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ pub(crate) fn try_devices(files: &[PathBuf], eal: &[String], json: bool) -> Resu
     }
 }
 
-/// What became of frames between the first two ports of a file, or over a link inside this process.
+/// Tests the first two ports of a file, or a link inside this process, and returns the findings.
 pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Fault> {
     const INSIDE: &str = "[[ports]]\nname = \"a\"\nring = \"loop\"\nrate = \"10Gbps\"\n\
                           [[ports]]\nname = \"b\"\nring = \"loop\"\nrate = \"10Gbps\"\n";
@@ -184,7 +184,7 @@ fn print(report: &TrialReport) {
     println!("| {} |", row(report, [there, back]).join(" | "));
 }
 
-/// What holds for both ends is said once.
+/// Returns the cells of the row; values that are equal at both ends stand once.
 fn row(report: &TrialReport, [there, back]: [&Passed; 2]) -> [String; 10] {
     let [a, b] = &report.devices;
     let of_devices = |of: fn(&DeviceTried) -> String| once(of(a), of(b));

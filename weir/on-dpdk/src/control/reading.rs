@@ -1,4 +1,4 @@
-//! A switch's state as clients are shown it, out of its report and of what its lcores share.
+//! State of a switch for clients of the control socket, from its report and from the atomics that its lcores share.
 
 use weir_config::{PortConfig, SwitchConfig};
 use weir_control::metrics::SwitchMetrics;
@@ -19,23 +19,23 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use crate::losses::frames;
 
-/// A switch at an instant, and what its counters were when they were last cleared.
+/// State of a switch at an instant, with its counters at the last clear.
 pub(crate) struct Reading<'r> {
     pub(crate) config: &'r SwitchConfig,
     pub(crate) shared: &'r Shared,
     pub(crate) report: &'r Report,
-    /// By port.
+    /// Losses of the devices, by port.
     pub(crate) losses: &'r [DeviceLosses],
-    /// By port, what the NICs in front of hosts have counted.
+    /// Counters of the NICs in front of hosts, by port.
     pub(crate) nics: Vec<Option<ModelReport>>,
-    /// `None`: counts are since the start.
+    /// Counters at the last clear; `None` if they count since the start.
     pub(crate) base: Option<&'r Base>,
-    /// In bits per second by port, received and sent; none before the first interval is over.
+    /// Rates by port, received and sent, in bits per second; `None` before the first interval is over.
     pub(crate) rates: Option<&'r [[u64; 2]]>,
     pub(crate) now: Time,
     /// `now` in milliseconds since 1970.
     pub(crate) unix_ms: u64,
-    /// The ports that are asked for.
+    /// Indices of the requested ports.
     pub(crate) ports: Vec<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Reading<'_> {
         })
     }
 
-    /// All for a scrape.
+    /// Returns the metrics of a scrape.
     pub(crate) fn metrics(&self) -> SwitchMetrics {
         let balance = self.report.balance;
         SwitchMetrics {
@@ -99,12 +99,12 @@ impl Reading<'_> {
         self.ports.iter().map(|port| (*port, &self.config.ports[*port], &self.report.ports[*port]))
     }
 
-    /// These without clones, which send nothing.
+    /// Returns the requested ports without clones, which send nothing.
     fn real_ports(&self) -> impl Iterator<Item = (usize, &PortConfig, &PortReport)> {
         self.ports().filter(|(_, config, _)| config.clone_of().is_none())
     }
 
-    /// Since counters were cleared.
+    /// Returns a count since counters were cleared.
     fn count(&self, port: usize, count: impl Fn(&PortReport) -> u64) -> u64 {
         let before = self.base.map_or(0, |base| count(&base.report.ports[port]));
         count(&self.report.ports[port]).saturating_sub(before)
@@ -147,7 +147,7 @@ impl Reading<'_> {
         self.ports().map(interface).collect()
     }
 
-    /// Since counters were cleared; `None` of a clone, which has no device.
+    /// Returns the losses of the device since counters were cleared; `None` of a clone, which has no device.
     fn lost_at_device(&self, port: usize) -> Option<DeviceLosses> {
         let now = self.losses.get(port).filter(|_| self.config.ports[port].clone_of().is_none())?;
         Some(match self.base.and_then(|base| base.losses.get(port)) {
@@ -397,7 +397,7 @@ impl Reading<'_> {
         lost
     }
 
-    /// What the NIC in front of a port's host dropped: by class what its receive buffer had no room for, all else in sum.
+    /// Returns the drops of the NIC in front of a port's host: by class where its receive buffer was full, in sum for other reasons.
     fn lost_in_nic(&self, number: usize, port: &str) -> Vec<Loss> {
         let Some(Some(now)) = self.nics.get(number) else { return Vec::new() };
         let before = self.base.and_then(|base| *base.nics.get(number)?).unwrap_or_default();
@@ -445,7 +445,7 @@ fn told_of_class(class: usize, report: &ClassReport) -> FlowControlClass {
     }
 }
 
-/// Causes that occurred, and what the device can lose without telling.
+/// Returns the counted causes of losses, and the losses that the device does not count.
 fn at_device(port: &str, place: LossPlace, losses: &Losses) -> Vec<Loss> {
     let loss =
         |reason: &str, frames| Loss { port: port.to_owned(), place, class: None, reason: reason.to_owned(), frames };

@@ -83,8 +83,8 @@ impl Named for Dctcp {
 }
 
 impl CongestionControlKind for Dctcp {
-    /// g as the paper's evaluation and RFC 8257 have it. A step is a payload of 1,000 B in 13 us, as run.py reckons it: DCTCP adds
-    /// a segment a round trip. Set it by 8 · mtu / T for other networks.
+    /// Returns the presets. Their g is that of the paper's evaluation and of RFC 8257. A step is a payload of 1,000 B in 13 us, as in
+    /// run.py: DCTCP adds a segment a round trip. Set it by 8 · mtu / T for other networks.
     fn presets(&self) -> &'static [Preset] {
         &[
             Preset {
@@ -121,7 +121,7 @@ impl Algorithm for DctcpConfig {
 }
 
 impl Flow {
-    /// α is 1 at first, so that a flow's first mark halves its rate.
+    /// Creates the state of a flow. Its α is 1, so that the first mark halves its rate.
     fn new(config: &DctcpConfig, line: BitRate) -> Flow {
         let line = line.as_bps();
         let (round_trip_end, reduced_until) = (None, None);

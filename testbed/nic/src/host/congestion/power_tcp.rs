@@ -27,11 +27,11 @@ pub(super) struct PowerTcp;
 #[derive(Debug)]
 pub(super) struct ThetaPowerTcp;
 
-/// PowerTCP's parameters.
+/// Parameters of PowerTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PowerTcpConfig(Laws);
 
-/// θ-PowerTCP's parameters.
+/// Parameters of θ-PowerTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThetaPowerTcpConfig(Laws);
 

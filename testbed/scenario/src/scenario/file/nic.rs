@@ -47,7 +47,7 @@ type TransportName = Option<&'static dyn TcpControlKind>;
 pub(super) enum Frames {
     RoceV2,
     Ns3,
-    /// As `Ns3`, and the stamps count in the length.
+    /// Frames of `Ns3` whose stamps count in the length.
     Ns3Stamped,
 }
 
