@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_mmu::policy::PolicySettings;
+use weir_mmu::policy::BufferPolicyConfig;
 use weir_mmu::{BufferLayout, Charge};
 use weir_units::{Alpha, BitRate, Bytes, Span, in_cells};
 
@@ -27,7 +27,7 @@ pub struct BufferConfig {
     /// Lower bound of the RESUME level, in shared bytes, where Xoff − δ is less.
     pub xon_floor: Bytes,
     /// Policy that sets T(t), with its parameters.
-    pub policy: Arc<dyn PolicySettings>,
+    pub policy: Arc<dyn BufferPolicyConfig>,
     /// Factor α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
     /// Overrides for ports of a rate without values of their own; one entry per rate.
@@ -97,7 +97,7 @@ mod tests {
                  [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
             );
             let config = crate::parse("test.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-            config.charge_per_mbuf().of(60)
+            config.charge_per_mbuf().frame_charge(60)
         };
         assert_eq!(shortest("size = \"12MB\"", ""), 256, "a chip's cell where nothing is said");
         assert_eq!(

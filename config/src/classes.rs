@@ -1,6 +1,6 @@
 //! Traffic classes: scheduling, marking and PFC.
 
-use weir_arbitration::Arbitration;
+use weir_arbitration::ArbiterChoice;
 use weir_mmu::EcnMarker;
 use weir_units::{BitRate, Bytes, ClassSet, Span};
 
@@ -61,7 +61,7 @@ pub struct QueueConfig {
     /// ECN marking; `None` never marks.
     pub ecn: Option<EcnConfig>,
     /// Arbitration among the ingress ports of the queue's frames.
-    pub arbitration: Arbitration,
+    pub arbitration: ArbiterChoice,
 }
 
 /// ECN marking by the egress queue's length: never below K_min, always above K_max, and between them with a probability that rises linearly

@@ -2,17 +2,17 @@
 
 use std::sync::LazyLock;
 
-use weir_arbitration::ARBITRATIONS;
+use weir_arbitration::ARBITERS;
 use weir_flowctl::FLOW_CONTROLS;
-use weir_mmu::policy::{DEFAULT, POLICIES, known_tables};
-use weir_reader::KnownTable;
+use weir_mmu::policy::{BUFFER_POLICIES, DEFAULT, known_tables};
+use weir_reader::TableSchema;
 
 /// All tables and keys of a switch's file, in the order of the reference. Kinds that files select by name add their own keys.
-pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
-    let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(POLICIES.names()).collect();
-    let buffer = KnownTable::table("buffer", buffer.leak()).choosing("policy", DEFAULT);
-    let with_kinds = |table: &KnownTable| match table.name {
-        "classes.queues" => table.with_keys_of(ARBITRATIONS.all()),
+pub(crate) static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
+    let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(BUFFER_POLICIES.names()).collect();
+    let buffer = TableSchema::table("buffer", buffer.leak()).selected_by("policy", DEFAULT);
+    let with_kinds = |table: &TableSchema| match table.name {
+        "classes.queues" => table.with_keys_of(ARBITERS.all()),
         "ports.flow_control" => table.with_keys_of(FLOW_CONTROLS.all()),
         _ => *table,
     };
@@ -36,30 +36,33 @@ const BUFFER: &[&str] = &[
     "rates",
 ];
 
-const BEFORE_BUFFER: &[KnownTable] = &[
-    KnownTable::table(
+const BEFORE_BUFFER: &[TableSchema] = &[
+    TableSchema::table(
         "",
         &["switch", "lcores", "control", "buffer", "classes", "pfc", "pfc_watchdog", "ports", "static_macs"],
     ),
-    KnownTable::table("switch", &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"]),
-    KnownTable::table("lcores", &["layout", "cores", "catch_up"]),
-    KnownTable::table("control", &["socket", "mode", "group"]),
+    TableSchema::table(
+        "switch",
+        &["name", "idle", "time_dilation", "mtu", "mac_ageing", "stats_interval", "telemetry"],
+    ),
+    TableSchema::table("lcores", &["layout", "cores", "catch_up"]),
+    TableSchema::table("control", &["socket", "mode", "group"]),
 ];
 
-const AFTER_BUFFER: &[KnownTable] = &[
-    KnownTable::table("classes", &["preset", "lossless", "trust", "scheduler", "dscp", "pcp", "queues"]),
+const AFTER_BUFFER: &[TableSchema] = &[
+    TableSchema::table("classes", &["preset", "lossless", "trust", "scheduler", "dscp", "pcp", "queues"]),
     // The keys of these two tables are code points.
-    KnownTable::table("classes.dscp", &[]),
-    KnownTable::table("classes.pcp", &[]),
-    KnownTable::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
-    KnownTable::inline(
+    TableSchema::table("classes.dscp", &[]),
+    TableSchema::table("classes.pcp", &[]),
+    TableSchema::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
+    TableSchema::inline(
         "classes.queues.ecn",
         "`ecn` of [[classes.queues]]",
         &["kmin", "kmax", "pmax", "at_rate", "mark_on"],
     ),
-    KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction", "obey"]),
-    KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
-    KnownTable::array(
+    TableSchema::table("pfc", &["quanta", "refresh_percent", "reaction", "obey"]),
+    TableSchema::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
+    TableSchema::array(
         "ports",
         &[
             "name",
@@ -88,29 +91,29 @@ const AFTER_BUFFER: &[KnownTable] = &[
             "state",
         ],
     ),
-    KnownTable::inline("ports.pci", "`pci` of [[ports]]", &["address", "devargs"]),
-    KnownTable::inline("ports.device_flow_control", "`device_flow_control` of [[ports]]", &["require", "sends"]),
-    KnownTable::inline(
+    TableSchema::inline("ports.pci", "`pci` of [[ports]]", &["address", "devargs"]),
+    TableSchema::inline("ports.device_flow_control", "`device_flow_control` of [[ports]]", &["require", "sends"]),
+    TableSchema::inline(
         "ports.vhost_user",
         "`vhost_user` of [[ports]]",
         &["socket", "client", "queues", "mode", "group"],
     ),
-    KnownTable::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
-    KnownTable::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
-    KnownTable::inline(
+    TableSchema::inline("ports.memif", "`memif` of [[ports]]", &["socket", "id", "role", "mode", "group"]),
+    TableSchema::inline("ports.pcap", "`pcap` of [[ports]]", &["rx", "tx", "infinite"]),
+    TableSchema::inline(
         "ports.replay",
         "`replay` of [[ports]]",
         &["file", "speed", "send_rate", "loops", "after", "when_paused", "direction", "mac_control", "core"],
     ),
-    KnownTable::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
-    KnownTable::inline(
+    TableSchema::inline("ports.null", "`null` of [[ports]]", &["frame_bytes"]),
+    TableSchema::inline(
         "ports.nic",
         "`nic` of [[ports]]",
         &["send_buffer", "receive_buffer", "xoff", "xon", "receive_rate", "obeys", "pauses", "core"],
     ),
-    KnownTable::table("ports.flow_control", &["kind"]),
-    KnownTable::array("static_macs", &["mac", "port"]),
-    KnownTable::array("buffer.rates", RATE_KEYS),
+    TableSchema::table("ports.flow_control", &["kind"]),
+    TableSchema::array("static_macs", &["mac", "port"]),
+    TableSchema::array("buffer.rates", RATE_KEYS),
 ];
 
 /// Keys of `[[ports]]` that name a device; a port has exactly one of them.
@@ -124,16 +127,16 @@ pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static st
 
 #[cfg(test)]
 mod tests {
-    use weir_reader::{Known, nearest};
+    use weir_reader::{Schema, nearest};
 
     use super::*;
 
     fn keys_of(table: &str) -> &'static [&'static str] {
-        Known(&TABLES).keys_of(table)
+        Schema(&TABLES).keys_of(table)
     }
 
     fn suggestion(table: &str, key: &str, policy: Option<&str>) -> String {
-        Known(&TABLES).suggestion(table, key, policy)
+        Schema(&TABLES).suggestion(table, key, policy)
     }
 
     #[test]

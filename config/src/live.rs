@@ -1,6 +1,6 @@
 //! Keys of a switch's file that may change at run time, and reasons for the others.
 
-use weir_flowctl::{FlowControl, Tells};
+use weir_flowctl::{FlowControlChoice, MessageKind};
 
 use crate::{Device, SwitchConfig};
 
@@ -30,7 +30,7 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
             let chosen = &started.buffer.policy;
             if *policy != chosen.name() {
                 Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
-            } else if chosen.live_keys().contains(key) {
+            } else if chosen.runtime_keys().contains(key) {
                 None
             } else {
                 Some("the policy's pools, filters, windows and estimates are made at the start")
@@ -70,20 +70,20 @@ const OF_BOTH_ENDS: &str =
 
 /// Reason why a port can't change to this flow control at run time, as half a sentence; `None` if it can: among PFC, PAUSE and
 /// none.
-pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControl) -> Option<&'static str> {
+pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControlChoice) -> Option<&'static str> {
     let port = &started.ports[port];
-    let (was, is) = (port.flow_control.tells(), wanted.tells());
-    if !was.may_change() || !is.may_change() {
+    let (was, is) = (port.flow_control.message_kind(), wanted.message_kind());
+    if !was.is_switchable() || !is.is_switchable() {
         return Some(OF_BOTH_ENDS);
     }
     if port.nic.is_some() {
         return Some("the NIC in front of its host speaks one flow control from the start");
     }
-    if started.pfc_watchdog.is_some() && is == Tells::Pause {
+    if started.pfc_watchdog.is_some() && is == MessageKind::Pause {
         return Some("its queues are watched for storms of PFC from the start");
     }
     let is_nic = matches!(port.device, Device::Pci(_));
-    (is_nic && was == Tells::Nothing && is != was).then_some(
+    (is_nic && was == MessageKind::Nothing && is != was).then_some(
         "whether its NIC sends control frames as they are is looked at at the start, where the port has flow control",
     )
 }
@@ -96,15 +96,15 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
     match own.split('.').next().unwrap_or_default() {
         "state" => None,
         // Pauses are counted in quanta, which follow C. All else is computed from C at start.
-        "rate" => match port.flow_control.tells() {
-            Tells::Nothing | Tells::Pfc | Tells::Pause => None,
+        "rate" => match port.flow_control.message_kind() {
+            MessageKind::Nothing | MessageKind::Pfc | MessageKind::Pause => None,
             _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
         },
         "delay" => Some("headroom is sized with it at the start"),
         "headroom" | "private" => Some("the buffer is cut, and packet memory taken, at the start"),
         "alpha" => Some("the policy has the ports' own α from the start"),
         // `why_not_spoken` checks the target.
-        "flow_control" if port.flow_control.tells().may_change() => None,
+        "flow_control" if port.flow_control.message_kind().is_switchable() => None,
         "flow_control" => Some(OF_BOTH_ENDS),
         "mac" => Some("peers know the port's frames by it from the start"),
         "priority" => Some("lcores have the maps to classes from the start"),
@@ -176,8 +176,8 @@ mod tests {
             ("lcores.layout", "lcores"),
             ("switch.mtu", "longest frame"),
         ] {
-            let said = why_not_live(&config, key);
-            assert!(said.is_some_and(|said| said.contains(why)), "{key}: {said:?}");
+            let reason = why_not_live(&config, key);
+            assert!(reason.is_some_and(|reason| reason.contains(why)), "{key}: {reason:?}");
         }
     }
 
@@ -203,8 +203,8 @@ mod tests {
             (config(&ring("\"pfc\""), "[pfc_watchdog]\n"), "\"pause\"", "storms"),
             (config("pci = \"0000:04:00.0\"\nflow_control = \"none\"", ""), "\"pfc\"", "its NIC"),
         ] {
-            let said = why_not_spoken(&started, 0, &spoken(to));
-            assert!(said.is_some_and(|said| said.contains(why)), "{to}: {said:?}");
+            let reason = why_not_spoken(&started, 0, &spoken(to));
+            assert!(reason.is_some_and(|reason| reason.contains(why)), "{to}: {reason:?}");
         }
         let nic = config("pci = \"0000:04:00.0\"", "[pfc_watchdog]\n");
         assert_eq!(why_not_spoken(&nic, 0, &spoken("\"none\"")), None);

@@ -19,7 +19,7 @@ mod watchdog;
 use std::path::Path;
 
 use weir_reader::{Format, Table, read_file, read_text};
-use weir_units::{PortSet, SetOfPorts, WidePortSet};
+use weir_units::{LargePortSet, PortBitmap, PortSet};
 
 use crate::keys::TABLES;
 use crate::{ConfigErrors, SwitchConfig};
@@ -53,7 +53,7 @@ pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
 /// # Errors
 /// Those of [`parse`].
 pub fn parse_for_virtual_time(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
-    parse_with(WidePortSet::PORTS_MAX, name, text)
+    parse_with(LargePortSet::PORTS_MAX, name, text)
 }
 
 fn parse_with(ports_max: usize, name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {

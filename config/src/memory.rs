@@ -62,19 +62,19 @@ impl SwitchConfig {
     /// a pool, Φ per port, or zero.
     pub fn headroom_size(&self) -> Bytes {
         let (ports, classes) = (self.headroom_of_ports(), u64::from(self.lossless_classes()));
-        self.buffer.policy.needs().headroom_size(ports * classes, ports * classes.min(1))
+        self.buffer.policy.layout_requirements().headroom_size(ports * classes, ports * classes.min(1))
     }
 
     /// B_s: the buffer less private buffers (one per port and class) and headroom. Under a policy with pools, the ingress pool, which may
     /// be less.
     pub fn shared_size(&self) -> Bytes {
         let left = self.buffer.size.saturating_sub(self.private_size()).saturating_sub(self.headroom_size());
-        self.buffer.policy.needs().shared_size(left)
+        self.buffer.policy.layout_requirements().shared_size(left)
     }
 
     /// Size of the pool of lossy egress queues; `None` under a policy without pools.
     pub fn egress_lossy_pool(&self) -> Option<Bytes> {
-        self.buffer.policy.needs().egress_lossy_size(self.shared_size())
+        self.buffer.policy.layout_requirements().egress_lossy_size(self.shared_size())
     }
 
     /// Charge of frames on DPDK, where each takes an mbuf regardless of its length. The minimum charge is `mean_frame`, rounded down to a
@@ -92,7 +92,7 @@ impl SwitchConfig {
         // Headroom holds its bytes `times` over.
         let headroom = (0..self.ports.len()).filter_map(|port| self.headroom(port)).max().unwrap_or_default();
         let most = BufferLayout::SIZE_MAX.get().checked_div(headroom.get()).unwrap_or(u64::MAX);
-        let times = (least.get() / u64::from(charge.of(0))).min(most);
+        let times = (least.get() / u64::from(charge.frame_charge(0))).min(most);
         charge.at_least_shortest(u32::try_from(times).unwrap_or(u32::MAX).max(1))
     }
 
@@ -133,7 +133,7 @@ impl SwitchConfig {
 
     /// T of a policy with a constant threshold; `None` for others.
     pub fn static_threshold(&self) -> Option<Bytes> {
-        Some(self.buffer.policy.constant_threshold()?.of(self.shared_size(), self.ports.len()))
+        Some(self.buffer.policy.constant_threshold()?.threshold(self.shared_size(), self.ports.len()))
     }
 
     /// Sum of ρ over all ports and classes.
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(753 * 208)));
         let mut small = cells;
         small.buffer.headroom = Headroom::Fixed(Bytes::ZERO);
-        small.buffer.policy = weir_mmu::policy::settings("static", "threshold = \"1B\"").unwrap();
+        small.buffer.policy = weir_mmu::policy::parse_config("static", "threshold = \"1B\"").unwrap();
         small.buffer.private = Bytes::new(1_500);
         assert_eq!((small.kept_for_a_queue(0), small.b_m_by_default(0)), (Some(Bytes::new(1_501)), Some(Bytes::ZERO)));
     }

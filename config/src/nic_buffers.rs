@@ -1,6 +1,6 @@
 //! Buffer sizes of a NIC model in front of a real host, derived from its switch.
 
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_units::{BitRate, Bytes};
 
 use crate::{NicModelConfig, PortConfig, SwitchConfig};
@@ -41,8 +41,8 @@ impl SwitchConfig {
             Some(buffer) => buffer.saturating_sub(after),
             None => NicModelConfig::XOFF_DEFAULT.max(frame * 2),
         });
-        let limit = match config.flow_control.tells() {
-            Tells::Nothing | Tells::Pfc | Tells::Pause => Bytes::ZERO,
+        let limit = match config.flow_control.message_kind() {
+            MessageKind::Nothing | MessageKind::Pfc | MessageKind::Pause => Bytes::ZERO,
             _ => {
                 let given = config.flow_control.limit().and_then(|limit| limit.given);
                 given.or_else(|| self.b_m_by_default(port)).map_or(Bytes::ZERO, |limit| limit + frame)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_flowctl::FlowControl;
+use weir_flowctl::FlowControlChoice;
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
 
 use crate::{NicModelConfig, ReplayConfig};
@@ -27,7 +27,7 @@ pub struct PortConfig {
     /// Source address of frames that the switch originates; `None` uses the device's own.
     pub mac: Option<MacAddr>,
     /// Flow control of the port.
-    pub flow_control: FlowControl,
+    pub flow_control: FlowControlChoice,
     /// Rules for a device whose own flow control is not off.
     pub device_flow_control: DeviceFlowControl,
     /// Number of receive descriptors of a NIC; `None` derives it from rate and poll gap.

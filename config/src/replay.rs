@@ -14,7 +14,7 @@ pub struct ReplayConfig {
     /// Delay from the start of the switch to the first frame.
     pub after: Span,
     /// Treatment of frames whose class is paused when they are due.
-    pub when_paused: WhenPaused,
+    pub when_paused: PausedAction,
     /// Direction of the frames to replay; `None` replays both.
     pub direction: Option<ReplayDirection>,
     /// Whether MAC control frames are sent too.
@@ -36,7 +36,7 @@ pub enum ReplayPace {
 
 /// Treatment of frames whose class is paused when they are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenPaused {
+pub enum PausedAction {
     /// Frames wait, and leave at line rate after the pause.
     #[default]
     Wait,
@@ -57,13 +57,13 @@ pub enum ReplayDirection {
 
 impl ReplayConfig {
     /// Creates a replay that runs once, at the recorded times, from 100 ms after the start of the switch.
-    pub fn of(file: impl Into<String>) -> ReplayConfig {
+    pub fn new(file: impl Into<String>) -> ReplayConfig {
         ReplayConfig {
             file: file.into(),
             pace: ReplayPace::default(),
             loops: 1,
             after: Span::from_millis(100),
-            when_paused: WhenPaused::default(),
+            when_paused: PausedAction::default(),
             direction: None,
             with_mac_control: false,
             core: None,

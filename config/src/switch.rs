@@ -12,7 +12,7 @@ pub struct SwitchConfig {
     /// `[switch] name`: shown in logs and file names.
     pub name: String,
     /// `[switch] idle`.
-    pub idle: Idle,
+    pub idle: IdlePolicy,
     /// `[switch] time_dilation`: the clock runs this many times slower than real time; 1 for a lab switch.
     pub time_dilation: u32,
     /// `[switch] mtu`: maximum payload of a frame, without Ethernet header, VLAN tag and FCS.
@@ -91,13 +91,13 @@ impl SwitchConfig {
     /// # Panics
     /// If `port` is out of range.
     pub fn classes_from(&self, port: usize) -> ClassSet {
-        let told: &[u8] = match self.classes.trust {
+        let mapped: &[u8] = match self.classes.trust {
             Trust::Dscp => &self.classes.dscp,
             Trust::Pcp => &self.classes.pcp,
             Trust::Port => &[],
         };
         let own = std::iter::once(port).chain(self.clones_of(port)).map(|port| self.ports[port].priority);
-        told.iter().copied().chain(own).map(Class::new).collect()
+        mapped.iter().copied().chain(own).map(Class::new).collect()
     }
 
     /// Creates an error at a key of the switch's file ([`Source::error_at`]).
@@ -133,7 +133,7 @@ impl ControlSocket {
 
 /// Behaviour of an lcore without work, from the highest CPU use to the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
+pub enum IdlePolicy {
     /// Polls on: lowest latency, full use of the core.
     Poll,
     /// Yields its time slice after an empty poll.
@@ -146,16 +146,16 @@ pub enum Idle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcoreConfig {
     /// `[lcores] layout`.
-    pub layout: Layout,
+    pub layout: LcoreLayout,
     /// `[lcores] cores`: CPUs to pin to, in the order of the layout's roles; empty uses the process's own.
     pub cores: Vec<usize>,
     /// `[lcores] catch_up`.
-    pub catch_up: CatchUp,
+    pub catch_up: CatchUpBound,
 }
 
 /// Bound of the time that a late poll makes up on the rates of ports and queues, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CatchUp {
+pub enum CatchUpBound {
     /// Recent lateness of polls, within a bound that the driver sets.
     Auto,
     /// Fixed bound.
@@ -164,7 +164,7 @@ pub enum CatchUp {
 
 /// Partition of the pipeline across lcores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum LcoreLayout {
     /// [`Layout::Single`], on as many lcores as suits the available CPUs.
     Auto,
     /// All stages on each lcore, for ports of its own.

@@ -3,11 +3,14 @@
 
 use std::fmt::Debug;
 
-use weir_arbitration::{ARBITRATIONS, Arbiter, Arbitrate, Arbitration, ArbitrationKind};
-use weir_config::{FlowControl, SwitchConfig, parse};
+use weir_arbitration::{ARBITERS, Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind};
+use weir_config::{FlowControlChoice, SwitchConfig, parse};
 use weir_flowctl::kinds::NoFlowControl;
-use weir_flowctl::{ControlledPort, FLOW_CONTROLS, FlowControlKind, Mechanism, Refusal, Settings, Tells};
-use weir_reader::{Key, Named, TIME, Table};
+use weir_flowctl::{
+    ConfigRejection, FLOW_CONTROLS, FlowControlConfig, FlowControlContext, FlowControlKind, MessageKind,
+    PortFlowControl,
+};
+use weir_reader::{Key, Plugin, TIME, Table};
 use weir_units::Span;
 
 /// A flow control and an arbitration in one.
@@ -17,8 +20,8 @@ struct Added;
 const HOLD: Key = Key::new("hold", "20us", "for how long");
 const STRIDE: Key = Key::new("arbitration_stride", "2", "how far the next port is");
 
-impl Named for Added {
-    fn name(&self) -> &'static str {
+impl Plugin for Added {
+    fn id(&self) -> &'static str {
         "added"
     }
 
@@ -28,37 +31,37 @@ impl Named for Added {
 }
 
 impl FlowControlKind for Added {
-    fn read(&self, table: &Table<'_>) -> FlowControl {
-        FlowControl::new(Held(table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_secs(1))))
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(Held(table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_secs(1))))
     }
 }
 
 #[derive(Debug, PartialEq)]
 struct Held(Span);
 
-impl Settings for Held {
+impl FlowControlConfig for Held {
     fn kind(&self) -> &'static str {
         "added"
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "added by a test"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Own
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Own
     }
 
-    fn at(&self, _port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        Ok(Mechanism::new(NoFlowControl))
+    fn build(&self, _port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        Ok(PortFlowControl::new(NoFlowControl))
     }
 }
 
 #[derive(Debug)]
 struct Strides;
 
-impl Named for Strides {
-    fn name(&self) -> &'static str {
+impl Plugin for Strides {
+    fn id(&self) -> &'static str {
         "strides"
     }
 
@@ -67,16 +70,16 @@ impl Named for Strides {
     }
 }
 
-impl ArbitrationKind for Strides {
-    fn read(&self, table: &Table<'_>) -> Arbitration {
-        Arbitration::new(Stride(table.integer_or(&STRIDE, 1..=9)))
+impl ArbiterKind for Strides {
+    fn read(&self, table: &Table<'_>) -> ArbiterChoice {
+        ArbiterChoice::new(Stride(table.integer_or(&STRIDE, 1..=9)))
     }
 }
 
 #[derive(Debug)]
 struct Stride(u64);
 
-impl Arbitrate for Stride {
+impl ArbiterConfig for Stride {
     fn kind(&self) -> &'static str {
         "strides"
     }
@@ -100,7 +103,7 @@ fn read(flow_control: &str, queue: &str) -> Result<SwitchConfig, String> {
 #[test]
 fn added_kinds_are_chosen_by_name_and_own_their_keys() {
     assert_eq!(FLOW_CONTROLS.add(&Added), Ok(()));
-    assert_eq!(ARBITRATIONS.add(&Strides), Ok(()));
+    assert_eq!(ARBITERS.add(&Strides), Ok(()));
     let config =
         read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
     assert_eq!(config.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(9))));

@@ -71,7 +71,7 @@ const IXGBE_VF: &str = "net_ixgbe_vf";
 
 /// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkStatus {
     /// Whether frames can pass.
     pub up: bool,
     /// Speed in Mb/s; `None` if unknown. Virtual devices mostly say 10000.

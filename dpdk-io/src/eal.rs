@@ -85,9 +85,9 @@ impl Eal {
     }
 
     /// Kind of addresses by which devices reach the memory.
-    pub fn io_addresses(&self) -> IoAddresses {
+    pub fn iova_mode(&self) -> IovaMode {
         // SAFETY: EAL is running.
-        if unsafe { sys::weir_iova_is_virtual() } != 0 { IoAddresses::Virtual } else { IoAddresses::Physical }
+        if unsafe { sys::weir_iova_is_virtual() } != 0 { IovaMode::Virtual } else { IovaMode::Physical }
     }
 
     /// Runs `f` on an idle worker lcore.
@@ -130,7 +130,7 @@ impl Drop for Eal {
             );
             return;
         }
-        if !interrupts::settle() {
+        if !interrupts::quiesce() {
             tracing::warn!("DPDK is left running until the process ends: its interrupt thread does not answer");
             return;
         }
@@ -142,7 +142,7 @@ impl Drop for Eal {
 
 /// The addresses by which devices reach memory: DPDK's IOVA mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoAddresses {
+pub enum IovaMode {
     /// The program's own (`VA`): an IOMMU translates them, or no device needs any.
     Virtual,
     /// The machine's (`PA`): devices reach all memory, and hugepages are needed.

@@ -10,12 +10,12 @@ use std::time::Duration;
 use weir_dpdk_sys as sys;
 
 /// Longest wait for the interrupt thread's answer. The thread is idle by then, but the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Socket that wakes the interrupt thread, and channel of its answers.
-struct Bell {
+struct WakeSocket {
     stream: UnixStream,
-    heard: Sender<()>,
+    sender: Sender<()>,
 }
 
 /// Waits until the interrupt thread has handled all wake-ups so far. False if it does not answer.
@@ -26,27 +26,27 @@ struct Bell {
 ///
 /// The thread is asked twice. The first answer may come in the same round as an earlier wake-up, the second only after that round. The
 /// handler stays registered, since removing it would wake the thread again: call this once per process.
-pub(crate) fn settle() -> bool {
-    let Ok((rope, stream)) = UnixStream::pair() else { return false };
-    let (heard, answers) = channel();
+pub(crate) fn quiesce() -> bool {
+    let Ok((waker, stream)) = UnixStream::pair() else { return false };
+    let (sender, answers) = channel();
     let fd = stream.as_raw_fd();
-    let bell = Box::into_raw(Box::new(Bell { stream, heard }));
+    let wake_socket = Box::into_raw(Box::new(WakeSocket { stream, sender }));
     // SAFETY: EAL runs; the bell is never freed, and only the interrupt thread uses it.
-    if unsafe { sys::weir_interrupt_register(fd, Some(answer), bell.cast()) } != 0 {
+    if unsafe { sys::weir_interrupt_register(fd, Some(answer), wake_socket.cast()) } != 0 {
         return false;
     }
-    let has_settled = (0..2).all(|_| (&rope).write_all(&[0]).is_ok() && answers.recv_timeout(PATIENCE).is_ok());
+    let is_quiescent = (0..2).all(|_| (&waker).write_all(&[0]).is_ok() && answers.recv_timeout(TIMEOUT).is_ok());
     // With this end closed, the other one could always be read.
-    std::mem::forget(rope);
-    has_settled
+    std::mem::forget(waker);
+    is_quiescent
 }
 
 /// The handler, on the interrupt thread.
-unsafe extern "C" fn answer(bell: *mut c_void) {
+unsafe extern "C" fn answer(wake_socket: *mut c_void) {
     // SAFETY: `settle` made it of a bell that is never freed, and this thread alone uses it.
-    let bell = unsafe { &mut *bell.cast::<Bell>() };
-    if bell.stream.read(&mut [0]).is_ok() {
+    let wake_socket = unsafe { &mut *wake_socket.cast::<WakeSocket>() };
+    if wake_socket.stream.read(&mut [0]).is_ok() {
         // Nobody may be waiting any more.
-        let _ = bell.heard.send(());
+        let _ = wake_socket.sender.send(());
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use weir_dpdk_sys as sys;
 
+use crate::backoff::Backoff;
 use crate::error::EalError;
-use crate::naps::Naps;
 use crate::runtime::{Runtime, lock};
 
 /// A worker thread of EAL.
@@ -67,10 +67,10 @@ impl LcoreHandle {
         let outcome = self.completion.wait();
         // The function is over, the lcore's own bookkeeping may take a moment:
         // wait for it, or the next launch would find the lcore busy.
-        let mut naps = Naps::default();
+        let mut backoff = Backoff::default();
         // SAFETY: EAL runs (`self.runtime`), and `lcore` is one of its ids.
         while unsafe { sys::weir_lcore_is_idle(self.lcore) } == 0 {
-            naps.nap();
+            backoff.snooze();
         }
         self.runtime.sweep();
         outcome.map_err(|message| LcorePanic { lcore: self.lcore, message })

@@ -59,7 +59,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod arrivals;
+mod backoff;
 mod batch;
 mod clock;
 pub mod cpu;
@@ -74,7 +74,6 @@ mod lcore;
 mod losses;
 mod mbuf;
 mod mempool;
-mod naps;
 mod netdev;
 mod netlink;
 mod pdump;
@@ -85,29 +84,31 @@ mod queue;
 mod ring_pair;
 mod ring_port;
 mod runtime;
+mod rx_interrupts;
 pub mod vdev;
 mod xdp_sockets;
 mod xstats;
 
-pub use arrivals::{Arrival, Arrivals, Woken};
+pub use backoff::Backoff;
 pub use batch::{Batch, Drain, MAX_BURST};
 pub use clock::Clock;
-pub use device::{DeviceInfo, Link, PauseState, PortStats};
-pub use eal::{BUILT_FOR, Eal, IoAddresses, version};
+pub use device::{DeviceInfo, LinkStatus, PauseState, PortStats};
+pub use eal::{BUILT_FOR, Eal, IovaMode, version};
 pub use eal_args::{EalArgs, MemoryMode, free_hugepage_bytes};
 pub use error::{EalError, Errno, MempoolError, PdumpError, PortError};
 pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, InterfaceNic, MacControlTransmit};
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
-pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
+pub use losses::{DeviceLosses, DriverCounters, LossCause, LossMeter, Losses, driver_counters};
 pub use mbuf::{HEADROOM, Mbuf};
 pub use mempool::{
-    DEFAULT_DATA_ROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, Whereabouts, data_room_for, mempool_bytes,
+    DEFAULT_DATA_ROOM, FreeMbufLocation, Mempool, MempoolConfig, MempoolLayout, PIECED_MAX, data_room_for,
+    mempool_bytes,
 };
-pub use naps::Naps;
 pub use netdev::{NetdevOptions, netdev_ring_bytes, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
-pub use port::{PORTS_MAX, PeerQueues, Port, PortEntry, QueueSet};
+pub use port::{EnabledQueues, PORTS_MAX, Port, PortEntry, QueueSet};
 pub use port_config::PortConfig;
 pub use queue::{RxQueue, TxQueue};
 pub use ring_port::{RingEnd, ring_pair, ring_port};
+pub use rx_interrupts::{RxInterrupt, RxInterrupts, WakeReason};

@@ -82,7 +82,7 @@ impl Mempool {
             name: name.to_owned(),
             count: config.count,
             data_room: config.data_room,
-            bytes: mempool_bytes(config.count, config.data_room, Placement::Dense),
+            bytes: mempool_bytes(config.count, config.data_room, MempoolLayout::Dense),
             errno,
         })?;
         Ok(Mempool(Arc::new(Inner { pool, config, runtime })))
@@ -149,8 +149,8 @@ impl Mempool {
     /// Prefetches the next `n` mbufs that this lcore allocates, from their location `from`. The mbufs of threads that are no EAL lcores are
     /// not predictable.
     #[inline]
-    pub fn fetch_ahead(&self, n: usize, from: Whereabouts) {
-        let of_others = i32::from(from == Whereabouts::OtherCores);
+    pub fn fetch_ahead(&self, n: usize, from: FreeMbufLocation) {
+        let of_others = i32::from(from == FreeMbufLocation::OtherCores);
         // SAFETY: the pool is alive; the cache that is looked at is of the lcore that calls.
         unsafe { sys::weir_mempool_fetch_ahead(self.as_ptr(), n as u32, of_others) };
     }
@@ -162,7 +162,7 @@ impl Mempool {
 
 /// Location of free mbufs that are in no cache of this core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum FreeMbufLocation {
     /// Mbufs are in the cache of another core, which used them last.
     OtherCores,
     /// Mbufs are in memory only, as they were used long ago.
@@ -171,7 +171,7 @@ pub enum Whereabouts {
 
 /// Layout of a pool's mbufs in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum MempoolLayout {
     /// Contiguous mbufs: in hugepages, or where no device needs addresses.
     Dense,
     /// Layout in which no mbuf crosses an ordinary page, as devices require.
@@ -180,10 +180,10 @@ pub enum Placement {
 
 /// Bytes that a pool of this size would take, its ring and caches included;
 /// DPDK's allocator adds up to one page for each chunk.
-pub fn mempool_bytes(count: u32, data_room: u16, placement: Placement) -> u64 {
-    let page = match placement {
-        Placement::Dense => 0,
-        Placement::WithinPages => ORDINARY_PAGE,
+pub fn mempool_bytes(count: u32, data_room: u16, layout: MempoolLayout) -> u64 {
+    let page = match layout {
+        MempoolLayout::Dense => 0,
+        MempoolLayout::WithinPages => ORDINARY_PAGE,
     };
     // SAFETY: arithmetic; needs no EAL.
     unsafe { sys::weir_mempool_estimate(count, data_room, page) }

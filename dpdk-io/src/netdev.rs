@@ -17,7 +17,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::device::{DeviceInfo, FCS_BYTES, Link, PortStats};
+use crate::device::{DeviceInfo, FCS_BYTES, LinkStatus, PortStats};
 use crate::error::Errno;
 use crate::mempool::Mempool;
 use crate::runtime::lock;
@@ -176,7 +176,7 @@ impl Netdev {
     }
 
     /// Down if the interface is, has no carrier, or is gone; never an error.
-    pub(crate) fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> LinkStatus {
         let up = self.interface.is_running(&self.socket).unwrap_or(false);
         if up && !self.was_up.swap(true, Ordering::Relaxed) {
             let speed = self.interface.speed_mbps(&self.socket).unwrap_or(0);
@@ -185,7 +185,7 @@ impl Netdev {
             self.was_up.store(false, Ordering::Relaxed);
         }
         let speed = self.speed_mbps.load(Ordering::Relaxed);
-        Link { up, speed_mbps: (up && speed > 0).then_some(speed), full_duplex: true }
+        LinkStatus { up, speed_mbps: (up && speed > 0).then_some(speed), full_duplex: true }
     }
 
     /// The payload that frames are received with.

@@ -61,14 +61,14 @@ impl Interface {
         socket.send(&bytes, 0)?;
         let (answer, _) = socket.recv_from_full()?;
         let mut found = None;
-        let told = each_message(&answer, |message| {
+        let result = each_message(&answer, |message| {
             if let RouteNetlinkMessage::NewLink(link) = message {
                 found = Some(interface_of(&link));
             }
         });
-        match told {
+        match result {
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
-            told => told.map(|()| found),
+            result => result.map(|()| found),
         }
     }
 
@@ -82,9 +82,9 @@ impl Interface {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetdevEvent {
     /// The interface was removed, left the namespace, or was renamed.
-    Gone,
+    Removed,
     /// An interface of the name exists again, a different one.
-    Made(Interface),
+    Created(Interface),
     /// The carrier, or the administrative state, changed.
     Link(Interface),
     /// The MTU changed.
@@ -151,15 +151,15 @@ impl NetdevEvents {
                 let renamed = self.known.iter().filter(|(name, _)| **name != interface.name);
                 let renamed = renamed.filter(|(_, was)| was.as_ref().is_some_and(|was| was.index == interface.index));
                 if let Some(name) = renamed.map(|(name, _)| name.clone()).next() {
-                    self.note(&name, None, events);
+                    self.record(&name, None, events);
                 }
-                self.note(&interface.name.clone(), Some(interface), events);
+                self.record(&interface.name.clone(), Some(interface), events);
             }
             RouteNetlinkMessage::DelLink(link) => {
-                let gone = interface_of(&link);
-                let is_known = self.interface(&gone.name).is_some_and(|known| known.index == gone.index);
+                let removed = interface_of(&link);
+                let is_known = self.interface(&removed.name).is_some_and(|known| known.index == removed.index);
                 if is_known {
-                    self.note(&gone.name, None, events);
+                    self.record(&removed.name, None, events);
                 }
             }
             _ => {}
@@ -170,31 +170,31 @@ impl NetdevEvents {
         let names: Vec<String> = self.known.keys().cloned().collect();
         for name in names {
             let now = Interface::by_name(&name)?;
-            self.note(&name, now, events);
+            self.record(&name, now, events);
         }
         Ok(())
     }
 
     /// Records the current state of a name and pushes its differences from the last one.
-    fn note(&mut self, name: &str, now: Option<Interface>, events: &mut Vec<(String, NetdevEvent)>) {
+    fn record(&mut self, name: &str, now: Option<Interface>, events: &mut Vec<(String, NetdevEvent)>) {
         let Some(known) = self.known.get_mut(name) else { return };
-        let mut tell = |event| events.push((name.to_owned(), event));
+        let mut push = |event| events.push((name.to_owned(), event));
         match (known.as_ref(), &now) {
             (Some(was), Some(is)) if was.index == is.index => {
                 if was.mtu != is.mtu {
-                    tell(NetdevEvent::Mtu(is.clone()));
+                    push(NetdevEvent::Mtu(is.clone()));
                 }
                 if was.is_up() != is.is_up() {
-                    tell(NetdevEvent::Link(is.clone()));
+                    push(NetdevEvent::Link(is.clone()));
                 }
             }
             (was, Some(is)) => {
                 if was.is_some() {
-                    tell(NetdevEvent::Gone);
+                    push(NetdevEvent::Removed);
                 }
-                tell(NetdevEvent::Made(is.clone()));
+                push(NetdevEvent::Created(is.clone()));
             }
-            (Some(_), None) => tell(NetdevEvent::Gone),
+            (Some(_), None) => push(NetdevEvent::Removed),
             (None, None) => {}
         }
         *known = now;
@@ -266,33 +266,33 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_told_once() {
+    fn each_change_is_one_event() {
         let mut watching = watching();
-        let mut told = |now: Option<Interface>| {
+        let mut changes = |now: Option<Interface>| {
             let mut events = Vec::new();
-            watching.note("veth0", now.clone(), &mut events);
-            watching.note("veth0", now, &mut events);
+            watching.record("veth0", now.clone(), &mut events);
+            watching.record("veth0", now, &mut events);
             events.into_iter().map(|(_, event)| event).collect::<Vec<_>>()
         };
-        assert_eq!(told(Some(interface(3, 1500, true))), []);
-        assert_eq!(told(Some(interface(3, 1500, false))), [NetdevEvent::Link(interface(3, 1500, false))]);
-        assert_eq!(told(Some(interface(3, 900, false))), [NetdevEvent::Mtu(interface(3, 900, false))]);
-        assert_eq!(told(None), [NetdevEvent::Gone]);
-        assert_eq!(told(Some(interface(7, 900, true))), [NetdevEvent::Made(interface(7, 900, true))]);
+        assert_eq!(changes(Some(interface(3, 1500, true))), []);
+        assert_eq!(changes(Some(interface(3, 1500, false))), [NetdevEvent::Link(interface(3, 1500, false))]);
+        assert_eq!(changes(Some(interface(3, 900, false))), [NetdevEvent::Mtu(interface(3, 900, false))]);
+        assert_eq!(changes(None), [NetdevEvent::Removed]);
+        assert_eq!(changes(Some(interface(7, 900, true))), [NetdevEvent::Created(interface(7, 900, true))]);
         // Removed and made again between two looks.
         let again = interface(8, 900, true);
-        assert_eq!(told(Some(again.clone())), [NetdevEvent::Gone, NetdevEvent::Made(again)]);
+        assert_eq!(changes(Some(again.clone())), [NetdevEvent::Removed, NetdevEvent::Created(again)]);
     }
 
     #[test]
-    fn an_interface_that_takes_another_name_is_gone() {
+    fn a_renamed_interface_is_removed() {
         let mut watching = watching();
         let mut link = LinkMessage::default();
         link.header.index = 3;
         link.attributes.push(LinkAttribute::IfName("other".to_owned()));
         let mut events = Vec::new();
         watching.handle(RouteNetlinkMessage::NewLink(link), &mut events);
-        assert_eq!(events, [("veth0".to_owned(), NetdevEvent::Gone)]);
+        assert_eq!(events, [("veth0".to_owned(), NetdevEvent::Removed)]);
     }
 
     #[test]

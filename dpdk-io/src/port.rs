@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use weir_dpdk_sys as sys;
 
-use crate::device::{DeviceInfo, Link, PauseState, text};
+use crate::device::{DeviceInfo, LinkStatus, PauseState, text};
 use crate::error::{Errno, PortError};
 use crate::mempool::FRAME_OVERHEAD;
 use crate::netdev::{self, Netdev};
@@ -60,7 +60,7 @@ pub struct PortEntry {
 
 /// Queue pairs that the far end of a port has enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerQueues {
+pub struct EnabledQueues {
     /// Queues that the guest receives from, which are the port's transmit queues.
     pub receives: QueueSet,
     /// Queues that the guest may send to, which are the port's receive queues, limited to those that the port has.
@@ -396,7 +396,7 @@ impl Port {
     ///
     /// # Errors
     /// The driver's.
-    pub fn link(&self) -> Result<Link, PortError> {
+    pub fn link(&self) -> Result<LinkStatus, PortError> {
         if let Some(netdev) = self.netdev() {
             return Ok(netdev.link());
         }
@@ -404,7 +404,7 @@ impl Port {
         // SAFETY: `link` is writable.
         let ret = unsafe { sys::weir_port_link(self.id(), &mut link) };
         self.check("link state", ret)?;
-        Ok(Link {
+        Ok(LinkStatus {
             up: link.up != 0,
             speed_mbps: (link.speed_known != 0).then_some(link.speed_mbps),
             full_duplex: link.full_duplex != 0,
@@ -412,9 +412,9 @@ impl Port {
     }
 
     /// The queues that the far end of a vhost port has enabled just now; `None` for other ports, whose queues are always there.
-    pub fn peer_queues(&self) -> Option<PeerQueues> {
+    pub fn enabled_queues(&self) -> Option<EnabledQueues> {
         let queues = |guest_sends| QueueSet(self.shared.guest_queues(guest_sends));
-        self.shared.is_vhost.then(|| PeerQueues { receives: queues(false), sends: queues(true) })
+        self.shared.is_vhost.then(|| EnabledQueues { receives: queues(false), sends: queues(true) })
     }
 
     /// Switches the link on or off, queues running.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use weir_dpdk_sys as sys;
 
-use crate::arrivals::Arrival;
 use crate::batch::{Batch, MAX_BURST};
 use crate::mbuf::Mbuf;
 use crate::netdev;
 use crate::port_shared::PortShared;
+use crate::rx_interrupts::RxInterrupt;
 
 /// A receive queue. One thread at a time polls it; it can move between threads.
 /// It keeps its port open.
@@ -64,9 +64,9 @@ impl RxQueue {
 
     /// Interrupt that signals a frame, for a thread that sleeps until then. `None` where only polling works; kernel interfaces and TAP
     /// ports have it.
-    pub fn arrival(&self) -> Option<Arrival> {
+    pub fn rx_interrupt(&self) -> Option<RxInterrupt> {
         if let Some(netdev) = &self.netdev {
-            return netdev.arrival();
+            return netdev.rx_interrupt();
         }
         // SAFETY: the port is ours, and this queue was set up on it.
         let fd = unsafe { sys::weir_rx_fd(self.port.id, self.queue) };
@@ -74,7 +74,7 @@ impl RxQueue {
             return None;
         }
         // SAFETY: the driver keeps it open while the port is, which it is as long as `self` lives.
-        unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok().map(Arrival)
+        unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok().map(RxInterrupt)
     }
 
     /// Number of this queue in its port.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_flowctl::cbfc::{Advertiser, Sender};
 use weir_flowctl::gfc::{StageTable, stage};
-use weir_flowctl::pfc::{Gate, Generator};
+use weir_flowctl::pfc::{PauseTimers, PfcGenerator};
 use weir_flowctl::{Quantum, RateLimiter, wire_bytes};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, LINK_OVERHEAD, Span, Time};
 use weir_wire::mac_control::PfcFrame;
@@ -23,9 +23,9 @@ fn main() {
     println!("ns a decision, median of {ROUNDS} rounds of {DECISIONS}");
     report("the loop alone", |now| black_box(now.as_picos()));
 
-    let gate = Gate::new(Quantum::at(RATE));
+    let gate = PauseTimers::new(Quantum::for_rate(RATE));
     report("PFC gate, nothing paused", |now| u64::from(gate.paused(now).bits()));
-    let gate = Gate::new(Quantum::at(RATE));
+    let gate = PauseTimers::new(Quantum::for_rate(RATE));
     let pause = PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; CLASSES] };
     report("PFC gate, a class paused", |now| {
         if now.as_picos() & 0xff_ffff < 200_000 {
@@ -51,12 +51,12 @@ fn main() {
         u64::from(limiter.is_free(now))
     });
 
-    let generator = Generator::pfc(Quantum::at(RATE), u16::MAX, 50);
+    let generator = PfcGenerator::pfc(Quantum::for_rate(RATE), u16::MAX, 50);
     report("PFC generator, nothing to say", |now| u64::from(generator.poll(now, ClassSet::EMPTY).is_some()));
     let table = StageTable::new(Bytes::mb(1), Bytes::kb(500), RATE, Span::from_micros(10)).expect("safe thresholds");
     report("GFC stage of a queue", |now| u64::from(table.stage_of(Bytes::new(now.as_picos() & 0xf_ffff))));
     let refresh = Advertiser::period_by_default(RATE);
-    let generator = stage::Generator::new(table, CLASS.alone(), refresh);
+    let generator = stage::StageGenerator::new(table, CLASS.alone(), refresh);
     let queues = [Bytes::kb(100); CLASSES];
     report("GFC generator, a queue below B_1", |now| u64::from(generator.poll(now, &queues).is_some()));
 

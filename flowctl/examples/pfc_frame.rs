@@ -5,7 +5,7 @@
 //! ```
 
 use weir_flowctl::kinds::Pfc;
-use weir_flowctl::{Mechanism, Quantum, Regulator};
+use weir_flowctl::{PortFlowControl, Quantum, TxRegulator};
 use weir_units::{BitRate, Class, ClassSet, MacAddr, Time};
 use weir_wire::mac_control::{ControlFrame, DecodeError, PfcFrame};
 
@@ -31,10 +31,10 @@ fn main() -> Result<(), DecodeError> {
     // The regulator of a port says which classes may send.
     let rate = BitRate::gbps(10);
     let class = Class::new(3);
-    let mechanism = Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });
-    let regulator = Regulator::new(&mechanism, rate, class.alone());
+    let mechanism = PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });
+    let regulator = TxRegulator::new(&mechanism, rate, class.alone());
     regulator.handle(Time::ZERO, &frame);
-    let pause = Quantum::at(rate).times(read.times[class.index()]);
+    let pause = Quantum::for_rate(rate).times(read.times[class.index()]);
     for at in [Time::ZERO, Time::ZERO + pause] {
         let state = if regulator.paused(at).contains(class) { "paused" } else { "may send" };
         println!("class 3 after {:>6} ns: {state}", at.since(Time::ZERO).as_picos() / 1_000);

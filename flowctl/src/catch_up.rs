@@ -1,6 +1,6 @@
 //! Bounds on catching up after late polls.
 
-use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
+use weir_units::{BitRate, Bytes, SerialisationDelay, Span, Time};
 
 use crate::TxBacklog;
 
@@ -27,7 +27,7 @@ pub struct CatchUp {
 ///
 /// Call [`LatePolls::poll`] once at the beginning of each poll; other answers hold until the next.
 #[derive(Clone, Debug)]
-pub struct LatePolls {
+pub struct LatePollTracker {
     rule: CatchUp,
     polled: Option<Time>,
     gap: Span,
@@ -42,9 +42,9 @@ pub struct LatePolls {
 /// Second limiter of a line that catches up: a burst, C · [`CatchUp::base`], may leave at once, and the rest at [`CATCH_UP_PEAK`]
 /// times the rate C. A NIC's peak is at most its link's speed, so its [transmit backlog](TxBacklog) stays within its bound.
 #[derive(Clone, Debug, Default)]
-pub struct Peak {
+pub struct PeakRateLimiter {
     /// Serialiser at the peak rate; `None` sets no limit.
-    serialiser: Option<Serialiser>,
+    serialiser: Option<SerialisationDelay>,
     /// Duration of the burst at the peak rate.
     burst: Span,
     free_at: Time,
@@ -52,7 +52,7 @@ pub struct Peak {
 
 /// Share of the missed line time that may be made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum CatchUpLevel {
     /// All missed time within the bound: the queue waited for its rate since the last poll.
     Bound = 0,
     /// The base only, although the queue waited.
@@ -71,10 +71,10 @@ impl CatchUp {
     }
 }
 
-impl LatePolls {
+impl LatePollTracker {
     /// Creates a tracker under this rule.
-    pub fn new(rule: CatchUp) -> LatePolls {
-        LatePolls {
+    pub fn new(rule: CatchUp) -> LatePollTracker {
+        LatePollTracker {
             rule,
             polled: None,
             gap: Span::ZERO,
@@ -132,12 +132,12 @@ impl LatePolls {
 
     /// Returns the instant before which line time is not made up.
     #[inline]
-    pub fn floor(&self, claim: Claim) -> Time {
-        self.floors[claim as usize]
+    pub fn floor(&self, level: CatchUpLevel) -> Time {
+        self.floors[level as usize]
     }
 }
 
-impl Peak {
+impl PeakRateLimiter {
     /// Limits a line of this rate from now on, under [`CatchUp::base`]; `None` removes the limit. `nic` has the link's speed on
     /// the switch's clock.
     pub fn set(&mut self, rate: Option<BitRate>, base: Span, nic: Option<(TxBacklog, BitRate)>) {
@@ -150,7 +150,7 @@ impl Peak {
             peak = peak.min(TxBacklog::least_rate(link));
             burst = burst.min(backlog.room(link));
         }
-        (self.serialiser, self.burst) = (Some(Serialiser::new(peak)), peak.time_for(burst));
+        (self.serialiser, self.burst) = (Some(SerialisationDelay::new(peak)), peak.time_for(burst));
     }
 
     /// Updates the limiter; call at the beginning of each poll.
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_bound_follows_the_gaps_up_and_down() {
-        let mut polls = LatePolls::new(RULE);
+        let mut polls = LatePollTracker::new(RULE);
         let mut bounds = Vec::new();
         for at in [1_000, 1_020, 1_021, 1_900, 1_901, 2_500, 3_200, 4_300, 4_301] {
             polls.poll(ms(at));
@@ -211,16 +211,16 @@ mod tests {
 
     #[test]
     fn without_a_memory_the_bound_stays() {
-        let mut polls = LatePolls::new(CatchUp { memory: None, ..RULE });
+        let mut polls = LatePollTracker::new(CatchUp { memory: None, ..RULE });
         polls.poll(ms(500));
         polls.poll(ms(500));
-        assert_eq!((polls.bound(), polls.floor(Claim::Bound)), (RULE.most, ms(400)));
+        assert_eq!((polls.bound(), polls.floor(CatchUpLevel::Bound)), (RULE.most, ms(400)));
     }
 
     #[test]
     fn a_peak_lets_the_base_go_at_once_and_then_eight_times_the_rate() {
         // 10 us each.
-        let (mut peak, frame) = (Peak::default(), Bytes::new(1_250));
+        let (mut peak, frame) = (PeakRateLimiter::default(), Bytes::new(1_250));
         peak.set(Some(BitRate::gbps(1)), RULE.base, None);
         let mut sent = |now: Time| {
             peak.poll(now);
@@ -243,7 +243,7 @@ mod tests {
         for (rate, link) in [(10, 10), (10, 1), (1, 10), (4, 10)] {
             let (rate, link) = (BitRate::gbps(rate), BitRate::gbps(link));
             let backlog = TxBacklog { time: Span::from_micros(50), frame_max, dilation: 1 };
-            let mut peak = Peak::default();
+            let mut peak = PeakRateLimiter::default();
             peak.set(Some(rate), RULE.base, Some((backlog, link)));
             let (mut now, mut wire, mut most) = (ms(500), Time::ZERO, Span::ZERO);
             for poll in 1..20_000u64 {
@@ -265,16 +265,16 @@ mod tests {
 
     #[test]
     fn only_what_waited_has_a_claim_beyond_the_base() {
-        let mut polls = LatePolls::new(RULE);
+        let mut polls = LatePollTracker::new(RULE);
         polls.poll(ms(500));
-        assert_eq!(polls.floor(Claim::Idle), ms(500), "no poll before");
+        assert_eq!(polls.floor(CatchUpLevel::Idle), ms(500), "no poll before");
         polls.poll(ms(520));
         assert_eq!(polls.gap(), Span::from_millis(20));
-        let before = |claim| ms(520).since(polls.floor(claim)).as_micros();
-        assert_eq!([Claim::Bound, Claim::Base, Claim::Idle].map(before), [40_000, 200, 200]);
+        let before = |level| ms(520).since(polls.floor(level)).as_micros();
+        assert_eq!([CatchUpLevel::Bound, CatchUpLevel::Base, CatchUpLevel::Idle].map(before), [40_000, 200, 200]);
         polls.poll(ms(520) + Span::from_micros(5));
         let now = ms(520) + Span::from_micros(5);
-        let before = |claim| now.since(polls.floor(claim)).as_micros();
-        assert_eq!([Claim::Bound, Claim::Base, Claim::Idle].map(before), [40_000, 200, 5]);
+        let before = |level| now.since(polls.floor(level)).as_micros();
+        assert_eq!([CatchUpLevel::Bound, CatchUpLevel::Base, CatchUpLevel::Idle].map(before), [40_000, 200, 5]);
     }
 }

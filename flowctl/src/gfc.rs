@@ -11,10 +11,10 @@ mod thresholds;
 pub mod time_based;
 
 pub use closed_form::FeedbackDelay;
-pub use conceptual::Mapping;
-pub use pulse::Arrivals;
+pub use conceptual::RateMapping;
+pub use pulse::ArrivalCounters;
 pub(crate) use pulse::Pulse;
-pub use rates::{Rates, Told};
+pub use rates::{AdvertisedRate, ClassRates};
 pub use thresholds::{
     StageTable, ThresholdError, buffer_based_b1_max, conceptual_b0_max, feedback_delay_max, time_based_b0_max,
 };

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use weir_reader::{Doc, Named, Table};
+use weir_reader::{Doc, Plugin, Table};
 use weir_units::{BitRate, Bytes, Span};
 
-use crate::{ControlledPort, Description, Mechanism, Tells};
+use crate::{Description, FlowControlContext, MessageKind, PortFlowControl};
 
 /// Kind of flow control, chosen by name as the `kind` of `[ports.flow_control]` from [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
 ///
@@ -17,50 +17,50 @@ use crate::{ControlledPort, Description, Mechanism, Tells};
 ///
 /// Its [gauges](Named::gauges) belong to the upstream side's lossless classes; [`Upstream::gauges`](crate::Upstream::gauges)
 /// returns their values. Rates need no gauge, as they have their own column.
-pub trait FlowControlKind: Named + Debug {
+pub trait FlowControlKind: Plugin + Debug {
     /// Reads a port's table. The table has no keys where the port gives a bare word. Keys outside [`Named::keys`] are rejected
     /// earlier.
-    fn read(&self, table: &Table<'_>) -> FlowControl;
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice;
 }
 
 /// Flow control configured for a port, at most one per link. All kinds but PAUSE apply to the port's lossless classes.
 /// Dereferences to its [`Settings`].
 #[derive(Clone, Debug)]
-pub struct FlowControl(Arc<dyn Settings>);
+pub struct FlowControlChoice(Arc<dyn FlowControlConfig>);
 
-impl FlowControl {
+impl FlowControlChoice {
     /// Wraps the settings of a flow control.
-    pub fn new(settings: impl Settings) -> FlowControl {
-        FlowControl(Arc::new(settings))
+    pub fn new(config: impl FlowControlConfig) -> FlowControlChoice {
+        FlowControlChoice(Arc::new(config))
     }
 
     /// Returns the settings if they have type `S`.
-    pub fn downcast<S: Settings>(&self) -> Option<&S> {
+    pub fn downcast<S: FlowControlConfig>(&self) -> Option<&S> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 }
 
-impl Deref for FlowControl {
-    type Target = dyn Settings;
+impl Deref for FlowControlChoice {
+    type Target = dyn FlowControlConfig;
 
-    fn deref(&self) -> &(dyn Settings + 'static) {
+    fn deref(&self) -> &(dyn FlowControlConfig + 'static) {
         &*self.0
     }
 }
 
 /// Configured flow control of a port, and the properties that follow.
-pub trait Settings: Any + Debug + Send + Sync {
+pub trait FlowControlConfig: Any + Debug + Send + Sync {
     /// Returns the kind's name in files.
     fn kind(&self) -> &'static str;
 
     /// Returns the display name, for reports.
-    fn name(&self) -> &'static str;
+    fn label(&self) -> &'static str;
 
     /// Returns the kind of messages that the port sends.
-    fn tells(&self) -> Tells;
+    fn message_kind(&self) -> MessageKind;
 
     /// Returns the length that a lossless ingress queue never passes; `None` where Xoff and headroom bound the queue.
-    fn limit(&self) -> Option<Limit> {
+    fn limit(&self) -> Option<QueueLimit> {
         None
     }
 
@@ -76,37 +76,37 @@ pub trait Settings: Any + Debug + Send + Sync {
 
     /// Reports values that conflict with each other or with the port's rate. Called once for a port that is no clone, with each
     /// value within its range.
-    fn check(&self, _port: &PortRules<'_>) {}
+    fn check(&self, _port: &PortCheck<'_>) {}
 
     /// Builds the mechanism for the port's rate and buffer. Clones share their port's.
     ///
     /// # Errors
     /// A value that breaks the flow control's guarantee.
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal>;
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection>;
 
     /// Returns τ that the thresholds are made for; `None` without thresholds.
-    fn feedback_delay(&self, _port: &ControlledPort) -> Option<Span> {
+    fn feedback_delay(&self, _port: &FlowControlContext) -> Option<Span> {
         None
     }
 
     /// Describes the closed form for `weir check`: thresholds with their bounds, and the messages' share of the link. `None` if
     /// there is nothing to describe. Called only where [`Settings::at`] succeeds.
-    fn describe(&self, _port: &ControlledPort) -> Option<Description> {
+    fn describe(&self, _port: &FlowControlContext) -> Option<Description> {
         None
     }
 
     /// Returns warnings on legal but doubtful settings for `weir check`, a sentence each.
-    fn doubts(&self, _port: &ControlledPort) -> Vec<String> {
+    fn warnings(&self, _port: &FlowControlContext) -> Vec<String> {
         Vec::new()
     }
 
     /// Returns the effect of a peer that sends no message for a second; `None` where this is normal.
-    fn without_messages(&self) -> Option<&'static str> {
+    fn silence_warning(&self) -> Option<&'static str> {
         None
     }
 
     /// Returns the likely cause of lossless frames dropped for lack of buffer, and a question to check.
-    fn overrun(&self) -> (&'static str, &'static str) {
+    fn loss_hint(&self) -> (&'static str, &'static str) {
         HEADROOM_VIOLATED
     }
 }
@@ -117,7 +117,7 @@ pub(crate) const HEADROOM_VIOLATED: (&str, &str) =
 
 /// Queue length that is never passed: B_m, or CBFC's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct QueueLimit {
     /// Key in the file.
     pub key: &'static str,
     /// Configured length; `None` means the buffer's share of a queue less a frame.
@@ -130,7 +130,7 @@ pub struct Limit {
 
 /// Port under check, with its file.
 #[derive(Debug)]
-pub struct PortRules<'d> {
+pub struct PortCheck<'d> {
     /// Configuration file.
     pub doc: &'d Doc,
     /// Path of the port in the file: `ports[3]`.
@@ -139,7 +139,7 @@ pub struct PortRules<'d> {
     pub rate: Option<BitRate>,
 }
 
-impl PortRules<'_> {
+impl PortCheck<'_> {
     /// Returns the path of a key of the port's flow control.
     pub fn key(&self, key: &str) -> String {
         format!("{}.flow_control.{key}", self.path)
@@ -148,7 +148,7 @@ impl PortRules<'_> {
 
 /// Rejection of a port's flow control.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ConfigRejection {
     /// Key at fault.
     pub key: &'static str,
     /// Error message, a sentence.

@@ -10,12 +10,12 @@ mod pfc;
 
 use weir_reader::{Gauge, Registry};
 
-use crate::{FlowControl, FlowControlKind};
+use crate::{FlowControlChoice, FlowControlKind};
 
-pub use cbfc::{Cbfc, CbfcSettings};
-pub use gfc_buffer::{GfcBuffer, GfcBufferSettings, GfcPeer, GfcPulse};
-pub use gfc_conceptual::{GfcConceptual, GfcConceptualSettings};
-pub use gfc_time::{GfcTime, GfcTimeSettings};
+pub use cbfc::{Cbfc, CbfcConfig};
+pub use gfc_buffer::{GfcBuffer, GfcBufferConfig, GfcPeer, GfcPulse};
+pub use gfc_conceptual::{GfcConceptual, GfcConceptualConfig};
+pub use gfc_time::{GfcTime, GfcTimeConfig};
 pub use none::NoFlowControl;
 pub use pause::{Pause, PauseKind};
 pub use pfc::{Pfc, PfcKind};
@@ -26,7 +26,7 @@ pub static FLOW_CONTROLS: Registry<dyn FlowControlKind> = Registry::new(
     &[&PfcKind, &PauseKind, &NoFlowControl, &gfc_buffer::KIND, &gfc_conceptual::KIND, &gfc_time::KIND, &cbfc::KIND],
 );
 
-impl FlowControl {
+impl FlowControlChoice {
     /// The gauges of its kind.
     pub fn gauges(&self) -> &'static [Gauge] {
         FLOW_CONTROLS.find(self.kind()).map_or(&[], |kind| kind.gauges())

@@ -32,47 +32,47 @@
 
 #![forbid(unsafe_code)]
 
-mod arrived;
 mod catch_up;
 pub mod cbfc;
-mod class_limits;
-mod controlled_port;
+mod class_rate_limiters;
 mod description;
+mod flow_control_context;
 pub mod gfc;
 mod keys;
 mod kind;
 pub mod kinds;
-mod mechanism;
 mod message_generator;
+mod message_kind;
 pub mod pfc;
+mod port_flow_control;
 mod quanta;
 mod rate_limiter;
-mod regulator;
+mod receive_accounting;
 mod shaper;
 mod sides;
 mod sync;
-mod tells;
 mod tx_backlog;
+mod tx_regulator;
 
 #[cfg(all(test, loom))]
 mod loom_models;
 
-pub use arrived::Arrived;
-pub use catch_up::{CATCH_UP_PEAK, CatchUp, Claim, LatePolls, Peak};
-pub use class_limits::{ClassLimits, Followed};
-pub use controlled_port::ControlledPort;
-pub use description::{Description, Part};
+pub use catch_up::{CATCH_UP_PEAK, CatchUp, CatchUpLevel, LatePollTracker, PeakRateLimiter};
+pub use class_rate_limiters::{ClassRateLimiters, RateUpdate};
+pub use description::{Description, DescriptionPart};
+pub use flow_control_context::FlowControlContext;
 pub use gfc::closed_form::FOR_AN_EXPERIMENT;
 pub(crate) use kind::HEADROOM_VIOLATED;
-pub use kind::{FlowControl, FlowControlKind, Limit, PortRules, Refusal, Settings};
+pub use kind::{ConfigRejection, FlowControlChoice, FlowControlConfig, FlowControlKind, PortCheck, QueueLimit};
 pub use kinds::FLOW_CONTROLS;
-pub use mechanism::{Mechanism, Protocol, Side};
 pub use message_generator::MessageGenerator;
+pub use message_kind::MessageKind;
+pub use port_flow_control::{FlowControl, PortFlowControl, PortParameters};
 pub use quanta::Quantum;
 pub use rate_limiter::{RATE_MIN, RateLimiter};
-pub use regulator::Regulator;
+pub use receive_accounting::ReceiveAccounting;
 pub use shaper::{Shaper, wire_bytes};
-pub use sides::{Demand, Downstream, Upstream};
-pub use tells::Tells;
+pub use sides::{BufferState, FlowControlInitiator, FlowControlReceiver};
 pub use tx_backlog::TxBacklog;
+pub use tx_regulator::TxRegulator;
 pub use weir_reader::{Gauge, Gauges};

@@ -4,7 +4,7 @@ use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::{Demand, Downstream, Quantum, pfc};
+use crate::{BufferState, FlowControlInitiator, Quantum, pfc};
 
 /// Generator of a port's messages.
 ///
@@ -12,38 +12,38 @@ use crate::{Demand, Downstream, Quantum, pfc};
 /// [`MessageGenerator::poll`], send the returned frame, and confirm with [`MessageGenerator::handle_sent`]; a frame that could
 /// not be sent is due again.
 #[derive(Debug, State)]
-pub struct MessageGenerator(Speaker);
+pub struct MessageGenerator(GeneratorKind);
 
 /// Kind of generator. PFC and PAUSE, the most common, are called without a virtual call.
 #[derive(Debug, State)]
-enum Speaker {
+enum GeneratorKind {
     Silent,
-    Pauses(pfc::Generator),
-    Other(Box<dyn Downstream>),
+    Pauses(pfc::PfcGenerator),
+    Other(Box<dyn FlowControlInitiator>),
 }
 
 impl MessageGenerator {
     /// Creates a generator without messages.
     pub fn silent() -> MessageGenerator {
-        MessageGenerator(Speaker::Silent)
+        MessageGenerator(GeneratorKind::Silent)
     }
 
     /// Creates a generator that advertises the classes in XOFF, by PFC or PAUSE.
-    pub fn pauses(generator: pfc::Generator) -> MessageGenerator {
-        MessageGenerator(Speaker::Pauses(generator))
+    pub fn pauses(generator: pfc::PfcGenerator) -> MessageGenerator {
+        MessageGenerator(GeneratorKind::Pauses(generator))
     }
 
     /// Creates the generator of another flow control.
-    pub fn of(downstream: impl Downstream + 'static) -> MessageGenerator {
-        MessageGenerator(Speaker::Other(Box::new(downstream)))
+    pub fn from_initiator(initiator: impl FlowControlInitiator + 'static) -> MessageGenerator {
+        MessageGenerator(GeneratorKind::Other(Box::new(initiator)))
     }
 
     /// Sets the port's rate from `now` on. Not where the mechanism [is made for a rate](crate::Protocol::is_made_for_a_rate).
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         match &mut self.0 {
-            Speaker::Silent => {}
-            Speaker::Pauses(generator) => generator.set_quantum(now, Quantum::at(rate)),
-            Speaker::Other(downstream) => downstream.set_rate(now, rate),
+            GeneratorKind::Silent => {}
+            GeneratorKind::Pauses(generator) => generator.set_quantum(now, Quantum::for_rate(rate)),
+            GeneratorKind::Other(initiator) => initiator.set_rate(now, rate),
         }
     }
 
@@ -52,19 +52,19 @@ impl MessageGenerator {
     pub fn poll(
         &self,
         now: Time,
-        demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
+        buffer: BufferState<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
     ) -> Option<ControlFrame> {
         match &self.0 {
-            Speaker::Pauses(generator) => generator.poll(now, demand.off),
-            _ => self.poll_other(now, &demand.plain()),
+            GeneratorKind::Pauses(generator) => generator.poll(now, buffer.xoff),
+            _ => self.poll_other(now, &buffer.plain()),
         }
     }
 
     #[inline(never)]
-    fn poll_other(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
+    fn poll_other(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         match &self.0 {
-            Speaker::Silent | Speaker::Pauses(_) => None,
-            Speaker::Other(downstream) => downstream.poll(now, demand),
+            GeneratorKind::Silent | GeneratorKind::Pauses(_) => None,
+            GeneratorKind::Other(initiator) => initiator.poll(now, buffer),
         }
     }
 
@@ -73,12 +73,12 @@ impl MessageGenerator {
         &mut self,
         now: Time,
         frame: &ControlFrame,
-        demand: Demand<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
+        buffer: BufferState<'_, impl Fn(Class) -> Bytes, impl Fn(Class) -> u32>,
     ) {
         match &mut self.0 {
-            Speaker::Silent => {}
-            Speaker::Pauses(generator) => generator.handle_sent(now, demand.off),
-            Speaker::Other(downstream) => downstream.handle_sent(now, frame, &demand.plain()),
+            GeneratorKind::Silent => {}
+            GeneratorKind::Pauses(generator) => generator.handle_sent(now, buffer.xoff),
+            GeneratorKind::Other(initiator) => initiator.handle_sent(now, frame, &buffer.plain()),
         }
     }
 
@@ -87,31 +87,31 @@ impl MessageGenerator {
     /// polled.
     pub fn restart(&mut self, at: Time) {
         match &mut self.0 {
-            Speaker::Silent => {}
-            Speaker::Pauses(generator) => generator.restart(),
-            Speaker::Other(downstream) => downstream.restart(at),
+            GeneratorKind::Silent => {}
+            GeneratorKind::Pauses(generator) => generator.restart(),
+            GeneratorKind::Other(initiator) => initiator.restart(at),
         }
     }
 
     /// Returns the classes that the peer believes paused, under PFC and PAUSE.
     pub fn advertised_off(&self) -> ClassSet {
         match &self.0 {
-            Speaker::Silent => ClassSet::EMPTY,
-            Speaker::Pauses(generator) => generator.advertised(),
-            Speaker::Other(downstream) => downstream.advertised_off(),
+            GeneratorKind::Silent => ClassSet::EMPTY,
+            GeneratorKind::Pauses(generator) => generator.advertised(),
+            GeneratorKind::Other(initiator) => initiator.advertised_off(),
         }
     }
 
     /// Whether `frame`, due now, slows the peer down: it pauses a running class, or raises a stage.
     pub fn slows(&self, frame: &ControlFrame) -> bool {
         match (&self.0, frame) {
-            (Speaker::Pauses(generator), ControlFrame::Pfc(frame)) => {
+            (GeneratorKind::Pauses(generator), ControlFrame::Pfc(frame)) => {
                 !(frame.paused() - generator.advertised()).is_empty()
             }
-            (Speaker::Pauses(generator), ControlFrame::Pause(quanta)) => {
+            (GeneratorKind::Pauses(generator), ControlFrame::Pause(quanta)) => {
                 *quanta > 0 && generator.advertised().is_empty()
             }
-            (Speaker::Other(downstream), frame) => downstream.slows(frame),
+            (GeneratorKind::Other(initiator), frame) => initiator.slows(frame),
             _ => false,
         }
     }
@@ -120,7 +120,7 @@ impl MessageGenerator {
     #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         match &self.0 {
-            Speaker::Pauses(generator) => generator.next_wakeup(),
+            GeneratorKind::Pauses(generator) => generator.next_wakeup(),
             _ => self.next_wakeup_of_other(now),
         }
     }
@@ -128,8 +128,8 @@ impl MessageGenerator {
     #[inline(never)]
     fn next_wakeup_of_other(&self, now: Time) -> Time {
         match &self.0 {
-            Speaker::Silent | Speaker::Pauses(_) => Time::NEVER,
-            Speaker::Other(downstream) => downstream.next_wakeup(now),
+            GeneratorKind::Silent | GeneratorKind::Pauses(_) => Time::NEVER,
+            GeneratorKind::Other(initiator) => initiator.next_wakeup(now),
         }
     }
 }
@@ -139,9 +139,9 @@ mod tests {
     use weir_units::{LINK_OVERHEAD, Span};
 
     use super::*;
-    use crate::gfc::{Mapping, StageTable};
+    use crate::gfc::{RateMapping, StageTable};
     use crate::kinds::{Cbfc, GfcBuffer, GfcConceptual, GfcPulse, GfcTime, NoFlowControl, Pause, Pfc};
-    use crate::{Arrived, Mechanism};
+    use crate::{PortFlowControl, ReceiveAccounting};
 
     const RATE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);
@@ -151,15 +151,23 @@ mod tests {
         Time::from_nanos(us * 1_000)
     }
 
-    fn demand(off: ClassSet, kb: u64) -> Demand<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
-        Demand { off, held: move |_| Bytes::kb(kb), sent: |_| 0, arrived: &Arrived::Uncounted }
+    fn demand(
+        off: ClassSet,
+        kb: u64,
+    ) -> BufferState<'static, impl Fn(Class) -> Bytes + Copy, impl Fn(Class) -> u32 + Copy> {
+        BufferState {
+            xoff: off,
+            occupancy: move |_| Bytes::kb(kb),
+            blocks_sent: |_| 0,
+            arrived: &ReceiveAccounting::Uncounted,
+        }
     }
 
     fn stages() -> StageTable {
         StageTable::new(Bytes::mb(1), Bytes::kb(750), RATE, Span::from_micros(90)).unwrap()
     }
 
-    fn generator(mechanism: &Mechanism) -> MessageGenerator {
+    fn generator(mechanism: &PortFlowControl) -> MessageGenerator {
         MessageGenerator::new(mechanism, RATE, CLASS.alone())
     }
 
@@ -173,46 +181,54 @@ mod tests {
     #[test]
     fn each_goes_by_its_own_part_of_the_demand() {
         let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
-        let pfc = generator(&Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 }));
+        let pfc = generator(&PortFlowControl::new(Pfc { quanta: 100, refresh_percent: 50 }));
         assert_eq!(times(pfc.poll(at(1), demand(CLASS.alone(), 0))), Some(100));
         assert_eq!(pfc.poll(at(1), demand(ClassSet::EMPTY, 900)), None);
-        let mut staged = generator(&Mechanism::new(GfcBuffer { stages: stages(), refresh, ageing }));
+        let mut staged = generator(&PortFlowControl::new(GfcBuffer { stages: stages(), refresh, ageing }));
         let frame = staged.poll(at(1), demand(ClassSet::ALL, 900)).unwrap();
         assert_eq!((times(Some(frame)), staged.slows(&frame)), (Some(2), true));
         staged.handle_sent(at(1), &frame, demand(ClassSet::ALL, 900));
         assert_eq!(staged.poll(at(2), demand(ClassSet::ALL, 900)), None);
         let frame = staged.poll(at(3), demand(ClassSet::EMPTY, 800)).unwrap();
         assert!(!staged.slows(&frame), "stage 1 is faster than 2");
-        let pulsed =
-            generator(&Mechanism::new(GfcPulse { stages: stages(), period: Span::from_micros(100), of_a_nic: NIC }));
+        let pulsed = generator(&PortFlowControl::new(GfcPulse {
+            stages: stages(),
+            period: Span::from_micros(100),
+            peer_pfc: NIC,
+        }));
         assert_eq!(times(pulsed.poll(at(1), demand(ClassSet::EMPTY, 900))), Some(1_464), "three quarters of 100 us");
-        let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(500), RATE).unwrap();
+        let mapping = RateMapping::without_guarantee(Bytes::mb(1), Bytes::kb(500), RATE).unwrap();
         let period = Span::from_micros(1);
-        let conceptual = generator(&Mechanism::new(GfcConceptual { mapping, period, refresh, ageing }));
+        let conceptual = generator(&PortFlowControl::new(GfcConceptual { mapping, period, refresh, ageing }));
         match conceptual.poll(at(1), demand(ClassSet::ALL, 900)) {
             Some(ControlFrame::Queue(frame)) => assert_eq!(frame.lengths[CLASS.index()], 900_000),
             other => panic!("{other:?}"),
         }
-        assert_eq!(generator(&Mechanism::new(NoFlowControl)).poll(at(1), demand(ClassSet::ALL, 1_000)), None);
+        assert_eq!(generator(&PortFlowControl::new(NoFlowControl)).poll(at(1), demand(ClassSet::ALL, 1_000)), None);
     }
 
     #[test]
     fn a_new_link_is_told_all_anew_and_a_dead_one_nothing() {
         let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
         let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
-        let mapping = Mapping::without_guarantee(buffer, Bytes::kb(500), RATE).unwrap();
+        let mapping = RateMapping::without_guarantee(buffer, Bytes::kb(500), RATE).unwrap();
         let all = [
-            Mechanism::new(Pfc { quanta: 1_000, refresh_percent: 50 }),
-            Mechanism::new(Pause { quanta: 1_000, refresh_percent: 50 }),
-            Mechanism::new(GfcBuffer { stages: stages(), refresh, ageing }),
-            Mechanism::new(GfcConceptual { mapping, period, refresh, ageing }),
-            Mechanism::new(GfcPulse { stages: stages(), period: Span::from_micros(100), of_a_nic: NIC }),
-            Mechanism::new(GfcTime { mapping, buffer, period, ageing, stops: false }),
-            Mechanism::new(Cbfc { buffer, period }),
+            PortFlowControl::new(Pfc { quanta: 1_000, refresh_percent: 50 }),
+            PortFlowControl::new(Pause { quanta: 1_000, refresh_percent: 50 }),
+            PortFlowControl::new(GfcBuffer { stages: stages(), refresh, ageing }),
+            PortFlowControl::new(GfcConceptual { mapping, period, refresh, ageing }),
+            PortFlowControl::new(GfcPulse { stages: stages(), period: Span::from_micros(100), peer_pfc: NIC }),
+            PortFlowControl::new(GfcTime { mapping, buffer, period, ageing, stops: false }),
+            PortFlowControl::new(Cbfc { buffer, period }),
         ];
         for mechanism in all {
-            let arrived = mechanism.arrived(LINK_OVERHEAD);
-            let demand = || Demand { off: CLASS.alone(), held: |_| Bytes::kb(900), sent: |_| 0, arrived: &arrived };
+            let arrived = mechanism.receive_accounting(LINK_OVERHEAD);
+            let demand = || BufferState {
+                xoff: CLASS.alone(),
+                occupancy: |_| Bytes::kb(900),
+                blocks_sent: |_| 0,
+                arrived: &arrived,
+            };
             let mut generator = generator(&mechanism);
             let first = generator.poll(at(1), demand()).unwrap();
             generator.handle_sent(at(1), &first, demand());
@@ -231,11 +247,16 @@ mod tests {
     #[test]
     fn credit_is_what_is_free() {
         let (buffer, period) = (Bytes::new(64 * 1_000), Span::from_micros(50));
-        let mechanism = Mechanism::new(Cbfc { buffer, period });
-        let arrived = mechanism.arrived(LINK_OVERHEAD);
+        let mechanism = PortFlowControl::new(Cbfc { buffer, period });
+        let arrived = mechanism.receive_accounting(LINK_OVERHEAD);
         let mut credits = generator(&mechanism);
         let limit = |credits: &MessageGenerator, now, held: u64| {
-            let demand = Demand { off: ClassSet::EMPTY, held: |_| Bytes::new(held), sent: |_| 0, arrived: &arrived };
+            let demand = BufferState {
+                xoff: ClassSet::EMPTY,
+                occupancy: |_| Bytes::new(held),
+                blocks_sent: |_| 0,
+                arrived: &arrived,
+            };
             match credits.poll(now, demand)? {
                 ControlFrame::Credit(frame) => Some(frame.limits[CLASS.index()]),
                 other => panic!("{other:?}"),

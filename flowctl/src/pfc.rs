@@ -1,13 +1,13 @@
 //! PFC (IEEE 802.1Qbb), and 802.3x PAUSE, which is PFC with one class for everything.
 
-mod gate;
 mod generator;
-mod obeys;
+mod pause_receiver;
+mod pause_timers;
 mod watchdog;
 
-pub use gate::{Gate, LastPause};
-pub use generator::Generator;
-pub(crate) use obeys::ObeysPauses;
+pub use generator::PfcGenerator;
+pub(crate) use pause_receiver::PauseReceiver;
+pub use pause_timers::{LastPause, PauseTimers};
 pub use watchdog::{
     QueueObservation, StormCondition, StormCounters, StormPackets, Watchdog, WatchdogAction, WatchdogConfig,
     WatchdogEvent,

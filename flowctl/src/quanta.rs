@@ -13,7 +13,7 @@ impl Quantum {
     const BITS: u128 = 512;
 
     /// The quantum of a port of this rate.
-    pub fn at(rate: BitRate) -> Quantum {
+    pub fn for_rate(rate: BitRate) -> Quantum {
         let ps_q16 = (Self::BITS * 1_000_000_000_000) << 16;
         Quantum { span_q16: (ps_q16 / u128::from(rate.as_bps())) as u64 }
     }
@@ -45,16 +45,16 @@ mod tests {
 
     #[test]
     fn a_quantum_is_512_bit_times() {
-        assert_eq!(Quantum::at(BitRate::gbps(10)).times(1), Span::from_picos(51_200));
-        assert_eq!(Quantum::at(BitRate::gbps(10)).times(u16::MAX), Span::from_picos(51_200 * 65_535));
-        assert_eq!(Quantum::at(BitRate::gbps(100)).times(1), Span::from_picos(5_120));
-        assert_eq!(Quantum::at(BitRate::gbps(400)).times(2), Span::from_picos(2_560));
-        assert_eq!(Quantum::at(BitRate::mbps(10)).times(u16::MAX), Span::from_picos(51_200_000 * 65_535));
+        assert_eq!(Quantum::for_rate(BitRate::gbps(10)).times(1), Span::from_picos(51_200));
+        assert_eq!(Quantum::for_rate(BitRate::gbps(10)).times(u16::MAX), Span::from_picos(51_200 * 65_535));
+        assert_eq!(Quantum::for_rate(BitRate::gbps(100)).times(1), Span::from_picos(5_120));
+        assert_eq!(Quantum::for_rate(BitRate::gbps(400)).times(2), Span::from_picos(2_560));
+        assert_eq!(Quantum::for_rate(BitRate::mbps(10)).times(u16::MAX), Span::from_picos(51_200_000 * 65_535));
     }
 
     #[test]
     fn a_span_has_its_whole_quanta() {
-        let quantum = Quantum::at(BitRate::gbps(10));
+        let quantum = Quantum::for_rate(BitRate::gbps(10));
         assert_eq!(quantum.in_span(Span::from_picos(51_199)), 0);
         assert_eq!(quantum.in_span(quantum.times(977)), 977);
         assert_eq!(quantum.in_span(Span::from_secs(1)), u16::MAX);

@@ -19,7 +19,7 @@ pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 pub struct RateLimiter {
     line: BitRate,
     rate: BitRate,
-    pace: Pace,
+    time_per_byte: TimePerByte,
     free_at: Time,
     slack: Span,
 }
@@ -27,7 +27,7 @@ pub struct RateLimiter {
 impl RateLimiter {
     /// Creates a limiter at the line rate.
     pub fn new(line: BitRate, slack: Span) -> RateLimiter {
-        RateLimiter { line, rate: line, pace: Pace::of(line), free_at: Time::ZERO, slack }
+        RateLimiter { line, rate: line, time_per_byte: TimePerByte::for_rate(line), free_at: Time::ZERO, slack }
     }
 
     /// Returns whether the next frame may start at `now`.
@@ -40,7 +40,7 @@ impl RateLimiter {
     #[inline]
     pub fn send(&mut self, now: Time, wire: Bytes) {
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start.saturating_add(self.pace.time_for(wire));
+        self.free_at = start.saturating_add(self.time_per_byte.time_for(wire));
     }
 
     /// Discards line time before `floor` that was not used.
@@ -78,22 +78,22 @@ impl RateLimiter {
         // Time not used at the old rate is no credit at the new one.
         self.free_at = now.saturating_add(Span::from_picos(wait));
         self.rate = rate;
-        self.pace = Pace::of(rate);
+        self.time_per_byte = TimePerByte::for_rate(rate);
     }
 }
 
 /// Picoseconds a byte, rounded up where [`Serialiser`](weir_units::Serialiser) rounds down: a limit is kept, not met.
 #[derive(Clone, Copy, Debug, State)]
-struct Pace {
+struct TimePerByte {
     ps_per_byte_q20: u64,
 }
 
-impl Pace {
+impl TimePerByte {
     const FRACTION_BITS: u32 = 20;
 
-    fn of(rate: BitRate) -> Pace {
+    fn for_rate(rate: BitRate) -> TimePerByte {
         let scaled = (8_000_000_000_000u128 << Self::FRACTION_BITS).div_ceil(u128::from(rate.as_bps()));
-        Pace { ps_per_byte_q20: scaled as u64 }
+        TimePerByte { ps_per_byte_q20: scaled as u64 }
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Line-rate shaper of a switch's port, a host's NIC or a paced flow.
 
 use weir_units::archive::State;
-use weir_units::{BitRate, Bytes, FrameTimes, Serialiser, Span, Time};
+use weir_units::{BitRate, Bytes, SerialisationDelay, SerialisationRounding, Span, Time};
 
 /// Returns the wire bytes of a frame of this length (without FCS). `link_overhead` is
 /// [`LINK_OVERHEAD`](weir_units::LINK_OVERHEAD) on a real link.
@@ -18,7 +18,7 @@ pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
 /// more line time before the first frame: [`Shaper::give_up_before`].
 #[derive(Clone, Debug, State)]
 pub struct Shaper {
-    serialiser: Option<Serialiser>,
+    serialiser: Option<SerialisationDelay>,
     free_at: Time,
     slack: Span,
 }
@@ -26,12 +26,12 @@ pub struct Shaper {
 impl Shaper {
     /// Creates a shaper to this rate; `None` lets all frames pass.
     pub fn new(rate: Option<BitRate>, slack: Span) -> Shaper {
-        Shaper::timed(rate, slack, FrameTimes::Exact)
+        Shaper::timed(rate, slack, SerialisationRounding::Exact)
     }
 
     /// Creates a shaper with this rounding of frame times.
-    pub fn timed(rate: Option<BitRate>, slack: Span, times: FrameTimes) -> Shaper {
-        let serialiser = rate.map(|rate| Serialiser::timed(rate, times));
+    pub fn timed(rate: Option<BitRate>, slack: Span, rounding: SerialisationRounding) -> Shaper {
+        let serialiser = rate.map(|rate| SerialisationDelay::timed(rate, rounding));
         Shaper { serialiser, free_at: Time::ZERO, slack }
     }
 
@@ -40,8 +40,8 @@ impl Shaper {
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         // Frame times of `MUCH` at both rates; exact at Ethernet's rates.
         const MUCH: Bytes = Bytes::new(1 << 20);
-        let times = self.serialiser.map_or(FrameTimes::Exact, Serialiser::times);
-        let serialiser = Serialiser::timed(rate, times);
+        let rounding = self.serialiser.map_or(SerialisationRounding::Exact, SerialisationDelay::rounding);
+        let serialiser = SerialisationDelay::timed(rate, rounding);
         let to = serialiser.time_for(MUCH).as_picos();
         let from = self.serialiser.replace(serialiser).map_or(to, |before| before.time_for(MUCH).as_picos());
         let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(to);

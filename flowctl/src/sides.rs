@@ -6,48 +6,53 @@ use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::gfc::Rates;
-use crate::pfc::Gate;
-use crate::{Arrived, Gauges, Tells};
+use crate::gfc::ClassRates;
+use crate::pfc::PauseTimers;
+use crate::{Gauges, MessageKind, ReceiveAccounting};
 
 /// State of the buffer that messages to the peer depend on. Each flow control reads the fields that it needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand<'a, F = &'a dyn Fn(Class) -> Bytes, S = &'a dyn Fn(Class) -> u32> {
+pub struct BufferState<'a, F = &'a dyn Fn(Class) -> Bytes, S = &'a dyn Fn(Class) -> u32> {
     /// Classes in XOFF, for PFC and PAUSE.
-    pub off: ClassSet,
+    pub xoff: ClassSet,
     /// Occupancy q of a class's ingress queue.
-    pub held: F,
+    pub occupancy: F,
     /// FCTBS, the blocks of a class that this end has sent. Counts exactly the frames ahead of the message on the wire. Called
     /// where credit is given.
-    pub sent: S,
+    pub blocks_sent: S,
     /// Count of arrivals, for a flow control that needs it.
-    pub arrived: &'a Arrived,
+    pub arrived: &'a ReceiveAccounting,
 }
 
-impl<F: Fn(Class) -> Bytes, S: Fn(Class) -> u32> Demand<'_, F, S> {
+impl<F: Fn(Class) -> Bytes, S: Fn(Class) -> u32> BufferState<'_, F, S> {
     /// Returns this demand with its functions behind `dyn`, so that its type has no parameters.
     #[inline]
-    pub(crate) fn plain(&self) -> Demand<'_> {
-        Demand { off: self.off, held: &self.held, sent: &self.sent, arrived: self.arrived }
+    pub(crate) fn plain(&self) -> BufferState<'_> {
+        BufferState {
+            xoff: self.xoff,
+            occupancy: &self.occupancy,
+            blocks_sent: &self.blocks_sent,
+            arrived: self.arrived,
+        }
     }
 }
 
-impl Demand<'_> {
+impl BufferState<'_> {
     /// Returns q of each of these classes; zero for the others.
     pub fn queues(&self, classes: ClassSet) -> [Bytes; weir_units::CLASSES] {
         let mut queues = [Bytes::ZERO; weir_units::CLASSES];
-        classes.iter().for_each(|class| queues[class.index()] = (self.held)(class));
+        classes.iter().for_each(|class| queues[class.index()] = (self.occupancy)(class));
         queues
     }
 }
 
-impl State for dyn Downstream {
+impl State for dyn FlowControlInitiator {
     fn state(&mut self, archive: &mut Archive) {
         self.checkpoint(archive);
     }
 }
 
-impl SharedState for dyn Upstream {
+impl SharedState for dyn FlowControlReceiver {
     fn shared_state(&self, archive: &mut Archive) {
         self.checkpoint(archive);
     }
@@ -58,18 +63,18 @@ impl SharedState for dyn Upstream {
 /// A message depends on state, not on events: if the demand changed several times between two polls, one frame has the last
 /// value. The lcore that transmits on the port calls [`Downstream::poll`] in each round, sends the returned frame, and confirms
 /// with [`Downstream::handle_sent`]. A frame that could not be sent is due again. A call takes no lock and allocates nothing.
-pub trait Downstream: Debug + Send {
+pub trait FlowControlInitiator: Debug + Send {
     /// Archives the mutable state, for a checkpoint in virtual time. Derive it by [`State`]; leave it empty without mutable
     /// state. The default rejects checkpoints, and names the type.
     fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.refuse(&format!("flow control `{}`", std::any::type_name::<Self>()));
+        archive.mark_unsupported(&format!("flow control `{}`", std::any::type_name::<Self>()));
     }
 
     /// Returns the frame due at `now`.
-    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame>;
+    fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame>;
 
     /// Records that the frame from [`Downstream::poll`] for this demand was sent at `now`, the instant of the poll.
-    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, demand: &Demand<'_>);
+    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, buffer: &BufferState<'_>);
 
     /// Resets the advertised state, as a new link starts at `at` and the peer has lost its state too. Without a link `at` is
     /// [`Time::NEVER`]; then nothing is due, and the port is not polled.
@@ -107,18 +112,18 @@ pub trait Downstream: Debug + Send {
 /// Frames are held back in three ways. The port's [`Gate`] keeps pauses, each with an end. The port's limiters follow the rates
 /// in [`Upstream::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,
 /// credit is advertised periodically.
-pub trait Upstream: Debug + Send + Sync {
+pub trait FlowControlReceiver: Debug + Send + Sync {
     /// Archives the state of this side, as [`Downstream::checkpoint`]; derive it by [`SharedState`].
     fn checkpoint(&self, archive: &mut Archive) {
-        archive.refuse(&format!("flow control `{}`", std::any::type_name::<Self>()));
+        archive.mark_unsupported(&format!("flow control `{}`", std::any::type_name::<Self>()));
     }
 
     /// Obeys a message received at `now`; returns whether it belongs to this flow control. `gate` has the port's pauses.
-    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool;
+    fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool;
 
     /// Resets the peer's demands, as the link has gone. The gate's pauses have ended already. A message handled concurrently may
     /// still take effect.
-    fn forget(&self, _now: Time) {}
+    fn reset(&self, _now: Time) {}
 
     /// Whether PFC is obeyed, so that a PFC watchdog applies.
     fn obeys_pfc(&self) -> bool {
@@ -127,10 +132,10 @@ pub trait Upstream: Debug + Send + Sync {
 
     /// Sets the kind of messages to obey from now on: PFC, PAUSE, or none. Callable from any thread, and only for a port whose
     /// kind [may change](crate::Tells::may_change).
-    fn obey(&self, _tells: Tells) {}
+    fn set_message_kind(&self, _kind: MessageKind) {}
 
     /// Returns the rates that limit the classes. Must be `Some` always or never.
-    fn rates(&self) -> Option<&Rates> {
+    fn rates(&self) -> Option<&ClassRates> {
         None
     }
 
@@ -169,13 +174,13 @@ pub trait Upstream: Debug + Send + Sync {
 
     /// Returns the number of invalid messages: stages above the last, pauses at a port that expects stages, credit limits that go
     /// back or exceed the buffer.
-    fn odd_messages(&self) -> u64 {
+    fn invalid_messages(&self) -> u64 {
         0
     }
 
     /// Returns the number of invalid messages of another flow control in this one's frame format: pauses where stages are
     /// expected.
-    fn foreign_messages(&self) -> u64 {
+    fn mismatched_messages(&self) -> u64 {
         0
     }
 

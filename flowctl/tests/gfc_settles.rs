@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weir_flowctl::cbfc::{self, Advertiser, BLOCK, blocks};
-use weir_flowctl::gfc::{Mapping, Rates, StageTable, length, stage, time_based};
+use weir_flowctl::gfc::{ClassRates, RateMapping, StageTable, length, stage, time_based};
 use weir_flowctl::{Quantum, RateLimiter, Shaper, wire_bytes};
 use weir_units::{BitRate, Bytes, CLASSES, Class, LINK_OVERHEAD, Span, Time};
 
@@ -107,16 +107,20 @@ impl<F: Feedback> Run<F> {
 }
 
 struct Conceptual {
-    generator: length::Generator,
-    messages: Delayed<weir_wire::mac_control::QueueFrame>,
-    adjuster: length::Adjuster,
+    generator: length::LengthGenerator,
+    messages: Delayed<weir_wire::mac_control::QueueLengthFrame>,
+    adjuster: length::LengthRateAdjuster,
 }
 
 impl Conceptual {
-    fn new(mapping: Mapping, delay: Span) -> Conceptual {
-        let (period, refresh) = (length::Generator::period_by_default(LINE), Advertiser::period_by_default(LINE));
-        let generator = length::Generator::new(CLASS.alone(), period, refresh);
-        Conceptual { generator, messages: Delayed::new(delay), adjuster: length::Adjuster::new(mapping, AGEING) }
+    fn new(mapping: RateMapping, delay: Span) -> Conceptual {
+        let (period, refresh) = (length::LengthGenerator::period_by_default(LINE), Advertiser::period_by_default(LINE));
+        let generator = length::LengthGenerator::new(CLASS.alone(), period, refresh);
+        Conceptual {
+            generator,
+            messages: Delayed::new(delay),
+            adjuster: length::LengthRateAdjuster::new(mapping, AGEING),
+        }
     }
 }
 
@@ -137,19 +141,19 @@ impl Feedback for Conceptual {
 }
 
 struct BufferBased {
-    generator: stage::Generator,
+    generator: stage::StageGenerator,
     messages: Delayed<weir_wire::mac_control::PfcFrame>,
-    adjuster: stage::Adjuster,
+    adjuster: stage::StageRateAdjuster,
 }
 
 impl BufferBased {
     fn new(table: StageTable, delay: Span) -> BufferBased {
         let refresh = Advertiser::period_by_default(LINE);
-        let generator = stage::Generator::new(table.clone(), CLASS.alone(), refresh);
+        let generator = stage::StageGenerator::new(table.clone(), CLASS.alone(), refresh);
         BufferBased {
             generator,
             messages: Delayed::new(delay),
-            adjuster: stage::Adjuster::new(table, AGEING, Quantum::at(LINE)),
+            adjuster: stage::StageRateAdjuster::new(table, AGEING, Quantum::for_rate(LINE)),
         }
     }
 }
@@ -174,17 +178,17 @@ struct TimeBased {
     receiver: cbfc::Receiver,
     advertiser: Advertiser,
     messages: Delayed<weir_wire::mac_control::CreditFrame>,
-    adjuster: time_based::Adjuster,
+    adjuster: time_based::TimeRateAdjuster,
     held_blocks: u64,
 }
 
 impl TimeBased {
-    fn new(mapping: Mapping, delay: Span) -> TimeBased {
+    fn new(mapping: RateMapping, delay: Span) -> TimeBased {
         TimeBased {
             receiver: cbfc::Receiver::new(Bytes::mb(1)),
             advertiser: Advertiser::new(CLASS.alone(), Advertiser::period_by_default(LINE)),
             messages: Delayed::new(delay),
-            adjuster: time_based::Adjuster::new(mapping, Bytes::mb(1), AGEING),
+            adjuster: time_based::TimeRateAdjuster::new(mapping, Bytes::mb(1), AGEING),
             held_blocks: 0,
         }
     }
@@ -221,9 +225,9 @@ impl Feedback for TimeBased {
     }
 }
 
-fn rate_of(rates: &Rates) -> BitRate {
+fn rate_of(rates: &ClassRates) -> BitRate {
     // Stages and lengths are told again long before they age.
-    rates.told(CLASS).rate
+    rates.advertised(CLASS).rate
 }
 
 fn ms(n: u64) -> Span {
@@ -238,9 +242,9 @@ fn testbed_stages() -> StageTable {
     StageTable::new(Bytes::mb(1), Bytes::kb(750), LINE, TAU).unwrap()
 }
 
-fn testbed_mapping() -> Mapping {
+fn testbed_mapping() -> RateMapping {
     let period = Advertiser::period_by_default(LINE);
-    Mapping::time_based(Bytes::mb(1), Bytes::kb(492), LINE, TAU, period).unwrap()
+    RateMapping::time_based(Bytes::mb(1), Bytes::kb(492), LINE, TAU, period).unwrap()
 }
 
 fn within(seen: Lengths, low_kb: u64, high_kb: u64) {
@@ -254,7 +258,7 @@ fn within(seen: Lengths, low_kb: u64, high_kb: u64) {
 #[test]
 fn conceptual_gfc_settles_at_75_kb() {
     let tau = Span::from_micros(25);
-    let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
+    let mapping = RateMapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
     let mut run = Run::new(Conceptual::new(mapping, tau), Span::ZERO);
     let overshoot = run.drain_at(Some(HALF), ms(2), ANY).greatest;
     within(run.drain_at(Some(HALF), ms(5), ANY), 73, 77);
@@ -322,6 +326,6 @@ fn a_queue_that_stops_draining_exceeds_b_m_by_a_frame_at_most() {
     let message = Span::from_micros(78);
     check(Run::new(BufferBased::new(testbed_stages(), message), wire));
     check(Run::new(TimeBased::new(testbed_mapping(), message), wire));
-    let mapping = Mapping::conceptual(Bytes::mb(1), Bytes::kb(550), LINE, TAU).unwrap();
+    let mapping = RateMapping::conceptual(Bytes::mb(1), Bytes::kb(550), LINE, TAU).unwrap();
     check(Run::new(Conceptual::new(mapping, message), wire));
 }

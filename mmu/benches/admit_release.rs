@@ -14,7 +14,7 @@ mod policies;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use weir_mmu::{Arrival, Intake, Mmu, PortWriter, Segment, Verdict, Xon};
+use weir_mmu::{Admission, BufferRequest, BurstRequest, Mmu, PortWriter, Segment, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use policies::Bounds;
@@ -117,8 +117,8 @@ fn allocations(mmu: &Mmu) -> u64 {
 /// MMU's.
 struct Lcore<'m> {
     mmu: &'m Mmu,
-    ports: Vec<(PortWriter, [Arrival; BURST])>,
-    intake: Intake,
+    ports: Vec<(PortWriter, [BufferRequest; BURST])>,
+    burst: BurstRequest,
     /// Bursts admitted so far; all but the last few are released.
     admitted: usize,
     now: Time,
@@ -129,7 +129,7 @@ impl<'m> Lcore<'m> {
     /// The n-th lcore, with its own ingress ports and these egress ports.
     fn new(mmu: &'m Mmu, n: u16, egress: &[u16; 4]) -> Lcore<'m> {
         let port = |port: u16| {
-            let packet = |n: usize| Arrival {
+            let packet = |n: usize| BufferRequest {
                 ingress: QueueId::new(PortId(port), CLASS),
                 egress: QueueId::new(PortId(egress[n % egress.len()]), CLASS),
                 bytes: FRAME,
@@ -138,17 +138,17 @@ impl<'m> Lcore<'m> {
         };
         let ports = own(n).map(port).into();
         let burst_time = BitRate::gbps(100).time_for(Bytes::new(u64::from(FRAME) * BURST as u64));
-        Lcore { mmu, ports, intake: Intake::new(), admitted: 0, now: Time::ZERO, burst_time }
+        Lcore { mmu, ports, burst: BurstRequest::new(), admitted: 0, now: Time::ZERO, burst_time }
     }
 
     fn burst(&mut self) {
         self.now += self.burst_time;
         let ports = self.ports.len();
         let (writer, arrivals) = &mut self.ports[self.admitted % ports];
-        arrivals.iter().for_each(|arrival| self.intake.push(*arrival, arrival.bytes));
-        self.mmu.admit_burst(writer, self.now, &mut self.intake);
-        assert_eq!(self.intake.verdict(BURST - 1), Verdict::Keep(Segment::Shared), "a load below Xoff");
-        self.intake.clear();
+        arrivals.iter().for_each(|arrival| self.burst.push(*arrival, arrival.bytes));
+        self.mmu.admit_burst(writer, self.now, &mut self.burst);
+        assert_eq!(self.burst.verdict(BURST - 1), Admission::Admit(Segment::Shared), "a load below Xoff");
+        self.burst.clear();
         self.admitted += 1;
         if let Some(oldest) = self.admitted.checked_sub(HELD_BURSTS * ports + 1) {
             self.mmu.release(self.now, &self.ports[oldest % ports].1);

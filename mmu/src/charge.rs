@@ -30,17 +30,17 @@ impl Charge {
     /// [`BufferLayout::charged_by`]: crate::BufferLayout::charged_by
     pub fn at_least_shortest(self, times: u32) -> Charge {
         assert!(times > 0, "every frame is charged");
-        Charge { least: Charge::in_cells(self.cell_bytes).of(0) * times, ..self }
+        Charge { least: Charge::in_cells(self.cell_bytes).frame_charge(0) * times, ..self }
     }
 
     /// Ratio of the minimum charge to the shortest frame's cells.
     pub fn times(self) -> u32 {
-        self.of(0) / Charge::in_cells(self.cell_bytes).of(0)
+        self.frame_charge(0) / Charge::in_cells(self.cell_bytes).frame_charge(0)
     }
 
     /// Charge of a frame of `frame_bytes` bytes without FCS.
     #[inline(always)]
-    pub fn of(self, frame_bytes: u32) -> u32 {
+    pub fn frame_charge(self, frame_bytes: u32) -> u32 {
         let stored = (frame_bytes + FCS_BYTES as u32).max(self.least);
         if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }
     }
@@ -51,7 +51,7 @@ impl Charge {
     pub fn fill_rate(self, rate: BitRate) -> BitRate {
         let cells = Charge::in_cells(self.cell_bytes);
         let fill = |frame: u64| {
-            let charged = u64::from(cells.of((frame - FCS_BYTES) as u32));
+            let charged = u64::from(cells.frame_charge((frame - FCS_BYTES) as u32));
             let bps = u128::from(rate.as_bps()) * u128::from(charged);
             BitRate::bps(bps.div_ceil(u128::from(frame + WIRE_OVERHEAD_BYTES)) as u64)
         };
@@ -64,7 +64,7 @@ impl Charge {
     ///
     /// A packet pool of this many buffers, plus those in the receive and transmit paths, never runs dry before the MMU refuses.
     pub fn frames_max(self, buffer: Bytes) -> u64 {
-        buffer.get() / u64::from(self.of(0))
+        buffer.get() / u64::from(self.frame_charge(0))
     }
 }
 
@@ -102,25 +102,25 @@ mod tests {
     #[test]
     fn runts_cost_a_whole_frame() {
         let bytes = Charge::in_cells(1);
-        assert_eq!(bytes.of(14), 64);
-        assert_eq!(bytes.of(60), 64);
-        assert_eq!(bytes.of(1_514), 1_518);
+        assert_eq!(bytes.frame_charge(14), 64);
+        assert_eq!(bytes.frame_charge(60), 64);
+        assert_eq!(bytes.frame_charge(1_514), 1_518);
     }
 
     #[test]
     fn cells_are_whole() {
         let cells = Charge::in_cells(208);
-        assert_eq!(cells.of(60), 208);
-        assert_eq!(cells.of(1_514), 1_664);
+        assert_eq!(cells.frame_charge(60), 208);
+        assert_eq!(cells.frame_charge(1_514), 1_664);
     }
 
     #[test]
     fn short_frames_are_charged_an_mbuf() {
         let mbufs = Charge::in_cells(1).at_least_shortest(4);
-        assert_eq!([60, 252, 253, 1_514].map(|bytes| mbufs.of(bytes)), [256, 256, 257, 1_518]);
+        assert_eq!([60, 252, 253, 1_514].map(|bytes| mbufs.frame_charge(bytes)), [256, 256, 257, 1_518]);
         assert_eq!((mbufs.times(), mbufs.frames_max(Bytes::mb(16))), (4, 62_500));
         let cells = Charge::in_cells(208).at_least_shortest(2);
-        assert_eq!([60, 412, 413].map(|bytes| cells.of(bytes)), [416, 416, 624]);
+        assert_eq!([60, 412, 413].map(|bytes| cells.frame_charge(bytes)), [416, 416, 624]);
         assert_eq!((cells.times(), Charge::in_cells(208).times()), (2, 1));
         for link in [10, 100].map(BitRate::gbps) {
             assert_eq!(cells.fill_rate(link), Charge::in_cells(208).fill_rate(link));

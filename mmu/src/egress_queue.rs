@@ -3,17 +3,17 @@
 use weir_units::archive::SharedState;
 
 use crate::low_pass::Average;
-use crate::sync::{Ordering, Word};
-use crate::watermark::{Former, Watermark};
+use crate::sync::{Ordering, SharedCounter};
+use crate::watermark::{PersistentWatermark, Watermark};
 
 /// Bytes queued for one (port of departure, class). Relaxed: a length orders no other memory.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct EgressQueue {
-    length: Word,
+    length: SharedCounter,
     watermark: Watermark,
     /// Average q̂ of the length, under a policy that compares averages; lossy classes only.
     pub(crate) average: Average,
-    former: Former,
+    persistent: PersistentWatermark,
 }
 
 impl EgressQueue {
@@ -52,10 +52,10 @@ impl EgressQueue {
     }
 
     pub(crate) fn highest(&self) -> u64 {
-        self.former.highest(&self.watermark)
+        self.persistent.highest(&self.watermark)
     }
 
     pub(crate) fn restart_watermark(&self) {
-        self.former.restart(&self.watermark, || self.length());
+        self.persistent.restart(&self.watermark, || self.length());
     }
 }

@@ -3,22 +3,22 @@
 use weir_units::Time;
 use weir_units::archive::SharedState;
 
-use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::Average;
-use crate::signal::Instant;
+use crate::occupancy::{AtomicOccupancy, Occupancy};
+use crate::signal::LastXoff;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::watermark::{Former, Watermark};
+use crate::watermark::{PersistentWatermark, Watermark};
 
 /// Counters of one ingress queue (port of arrival, class). Fields that every packet touches come first, in one cache line.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub(crate) struct IngressQueue {
-    pub(crate) levels: AtomicLevels,
+    pub(crate) occupancy: AtomicOccupancy,
     pub(crate) held_max: Watermark,
     pub(crate) shared_max: Watermark,
     pub(crate) headroom_max: Watermark,
     #[state(same)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: QueueLimits,
     /// Bytes in private buffer. Increased by the one lcore that admits, decreased by any.
     private: AtomicU32,
     /// Current Φ, in charges ([`BufferLayout::charged_by`](crate::BufferLayout::charged_by)). Written by the one lcore that admits, and
@@ -27,9 +27,9 @@ pub(crate) struct IngressQueue {
     /// Average q̂ of w_s, under a policy that compares averages.
     pub(crate) average: Average,
     pauses: AtomicU64,
-    off_at: Instant,
+    off_at: LastXoff,
     /// Peaks before the last restart of `held_max`, `shared_max` and `headroom_max`.
-    former: [Former; 3],
+    persistent: [PersistentWatermark; 3],
 }
 
 #[cfg(not(loom))]
@@ -37,7 +37,7 @@ const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64);
 
 /// Limits of one ingress queue, independent of the policy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct QueueLimits {
     /// Private buffer ρ, in bytes.
     pub private: u32,
     /// Headroom Φ of the layout, in charges.
@@ -47,9 +47,9 @@ pub(crate) struct Limits {
 }
 
 impl IngressQueue {
-    pub(crate) fn new(limits: Limits) -> IngressQueue {
+    pub(crate) fn new(limits: QueueLimits) -> IngressQueue {
         IngressQueue {
-            levels: AtomicLevels::default(),
+            occupancy: AtomicOccupancy::default(),
             held_max: Watermark::default(),
             shared_max: Watermark::default(),
             headroom_max: Watermark::default(),
@@ -58,8 +58,8 @@ impl IngressQueue {
             headroom_limit: AtomicU32::new(limits.headroom),
             average: Average::default(),
             pauses: AtomicU64::new(0),
-            off_at: Instant::default(),
-            former: Default::default(),
+            off_at: LastXoff::default(),
+            persistent: Default::default(),
         }
     }
 
@@ -96,25 +96,25 @@ impl IngressQueue {
 
     /// Updates the watermarks from the levels just installed and the private buffer.
     #[inline]
-    pub(crate) fn note_levels(&self, levels: Levels, private: u32) {
-        self.shared_max.note(u64::from(levels.shared));
-        self.headroom_max.note(u64::from(levels.headroom));
-        self.held_max.note(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(private));
+    pub(crate) fn note_occupancy(&self, occupancy: Occupancy, private: u32) {
+        self.shared_max.note(u64::from(occupancy.shared));
+        self.headroom_max.note(u64::from(occupancy.headroom));
+        self.held_max.note(u64::from(occupancy.shared) + u64::from(occupancy.headroom) + u64::from(private));
     }
 
     /// Peaks of the total, w_s and w_h since the start.
     pub(crate) fn highest(&self) -> [u64; 3] {
         let marks = [&self.held_max, &self.shared_max, &self.headroom_max];
-        std::array::from_fn(|n| self.former[n].highest(marks[n]))
+        std::array::from_fn(|n| self.persistent[n].highest(marks[n]))
     }
 
     pub(crate) fn restart_watermarks(&self) {
-        let [held, shared, headroom] = &self.former;
-        shared.restart(&self.shared_max, || u64::from(self.levels.load().shared));
-        headroom.restart(&self.headroom_max, || u64::from(self.levels.load().headroom));
+        let [held, shared, headroom] = &self.persistent;
+        shared.restart(&self.shared_max, || u64::from(self.occupancy.load().shared));
+        headroom.restart(&self.headroom_max, || u64::from(self.occupancy.load().headroom));
         held.restart(&self.held_max, || {
-            let levels = self.levels.load();
-            u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(self.private())
+            let occupancy = self.occupancy.load();
+            u64::from(occupancy.shared) + u64::from(occupancy.headroom) + u64::from(self.private())
         });
     }
 

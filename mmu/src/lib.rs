@@ -52,14 +52,14 @@ mod ecn;
 mod egress_queue;
 mod ingress_queue;
 mod layout;
-mod levels;
 mod low_pass;
 mod mmu;
-mod one_writer;
+mod occupancy;
+mod padded_rows;
 pub mod policy;
 mod pool;
-mod rows;
 mod signal;
+mod single_writer;
 mod sync;
 mod watermark;
 mod xon;
@@ -76,9 +76,10 @@ pub use charge::{Charge, Charges};
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 pub use mmu::{
-    Arrival, Bundle, Departure, DepartureRow, DropReason, Gone, Group, INTAKE_MAX, Intake, Leaving, Mmu, PoolUse,
-    PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks, Segment, Verdict,
+    Admission, BURST_REQUEST_MAX, BufferRelease, BufferRequest, BurstRequest, DepartureBatch, DropReason, Mmu,
+    PendingBytes, PendingReleases, PoolUsage, PoolWatermarks, QueueOccupancy, QueueUsage, QueueWatermarks, RouteGroup,
+    RouteTotal, Segment,
 };
-pub use one_writer::PortWriter;
-pub use policy::Policy;
+pub use policy::BufferPolicy;
+pub use single_writer::PortWriter;
 pub use xon::Xon;

@@ -3,8 +3,8 @@
 use weir_units::archive::SharedState;
 
 use crate::charge::Charges;
-use crate::levels::Levels;
-use crate::sync::{Ordering, Word};
+use crate::occupancy::Occupancy;
+use crate::sync::{Ordering, SharedCounter};
 
 /// Filter `q̂ ← γ·q̂ + (1 − γ)·q`, with one step per packet event: arrivals and departures. q is w_s of a lossless ingress queue, and the
 /// whole length of a lossy egress queue.
@@ -24,7 +24,7 @@ pub struct LowPass {
 ///
 /// Arrivals and departures step q̂ from any lcore. Relaxed: q̂ orders no other memory.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct Average(Word);
+pub(crate) struct Average(SharedCounter);
 
 /// Fraction bits of q̂: a queue of 2^31 bytes leaves room for a sign.
 const FRACTION_BITS: u32 = 20;
@@ -55,8 +55,8 @@ impl LowPass {
     }
 
     #[inline]
-    pub(crate) fn length_of(self, levels: Levels) -> u64 {
-        u64::from(levels.shared) + u64::from(levels.headroom & self.headroom)
+    pub(crate) fn length_of(self, occupancy: Occupancy) -> u64 {
+        u64::from(occupancy.shared) + u64::from(occupancy.headroom & self.headroom)
     }
 
     /// Returns q̂ after an arrival, accepted or refused, that left the queue at `length` bytes.
@@ -132,7 +132,7 @@ fn follow(kept: u64, ahead: i64, sizes: Charges<'_>) -> i64 {
 #[inline(always)]
 fn follow_by(kept: u64, ahead: i64, count: usize, size: impl Fn(usize) -> u32) -> i64 {
     let left = |distance: u64| ((u128::from(distance) * u128::from(kept)) >> 64) as u64;
-    let way = |n: usize| u64::from(size(n)) << FRACTION_BITS;
+    let step = |n: usize| u64::from(size(n)) << FRACTION_BITS;
     let (mut behind, mut done) = (ahead.wrapping_neg().cast_unsigned(), 0);
     if ahead > 0 {
         let mut ahead = ahead.cast_unsigned();
@@ -140,7 +140,7 @@ fn follow_by(kept: u64, ahead: i64, count: usize, size: impl Fn(usize) -> u32) -
             if done == count {
                 return ahead.cast_signed();
             }
-            let (nearer, is_passed) = ahead.overflowing_sub(way(done));
+            let (nearer, is_passed) = ahead.overflowing_sub(step(done));
             done += 1;
             if is_passed || nearer == 0 {
                 behind = left(nearer.wrapping_neg());
@@ -150,10 +150,10 @@ fn follow_by(kept: u64, ahead: i64, count: usize, size: impl Fn(usize) -> u32) -
         }
     }
     while count - done >= STEPS {
-        behind = (done..done + STEPS).fold(behind, |behind, n| left(behind + way(n)));
+        behind = (done..done + STEPS).fold(behind, |behind, n| left(behind + step(n)));
         done += STEPS;
     }
-    behind = (done..count).fold(behind, |behind, n| left(behind + way(n)));
+    behind = (done..count).fold(behind, |behind, n| left(behind + step(n)));
     behind.wrapping_neg().cast_signed()
 }
 
@@ -161,7 +161,7 @@ const STEPS: usize = 8;
 
 /// Converts an average to bytes, rounded up: an average above a threshold stays above it.
 #[inline]
-pub(crate) fn whole_bytes(average: u64) -> u64 {
+pub(crate) fn bytes_ceil(average: u64) -> u64 {
     average.div_ceil(1 << FRACTION_BITS)
 }
 
@@ -274,14 +274,14 @@ mod tests {
         for (from, to) in [(0, 1_000_000u64), (1_000_000, 0), (1_000_000, 999_999)] {
             let start = from << FRACTION_BITS;
             let average = (0..40_000).fold(start, |average, _| filter.arrive(average, to));
-            assert_eq!(whole_bytes(average), to, "from {from}");
+            assert_eq!(bytes_ceil(average), to, "from {from}");
         }
     }
 
     #[test]
     fn without_a_filter_the_average_is_the_length() {
         let filter = LowPass::with_gamma_ppb(0);
-        assert_eq!(whole_bytes(filter.arrive(77 << FRACTION_BITS, 5_000)), 5_000);
+        assert_eq!(bytes_ceil(filter.arrive(77 << FRACTION_BITS, 5_000)), 5_000);
     }
 
     #[test]
@@ -291,11 +291,11 @@ mod tests {
         let mut average = filter.arrive(0, 1_000);
         assert_eq!(average, 0);
         average = filter.depart(average, 600);
-        assert_eq!(whole_bytes(average), 300);
-        assert_eq!(whole_bytes(filter.depart(average, 0)), 0);
-        assert_eq!(whole_bytes(filter.cut_to_length(false).depart(average, 0)), 150);
-        let levels = Levels { off: true, headroom: 4_000, shared: 1_000 };
-        assert_eq!((filter.length_of(levels), filter.with_headroom(true).length_of(levels)), (1_000, 5_000));
+        assert_eq!(bytes_ceil(average), 300);
+        assert_eq!(bytes_ceil(filter.depart(average, 0)), 0);
+        assert_eq!(bytes_ceil(filter.cut_to_length(false).depart(average, 0)), 150);
+        let occupancy = Occupancy { off: true, headroom: 4_000, shared: 1_000 };
+        assert_eq!((filter.length_of(occupancy), filter.with_headroom(true).length_of(occupancy)), (1_000, 5_000));
     }
 
     #[test]

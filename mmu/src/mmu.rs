@@ -3,13 +3,13 @@
 //! queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
+mod bulk;
+mod burst_request;
+mod bypass;
 mod departure;
-mod intake;
-mod passage;
 mod placement;
 mod prefetch;
 mod report;
-mod whole;
 
 use std::fmt;
 
@@ -18,77 +18,77 @@ use weir_units::archive::{SharedState, Value};
 use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::egress_queue::EgressQueue;
-use crate::ingress_queue::{IngressQueue, Limits};
+use crate::ingress_queue::{IngressQueue, QueueLimits};
 use crate::layout::{BufferLayout, Headroom};
-use crate::levels::{AtomicLevels, Levels};
-use crate::low_pass::{Average, LowPass, whole_bytes};
-use crate::one_writer::PortWriter;
-use crate::policy::{LiveAlpha, Policy, PolicySettings, PortRate, QueueView};
+use crate::low_pass::{Average, LowPass, bytes_ceil};
+use crate::occupancy::{AtomicOccupancy, Occupancy};
+use crate::padded_rows::PaddedRows;
+use crate::policy::{AtomicAlpha, BufferPolicy, BufferPolicyConfig, PortRate, QueueView};
 use crate::pool::{Pool, PoolLevel};
-use crate::rows::Rows;
-use crate::signal::{Changed, Instant, OffQueues};
+use crate::signal::{ChangedClasses, LastXoff, XoffQueues};
+use crate::single_writer::PortWriter;
 use crate::sync::{AtomicBool, Ordering};
-use crate::xon::{LiveXon, Xon};
+use crate::xon::{AtomicXon, Xon};
 
-pub use departure::{DepartureRow, Gone, Leaving};
-pub use intake::{Bundle, Group, INTAKE_MAX, Intake};
-pub use report::{PoolUse, PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks};
+pub use burst_request::{BURST_REQUEST_MAX, BurstRequest, RouteGroup, RouteTotal};
+pub use departure::{DepartureBatch, PendingBytes, PendingReleases};
+pub use report::{PoolUsage, PoolWatermarks, QueueOccupancy, QueueUsage, QueueWatermarks};
 
 /// Memory management unit of one switch. The crate's documentation lists the callers of each method.
 #[derive(SharedState)]
 pub struct Mmu {
     #[state(same)]
     layout: BufferLayout,
-    policy: Box<dyn Policy>,
+    policy: Box<dyn BufferPolicy>,
     #[state(same)]
-    rules: Rules,
+    flags: PolicyFlags,
     /// Factor α° of the threshold at which lossy classes drop.
-    lossy_alpha: LiveAlpha,
+    lossy_alpha: AtomicAlpha,
     /// Factor α° of unscheduled packets; `None` uses `lossy_alpha`.
     #[state(same)]
     unscheduled_alpha: Option<Alpha>,
     /// Configured Xon; the default, at which Xon is T itself, under a policy without hysteresis.
-    xon: LiveXon,
+    xon: AtomicXon,
     shared: CachePadded<Pool>,
     headroom: Option<CachePadded<Pool>>,
     egress_lossy: Option<CachePadded<Pool>>,
     ingress: Box<[CachePadded<IngressQueue>]>,
-    egress: Rows<EgressQueue>,
+    egress: PaddedRows<EgressQueue>,
     ports: Box<[CachePadded<IngressPort>]>,
 }
 
 /// Properties that are fixed at construction, read from the policy once.
 #[derive(Clone, Copy, Debug)]
-struct Rules {
+struct PolicyFlags {
     low_pass: Option<LowPass>,
     /// Hysteresis δ_p of ports, under a policy with port-level flow control.
     port_xon_offset: Option<Bytes>,
     adapts_headroom: bool,
     /// Whether the policy observes arrivals and departures ([`Policy::listens`]).
-    policy_listens: bool,
+    observes_packets: bool,
     /// Whether only queue lengths, thresholds and per-queue headroom matter: no filter, no policy callbacks, and no pool but the shared
     /// segment.
     is_plain: bool,
     /// Whether several packets of a queue may be admitted in one step ([`whole`]).
-    may_be_whole: bool,
+    may_admit_bulk: bool,
     /// Whether [`Mmu::pass`] may let a packet bypass the buffer: a plain MMU that one lcore owns.
-    passes: bool,
+    may_bypass: bool,
 }
 
 /// Context of an admission or a departure.
-struct Terms<'m> {
-    rules: Rules,
+struct ChargeContext<'m> {
+    flags: PolicyFlags,
     headroom: Option<&'m Pool>,
     egress_lossy: Option<&'m Pool>,
 }
 
 #[derive(Debug, SharedState)]
 struct IngressPort {
-    changed: Changed,
-    off_queues: OffQueues,
+    changed: ChangedClasses,
+    off_queues: XoffQueues,
     /// Port-level flow control: shared bytes of all queues, insurance headroom, and the port's OFF state.
-    levels: AtomicLevels,
-    off_at: Instant,
+    occupancy: AtomicOccupancy,
+    off_at: LastXoff,
     /// Size of the insurance headroom, in bytes.
     #[state(same)]
     insurance: u32,
@@ -101,7 +101,7 @@ struct IngressPort {
 
 /// Packet that requests buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
-pub struct Arrival {
+pub struct BufferRequest {
     /// Ingress queue: port of arrival and class.
     pub ingress: QueueId,
     /// Egress queue: port of departure and class.
@@ -111,14 +111,14 @@ pub struct Arrival {
 }
 
 /// Packet that was sent, with the queues and the charge of its [`Arrival`].
-pub type Departure = Arrival;
+pub type BufferRelease = BufferRequest;
 
 /// Decision of the MMU on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
+pub enum Admission {
     /// Admitted, and charged to this segment of the ingress queue.
-    Keep(Segment),
+    Admit(Segment),
     /// Refused, and charged to nothing.
     Drop(DropReason),
 }
@@ -149,10 +149,10 @@ impl Mmu {
     /// Creates an empty MMU.
     ///
     /// A policy without hysteresis ignores `xon`. `lossy_alpha` is α° of lossy classes.
-    pub fn new(layout: BufferLayout, policy: Box<dyn Policy>, xon: Xon, lossy_alpha: Alpha) -> Mmu {
+    pub fn new(layout: BufferLayout, policy: Box<dyn BufferPolicy>, xon: Xon, lossy_alpha: Alpha) -> Mmu {
         let limits = |port: PortId, class: Class| {
             let own = &layout.ports()[port.index()];
-            Limits {
+            QueueLimits {
                 private: own.private[class.index()].get() as u32,
                 headroom: layout.in_headroom(own.headroom[class.index()]).get() as u32,
                 lossless: layout.is_lossless(port, class),
@@ -163,7 +163,8 @@ impl Mmu {
         let pool = |size: Bytes| CachePadded::new(Pool::new(size.get()));
         let port = |id: PortId| IngressPort::new(&layout, id);
         let has_pools = matches!(layout.headroom_from(), Headroom::Pool(_)) || layout.egress_lossy().is_some();
-        let goes_beyond = policy.low_pass().is_some() || policy.port_level().is_some() || policy.adapts_headroom();
+        let goes_beyond =
+            policy.low_pass().is_some() || policy.port_flow_control().is_some() || policy.adapts_headroom();
         Mmu {
             shared: pool(layout.shared()),
             headroom: match layout.headroom_from() {
@@ -172,20 +173,20 @@ impl Mmu {
             },
             egress_lossy: layout.egress_lossy().map(pool),
             ingress: queues.map(|(port, class)| CachePadded::new(IngressQueue::new(limits(port, class)))).collect(),
-            egress: Rows::new(layout.ports().len() * CLASSES),
+            egress: PaddedRows::new(layout.ports().len() * CLASSES),
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
-            rules: Rules {
+            flags: PolicyFlags {
                 low_pass: policy.low_pass(),
-                port_xon_offset: policy.port_level().map(|level| Bytes::new(level.xon_offset)),
+                port_xon_offset: policy.port_flow_control().map(|level| Bytes::new(level.xon_offset)),
                 adapts_headroom: policy.adapts_headroom(),
-                policy_listens: policy.listens(),
-                may_be_whole: policy.thresholds_fall(),
-                is_plain: !has_pools && !goes_beyond && !policy.listens(),
-                passes: false,
+                observes_packets: policy.observes_packets(),
+                may_admit_bulk: policy.has_non_increasing_thresholds(),
+                is_plain: !has_pools && !goes_beyond && !policy.observes_packets(),
+                may_bypass: false,
             },
-            lossy_alpha: LiveAlpha::new(lossy_alpha),
+            lossy_alpha: AtomicAlpha::new(lossy_alpha),
             unscheduled_alpha: None,
-            xon: LiveXon::new(if policy.has_hysteresis() { xon } else { Xon::default() }),
+            xon: AtomicXon::new(if policy.has_hysteresis() { xon } else { Xon::default() }),
             layout,
             policy,
         }
@@ -204,13 +205,13 @@ impl Mmu {
         let pools = [Some(&mut self.shared), self.headroom.as_mut(), self.egress_lossy.as_mut()];
         pools.into_iter().flatten().for_each(|pool| pool.make_own());
         self.ingress.iter_mut().for_each(|queue| {
-            queue.levels.make_own();
+            queue.occupancy.make_own();
             queue.average.make_own();
         });
         self.egress = self.egress.close_together();
         self.egress.iter_mut().for_each(|queue| queue.make_own());
-        self.ports.iter_mut().for_each(|port| port.levels.make_own());
-        self.rules.passes = self.rules.is_plain && self.unscheduled_alpha.is_none();
+        self.ports.iter_mut().for_each(|port| port.occupancy.make_own());
+        self.flags.may_bypass = self.flags.is_plain && self.unscheduled_alpha.is_none();
         self
     }
 
@@ -225,8 +226,8 @@ impl Mmu {
     ///
     /// A queue above its new threshold goes OFF with its next packet. An OFF queue below its new threshold resumes when its port is served
     /// next.
-    pub fn retune(&self, settings: &dyn PolicySettings, xon: Xon, lossy_alpha: Alpha) {
-        self.policy.retune(settings, &self.layout);
+    pub fn update_config(&self, config: &dyn BufferPolicyConfig, xon: Xon, lossy_alpha: Alpha) {
+        self.policy.update_config(config, &self.layout);
         if self.policy.has_hysteresis() {
             self.xon.set(xon);
         }
@@ -255,10 +256,10 @@ impl Mmu {
     #[inline(never)]
     fn off_classes_now(&self, port: PortId, before: ClassSet, changed: ClassSet) -> ClassSet {
         let own = &self.ports[port.index()];
-        let whole_port = self.rules.port_xon_offset.is_some() && own.levels.load().off;
+        let is_port_off = self.flags.port_xon_offset.is_some() && own.occupancy.load().off;
         changed.iter().fold(before, |off, class| {
             let queue = &self.ingress[QueueId::new(port, class).index()];
-            if whole_port || queue.levels.load().off { off | class.alone() } else { off - class.alone() }
+            if is_port_off || queue.occupancy.load().off { off | class.alone() } else { off - class.alone() }
         })
     }
 
@@ -266,45 +267,56 @@ impl Mmu {
     /// the class is ON.
     pub fn off_since(&self, port: PortId, class: Class) -> Option<Time> {
         let (port, queue) = (&self.ports[port.index()], &self.ingress[QueueId::new(port, class).index()]);
-        let whole_port = self.rules.port_xon_offset.is_some() && port.levels.load().off;
-        let of_port = whole_port.then(|| port.off_at.get());
-        let of_queue = queue.levels.load().off.then(|| queue.off_at());
+        let is_port_off = self.flags.port_xon_offset.is_some() && port.occupancy.load().off;
+        let of_port = is_port_off.then(|| port.off_at.get());
+        let of_queue = queue.occupancy.load().off.then(|| queue.off_at());
         of_queue.into_iter().chain(of_port).min()
     }
 
     #[inline]
-    fn terms(&self) -> Terms<'_> {
-        Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
+    fn context(&self) -> ChargeContext<'_> {
+        ChargeContext {
+            flags: self.flags,
+            headroom: self.headroom.as_deref(),
+            egress_lossy: self.egress_lossy.as_deref(),
+        }
     }
 
     /// Terms of a plain MMU ([`Rules::is_plain`]) as constants, so that absent parts cost nothing.
     #[inline(always)]
-    fn plain_terms(&self) -> Terms<'_> {
-        debug_assert!(self.rules.is_plain);
-        let Rules { may_be_whole, passes, .. } = self.rules;
-        let rules = Rules {
+    fn plain_context(&self) -> ChargeContext<'_> {
+        debug_assert!(self.flags.is_plain);
+        let PolicyFlags { may_admit_bulk, may_bypass, .. } = self.flags;
+        let flags = PolicyFlags {
             low_pass: None,
             port_xon_offset: None,
             adapts_headroom: false,
-            policy_listens: false,
+            observes_packets: false,
             is_plain: true,
-            may_be_whole,
-            passes,
+            may_admit_bulk,
+            may_bypass,
         };
-        Terms { rules, headroom: None, egress_lossy: None }
+        ChargeContext { flags, headroom: None, egress_lossy: None }
     }
 
     #[inline]
-    fn ingress_view(&self, rules: &Rules, id: QueueId, levels: Levels, pool: PoolLevel, now: Time) -> QueueView {
-        let length = u64::from(levels.shared);
+    fn ingress_view(
+        &self,
+        flags: &PolicyFlags,
+        id: QueueId,
+        occupancy: Occupancy,
+        pool: PoolLevel,
+        now: Time,
+    ) -> QueueView {
+        let length = u64::from(occupancy.shared);
         QueueView {
             queue: id,
             lossless: true,
             length,
-            average: rules.compared(rules.filtered(&self.ingress[id.index()].average), length),
-            headroom: u64::from(levels.headroom),
-            off: levels.off,
-            port_off: rules.policy_listens && self.ports[id.port().index()].off_queues.any(),
+            average: flags.compared(flags.filtered(&self.ingress[id.index()].average), length),
+            headroom: u64::from(occupancy.headroom),
+            off: occupancy.off,
+            port_off: flags.observes_packets && self.ports[id.port().index()].off_queues.any(),
             shared_pool: pool,
             egress_lossy_pool: PoolLevel::default(),
             now,
@@ -312,25 +324,32 @@ impl Mmu {
     }
 
     #[inline]
-    fn egress_view(&self, terms: &Terms<'_>, id: QueueId, length: u64, pool: PoolLevel, now: Time) -> QueueView {
-        let rules = &terms.rules;
+    fn egress_view(
+        &self,
+        context: &ChargeContext<'_>,
+        id: QueueId,
+        length: u64,
+        pool: PoolLevel,
+        now: Time,
+    ) -> QueueView {
+        let flags = &context.flags;
         QueueView {
             queue: id,
             lossless: false,
             length,
-            average: rules.compared(rules.filtered(&self.egress[id.index()].average), length),
+            average: flags.compared(flags.filtered(&self.egress[id.index()].average), length),
             headroom: 0,
             off: false,
             port_off: false,
             shared_pool: pool,
-            egress_lossy_pool: terms.egress_lossy.map_or(PoolLevel::default(), |pool| pool.level()),
+            egress_lossy_pool: context.egress_lossy.map_or(PoolLevel::default(), |pool| pool.level()),
             now,
         }
     }
 
     /// Splits packets into runs of neighbours that belong to one queue.
     #[inline]
-    fn runs<'p>(&self, packets: &'p [Arrival]) -> impl Iterator<Item = &'p [Arrival]> {
+    fn runs<'p>(&self, packets: &'p [BufferRequest]) -> impl Iterator<Item = &'p [BufferRequest]> {
         packets.chunk_by(|one, next| {
             one.ingress == next.ingress
                 && (one.egress == next.egress || self.ingress[one.ingress.index()].limits.lossless)
@@ -349,7 +368,7 @@ impl Mmu {
     }
 }
 
-impl Rules {
+impl PolicyFlags {
     /// Returns q̂ under a policy that filters; otherwise 0, without a load.
     #[inline]
     fn filtered(&self, average: &Average) -> u64 {
@@ -359,12 +378,12 @@ impl Rules {
     /// Length that thresholds are compared with: q̂ in whole bytes under a policy that filters, otherwise the length itself.
     #[inline]
     fn compared(&self, average: u64, length: u64) -> u64 {
-        if self.low_pass.is_some() { whole_bytes(average) } else { length }
+        if self.low_pass.is_some() { bytes_ceil(average) } else { length }
     }
 }
 
 #[inline]
-fn total(packets: &[Arrival]) -> u64 {
+fn total(packets: &[BufferRequest]) -> u64 {
     if let [packet] = packets {
         return u64::from(packet.bytes);
     }
@@ -375,10 +394,10 @@ impl IngressPort {
     fn new(layout: &BufferLayout, id: PortId) -> IngressPort {
         let port = &layout.ports()[id.index()];
         IngressPort {
-            changed: Changed::default(),
-            off_queues: OffQueues::default(),
-            levels: AtomicLevels::default(),
-            off_at: Instant::default(),
+            changed: ChangedClasses::default(),
+            off_queues: XoffQueues::default(),
+            occupancy: AtomicOccupancy::default(),
+            off_at: LastXoff::default(),
             insurance: match layout.headroom_from() {
                 Headroom::PerPort => layout.in_headroom(port.headroom_max()).get() as u32,
                 _ => 0,
@@ -391,7 +410,7 @@ impl IngressPort {
 
 impl fmt::Debug for Mmu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mmu").field("policy", &self.policy).field("pool", &self.pool_use()).finish_non_exhaustive()
+        f.debug_struct("Mmu").field("policy", &self.policy).field("pool", &self.pool_usage()).finish_non_exhaustive()
     }
 }
 

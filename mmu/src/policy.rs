@@ -9,11 +9,11 @@
 
 mod abm;
 mod adaptive_headroom;
+mod atomics;
 mod dsh;
 mod dynamic_threshold;
 mod kind;
-mod live;
-mod needs;
+mod layout_requirements;
 mod oversubscription;
 mod pools;
 mod registry;
@@ -34,29 +34,29 @@ use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 
 use crate::layout::BufferLayout;
 pub use crate::low_pass::LowPass;
-pub use crate::one_writer::{PortWords, PortWriter, QueueWords};
 pub use crate::pool::PoolLevel;
-pub use abm::{Abm, AbmSettings, DrainOf, DrainPorts};
-pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveSettings};
-pub use dsh::{Dsh, DshParameters, DshSettings, Estimator};
-pub use dynamic_threshold::{DtSettings, DynamicThreshold};
+pub use crate::single_writer::{PortRegisters, PortWriter, QueueRegisters};
+pub use abm::{Abm, AbmConfig, DrainPorts, DrainScope};
+pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveHeadroomConfig};
+pub use atomics::{AtomicAlpha, AtomicBytes};
+pub use dsh::{Dsh, DshConfig, DshParameters, Estimator};
+pub use dynamic_threshold::{DynamicThreshold, DynamicThresholdConfig};
 pub use kind::{
-    ALPHA, BuildContext, CongestedAt, ConstantThreshold, FileFacts, HEADROOM_ESTIMATE, PolicyError, PolicyKind,
-    PolicySettings, PortSizes, Sizes, longest_window,
+    ALPHA, BufferPolicyConfig, BufferPolicyKind, BufferSizes, BuildContext, ConfigContext, CongestedAt,
+    ConstantThreshold, HEADROOM_ESTIMATE, PolicyError, PortSizes, longest_window,
 };
-pub use live::{LiveAlpha, LiveBytes};
-pub use needs::{HeadroomNeeds, LayoutNeeds, PoolSizes};
-pub use oversubscription::OversubscribedSettings;
+pub use layout_requirements::{HeadroomRequirement, LayoutRequirements, PoolSizes};
+pub use oversubscription::OversubscribedConfig;
 pub use pools::Pools;
-pub use registry::{DEFAULT, POLICIES, known_tables, settings};
-pub use reverie::{FilterAt, Reverie, ReverieSettings};
-pub use sih::SihSettings;
-pub use sonic::{Sonic, SonicSettings};
-pub use spfc::{Spfc, SpfcSettings, VICTIM, VictimAt, k_spfc_bounds};
-pub use static_threshold::{StaticSettings, StaticThreshold};
+pub use registry::{BUFFER_POLICIES, DEFAULT, known_tables, parse_config};
+pub use reverie::{FilterAt, Reverie, ReverieConfig};
+pub use sih::SihConfig;
+pub use sonic::{Sonic, SonicConfig};
+pub use spfc::{Spfc, SpfcConfig, VICTIM, VictimAt, k_spfc_bounds};
+pub use static_threshold::{StaticThreshold, StaticThresholdConfig};
 pub use weir_reader::{Gauge, Gauges, Unit};
 
-impl SharedState for dyn Policy {
+impl SharedState for dyn BufferPolicy {
     fn shared_state(&self, archive: &mut Archive) {
         self.checkpoint(archive);
     }
@@ -67,53 +67,53 @@ impl SharedState for dyn Policy {
 ///
 /// An implementation must provide [`name`](Policy::name), [`threshold`](Policy::threshold), [`steady_state`](Policy::steady_state) and
 /// [`describe`](Policy::describe); all other methods have defaults.
-pub trait Policy: Debug + Send + Sync {
+pub trait BufferPolicy: Debug + Send + Sync {
     /// Name by which a configuration selects the policy.
     fn name(&self) -> &'static str;
 
     /// Archives the policy's state that changes during a run in virtual time, for a checkpoint. State in atomics derives [`SharedState`]; a
     /// stateless policy archives nothing. The default makes the checkpoint fail with the policy's name.
     fn checkpoint(&self, archive: &mut Archive) {
-        archive.refuse(&format!("policy `{}`", self.name()));
+        archive.mark_unsupported(&format!("policy `{}`", self.name()));
     }
 
     /// Returns T(t) for the shared occupancy w_s of a lossless ingress queue.
     fn threshold(&self, queue: &QueueView) -> Threshold;
 
     /// Threshold that reports show, in bytes; Xoff by default.
-    fn threshold_shown(&self, queue: &QueueView) -> u64 {
+    fn reported_threshold(&self, queue: &QueueView) -> u64 {
         self.threshold(queue).xoff
     }
 
     /// Maximum length of a lossy egress queue, including the arriving packet. `alpha` is the configured α of lossy classes. The
     /// default is DT over the shared segment.
     fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
-        alpha.of(Bytes::new(queue.shared_pool.free())).get()
+        alpha.scale(Bytes::new(queue.shared_pool.free())).get()
     }
 
     /// Whether thresholds are non-increasing as packets are placed. With more bytes in the queue and in the pools, or a higher average, and
     /// all else equal, none of [`threshold`](Policy::threshold), [`lossy_threshold`](Policy::lossy_threshold) and
     /// [`port_threshold`](Policy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if each of
     /// them would be admitted.
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         false
     }
 
     /// Whether the policy observes packets that [arrive](Policy::arrive), [are admitted](Policy::admitted) and [are
     /// released](Policy::released). False saves the calls for a policy that uses queue lengths alone.
-    fn listens(&self) -> bool {
+    fn observes_packets(&self) -> bool {
         true
     }
 
     /// Observes the arrival of `bytes` in total for a lossless ingress queue. `queue` is its state before them.
-    fn arrive(&self, _writer: &mut PortWriter, _queue: &QueueView, _bytes: u64) {}
+    fn on_arrival(&self, _writer: &mut PortWriter, _queue: &QueueView, _bytes: u64) {}
 
     /// Observes the queue that the policy bounds after arrivals were placed: the ingress queue of lossless packets, the egress queue of
     /// lossy ones.
-    fn admitted(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
+    fn on_admit(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
 
     /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`admitted`](Policy::admitted).
-    fn released(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
+    fn on_release(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
 
     /// Filter that computes q̂ for [`QueueView::average`]; without a filter, the average is the length itself.
     fn low_pass(&self) -> Option<LowPass> {
@@ -126,7 +126,7 @@ pub trait Policy: Debug + Send + Sync {
     }
 
     /// Parameters of port-level flow control, if the policy adds it to per-queue flow control.
-    fn port_level(&self) -> Option<PortLevel> {
+    fn port_flow_control(&self) -> Option<PortLevelFlowControl> {
         None
     }
 
@@ -157,10 +157,10 @@ pub trait Policy: Debug + Send + Sync {
     /// Updates the parameters among the [`live_keys`](PolicySettings::live_keys) from settings of the policy's own kind; all others keep
     /// their values. Called by a control thread while lcores run: each decision uses either the old or the new value. Queued packets stay
     /// in their segments.
-    fn retune(&self, _settings: &dyn PolicySettings, _layout: &BufferLayout) {}
+    fn update_config(&self, _config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {}
 
     /// Steady state of equally overloaded queues, by the policy's closed form.
-    fn steady_state(&self, load: &Load) -> SteadyState;
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState;
 
     /// Description for `weir check`: paper section and parameters, one line each.
     fn describe(&self) -> Vec<String>;
@@ -172,7 +172,7 @@ pub trait Policy: Debug + Send + Sync {
     }
 
     /// Policy's state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
-    fn observe(&self, _queue: &QueueView) -> Gauges {
+    fn gauges(&self, _queue: &QueueView) -> Gauges {
         Gauges::NONE
     }
 }
@@ -222,14 +222,14 @@ pub struct Threshold {
 
 /// Parameters of port-level flow control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortLevel {
+pub struct PortLevelFlowControl {
     /// Hysteresis δ_p in bytes: RESUME below X_poff − δ_p.
     pub xon_offset: u64,
 }
 
 /// Overload for which a closed form is evaluated.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct OverloadCase {
     /// B_s, or the ingress pool, in bytes.
     pub shared: Bytes,
     /// Size of the egress lossy pool, in the four-pool model.
@@ -254,12 +254,12 @@ pub struct SteadyState {
 impl Threshold {
     /// Creates the usual threshold, whose admission bound equals Xoff.
     #[inline]
-    pub fn at(threshold: u64) -> Threshold {
+    pub fn new(threshold: u64) -> Threshold {
         Threshold { admit: threshold, xoff: threshold }
     }
 }
 
-impl Load {
+impl OverloadCase {
     /// Steady state of dynamic thresholds over one pool. `lossless` and `lossy` are the sums of the queues' α, so the free
     /// buffer is `B_s / (1 + lossless + lossy)`.
     fn shared_by_weight(&self, lossless: f64, lossy: f64) -> SteadyState {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     /// Overload of one shared segment, α° = 1.
-    pub(super) fn load(shared: u64, lossless: u64, lossy: u64) -> Load {
-        Load { shared: Bytes::new(shared), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless, lossy }
+    pub(super) fn load(shared: u64, lossless: u64, lossy: u64) -> OverloadCase {
+        OverloadCase { shared: Bytes::new(shared), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless, lossy }
     }
 }

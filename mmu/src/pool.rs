@@ -2,8 +2,8 @@
 
 use weir_units::archive::SharedState;
 
-use crate::sync::{AtomicU64, Ordering, Word};
-use crate::watermark::{Former, Watermark};
+use crate::sync::{AtomicU64, Ordering, SharedCounter};
+use crate::watermark::{PersistentWatermark, Watermark};
 
 /// Bytes of a pool in use, over all queues that share the pool.
 ///
@@ -11,11 +11,11 @@ use crate::watermark::{Former, Watermark};
 /// single modification order of one atomic provides. Only where the capacity changes must a reservation see the change ([`Pool::cede`]).
 #[derive(Debug, SharedState)]
 pub(crate) struct Pool {
-    used: Word,
+    used: SharedCounter,
     /// Constant, except under a policy that adapts headroom; see [`Pool::cede`].
     capacity: AtomicU64,
     watermark: Watermark,
-    former: Former,
+    persistent: PersistentWatermark,
 }
 
 /// State of a pool as seen by one lcore.
@@ -28,7 +28,7 @@ pub struct PoolLevel {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct PoolGrant {
     /// State of the pool before the reservation, without this reservation.
     pub before: PoolLevel,
     /// Bytes reserved, at most the requested.
@@ -46,10 +46,10 @@ impl PoolLevel {
 impl Pool {
     pub(crate) fn new(capacity: u64) -> Pool {
         Pool {
-            used: Word::new(0),
+            used: SharedCounter::new(0),
             capacity: AtomicU64::new(capacity),
             watermark: Watermark::default(),
-            former: Former::default(),
+            persistent: PersistentWatermark::default(),
         }
     }
 
@@ -63,14 +63,14 @@ impl Pool {
     ///
     /// Acquire: pairs with the Release in [`Pool::cede`].
     #[inline]
-    pub(crate) fn reserve(&self, want: u64) -> Grant {
+    pub(crate) fn reserve(&self, want: u64) -> PoolGrant {
         let used = self.used.fetch_add(want, Ordering::Acquire);
         let capacity = self.capacity();
         let bytes = want.min(capacity.saturating_sub(used));
         if bytes < want {
             self.used.fetch_sub(want - bytes, Ordering::Relaxed);
         }
-        Grant { before: PoolLevel { capacity, used: used.min(capacity) }, bytes }
+        PoolGrant { before: PoolLevel { capacity, used: used.min(capacity) }, bytes }
     }
 
     /// Returns bytes that were reserved, or whose packets have left.
@@ -120,12 +120,12 @@ impl Pool {
     }
 
     pub(crate) fn highest(&self) -> u64 {
-        self.former.highest(&self.watermark)
+        self.persistent.highest(&self.watermark)
     }
 
     /// Restarts the watermark from the current level, which includes reservations in progress.
     pub(crate) fn restart_watermark(&self) {
-        self.former.restart(&self.watermark, || self.level().used);
+        self.persistent.restart(&self.watermark, || self.level().used);
     }
 }
 

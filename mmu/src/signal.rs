@@ -11,9 +11,9 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Classes of one ingress port whose state changed since the transmitter's last check.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct Changed(AtomicU8);
+pub(crate) struct ChangedClasses(AtomicU8);
 
-impl Changed {
+impl ChangedClasses {
     /// Marks classes. Release; pairs with Acquire in [`Changed::take`]: a reader of the mark sees the state set before the mark.
     #[inline]
     pub(crate) fn mark(&self, classes: ClassSet) {
@@ -36,9 +36,9 @@ impl Changed {
 /// Relaxed: the instant is set before [`Changed::mark`], which orders the store. A reader of the mark sees an instant no earlier than that
 /// transition.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct Instant(AtomicU64);
+pub(crate) struct LastXoff(AtomicU64);
 
-impl Instant {
+impl LastXoff {
     #[inline]
     pub(crate) fn set(&self, now: Time) {
         self.0.store(now.as_picos(), Ordering::Relaxed);
@@ -54,9 +54,9 @@ impl Instant {
 /// Each transition adds or subtracts one, so the order of two lcores' updates does not matter. Relaxed: a count orders no other memory. If
 /// a transition to ON is counted before its transition to OFF, the count is briefly negative, and reads as zero.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct OffQueues(AtomicU32);
+pub(crate) struct XoffQueues(AtomicU32);
 
-impl OffQueues {
+impl XoffQueues {
     #[inline]
     pub(crate) fn note(&self, off: bool) {
         self.0.fetch_add(if off { 1 } else { u32::MAX }, Ordering::Relaxed);

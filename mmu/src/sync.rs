@@ -13,15 +13,15 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, 
 /// If one lcore owns the counter, an update is a load and a store, and not atomic. This saves the cost of an atomic read-modify-write,
 /// which makes the processor wait for all earlier memory accesses.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct Word {
+pub(crate) struct SharedCounter {
     value: AtomicU64,
     #[state(same)]
     is_own: bool,
 }
 
-impl Word {
-    pub(crate) fn new(value: u64) -> Word {
-        Word { value: AtomicU64::new(value), is_own: false }
+impl SharedCounter {
+    pub(crate) fn new(value: u64) -> SharedCounter {
+        SharedCounter { value: AtomicU64::new(value), is_own: false }
     }
 
     /// Makes one lcore the owner of the counter.

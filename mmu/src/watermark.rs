@@ -24,9 +24,9 @@ impl Watermark {
 
 /// Peak of a [`Watermark`] before its last restart. Only the control thread accesses it.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct Former(AtomicU64);
+pub(crate) struct PersistentWatermark(AtomicU64);
 
-impl Former {
+impl PersistentWatermark {
     /// Peak since the counter was created, regardless of restarts of `mark`. One thread restarts and reads.
     pub(crate) fn highest(&self, mark: &Watermark) -> u64 {
         self.0.load(Ordering::Relaxed).max(mark.get())

@@ -3,7 +3,7 @@
 use weir_units::Bytes;
 use weir_units::archive::SharedState;
 
-use crate::policy::LiveBytes;
+use crate::policy::AtomicBytes;
 
 /// Level to which a queue's shared segment must drain before RESUME: below T − `offset`, or to `floor` if higher. The queue's
 /// headroom must also be empty.
@@ -16,9 +16,9 @@ pub struct Xon {
 }
 
 #[derive(Debug, SharedState)]
-pub(crate) struct LiveXon {
-    offset: LiveBytes,
-    floor: LiveBytes,
+pub(crate) struct AtomicXon {
+    offset: AtomicBytes,
+    floor: AtomicBytes,
 }
 
 impl Xon {
@@ -28,14 +28,14 @@ impl Xon {
     }
 
     /// Xon for a threshold `xoff`, in bytes.
-    pub fn under(self, xoff: Bytes) -> Bytes {
+    pub fn resume_level(self, xoff: Bytes) -> Bytes {
         xoff.saturating_sub(self.offset).max(self.floor)
     }
 }
 
-impl LiveXon {
-    pub(crate) fn new(xon: Xon) -> LiveXon {
-        LiveXon { offset: LiveBytes::new(xon.offset), floor: LiveBytes::new(xon.floor) }
+impl AtomicXon {
+    pub(crate) fn new(xon: Xon) -> AtomicXon {
+        AtomicXon { offset: AtomicBytes::new(xon.offset), floor: AtomicBytes::new(xon.floor) }
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use std::error::Error;
 
 use weir_flowctl::CatchUp;
 use weir_switch_core::burst::{Lcore, LcorePlan, Lcores};
-use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Surroundings, Switch};
+use weir_switch_core::{Burst, DriverConfig, Packet, PacketAllocator, PortInfo, PortOutput, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
@@ -46,11 +46,11 @@ const STEP: Span = Span::from_nanos(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let config = weir_config::parse("two-ports.toml", SWITCH).map_err(|errors| errors.render(false))?;
-    let facts = [PortFacts::default(); 2];
-    let switch = Switch::new(&config, &facts, Surroundings::real_time(CatchUp::NONE))?;
+    let port_infos = [PortInfo::default(); 2];
+    let switch = Switch::new(&config, &port_infos, DriverConfig::real_time(CatchUp::NONE))?;
     // All on one lcore; the program's thread stands for it.
     let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout))?;
-    let Lcores { mut lcores, reporter } = switch.into_lcores(&plan);
+    let Lcores { mut lcores, collector } = switch.into_lcores(&plan);
     let lcore = &mut lcores[0];
     let mut cables = Cables::default();
     let mut now = Time::ZERO;
@@ -85,12 +85,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let order: Vec<u8> = cables.sent[1].iter().map(Frame::dscp).collect();
     assert_eq!(order, [0, 0, 0, 0, 26, 26, 26, 26]);
 
-    let report = reporter.collect(now, || {
+    let report = collector.collect(now, || {
         lcore.serve(|| now);
         true
     });
     let report = report.expect("the lcore has answered");
-    let balance = report.balance;
+    let balance = report.conservation;
     println!(
         "received {}, sent {}, dropped {}, held {}",
         balance.received,
@@ -162,7 +162,7 @@ struct Cables {
     sent: [Vec<Frame>; 2],
 }
 
-impl PacketStore<Frame> for Cables {
+impl PacketAllocator<Frame> for Cables {
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         Some(frame.clone())
     }

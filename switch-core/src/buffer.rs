@@ -2,7 +2,7 @@
 
 use weir_config::SwitchConfig;
 use weir_mmu::policy::BuildContext;
-use weir_mmu::{BufferLayout, Policy, PortLayout};
+use weir_mmu::{BufferLayout, BufferPolicy, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, Class, FCS_BYTES};
 
 use crate::build_error::BuildError;
@@ -21,7 +21,7 @@ pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> 
             lossless: config.classes.lossless,
         }
     });
-    config.buffer.policy.needs().cut(config.buffer.size, ports.collect()).map_err(BuildError::Layout)
+    config.buffer.policy.layout_requirements().cut(config.buffer.size, ports.collect()).map_err(BuildError::Layout)
 }
 
 /// Returns the configured policy for a partition, with ports of these rates.
@@ -32,11 +32,11 @@ pub fn buffer_policy(
     config: &SwitchConfig,
     layout: &BufferLayout,
     rates: &[BitRate],
-) -> Result<Box<dyn Policy>, BuildError> {
+) -> Result<Box<dyn BufferPolicy>, BuildError> {
     let charge = config.buffer.charge();
     // Headroom covers the cell waste of the worst frames; the policy therefore also gets the rate at which those fill the buffer.
     let fill_rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
-    let frame_max = charge.of((config.frame_bytes_max().get() - FCS_BYTES) as u32);
+    let frame_max = charge.frame_charge((config.frame_bytes_max().get() - FCS_BYTES) as u32);
     let alphas: Vec<Option<Alpha>> = (0..config.ports.len()).map(|port| config.given_alpha(port)).collect();
     let context = BuildContext {
         layout,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weir_config::{ConfigErrors, SwitchConfig};
-use weir_flowctl::{FOR_AN_EXPERIMENT, Refusal};
+use weir_flowctl::{ConfigRejection, FOR_AN_EXPERIMENT};
 use weir_mmu::LayoutError;
 use weir_mmu::policy::PolicyError;
 use weir_units::{Bytes, MacAddr};
@@ -20,7 +20,7 @@ pub enum BuildError {
         /// Index of the port.
         port: usize,
         /// Key, error, and replacement.
-        refusal: Refusal,
+        refusal: ConfigRejection,
     },
     /// A lossless ingress queue may grow longer than the buffer's reserve for it, so that frames may be lost; found by
     /// [`crate::flow_control::check`].
@@ -44,7 +44,7 @@ impl BuildError {
         match self {
             BuildError::Layout(_) => config.error_at("buffer.size", self.to_string(), "make the buffer larger"),
             BuildError::Policy(PolicyError { key, message, help }) => {
-                config.error_at(&config.buffer.policy.at(key), message, help)
+                config.error_at(&config.buffer.policy.key_path(key), message, help)
             }
             BuildError::FlowControl { port, refusal } => {
                 config.error_at(&flow_control(*port, refusal.key), self.to_string(), refusal.help.clone())

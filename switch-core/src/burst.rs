@@ -10,25 +10,25 @@
 //! An [`LcorePlan`] assigns roles and ports to lcores; [`Switch::into_lcores`](crate::Switch::into_lcores) divides the switch for it. All
 //! memory is allocated then: polls allocate nothing and wait for no other lcore.
 
-mod alike;
-mod bursts;
+mod burst_output;
 mod bypass;
 pub(crate) mod chunks;
-mod delays;
+mod delay_histogram;
 mod exact_match;
+mod fast_path;
 mod forwarder;
+mod grouping;
 mod handoff;
-mod lanes;
 mod lateness;
 mod lcore;
-mod own_ports;
-mod plain;
+mod local_output;
 mod plan;
 mod receiver;
-mod staged;
 mod transmitter;
+mod tx_batch;
+mod tx_queues;
 
 pub use handoff::RECEIVED_MAX;
-pub use lanes::{classes_of_queue, queue_of_class};
 pub use lcore::{Lcore, Lcores, frames_held_max};
 pub use plan::{LcorePlan, LcoreRole, PlanError};
+pub use tx_queues::{classes_of_queue, queue_of_class};

@@ -2,7 +2,7 @@
 
 use weir_config::{ClassConfig, Trust};
 use weir_units::{Class, PortId};
-use weir_wire::ethernet::{Glance, Headers};
+use weir_wire::ethernet::{FastHeaders, Headers};
 
 /// Classifier of frames by DSCP, PCP or ingress port.
 #[derive(Clone, Debug)]
@@ -37,10 +37,10 @@ impl Classifier {
 
     /// Returns the class of a [plain](Glance::is_plain) frame that arrived on `port`; equals [`Classifier::class`] of its headers.
     #[inline]
-    pub fn class_of_plain(&self, port: PortId, glance: &Glance) -> Class {
+    pub fn class_of_plain(&self, port: PortId, headers: &FastHeaders) -> Class {
         match self.trust {
-            Trust::Dscp => self.dscp[usize::from(glance.dscp & 63)],
-            Trust::Pcp if glance.pcp != Glance::NO_PCP => self.pcp[usize::from(glance.pcp & 7)],
+            Trust::Dscp => self.dscp[usize::from(headers.dscp & 63)],
+            Trust::Pcp if headers.pcp != FastHeaders::NO_PCP => self.pcp[usize::from(headers.pcp & 7)],
             Trust::Pcp | Trust::Port => self.port_class[port.index()],
         }
     }
@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn plain_frames_are_classified_by_their_headers() {
         for trust in [Trust::Dscp, Trust::Pcp, Trust::Port] {
-            for (dscp, pcp) in [(26, 6), (26, Glance::NO_PCP), (0, 0), (63, 7)] {
-                let glance = Glance { dscp, pcp, is_plain: true, ..Glance::OTHER };
+            for (dscp, pcp) in [(26, 6), (26, FastHeaders::NO_PCP), (0, 0), (63, 7)] {
+                let headers = FastHeaders { dscp, pcp, is_plain: true, ..FastHeaders::OTHER };
                 let (classifier, port) = (classifier(trust), PortId(1));
-                assert_eq!(classifier.class_of_plain(port, &glance), classifier.class(port, &glance.headers()));
+                assert_eq!(classifier.class_of_plain(port, &headers), classifier.class(port, &headers.headers()));
             }
         }
     }

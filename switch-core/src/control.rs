@@ -1,14 +1,14 @@
 //! Received MAC control frames: obeyed, or counted and ignored.
 
 use weir_units::{PortId, Time};
-use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError, PfcFrame};
+use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame, DecodeError, PfcFrame};
 
 use crate::counters::{Counters, port_stat};
 use crate::shared::Shared;
 
 /// Whether a control frame has the sender's count of sent data, which is valid at its place among the data.
 pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
-    matches!(control, Ok(ControlFrame::Credit(CreditFrame { account: Account::Sent { .. }, .. })))
+    matches!(control, Ok(ControlFrame::Credit(CreditFrame { account: CreditAccount::Sent { .. }, .. })))
 }
 
 /// Obeys a MAC control frame that `port` received, or counts the reason why not. A port obeys only its own flow control; frames of others
@@ -46,11 +46,11 @@ pub(crate) fn handle_control(
         }
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
         ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),
-        ControlFrame::Own(_) if state.regulator.handle(now, &frame) => {
+        ControlFrame::Raw(_) if state.regulator.handle(now, &frame) => {
             return counters.add_port(port, port_stat::OWN, 1);
         }
         // An unknown opcode is no sign of a peer with another flow control.
-        ControlFrame::Own(_) => return counters.add_port(port, port_stat::IGNORED, 1),
+        ControlFrame::Raw(_) => return counters.add_port(port, port_stat::IGNORED, 1),
     }
     if !state.regulator.handle(now, &frame) {
         counters.add_port(port, port_stat::IGNORED, 1);

@@ -184,12 +184,12 @@ pub(crate) mod gauge {
 pub(crate) struct Counters {
     queues: Box<[QueueRow]>,
     /// Rare counters, by port. A port without any has no memory for them, unless all memory is allocated upfront.
-    seldom: Box<[Option<Box<Seldom>>]>,
+    rare: Box<[Option<Box<RareCounters>>]>,
     gauges: [u64; gauge::WIDTH],
     /// Sums of the [`queue_stat`] counters over all queues, with all drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
     #[state(same)]
-    published: Arc<Published>,
+    published: Arc<CounterSnapshot>,
 }
 
 /// Counters of a queue's forwarded frames: [`queue_stat::OF_FRAMES`] numbers, in one cache line.
@@ -201,24 +201,24 @@ const _: () = assert!(size_of::<QueueRow>() == 32);
 
 /// Drop and flow-control counters of a port.
 #[derive(Clone, Copy, Debug, Value)]
-struct Seldom {
+struct RareCounters {
     /// Remaining [`queue_stat`] counters of each class.
     queues: [[u64; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES],
     port: [u64; port_stat::WIDTH],
 }
 
-impl Seldom {
-    const ZERO: Seldom =
-        Seldom { queues: [[0; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES], port: [0; port_stat::WIDTH] };
+impl RareCounters {
+    const ZERO: RareCounters =
+        RareCounters { queues: [[0; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES], port: [0; port_stat::WIDTH] };
 
-    fn zero() -> Box<Seldom> {
-        Box::new(Seldom::ZERO)
+    fn zero() -> Box<RareCounters> {
+        Box::new(RareCounters::ZERO)
     }
 }
 
 /// Last published copy, and the request for a new one.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct CounterSnapshot {
     requested: AtomicU64,
     served: AtomicU64,
     values: OnceLock<Box<[AtomicU64]>>,
@@ -228,7 +228,7 @@ impl Counters {
     /// Returns zero counters for a switch of `ports` ports. All memory is allocated now.
     pub(crate) fn upfront(ports: usize) -> Counters {
         let mut counters = Counters::as_needed(ports);
-        counters.seldom.iter_mut().for_each(|port| *port = Some(Seldom::zero()));
+        counters.rare.iter_mut().for_each(|port| *port = Some(RareCounters::zero()));
         counters.copy();
         counters
     }
@@ -236,10 +236,11 @@ impl Counters {
     /// Returns zero counters for a switch of `ports` ports. The published copy is allocated at the first request, since few of many
     /// switches in one process are ever asked. A port's rare counters are allocated with the first event.
     pub(crate) fn as_needed(ports: usize) -> Counters {
-        let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
+        let published =
+            CounterSnapshot { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
         Counters {
             queues: vec![QueueRow::default(); ports * CLASSES].into(),
-            seldom: vec![None; ports].into(),
+            rare: vec![None; ports].into(),
             gauges: [0; gauge::WIDTH],
             totals: [0; queue_stat::DROPS + 1],
             published: Arc::new(published),
@@ -258,17 +259,17 @@ impl Counters {
     fn count_mut(&mut self, queue: QueueId, stat: usize) -> &mut u64 {
         match stat.checked_sub(queue_stat::OF_FRAMES) {
             None => &mut self.queues[queue.index()].0[stat],
-            Some(seldom) => &mut self.seldom_mut(queue.port()).queues[queue.class().index()][seldom],
+            Some(rare) => &mut self.rare_mut(queue.port()).queues[queue.class().index()][rare],
         }
     }
 
     #[inline]
-    fn seldom_mut(&mut self, port: PortId) -> &mut Seldom {
-        self.seldom[port.index()].get_or_insert_with(Seldom::zero)
+    fn rare_mut(&mut self, port: PortId) -> &mut RareCounters {
+        self.rare[port.index()].get_or_insert_with(RareCounters::zero)
     }
 
-    fn seldom(&self, port: usize) -> &Seldom {
-        self.seldom[port].as_deref().unwrap_or(&Seldom::ZERO)
+    fn rare(&self, port: usize) -> &RareCounters {
+        self.rare[port].as_deref().unwrap_or(&RareCounters::ZERO)
     }
 
     #[inline]
@@ -294,14 +295,14 @@ impl Counters {
 
     /// Counts frames of these lengths in bytes.
     #[inline]
-    pub(crate) fn add_row(&mut self, queue: QueueId, lengths: &[u32]) {
+    pub(crate) fn add_lengths(&mut self, queue: QueueId, lengths: &[u32]) {
         self.add_frames(queue, lengths.len() as u64, u64::from(lengths.iter().sum::<u32>()));
     }
 
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
         match stat.checked_sub(queue_stat::OF_FRAMES) {
             None => self.queues[queue.index()].0[stat],
-            Some(seldom) => self.seldom(queue.port().index()).queues[queue.class().index()][seldom],
+            Some(rare) => self.rare(queue.port().index()).queues[queue.class().index()][rare],
         }
     }
 
@@ -329,7 +330,7 @@ impl Counters {
 
     #[inline]
     pub(crate) fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
-        self.seldom_mut(port).port[stat] += n;
+        self.rare_mut(port).port[stat] += n;
     }
 
     pub(crate) fn gauge(&self, gauge: usize) -> u64 {
@@ -376,12 +377,12 @@ impl Counters {
         for (queue, QueueRow(row)) in self.queues.iter().enumerate() {
             take(queue * queue_stat::WIDTH, row);
         }
-        for (port, seldom) in self.seldom.iter().enumerate() {
-            let Some(seldom) = seldom else { continue };
-            for (class, row) in seldom.queues.iter().enumerate() {
+        for (port, rare) in self.rare.iter().enumerate() {
+            let Some(rare) = rare else { continue };
+            for (class, row) in rare.queues.iter().enumerate() {
                 take((port * CLASSES + class) * queue_stat::WIDTH + queue_stat::OF_FRAMES, row);
             }
-            take(of_ports + port * port_stat::WIDTH, &seldom.port);
+            take(of_ports + port * port_stat::WIDTH, &rare.port);
         }
         take(of_gauges, &self.gauges);
     }
@@ -389,7 +390,7 @@ impl Counters {
     /// Returns the indices of the first port counter and the first gauge.
     fn places(&self) -> [usize; 2] {
         let of_ports = self.queues.len() * queue_stat::WIDTH;
-        [of_ports, of_ports + self.seldom.len() * port_stat::WIDTH]
+        [of_ports, of_ports + self.rare.len() * port_stat::WIDTH]
     }
 
     /// Returns the memory of the published copy, ordered as queues, ports, gauges.
@@ -398,12 +399,12 @@ impl Counters {
         self.published.copy(of_gauges + gauge::WIDTH)
     }
 
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub(crate) fn published(&self) -> Arc<CounterSnapshot> {
         self.published.clone()
     }
 }
 
-impl Published {
+impl CounterSnapshot {
     /// Requests a new copy. The answer is complete when `Published::is_served` is true for the returned number.
     pub(crate) fn request(&self) -> u64 {
         self.requested.fetch_add(1, Ordering::Release) + 1
@@ -455,7 +456,7 @@ mod tests {
     #[test]
     fn ports_take_memory_with_their_first_drop_or_message() {
         let (mut needed, mut upfront) = (Counters::as_needed(3), Counters::upfront(3));
-        let with_memory = |counters: &Counters| counters.seldom.iter().map(Option::is_some).collect::<Vec<_>>();
+        let with_memory = |counters: &Counters| counters.rare.iter().map(Option::is_some).collect::<Vec<_>>();
         let queue = |port| QueueId::new(PortId(port), Class::new(3));
         for counters in [&mut needed, &mut upfront] {
             counters.add_frame(queue(0), 60);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_switch_picks_tells_nothing_of_the_next_ones_pick() {
+    fn choices_of_switches_are_independent() {
         // Pairs of a fat-tree of k = 16: edge and aggregation, aggregation and core, and neighbours.
         for [one, next] in [[0, 128], [5, 128], [128, 256], [0, 1], [6, 7], [255, 256]] {
             for ports in [2, 3, 4, 8, 16] {

@@ -17,7 +17,7 @@ use weir_units::{MacAddr, PortId, Span, Time};
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
     #[state(same)]
-    ticks: Ticks,
+    clock: AgeingClock,
     /// Number of changes: incremented after each entry that is replaced or removed.
     version: CachePadded<AtomicU64>,
     /// Routes of stations with consecutive addresses: a range of ports, [`GROUP`] and a group, or [`NOWHERE`]. Route sets follow one
@@ -37,9 +37,9 @@ pub struct ForwardingTable {
 
 /// Version of the table and of its clock, for caches of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AsOf {
+pub(crate) struct FdbVersion {
     /// Number of changes to the table.
-    pub(crate) version: u64,
+    pub(crate) changes: u64,
     /// [Tick](Ticks) of the ageing clock.
     pub(crate) tick: u64,
 }
@@ -56,7 +56,7 @@ pub enum Destination<'t> {
 /// Entries of addresses with equal hashes: one cache line.
 #[derive(Debug, Default, SharedState)]
 #[repr(align(64))]
-struct Bucket([Entry; WAYS]);
+struct Bucket([Entry; BUCKET_ENTRIES]);
 
 #[derive(Debug, Default, SharedState)]
 struct Entry {
@@ -68,33 +68,33 @@ struct Entry {
 
 /// Ageing clock. Its ticks are coarse, so that an entry is refreshed once a tick and not with each packet.
 #[derive(Clone, Copy, Debug)]
-struct Ticks {
+struct AgeingClock {
     /// Binary logarithm of a tick's picoseconds. A tick is at most a 256th of the ageing time.
     shift: u32,
     /// Ageing time in ticks, rounded so that an entry ages after its time, and less than 1 % of it later.
     ageing: u64,
 }
 
-impl Ticks {
-    fn of(ageing: Span) -> Ticks {
+impl AgeingClock {
+    fn new(ageing: Span) -> AgeingClock {
         let shift = (ageing.as_picos() / 256).max(1).ilog2();
         // The tick of the last packet may have been about to end.
-        Ticks { shift, ageing: (ageing.as_picos() >> shift) + 2 }
+        AgeingClock { shift, ageing: (ageing.as_picos() >> shift) + 2 }
     }
 
     #[inline]
-    fn at(self, now: Time) -> u64 {
+    fn tick(self, now: Time) -> u64 {
         now.as_picos() >> self.shift
     }
 
     /// Returns whether an entry last heard in tick `heard` has not aged.
     #[inline]
     fn is_current(self, heard: u64, now: Time) -> bool {
-        heard == STATIC || self.at(now).saturating_sub(heard) < self.ageing
+        heard == STATIC || self.tick(now).saturating_sub(heard) < self.ageing
     }
 }
 
-const WAYS: usize = 4;
+const BUCKET_ENTRIES: usize = 4;
 const STATIC: u64 = u64::MAX;
 const ADDRESS_BITS: u32 = 48;
 /// Mark of a port set that is no range; the other bits are the index of a group.
@@ -122,11 +122,11 @@ fn is_range(ports: &[u16]) -> bool {
 impl ForwardingTable {
     /// Returns a table for at least `capacity` addresses. A learned address ages out after `ageing`, or up to 1 % later.
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
-        let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
+        let buckets = (capacity * 2 / BUCKET_ENTRIES).max(1).next_power_of_two();
         let buckets = (0..buckets).map(|_| Default::default()).collect();
         ForwardingTable {
             buckets,
-            ticks: Ticks::of(ageing),
+            clock: AgeingClock::new(ageing),
             version: CachePadded::default(),
             routed: Vec::new(),
             routed_from: 0,
@@ -168,7 +168,7 @@ impl ForwardingTable {
         let begins = set as u64 * self.stations;
         assert!(begins + self.stations <= self.routed.len() as u64, "no set {set} of routes");
         self.used.store(begins, Ordering::Relaxed);
-        self.note_change();
+        self.bump_version();
     }
 
     fn enter_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
@@ -201,13 +201,13 @@ impl ForwardingTable {
     ///
     /// Acquire: pairs with the Release after a change, so that the next lookup is no older.
     #[inline]
-    pub(crate) fn as_of(&self, now: Time) -> AsOf {
-        AsOf { version: self.version.load(Ordering::Acquire), tick: self.ticks.at(now) }
+    pub(crate) fn version_at(&self, now: Time) -> FdbVersion {
+        FdbVersion { changes: self.version.load(Ordering::Acquire), tick: self.clock.tick(now) }
     }
 
     /// Increments the version after an entry was replaced or removed.
     #[inline]
-    fn note_change(&self) {
+    fn bump_version(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 
@@ -228,7 +228,7 @@ impl ForwardingTable {
         let Some(entry) = free else { return false };
         entry.word.store(word(address.to_u64(), port), Ordering::Relaxed);
         entry.heard.store(STATIC, Ordering::Relaxed);
-        self.note_change();
+        self.bump_version();
         true
     }
 
@@ -245,7 +245,7 @@ impl ForwardingTable {
         first.heard.store(STATIC, Ordering::Relaxed);
         // Two lcores may have learned it at once.
         entries.for_each(|entry| entry.word.store(0, Ordering::Relaxed));
-        self.note_change();
+        self.bump_version();
         true
     }
 
@@ -267,7 +267,7 @@ impl ForwardingTable {
         // Lcores do not touch the entry until the second store.
         entry.word.store(0, Ordering::Relaxed);
         entry.heard.store(0, Ordering::Relaxed);
-        self.note_change();
+        self.bump_version();
         true
     }
 
@@ -286,7 +286,7 @@ impl ForwardingTable {
     /// [`ForwardingTable::learn`] of an address [as a number](MacAddr::to_u64).
     #[inline(always)]
     pub(crate) fn learn_number(&self, address: u64, port: PortId, now: Time) {
-        let tick = self.ticks.at(now);
+        let tick = self.clock.tick(now);
         let bucket = self.bucket(address);
         for entry in bucket {
             let held = entry.word.load(Ordering::Relaxed);
@@ -310,13 +310,13 @@ impl ForwardingTable {
             let before = entry.word.swap(word(address, port), Ordering::Relaxed);
             entry.heard.store(tick, Ordering::Relaxed);
             if before != word(address, port) {
-                self.note_change();
+                self.bump_version();
             }
         }
     }
 
     #[cold]
-    fn learn_new(&self, bucket: &[Entry; WAYS], address: u64, port: PortId, tick: u64) {
+    fn learn_new(&self, bucket: &[Entry; BUCKET_ENTRIES], address: u64, port: PortId, tick: u64) {
         let age = |entry: &Entry| match (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed)) {
             (_, STATIC) => None,
             (0, _) => Some(u64::MAX),
@@ -330,7 +330,7 @@ impl ForwardingTable {
         {
             entry.word.store(word(address, port), Ordering::Relaxed);
             entry.heard.store(tick, Ordering::Relaxed);
-            self.note_change();
+            self.bump_version();
         }
     }
 
@@ -351,7 +351,7 @@ impl ForwardingTable {
             let held = entry.word.load(Ordering::Relaxed);
             if is_of(held, address) {
                 let heard = entry.heard.load(Ordering::Relaxed);
-                if self.ticks.is_current(heard, now) && held != 0 {
+                if self.clock.is_current(heard, now) && held != 0 {
                     return Some(Destination::Port(PortId((held >> ADDRESS_BITS) as u16)));
                 }
             }
@@ -375,7 +375,7 @@ impl ForwardingTable {
     pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
-            (held != 0 && self.ticks.is_current(heard, now))
+            (held != 0 && self.clock.is_current(heard, now))
                 .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
         });
         entries.collect()
@@ -383,17 +383,17 @@ impl ForwardingTable {
 
     /// Removes all learned addresses, from the control thread, while lcores learn and look up. Static addresses and routes stay. Returns
     /// the number of removed addresses. Frames to them are flooded until they are learned again.
-    pub fn forget_learned(&self) -> usize {
+    pub fn clear_learned(&self) -> usize {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
         // Only this thread adds static entries, so no entry becomes static in between.
         let learned = entries.filter(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
-        let forgotten = learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count();
-        self.note_change();
-        forgotten
+        let cleared = learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count();
+        self.bump_version();
+        cleared
     }
 
     #[inline]
-    fn bucket(&self, address: u64) -> &[Entry; WAYS] {
+    fn bucket(&self, address: u64) -> &[Entry; BUCKET_ENTRIES] {
         &self.buckets[self.bucket_of(address)].0
     }
 
@@ -424,7 +424,7 @@ mod tests {
         MacAddr([2, 0, a, b, c, d])
     }
 
-    fn at(second: u64) -> Time {
+    fn seconds(second: u64) -> Time {
         Time::from_nanos(second * 1_000_000_000)
     }
 
@@ -435,12 +435,12 @@ mod tests {
     #[test]
     fn learned_addresses_age_and_are_refreshed() {
         let table = table();
-        table.learn(mac(1), PortId(3), at(0));
-        assert_eq!(table.lookup(mac(1), at(299)), Some(Destination::Port(PortId(3))));
-        assert_eq!(table.lookup(mac(1), at(303)), None);
-        table.learn(mac(1), PortId(3), at(250));
-        assert_eq!(table.lookup(mac(1), at(549)), Some(Destination::Port(PortId(3))));
-        assert_eq!(table.lookup(mac(2), at(0)), None);
+        table.learn(mac(1), PortId(3), seconds(0));
+        assert_eq!(table.lookup(mac(1), seconds(299)), Some(Destination::Port(PortId(3))));
+        assert_eq!(table.lookup(mac(1), seconds(303)), None);
+        table.learn(mac(1), PortId(3), seconds(250));
+        assert_eq!(table.lookup(mac(1), seconds(549)), Some(Destination::Port(PortId(3))));
+        assert_eq!(table.lookup(mac(2), seconds(0)), None);
     }
 
     /// Covers 1 ms to eleven days: an entry ages no earlier than its time, and at most 1 % later.
@@ -462,30 +462,30 @@ mod tests {
     #[test]
     fn a_station_that_moves_is_found_behind_its_new_port() {
         let table = table();
-        table.learn(mac(1), PortId(3), at(0));
-        table.learn(mac(1), PortId(0), at(1));
-        assert_eq!(table.lookup(mac(1), at(1)), Some(Destination::Port(PortId(0))));
-        assert_eq!(table.entries(at(1)).len(), 1);
+        table.learn(mac(1), PortId(3), seconds(0));
+        table.learn(mac(1), PortId(0), seconds(1));
+        assert_eq!(table.lookup(mac(1), seconds(1)), Some(Destination::Port(PortId(0))));
+        assert_eq!(table.entries(seconds(1)).len(), 1);
     }
 
     #[test]
     fn static_addresses_neither_move_nor_age() {
         let table = table();
         assert!(table.insert_static(mac(1), PortId(2)));
-        table.learn(mac(1), PortId(0), at(5));
-        assert_eq!(table.lookup(mac(1), at(1_000_000)), Some(Destination::Port(PortId(2))));
+        table.learn(mac(1), PortId(0), seconds(5));
+        assert_eq!(table.lookup(mac(1), seconds(1_000_000)), Some(Destination::Port(PortId(2))));
     }
 
     #[test]
     fn learned_addresses_are_forgotten_at_once_and_learned_again() {
         let table = table();
         assert!(table.insert_static(mac(1), PortId(2)));
-        (2..5).for_each(|n| table.learn(mac(n), PortId(3), at(0)));
-        assert_eq!((table.forget_learned(), table.forget_learned()), (3, 0));
-        assert_eq!(table.entries(at(0)), [(mac(1), PortId(2), true)]);
-        assert_eq!(table.lookup(mac(2), at(0)), None);
-        table.learn(mac(2), PortId(1), at(0));
-        assert_eq!(table.lookup(mac(2), at(0)), Some(Destination::Port(PortId(1))));
+        (2..5).for_each(|n| table.learn(mac(n), PortId(3), seconds(0)));
+        assert_eq!((table.clear_learned(), table.clear_learned()), (3, 0));
+        assert_eq!(table.entries(seconds(0)), [(mac(1), PortId(2), true)]);
+        assert_eq!(table.lookup(mac(2), seconds(0)), None);
+        table.learn(mac(2), PortId(1), seconds(0));
+        assert_eq!(table.lookup(mac(2), seconds(0)), Some(Destination::Port(PortId(1))));
     }
 
     #[test]
@@ -493,19 +493,19 @@ mod tests {
         let table = ForwardingTable::new(1, Span::from_secs(300));
         assert!(table.insert_static(mac(0xffff), PortId(9)));
         for n in 1..=100 {
-            table.learn(mac(n), PortId(1), at(u64::from(n)));
+            table.learn(mac(n), PortId(1), seconds(u64::from(n)));
         }
-        assert_eq!(table.lookup(mac(100), at(100)), Some(Destination::Port(PortId(1))));
-        assert_eq!(table.lookup(mac(1), at(100)), None);
-        assert_eq!(table.lookup(mac(0xffff), at(100)), Some(Destination::Port(PortId(9))));
+        assert_eq!(table.lookup(mac(100), seconds(100)), Some(Destination::Port(PortId(1))));
+        assert_eq!(table.lookup(mac(1), seconds(100)), None);
+        assert_eq!(table.lookup(mac(0xffff), seconds(100)), Some(Destination::Port(PortId(9))));
     }
 
     #[test]
     fn most_of_the_promised_capacity_is_kept() {
         let table = table();
-        (0..1_024).for_each(|n| table.learn(mac(n + 1), PortId(n as u16), at(1)));
+        (0..1_024).for_each(|n| table.learn(mac(n + 1), PortId(n as u16), seconds(1)));
         let found = (0..1_024)
-            .filter(|n| table.lookup(mac(n + 1), at(1)) == Some(Destination::Port(PortId(*n as u16))))
+            .filter(|n| table.lookup(mac(n + 1), seconds(1)) == Some(Destination::Port(PortId(*n as u16))))
             .count();
         assert!(found > 950, "{found} of 1024");
     }
@@ -513,8 +513,8 @@ mod tests {
     #[test]
     fn address_zero_is_not_learned() {
         let table = table();
-        table.learn(MacAddr::default(), PortId(1), at(1));
-        assert_eq!(table.lookup(MacAddr::default(), at(1)), None);
+        table.learn(MacAddr::default(), PortId(1), seconds(1));
+        assert_eq!(table.lookup(MacAddr::default(), seconds(1)), None);
     }
 
     #[test]
@@ -524,27 +524,27 @@ mod tests {
         let row: Vec<u16> = (0..64).collect();
         table.set_routes(mac(0xff), [&two[..], &three, &two, &[63], &[], &row, &row[62..]].into_iter());
         let ports = |ports: &[u16]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
-        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Destination::AnyOf(&ports(&two))));
-        assert_eq!(table.lookup(mac(0x100), at(0)), Some(Destination::AnyOf(&ports(&three))));
-        assert_eq!(table.lookup(mac(0x101), at(0)), Some(Destination::AnyOf(&ports(&two))));
-        assert_eq!(table.lookup(mac(0x102), at(0)), Some(Destination::AnyOf(&[PortId(63)])));
-        assert_eq!(table.lookup(mac(0x104), at(0)), Some(Destination::AnyOf(&ports(&row))));
-        assert_eq!(table.lookup(mac(0x105), at(0)), Some(Destination::AnyOf(&[PortId(62), PortId(63)])));
-        assert_eq!((table.lookup(mac(0x103), at(0)), table.groups.len()), (None, 2));
-        table.learn(mac(0xfe), PortId(4), at(0));
-        table.learn(mac(0x106), PortId(5), at(0));
+        assert_eq!(table.lookup(mac(0xff), seconds(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x100), seconds(0)), Some(Destination::AnyOf(&ports(&three))));
+        assert_eq!(table.lookup(mac(0x101), seconds(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x102), seconds(0)), Some(Destination::AnyOf(&[PortId(63)])));
+        assert_eq!(table.lookup(mac(0x104), seconds(0)), Some(Destination::AnyOf(&ports(&row))));
+        assert_eq!(table.lookup(mac(0x105), seconds(0)), Some(Destination::AnyOf(&[PortId(62), PortId(63)])));
+        assert_eq!((table.lookup(mac(0x103), seconds(0)), table.groups.len()), (None, 2));
+        table.learn(mac(0xfe), PortId(4), seconds(0));
+        table.learn(mac(0x106), PortId(5), seconds(0));
         let (other, none): ([&[u16]; 7], [&[u16]; 1]) = ([&[9], &[], &[9], &[9], &[9], &two, &[9]], [&[]]);
         table.add_routes(other.into_iter());
         table.use_routes(1);
-        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Destination::AnyOf(&[PortId(9)])));
-        assert_eq!((table.lookup(mac(0x100), at(0)), table.groups.len()), (None, 2));
-        assert_eq!(table.lookup(mac(0x104), at(0)), Some(Destination::AnyOf(&ports(&two))));
-        assert_eq!(table.lookup(mac(0x106), at(0)), Some(Destination::Port(PortId(5))), "beyond the last station");
+        assert_eq!(table.lookup(mac(0xff), seconds(0)), Some(Destination::AnyOf(&[PortId(9)])));
+        assert_eq!((table.lookup(mac(0x100), seconds(0)), table.groups.len()), (None, 2));
+        assert_eq!(table.lookup(mac(0x104), seconds(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x106), seconds(0)), Some(Destination::Port(PortId(5))), "beyond the last station");
         table.use_routes(0);
-        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0xff), seconds(0)), Some(Destination::AnyOf(&ports(&two))));
         let too_few = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.add_routes(none.into_iter())));
         assert!(too_few.is_err());
-        let neighbours = [0xfe, 0x106].map(|n| table.lookup(mac(n), at(0)));
+        let neighbours = [0xfe, 0x106].map(|n| table.lookup(mac(n), seconds(0)));
         assert_eq!(neighbours, [4, 5].map(|port| Some(Destination::Port(PortId(port)))));
     }
 }

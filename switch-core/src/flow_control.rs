@@ -5,7 +5,7 @@ mod tests;
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::kinds::{NoFlowControl, PauseKind, PfcKind};
-use weir_flowctl::{ControlledPort, Mechanism, Settings};
+use weir_flowctl::{FlowControlConfig, FlowControlContext, PortFlowControl};
 use weir_units::{BitRate, Bytes, Span};
 
 use crate::build_error::BuildError;
@@ -29,23 +29,23 @@ pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
 ///
 /// # Errors
 /// [`BuildError::FlowControl`] if a value breaks a guarantee of the flow control.
-pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Mechanism, BuildError> {
-    let made = config.ports[port].flow_control.at(&controlled_port(config, port, rate));
+pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<PortFlowControl, BuildError> {
+    let made = config.ports[port].flow_control.build(&controlled_port(config, port, rate));
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
 }
 
 /// Returns the alternatives at run time: PFC, PAUSE or none, without the configured one. Empty for a port with any other flow control.
-pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<Mechanism> {
-    let own = config.ports[port].flow_control.tells();
-    let all: [&dyn Settings; 3] = [&PfcKind, &PauseKind, &NoFlowControl];
-    let others = all.into_iter().filter(|other| own.may_change() && other.tells() != own);
-    others.filter_map(|other| other.at(&controlled_port(config, port, rate)).ok()).collect()
+pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<PortFlowControl> {
+    let own = config.ports[port].flow_control.message_kind();
+    let all: [&dyn FlowControlConfig; 3] = [&PfcKind, &PauseKind, &NoFlowControl];
+    let others = all.into_iter().filter(|other| own.is_switchable() && other.message_kind() != own);
+    others.filter_map(|other| other.build(&controlled_port(config, port, rate)).ok()).collect()
 }
 
 /// Returns the parameters of a port for its flow control.
-pub fn controlled_port(config: &SwitchConfig, port: usize, rate: BitRate) -> ControlledPort {
+pub fn controlled_port(config: &SwitchConfig, port: usize, rate: BitRate) -> FlowControlContext {
     let backlog = config.tx_backlog_bytes(&config.ports[port]);
-    ControlledPort {
+    FlowControlContext {
         rate,
         delay: config.ports[port].delay,
         reaction: config.pfc.reaction,

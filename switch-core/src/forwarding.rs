@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::Arrived;
-use weir_mmu::{Arrival, INTAKE_MAX, Intake, PortWriter, Verdict};
+use weir_flowctl::ReceiveAccounting;
+use weir_mmu::{Admission, BURST_REQUEST_MAX, BufferRequest, BurstRequest, PortWriter};
 use weir_units::archive::{Archive, State};
-use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
+use weir_units::{CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
 use crate::control::handle_control;
-use crate::counters::{Counters, DropReason, Published, queue_stat};
+use crate::counters::{CounterSnapshot, Counters, DropReason, queue_stat};
 use crate::ecmp;
 use crate::fdb::Destination;
-use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, Queued};
+use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketAllocator, QueuedPacket};
 use crate::shared::Shared;
 
 /// Forwarder of the frames of some ports, and of a copy for each clone. Fields that each frame touches come first, and bursts last.
@@ -28,7 +28,7 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     /// Writers of the MMU, by port; `None` for ports that are forwarded elsewhere.
     writers: Box<[Option<PortWriter>]>,
     /// Ports whose transmission may have new work.
-    stirred: S,
+    pending_ports: S,
     /// Ports whose flow control counts received data.
     counting: S,
     cloned: S,
@@ -41,45 +41,45 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     pub(crate) arrived: [u32; CLASSES],
     /// Packets that wait for admission. `intake` holds their requests to the MMU.
     pub(crate) staged: Burst<P>,
-    pub(crate) intake: Box<Intake>,
+    pub(crate) request: Box<BurstRequest>,
 }
 
-const _: () = assert!(BURST_MAX == INTAKE_MAX);
+const _: () = assert!(BURST_MAX == BURST_REQUEST_MAX);
 
 /// Next stage of admitted frames.
-pub(crate) trait Onward<P> {
+pub(crate) trait AdmittedSink<P> {
     /// Whether this side obeys control frames. If a receiver on another lcore does, its forwarder only compares the credit counts in the
     /// frames with those of the data before them.
     const OBEYS_CONTROL: bool;
 
     /// Takes admitted frames, oldest first.
-    fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>);
+    fn take(&mut self, now: Time, admitted: impl Iterator<Item = QueuedPacket<P>>);
 
     /// Takes a burst that was admitted without exception.
     #[inline]
-    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake)
+    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, request: &BurstRequest)
     where
         P: Packet,
     {
-        self.take(now, Queued::all(packets, intake));
+        self.take(now, QueuedPacket::all(packets, request));
     }
 }
 
 /// Forwarding decision (802.1Q 8.6), made once per frame and shared by its copies.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum ForwardingDecision {
     To(PortId),
     Flood,
     Drop(DropReason),
 }
 
 /// Checkpoint of the forwarder and of the shared state.
-impl<P, S: SetOfPorts> State for Forwarding<P, S> {
+impl<P, S: PortBitmap> State for Forwarding<P, S> {
     fn state(&mut self, archive: &mut Archive) {
         let Forwarding {
             shared,
             writers: _,
-            stirred,
+            pending_ports,
             counting: _,
             cloned: _,
             dropping,
@@ -87,10 +87,10 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
             clones: _,
             arrived,
             staged,
-            intake: _,
+            request: _,
         } = self;
         shared.state(archive);
-        stirred.state(archive);
+        pending_ports.state(archive);
         dropping.state(archive);
         counters.state(archive);
         arrived.state(archive);
@@ -99,7 +99,7 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
     }
 }
 
-impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
+impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P, S> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
@@ -115,13 +115,13 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
             writers,
             counters,
             staged: Burst::new(),
-            intake: Box::default(),
+            request: Box::default(),
             clones,
             cloned,
             counting,
             arrived: [0; CLASSES],
             dropping: ClassSet::EMPTY,
-            stirred: S::EMPTY,
+            pending_ports: S::EMPTY,
         }
     }
 
@@ -143,33 +143,33 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     }
 
     #[inline]
-    pub(crate) fn take_turn(&mut self, port: PortId) {
+    pub(crate) fn set_current_port(&mut self, port: PortId) {
         self.dropping = self.shared.dropping(port);
     }
 
     /// Forwards the received frames of a port with clones, and a copy for each clone by the same decision. A copy that finds no memory
     /// counts as received and dropped.
     #[inline(never)]
-    pub(crate) fn handle_copied<O: Onward<P>>(
+    pub(crate) fn handle_copied<O: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
-        store: &mut impl PacketStore<P>,
-        onward: &mut O,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut O,
     ) {
-        let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
-        self.take_turn(port);
+        let mut decisions: ArrayVec<(Option<Headers>, ForwardingDecision), BURST_MAX> = ArrayVec::new();
+        self.set_current_port(port);
         // Credit frames of the peer, each with the number of data frames before it.
         let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
-            ways.push(match packet.parse() {
-                Parsed::Data(headers) => (Some(headers), self.way_of_copied(now, port, &headers, packet)),
-                Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
+            decisions.push(match packet.parse() {
+                Parsed::Data(headers) => (Some(headers), self.decide_for_copies(now, port, &headers, packet)),
+                Parsed::Malformed => (None, ForwardingDecision::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
                     self.obey::<O>(now, port, control);
                     if let Ok(ControlFrame::Credit(frame)) = control {
-                        accounts.push((ways.len(), frame));
+                        accounts.push((decisions.len(), frame));
                     }
                     return false;
                 }
@@ -178,66 +178,66 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         });
         for n in 0..self.clones[port.index()].len() {
             let clone = self.clones[port.index()][n];
-            self.take_turn(clone);
-            for (packet, (headers, way)) in burst.iter().zip(&ways) {
+            self.set_current_port(clone);
+            for (packet, (headers, decision)) in burst.iter().zip(&decisions) {
                 let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
-                if let Way::Drop(reason) = way {
-                    self.drop_packet(now, packet, ingress, *reason, store);
-                } else if let Some(copy) = store.copy(packet) {
-                    self.forward(now, copy, ingress, *way, store, onward);
+                if let ForwardingDecision::Drop(reason) = decision {
+                    self.drop_packet(now, packet, ingress, *reason, allocator);
+                } else if let Some(copy) = allocator.copy(packet) {
+                    self.forward(now, copy, ingress, *decision, allocator, sink);
                 } else {
-                    self.drop_packet(now, packet, ingress, DropReason::NoMemory, store);
+                    self.drop_packet(now, packet, ingress, DropReason::NoMemory, allocator);
                 }
             }
-            self.flush(now, clone, store, onward);
+            self.flush(now, clone, allocator, sink);
         }
-        self.take_turn(port);
+        self.set_current_port(port);
         let mut accounts = accounts.iter().peekable();
-        for (n, (packet, (headers, way))) in burst.drain(..).zip(ways).enumerate() {
+        for (n, (packet, (headers, decision))) in burst.drain(..).zip(decisions).enumerate() {
             while let Some((_, frame)) = accounts.next_if(|(behind, _)| *behind <= n) {
                 self.compare_counts(port, frame, |_, _| 0);
             }
             let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
-            self.forward(now, packet, ingress, way, store, onward);
+            self.forward(now, packet, ingress, decision, allocator, sink);
         }
         accounts.for_each(|(_, frame)| self.compare_counts(port, frame, |_, _| 0));
-        self.flush(now, port, store, onward);
+        self.flush(now, port, allocator, sink);
     }
 
     /// Forwards a frame received by `port`, which is the current port and has no clones.
     #[inline]
-    pub(crate) fn handle_packet<O: Onward<P>>(
+    pub(crate) fn handle_packet<O: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         packet: P,
-        store: &mut impl PacketStore<P>,
-        onward: &mut O,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut O,
     ) {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
                 self.handle_control::<O>(now, port, &control, |_, _| 0);
-                return store.take_back(packet);
+                return allocator.recycle(packet);
             }
             Parsed::Malformed => {
                 let ingress = self.receive(port, None, packet.frame_bytes());
-                return self.drop_packet(now, &packet, ingress, DropReason::Malformed, store);
+                return self.drop_packet(now, &packet, ingress, DropReason::Malformed, allocator);
             }
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
-        let way = self.way(now, port, &headers, &packet);
-        self.forward(now, packet, ingress, way, store, onward);
+        let decision = self.decide(now, port, &headers, &packet);
+        self.forward(now, packet, ingress, decision, allocator, sink);
     }
 
     /// Obeys a control frame, and compares its credit counts with those of the data before it. `uncounted` returns the part of a class that
     /// is not counted yet.
-    pub(crate) fn handle_control<O: Onward<P>>(
+    pub(crate) fn handle_control<O: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         control: &Result<ControlFrame, DecodeError>,
-        uncounted: impl FnOnce(Class, &Arrived) -> u32,
+        uncounted: impl FnOnce(Class, &ReceiveAccounting) -> u32,
     ) {
         self.obey::<O>(now, port, *control);
         if let Ok(ControlFrame::Credit(frame)) = control {
@@ -246,9 +246,9 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     }
 
     /// Obeys a control frame, unless a receiver did.
-    fn obey<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
+    fn obey<O: AdmittedSink<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
         if O::OBEYS_CONTROL {
-            self.stirred.insert(port);
+            self.pending_ports.insert(port);
             handle_control(&self.shared, &mut self.counters, now, port, control);
         }
     }
@@ -256,7 +256,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     /// Compares the counts of a port's peer with those of the data received from it, all of which has been handled. `uncounted` returns the
     /// part of a class that is not even in this burst's sums.
     #[cold]
-    fn compare_counts(&self, port: PortId, frame: &CreditFrame, uncounted: impl FnOnce(Class, &Arrived) -> u32) {
+    fn compare_counts(
+        &self,
+        port: PortId,
+        frame: &CreditFrame,
+        uncounted: impl FnOnce(Class, &ReceiveAccounting) -> u32,
+    ) {
         let arrived = self.shared.port(port).arrived();
         arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }
@@ -276,30 +281,30 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
 
     /// Learns a frame's source address, and returns the forwarding decision.
     #[inline(always)]
-    pub(crate) fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
+    pub(crate) fn decide(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
         if !self.dropping.is_empty() && self.shared.port(port).is_shut() {
-            return Way::Drop(DropReason::PortDown);
+            return ForwardingDecision::Drop(DropReason::PortDown);
         }
         if packet.frame_bytes() > self.shared.frame_bytes_max {
-            return Way::Drop(DropReason::Oversize);
+            return ForwardingDecision::Drop(DropReason::Oversize);
         }
         if headers.destination.is_link_local() {
-            return Way::Drop(DropReason::LinkLocal);
+            return ForwardingDecision::Drop(DropReason::LinkLocal);
         }
         if self.shared.learns {
             self.shared.fdb.learn(packet.source(), port, now);
         }
         match self.destination(headers, packet, now) {
-            Some(to) if to == port => Way::Drop(DropReason::SamePort),
-            Some(to) => Way::To(to),
-            None => Way::Flood,
+            Some(to) if to == port => ForwardingDecision::Drop(DropReason::SamePort),
+            Some(to) => ForwardingDecision::To(to),
+            None => ForwardingDecision::Flood,
         }
     }
 
     /// Runs [`Forwarding::way`] out of line, for frames that pay for copies anyway.
     #[inline(never)]
-    fn way_of_copied(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
-        self.way(now, port, headers, packet)
+    fn decide_for_copies(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
+        self.decide(now, port, headers, packet)
     }
 
     /// Stages a frame or its copies for admission, or drops the frame.
@@ -309,17 +314,17 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         now: Time,
         packet: P,
         ingress: QueueId,
-        way: Way,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        decision: ForwardingDecision,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
-        match way {
-            Way::Drop(reason) => self.drop_packet(now, &packet, ingress, reason, store),
+        match decision {
+            ForwardingDecision::Drop(reason) => self.drop_packet(now, &packet, ingress, reason, allocator),
             _ if self.dropping.contains(ingress.class()) => {
-                self.drop_packet(now, &packet, ingress, DropReason::PfcWatchdog, store);
+                self.drop_packet(now, &packet, ingress, DropReason::PfcWatchdog, allocator);
             }
-            Way::To(to) => self.stage(now, packet, ingress, to, store, onward),
-            Way::Flood => self.flood(now, packet, ingress, store, onward),
+            ForwardingDecision::To(to) => self.stage(now, packet, ingress, to, allocator, sink),
+            ForwardingDecision::Flood => self.flood(now, packet, ingress, allocator, sink),
         }
     }
 
@@ -331,19 +336,19 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
         match self.shared.fdb.lookup(headers.destination, now)? {
             Destination::Port(port) => Some(port),
-            Destination::AnyOf(ports) => Some(self.one_of(ports, packet.flow_hash())),
+            Destination::AnyOf(ports) => Some(self.ecmp_port(ports, packet.flow_hash())),
         }
     }
 
     /// Returns the flow's port of several by ECMP; if that is closed, the next open one.
     #[inline]
-    fn one_of(&self, ports: &[PortId], flow_hash: u32) -> PortId {
+    fn ecmp_port(&self, ports: &[PortId], flow_hash: u32) -> PortId {
         let chosen = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
-        if self.shared.is_open(ports[chosen]) { ports[chosen] } else { self.next_of(ports, chosen) }
+        if self.shared.is_open(ports[chosen]) { ports[chosen] } else { self.next_open_port(ports, chosen) }
     }
 
     #[cold]
-    fn next_of(&self, ports: &[PortId], chosen: usize) -> PortId {
+    fn next_open_port(&self, ports: &[PortId], chosen: usize) -> PortId {
         let in_turn = ports[chosen..].iter().chain(&ports[..chosen]).copied();
         in_turn.into_iter().find(|port| self.shared.is_open(*port)).unwrap_or(ports[chosen])
     }
@@ -354,8 +359,8 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         now: Time,
         packet: P,
         ingress: QueueId,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
         let from = self.shared.port(ingress.port()).real_port;
         let mut last = None;
@@ -366,14 +371,14 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
             }
             let Some(before) = last.replace(to) else { continue };
             self.counters.add(ingress, queue_stat::EXTRA, 1);
-            match store.copy(&packet) {
-                Some(copy) => self.stage(now, copy, ingress, before, store, onward),
-                None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, store),
+            match allocator.copy(&packet) {
+                Some(copy) => self.stage(now, copy, ingress, before, allocator, sink),
+                None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, allocator),
             }
         }
         match last {
-            Some(last) => self.stage(now, packet, ingress, last, store, onward),
-            None => self.drop_packet(now, &packet, ingress, DropReason::PortDown, store),
+            Some(last) => self.stage(now, packet, ingress, last, allocator, sink),
+            None => self.drop_packet(now, &packet, ingress, DropReason::PortDown, allocator),
         }
     }
 
@@ -385,17 +390,17 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     pub(crate) fn audit(&self) {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);
-            let came = total(queue_stat::FRAMES) + total(queue_stat::EXTRA);
+            let received = total(queue_stat::FRAMES) + total(queue_stat::EXTRA);
             let here = self.staged.len() as u64;
-            let went = total(queue_stat::HANDED_OVER) + total(queue_stat::DROPS);
-            assert_eq!(came, went + here, "frames that a forwarder received; {here} are staged");
+            let departed = total(queue_stat::HANDED_OVER) + total(queue_stat::DROPS);
+            assert_eq!(received, departed + here, "frames that a forwarder received; {here} are staged");
         }
     }
 
     /// Takes the ports whose peers sent a message, or may be due one, since the last call.
     #[inline]
-    pub(crate) fn take_stirred(&mut self) -> S {
-        std::mem::take(&mut self.stirred)
+    pub(crate) fn take_pending_ports(&mut self) -> S {
+        std::mem::take(&mut self.pending_ports)
     }
 
     #[inline]
@@ -405,31 +410,32 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         packet: P,
         ingress: QueueId,
         to: PortId,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
         if !self.shared.takes(to, ingress.class()) {
-            return self.refuse(now, &packet, ingress, to, store);
+            return self.refuse(now, &packet, ingress, to, allocator);
         }
-        if self.intake.room() == 0 {
-            self.flush(now, ingress.port(), store, onward);
+        if self.request.room() == 0 {
+            self.flush(now, ingress.port(), allocator, sink);
         }
         let bytes = self.shared.charge_alone(ingress.class(), packet.frame_bytes());
-        self.intake.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes }, packet.frame_bytes());
+        self.request
+            .push(BufferRequest { ingress, egress: QueueId::new(to, ingress.class()), bytes }, packet.frame_bytes());
         self.staged.push(packet);
     }
 
     /// Drops a frame whose egress port is closed, or drops its class.
     #[cold]
-    fn refuse(&mut self, now: Time, packet: &P, ingress: QueueId, to: PortId, store: &mut impl PacketStore<P>) {
+    fn refuse(&mut self, now: Time, packet: &P, ingress: QueueId, to: PortId, allocator: &mut impl PacketAllocator<P>) {
         let state = self.shared.port(to);
         if !state.is_open() {
-            return self.drop_packet(now, packet, ingress, DropReason::PortDown, store);
+            return self.drop_packet(now, packet, ingress, DropReason::PortDown, allocator);
         }
         if let Some(storms) = state.storms() {
             storms.count_refused(ingress.class());
         }
-        self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, store);
+        self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, allocator);
     }
 
     #[cold]
@@ -440,9 +446,9 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         packet: &P,
         ingress: QueueId,
         reason: DropReason,
-        store: &mut impl PacketStore<P>,
+        allocator: &mut impl PacketAllocator<P>,
     ) {
-        store.note_drop(now, packet, ingress, Direction::Inbound, reason);
+        allocator.on_drop(now, packet, ingress, Direction::Inbound, reason);
         self.drop(ingress, reason);
     }
 
@@ -456,12 +462,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         &mut self,
         now: Time,
         port: PortId,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
         if !self.staged.is_empty() {
             let mut staged = std::mem::take(&mut self.staged);
-            self.admit(now, port, &mut staged, store, onward);
+            self.admit(now, port, &mut staged, allocator, sink);
         }
         self.count_arrived(port);
     }
@@ -485,24 +491,24 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
 
     /// Admits one packet; returns it if the MMU keeps it.
     #[inline(always)]
-    pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
+    pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: BufferRequest) -> Option<QueuedPacket<P>> {
         let port = charged.ingress.port();
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let state = self.shared.port(port);
-        state.note_admitted(now);
+        state.record_admitted(now);
         let (verdict, went_off) = self.shared.mmu.admit_either(writer, now, &charged, packet.is_unscheduled());
         if state.by_length || !went_off.is_empty() {
-            self.stirred.insert(state.real_port);
+            self.pending_ports.insert(state.real_port);
         }
         match verdict {
-            Verdict::Keep(_) => {
+            Admission::Admit(_) => {
                 if !self.shared.port(port).in_storm().is_empty() {
                     count_kept(&self.shared, charged.ingress);
                 }
                 self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
-                Some(Queued::new(packet, charged))
+                Some(QueuedPacket::new(packet, charged))
             }
-            Verdict::Drop(reason) => {
+            Admission::Drop(reason) => {
                 self.drop(charged.ingress, reason.into());
                 None
             }
@@ -516,28 +522,28 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         now: Time,
         port: PortId,
         packets: &mut Burst<P>,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
-        debug_assert_eq!(packets.len(), self.intake.len());
-        let Forwarding { shared, counters, intake, .. } = self;
+        debug_assert_eq!(packets.len(), self.request.len());
+        let Forwarding { shared, counters, request, .. } = self;
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let state = shared.port(port);
-        state.note_admitted(now);
-        let went_off = shared.mmu.admit_burst(writer, now, intake);
+        state.record_admitted(now);
+        let went_off = shared.mmu.admit_burst(writer, now, request);
         if state.by_length || !went_off.is_empty() {
-            self.stirred.insert(state.real_port);
+            self.pending_ports.insert(state.real_port);
         }
         let has_storm = !shared.port(port).in_storm().is_empty();
-        if intake.is_kept_whole() && !has_storm {
-            for bundle in intake.bundles() {
+        if request.is_bulk_admitted() && !has_storm {
+            for bundle in request.routes() {
                 counters.add(bundle.ingress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
             }
-            onward.take_all(now, packets, intake);
+            sink.take_all(now, packets, request);
         } else {
-            self.sort_out(now, has_storm, packets, store, onward);
+            self.sort_out(now, has_storm, packets, allocator, sink);
         }
-        self.intake.clear();
+        self.request.clear();
     }
 
     /// Hands over the admitted packets of a burst, and drops the rest. `has_storm`: a class of the port is in a storm.
@@ -547,12 +553,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         now: Time,
         has_storm: bool,
         packets: &mut Burst<P>,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
-        let Forwarding { shared, counters, intake, .. } = self;
-        let kept = Queued::all(packets, intake).enumerate().filter_map(|(n, queued)| match intake.verdict(n) {
-            Verdict::Keep(_) => {
+        let Forwarding { shared, counters, request, .. } = self;
+        let kept = QueuedPacket::all(packets, request).enumerate().filter_map(|(n, queued)| match request.verdict(n) {
+            Admission::Admit(_) => {
                 let ingress = queued.charged.ingress;
                 if has_storm {
                     count_kept(shared, ingress);
@@ -560,14 +566,14 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
                 counters.add(ingress, queue_stat::HANDED_OVER, 1);
                 Some(queued)
             }
-            Verdict::Drop(reason) => {
+            Admission::Drop(reason) => {
                 let (ingress, reason) = (queued.charged.ingress, reason.into());
-                store.note_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
+                allocator.on_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
                 drop_arrived(shared, counters, ingress, reason);
                 None
             }
         });
-        onward.take(now, kept);
+        sink.take(now, kept);
     }
 
     /// Answers a reader's request for counters. Call it between bursts.
@@ -592,7 +598,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub(crate) fn published(&self) -> Arc<CounterSnapshot> {
         self.counters.published()
     }
 }

@@ -54,6 +54,7 @@ pub mod burst;
 pub mod classify;
 mod control;
 pub mod counters;
+mod driver_config;
 pub mod ecmp;
 mod egress;
 pub mod fdb;
@@ -67,16 +68,17 @@ pub mod report;
 mod scheduler;
 mod shared;
 pub mod single;
-mod storm_tally;
-mod surroundings;
+mod storm_counters;
 mod switch;
 mod transmission;
 mod utilisation;
 mod watchdog;
 
 pub use build_error::BuildError;
-pub use packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput, Rows, transmit_rows_as_burst};
+pub use driver_config::{DriverConfig, PortInfo};
+pub use packet::{
+    BURST_MAX, Burst, Direction, Packet, PacketAllocator, PacketRuns, PortOutput, transmit_runs_as_burst,
+};
 pub use report::Report;
-pub use shared::{Feedback, RateChange, Shared, Sighting};
-pub use surroundings::{PortFacts, Surroundings};
+pub use shared::{FeedbackInstants, PacketContext, RateChange, Shared};
 pub use switch::Switch;

@@ -8,11 +8,11 @@ use weir_units::archive::SharedState;
 
 /// Line time of one port. Its transmitter writes, anyone reads; the numbers are independent, so Relaxed suffices.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct LineTally(CachePadded<[AtomicU64; 5]>);
+pub(crate) struct LineTimeCounters(CachePadded<[AtomicU64; 5]>);
 
 /// Line time of a shaped port, on the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LineTime {
+pub struct LineTimeLoss {
     /// Time in which only the rate or the device kept the port from sending waiting frames.
     pub waited: Span,
     /// Part of `waited` in which the wire was idle because the lcore polled late, beyond the time that may be made up.
@@ -25,7 +25,7 @@ pub struct LineTime {
     pub pending: Span,
 }
 
-impl LineTime {
+impl LineTimeLoss {
     /// Returns the lost line time, for all reasons.
     pub fn lost(&self) -> Span {
         self.lost_late + self.lost_refused
@@ -39,8 +39,8 @@ impl LineTime {
     }
 
     /// Subtracts the counts of `before`, and keeps its pending time. The longest burst is no sum and stays.
-    pub fn since(&self, before: &LineTime) -> LineTime {
-        LineTime {
+    pub fn since(&self, before: &LineTimeLoss) -> LineTimeLoss {
+        LineTimeLoss {
             waited: self.waited.saturating_sub(before.waited),
             lost_late: self.lost_late.saturating_sub(before.lost_late),
             lost_refused: self.lost_refused.saturating_sub(before.lost_refused),
@@ -50,7 +50,7 @@ impl LineTime {
     }
 }
 
-impl LineTally {
+impl LineTimeCounters {
     const WAITED: usize = 0;
     const LATE: usize = 1;
     const REFUSED: usize = 2;
@@ -59,7 +59,7 @@ impl LineTally {
 
     /// Records the time that frames waited, and the line time that a poll makes up and gives up.
     #[inline]
-    pub(crate) fn note_waited(&self, waited: Span, to_make_up: Span, given_up: Span) {
+    pub(crate) fn record_waited(&self, waited: Span, to_make_up: Span, given_up: Span) {
         self.add(Self::WAITED, waited);
         // Time given up is pending until it is counted as lost.
         self.0[Self::PENDING].store((to_make_up + given_up).as_picos(), Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl LineTally {
         }
     }
 
-    pub(crate) fn note_lost(&self, lost: Span, refused: bool) {
+    pub(crate) fn record_lost(&self, lost: Span, refused: bool) {
         self.add(if refused { Self::REFUSED } else { Self::LATE }, lost);
     }
 
@@ -78,9 +78,9 @@ impl LineTally {
         self.0[n].store(self.0[n].load(Ordering::Relaxed) + span.as_picos(), Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self) -> LineTime {
+    pub(crate) fn read(&self) -> LineTimeLoss {
         let [waited, lost_late, lost_refused, burst_max, pending] =
             std::array::from_fn(|n| Span::from_picos(self.0[n].load(Ordering::Relaxed)));
-        LineTime { waited, lost_late, lost_refused, burst_max, pending }
+        LineTimeLoss { waited, lost_late, lost_refused, burst_max, pending }
     }
 }

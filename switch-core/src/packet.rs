@@ -1,11 +1,11 @@
 //! Interfaces to the driver: packets, their memory, and their transmission.
 
 use arrayvec::ArrayVec;
-use weir_mmu::{Arrival, Intake};
+use weir_mmu::{BufferRequest, BurstRequest};
 use weir_units::archive::{Archive, Blank, State};
 use weir_units::{MacAddr, PortId, QueueId, Time};
-use weir_wire::Head;
-use weir_wire::ethernet::{Glance, Parsed};
+use weir_wire::HeaderKey;
+use weir_wire::ethernet::{FastHeaders, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
 
@@ -39,14 +39,14 @@ pub trait Packet: Sized + Send + 'static {
 
     /// Returns the fields of [`Packet::parse`] if the packet is of the usual kind. Called for bursts.
     #[inline]
-    fn glance(&self) -> Glance {
-        Glance::OTHER
+    fn parse_fast(&self) -> FastHeaders {
+        FastHeaders::OTHER
     }
 
     /// Returns the first bytes of the packet, if it has enough. Packets with equal ones have equal results of [`Packet::glance`]. `None`
     /// forces a new parse.
     #[inline]
-    fn head(&self) -> Option<Head> {
+    fn header_key(&self) -> Option<HeaderKey> {
         None
     }
 
@@ -100,74 +100,77 @@ pub trait Packet: Sized + Send + 'static {
 
 /// Packet between admission and departure, with its charge.
 #[derive(Debug)]
-pub(crate) struct Queued<P> {
+pub(crate) struct QueuedPacket<P> {
     pub(crate) packet: P,
     /// Length in bytes without FCS; kept here so that the scheduler need not touch the packet.
     pub(crate) frame_bytes: u32,
-    pub(crate) charged: Arrival,
+    pub(crate) charged: BufferRequest,
 }
 
-impl<P: State> State for Queued<P> {
+impl<P: State> State for QueuedPacket<P> {
     fn state(&mut self, archive: &mut Archive) {
-        let Queued { packet, frame_bytes, charged } = self;
+        let QueuedPacket { packet, frame_bytes, charged } = self;
         packet.state(archive);
         frame_bytes.state(archive);
         charged.state(archive);
     }
 }
 
-impl<P: Blank> Blank for Queued<P> {
-    fn blank() -> Queued<P> {
-        Queued { packet: P::blank(), frame_bytes: 0, charged: Arrival::default() }
+impl<P: Blank> Blank for QueuedPacket<P> {
+    fn blank() -> QueuedPacket<P> {
+        QueuedPacket { packet: P::blank(), frame_bytes: 0, charged: BufferRequest::default() }
     }
 }
 
-impl<P: Packet> Queued<P> {
+impl<P: Packet> QueuedPacket<P> {
     #[inline(always)]
-    pub(crate) fn new(packet: P, charged: Arrival) -> Queued<P> {
-        Queued { frame_bytes: packet.frame_bytes(), packet, charged }
+    pub(crate) fn new(packet: P, charged: BufferRequest) -> QueuedPacket<P> {
+        QueuedPacket { frame_bytes: packet.frame_bytes(), packet, charged }
     }
 
     #[inline(always)]
-    pub(crate) fn all(packets: &mut Burst<P>, intake: &Intake) -> impl Iterator<Item = Queued<P>> {
-        packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged))
+    pub(crate) fn all(packets: &mut Burst<P>, request: &BurstRequest) -> impl Iterator<Item = QueuedPacket<P>> {
+        packets.drain(..).zip(request.packets()).map(|(packet, charged)| QueuedPacket::new(packet, charged))
     }
 }
 
 /// Packets that a port is offered together: rows of places, at most [`BURST_MAX`], in order of departure.
-pub trait Rows<P> {
+pub trait PacketRuns<P> {
     /// Calls `show` for each row.
-    fn each(&mut self, show: impl FnMut(&mut [Option<P>]));
+    fn for_each_run(&mut self, show: impl FnMut(&mut [Option<P>]));
 
     /// Puts unsent packets back: the last ones, in order.
     fn put_back(&mut self, sent: usize, mut packets: impl Iterator<Item = P>) {
-        let mut gone = sent;
-        self.each(|row| {
-            let of_row = gone.min(row.len());
-            gone -= of_row;
-            row[of_row..].iter_mut().zip(&mut packets).for_each(|(place, packet)| *place = Some(packet));
+        let mut remaining = sent;
+        self.for_each_run(|run| {
+            let run_sent = remaining.min(run.len());
+            remaining -= run_sent;
+            run[run_sent..].iter_mut().zip(&mut packets).for_each(|(place, packet)| *place = Some(packet));
         });
     }
 }
 
-impl<P> Rows<P> for &mut [Option<P>] {
+impl<P> PacketRuns<P> for &mut [Option<P>] {
     #[inline]
-    fn each(&mut self, mut show: impl FnMut(&mut [Option<P>])) {
+    fn for_each_run(&mut self, mut show: impl FnMut(&mut [Option<P>])) {
         show(self);
     }
 }
 
 /// Sends rows of packets by means of a burst, as [`PortOutput::transmit_rows`] does.
-pub fn transmit_rows_as_burst<P>(rows: &mut impl Rows<P>, transmit: impl FnOnce(&mut Burst<P>) -> usize) -> usize {
+pub fn transmit_runs_as_burst<P>(
+    runs: &mut impl PacketRuns<P>,
+    transmit: impl FnOnce(&mut Burst<P>) -> usize,
+) -> usize {
     let mut burst = Burst::new();
-    rows.each(|row| burst.extend(row.iter_mut().map_while(Option::take)));
+    runs.for_each_run(|run| burst.extend(run.iter_mut().map_while(Option::take)));
     let sent = transmit(&mut burst);
-    rows.put_back(sent, burst.into_iter());
+    runs.put_back(sent, burst.into_iter());
     sent
 }
 
 /// Allocator of packets that the switch itself makes: the driver's pools.
-pub trait PacketStore<P> {
+pub trait PacketAllocator<P> {
     /// Returns a copy of a packet for flooding or a clone; `None` without memory.
     fn copy(&mut self, packet: &P) -> Option<P>;
 
@@ -177,18 +180,18 @@ pub trait PacketStore<P> {
     /// Reports that a MAC control frame slows the peer because of an arrival at `crossed`. Called before the frame is sent, in virtual time
     /// as on lcores.
     #[inline]
-    fn note_crossed(&mut self, _packet: &mut P, _crossed: Time) {}
+    fn on_threshold_crossed(&mut self, _packet: &mut P, _crossed: Time) {}
 
     /// Recycles a packet that was addressed to the switch itself.
     #[inline]
-    fn take_back(&mut self, packet: P) {
+    fn recycle(&mut self, packet: P) {
         drop(packet);
     }
 
     /// Reports a packet that an lcore drops at `now`: before admission to an ingress queue (inbound), or from an egress queue (outbound).
     /// The queue's counter of this reason includes it. Not called for drops when the switch stops, nor in virtual time.
     #[inline]
-    fn note_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
+    fn on_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
 }
 
 /// Transmit interface of the driver.
@@ -198,8 +201,8 @@ pub trait PortOutput<P> {
 
     /// Sends the packets that the port accepts now from the front of these rows, whose places are all `Some`. Sent packets leave `None`;
     /// the others stay. Returns the number sent.
-    fn transmit_rows(&mut self, port: PortId, rows: &mut impl Rows<P>) -> usize {
-        transmit_rows_as_burst(rows, |burst| self.transmit(port, burst))
+    fn transmit_runs(&mut self, port: PortId, runs: &mut impl PacketRuns<P>) -> usize {
+        transmit_runs_as_burst(runs, |burst| self.transmit(port, burst))
     }
 
     /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns the number sent. Their classes belong to `queue`

@@ -6,11 +6,11 @@ use std::num::NonZeroU64;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_mmu::Arrival;
-use weir_units::SetOfPorts;
+use weir_mmu::BufferRequest;
+use weir_units::PortBitmap;
 use weir_units::archive::{Archive, Blank, State};
 
-use crate::packet::Queued;
+use crate::packet::QueuedPacket;
 
 /// FIFO queues of admitted packets, which share a limited number of places: one queue may hold the whole buffer.
 pub(crate) trait PacketQueues: fmt::Debug + Sized {
@@ -20,17 +20,17 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
     fn new(queues: usize, limit: usize, places: usize) -> Self;
 
     /// Appends a packet; returns it if there is no room.
-    fn push(&mut self, queue: usize, queued: Queued<Self::Packet>) -> Result<(), Queued<Self::Packet>>;
+    fn push(&mut self, queue: usize, queued: QueuedPacket<Self::Packet>) -> Result<(), QueuedPacket<Self::Packet>>;
 
-    fn pop(&mut self, queue: usize) -> Option<Queued<Self::Packet>>;
+    fn pop(&mut self, queue: usize) -> Option<QueuedPacket<Self::Packet>>;
 
     /// Returns the length of the first packet in bytes, without FCS.
-    fn front_bytes(&self, queue: usize) -> Option<u32>;
+    fn head_bytes(&self, queue: usize) -> Option<u32>;
 
     fn is_empty(&self, queue: usize) -> bool;
 
     /// Returns the ingress ports of a queue's packets. Visits every packet.
-    fn came_by<S: SetOfPorts>(&self, queue: usize) -> S;
+    fn ingress_ports<S: PortBitmap>(&self, queue: usize) -> S;
 
     /// Returns the number of packets in all queues.
     fn held(&self) -> usize;
@@ -48,19 +48,19 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
 ///
 /// Places are allocated at construction, or on demand when all existing ones are taken. Their number is then the largest number of packets
 /// held at once.
-pub(crate) struct Queues<P> {
+pub(crate) struct LinkedQueues<P> {
     places: Vec<Slot<P>>,
     limit: usize,
     /// First free place; places are reused last in, first out, while they are still in the cache.
     free: u32,
-    ends: Box<[Ends]>,
+    ends: Box<[QueueEnds]>,
     held: usize,
 }
 
 /// Place of a [`Queued`] packet, whose padding holds the link to the next place.
 struct Slot<P> {
     packet: Option<P>,
-    charged: Arrival,
+    charged: BufferRequest,
     frame_bytes: u32,
     next: u32,
 }
@@ -69,16 +69,16 @@ struct Slot<P> {
 const _: () = assert!(size_of::<Slot<[NonZeroU64; 3]>>() == 40);
 
 #[derive(Clone, Copy, Debug, State)]
-struct Ends {
+struct QueueEnds {
     head: u32,
     tail: u32,
 }
 
 const NONE: u32 = u32::MAX;
 
-impl<P: State + Blank> State for Queues<P> {
+impl<P: State + Blank> State for LinkedQueues<P> {
     fn state(&mut self, archive: &mut Archive) {
-        let Queues { places, limit: _, free, ends, held } = self;
+        let LinkedQueues { places, limit: _, free, ends, held } = self;
         places.state(archive);
         free.state(archive);
         ends.state(archive);
@@ -104,34 +104,34 @@ impl<P> Blank for Slot<P> {
 
 impl<P> Slot<P> {
     fn free(next: u32) -> Slot<P> {
-        Slot { packet: None, charged: Arrival::default(), frame_bytes: 0, next }
+        Slot { packet: None, charged: BufferRequest::default(), frame_bytes: 0, next }
     }
 }
 
-impl<P> Queues<P> {
+impl<P> LinkedQueues<P> {
     /// Returns `queues` empty queues with room for `limit` items together, of which `places` are allocated now.
-    pub(crate) fn new(queues: usize, limit: usize, places: usize) -> Queues<P> {
+    pub(crate) fn new(queues: usize, limit: usize, places: usize) -> LinkedQueues<P> {
         let places = places.min(limit);
         let next = |place| if place + 1 < places { place as u32 + 1 } else { NONE };
-        Queues {
+        LinkedQueues {
             places: (0..places).map(|place| Slot::free(next(place))).collect(),
             limit,
             free: if places == 0 { NONE } else { 0 },
-            ends: vec![Ends { head: NONE, tail: NONE }; queues].into(),
+            ends: vec![QueueEnds { head: NONE, tail: NONE }; queues].into(),
             held: 0,
         }
     }
 
     /// Appends an item; returns it if all places are taken.
     #[inline(always)]
-    pub(crate) fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
+    pub(crate) fn push(&mut self, queue: usize, queued: QueuedPacket<P>) -> Result<(), QueuedPacket<P>> {
         if self.free == NONE && !self.make_place() {
             return Err(queued);
         }
         let at = self.free;
         let place = &mut self.places[at as usize];
         self.free = std::mem::replace(&mut place.next, NONE);
-        let Queued { packet, frame_bytes, charged } = queued;
+        let QueuedPacket { packet, frame_bytes, charged } = queued;
         // A free place has no packet, so nothing is dropped; the compiler can't know.
         std::mem::forget(place.packet.replace(packet));
         (place.frame_bytes, place.charged) = (frame_bytes, charged);
@@ -162,7 +162,7 @@ impl<P> Queues<P> {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<QueuedPacket<P>> {
         let ends = &mut self.ends[queue];
         let at = ends.head;
         let place = self.places.get_mut(at as usize)?;
@@ -173,7 +173,7 @@ impl<P> Queues<P> {
         self.free = at;
         self.held -= 1;
         let (frame_bytes, charged) = (place.frame_bytes, place.charged);
-        let queued = place.packet.take().map(|packet| Queued { packet, frame_bytes, charged });
+        let queued = place.packet.take().map(|packet| QueuedPacket { packet, frame_bytes, charged });
         // The next item is read at its turn, and may have left the cache.
         self.prefetch_place(self.ends[queue].head);
         queued
@@ -212,39 +212,39 @@ impl<P> Queues<P> {
     }
 }
 
-impl<P> PacketQueues for Queues<P> {
+impl<P> PacketQueues for LinkedQueues<P> {
     type Packet = P;
 
-    fn new(queues: usize, limit: usize, places: usize) -> Queues<P> {
-        Queues::new(queues, limit, places)
+    fn new(queues: usize, limit: usize, places: usize) -> LinkedQueues<P> {
+        LinkedQueues::new(queues, limit, places)
     }
 
     #[inline(always)]
-    fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
-        Queues::push(self, queue, queued)
+    fn push(&mut self, queue: usize, queued: QueuedPacket<P>) -> Result<(), QueuedPacket<P>> {
+        LinkedQueues::push(self, queue, queued)
     }
 
     #[inline]
-    fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
-        Queues::pop(self, queue)
+    fn pop(&mut self, queue: usize) -> Option<QueuedPacket<P>> {
+        LinkedQueues::pop(self, queue)
     }
 
     #[inline]
-    fn front_bytes(&self, queue: usize) -> Option<u32> {
+    fn head_bytes(&self, queue: usize) -> Option<u32> {
         self.front(queue).map(|place| place.frame_bytes)
     }
 
     #[inline]
     fn is_empty(&self, queue: usize) -> bool {
-        Queues::is_empty(self, queue)
+        LinkedQueues::is_empty(self, queue)
     }
 
-    fn came_by<S: SetOfPorts>(&self, queue: usize) -> S {
+    fn ingress_ports<S: PortBitmap>(&self, queue: usize) -> S {
         self.iter(queue).map(|place| place.charged.ingress.port()).collect()
     }
 
     fn held(&self) -> usize {
-        Queues::held(self)
+        LinkedQueues::held(self)
     }
 
     #[inline]
@@ -258,7 +258,7 @@ impl<P> PacketQueues for Queues<P> {
     }
 }
 
-impl<P> fmt::Debug for Queues<P> {
+impl<P> fmt::Debug for LinkedQueues<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queues").field("held", &self.held).field("limit", &self.limit).finish_non_exhaustive()
     }
@@ -281,10 +281,10 @@ mod tests {
         ) {
             let queued = |n: usize| {
                 let (ingress, egress) = (QueueId::new(PortId(n as u16 % 9), Class::new(3)), QueueId::default());
-                Queued { packet: n, frame_bytes: n as u32, charged: Arrival { ingress, egress, bytes: 2 * n as u32 } }
+                QueuedPacket { packet: n, frame_bytes: n as u32, charged: BufferRequest { ingress, egress, bytes: 2 * n as u32 } }
             };
-            let told = |queued: Queued<usize>| (queued.packet, queued.frame_bytes, queued.charged);
-            let mut queues = Queues::new(4, 16, places);
+            let parts = |queued: QueuedPacket<usize>| (queued.packet, queued.frame_bytes, queued.charged);
+            let mut queues = LinkedQueues::new(4, 16, places);
             let mut model: Vec<VecDeque<usize>> = vec![VecDeque::new(); 4];
             for (n, (push, which)) in operations.into_iter().enumerate() {
                 let deque = &mut model[usize::from(which)];
@@ -295,13 +295,13 @@ mod tests {
                         prop_assert_eq!(queues.held(), 16);
                     }
                 } else {
-                    let expected = deque.pop_front().map(|n| told(queued(n)));
-                    prop_assert_eq!(queues.pop(usize::from(which)).map(told), expected);
+                    let expected = deque.pop_front().map(|n| parts(queued(n)));
+                    prop_assert_eq!(queues.pop(usize::from(which)).map(parts), expected);
                 }
-                prop_assert_eq!(queues.front_bytes(usize::from(which)), deque.front().map(|n| *n as u32));
+                prop_assert_eq!(queues.head_bytes(usize::from(which)), deque.front().map(|n| *n as u32));
                 prop_assert!(queues.iter(usize::from(which)).map(|place| place.packet).eq(deque.iter().copied().map(Some)));
-                let came_by: PortSet = deque.iter().map(|n| PortId(*n as u16 % 9)).collect();
-                prop_assert_eq!(queues.came_by::<PortSet>(usize::from(which)), came_by);
+                let ingress_ports: PortSet = deque.iter().map(|n| PortId(*n as u16 % 9)).collect();
+                prop_assert_eq!(queues.ingress_ports::<PortSet>(usize::from(which)), ingress_ports);
                 prop_assert_eq!(queues.is_empty(usize::from(which)), deque.is_empty());
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }

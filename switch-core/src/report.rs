@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use weir_flowctl::Gauges;
 use weir_flowctl::pfc::{LastPause, StormCounters};
-use weir_mmu::{PoolUse, QueueUse};
+use weir_mmu::{PoolUsage, QueueUsage};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
 
-use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
-use crate::line_time::LineTime;
+use crate::counters::{CounterSnapshot, Counters, DropReason, gauge, port_stat, queue_stat};
+use crate::line_time::LineTimeLoss;
 use crate::shared::Shared;
 
 /// Collector of the counters of all halves.
 #[derive(Debug)]
-pub struct Reporter {
+pub struct StatsCollector {
     shared: Arc<Shared>,
-    receivers: Vec<Arc<Published>>,
-    forwarders: Vec<Arc<Published>>,
-    transmitters: Vec<Arc<Published>>,
+    receivers: Vec<Arc<CounterSnapshot>>,
+    forwarders: Vec<Arc<CounterSnapshot>>,
+    transmitters: Vec<Arc<CounterSnapshot>>,
 }
 
 /// Report of one switch at one instant.
@@ -28,22 +28,22 @@ pub struct Report {
     /// Reports of the ports.
     pub ports: Vec<PortReport>,
     /// Usage of the shared segment.
-    pub pool: PoolUse,
+    pub pool: PoolUsage,
     /// Usage of the headroom pool, if headroom is pooled.
-    pub headroom_pool: Option<PoolUse>,
+    pub headroom_pool: Option<PoolUsage>,
     /// Usage of the egress lossy pool, in the four-pool model.
-    pub egress_lossy_pool: Option<PoolUse>,
+    pub egress_lossy_pool: Option<PoolUsage>,
     /// Conservation of frames.
-    pub balance: Balance,
+    pub conservation: FrameConservation,
     /// Delay from the arrival that crossed Xoff, or raised a GFC stage, to the message's handover to the port.
-    pub message_delay: Delay,
+    pub message_delay: DelayStats,
     /// Delay from the arrival of a peer's message that pauses a class or changes its rate, until the transmitter obeys it.
-    pub reaction: Delay,
+    pub reaction: DelayStats,
 }
 
 /// Frame conservation, in data frames: `received + copied = sent + dropped + held`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
+pub struct FrameConservation {
     /// Data frames received; a frame that clones copy counts at each clone too.
     pub received: u64,
     /// Further copies of flooded frames.
@@ -62,7 +62,7 @@ pub struct Balance {
 
 /// Histogram and percentiles of a delay, in nanoseconds of the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delay {
+pub struct DelayStats {
     /// Number of measured delays.
     pub count: u64,
     /// Median.
@@ -96,16 +96,16 @@ pub struct PortReport {
     pub control_tx: ControlReport,
     /// Obeyed messages with invalid contents: stages above the last, pauses taken for stages, credit limits that go back or exceed the
     /// buffer.
-    pub odd_messages: u64,
+    pub invalid_messages: u64,
     /// Counters of a flow-control mismatch with the peer.
-    pub accord: Accord,
+    pub mismatch: ProtocolMismatch,
     /// Use of the line time; `None` for a port that is not shaped, and in virtual time, where no poll is late.
-    pub line_time: Option<LineTime>,
+    pub line_time: Option<LineTimeLoss>,
 }
 
 /// Counters of a flow-control mismatch between a port and its peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accord {
+pub struct ProtocolMismatch {
     /// Ignored frames of a flow control other than the port's. At a port that obeys stages, PFC's pauses count too; they slow a class for
     /// their pause time.
     pub foreign: u64,
@@ -169,7 +169,7 @@ pub struct ClassReport {
     /// storm's end are missing.
     pub storms: Option<StormCounters>,
     /// Occupancy and watermarks of the ingress queue.
-    pub ingress: QueueUse,
+    pub ingress: QueueUsage,
     /// Occupancy of the egress queue, in charged bytes.
     pub egress: Bytes,
     /// Watermark of the egress queue's occupancy.
@@ -204,14 +204,14 @@ impl ControlReport {
     }
 }
 
-impl Reporter {
+impl StatsCollector {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        receivers: Vec<Arc<Published>>,
-        forwarders: Vec<Arc<Published>>,
-        transmitters: Vec<Arc<Published>>,
-    ) -> Reporter {
-        Reporter { shared, receivers, forwarders, transmitters }
+        receivers: Vec<Arc<CounterSnapshot>>,
+        forwarders: Vec<Arc<CounterSnapshot>>,
+        transmitters: Vec<Arc<CounterSnapshot>>,
+    ) -> StatsCollector {
+        StatsCollector { shared, receivers, forwarders, transmitters }
     }
 
     /// Collects a report as of `now`. `wait` is called while an lcore has not answered; if it returns `false`, the result is `None`.
@@ -225,7 +225,7 @@ impl Reporter {
                     return None;
                 }
             }
-            Some(Sum::of(halves, self.shared.ports().len()))
+            Some(CounterSums::from_published(halves, self.shared.ports().len()))
         });
         let [Some(transmitted), Some(forwarded), Some(received)] = sums else { return None };
         Some(self.report(now, &transmitted, &forwarded, &received))
@@ -234,12 +234,13 @@ impl Reporter {
     /// Returns a report as of `now` from the counters of a switch that runs on one lcore.
     pub(crate) fn report_of(&self, now: Time, transmitted: &Counters, forwarded: &Counters) -> Report {
         let ports = self.shared.ports().len();
-        let [transmitted, forwarded] = [transmitted, forwarded].map(|counters| Sum::of_counters(counters, ports));
-        self.report(now, &transmitted, &forwarded, &Sum::zero(ports))
+        let [transmitted, forwarded] =
+            [transmitted, forwarded].map(|counters| CounterSums::from_counters(counters, ports));
+        self.report(now, &transmitted, &forwarded, &CounterSums::zero(ports))
     }
 
-    fn report(&self, now: Time, transmitted: &Sum, forwarded: &Sum, received: &Sum) -> Report {
-        let mut unused = Unused::default();
+    fn report(&self, now: Time, transmitted: &CounterSums, forwarded: &CounterSums, received: &CounterSums) -> Report {
+        let mut idle_classes = IdleClasses::default();
         let ports = self.shared.ports().iter().enumerate().map(|(index, state)| {
             let port = PortId(index as u16);
             // With an lcore for RX, control frames are counted there.
@@ -248,8 +249,9 @@ impl Reporter {
                 name: state.name.clone(),
                 link_up: self.shared.port(state.real_port).link_up(),
                 link_rate: state.link_rate(),
-                classes: Class::ALL
-                    .map(|class| unused.share(self.class_report(now, port, class, transmitted, forwarded, received))),
+                classes: Class::ALL.map(|class| {
+                    idle_classes.share(self.class_report(now, port, class, transmitted, forwarded, received))
+                }),
                 control_rx: ControlReport {
                     pfc: count(port_stat::PFC),
                     pause: count(port_stat::PAUSE),
@@ -270,9 +272,9 @@ impl Reporter {
                     put_off: transmitted.port(port, port_stat::PUT_OFF),
                     lossy_pauses: 0,
                 },
-                odd_messages: state.regulator.odd_messages(),
-                accord: Accord {
-                    foreign: count(port_stat::FOREIGN) + state.regulator.foreign_messages(),
+                invalid_messages: state.regulator.invalid_messages(),
+                mismatch: ProtocolMismatch {
+                    foreign: count(port_stat::FOREIGN) + state.regulator.mismatched_messages(),
                     excessive_credits: state.regulator.excessive_credits(),
                     resyncs: state.arrived().resyncs(),
                     aged: transmitted.port(port, port_stat::AGED),
@@ -284,21 +286,29 @@ impl Reporter {
         Report {
             at: now,
             ports: ports.collect(),
-            pool: self.shared.mmu.pool_use(),
-            headroom_pool: self.shared.mmu.headroom_pool_use(),
-            egress_lossy_pool: self.shared.mmu.egress_lossy_pool_use(),
-            balance: self.balance(transmitted, forwarded, received),
+            pool: self.shared.mmu.pool_usage(),
+            headroom_pool: self.shared.mmu.headroom_pool_usage(),
+            egress_lossy_pool: self.shared.mmu.egress_lossy_pool_usage(),
+            conservation: self.conservation(transmitted, forwarded, received),
             message_delay: transmitted.message_delay,
             reaction: transmitted.reaction,
         }
     }
 
-    fn class_report(&self, now: Time, port: PortId, class: Class, tx: &Sum, fwd: &Sum, rx: &Sum) -> ClassReport {
+    fn class_report(
+        &self,
+        now: Time,
+        port: PortId,
+        class: Class,
+        tx: &CounterSums,
+        fwd: &CounterSums,
+        rx: &CounterSums,
+    ) -> ClassReport {
         let queue = QueueId::new(port, class);
         let state = self.shared.port(port);
         let (paused_rx, pauses_rx) = state.regulator.pause_time(now, class);
         let rated = state.regulator.rated_classes().contains(class);
-        let by_class = |sum: &Sum, stat: usize| sum.port(port, stat + class.index());
+        let by_class = |sum: &CounterSums, stat: usize| sum.port(port, stat + class.index());
         ClassReport {
             rx_frames: fwd.queue(queue, queue_stat::FRAMES),
             rx_bytes: fwd.queue(queue, queue_stat::BYTES),
@@ -322,13 +332,13 @@ impl Reporter {
             gauges: state.regulator.gauges(now, class),
             storms: state.storm_counters(class),
             blocked_from: PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM)).iter().collect(),
-            ingress: self.shared.mmu.ingress_use(queue, now),
+            ingress: self.shared.mmu.ingress_usage(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),
         }
     }
 
-    fn balance(&self, tx: &Sum, fwd: &Sum, rx: &Sum) -> Balance {
+    fn conservation(&self, tx: &CounterSums, fwd: &CounterSums, rx: &CounterSums) -> FrameConservation {
         let ports = || (0..).map(PortId).zip(self.shared.ports());
         let (received_here, handed_over) = (fwd.total(queue_stat::FRAMES), fwd.total(queue_stat::HANDED_OVER));
         let (copied, taken) = (fwd.total(queue_stat::EXTRA), tx.total(queue_stat::HANDED_OVER));
@@ -342,7 +352,7 @@ impl Reporter {
             let by_clones: u64 = clones.map(|(port, _)| fwd.port_total(port, queue_stat::FRAMES)).sum();
             ports().map(|(port, _)| rx.port(port, port_stat::PASSED_ON)).sum::<u64>() + by_clones
         };
-        Balance {
+        FrameConservation {
             received,
             copied,
             sent,
@@ -378,7 +388,7 @@ impl ClassReport {
     }
 }
 
-impl Balance {
+impl FrameConservation {
     /// Returns the frames held by the switch.
     pub fn held(&self) -> u64 {
         self.queued + self.in_rings
@@ -387,9 +397,9 @@ impl Balance {
 
 /// Deduplicated reports of classes without frames.
 #[derive(Default)]
-struct Unused(Vec<Arc<ClassReport>>);
+struct IdleClasses(Vec<Arc<ClassReport>>);
 
-impl Unused {
+impl IdleClasses {
     /// Largest number of different reports: a lossless and a lossy class, at ports of two rates.
     const MOST: usize = 4;
 
@@ -398,11 +408,11 @@ impl Unused {
         if report.is_used() {
             return Arc::new(report);
         }
-        if let Some(same) = self.0.iter().find(|said| ***said == report) {
+        if let Some(same) = self.0.iter().find(|other| ***other == report) {
             return same.clone();
         }
         let report = Arc::new(report);
-        if self.0.len() < Unused::MOST {
+        if self.0.len() < IdleClasses::MOST {
             self.0.push(report.clone());
         }
         report
@@ -411,21 +421,21 @@ impl Unused {
 
 /// Sum of the counters of all halves of one kind.
 #[derive(Default)]
-struct Sum {
+struct CounterSums {
     ports: usize,
     values: Vec<u64>,
-    message_delay: Delay,
-    reaction: Delay,
+    message_delay: DelayStats,
+    reaction: DelayStats,
 }
 
-impl Sum {
-    fn zero(ports: usize) -> Sum {
+impl CounterSums {
+    fn zero(ports: usize) -> CounterSums {
         let rows = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH);
-        Sum { ports, values: vec![0; rows + gauge::WIDTH], ..Sum::default() }
+        CounterSums { ports, values: vec![0; rows + gauge::WIDTH], ..CounterSums::default() }
     }
 
-    fn of(halves: &[Arc<Published>], ports: usize) -> Sum {
-        let mut sum = Sum::zero(ports);
+    fn from_published(halves: &[Arc<CounterSnapshot>], ports: usize) -> CounterSums {
+        let mut sum = CounterSums::zero(ports);
         let of_gauges = sum.values.len() - gauge::WIDTH;
         for half in halves {
             let values: Vec<_> = half.values().collect();
@@ -435,8 +445,8 @@ impl Sum {
         sum
     }
 
-    fn of_counters(counters: &Counters, ports: usize) -> Sum {
-        let mut sum = Sum::zero(ports);
+    fn from_counters(counters: &Counters, ports: usize) -> CounterSums {
+        let mut sum = CounterSums::zero(ports);
         counters.add_to(&mut sum.values);
         sum.merge_delays(counters.gauges());
         sum
@@ -478,9 +488,9 @@ impl Sum {
     }
 }
 
-impl Delay {
+impl DelayStats {
     /// Returns the upper bound of a bin of [`Delay::lengths`], in nanoseconds; `None` for the last bin, which is unbounded.
-    pub fn up_to(length: usize) -> Option<u64> {
+    pub fn bin_upper_bound(length: usize) -> Option<u64> {
         gauge::length_up_to(length)
     }
 
@@ -492,6 +502,6 @@ impl Delay {
         self.p999 = self.p999.max(gauges[3]);
         self.max = self.max.max(gauges[4]);
         self.sum += gauges[gauge::SUM];
-        self.lengths.iter_mut().zip(&gauges[gauge::BY_LENGTH..]).for_each(|(sum, of)| *sum += of);
+        self.lengths.iter_mut().zip(&gauges[gauge::BY_LENGTH..]).for_each(|(sum, count)| *sum += count);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Scheduler {
     /// Quantum of each class per turn, in bytes or frames; shared by the ports of a switch.
     quanta: Arc<[AtomicU32; CLASSES]>,
     #[state(same)]
-    counts: Counts,
+    unit: DeficitUnit,
     deficit: [u32; CLASSES],
     strict: ClassSet,
     turn: Class,
@@ -25,38 +25,38 @@ pub(crate) struct Scheduler {
 
 /// Unit of the deficit: 0 for bytes, 1 for frames. A number avoids a branch per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts(u8);
+struct DeficitUnit(u8);
 
-impl Counts {
-    const BYTES: Counts = Counts(0);
-    const FRAMES: Counts = Counts(1);
+impl DeficitUnit {
+    const BYTES: DeficitUnit = DeficitUnit(0);
+    const FRAMES: DeficitUnit = DeficitUnit(1);
 
     /// Returns the cost of a frame of `length` bytes.
     #[inline(always)]
-    fn of(self, length: u32) -> u32 {
+    fn cost(self, length: u32) -> u32 {
         let frames = u32::from(self.0);
         length & frames.wrapping_sub(1) | frames
     }
 
     /// Returns the cost of frames with `bytes` in total.
     #[inline(always)]
-    fn of_all(self, frames: usize, bytes: u32) -> u32 {
-        if self == Counts::BYTES { bytes } else { frames as u32 }
+    fn total_cost(self, frames: usize, bytes: u32) -> u32 {
+        if self == DeficitUnit::BYTES { bytes } else { frames as u32 }
     }
 }
 
 /// Run of consecutive frames of one class, the first of which was scheduled.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct ScheduledRun {
     class: Class,
     is_strict: bool,
-    counts: Counts,
+    unit: DeficitUnit,
     /// Quantum that the class gets whenever it needs it, while no other class is ready; 0 if others are.
     quantum: u32,
     deficit: u32,
 }
 
-impl Row {
+impl ScheduledRun {
     /// Returns whether a frame of `length` bytes goes next too. If so, it counts as sent. If not, [`Scheduler::next`] returns the next
     /// class.
     #[inline(always)]
@@ -64,7 +64,7 @@ impl Row {
         if self.is_strict {
             return true;
         }
-        let cost = self.counts.of(length);
+        let cost = self.unit.cost(length);
         while self.deficit < cost {
             if self.quantum == 0 {
                 return false;
@@ -76,7 +76,7 @@ impl Row {
     }
 }
 
-impl Row {
+impl ScheduledRun {
     /// Returns the number of leading frames of these lengths that go next, as [`Row::goes_on`] decides for each, and their bytes. They
     /// count as sent.
     #[inline(always)]
@@ -88,7 +88,7 @@ impl Row {
         if self.is_strict {
             return all;
         }
-        let total = self.counts.of_all(all.0, all.1);
+        let total = self.unit.total_cost(all.0, all.1);
         if self.deficit < total {
             // The class gets a quantum whenever it needs one; add as many as the sum needs.
             self.deficit += (total - self.deficit).next_multiple_of(self.quantum);
@@ -101,7 +101,7 @@ impl Row {
     #[inline(always)]
     fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
         let before = self.deficit;
-        if self.counts == Counts::FRAMES {
+        if self.unit == DeficitUnit::FRAMES {
             let count = lengths.len().min(before as usize);
             self.deficit -= count as u32;
             return (count, lengths[..count].iter().sum());
@@ -128,9 +128,9 @@ impl Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
             quanta: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1).into())),
-            counts: match kind {
-                SchedulerKind::Dwrr => Counts::BYTES,
-                SchedulerKind::PacketRr => Counts::FRAMES,
+            unit: match kind {
+                SchedulerKind::Dwrr => DeficitUnit::BYTES,
+                SchedulerKind::PacketRr => DeficitUnit::FRAMES,
             },
             deficit: [0; CLASSES],
             strict: ClassSet::from_iter(strict),
@@ -175,17 +175,17 @@ impl Scheduler {
 
     /// Returns the run of frames of the last class that may follow, while `ready` and the other classes' heads stay the same.
     #[inline]
-    pub(crate) fn row(&self, class: Class, ready: ClassSet) -> Row {
+    pub(crate) fn run(&self, class: Class, ready: ClassSet) -> ScheduledRun {
         let alone = ready.only() == Some(class);
         let quantum = if alone { self.quantum(class) } else { 0 };
         let (is_strict, deficit) = (self.strict.contains(class), self.deficit[class.index()]);
-        Row { class, is_strict, counts: self.counts, quantum, deficit }
+        ScheduledRun { class, is_strict, unit: self.unit, quantum, deficit }
     }
 
     /// Takes over the deficit after a run.
     #[inline]
-    pub(crate) fn end_row(&mut self, row: &Row) {
-        self.deficit[row.class.index()] = row.deficit;
+    pub(crate) fn end_run(&mut self, run: &ScheduledRun) {
+        self.deficit[run.class.index()] = run.deficit;
     }
 
     #[inline]
@@ -199,7 +199,7 @@ impl Scheduler {
                 *deficit += self.quanta[class.index()].load(Ordering::Relaxed);
                 self.granted = true;
             }
-            let cost = self.counts.of(head(class));
+            let cost = self.unit.cost(head(class));
             if cost <= *deficit {
                 *deficit -= cost;
                 return class;
@@ -227,7 +227,7 @@ impl Scheduler {
         if self.turn != class || !self.granted {
             *deficit += quantum;
         }
-        let cost = self.counts.of(head(class));
+        let cost = self.unit.cost(head(class));
         while *deficit < cost {
             *deficit += quantum;
         }
@@ -255,12 +255,12 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weir_config::Arbitration;
+    use weir_config::ArbiterChoice;
 
     use super::*;
 
     fn queue(strict: bool, quantum: u32) -> QueueConfig {
-        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: Arbitration::default() }
+        QueueConfig { strict, quantum, rate: None, ecn: None, arbitration: ArbiterChoice::default() }
     }
 
     /// Serves `n` frames from queues that never run empty; returns the bytes of each class.
@@ -287,12 +287,12 @@ mod tests {
         let first: Vec<_> =
             (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
         assert_eq!(first, [0, 1, 3, 4]);
-        let mut row = scheduler.row(Class::new(4), ready);
+        let mut row = scheduler.run(Class::new(4), ready);
         assert_eq!((row.go_on(&[1_500, 9_000, 60]), row.goes_on(60)), ((2, 10_500), false));
-        scheduler.end_row(&row);
+        scheduler.end_run(&row);
         assert_eq!(scheduler.next(ready, |class| lengths[class.index()]), Some(Class::new(0)));
-        assert_eq!(scheduler.row(Class::new(0), ready).go_on(&[60]), (0, 0));
-        assert_eq!(scheduler.row(Class::new(0), Class::new(0).alone()).go_on(&[60, 60]), (2, 120));
+        assert_eq!(scheduler.run(Class::new(0), ready).go_on(&[60]), (0, 0));
+        assert_eq!(scheduler.run(Class::new(0), Class::new(0).alone()).go_on(&[60, 60]), (2, 120));
     }
 
     #[test]
@@ -331,10 +331,10 @@ mod tests {
         #[test]
         fn a_row_at_once_is_as_each_by_itself(
             (strict, quantum, deficit) in (any::<bool>(), prop::sample::select(vec![0, 1, 300, 1_500, 1_518, 64_000]), 0..5_000u32),
-            counts in prop::sample::select(vec![Counts::BYTES, Counts::FRAMES]),
+            unit in prop::sample::select(vec![DeficitUnit::BYTES, DeficitUnit::FRAMES]),
             lengths in prop::collection::vec(60..1_515u32, 0..64),
         ) {
-            let row = || Row { class: Class::new(3), is_strict: strict, counts, quantum, deficit };
+            let row = || ScheduledRun { class: Class::new(3), is_strict: strict, unit, quantum, deficit };
             let (mut at_once, mut each) = (row(), row());
             let count = lengths.iter().take_while(|length| each.goes_on(**length)).count();
             let bytes = lengths[..count].iter().sum();
@@ -375,17 +375,17 @@ mod tests {
             // Each class has its own sequence of lengths.
             let mut heads = [0; 8];
             let head = |heads: [usize; 8], class: Class| lengths[(heads[class.index()] * 8 + class.index()) % lengths.len()];
-            let mut row: Option<(Class, Row)> = None;
+            let mut row: Option<(Class, ScheduledRun)> = None;
             for _ in 0..lengths.len() {
                 let by_frame = frames.next(ready, |class| head(heads, class)).unwrap();
                 let goes_on = row.take_if(|(class, row)| row.goes_on(head(heads, *class)));
                 let (by_row, on) = goes_on.unwrap_or_else(|| {
                     let class = rows.next(ready, |class| head(heads, class)).unwrap();
-                    (class, rows.row(class, ready))
+                    (class, rows.run(class, ready))
                 });
                 prop_assert_eq!(by_row, by_frame);
                 heads[by_frame.index()] += 1;
-                rows.end_row(&on);
+                rows.end_run(&on);
                 row = Some((by_row, on));
             }
         }

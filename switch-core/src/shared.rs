@@ -1,13 +1,13 @@
 //! State of a switch that every lcore reads. Changes at run time go through atomics.
 
 mod link_rate;
-mod sighting;
-mod steering;
+mod packet_context;
+mod runtime_config;
 
 pub(crate) use link_rate::LinkRate;
 pub use link_rate::RateChange;
-pub use sighting::Sighting;
-pub(crate) use steering::Tuning;
+pub use packet_context::PacketContext;
+pub(crate) use runtime_config::RuntimeConfig;
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
 use weir_flowctl::pfc::StormCounters;
-use weir_flowctl::{Arrived, Mechanism, Regulator, Tells};
+use weir_flowctl::{MessageKind, PortFlowControl, ReceiveAccounting, TxRegulator};
 use weir_mmu::{Charge, Mmu};
 use weir_units::archive::SharedState;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
-use crate::line_time::{LineTally, LineTime};
-use crate::storm_tally::StormTally;
-use crate::utilisation::Digester;
+use crate::line_time::{LineTimeCounters, LineTimeLoss};
+use crate::storm_counters::SharedStormCounters;
+use crate::utilisation::DigestEncoder;
 
 /// State shared by all lcores of a switch.
 #[derive(Debug, SharedState)]
@@ -55,7 +55,7 @@ pub struct Shared {
     pub(crate) stamps: bool,
     /// Encoder of ports' digests; `None` where frames get none.
     #[state(same)]
-    pub(crate) digester: Option<Digester>,
+    pub(crate) digest_encoder: Option<DigestEncoder>,
     /// Whether source addresses are learned.
     #[state(same)]
     pub(crate) learns: bool,
@@ -67,7 +67,7 @@ pub struct Shared {
     pub(crate) ever_closed: AtomicU64,
     pub(crate) ports: Box<[PortState]>,
     /// Egress queue configuration that transmitters take over.
-    pub(crate) tuning: Tuning,
+    pub(crate) runtime_config: RuntimeConfig,
 }
 
 /// State of one port, shared by all lcores. Fields that are read for each frame come first; written fields have cache lines of their own.
@@ -85,7 +85,7 @@ pub struct PortState {
     pub(crate) by_length: bool,
     /// Whether `admitted_at` is kept.
     #[state(same)]
-    notes_admitted: bool,
+    records_admitted: bool,
     /// Source address of control frames.
     #[state(same)]
     pub mac: MacAddr,
@@ -96,29 +96,29 @@ pub struct PortState {
     pub name: String,
     /// Flow controls that the port may speak; the configured one comes first.
     #[state(same)]
-    mechanisms: Vec<Mechanism>,
+    mechanisms: Vec<PortFlowControl>,
     /// Index of the active flow control in `mechanisms`.
-    spoken: AtomicUsize,
+    active: AtomicUsize,
     /// State of the peer's flow control for this port: pauses, rates and credit.
-    pub regulator: CachePadded<Regulator>,
+    pub regulator: CachePadded<TxRegulator>,
     /// Counts of data received from the peer, where flow control needs them.
-    arrived: Option<Box<CachePadded<Arrived>>>,
+    arrived: Option<Box<CachePadded<ReceiveAccounting>>>,
     /// Storm counters of a port whose PFC is watched.
-    storms: Option<Box<CachePadded<StormTally>>>,
+    storms: Option<Box<CachePadded<SharedStormCounters>>>,
     /// Line time of a shaped port that may be polled late.
-    line: Option<Box<LineTally>>,
+    line: Option<Box<LineTimeCounters>>,
     /// Instant of the port's last admission, in picoseconds; kept only under stage-based GFC.
     admitted_at: AtomicU64,
-    feedback: Feedback,
+    feedback: FeedbackInstants,
     /// Instant of the last message heard from the peer when the link last went down, in picoseconds.
-    parted_after: AtomicU64,
+    heard_before_link_loss: AtomicU64,
     /// Classes that the peer is to pause regardless of the buffer, one bit each.
-    forced: AtomicU8,
+    forced_xoff: AtomicU8,
 }
 
 /// Two instants of a port's flow control. Both ends of a link together give the feedback delay τ.
 #[derive(Clone, Debug, Default, SharedState)]
-pub struct Feedback {
+pub struct FeedbackInstants {
     /// Downstream: arrival instant of the packet that last made the peer slow down, in picoseconds.
     pub crossed_at: Arc<AtomicU64>,
     /// Upstream: instant when the transmitter last noticed a paused class or a changed rate, in picoseconds.
@@ -129,11 +129,11 @@ pub struct Feedback {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkChange {
     /// The link is down.
-    Went,
+    Down,
     /// The link is up, and was down at the previous poll.
-    Came,
+    Up,
     /// The link is up, but was down in between.
-    WentAndCame,
+    Flapped,
 }
 
 /// Bits of [`PortState::closed`]: classes whose frames a PFC storm drops.
@@ -145,15 +145,15 @@ const LINK_DOWN: u32 = 1 << 16;
 /// The link changed state, and the port's transmitter has not taken that over.
 const LINK_CHANGED: u32 = 1 << 17;
 /// The link went down since the transmitter last took over its state.
-const LINK_WENT: u32 = 1 << 24;
+const LINK_WENT_DOWN: u32 = 1 << 24;
 /// The link speed differs from the transmitter's.
 const NEW_RATE: u32 = 1 << 18;
 /// The queue configuration or the forced pauses changed.
-const NEW_TUNING: u32 = 1 << 19;
+const NEW_RUNTIME_CONFIG: u32 = 1 << 19;
 /// The configured rate changed.
 const RATE_SET: u32 = 1 << 20;
 /// The flow control changed.
-const NEW_LANGUAGE: u32 = 1 << 23;
+const NEW_FLOW_CONTROL: u32 = 1 << 23;
 /// The port is administratively down, as if it had no link.
 const ADMIN_DOWN: u32 = 1 << 21;
 /// The port is closed to data frames.
@@ -162,8 +162,8 @@ const BLOCKED: u32 = 1 << 22;
 const NO_LINK: u32 = LINK_DOWN | ADMIN_DOWN;
 
 /// Returns the bits of a link change that the port's transmitter takes over.
-const fn link_news(up: bool) -> u32 {
-    if up { LINK_CHANGED } else { LINK_CHANGED | LINK_WENT }
+const fn link_change_bits(up: bool) -> u32 {
+    if up { LINK_CHANGED } else { LINK_CHANGED | LINK_WENT_DOWN }
 }
 
 impl Shared {
@@ -180,7 +180,7 @@ impl Shared {
     /// Returns the charge of a single frame, in bytes.
     #[inline]
     pub(crate) fn charge_alone(&self, class: Class, frame_bytes: u32) -> u32 {
-        if self.unbuffered.contains(class) { 0 } else { self.charge.of(frame_bytes) }
+        if self.unbuffered.contains(class) { 0 } else { self.charge.frame_charge(frame_bytes) }
     }
 
     /// Returns whether a port may be closed in any respect.
@@ -215,11 +215,11 @@ impl Shared {
     /// and comes up between two polls. Control frames that arrive before the link is up here are obeyed.
     pub fn set_link_up(&self, port: PortId, up: bool) {
         if !up {
-            self.note_closing(port);
-            self.port(port).note_parting();
+            self.mark_ever_closed(port);
+            self.port(port).record_link_loss();
         }
         let change = |closed| (closed & LINK_DOWN == 0) != up;
-        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | link_news(up));
+        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | link_change_bits(up));
         // Release; pairs with Acquire in `take_link_change`.
         let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
@@ -229,7 +229,7 @@ impl Shared {
     pub(crate) fn set_storms(&self, port: PortId, in_storm: ClassSet, dropping: ClassSet) {
         let storms = u32::from(in_storm.bits()) << IN_STORM_SHIFT | u32::from(dropping.bits());
         if storms != 0 {
-            self.note_closing(port);
+            self.mark_ever_closed(port);
         }
         let closed = &self.port(port).closed;
         let before = closed.load(Ordering::Relaxed) & (IN_STORM | DROPPING);
@@ -238,7 +238,7 @@ impl Shared {
 
     /// Marks a port as ever closed, so that forwarders check its state from now on. A forwarder may see the mark or the port's state late,
     /// as with any check.
-    fn note_closing(&self, port: PortId) {
+    fn mark_ever_closed(&self, port: PortId) {
         self.ever_closed.fetch_or(1 << (port.0 % u64::BITS as u16), Ordering::Relaxed);
     }
 
@@ -270,7 +270,7 @@ impl PortState {
         real_port: PortId,
         mac: MacAddr,
         rate: LinkRate,
-        mechanism: Mechanism,
+        mechanism: PortFlowControl,
         classes: ClassSet,
         link_overhead: Bytes,
     ) -> PortState {
@@ -278,36 +278,36 @@ impl PortState {
             name: name.to_owned(),
             real_port,
             mac,
-            regulator: CachePadded::new(Regulator::new(&mechanism, rate.get(), classes)),
+            regulator: CachePadded::new(TxRegulator::new(&mechanism, rate.get(), classes)),
             rate,
-            arrived: Some(mechanism.arrived(link_overhead))
-                .filter(Arrived::is_counted)
+            arrived: Some(mechanism.receive_accounting(link_overhead))
+                .filter(ReceiveAccounting::is_counted)
                 .map(|arrived| Box::new(CachePadded::new(arrived))),
-            by_length: mechanism.goes_by_length(),
-            notes_admitted: mechanism.tells() == Tells::Stages,
+            by_length: mechanism.uses_queue_length(),
+            records_admitted: mechanism.message_kind() == MessageKind::Stages,
             mechanisms: vec![mechanism],
-            spoken: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
             closed: AtomicU32::new(0),
             storms: None,
             line: None,
             admitted_at: AtomicU64::new(0),
-            feedback: Feedback::default(),
-            parted_after: AtomicU64::new(0),
-            forced: AtomicU8::new(0),
+            feedback: FeedbackInstants::default(),
+            heard_before_link_loss: AtomicU64::new(0),
+            forced_xoff: AtomicU8::new(0),
         }
     }
 
     /// Returns the counts of data received from the peer.
     #[inline]
-    pub(crate) fn arrived(&self) -> &Arrived {
-        static UNCOUNTED: Arrived = Arrived::Uncounted;
+    pub(crate) fn arrived(&self) -> &ReceiveAccounting {
+        static UNCOUNTED: ReceiveAccounting = ReceiveAccounting::Uncounted;
         self.arrived.as_deref().map_or(&UNCOUNTED, |arrived| arrived)
     }
 
     /// Returns the active flow control.
-    pub fn mechanism(&self) -> &Mechanism {
+    pub fn mechanism(&self) -> &PortFlowControl {
         // Acquire; pairs with Release in `speak`.
-        &self.mechanisms[self.spoken.load(Ordering::Acquire)]
+        &self.mechanisms[self.active.load(Ordering::Acquire)]
     }
 
     /// Returns whether the port has a link and is not administratively down. Frames for a port without link are dropped, since a lossless
@@ -345,11 +345,11 @@ impl PortState {
 
     /// Returns the link's speed if the driver reported one; kept while the link is down.
     pub fn link_rate(&self) -> Option<BitRate> {
-        self.rate.of_link()
+        self.rate.link_speed()
     }
 
     /// Marks the link's speed as changed, for the transmitter.
-    pub(crate) fn note_new_rate(&self) {
+    pub(crate) fn mark_new_rate(&self) {
         // Release; pairs with Acquire in `take_new_rate`.
         self.closed.fetch_or(NEW_RATE, Ordering::Release);
     }
@@ -364,7 +364,8 @@ impl PortState {
     /// Returns whether the port has a link and its transmitter has taken over all changes.
     #[inline]
     pub(crate) fn has_known_link(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_TUNING | RATE_SET | NEW_LANGUAGE)
+        self.closed.load(Ordering::Relaxed)
+            & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_RUNTIME_CONFIG | RATE_SET | NEW_FLOW_CONTROL)
             == 0
     }
 
@@ -372,23 +373,23 @@ impl PortState {
     pub(crate) fn take_link_change(&self) -> Option<LinkChange> {
         // Acquire; pairs with Release in `set_link_up` and `set_port_state`: a reader that sees the change sees the messages heard before
         // it.
-        let closed = self.closed.fetch_and(!(LINK_CHANGED | LINK_WENT), Ordering::Acquire);
-        match (closed & LINK_CHANGED != 0, closed & NO_LINK == 0, closed & LINK_WENT != 0) {
+        let closed = self.closed.fetch_and(!(LINK_CHANGED | LINK_WENT_DOWN), Ordering::Acquire);
+        match (closed & LINK_CHANGED != 0, closed & NO_LINK == 0, closed & LINK_WENT_DOWN != 0) {
             (false, ..) => None,
-            (true, false, _) => Some(LinkChange::Went),
-            (true, true, false) => Some(LinkChange::Came),
-            (true, true, true) => Some(LinkChange::WentAndCame),
+            (true, false, _) => Some(LinkChange::Down),
+            (true, true, false) => Some(LinkChange::Up),
+            (true, true, true) => Some(LinkChange::Flapped),
         }
     }
 
     /// Records the last message heard when the link goes down or the port is closed. Call it before the transmitter sees the change.
-    fn note_parting(&self) {
-        self.parted_after.store(self.regulator.heard_at().as_picos(), Ordering::Relaxed);
+    fn record_link_loss(&self) {
+        self.heard_before_link_loss.store(self.regulator.heard_at().as_picos(), Ordering::Relaxed);
     }
 
     /// Whether a message of the peer was obeyed since the link last went down.
-    pub(crate) fn has_heard_since_parting(&self) -> bool {
-        self.regulator.heard_at().as_picos() != self.parted_after.load(Ordering::Relaxed)
+    pub(crate) fn has_heard_since_link_loss(&self) -> bool {
+        self.regulator.heard_at().as_picos() != self.heard_before_link_loss.load(Ordering::Relaxed)
     }
 
     #[inline]
@@ -413,7 +414,7 @@ impl PortState {
 
     /// Enables storm counters for these classes.
     pub(crate) fn watch(&mut self, classes: ClassSet) {
-        self.storms = Some(Box::new(CachePadded::new(StormTally::new(classes))));
+        self.storms = Some(Box::new(CachePadded::new(SharedStormCounters::new(classes))));
     }
 
     /// Whether the port's queues are watched for PFC storms.
@@ -423,8 +424,8 @@ impl PortState {
 
     /// Returns the storm counters; `None` if the port is not watched.
     #[inline]
-    pub(crate) fn storms(&self) -> Option<&StormTally> {
-        self.storms.as_ref().map(|tally| &***tally)
+    pub(crate) fn storms(&self) -> Option<&SharedStormCounters> {
+        self.storms.as_ref().map(|storms| &***storms)
     }
 
     /// Returns the counters of a class's PFC watchdog as of its last poll, for the control thread; `None` if it is not watched.
@@ -438,30 +439,30 @@ impl PortState {
     }
 
     #[inline]
-    pub(crate) fn line_tally(&self) -> Option<&LineTally> {
+    pub(crate) fn line_time_counters(&self) -> Option<&LineTimeCounters> {
         self.line.as_deref()
     }
 
     /// Returns the port's use of its line time, as of its last poll; `None` for a port that is not shaped, or never polled late.
-    pub fn line_time(&self) -> Option<LineTime> {
-        Some(self.line_tally()?.read())
+    pub fn line_time(&self) -> Option<LineTimeLoss> {
+        Some(self.line_time_counters()?.read())
     }
 
     /// Records the arrival instant `crossed` of the packet that made the peer slow down.
-    pub(crate) fn note_slowed(&self, crossed: Time) {
+    pub(crate) fn record_slowed(&self, crossed: Time) {
         self.feedback.crossed_at.store(crossed.as_picos(), Ordering::Relaxed);
     }
 
     /// Records that the transmitter obeys the peer's latest message from `now` on.
-    pub(crate) fn note_obeyed(&self, now: Time) {
+    pub(crate) fn record_obeyed(&self, now: Time) {
         self.feedback.applied_at.store(now.as_picos(), Ordering::Relaxed);
     }
 
     /// Records that packets of this port are about to be admitted. Call it before the admission, as the transmitter may see their occupancy
     /// at once. Relaxed: the occupancy orders nothing, so at worst a delay is measured from the packets before.
     #[inline]
-    pub(crate) fn note_admitted(&self, now: Time) {
-        if self.notes_admitted {
+    pub(crate) fn record_admitted(&self, now: Time) {
+        if self.records_admitted {
             self.admitted_at.store(now.as_picos(), Ordering::Relaxed);
         }
     }
@@ -472,7 +473,7 @@ impl PortState {
     }
 
     /// Returns the instants from which the feedback delay is measured.
-    pub fn feedback(&self) -> &Feedback {
+    pub fn feedback(&self) -> &FeedbackInstants {
         &self.feedback
     }
 }

@@ -8,25 +8,25 @@
 //! No frame changes lcores and no poll is late, so there are no rings and no bursts. An admitted frame is in its egress queue, and one that
 //! finds its whole path free leaves at once. Memory is allocated as needed, since one process has many switches.
 
-mod one_by_one;
-mod passage;
+mod bypass;
+mod per_frame_output;
 mod prefetch;
 
 use std::sync::Arc;
 
-use weir_mmu::Arrival;
+use weir_mmu::BufferRequest;
 use weir_units::archive::{Archive, Blank, State};
-use weir_units::{Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
+use weir_units::{Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
 use crate::counters::{Counters, queue_stat};
-use crate::forwarding::{Forwarding, Way};
-use crate::packet::{Burst, Packet, PacketStore, PortOutput};
-use crate::report::{Report, Reporter};
+use crate::forwarding::{Forwarding, ForwardingDecision};
+use crate::packet::{Burst, Packet, PacketAllocator, PortOutput};
+use crate::report::{Report, StatsCollector};
 use crate::shared::Shared;
 use crate::switch::Switch;
 use crate::transmission::Transmission;
-use one_by_one::OneByOne;
+use per_frame_output::PerFrameOutput;
 
 /// Whole switch for a driver in virtual time, which serves only ports with work.
 ///
@@ -35,12 +35,12 @@ use one_by_one::OneByOne;
 /// ports of [`Pipeline::off_ports`] are served again within a bound that the driver chooses.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Pipeline<P, S: SetOfPorts = PortSet> {
+pub struct Pipeline<P, S: PortBitmap = PortSet> {
     /// Classes with at least one received frame.
     seen: ClassSet,
     forwarding: Forwarding<P, S>,
-    transmission: Transmission<P, OneByOne<P, S>>,
-    reporter: Reporter,
+    transmission: Transmission<P, PerFrameOutput<P, S>>,
+    collector: StatsCollector,
 }
 
 impl Switch {
@@ -48,7 +48,7 @@ impl Switch {
     ///
     /// # Panics
     /// If the switch's shared state has other owners, or the switch has more ports than `S` can hold.
-    pub fn into_pipeline<P: Packet, S: SetOfPorts>(self) -> Pipeline<P, S> {
+    pub fn into_pipeline<P: Packet, S: PortBitmap>(self) -> Pipeline<P, S> {
         let ports = self.shared().ports().len();
         assert!(ports <= S::PORTS_MAX, "{ports} ports, and a set of {} at most", S::PORTS_MAX);
         let switch = self.for_one_lcore();
@@ -57,28 +57,29 @@ impl Switch {
         let sent: Vec<PortId> = ports.iter().copied().filter(|port| shared.port(*port).real_port == *port).collect();
         let counters = || Counters::as_needed(ports.len());
         let forwarding = Forwarding::new(shared.clone(), &ports, counters());
-        let transmission = switch.transmission(&sent, switch.packets_max() + 1, 0, counters(), OneByOne::default());
-        let reporter = Reporter::new(shared, Vec::new(), Vec::new(), Vec::new());
-        Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }
+        let transmission =
+            switch.transmission(&sent, switch.packets_max() + 1, 0, counters(), PerFrameOutput::default());
+        let collector = StatsCollector::new(shared, Vec::new(), Vec::new(), Vec::new());
+        Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, collector }
     }
 }
 
-impl<P: State + Blank, S: SetOfPorts> State for Pipeline<P, S> {
+impl<P: State + Blank, S: PortBitmap> State for Pipeline<P, S> {
     fn state(&mut self, archive: &mut Archive) {
-        let Pipeline { seen, forwarding, transmission, reporter: _ } = self;
+        let Pipeline { seen, forwarding, transmission, collector: _ } = self;
         seen.state(archive);
         forwarding.state(archive);
         transmission.state(archive);
     }
 }
 
-impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
+impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
     /// Forwards one frame that `port` received at `now`.
     ///
     /// `alone` means that nothing else is due at this instant. The frame is then sent here if it can leave at once; counters and watermarks
     /// are as if it had been queued.
     #[inline]
-    pub fn handle<D: PacketStore<P> + PortOutput<P>>(
+    pub fn handle<D: PacketAllocator<P> + PortOutput<P>>(
         &mut self,
         now: Time,
         port: PortId,
@@ -87,19 +88,19 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         driver: &mut D,
     ) {
         let Pipeline { seen, forwarding, transmission, .. } = self;
-        forwarding.take_turn(port);
+        forwarding.set_current_port(port);
         let headers = match packet.parse() {
             Parsed::Data(headers) if !forwarding.has_clones(port) => headers,
             _ => return self.handle_slowly(now, port, packet, driver),
         };
         let ingress = forwarding.receive(port, Some(&headers), packet.frame_bytes());
         seen.insert(ingress.class());
-        match forwarding.way(now, port, &headers, &packet) {
-            Way::To(to) if forwarding.takes(ingress, to) => {
+        match forwarding.decide(now, port, &headers, &packet) {
+            ForwardingDecision::To(to) if forwarding.takes(ingress, to) => {
                 let bytes = forwarding.shared.charge_alone(ingress.class(), packet.frame_bytes());
-                let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
-                let passes = alone && !forwarding.counts(port) && transmission.lets_pass(now, &charged);
-                let stays = if passes { transmission.pass(now, packet, charged, driver) } else { Some(packet) };
+                let charged = BufferRequest { ingress, egress: QueueId::new(to, ingress.class()), bytes };
+                let passes = alone && !forwarding.counts(port) && transmission.may_bypass(now, &charged);
+                let stays = if passes { transmission.bypass(now, packet, charged, driver) } else { Some(packet) };
                 match stays {
                     None => forwarding.counters.add(ingress, queue_stat::HANDED_OVER, 1),
                     Some(packet) => {
@@ -110,36 +111,43 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
                     }
                 }
             }
-            way => self.forward_elsewhere(now, packet, ingress, way, driver),
+            decision => self.forward_elsewhere(now, packet, ingress, decision, driver),
         }
     }
 
     /// Slow path: control frames, malformed frames, and ports with clones.
     #[inline(never)]
-    fn handle_slowly(&mut self, now: Time, port: PortId, packet: P, store: &mut impl PacketStore<P>) {
+    fn handle_slowly(&mut self, now: Time, port: PortId, packet: P, allocator: &mut impl PacketAllocator<P>) {
         let Pipeline { forwarding, transmission, .. } = self;
         if forwarding.has_clones(port) {
             let mut burst = Burst::new();
             burst.push(packet);
-            forwarding.handle_copied(now, port, &mut burst, store, transmission);
+            forwarding.handle_copied(now, port, &mut burst, allocator, transmission);
         } else {
-            forwarding.handle_packet(now, port, packet, store, transmission);
-            forwarding.flush(now, port, store, transmission);
+            forwarding.handle_packet(now, port, packet, allocator, transmission);
+            forwarding.flush(now, port, allocator, transmission);
         }
     }
 
     /// Slow path: a frame that goes to no port, to several, or to one that does not accept it.
     #[inline(never)]
-    fn forward_elsewhere(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
+    fn forward_elsewhere(
+        &mut self,
+        now: Time,
+        packet: P,
+        ingress: QueueId,
+        decision: ForwardingDecision,
+        allocator: &mut impl PacketAllocator<P>,
+    ) {
         let Pipeline { forwarding, transmission, .. } = self;
-        forwarding.forward(now, packet, ingress, way, store, transmission);
-        forwarding.flush(now, ingress.port(), store, transmission);
+        forwarding.forward(now, packet, ingress, decision, allocator, transmission);
+        forwarding.flush(now, ingress.port(), allocator, transmission);
     }
 
     /// Takes the ports whose peers sent a message, or may be due one, since the last call.
     #[inline]
-    pub fn take_stirred(&mut self) -> S {
-        self.forwarding.take_stirred()
+    pub fn take_pending_ports(&mut self) -> S {
+        self.forwarding.take_pending_ports()
     }
 
     /// Serves these ports and any with new work; returns the served ports.
@@ -147,14 +155,14 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
     /// A departure changes thresholds of all queues, but only those of the packet's ingress port are checked here. Other queues that are
     /// OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
     #[inline]
-    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
+    pub fn run_ports<D: PortOutput<P> + PacketAllocator<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.transmission.run_ports(now, ports, driver)
     }
 
     /// Returns whether [`Pipeline::run_ports`] would serve a port even if called with none.
     #[inline]
-    pub fn is_stirred(&self) -> bool {
-        !self.transmission.stirred.is_empty()
+    pub fn has_pending_ports(&self) -> bool {
+        !self.transmission.pending_ports.is_empty()
     }
 
     /// Returns the ports with a class that is OFF. Serve them again within a bound, since no event of their own may resume the class.
@@ -182,8 +190,8 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
 
     /// Returns the report of the switch as of `now`.
     pub fn report(&mut self, now: Time) -> Report {
-        let Pipeline { forwarding, transmission, reporter, .. } = self;
-        let mut report = reporter.report_of(now, transmission.counters_at(now), forwarding.counters());
+        let Pipeline { forwarding, transmission, collector, .. } = self;
+        let mut report = collector.report_of(now, transmission.counters_at(now), forwarding.counters());
         if S::PORTS_MAX > PortSet::PORTS_MAX {
             // The published counter has 64 bits.
             for (index, port) in transmission.ports.iter().enumerate() {

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
-use weir_flowctl::{CatchUp, ClassLimits, MessageGenerator, Shaper};
-use weir_mmu::policy::PolicySettings;
-use weir_mmu::{Mmu, Policy};
+use weir_flowctl::{CatchUp, ClassRateLimiters, MessageGenerator, Shaper};
+use weir_mmu::policy::BufferPolicyConfig;
+use weir_mmu::{BufferPolicy, Mmu};
 use weir_units::{BitRate, ClassSet, FCS_BYTES, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
 use crate::classify::Classifier;
 use crate::counters::Counters;
+use crate::driver_config::{DriverConfig, PortInfo};
 use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
 use crate::flow_control::{mechanism, others};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
-use crate::shared::{LinkRate, PortState, Shared, Tuning};
-use crate::surroundings::{PortFacts, Surroundings};
-use crate::transmission::{Manner, OutPort, Pace, Transmission};
-use crate::utilisation::Digester;
+use crate::shared::{LinkRate, PortState, RuntimeConfig, Shared};
+use crate::transmission::{EgressTiming, PortTransmitter, Transmission, TransmitMode};
+use crate::utilisation::DigestEncoder;
 use crate::watchdog::PortWatchdogs;
 
 /// One switch: its shared state, to be run by lcores or in virtual time.
@@ -31,7 +31,7 @@ use crate::watchdog::PortWatchdogs;
 pub struct Switch {
     shared: Arc<Shared>,
     config: SwitchConfig,
-    surroundings: Surroundings,
+    driver_config: DriverConfig,
 }
 
 impl Switch {
@@ -42,35 +42,39 @@ impl Switch {
     ///
     /// # Panics
     /// If `facts` has another length than the configured ports.
-    pub fn new(config: &SwitchConfig, facts: &[PortFacts], surroundings: Surroundings) -> Result<Switch, BuildError> {
-        assert_eq!(facts.len(), config.ports.len(), "facts for each port");
-        let charge = if surroundings.takes_mbufs { config.charge_per_mbuf() } else { config.buffer.charge() };
+    pub fn new(
+        config: &SwitchConfig,
+        port_infos: &[PortInfo],
+        driver_config: DriverConfig,
+    ) -> Result<Switch, BuildError> {
+        assert_eq!(port_infos.len(), config.ports.len(), "facts for each port");
+        let charge = if driver_config.takes_mbufs { config.charge_per_mbuf() } else { config.buffer.charge() };
         let layout = buffer_layout(config)?.charged_by(charge);
         // A clone is on its port's link.
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
-        let link_rate = |port: usize| match (config.ports[port].rate, facts[port]) {
-            (Some(rate), PortFacts { rate: link, .. }) => LinkRate::configured(rate, link),
-            (None, PortFacts { rate: link, shaped, .. }) => LinkRate::of_the_link(link, shaped),
+        let link_rate = |port: usize| match (config.ports[port].rate, port_infos[port]) {
+            (Some(rate), PortInfo { rate: link, .. }) => LinkRate::configured(rate, link),
+            (None, PortInfo { rate: link, shaped, .. }) => LinkRate::following_link(link, shaped),
         };
         let rates: Vec<BitRate> = real_ports.iter().map(|port| link_rate(*port).get()).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.tagged_frame_bytes_max().get() - FCS_BYTES;
-        let fdb = ForwardingTable::new(surroundings.stations, config.mac_ageing);
+        let fdb = ForwardingTable::new(driver_config.stations, config.mac_ageing);
         for (address, port) in &config.static_macs {
             if !fdb.insert_static(*address, PortId(*port as u16)) {
                 return Err(BuildError::StaticMac(*address));
             }
         }
         let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
-            let mac = config.ports[real].mac.unwrap_or(facts[real].mac);
+            let mac = config.ports[real].mac.unwrap_or(port_infos[real].mac);
             let mechanism = mechanism(config, real, rate)?;
-            assert!(port.rate.is_some() || !mechanism.is_made_for_a_rate(), "a checked configuration has a rate here");
+            assert!(port.rate.is_some() || !mechanism.depends_on_rate(), "a checked configuration has a rate here");
             let lossless = config.classes.lossless;
-            let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
+            let (id, overhead) = (PortId(real as u16), driver_config.link_overhead);
             let mut state = PortState::new(&port.name, id, mac, link_rate(real), mechanism, lossless, overhead);
-            state.may_speak(others(config, real, rate));
-            let is_shaped = port.rate.is_some() || facts[real].shaped;
-            if surroundings.catch_up != CatchUp::NONE && real == index && is_shaped {
+            state.add_flow_controls(others(config, real, rate));
+            let is_shaped = port.rate.is_some() || port_infos[real].shaped;
+            if driver_config.catch_up != CatchUp::NONE && real == index && is_shaped {
                 state.count_line_time();
             }
             if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
@@ -81,26 +85,26 @@ impl Switch {
         let ports = ports.collect::<Result<_, BuildError>>()?;
         let shared = Shared {
             mmu: Mmu::new(layout, policy, config.xon(), config.buffer.lossy_alpha)
-                .with_unscheduled_alpha(surroundings.unscheduled_alpha),
+                .with_unscheduled_alpha(driver_config.unscheduled_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge,
-            unbuffered: surroundings.unbuffered,
+            unbuffered: driver_config.unbuffered,
             frame_bytes_max: frame_bytes_max as u32,
             obeyed: if config.pfc.obeys_for_lossy { ClassSet::ALL } else { config.classes.lossless },
-            link_overhead: surroundings.link_overhead,
-            stamps: config.telemetry || surroundings.digest.is_some(),
-            digester: surroundings.digest.map(Digester::new),
-            learns: surroundings.learns,
-            hash_seed: surroundings.hash_seed,
+            link_overhead: driver_config.link_overhead,
+            stamps: config.telemetry || driver_config.digest.is_some(),
+            digest_encoder: driver_config.digest.map(DigestEncoder::new),
+            learns: driver_config.learns,
+            hash_seed: driver_config.hash_seed,
             ports,
             ever_closed: AtomicU64::new(0),
-            tuning: Tuning::new(&config.classes.queues, config.pfc_watchdog.as_ref()),
+            runtime_config: RuntimeConfig::new(&config.classes.queues, config.pfc_watchdog.as_ref()),
         };
         for (port, state) in config.real_ports().map(|port| (PortId(port as u16), config.ports[port].state)) {
             shared.set_port_state(port, state);
         }
-        Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
+        Ok(Switch { shared: Arc::new(shared), config: config.clone(), driver_config })
     }
 
     /// Returns a switch of this configuration with another buffer policy, which need not be in the registry.
@@ -127,12 +131,12 @@ impl Switch {
     /// If the buffer can't be partitioned for the policy, or no switch can be built for another reason.
     pub fn with_policy(
         config: &SwitchConfig,
-        policy: Arc<dyn PolicySettings>,
-        facts: &[PortFacts],
-        surroundings: Surroundings,
+        policy: Arc<dyn BufferPolicyConfig>,
+        port_infos: &[PortInfo],
+        driver_config: DriverConfig,
     ) -> Result<Switch, BuildError> {
         let buffer = BufferConfig { policy, ..config.buffer.clone() };
-        Switch::new(&SwitchConfig { buffer, ..config.clone() }, facts, surroundings)
+        Switch::new(&SwitchConfig { buffer, ..config.clone() }, port_infos, driver_config)
     }
 
     /// Sets the routes of stations: each has a set of ports, of which the flow's hash selects one. The first station has the address
@@ -156,7 +160,7 @@ impl Switch {
     }
 
     /// Returns the buffer policy.
-    pub fn policy(&self) -> &dyn Policy {
+    pub fn policy(&self) -> &dyn BufferPolicy {
         self.shared.mmu.policy()
     }
 
@@ -170,8 +174,8 @@ impl Switch {
         self.shared.charge.frames_max(self.shared.mmu.layout().charges_max()) as usize
     }
 
-    pub(crate) fn surroundings(&self) -> &Surroundings {
-        &self.surroundings
+    pub(crate) fn driver_config(&self) -> &DriverConfig {
+        &self.driver_config
     }
 
     /// Returns the switch for a single lcore.
@@ -182,38 +186,38 @@ impl Switch {
     }
 
     /// Returns the transmit side of these ports, with room for `limit` packets, of which `places` are allocated now.
-    pub(crate) fn transmission<P: Packet, M: Manner<P>>(
+    pub(crate) fn transmission<P: Packet, M: TransmitMode<P>>(
         &self,
         ports: &[PortId],
         limit: usize,
         places: usize,
         counters: Counters,
-        manner: M,
+        mode: M,
     ) -> Transmission<P, M> {
-        let Switch { shared, config, surroundings } = self;
+        let Switch { shared, config, driver_config } = self;
         // Each poll gives up the part of the slack that it may not make up.
-        let slack = surroundings.catch_up.most;
+        let slack = driver_config.catch_up.most;
         let scheduler = Scheduler::new(config.classes.scheduler, &config.classes.queues);
         let out_ports = ports.iter().map(|id| {
             let state = shared.port(*id);
             let generator = MessageGenerator::new(state.mechanism(), state.rate(), config.classes.lossless);
-            let shaper = Shaper::timed(state.rate.shaped_to(), slack, surroundings.frame_times);
+            let shaper = Shaper::timed(state.rate.shaped_to(), slack, driver_config.frame_times);
             let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
-            let mut limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
-            if M::IS_STEERED {
+            let mut limits = ClassRateLimiters::new(state.rate(), slack, rates, &state.regulator);
+            if M::IS_RECONFIGURABLE {
                 limits.make_room(state.rate(), slack);
             }
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
             let port = &config.ports[id.index()];
-            let own = manner.port(state, port.queues(), config.tx_backlog(port));
-            let pace = Pace { shaper, limits, scheduler: scheduler.clone() };
-            OutPort::new(state, shared.clones_of(*id), pace, generator, watchdogs, own)
+            let own = mode.port(state, port.queues(), config.tx_backlog(port));
+            let timing = EgressTiming { shaper, limits, scheduler: scheduler.clone() };
+            PortTransmitter::new(state, shared.clones_of(*id), timing, generator, watchdogs, own)
         });
         let out_ports = out_ports.collect();
         let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.as_ref().map(EcnConfig::marker));
-        let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
+        let seed = Random::seed_of(&config.name, driver_config.seed, u64::from(ports[0].0));
         let queues = EgressQueues::new(shared.ports().len(), limit, places, &config.classes.queues, seed);
-        Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, manner)
+        Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, mode)
     }
 }

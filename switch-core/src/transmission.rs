@@ -3,46 +3,46 @@
 
 mod discard;
 mod link;
-mod manner;
 mod messages;
-mod out_port;
+mod mode;
+mod port_transmitter;
 
 use std::sync::Arc;
 
-use weir_mmu::{Departure, EcnMarker};
+use weir_mmu::{BufferRelease, EcnMarker};
 use weir_units::archive::{Archive, State};
-use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 
-use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
+use crate::counters::{CounterSnapshot, Counters, DropReason, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
-use crate::packet::{BURST_MAX, Packet, PacketStore, PortOutput, Queued};
+use crate::packet::{BURST_MAX, Packet, PacketAllocator, PortOutput, QueuedPacket};
 use crate::random::Random;
 use crate::shared::Shared;
-use discard::noting;
-pub(crate) use manner::Manner;
-pub(crate) use out_port::{OutPort, Pace};
+use discard::drop_reporter;
+pub(crate) use mode::TransmitMode;
+pub(crate) use port_transmitter::{EgressTiming, PortTransmitter};
 
 /// Transmit side of some ports: egress queues, and the state that decides when their frames leave.
 ///
 /// The caller serves its ports in turn: [`Transmission::prepare_port`], then [`Transmission::take_next`] for each frame that may leave.
 /// Departures may make messages due at other ports; these are then in `stirred`.
 #[derive(Debug)]
-pub(crate) struct Transmission<P, M: Manner<P>> {
+pub(crate) struct Transmission<P, M: TransmitMode<P>> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queues: EgressQueues<M::Queues, M::Ports>,
-    pub(crate) ports: Box<[OutPort<M::Port>]>,
+    pub(crate) ports: Box<[PortTransmitter<M::Port>]>,
     /// Position in `ports` of each port of the switch that is served here.
     pub(crate) position_of: Box<[usize]>,
     pub(crate) counters: Counters,
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
     /// Subset of `markers` that mark at departure.
-    pub(crate) leaving_markers: [Option<EcnMarker>; CLASSES],
+    pub(crate) departure_markers: [Option<EcnMarker>; CLASSES],
     /// Whether any class marks at arrival.
     pub(crate) marks_arrivals: bool,
     /// Source of RED's random draws.
     pub(crate) random: Random,
     /// Ports that may have work.
-    pub(crate) stirred: M::Ports,
+    pub(crate) pending_ports: M::Ports,
     /// Ports with a class that is OFF, as last seen.
     pub(crate) off_ports: M::Ports,
     /// Ports whose messages depend on queue lengths, so that each departure may make one due.
@@ -51,11 +51,11 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) stamps: bool,
     /// Bytes of link time per frame beyond its length without FCS.
     pub(crate) link_overhead: Bytes,
-    pub(crate) manner: M,
+    pub(crate) mode: M,
 }
 
 /// Returns the markers that mark at departure; `None` for other classes.
-pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
+pub(crate) fn select_departure_markers(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
     markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
 }
 
 /// Checkpoint of everything but the shared state, which forwarding saves.
-impl<P, M: Manner<P>> State for Transmission<P, M>
+impl<P, M: TransmitMode<P>> State for Transmission<P, M>
 where
     M::Queues: State,
     M::Port: State,
@@ -78,34 +78,34 @@ where
             counters,
             // Changed only by a control thread, which does not exist here.
             markers: _,
-            leaving_markers: _,
+            departure_markers: _,
             marks_arrivals: _,
             random,
-            stirred,
+            pending_ports,
             off_ports,
             by_length: _,
             stamps: _,
             link_overhead: _,
-            manner: _,
+            mode: _,
         } = self;
         queues.state(archive);
         ports.state(archive);
         counters.state(archive);
         random.state(archive);
-        stirred.state(archive);
+        pending_ports.state(archive);
         off_ports.state(archive);
     }
 }
 
-impl<P: Packet, M: Manner<P>> Transmission<P, M> {
+impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        ports: Box<[OutPort<M::Port>]>,
+        ports: Box<[PortTransmitter<M::Port>]>,
         queues: EgressQueues<M::Queues, M::Ports>,
         markers: [Option<EcnMarker>; CLASSES],
         random: Random,
         counters: Counters,
-        manner: M,
+        mode: M,
     ) -> Transmission<P, M> {
         let mut position_of = vec![usize::MAX; shared.ports().len()];
         ports.iter().enumerate().for_each(|(position, port)| position_of[port.id.index()] = position);
@@ -119,27 +119,27 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             link_overhead: shared.link_overhead,
             shared,
             ports,
-            leaving_markers: of_leaving(&markers),
+            departure_markers: select_departure_markers(&markers),
             marks_arrivals: marks_arrivals(&markers),
             markers,
             random,
-            stirred: M::Ports::EMPTY,
+            pending_ports: M::Ports::EMPTY,
             off_ports: M::Ports::EMPTY,
             by_length,
-            manner,
+            mode,
         };
-        transmission.find_rows();
+        transmission.find_run_classes();
         transmission
     }
 
     /// Determines the classes of each port whose frames leave unchanged and in order of arrival.
-    pub(crate) fn find_rows(&mut self) {
+    pub(crate) fn find_run_classes(&mut self) {
         let Transmission { ports, queues, markers, stamps, .. } = self;
         let unmarked = Class::ALL.into_iter().filter(|class| markers[class.index()].is_none() && !*stamps);
         let unmarked = ClassSet::from_iter(unmarked.filter(|_| queues.are_in_order()));
         for port in ports {
             let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
-            port.in_rows = unmarked;
+            port.in_runs = unmarked;
             port.plain = unmarked - port.limits.limited() - port.credit_classes - counted;
         }
     }
@@ -152,10 +152,10 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);
             let here = self.held() as u64;
-            let went = total(queue_stat::FRAMES) + total(queue_stat::DROPS);
+            let departed = total(queue_stat::FRAMES) + total(queue_stat::DROPS);
             assert_eq!(
                 total(queue_stat::HANDED_OVER),
-                went + here,
+                departed + here,
                 "frames that a transmitter took over; it holds {here}"
             );
         }
@@ -167,17 +167,17 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 
     #[inline]
-    pub(crate) fn enqueue(&mut self, now: Time, mut queued: Queued<P>) {
+    pub(crate) fn enqueue(&mut self, now: Time, mut queued: QueuedPacket<P>) {
         let queue = queued.charged.egress;
         self.counters.add(queue, queue_stat::HANDED_OVER, 1);
         if self.marks_arrivals {
             self.mark_arrival(&mut queued);
         }
-        if M::PASSES_BY {
-            self.settle(queue.port());
+        if M::HAS_BYPASS {
+            self.flush_bypass(queue.port());
         }
         match self.queues.push(queued) {
-            Ok(()) => self.note_backlog(queue),
+            Ok(()) => self.mark_backlogged(queue),
             // There are as many places as packets in the buffer, so a full queue is impossible; if it happens, nothing leaks.
             Err(queued) => self.give_up(now, &queued),
         }
@@ -185,7 +185,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Marks an arriving frame by the length of its queue, including the frame.
     #[inline(never)]
-    fn mark_arrival(&mut self, queued: &mut Queued<P>) {
+    fn mark_arrival(&mut self, queued: &mut QueuedPacket<P>) {
         let Transmission { shared, ports, counters, markers, random, position_of, .. } = self;
         let queue = queued.charged.egress;
         let Some(marker) = markers[queue.class().index()].filter(EcnMarker::marks_arrivals) else { return };
@@ -197,23 +197,23 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Moves a port's bypassing frames into its queues, ahead of others.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, port: PortId) {
-        M::settle(&mut self.ports[self.position_of[port.index()]].own, &mut self.queues);
+    pub(crate) fn flush_bypass(&mut self, port: PortId) {
+        M::flush_bypass(&mut self.ports[self.position_of[port.index()]].own, &mut self.queues);
     }
 
     #[inline(always)]
-    pub(crate) fn note_backlog(&mut self, queue: QueueId) {
+    pub(crate) fn mark_backlogged(&mut self, queue: QueueId) {
         let port = &mut self.ports[self.position_of[queue.port().index()]];
         // Behind a waiting frame, nothing changes.
         if !port.backlog.contains(queue.class()) {
             port.backlog.insert(queue.class());
-            self.stirred.insert(queue.port());
+            self.pending_ports.insert(queue.port());
         }
     }
 
     /// Drops a packet that finds no place.
     #[cold]
-    pub(crate) fn give_up(&mut self, now: Time, queued: &Queued<P>) {
+    pub(crate) fn give_up(&mut self, now: Time, queued: &QueuedPacket<P>) {
         self.counters.drop(queued.charged.egress, DropReason::NoMemory);
         self.shared.mmu.release(now, &[queued.charged]);
     }
@@ -221,7 +221,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Sends due messages to a port's peer, obeys the peer, and drops frames that can't be sent. Returns the number of moved frames, and
     /// the classes that are held back; `None` if the port has no link.
     #[inline]
-    pub(crate) fn prepare_port<D: PortOutput<P> + PacketStore<P>>(
+    pub(crate) fn prepare_port<D: PortOutput<P> + PacketAllocator<P>>(
         &mut self,
         now: Time,
         index: usize,
@@ -231,7 +231,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             self.watch(now, index);
         }
         let has_link = self.has_link(now, index);
-        self.look_for_off(now, index);
+        self.update_off(now, index);
         let mut moved = if has_link { self.send_control(now, index, driver) } else { 0 };
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
@@ -242,19 +242,19 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             self.counters.add_port(port.id, port_stat::AGED, followed.aged.len() as u64);
         }
         if followed.changed || !(paused - port.paused).is_empty() {
-            state.note_obeyed(now);
-            self.manner.note_reaction(now.since(state.regulator.heard_at()));
+            state.record_obeyed(now);
+            self.mode.record_reaction_delay(now.since(state.regulator.heard_at()));
         }
         port.paused = paused;
         if !has_link {
-            let note = &mut noting(now, DropReason::PortDown, driver);
-            return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX, note), None);
+            let on_drop = &mut drop_reporter(now, DropReason::PortDown, driver);
+            return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX, on_drop), None);
         }
         let dropping = port.watchdogs.dropping();
         if !(port.backlog & dropping).is_empty() {
-            M::settle(&mut port.own, &mut self.queues);
-            let note = &mut noting(now, DropReason::PfcWatchdog, driver);
-            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX, note);
+            M::flush_bypass(&mut port.own, &mut self.queues);
+            let on_drop = &mut drop_reporter(now, DropReason::PfcWatchdog, driver);
+            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX, on_drop);
         }
         (moved, Some(paused | dropping))
     }
@@ -273,7 +273,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         for class in (dropped - dropping).iter() {
             // A queue that went OFF before or in the storm is advertised only now; that delay is not the switch's.
-            port.told_at[class.index()] = now;
+            port.advertised_at[class.index()] = now;
         }
     }
 
@@ -289,7 +289,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Takes the next frame of the `ready` classes from its queue, and puts it on the port's wire: marked, stamped and counted against the
     /// port's limits. Removes its class from `ready` if that has to wait.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<Queued<P>> {
+    pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<QueuedPacket<P>> {
         let class = self.next_class(index, *ready)?;
         self.take_of(now, index, class, ready)
     }
@@ -299,17 +299,24 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn next_class(&mut self, index: usize, ready: ClassSet) -> Option<Class> {
         let Transmission { queues, ports, .. } = self;
         let port = &mut ports[index];
-        port.scheduler.next(ready, |class| queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0))
+        port.scheduler.next(ready, |class| queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0))
     }
 
     /// [`Transmission::take_next`] for the class that is next.
     #[inline(always)]
-    pub(crate) fn take_of(&mut self, now: Time, index: usize, class: Class, ready: &mut ClassSet) -> Option<Queued<P>> {
-        let Transmission { shared, queues, ports, counters, leaving_markers, random, stamps, link_overhead, .. } = self;
+    pub(crate) fn take_of(
+        &mut self,
+        now: Time,
+        index: usize,
+        class: Class,
+        ready: &mut ClassSet,
+    ) -> Option<QueuedPacket<P>> {
+        let Transmission { shared, queues, ports, counters, departure_markers, random, stamps, link_overhead, .. } =
+            self;
         let port = &mut ports[index];
         let queue = QueueId::new(port.id, class);
         let mut queued = queues.pop(queue)?;
-        if let Some(marker) = &leaving_markers[class.index()]
+        if let Some(marker) = &departure_markers[class.index()]
             && marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next())
             && queued.packet.mark_ce()
         {
@@ -322,7 +329,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         let wire = port.put_on_wire(now, queued.frame_bytes, *link_overhead);
         if *stamps {
-            port.note_for_digests(now, wire, shared);
+            port.record_for_digests(now, wire, shared);
         }
         if port.counts_sent {
             shared.port(port.id).regulator.handle_sent(class, queued.frame_bytes);
@@ -343,25 +350,25 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Returns those of `classes` that lack the peer's credit for their next frame.
     #[inline]
-    pub(crate) fn without_credit(&self, port: &OutPort<M::Port>, classes: ClassSet) -> ClassSet {
+    pub(crate) fn without_credit(&self, port: &PortTransmitter<M::Port>, classes: ClassSet) -> ClassSet {
         let asked = classes & port.credit_classes;
         if asked.is_empty() { ClassSet::EMPTY } else { self.without_credit_of(port, asked) }
     }
 
     #[inline(never)]
-    fn without_credit_of(&self, port: &OutPort<M::Port>, asked: ClassSet) -> ClassSet {
+    fn without_credit_of(&self, port: &PortTransmitter<M::Port>, asked: ClassSet) -> ClassSet {
         let regulator = &self.shared.port(port.id).regulator;
-        let next = |class| self.queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0);
+        let next = |class| self.queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0);
         ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
     /// Marks the ingress port of a departed packet as stirred, if a message to its peer may be due.
     #[inline]
-    pub(crate) fn stir_for(&mut self, departure: &Departure) {
+    pub(crate) fn mark_pending(&mut self, departure: &BufferRelease) {
         if !(self.off_ports.is_empty() && self.by_length.is_empty()) {
             let from = self.shared.port(departure.ingress.port()).real_port;
             if self.off_ports.contains(from) || self.by_length.contains(from) {
-                self.stirred.insert(from);
+                self.pending_ports.insert(from);
             }
         }
     }
@@ -371,7 +378,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let port = &self.ports[index];
         let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
         let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
-        if blocked.contains(class) { self.queues.holds_from(QueueId::new(port.id, class)) } else { M::Ports::EMPTY }
+        if blocked.contains(class) { self.queues.ingress_ports(QueueId::new(port.id, class)) } else { M::Ports::EMPTY }
     }
 
     /// Returns the earliest instant after `now` with possible work, if no packet arrives: a shaper's wire or a queue's limiter is free, a
@@ -387,7 +394,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 
     #[inline]
-    fn wakeup(&self, now: Time, port: &OutPort<M::Port>) -> Time {
+    fn wakeup(&self, now: Time, port: &PortTransmitter<M::Port>) -> Time {
         let message = port.generator.next_wakeup(now);
         let own = message.min(port.watchdogs.due());
         if port.backlog.is_empty() && !M::is_offering(&port.own) {
@@ -432,20 +439,24 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             let port = &mut self.ports[index];
             port.watchdogs.update(port.id, &self.shared, &self.counters);
         }
-        self.manner.set_gauges(&mut self.counters);
+        self.mode.set_gauges(&mut self.counters);
         &self.counters
     }
 
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub(crate) fn published(&self) -> Arc<CounterSnapshot> {
         self.counters.published()
     }
 }
 
 /// Returns the ports in `telling` by which packets of these queues came.
 #[inline]
-pub(crate) fn told_of(shared: &Shared, telling: PortSet, ingress: impl Iterator<Item = QueueId>) -> PortSet {
-    if telling.is_empty() {
-        return telling;
+pub(crate) fn ingress_ports_among(
+    shared: &Shared,
+    candidates: PortSet,
+    ingress: impl Iterator<Item = QueueId>,
+) -> PortSet {
+    if candidates.is_empty() {
+        return candidates;
     }
     // Packets of a row mostly came by one queue.
     let (mut from, mut last) = (PortSet::EMPTY, None);
@@ -455,5 +466,5 @@ pub(crate) fn told_of(shared: &Shared, telling: PortSet, ingress: impl Iterator<
             from.insert(shared.port(queue.port()).real_port);
         }
     }
-    telling & from
+    candidates & from
 }

@@ -12,7 +12,7 @@ use weir_wire::digest::{DigestCode, DigestConfig, UTILISATION_BITS};
 
 /// Encoder of utilisations, shared by all ports of a switch.
 #[derive(Debug)]
-pub(crate) struct Digester {
+pub(crate) struct DigestEncoder {
     round_trip: Span,
     code: DigestCode,
 }
@@ -29,10 +29,10 @@ pub(crate) struct Utilisation {
 /// Bits in a byte times picoseconds in a second.
 const BIT_PS: u128 = 8_000_000_000_000;
 
-impl Digester {
-    pub(crate) fn new(config: DigestConfig) -> Digester {
+impl DigestEncoder {
+    pub(crate) fn new(config: DigestConfig) -> DigestEncoder {
         let round_trip = config.round_trip.max(Span::from_picos(1));
-        Digester { round_trip, code: DigestCode::new(config.log_base_ppm) }
+        DigestEncoder { round_trip, code: DigestCode::new(config.log_base_ppm) }
     }
 
     /// Returns the code of a port's utilisation when a frame leaves it at `now`, with `left` bytes in its queue; `random` rounds it.
@@ -53,7 +53,7 @@ impl Digester {
 impl Utilisation {
     /// Records a frame that has left, with its bytes on the wire.
     #[inline]
-    pub(crate) fn note_sent(&mut self, now: Time, wire: Bytes) {
+    pub(crate) fn record_sent(&mut self, now: Time, wire: Bytes) {
         self.last = Some((now, wire));
     }
 
@@ -79,7 +79,7 @@ mod tests {
     const RATE: BitRate = BitRate::gbps(100);
     const T: Span = Span::from_micros(10);
 
-    fn at(ns: u64) -> Time {
+    fn nanos(ns: u64) -> Time {
         Time::from_nanos(ns)
     }
 
@@ -87,8 +87,8 @@ mod tests {
     fn after(frames: &[(u64, u64)]) -> f64 {
         let mut port = Utilisation::default();
         for (ns, left) in frames {
-            port.update(at(*ns), Bytes::new(*left), RATE, T);
-            port.note_sent(at(*ns), Bytes::new(1_250));
+            port.update(nanos(*ns), Bytes::new(*left), RATE, T);
+            port.record_sent(nanos(*ns), Bytes::new(1_250));
         }
         port.average as f64 / 2f64.powi(32)
     }
@@ -125,10 +125,10 @@ mod tests {
         for (rate, round_trip) in [(BitRate::bps(1), Span::from_picos(1)), (BitRate::bps(u64::MAX), Span::from_secs(1))]
         {
             port.update(Time::NEVER, Bytes::new(1 << 40), rate, round_trip);
-            port.note_sent(Time::ZERO, Bytes::new(1 << 20));
+            port.record_sent(Time::ZERO, Bytes::new(1 << 20));
             port.update(Time::NEVER, Bytes::new(1 << 40), rate, round_trip);
         }
-        let digester = Digester::new(DigestConfig { round_trip: Span::ZERO, log_base_ppm: 0 });
+        let digester = DigestEncoder::new(DigestConfig { round_trip: Span::ZERO, log_base_ppm: 0 });
         assert!(digester.code(&mut port, Time::NEVER, Bytes::ZERO, BitRate::gbps(1), || 0) < u16::MAX);
     }
 }

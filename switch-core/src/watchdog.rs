@@ -8,7 +8,7 @@ use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::counters::{Counters, queue_stat};
 use crate::shared::Shared;
-use crate::storm_tally::ClassTally;
+use crate::storm_counters::ClassStormCounters;
 
 /// Watchdogs of one port's egress queues, one per watched class; owned by the transmitter that serves the port.
 #[derive(Debug, State)]
@@ -22,11 +22,11 @@ pub(crate) struct PortWatchdogs {
     ignoring: ClassSet,
     #[state(same)]
     action: WatchdogAction,
-    watched: Box<[Watched]>,
+    watched: Box<[WatchedClass]>,
 }
 
 #[derive(Debug, State)]
-struct Watched {
+struct WatchedClass {
     class: Class,
     watchdog: Watchdog,
     /// Packet counts at the last update of the watchdog.
@@ -38,13 +38,13 @@ impl PortWatchdogs {
     pub(crate) fn new(config: Option<&WatchdogConfig>, classes: ClassSet) -> PortWatchdogs {
         let config = config.copied();
         let watchdogs = config.iter().flat_map(|config| {
-            classes.iter().map(|class| Watched {
+            classes.iter().map(|class| WatchedClass {
                 class,
                 watchdog: Watchdog::new(*config),
                 counted: StormPackets::default(),
             })
         });
-        let watched: Box<[Watched]> = watchdogs.collect();
+        let watched: Box<[WatchedClass]> = watchdogs.collect();
         PortWatchdogs {
             due: if watched.is_empty() { Time::NEVER } else { Time::ZERO },
             watched,
@@ -86,7 +86,7 @@ impl PortWatchdogs {
 
     pub(crate) fn poll(&mut self, now: Time, port: PortId, shared: &Shared, counters: &Counters) {
         self.count(port, shared, counters);
-        for Watched { class, watchdog, .. } in &mut self.watched {
+        for WatchedClass { class, watchdog, .. } in &mut self.watched {
             if watchdog.poll(now, &observe(now, QueueId::new(port, *class), shared, counters)).is_some() {
                 self.in_storm ^= class.alone();
             }
@@ -104,9 +104,9 @@ impl PortWatchdogs {
 
     /// Adds the packets since the last call to the storms' counts.
     fn count(&mut self, port: PortId, shared: &Shared, counters: &Counters) {
-        let Some(tally) = shared.port(port).storms() else { return };
-        for Watched { class, watchdog, counted } in &mut self.watched {
-            let now = tally.packets(QueueId::new(port, *class), counters);
+        let Some(storms) = shared.port(port).storms() else { return };
+        for WatchedClass { class, watchdog, counted } in &mut self.watched {
+            let now = storms.packets(QueueId::new(port, *class), counters);
             watchdog.count_packets(&StormPackets {
                 tx: now.tx - counted.tx,
                 tx_dropped: now.tx_dropped - counted.tx_dropped,
@@ -118,9 +118,9 @@ impl PortWatchdogs {
     }
 
     fn publish(&self, port: PortId, shared: &Shared) {
-        let Some(tally) = shared.port(port).storms() else { return };
-        for Watched { class, watchdog, .. } in &self.watched {
-            let slots = &tally.classes[class.index()].counters;
+        let Some(storms) = shared.port(port).storms() else { return };
+        for WatchedClass { class, watchdog, .. } in &self.watched {
+            let slots = &storms.classes[class.index()].counters;
             let values = watchdog.counters().named();
             slots.iter().zip(values).for_each(|(slot, (_, value))| slot.store(value, Ordering::Relaxed));
         }
@@ -132,15 +132,15 @@ fn observe(now: Time, queue: QueueId, shared: &Shared, counters: &Counters) -> Q
     let (state, class) = (shared.port(queue.port()), queue.class());
     let paused = state.regulator.paused(now).contains(class);
     let (paused_for, pauses) = state.regulator.pause_time(now, class);
-    let frames = |of: fn(&ClassTally) -> &AtomicU64| {
-        state.storms().map_or(0, |tally| of(&tally.classes[class.index()]).load(Ordering::Relaxed))
+    let frames = |of: fn(&ClassStormCounters) -> &AtomicU64| {
+        state.storms().map_or(0, |storms| of(&storms.classes[class.index()]).load(Ordering::Relaxed))
     };
     QueueObservation {
         paused,
         pauses,
         paused_for,
-        xoff_frames: frames(|tally| &tally.xoff_frames),
-        xon_frames: frames(|tally| &tally.xon_frames),
+        xoff_frames: frames(|storms| &storms.xoff_frames),
+        xon_frames: frames(|storms| &storms.xon_frames),
         queued: Bytes::new(shared.mmu.egress_length(queue)),
         frames_sent: counters.get(queue, queue_stat::FRAMES),
     }

@@ -16,19 +16,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_control::capture::Way;
+use weir_control::capture::CaptureDirection;
 use weir_experiments::Failure;
 use weir_experiments::experiment::stopped_by_signals;
-use weir_experiments::files::{json_text, whole};
+use weir_experiments::files::{json_text, write_atomic};
 use weir_experiments::progress::{self, ProgressBar};
 use weir_units::{Bytes, Class, Span};
 
 use crate::control::Target;
-use crate::steer::time;
-use advice::{Advice, Before, Measured, Spread};
-use machine::Gaps;
+use crate::runtime_config::time;
+use advice::{DelayStatistics, HeadroomAdvice, MeasuredPort, SwitchDelay};
+use machine::PollGapStatistics;
 use session::{MEASURED_KEY, Percentiles, Session};
-use watch::{LeftOut, Sample, Watch};
+use watch::{Sample, SkippedPauses, Watch};
 
 /// Arguments of `weir calibrate`.
 #[derive(clap::Args)]
@@ -71,14 +71,14 @@ struct Report {
     #[serde(skip)]
     are_named: bool,
     /// Poll gaps of the switch during the calibration.
-    machine: Gaps,
+    machine: PollGapStatistics,
     /// Delay from crossing Xoff to the PAUSE, of all ports, since the switch's start.
     message_delay: Option<Percentiles>,
     /// Delay from a peer's PAUSE to obeying it.
     reaction: Option<Percentiles>,
-    links: Vec<Link>,
+    links: Vec<MeasuredLink>,
     /// Reasons why no advice is given.
-    doubts: Vec<String>,
+    disturbances: Vec<String>,
     /// Lines for the switch's file.
     fragment: Option<String>,
     /// Delay set for adaptive headroom, with --apply.
@@ -87,26 +87,26 @@ struct Report {
 
 /// A link.
 #[derive(Debug, Serialize)]
-struct Link {
+struct MeasuredLink {
     port: String,
     #[serde(skip)]
     number: usize,
     class: u8,
     rate_bps: u64,
     /// Lower bounds of a pause, from the file.
-    least: Least,
+    least: MinimumDelays,
     /// Stops of the peer after the switch's PAUSEs.
-    peer_stops: Stops,
+    peer_stops: StopTimes,
     /// Stops of the switch after the peer's PAUSEs.
-    switch_stops: Stops,
+    switch_stops: StopTimes,
     /// Pauses whose capture lacks frames.
     incomplete: u64,
-    advice: Option<Advice>,
+    advice: Option<HeadroomAdvice>,
 }
 
 /// Parts of a delay that the file determines, in nanoseconds; on a loaded link they add up.
 #[derive(Debug, Serialize)]
-struct Least {
+struct MinimumDelays {
     /// Time of a longest frame that the PAUSE may wait for.
     own_frame_ns: u64,
     /// Propagation delay in both directions: twice `delay`.
@@ -117,10 +117,10 @@ struct Least {
 
 /// Time until a sender stops.
 #[derive(Debug, Serialize)]
-struct Stops {
-    light: Option<Spread>,
-    loaded: Option<Spread>,
-    left_out: LeftOut,
+struct StopTimes {
+    light: Option<DelayStatistics>,
+    loaded: Option<DelayStatistics>,
+    left_out: SkippedPauses,
     samples: Vec<Sample>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let mut session = Session::begin(&arguments.target)?;
     let switch = session.switch.clone();
     let policy = switch.buffer.policy.name();
-    if arguments.apply && !switch.buffer.policy.live_keys().contains(&MEASURED_KEY) {
+    if arguments.apply && !switch.buffer.policy.runtime_keys().contains(&MEASURED_KEY) {
         return Err(Failure::Argument(format!(
             "--apply: policy \"{policy}\" has its headroom from the start; adaptive headroom alone changes it, and the lines for the file \
              do after a restart"
@@ -162,16 +162,16 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let links = measure_all(&mut session, &ports, arguments, &bar, &stop);
     bar.finish_and_clear();
     let links = links?;
-    let machine = Gaps::between(&before.0, &session.lcores()?.0, before.1.elapsed().as_millis() as u64);
+    let machine = PollGapStatistics::between(&before.0, &session.lcores()?.0, before.1.elapsed().as_millis() as u64);
     let [message_delay, reaction] = session.delays()?;
     let mut report = Report::new(&switch, arguments, machine, [message_delay, reaction], links);
     let was_stopped = stop.load(Ordering::Relaxed);
     if let Some(delay) = report.delay_for_adaptive(&switch).filter(|_| arguments.apply && !was_stopped) {
-        session.tell_adaptive(delay)?;
+        session.set_adaptive_delay(delay)?;
         report.applied_delay_ns = Some(delay.as_nanos());
     }
     if let (Some(path), Some(fragment)) = (&arguments.output, &report.fragment) {
-        whole(path, |part| std::fs::write(part, fragment))
+        write_atomic(path, |part| std::fs::write(part, fragment))
             .map_err(|error| Failure::Argument(format!("--output {}: {error}", path.display())))?;
     }
     if arguments.json {
@@ -189,7 +189,7 @@ fn measure_all(
     arguments: &CalibrateArguments,
     bar: &ProgressBar,
     stop: &AtomicBool,
-) -> Result<Vec<Link>, Failure> {
+) -> Result<Vec<MeasuredLink>, Failure> {
     let pauses = u64::from(arguments.samples);
     let mut links = Vec::new();
     for (number, (port, class)) in (0..).zip(ports.iter().copied()) {
@@ -215,17 +215,18 @@ fn measure(
     arguments: &CalibrateArguments,
     seen_so_far: &dyn Fn(usize),
     stop: &AtomicBool,
-) -> Result<Link, Failure> {
+) -> Result<MeasuredLink, Failure> {
     let switch = session.switch.clone();
     let config = &switch.ports[port];
     let rate = config.rate.ok_or_else(|| Failure::Argument(format!("port {} has no rate in its file", config.name)))?;
     let hold = Span::from_nanos(arguments.hold.as_nanos() as u64);
-    let [mut peer, mut own] = [Way::In, Way::Out].map(|way| Watch::new(way, rate, hold));
+    let [mut peer, mut own] =
+        [CaptureDirection::In, CaptureDirection::Out].map(|direction| Watch::new(direction, rate, hold));
     let (mut incomplete, mut in_vain) = (0, 0);
     while peer.samples.len() < arguments.samples as usize && in_vain < IN_VAIN && !stop.load(Ordering::Relaxed) {
         let (lcores, begun) = session.lcores()?;
         let seen = session.pause_once(port, class, rate, arguments.hold)?;
-        let gaps = Gaps::between(&lcores, &session.lcores()?.0, begun.elapsed().as_millis() as u64);
+        let gaps = PollGapStatistics::between(&lcores, &session.lcores()?.0, begun.elapsed().as_millis() as u64);
         let had = peer.samples.len();
         if seen.missed > 0 {
             incomplete += 1;
@@ -243,24 +244,28 @@ fn measure(
         in_vain = if peer.samples.len() > had { 0 } else { in_vain + 1 };
     }
     let frame_ns = rate.time_for(switch.frame_bytes_max()).as_nanos();
-    Ok(Link {
+    Ok(MeasuredLink {
         port: config.name.clone(),
         number: port,
         class: class.index() as u8,
         rate_bps: rate.as_bps(),
-        least: Least { own_frame_ns: frame_ns, propagation_ns: (config.delay * 2).as_nanos(), peer_frame_ns: frame_ns },
-        peer_stops: Stops::of(peer),
-        switch_stops: Stops::of(own),
+        least: MinimumDelays {
+            own_frame_ns: frame_ns,
+            propagation_ns: (config.delay * 2).as_nanos(),
+            peer_frame_ns: frame_ns,
+        },
+        peer_stops: StopTimes::from_watch(peer),
+        switch_stops: StopTimes::from_watch(own),
         incomplete,
         advice: None,
     })
 }
 
-impl Stops {
-    fn of(watch: Watch) -> Stops {
-        Stops {
-            light: Spread::of(&watch.samples, false),
-            loaded: Spread::of(&watch.samples, true),
+impl StopTimes {
+    fn from_watch(watch: Watch) -> StopTimes {
+        StopTimes {
+            light: DelayStatistics::for_load(&watch.samples, false),
+            loaded: DelayStatistics::for_load(&watch.samples, true),
             left_out: watch.left_out,
             samples: watch.samples,
         }
@@ -271,29 +276,29 @@ impl Report {
     fn new(
         switch: &SwitchConfig,
         arguments: &CalibrateArguments,
-        machine: Gaps,
+        machine: PollGapStatistics,
         [message_delay, reaction]: [Option<Percentiles>; 2],
-        mut links: Vec<Link>,
+        mut links: Vec<MeasuredLink>,
     ) -> Report {
         let before = message_delay.map_or_else(
-            || Before { ns: switch.pfc.reaction.as_nanos(), measured: false },
-            |delay| Before { ns: delay.p999_ns, measured: true },
+            || SwitchDelay { ns: switch.pfc.reaction.as_nanos(), measured: false },
+            |delay| SwitchDelay { ns: delay.p999_ns, measured: true },
         );
-        let mut doubts = Vec::new();
+        let mut disturbances = Vec::new();
         for link in &mut links {
             let (samples, left_out) = (&link.peer_stops.samples, link.peer_stops.left_out);
-            let all = Spread::over(samples.iter());
-            let touched = all.as_ref().and_then(|all| machine.doubt(all.pauses, all.p50_ns, all.max_ns));
-            match touched.or_else(|| machine.late_poll_doubt(left_out.unpolled)) {
-                Some(doubt) => doubts.push(format!("port {}: {doubt}", link.port)),
+            let all = DelayStatistics::from_samples(samples.iter());
+            let touched = all.as_ref().and_then(|all| machine.disturbance(all.pauses, all.p50_ns, all.max_ns));
+            match touched.or_else(|| machine.late_poll_disturbance(left_out.unpolled)) {
+                Some(disturbance) => disturbances.push(format!("port {}: {disturbance}", link.port)),
                 None if all.is_none() || left_out.never_stopped > 0 => {}
-                None => link.advice = Advice::of(switch, link.number, samples, before),
+                None => link.advice = HeadroomAdvice::from_samples(switch, link.number, samples, before),
             }
         }
         let measured =
-            links.iter().filter_map(|link| Some(Measured { port: link.number, advice: link.advice.as_ref()? }));
+            links.iter().filter_map(|link| Some(MeasuredPort { port: link.number, advice: link.advice.as_ref()? }));
         // A common headroom requires valid measurements of all ports.
-        let fragment = if doubts.is_empty() {
+        let fragment = if disturbances.is_empty() {
             advice::fragment(switch, &measured.collect::<Vec<_>>(), arguments.b_m)
         } else {
             None
@@ -306,7 +311,7 @@ impl Report {
             message_delay,
             reaction,
             links,
-            doubts,
+            disturbances,
             fragment,
             applied_delay_ns: None,
         }
@@ -317,17 +322,17 @@ impl Report {
     fn delay_for_adaptive(&self, switch: &SwitchConfig) -> Option<Span> {
         let obey = self.links.iter().all(|link| link.peer_stops.left_out.never_stopped == 0);
         let reaction = switch.pfc.reaction.as_nanos();
-        let delay = |advice: &Advice| advice.after_ns + advice.before.ns.saturating_sub(reaction);
+        let delay = |advice: &HeadroomAdvice| advice.after_ns + advice.before.ns.saturating_sub(reaction);
         let longest = self.links.iter().filter_map(|link| link.advice.as_ref()).map(delay).max()?;
-        (obey && self.doubts.is_empty()).then(|| Span::from_nanos(longest))
+        (obey && self.disturbances.is_empty()).then(|| Span::from_nanos(longest))
     }
 
     /// Result of the command: unmeasured ports, with reasons.
     fn verdict(&self, was_stopped: bool) -> Result<(), Failure> {
         let mut faults = Vec::new();
         let has_samples = self.links.iter().any(|link| !link.peer_stops.samples.is_empty());
-        for Link { port, class, peer_stops, incomplete, .. } in &self.links {
-            let LeftOut { idle, never_stopped, unpolled, .. } = peer_stops.left_out;
+        for MeasuredLink { port, class, peer_stops, incomplete, .. } in &self.links {
+            let SkippedPauses { idle, never_stopped, unpolled, .. } = peer_stops.left_out;
             if never_stopped > 0 {
                 faults.push(format!(
                     "port {port}: frames of class {class} kept coming through {never_stopped} pauses of {} ms: its peer does not obey \
@@ -350,11 +355,11 @@ impl Report {
             faults
                 .push(format!("interrupted after {seen} pauses; the same command measures all, and --samples N fewer"));
         }
-        match (faults.is_empty(), self.doubts.is_empty()) {
+        match (faults.is_empty(), self.disturbances.is_empty()) {
             (false, _) => Err(Failure::Run(faults.join("; "))),
             (true, false) => Err(Failure::Unavailable(format!(
                 "nothing is advised: the machine took the switch's time: {}; give lcores CPUs of their own (isolcpus, taskset)",
-                self.doubts.join("; ")
+                self.disturbances.join("; ")
             ))),
             (true, true) => Ok(()),
         }

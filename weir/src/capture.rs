@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use jiff::Timestamp;
-use weir_control::capture::{Capture, Capturing, Passing, Way};
+use weir_control::capture::{CaptureDirection, CaptureFrames, CaptureRequest, CaptureStarted};
 use weir_control::protocol::{Reply, Request};
 use weir_experiments::Failure;
 use weir_experiments::experiment::{once_stopped, stopped_by_signals};
 use weir_units::Bytes;
 
 use crate::control::{Target, failure};
-use crate::steer::time;
+use crate::runtime_config::time;
 
 /// Arguments of `weir capture`.
 #[derive(clap::Args)]
@@ -86,18 +86,18 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let reply = client.ask(&Request::Capture(arguments.wanted())).map_err(failure)?;
     let Reply::Capturing(capturing) = reply else { return Err(failure(client.unfit())) };
     // Created only now: a refused request must not overwrite a file.
-    let mut output = Output::new(arguments)?;
+    let mut output = CaptureOutput::new(arguments)?;
     let stop = stopped_by_signals()?;
     let (mut frames, ender) = client.follow()?;
     once_stopped(stop, move || {
         // The error is ignored: the capture may already have ended.
         let _ = ender.end();
     });
-    let told = copy(&mut frames, &mut output).and_then(|told| output.flush().map(|()| told));
-    match told {
-        Ok(told) => {
-            eprintln!("{}", summary(&capturing, &told, arguments));
-            if told.is_whole {
+    let totals = copy(&mut frames, &mut output).and_then(|totals| output.flush().map(|()| totals));
+    match totals {
+        Ok(totals) => {
+            eprintln!("{}", summary(&capturing, &totals, arguments));
+            if totals.is_complete {
                 Ok(())
             } else {
                 Err(Failure::Run("the switch broke off: frames may be missing".to_owned()))
@@ -110,19 +110,19 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
 }
 
 impl CaptureArguments {
-    fn wanted(&self) -> Capture {
-        Capture {
+    fn wanted(&self) -> CaptureRequest {
+        CaptureRequest {
             switch: self.target.switch.clone(),
             ports: self.port.clone(),
             classes: self.class.clone(),
             passing: match (self.control_only, self.drops) {
-                (true, _) => Passing::Control,
-                (false, Some(Drops::Alone)) => Passing::None,
-                (false, _) => Passing::All,
+                (true, _) => CaptureFrames::Control,
+                (false, Some(Drops::Alone)) => CaptureFrames::None,
+                (false, _) => CaptureFrames::All,
             },
             direction: self.direction.map(|direction| match direction {
-                Direction::In => Way::In,
-                Direction::Out => Way::Out,
+                Direction::In => CaptureDirection::In,
+                Direction::Out => CaptureDirection::Out,
             }),
             drops: self.drops.is_some(),
             snaplen: self.snaplen,
@@ -134,12 +134,12 @@ impl CaptureArguments {
 
 /// Result of a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
+struct CaptureSummary {
     frames: u64,
     /// Frames that were wanted and are missing.
     missed: u64,
     /// Whether it came to its end, with the statistics of each port.
-    is_whole: bool,
+    is_complete: bool,
 }
 
 /// Reason why a capture fails.
@@ -150,7 +150,7 @@ pub(crate) enum CopyError {
     /// The capture can't be written.
     Write(io::Error),
     /// The data are no capture.
-    Odd(String),
+    Malformed(String),
 }
 
 impl CopyError {
@@ -159,7 +159,7 @@ impl CopyError {
         Failure::Run(match self {
             CopyError::Read(error) => format!("the switch broke off: {error}"),
             CopyError::Write(error) => format!("{}: {error}", output.display()),
-            CopyError::Odd(what) => format!("what the switch sends is no capture: {what}"),
+            CopyError::Malformed(what) => format!("what the switch sends is no capture: {what}"),
         })
     }
 }
@@ -173,8 +173,8 @@ pub(crate) const PACKET: u32 = 6;
 const BLOCK_BYTES_MAX: u32 = 1 << 20;
 
 /// Copies blocks to the end.
-fn copy(frames: &mut BufReader<impl Read>, output: &mut Output) -> Result<Told, CopyError> {
-    let mut told = Told::default();
+fn copy(frames: &mut BufReader<impl Read>, output: &mut CaptureOutput) -> Result<CaptureSummary, CopyError> {
+    let mut totals = CaptureSummary::default();
     let mut block = Vec::new();
     loop {
         // Flushed whenever no data are buffered, so that a live reader sees all frames.
@@ -182,21 +182,21 @@ fn copy(frames: &mut BufReader<impl Read>, output: &mut Output) -> Result<Told, 
             output.flush()?;
         }
         if frames.fill_buf().map_err(CopyError::Read)?.is_empty() {
-            return Ok(told);
+            return Ok(totals);
         }
         let kind = next_block(frames, &mut block)?;
         match kind {
             SECTION | INTERFACE => output.begin(&block)?,
             PACKET => {
                 output.write(&block)?;
-                told.frames += 1;
+                totals.frames += 1;
             }
             STATISTICS => {
                 output.last(&block)?;
-                told.missed += option(&block[20..], 5).and_then(number).unwrap_or(0);
-                told.is_whole = true;
+                totals.missed += option(&block[20..], 5).and_then(number).unwrap_or(0);
+                totals.is_complete = true;
             }
-            _ => return Err(CopyError::Odd(format!("a block of type {kind}"))),
+            _ => return Err(CopyError::Malformed(format!("a block of type {kind}"))),
         }
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<
     let [kind, length] = [0, 4].map(|at| u32::from_be_bytes(std::array::from_fn(|n| head[at + n])));
     let least = if kind == INTERFACE { 20 } else { 28 };
     if !(least..=BLOCK_BYTES_MAX).contains(&length) {
-        return Err(CopyError::Odd(format!("a block of {length} bytes")));
+        return Err(CopyError::Malformed(format!("a block of {length} bytes")));
     }
     block.clear();
     block.extend_from_slice(&head);
@@ -236,7 +236,7 @@ pub(crate) fn number(value: &[u8]) -> Option<u64> {
 }
 
 /// Destination of a capture.
-struct Output {
+struct CaptureOutput {
     path: PathBuf,
     to: BufWriter<Box<dyn Write>>,
     /// The section and its interfaces, with which each file begins.
@@ -244,11 +244,11 @@ struct Output {
     /// Bytes of the file under way, and whether it has a frame.
     bytes: u64,
     has_frames: bool,
-    ring: Option<Ring>,
+    ring: Option<FileRing>,
 }
 
 /// A ring of files.
-struct Ring {
+struct FileRing {
     file_bytes: u64,
     files: Option<u32>,
     /// Oldest first.
@@ -256,10 +256,10 @@ struct Ring {
     number: u64,
 }
 
-impl Output {
-    fn new(arguments: &CaptureArguments) -> Result<Output, Failure> {
+impl CaptureOutput {
+    fn new(arguments: &CaptureArguments) -> Result<CaptureOutput, Failure> {
         let path = arguments.output.clone();
-        let mut ring = arguments.file_size.map(|size| Ring {
+        let mut ring = arguments.file_size.map(|size| FileRing {
             file_bytes: size.get().max(1),
             files: arguments.files,
             made: Default::default(),
@@ -274,7 +274,7 @@ impl Output {
             None if path == Path::new("-") => Box::new(io::stdout()),
             None => Box::new(File::create(&path).map_err(failed)?),
         };
-        Ok(Output { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring })
+        Ok(CaptureOutput { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring })
     }
 
     /// A block with which each file begins.
@@ -314,7 +314,7 @@ impl Output {
     }
 }
 
-impl Ring {
+impl FileRing {
     /// The next file; the oldest goes if there are too many.
     fn next(&mut self, path: &Path) -> io::Result<Box<dyn Write>> {
         self.number += 1;
@@ -333,14 +333,14 @@ impl Ring {
     }
 }
 
-fn summary(capturing: &Capturing, told: &Told, arguments: &CaptureArguments) -> String {
-    let Capturing { switch, ports } = capturing;
-    let mut text = format!("{switch}: {} frames of {}", told.frames, ports.join(", "));
-    if told.missed > 0 {
+fn summary(capturing: &CaptureStarted, totals: &CaptureSummary, arguments: &CaptureArguments) -> String {
+    let CaptureStarted { switch, ports } = capturing;
+    let mut text = format!("{switch}: {} frames of {}", totals.frames, ports.join(", "));
+    if totals.missed > 0 {
         text += &format!(
             "; {} more are missing, for which the capture came too late (the switch forwarded them): ask for less, by --snaplen, \
              --class or --control-only",
-            told.missed
+            totals.missed
         );
     }
     if arguments.output != Path::new("-") && arguments.file_size.is_none() {
@@ -364,9 +364,9 @@ mod tests {
         block(STATISTICS, &[&[0; 12][..], &options].concat())
     }
 
-    fn output(path: PathBuf, ring: Option<Ring>) -> Output {
+    fn output(path: PathBuf, ring: Option<FileRing>) -> CaptureOutput {
         let to: Box<dyn Write> = Box::new(File::create(&path).unwrap());
-        Output { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring }
+        CaptureOutput { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring }
     }
 
     #[test]
@@ -377,11 +377,12 @@ mod tests {
         let frames: Vec<Vec<u8>> = (0..9).map(|n| block(PACKET, &[n; 40])).collect();
         let stream = [head.clone(), frames.concat(), statistics(7)].concat();
         // Each file has room for two frames.
-        let ring = Ring { file_bytes: head.len() as u64 + 110, files: Some(3), made: Default::default(), number: 0 };
+        let ring =
+            FileRing { file_bytes: head.len() as u64 + 110, files: Some(3), made: Default::default(), number: 0 };
         let mut output = output(path.clone(), Some(ring));
-        let told = copy(&mut BufReader::new(&stream[..]), &mut output).unwrap();
+        let totals = copy(&mut BufReader::new(&stream[..]), &mut output).unwrap();
         output.flush().unwrap();
-        assert_eq!(told, Told { frames: 9, missed: 7, is_whole: true });
+        assert_eq!(totals, CaptureSummary { frames: 9, missed: 7, is_complete: true });
         std::fs::remove_file(path).unwrap();
         let mut files: Vec<PathBuf> = directory.path().read_dir().unwrap().map(|file| file.unwrap().path()).collect();
         files.sort();
@@ -395,17 +396,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_capture_is_told() {
+    fn malformed_data_are_reported() {
         let directory = tempfile::tempdir().unwrap();
-        for (stream, said) in [
+        for (stream, expected) in [
             (block(9, &[0; 20]), "a block of type 9"),
             (b"HTTP/1.1 400 Bad Request".to_vec(), "a block of"),
             (block(PACKET, &[0; 40])[..30].to_vec(), ""),
         ] {
             let mut output = output(directory.path().join("x"), None);
             match copy(&mut BufReader::new(&stream[..]), &mut output) {
-                Err(CopyError::Odd(what)) => assert!(!said.is_empty() && what.contains(said), "{what}"),
-                Err(CopyError::Read(_)) => assert!(said.is_empty()),
+                Err(CopyError::Malformed(what)) => assert!(!expected.is_empty() && what.contains(expected), "{what}"),
+                Err(CopyError::Read(_)) => assert!(expected.is_empty()),
                 other => panic!("{other:?}"),
             }
         }

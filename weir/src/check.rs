@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use weir_config::{SwitchConfig, Trust};
 use weir_experiments::files::json_text;
-use weir_experiments::real_frames::{Machine, MachineFindings, SwitchOnMachine};
+use weir_experiments::real_frames::{MachineFindings, MachineResources, SwitchResources};
 use weir_experiments::switches::load_all;
 use weir_experiments::{Failure, real_frames};
 use weir_reader::Gauge;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 
 /// Complete result.
 #[derive(Serialize)]
-struct Checked {
+struct CheckReport {
     switches: Vec<SwitchChecked>,
     /// Findings on this machine; none with `files_only`.
     machine: Option<MachineFindings>,
@@ -42,13 +42,13 @@ struct Checked {
 struct SwitchChecked {
     name: String,
     classes: Classes,
-    buffer: buffer::Partition,
+    buffer: buffer::BufferPartition,
     policy: buffer::PolicyChecked,
     ports: Vec<ports::PortChecked>,
     nics: Vec<nics::NicChecked>,
-    flow_control: Vec<flow_control::Described>,
+    flow_control: Vec<flow_control::FlowControlDescription>,
     /// Needs of the switch on this machine; none with `files_only`.
-    on_this_machine: Option<SwitchOnMachine>,
+    on_this_machine: Option<SwitchResources>,
     warnings: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn check(files: &[PathBuf], options: Options) -> Result<(), Failure> 
     // The derived values help even where this machine lacks a device, so the machine comes last.
     let machine = machine.map(|machine| machine.of_all(&switches));
     if options.json {
-        let checked = Checked { switches: checked, machine };
+        let checked = CheckReport { switches: checked, machine };
         print!("{}", json_text(&checked));
         return checked.machine.map_or(Ok(()), MachineFindings::verdict);
     }
@@ -90,7 +90,11 @@ pub(crate) fn check(files: &[PathBuf], options: Options) -> Result<(), Failure> 
     })
 }
 
-fn of_switch(index: usize, switch: &SwitchConfig, machine: Option<&dyn Machine>) -> Result<SwitchChecked, Failure> {
+fn of_switch(
+    index: usize,
+    switch: &SwitchConfig,
+    machine: Option<&dyn MachineResources>,
+) -> Result<SwitchChecked, Failure> {
     let layout = buffer_layout(switch).map_err(|error| error.at_line(switch))?;
     let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
     let policy = buffer_policy(switch, &layout, &rates).map_err(|error| error.at_line(switch))?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weir_control::protocol::{Clear, Clearable, Reply, Request};
+use weir_control::protocol::{ClearRequest, Clearable, Reply, Request};
 use weir_control::{Client, ClientError, sockets};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
@@ -27,11 +27,11 @@ pub(crate) struct ClearArguments {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    what: WhatToClear,
+    what: ClearCommand,
 }
 
 #[derive(Clone, Copy, clap::Subcommand)]
-enum WhatToClear {
+enum ClearCommand {
     /// Show counters from now on, to all who ask. The run's summary, record and metrics go on.
     Counters,
     /// Have watermarks begin anew; the persistent ones go on.
@@ -43,12 +43,15 @@ enum WhatToClear {
 /// Runs `weir clear`: resets counters, watermarks or learned addresses.
 pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
     let what = match arguments.what {
-        WhatToClear::Counters => Clearable::Counters,
-        WhatToClear::Watermarks => Clearable::Watermarks,
-        WhatToClear::Mac => Clearable::Mac,
+        ClearCommand::Counters => Clearable::Counters,
+        ClearCommand::Watermarks => Clearable::Watermarks,
+        ClearCommand::Mac => Clearable::Mac,
     };
     let mut client = arguments.target.connect()?;
-    match client.ask(&Request::Clear(Clear { what, switch: arguments.target.switch.clone() })).map_err(failure)? {
+    match client
+        .ask(&Request::Clear(ClearRequest { what, switch: arguments.target.switch.clone() }))
+        .map_err(failure)?
+    {
         Reply::Done(lines) if arguments.json => print!("{}", json_text(&serde_json::json!({ "done": lines }))),
         Reply::Done(lines) => lines.iter().for_each(|line| println!("{line}")),
         _ => return Err(failure(client.unfit())),
@@ -69,7 +72,7 @@ impl Target {
         for path in sockets() {
             match Client::connect(&path).and_then(|mut client| Ok((client.hello()?, client))) {
                 Ok((hello, client)) => {
-                    runs.push(Run { path, switches: hello.switches, process: hello.process, client })
+                    runs.push(RunningProcess { path, switches: hello.switches, process: hello.process, client })
                 }
                 // A socket that a killed process left is not reported.
                 Err(ClientError::Connect { error, .. }) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
@@ -77,8 +80,8 @@ impl Target {
             }
         }
         let wanted = self.switch.as_ref();
-        let is_wanted = |run: &Run| wanted.is_none_or(|name| run.switches.contains(name));
-        let (mut meant, others): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_wanted);
+        let is_wanted = |run: &RunningProcess| wanted.is_none_or(|name| run.switches.contains(name));
+        let (mut meant, others): (Vec<RunningProcess>, Vec<RunningProcess>) = runs.into_iter().partition(is_wanted);
         match (meant.pop(), meant.is_empty()) {
             (Some(run), true) => Ok(run.client),
             (Some(last), false) => {
@@ -92,7 +95,7 @@ impl Target {
 }
 
 /// Process that answered.
-struct Run {
+struct RunningProcess {
     path: PathBuf,
     switches: Vec<String>,
     process: u32,
@@ -100,18 +103,19 @@ struct Run {
 }
 
 /// `lab (process 77, /run/weir/lab.control), left+right (…)`.
-fn listed(runs: &[Run]) -> String {
-    let run = |run: &Run| format!("{} (process {}, {})", run.switches.join("+"), run.process, run.path.display());
+fn listed(runs: &[RunningProcess]) -> String {
+    let run =
+        |run: &RunningProcess| format!("{} (process {}, {})", run.switches.join("+"), run.process, run.path.display());
     runs.iter().map(run).collect::<Vec<_>>().join(", ")
 }
 
-fn nobody(wanted: Option<&String>, others: &[Run], silent: &[String]) -> String {
+fn nobody(wanted: Option<&String>, others: &[RunningProcess], silent: &[String]) -> String {
     let mut text = match (wanted, others) {
         (Some(name), []) => format!("no running switch is named `{name}`, and no other one answers"),
         (Some(name), others) => format!("no running switch is named `{name}`; there is {}", listed(others)),
         (None, _) => "no switch runs here that this user may ask".to_owned(),
     };
-    silent.iter().for_each(|said| text += &format!("; {said}"));
+    silent.iter().for_each(|message| text += &format!("; {message}"));
     text + ": start one with `weir run FILE`, or name its socket with --socket PATH"
 }
 

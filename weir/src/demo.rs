@@ -14,7 +14,7 @@ use weir_experiments::Failure;
 use weir_experiments::experiment::{self, Backend};
 use weir_experiments::files::{json_text, quoted};
 use weir_experiments::real_frames;
-use weir_nic::host::CongestionControl;
+use weir_nic::host::CongestionControlChoice;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
@@ -22,7 +22,7 @@ use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_sim::{SimBackend, Threads};
 use weir_units::{BitRate, Time};
 
-use comparison::{Compared, comparison, lost};
+use comparison::{DemoRun, comparison, lost};
 
 /// Arguments of `weir demo`.
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ pub(crate) struct DemoArguments {
     policy: Vec<VictimPolicy>,
     /// What controls the rates of F1 and F2. Bursts are of messages too short to be controlled.
     #[arg(long, default_value = "dcqcn", value_name = "NAME")]
-    congestion_control: Control,
+    congestion_control: CongestionControlName,
     /// The paper's testbed (nine ports of 10 Gb/s, 2.5 MB) in place of its simulation (100 Gb/s, 16 MB).
     #[arg(long)]
     testbed: bool,
@@ -67,7 +67,7 @@ fn emulated() -> impl TypedValueParser<Value = Backend> {
 
 /// Returns a congestion control by its name on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Control {
+enum CongestionControlName {
     None,
     Dcqcn,
 }
@@ -93,13 +93,13 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
             if !arguments.separate_hosts {
                 victim = victim.copied(usize::from(*n));
             }
-            if matches!(arguments.congestion_control, Control::None) {
-                victim.congestion_control = CongestionControl::none();
+            if matches!(arguments.congestion_control, CongestionControlName::None) {
+                victim.congestion_control = CongestionControlChoice::none();
             }
             scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();
             let label = if bursts.len() > 1 { format!("{label} N={n}") } else { label };
-            compared.push(Compared { label, bursts: *n, policy: *policy, summary: Summary::default() });
+            compared.push(DemoRun { label, bursts: *n, policy: *policy, summary: Summary::default() });
         }
     }
     let labels = compared.iter().map(|compared| compared.label.as_str());
@@ -116,8 +116,8 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     };
     let is_interrupted = stop.load(Ordering::Relaxed);
     // A run that was cut short, the last to begin, has no results to compare.
-    let whole = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
-    let (compared, left) = compared.split_at(whole);
+    let complete = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
+    let (compared, left) = compared.split_at(complete);
     if arguments.json {
         print!("{}", json_text(&document(arguments, compared, left)));
         return if left.is_empty() { verdict(compared) } else { Err(interrupted(compared, left)) };
@@ -145,12 +145,12 @@ fn is_cut_short(summary: &Summary) -> bool {
     summary.failures.iter().any(|failure| failure.starts_with("interrupted"))
 }
 
-fn interrupted(compared: &[Compared], left: &[Compared]) -> Failure {
+fn interrupted(compared: &[DemoRun], left: &[DemoRun]) -> Failure {
     Failure::Run(format!("interrupted: {} of {} runs are whole", compared.len(), compared.len() + left.len()))
 }
 
 /// Formats the command for the remaining runs. It repeats all runs of a begun N, as they form one comparison.
-fn again(arguments: &DemoArguments, left: &[Compared]) -> String {
+fn again(arguments: &DemoArguments, left: &[DemoRun]) -> String {
     let listed = |all: Vec<String>| {
         let mut once: Vec<String> = Vec::new();
         all.into_iter().for_each(|one| {
@@ -160,15 +160,18 @@ fn again(arguments: &DemoArguments, left: &[Compared]) -> String {
         });
         once.join(",")
     };
-    let mut words = vec![format!("weir demo --backend {}", arguments.backend.name())];
-    words.push(format!("--policy {}", listed(left.iter().map(|run| run.policy.argument()).collect())));
-    words.push(format!("--bursts {}", listed(left.iter().map(|run| run.bursts.to_string()).collect())));
-    words.extend(arguments.separate_hosts.then(|| "--separate-hosts".to_owned()));
-    words.extend(matches!(arguments.congestion_control, Control::None).then(|| "--congestion-control none".to_owned()));
-    words.extend(arguments.testbed.then(|| "--testbed".to_owned()));
-    words.extend(arguments.dilation.map(|dilation| format!("--dilation {dilation}")));
-    words.push(format!("-o {}", quoted(&arguments.output.display().to_string())));
-    words.join(" ")
+    let mut command_line = vec![format!("weir demo --backend {}", arguments.backend.name())];
+    command_line.push(format!("--policy {}", listed(left.iter().map(|run| run.policy.argument()).collect())));
+    command_line.push(format!("--bursts {}", listed(left.iter().map(|run| run.bursts.to_string()).collect())));
+    command_line.extend(arguments.separate_hosts.then(|| "--separate-hosts".to_owned()));
+    command_line.extend(
+        matches!(arguments.congestion_control, CongestionControlName::None)
+            .then(|| "--congestion-control none".to_owned()),
+    );
+    command_line.extend(arguments.testbed.then(|| "--testbed".to_owned()));
+    command_line.extend(arguments.dilation.map(|dilation| format!("--dilation {dilation}")));
+    command_line.push(format!("-o {}", quoted(&arguments.output.display().to_string())));
+    command_line.join(" ")
 }
 
 /// Output of `--json`.
@@ -190,8 +193,8 @@ struct RunOfDocument<'d> {
     summary: &'d Summary,
 }
 
-fn document<'d>(arguments: &'d DemoArguments, compared: &'d [Compared], left: &'d [Compared]) -> Document<'d> {
-    let run = |run: &'d Compared| RunOfDocument {
+fn document<'d>(arguments: &'d DemoArguments, compared: &'d [DemoRun], left: &'d [DemoRun]) -> Document<'d> {
+    let run = |run: &'d DemoRun| RunOfDocument {
         policy: &run.label,
         burst_ports: run.bursts,
         lossless_frames_lost: lost(&run.summary),
@@ -254,10 +257,10 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
     };
     println!("Every host and the switch have ports of {rate}; {clock}.");
     match arguments.congestion_control {
-        Control::Dcqcn => {
+        CongestionControlName::Dcqcn => {
             println!("F1 and F2 are under DCQCN, the switch marks ECN; each burst message starts at line rate.")
         }
-        Control::None => {
+        CongestionControlName::None => {
             println!("No flow is under congestion control: F2 keeps its rate for as long as the bursts last.")
         }
     }
@@ -272,12 +275,12 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
 }
 
 /// Planned run: its scenario, its directory, and the place of its results.
-type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
+type PlannedRun<'a> = (&'a Scenario, RunDir, &'a mut DemoRun);
 
 /// Runs like [`run_in_virtual_time`], on DPDK.
 fn run_on_dpdk<'a>(
     scenarios: &[Scenario],
-    planned: impl Iterator<Item = Planned<'a>>,
+    planned: impl Iterator<Item = PlannedRun<'a>>,
     stop: &AtomicBool,
 ) -> Result<usize, Failure> {
     let backend = real_frames::reach()?.start(scenarios)?;
@@ -285,13 +288,13 @@ fn run_on_dpdk<'a>(
 }
 
 /// Runs in virtual time until a signal. Returns the number of runs begun.
-fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>, stop: &AtomicBool) -> Result<usize, Failure> {
+fn run_in_virtual_time<'a>(planned: impl Iterator<Item = PlannedRun<'a>>, stop: &AtomicBool) -> Result<usize, Failure> {
     let backend = SimBackend { threads: Threads::all(), ..SimBackend::default() };
     run_each(planned, stop, |scenario, run, observe| Ok(backend.run(scenario, run, observe, stop)?))
 }
 
 fn run_each<'a>(
-    planned: impl Iterator<Item = Planned<'a>>,
+    planned: impl Iterator<Item = PlannedRun<'a>>,
     stop: &AtomicBool,
     mut run_one: impl FnMut(&Scenario, RunDir, &mut dyn FnMut(&Progress)) -> Result<Summary, Failure>,
 ) -> Result<usize, Failure> {
@@ -324,8 +327,8 @@ fn with_bar(
 }
 
 /// Prints the runs that the machine delayed.
-fn disturbed(compared: &[Compared]) {
-    for Compared { label, summary, .. } in compared {
+fn disturbed(compared: &[DemoRun]) {
+    for DemoRun { label, summary, .. } in compared {
         let late = summary.late_percent();
         if late > Summary::LATE_PERCENT_MAX {
             println!(
@@ -336,12 +339,12 @@ fn disturbed(compared: &[Compared]) {
 }
 
 /// Fails the demonstration for lossless losses, and for a run's other failures.
-fn verdict(compared: &[Compared]) -> Result<(), Failure> {
-    if let Some(Compared { label, summary, .. }) = compared.iter().find(|compared| !compared.summary.lossless) {
+fn verdict(compared: &[DemoRun]) -> Result<(), Failure> {
+    if let Some(DemoRun { label, summary, .. }) = compared.iter().find(|compared| !compared.summary.lossless) {
         return Err(Failure::Run(format!("{label}: {} lossless frames were lost", lost(summary))));
     }
     match compared.iter().find(|compared| !compared.summary.failures.is_empty()) {
-        Some(Compared { label, summary, .. }) => Err(Failure::Run(format!("{label}: {}", summary.failures.join("; ")))),
+        Some(DemoRun { label, summary, .. }) => Err(Failure::Run(format!("{label}: {}", summary.failures.join("; ")))),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use weir_config::SwitchConfig;
 use weir_experiments::files::json_text;
 use weir_experiments::progress::{self, ProgressBar};
-use weir_experiments::real_frames::{Finding, Health};
+use weir_experiments::real_frames::{CheckResult, Health};
 use weir_experiments::switches::load_all;
 use weir_experiments::{Failure, real_frames};
 
@@ -42,13 +42,13 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     match real_frames {
         Ok(real_frames) => {
             findings.look_at("this machine", || real_frames.examine(&switches));
-            let is_ready = findings.all.iter().all(|finding| finding.state != Health::Lacking);
+            let is_ready = findings.all.iter().all(|finding| finding.state != Health::Error);
             let file = arguments.files.first().filter(|_| arguments.ports);
             if is_ready || file.is_none() {
                 findings.look_at("frames over a loop", || {
                     real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal).unwrap_or_else(|failure| {
                         let mend = "weir check --try FILE, for DPDK's own messages";
-                        vec![Finding::bad(Health::Lacking, "loop", failure.into_message(), mend)]
+                        vec![CheckResult::bad(Health::Error, "loop", failure.into_message(), mend)]
                     })
                 });
                 if !arguments.ports {
@@ -57,13 +57,14 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
             } else {
                 let mend = "mend what is lacking first";
                 findings.look_at("frames over a loop", || {
-                    vec![Finding::bad(Health::Warning, "loop", "was not tried", mend)]
+                    vec![CheckResult::bad(Health::Warning, "loop", "was not tried", mend)]
                 });
             }
         }
         Err(missing) => {
             let mend = "apt-get install libdpdk-dev, or --backend sim, which needs none";
-            findings.look_at("this machine", || vec![Finding::bad(Health::Lacking, "DPDK", missing.to_string(), mend)]);
+            findings
+                .look_at("this machine", || vec![CheckResult::bad(Health::Error, "DPDK", missing.to_string(), mend)]);
         }
     }
     for host in &arguments.host {
@@ -75,7 +76,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
         println!("{}", json_text(&findings).trim_end());
     }
     let count = |state: Health| findings.iter().filter(|finding| finding.state == state).count();
-    match count(Health::Lacking) {
+    match count(Health::Error) {
         0 => Ok(()),
         lacking => Err(Failure::Run(format!("{lacking} of {} things that were looked at are lacking", findings.len()))),
     }
@@ -83,7 +84,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
 
 /// Findings so far. As text each is printed at once, since a host may take ten seconds to answer.
 struct Findings {
-    all: Vec<Finding>,
+    all: Vec<CheckResult>,
     is_json: bool,
     bar: ProgressBar,
 }
@@ -95,7 +96,7 @@ impl Findings {
     }
 
     /// Adds and prints the findings of one subject.
-    fn look_at(&mut self, what: &str, look: impl FnOnce() -> Vec<Finding>) {
+    fn look_at(&mut self, what: &str, look: impl FnOnce() -> Vec<CheckResult>) {
         self.bar.set_prefix(what.to_owned());
         let found = look();
         self.bar.inc(1);
@@ -106,14 +107,14 @@ impl Findings {
     }
 }
 
-fn text(Finding { about, state, said, mend }: &Finding) -> String {
+fn text(CheckResult { about, state, message, fix: mend }: &CheckResult) -> String {
     let state = match state {
         Health::Good => "good   ",
         Health::Warning => "warning",
-        Health::Lacking => "LACKING",
+        Health::Error => "LACKING",
     };
     let mend = mend.as_ref().map(|mend| format!("         -> {}\n", mend.trim_end().replace('\n', "\n            ")));
-    format!("{state}  {about}: {said}\n{}", mend.unwrap_or_default())
+    format!("{state}  {about}: {message}\n{}", mend.unwrap_or_default())
 }
 
 /// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use weir_control::protocol::{Reply, Request, Show, What};
-use weir_control::state::{ByClass, Shown, State};
+use weir_control::protocol::{Reply, Request, ShowRequest, ShowView};
+use weir_control::state::{ByClass, State, ViewReply};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 
@@ -146,14 +146,20 @@ fn octets(bytes: u64, frames: u64) -> u64 {
 fn of_running(target: &Target) -> Result<Database, Failure> {
     let mut client = target.connect()?;
     let mut database = Database::default();
-    let views =
-        [What::Interfaces, What::PfcCounters, What::Queues, What::PriorityGroups, What::BufferPools, What::PfcWatchdog];
+    let views = [
+        ShowView::Interfaces,
+        ShowView::PfcCounters,
+        ShowView::Queues,
+        ShowView::PriorityGroups,
+        ShowView::BufferPools,
+        ShowView::PfcWatchdog,
+    ];
     for what in views {
-        let request = Request::Show(Show { what, switch: target.switch.clone(), ports: Vec::new() });
+        let request = Request::Show(ShowRequest { what, switch: target.switch.clone(), ports: Vec::new() });
         let Reply::Switches(shown) = client.ask(&request).map_err(failure)? else {
             return Err(failure(client.unfit()));
         };
-        let [Shown { state, .. }] = &shown[..] else {
+        let [ViewReply { state, .. }] = &shown[..] else {
             let names: Vec<&str> = shown.iter().map(|shown| shown.switch.as_str()).collect();
             return Err(Failure::Argument(format!(
                 "several switches run: choose one with --switch: {}",
@@ -171,12 +177,15 @@ impl Database {
             State::Interfaces(rows) => {
                 for row in rows {
                     let object = self.object(ObjectType::Port, &row.port);
-                    for (way, traffic) in [("IN", &row.rx), ("OUT", &row.tx)] {
-                        object.count(format!("SAI_PORT_STAT_IF_{way}_OCTETS"), octets(traffic.bytes, traffic.frames));
-                        object.count(format!("SAI_PORT_STAT_IF_{way}_UCAST_PKTS"), traffic.frames);
-                        object.count(format!("SAI_PORT_STAT_IF_{way}_DISCARDS"), traffic.dropped);
+                    for (direction, traffic) in [("IN", &row.rx), ("OUT", &row.tx)] {
+                        object.count(
+                            format!("SAI_PORT_STAT_IF_{direction}_OCTETS"),
+                            octets(traffic.bytes, traffic.frames),
+                        );
+                        object.count(format!("SAI_PORT_STAT_IF_{direction}_UCAST_PKTS"), traffic.frames);
+                        object.count(format!("SAI_PORT_STAT_IF_{direction}_DISCARDS"), traffic.dropped);
                         if let Some(lost) = traffic.lost_at_device {
-                            object.count(format!("SAI_PORT_STAT_IF_{way}_ERRORS"), lost);
+                            object.count(format!("SAI_PORT_STAT_IF_{direction}_ERRORS"), lost);
                         }
                     }
                 }
@@ -185,11 +194,11 @@ impl Database {
                 for row in rows {
                     let object = self.object(ObjectType::Port, &row.port);
                     for class in 0..row.rx.len() {
-                        for (way, frames, us) in
+                        for (direction, frames, us) in
                             [("RX", &row.rx, &row.rx_paused_us), ("TX", &row.tx, &row.tx_paused_us)]
                         {
-                            object.count(format!("SAI_PORT_STAT_PFC_{class}_{way}_PKTS"), frames[class]);
-                            object.count(format!("SAI_PORT_STAT_PFC_{class}_{way}_PAUSE_DURATION_US"), us[class]);
+                            object.count(format!("SAI_PORT_STAT_PFC_{class}_{direction}_PKTS"), frames[class]);
+                            object.count(format!("SAI_PORT_STAT_PFC_{class}_{direction}_PAUSE_DURATION_US"), us[class]);
                         }
                     }
                 }
@@ -305,10 +314,10 @@ fn of_summary(summary: &Value, wanted: Option<&str>) -> Result<Database, String>
                 .map(|(reason, frames)| (reason.as_str(), frames.as_u64().unwrap_or(0)))
                 .collect();
             let dropped: u64 = drops.values().sum();
-            for (way, of) in [("IN", "rx"), ("OUT", "tx")] {
+            for (direction, of) in [("IN", "rx"), ("OUT", "tx")] {
                 let frames = number(&format!("{of}_frames"));
-                add(format!("IF_{way}_OCTETS"), octets(number(&format!("{of}_bytes")), frames));
-                add(format!("IF_{way}_UCAST_PKTS"), frames);
+                add(format!("IF_{direction}_OCTETS"), octets(number(&format!("{of}_bytes")), frames));
+                add(format!("IF_{direction}_UCAST_PKTS"), frames);
             }
             add("IF_IN_DISCARDS".to_owned(), dropped);
             add("ECN_MARKED_PACKETS".to_owned(), number("ce_marked"));

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use weir_arbitration::{ARBITRATIONS, ArbitrationKind};
-use weir_experiments::real_frames::Source;
+use weir_arbitration::{ARBITERS, ArbiterKind};
+use weir_experiments::real_frames::BackendSource;
 use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
-use weir_mmu::policy::{POLICIES, PolicyKind};
+use weir_mmu::policy::{BUFFER_POLICIES, BufferPolicyKind};
 use weir_nic::host::congestion::{self, CongestionControlKind};
-use weir_nic::tcp::{self, TcpControlKind};
-use weir_reader::{Gauge, Named};
+use weir_nic::tcp::{self, TcpCongestionKind};
+use weir_reader::{Gauge, Plugin};
 use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
 use weir_scenario::file::is_key;
 
@@ -35,9 +35,9 @@ impl Extensions {
     }
 
     /// Adds a buffer policy, which files choose by `[buffer] policy`.
-    pub fn policy(mut self, kind: &'static dyn PolicyKind) -> Extensions {
+    pub fn policy(mut self, kind: &'static dyn BufferPolicyKind) -> Extensions {
         let added = check_gauges(kind, kind.gauges().iter(), &QUEUE_COLUMNS)
-            .and_then(|()| POLICIES.add(kind).map_err(|error| error.to_string()));
+            .and_then(|()| BUFFER_POLICIES.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
     }
@@ -51,8 +51,8 @@ impl Extensions {
     }
 
     /// Adds an arbitration of egress queues, which classes choose by `arbitration`.
-    pub fn arbitration(mut self, kind: &'static dyn ArbitrationKind) -> Extensions {
-        self.errors.extend(ARBITRATIONS.add(kind).err().map(|error| error.to_string()));
+    pub fn arbitration(mut self, kind: &'static dyn ArbiterKind) -> Extensions {
+        self.errors.extend(ARBITERS.add(kind).err().map(|error| error.to_string()));
         self
     }
 
@@ -67,7 +67,7 @@ impl Extensions {
     }
 
     /// Adds a TCP congestion control, which files choose by `transport`.
-    pub fn tcp_control(mut self, kind: &'static dyn TcpControlKind) -> Extensions {
+    pub fn tcp_control(mut self, kind: &'static dyn TcpCongestionKind) -> Extensions {
         let shown = tcp::GAUGES.iter().chain(kind.gauges());
         let added = check_table(kind)
             .and_then(|()| check_gauges(kind, shown, &FLOW_COLUMNS))
@@ -78,7 +78,7 @@ impl Extensions {
 
     /// Runs the command given by the program's arguments, like [`main`](crate::main). If a plug-in cannot be added, prints the reason
     /// and returns exit code 2 without running the command.
-    pub fn main(mut self, real_frames: Source) -> ExitCode {
+    pub fn main(mut self, real_frames: BackendSource) -> ExitCode {
         if self.errors.is_empty() {
             self.errors = clashes();
         }
@@ -90,8 +90,8 @@ impl Extensions {
 }
 
 /// Checks that the table name of a congestion control or TCP congestion control collides with no key of `[nic]`.
-fn check_table(kind: &dyn Named) -> Result<(), String> {
-    let name = kind.name();
+fn check_table(kind: &dyn Plugin) -> Result<(), String> {
+    let name = kind.id();
     if is_key(name) {
         return Err(format!("\"{name}\" can't name a congestion control: it is a key of [nic], flows or workloads"));
     }
@@ -100,13 +100,13 @@ fn check_table(kind: &dyn Named) -> Result<(), String> {
 
 /// Checks that gauge names are valid, and collide neither with these columns of every series nor with each other.
 fn check_gauges<'g>(
-    kind: &dyn Named,
+    kind: &dyn Plugin,
     gauges: impl Iterator<Item = &'g Gauge>,
     columns: &[&'static str],
 ) -> Result<(), String> {
     let mut columns = columns.to_vec();
     for gauge in gauges {
-        let (name, kind) = (gauge.name, kind.name());
+        let (name, kind) = (gauge.name, kind.id());
         if !gauge.is_well_named() {
             return Err(format!(
                 "gauge \"{name}\" of \"{kind}\" can't name a column: write small letters, digits and `_`, with _bytes at the end \
@@ -123,7 +123,7 @@ fn check_gauges<'g>(
 
 /// Returns errors on gauge names that both a buffer policy and a flow control have.
 fn clashes() -> Vec<String> {
-    let of_policies = POLICIES.gauges();
+    let of_policies = BUFFER_POLICIES.gauges();
     let is_taken = |gauge: &&'static Gauge| of_policies.iter().any(|other| other.name == gauge.name);
     let message = |gauge: &Gauge| {
         format!("a buffer policy and a flow control both have a gauge \"{}\": give one another name", gauge.name)

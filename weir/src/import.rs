@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_experiments::Failure;
 use weir_experiments::files::{json_text, listed, write_scenario};
 use weir_scenario::import::ns3::{self, Options, Sources};
-use weir_scenario::import::{ImportErrors, Note, Report};
+use weir_scenario::import::{ImportErrors, ImportNote, ImportReport};
 
 /// What can be imported.
 #[derive(clap::Subcommand)]
@@ -65,7 +65,7 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     };
     let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
     let imported = ns3::import(&sources, &options).map_err(wrong)?;
-    let written = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
+    let written = write_scenario(&arguments.output, &imported.scenario, &imported.files, arguments.force)?;
     if arguments.json {
         print!("{}", json_text(&json(&imported.report, &written)));
         return Ok(());
@@ -87,12 +87,12 @@ fn stem(output: &Path) -> Result<String, Failure> {
     Ok(stem.to_owned())
 }
 
-fn json(report: &Report, written: &[PathBuf]) -> serde_json::Value {
-    let note = |note: &Note| {
+fn json(report: &ImportReport, written: &[PathBuf]) -> serde_json::Value {
+    let note = |note: &ImportNote| {
         let (file, line) = note.at.as_ref().map_or((None, None), |(file, line)| (Some(file), *line));
         serde_json::json!({ "file": file, "line": line, "text": note.text })
     };
-    let all = |notes: &[Note]| notes.iter().map(note).collect::<Vec<_>>();
+    let all = |notes: &[ImportNote]| notes.iter().map(note).collect::<Vec<_>>();
     serde_json::json!({
         "taken": all(&report.taken),
         "approximated": all(&report.approximated),
@@ -101,10 +101,10 @@ fn json(report: &Report, written: &[PathBuf]) -> serde_json::Value {
     })
 }
 
-fn shown(report: &Report) -> String {
+fn shown(report: &ImportReport) -> String {
     let lists =
         [("taken", &report.taken), ("approximated", &report.approximated), ("refused or ignored", &report.left)];
-    let list = |(title, notes): (&str, &Vec<Note>)| {
+    let list = |(title, notes): (&str, &Vec<ImportNote>)| {
         let lines: String = notes.iter().map(|note| format!("  {note}\n")).collect();
         format!("{title} ({})\n{lines}", notes.len())
     };

@@ -13,7 +13,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod beside;
 mod calibrate;
 mod capture;
 mod check;
@@ -21,6 +20,7 @@ mod compare;
 mod control;
 mod demo;
 mod doctor;
+pub mod dpdk_exec;
 mod export;
 mod extensions;
 mod import;
@@ -29,8 +29,8 @@ mod pages;
 mod play;
 #[cfg(feature = "dpdk")]
 mod replay;
+mod runtime_config;
 mod show;
-mod steer;
 #[cfg(feature = "top")]
 mod top;
 mod version;
@@ -40,12 +40,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use weir_experiments::real_frames::{self, LogFormat, RealFrames};
+use weir_experiments::real_frames::{self, LogFormat, PortBackend};
 use weir_experiments::{Failure, plot, record, report, reproduce, run as testbed, sweep};
 use weir_sim::begin_with_huge_pages;
 
 pub use extensions::Extensions;
-pub use weir_experiments::real_frames::Source;
+pub use weir_experiments::real_frames::BackendSource;
 
 /// Lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, GFC, CBFC, and the same switch in virtual time.
 #[derive(Parser)]
@@ -112,11 +112,11 @@ enum Command {
     /// Change a running switch: thresholds, rates, weights, ECN, static addresses, ports, PAUSE.
     ///
     /// Keys are those of the switch's file. docs/OPERATING.md lists those that can be set.
-    Set(steer::SetArguments),
+    Set(runtime_config::SetArguments),
     /// Reload the file of a running switch and apply the keys that can change; SIGHUP does too.
-    Reload(steer::ReloadArguments),
+    Reload(runtime_config::ReloadArguments),
     /// Print, save or compare the configuration of a running switch.
-    Config(steer::ConfigArguments),
+    Config(runtime_config::ConfigArguments),
     /// Capture frames of a running switch as pcapng: received, sent, flow control alone, or dropped ones with the reason.
     ///
     /// Each frame has a comment: its class, and the occupancy of its queues and of the shared segment. Ends at Ctrl-C.
@@ -215,14 +215,14 @@ enum Command {
 
 /// Runs the command of the program's arguments, with real frames from this source. The exit code is 0 if all went well, 1 if
 /// something failed or was lost, and 2 for wrong input.
-pub fn main(real_frames: Source) -> ExitCode {
-    real_frames::come_from(real_frames);
+pub fn main(real_frames: BackendSource) -> ExitCode {
+    real_frames::set_source(real_frames);
     end_quietly_without_reader();
     let arguments = Arguments::parse();
     if arguments.command.may_simulate() {
         begin_with_huge_pages();
     }
-    log::begin(arguments.command.told(), arguments.command.log_format());
+    log::begin(arguments.command.default_log_filter(), arguments.command.log_format());
     let result = match arguments.command {
         // Returns the exit code of the command in the guest.
         Command::Vm(command) => return vm::vm(&command).map_or_else(Failure::report, ExitCode::from),
@@ -242,9 +242,9 @@ pub fn main(real_frames: Source) -> ExitCode {
         #[cfg(feature = "top")]
         Command::Top(arguments) => top::top(&arguments),
         Command::Clear(arguments) => control::clear(&arguments),
-        Command::Set(arguments) => steer::set(&arguments),
-        Command::Reload(arguments) => steer::reload(&arguments),
-        Command::Config(arguments) => steer::config(&arguments),
+        Command::Set(arguments) => runtime_config::set(&arguments),
+        Command::Reload(arguments) => runtime_config::reload(&arguments),
+        Command::Config(arguments) => runtime_config::config(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
@@ -293,7 +293,7 @@ impl Command {
     }
 
     /// The log's level and targets unless WEIR_LOG says otherwise.
-    fn told(&self) -> &'static str {
+    fn default_log_filter(&self) -> &'static str {
         match self {
             // A benchmark starts and stops dozens of switches.
             #[cfg(feature = "dpdk")]
@@ -314,7 +314,7 @@ impl Command {
 }
 
 /// Runs an action that needs real frames, where a backend is available.
-fn reached(act: impl FnOnce(&dyn RealFrames) -> Result<(), Failure>) -> Result<(), Failure> {
+fn reached(act: impl FnOnce(&dyn PortBackend) -> Result<(), Failure>) -> Result<(), Failure> {
     act(real_frames::reach()?)
 }
 

@@ -22,8 +22,8 @@ const IN_A_ROW: u32 = 20;
 const ONE_EVERY: Duration = Duration::from_secs(10);
 
 /// Starts the log on standard error, with the filter of `WEIR_LOG`, or else this default filter.
-pub(crate) fn begin(told: &str, format: LogFormat) {
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(told));
+pub(crate) fn begin(default_filter: &str, format: LogFormat) {
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(default_filter));
     let color = has_color(&std::io::stderr());
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -34,12 +34,12 @@ pub(crate) fn begin(told: &str, format: LogFormat) {
     match format {
         LogFormat::Json => {
             let json = Format::default().json().flatten_event(true).with_target(true);
-            log.fmt_fields(JsonFields::new()).event_format(Rationed::new(Style::Json(json))).init();
+            log.fmt_fields(JsonFields::new()).event_format(RateLimitedFormat::new(Style::Json(json))).init();
         }
         LogFormat::Text if is_journal() => {
-            log.with_ansi(false).event_format(Rationed::new(Style::Journal(text.with_ansi(false)))).init();
+            log.with_ansi(false).event_format(RateLimitedFormat::new(Style::Journal(text.with_ansi(false)))).init();
         }
-        LogFormat::Text => log.with_ansi(color).event_format(Rationed::new(Style::Text(text))).init(),
+        LogFormat::Text => log.with_ansi(color).event_format(RateLimitedFormat::new(Style::Text(text))).init(),
     }
 }
 
@@ -109,14 +109,14 @@ fn syslog_level(level: Level) -> u8 {
 }
 
 /// Formatter that limits the rate of lines of one event about one port. Events requested by a client or the operator are not limited.
-struct Rationed {
+struct RateLimitedFormat {
     style: Style,
-    facts: Mutex<HashMap<Fact, Ration>>,
+    budgets: Mutex<HashMap<LogKey, LogBudget>>,
 }
 
 /// Place in the code, and object of the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Fact {
+struct LogKey {
     line: Option<u32>,
     file: Option<&'static str>,
     switch: String,
@@ -125,22 +125,22 @@ struct Fact {
 }
 
 #[derive(Debug)]
-struct Ration {
+struct LogBudget {
     left: u32,
     /// Instant at which the ration was last refilled.
     since: Instant,
     left_out: u64,
 }
 
-impl Rationed {
-    fn new(style: Style) -> Rationed {
-        Rationed { style, facts: Mutex::default() }
+impl RateLimitedFormat {
+    fn new(style: Style) -> RateLimitedFormat {
+        RateLimitedFormat { style, budgets: Mutex::default() }
     }
 }
 
-impl Ration {
-    fn new(now: Instant) -> Ration {
-        Ration { left: IN_A_ROW, since: now, left_out: 0 }
+impl LogBudget {
+    fn new(now: Instant) -> LogBudget {
+        LogBudget { left: IN_A_ROW, since: now, left_out: 0 }
     }
 
     /// Returns the number of suppressed lines if a line may be written now; else `None`.
@@ -161,16 +161,16 @@ impl Ration {
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Rationed
+impl<S, N> FormatEvent<S, N> for RateLimitedFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let Some(fact) = Fact::of(event) else { return self.style.line(context, to, event) };
+        let Some(key) = LogKey::from_event(event) else { return self.style.line(context, to, event) };
         let now = Instant::now();
-        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        match facts.entry(fact).or_insert_with(|| Ration::new(now)).take(now) {
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        match budgets.entry(key).or_insert_with(|| LogBudget::new(now)).take(now) {
             None => Ok(()),
             Some(0) => self.style.line(context, to, event),
             Some(left_out) => {
@@ -182,19 +182,19 @@ where
     }
 }
 
-impl Fact {
+impl LogKey {
     /// Fact of an event; `None` if it is not rate-limited.
-    fn of(event: &Event<'_>) -> Option<Fact> {
+    fn from_event(event: &Event<'_>) -> Option<LogKey> {
         let metadata = event.metadata();
-        let mut fact = Fact { line: metadata.line(), file: metadata.file(), ..Fact::default() };
-        event.record(&mut fact);
+        let mut key = LogKey { line: metadata.line(), file: metadata.file(), ..LogKey::default() };
+        event.record(&mut key);
         let is_asked_for = metadata.target().starts_with("weir_on_dpdk::control");
-        let repeats = fact.port.is_some() || *metadata.level() <= Level::WARN;
-        (repeats && !is_asked_for).then_some(fact)
+        let repeats = key.port.is_some() || *metadata.level() <= Level::WARN;
+        (repeats && !is_asked_for).then_some(key)
     }
 }
 
-impl Visit for Fact {
+impl Visit for LogKey {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = || format!("{value:?}");
         match field.name() {
@@ -227,16 +227,16 @@ mod tests {
         }
     }
 
-    fn lines(style: Style, tell: impl FnOnce()) -> Vec<String> {
+    fn lines(style: Style, emit: impl FnOnce()) -> Vec<String> {
         let written = Written::default();
         let writer = written.clone();
         let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
         match style {
             Style::Json(_) => {
-                let log = log.fmt_fields(JsonFields::new()).event_format(Rationed::new(style)).finish();
-                tracing::subscriber::with_default(log, tell);
+                let log = log.fmt_fields(JsonFields::new()).event_format(RateLimitedFormat::new(style)).finish();
+                tracing::subscriber::with_default(log, emit);
             }
-            _ => tracing::subscriber::with_default(log.event_format(Rationed::new(style)).finish(), tell),
+            _ => tracing::subscriber::with_default(log.event_format(RateLimitedFormat::new(style)).finish(), emit),
         }
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
@@ -247,45 +247,45 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_about_a_port_is_rationed_and_no_other_port_pays_for_it() {
+    fn lines_of_a_port_are_rate_limited_independently_of_other_ports() {
         let text = Format::default().with_target(false).with_ansi(false);
-        let told = lines(Style::Journal(text), || {
+        let logged = lines(Style::Journal(text), || {
             (0..100).for_each(|_| storm("p0"));
             storm("p1");
             (0..100).for_each(|key| tracing::info!("set {key}"));
         });
-        assert_eq!(told.iter().filter(|line| line.contains("p0")).count(), IN_A_ROW as usize);
-        assert_eq!(told.iter().filter(|line| line.contains("p1")).count(), 1);
-        assert_eq!(told.iter().filter(|line| line.contains("set ")).count(), 100);
-        assert_eq!(told[0], "<4>PFC storm switch=lab port=p0 class=3");
-        assert_eq!(told.last().unwrap(), "<6>set 99");
+        assert_eq!(logged.iter().filter(|line| line.contains("p0")).count(), IN_A_ROW as usize);
+        assert_eq!(logged.iter().filter(|line| line.contains("p1")).count(), 1);
+        assert_eq!(logged.iter().filter(|line| line.contains("set ")).count(), 100);
+        assert_eq!(logged[0], "<4>PFC storm switch=lab port=p0 class=3");
+        assert_eq!(logged.last().unwrap(), "<6>set 99");
     }
 
     #[test]
-    fn a_ration_comes_back_and_says_what_it_left_out() {
+    fn a_budget_is_refilled_and_counts_suppressed_lines() {
         let start = Instant::now();
-        let mut ration = Ration::new(start);
-        let whole = IN_A_ROW as usize;
-        let taken: Vec<Option<u64>> = (0..whole + 3).map(|_| ration.take(start)).collect();
-        assert!(taken[..whole].iter().all(|left_out| *left_out == Some(0)), "{taken:?}");
-        assert_eq!(taken[whole..], [None; 3]);
-        assert_eq!(ration.take(start + ONE_EVERY), Some(3));
-        assert_eq!(ration.take(start + ONE_EVERY), None);
+        let mut budget = LogBudget::new(start);
+        let full = IN_A_ROW as usize;
+        let taken: Vec<Option<u64>> = (0..full + 3).map(|_| budget.take(start)).collect();
+        assert!(taken[..full].iter().all(|left_out| *left_out == Some(0)), "{taken:?}");
+        assert_eq!(taken[full..], [None; 3]);
+        assert_eq!(budget.take(start + ONE_EVERY), Some(3));
+        assert_eq!(budget.take(start + ONE_EVERY), None);
         // After a long rest the ration is full, and no more.
         let later = start + 100 * ONE_EVERY;
-        let taken: Vec<u64> = (0..whole + 1).filter_map(|_| ration.take(later)).collect();
-        assert_eq!((taken[0], taken[1..].iter().sum::<u64>(), taken.len()), (1, 0, whole));
+        let taken: Vec<u64> = (0..full + 1).filter_map(|_| budget.take(later)).collect();
+        assert_eq!((taken[0], taken[1..].iter().sum::<u64>(), taken.len()), (1, 0, full));
     }
 
     #[test]
     fn json_lines_are_objects_with_their_fields() {
         let json = || Style::Json(Format::default().json().flatten_event(true));
-        let told = lines(json(), || storm("p\"0"));
-        let line: serde_json::Value = serde_json::from_str(&told[0]).unwrap();
+        let logged = lines(json(), || storm("p\"0"));
+        let line: serde_json::Value = serde_json::from_str(&logged[0]).unwrap();
         assert_eq!((&line["level"], &line["message"]), (&"WARN".into(), &"PFC storm".into()));
         assert_eq!((&line["port"], &line["class"]), (&"p\"0".into(), &3.into()));
         assert!(line["timestamp"].is_string());
-        let cut: serde_json::Value = serde_json::from_str(&json().with_left_out(&told[0], 7)).unwrap();
+        let cut: serde_json::Value = serde_json::from_str(&json().with_left_out(&logged[0], 7)).unwrap();
         assert_eq!((&cut["left_out"], &cut["port"]), (&7.into(), &line["port"]));
     }
 }

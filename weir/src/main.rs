@@ -2,9 +2,13 @@
 
 use std::process::ExitCode;
 
-use weir::Source;
+use weir::BackendSource;
 
 fn main() -> ExitCode {
-    let real_frames = if cfg!(feature = "dpdk") { Source::Elsewhere(weir::beside::take_over) } else { Source::LeftOut };
+    let real_frames = if cfg!(feature = "dpdk") {
+        BackendSource::External(weir::dpdk_exec::exec_dpdk)
+    } else {
+        BackendSource::NotBuilt
+    };
     weir::main(real_frames)
 }

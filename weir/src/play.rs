@@ -8,7 +8,7 @@ use weir_experiments::report::RecordedRuns;
 use weir_experiments::run::{self, RunArguments};
 use weir_experiments::{Failure, experiment};
 use weir_units::Span;
-use weir_web::{Bound, Recorded, http_address, is_local};
+use weir_web::{HttpListener, RecordedSite, http_address, is_local};
 
 /// Arguments of `weir play`.
 #[derive(clap::Args)]
@@ -39,8 +39,9 @@ pub(crate) fn play(arguments: &PlayArguments) -> Result<(), Failure> {
     if arguments.speed == Some(Span::ZERO) {
         return Err(Failure::Argument("--speed 0s: nothing would move; write a time such as 1ms".to_owned()));
     }
-    let wrong = |said: String| Failure::Argument(format!("--http {}: {said}", arguments.http));
-    let bound = Bound::at(http_address(&arguments.http).map_err(wrong)?).map_err(|error| wrong(error.to_string()))?;
+    let wrong = |message: String| Failure::Argument(format!("--http {}: {message}", arguments.http));
+    let bound =
+        HttpListener::bind(http_address(&arguments.http).map_err(wrong)?).map_err(|error| wrong(error.to_string()))?;
     let runs = RecordedRuns::read(&arguments.directories()?)?;
     let without = runs.without_samples();
     if without.len() == runs.labels().len() {
@@ -53,7 +54,7 @@ pub(crate) fn play(arguments: &PlayArguments) -> Result<(), Failure> {
     let count = labels.len();
     let speed = arguments.speed.map(|span| span.as_nanos() as f64 / 1e6);
     let stop = experiment::stopped_by_signals()?;
-    let server = bound.serve(Box::new(Recorded::new(title, labels, speed, Box::new(move |run| runs.json(run)))))?;
+    let server = bound.serve(Box::new(RecordedSite::new(title, labels, speed, Box::new(move |run| runs.json(run)))))?;
     let address = server.address();
     if !is_local(&address) {
         eprintln!(

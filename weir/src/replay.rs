@@ -2,7 +2,7 @@
 
 use weir_config::SwitchConfig;
 use weir_control::protocol::{Reply, Request};
-use weir_control::steering::Chosen;
+use weir_control::runtime_config::SwitchSelector;
 use weir_experiments::Failure;
 use weir_experiments::real_frames::{self, ReplayArguments};
 
@@ -28,8 +28,8 @@ pub(crate) fn replay(arguments: &Arguments) -> Result<(), Failure> {
 /// The running switch that has these ports.
 fn running(target: &Target, ports: &[String]) -> Result<SwitchConfig, Failure> {
     let mut client = target.connect()?;
-    let chosen = Chosen { switch: target.switch.clone() };
-    let Reply::Configurations(all) = client.ask(&Request::Configuration(chosen)).map_err(failure)? else {
+    let selector = SwitchSelector { switch: target.switch.clone() };
+    let Reply::Configurations(all) = client.ask(&Request::Configuration(selector)).map_err(failure)? else {
         return Err(failure(client.unfit()));
     };
     let mut switches = Vec::new();

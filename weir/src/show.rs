@@ -8,8 +8,8 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use weir_control::protocol::{Reply, Request, Show, What};
-use weir_control::state::{Shown, State};
+use weir_control::protocol::{Reply, Request, ShowRequest, ShowView};
+use weir_control::state::{State, ViewReply};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 use weir_experiments::real_frames::duration;
@@ -133,7 +133,7 @@ pub(crate) enum BufferView {
 
 /// Shows the state asked for.
 pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
-    let request = Request::Show(Show {
+    let request = Request::Show(ShowRequest {
         what: arguments.view.what(),
         switch: arguments.target.switch.clone(),
         ports: arguments.port.clone(),
@@ -159,7 +159,7 @@ impl ShowArguments {
     fn ask(&self, request: &Request) -> Result<String, Failure> {
         let mut client = self.target.connect()?;
         let reply = client.ask(request).map_err(failure)?;
-        let reply = self.view.of(reply).map_err(Failure::Argument)?;
+        let reply = self.view.filter_reply(reply).map_err(Failure::Argument)?;
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
@@ -169,28 +169,28 @@ impl ShowArguments {
 }
 
 impl View {
-    fn what(self) -> What {
+    fn what(self) -> ShowView {
         match self {
-            View::Interfaces => What::Interfaces,
-            View::Pfc(PfcView::Counters { .. }) => What::PfcCounters,
-            View::Pfc(PfcView::Watchdog) => What::PfcWatchdog,
-            View::Pfc(PfcView::Delays) => What::PauseDelays,
-            View::PriorityGroup(_) => What::PriorityGroups,
-            View::Queue(_) => What::Queues,
-            View::Buffer(BufferView::Pool) => What::BufferPools,
-            View::Buffer(BufferView::Configuration) => What::BufferConfiguration,
-            View::Mac => What::Mac,
-            View::Policy | View::Spfc | View::Dsh => What::Policy,
-            View::FlowControl | View::Gfc | View::Cbfc => What::FlowControl,
-            View::Lcores => What::Lcores,
-            View::Losses => What::Losses,
-            View::Events => What::Events,
-            View::Metrics => What::Metrics,
+            View::Interfaces => ShowView::Interfaces,
+            View::Pfc(PfcView::Counters { .. }) => ShowView::PfcCounters,
+            View::Pfc(PfcView::Watchdog) => ShowView::PfcWatchdog,
+            View::Pfc(PfcView::Delays) => ShowView::PauseDelays,
+            View::PriorityGroup(_) => ShowView::PriorityGroups,
+            View::Queue(_) => ShowView::Queues,
+            View::Buffer(BufferView::Pool) => ShowView::BufferPools,
+            View::Buffer(BufferView::Configuration) => ShowView::BufferConfiguration,
+            View::Mac => ShowView::Mac,
+            View::Policy | View::Spfc | View::Dsh => ShowView::Policy,
+            View::FlowControl | View::Gfc | View::Cbfc => ShowView::FlowControl,
+            View::Lcores => ShowView::Lcores,
+            View::Losses => ShowView::Losses,
+            View::Events => ShowView::Events,
+            View::Metrics => ShowView::Metrics,
         }
     }
 
     /// The part of a reply that this view is of; or why there is none.
-    fn of(self, reply: Reply) -> Result<Reply, String> {
+    fn filter_reply(self, reply: Reply) -> Result<Reply, String> {
         match (self, reply) {
             (View::Spfc, Reply::Switches(shown)) => under_policy("spfc", shown),
             (View::Dsh, Reply::Switches(shown)) => under_policy("dsh", shown),
@@ -203,13 +203,13 @@ impl View {
 }
 
 /// The switches with this buffer policy.
-fn under_policy(name: &str, shown: Vec<Shown>) -> Result<Reply, String> {
-    let policy = |shown: &Shown| match &shown.state {
+fn under_policy(name: &str, shown: Vec<ViewReply>) -> Result<Reply, String> {
+    let policy = |shown: &ViewReply| match &shown.state {
         State::Policy(state) => state.policy.clone(),
         _ => String::new(),
     };
     let others: Vec<String> = shown.iter().map(|shown| format!("{} has {}", shown.switch, policy(shown))).collect();
-    let shown: Vec<Shown> = shown.into_iter().filter(|shown| policy(shown) == name).collect();
+    let shown: Vec<ViewReply> = shown.into_iter().filter(|shown| policy(shown) == name).collect();
     if shown.is_empty() {
         return Err(format!("no switch of this run has the buffer policy {name}: {}", others.join(", ")));
     }
@@ -217,7 +217,7 @@ fn under_policy(name: &str, shown: Vec<Shown>) -> Result<Reply, String> {
 }
 
 /// Ports that speak a flow control of this family; of any where it has no name.
-fn speaking(family: &str, mut shown: Vec<Shown>) -> Result<Reply, String> {
+fn speaking(family: &str, mut shown: Vec<ViewReply>) -> Result<Reply, String> {
     let mut is_empty = true;
     for shown in &mut shown {
         if let State::FlowControl(ports) = &mut shown.state {

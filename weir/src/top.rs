@@ -18,7 +18,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use weir_experiments::{Failure, experiment, has_color};
 
 use crate::control::Target;
-use screen::{Glyphs, Look, Screen, View};
+use screen::{Glyphs, Screen, Theme, View};
 use snapshot::Snapshot;
 
 /// Arguments of `weir top`.
@@ -35,7 +35,7 @@ pub(crate) struct TopArguments {
 const TICK: Duration = Duration::from_millis(50);
 
 /// Message of the thread that asks.
-enum Told {
+enum ClientUpdate {
     Now(Box<Snapshot>),
     /// The switch does not answer, with the reason.
     Silent(String),
@@ -52,26 +52,26 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let mut client = arguments.target.connect()?;
     let first = Snapshot::read(&mut client).map_err(crate::control::failure)?;
     let stop = experiment::stopped_by_signals()?;
-    let (told, telling) = channel();
+    let (update_sender, updates) = channel();
     let (again, asked_again) = channel();
     let target = arguments.target.clone();
     let interval = arguments.interval;
     // The thread is not joined and ends with the process: a switch that does not answer may block it.
     std::thread::Builder::new()
         .name("weir-top".to_owned())
-        .spawn(move || ask(&target, interval, &told, &asked_again))?;
-    let look = Look { glyphs: Glyphs::of_locale(), has_color: has_color(&std::io::stdout()) };
-    let mut screen = Screen::new(look, interval, first);
+        .spawn(move || ask(&target, interval, &update_sender, &asked_again))?;
+    let theme = Theme { glyphs: Glyphs::of_locale(), has_color: has_color(&std::io::stdout()) };
+    let mut screen = Screen::new(theme, interval, first);
     if let Some(name) = &arguments.target.switch {
         screen.choose(name);
     }
     let mut terminal = ratatui::try_init()?;
-    let ended = run(&mut terminal, &mut screen, &telling, &again, &stop);
+    let ended = run(&mut terminal, &mut screen, &updates, &again, &stop);
     ratatui::try_restore()?;
     Ok(ended?)
 }
 
-fn ask(target: &Target, interval: Duration, told: &Sender<Told>, asked_again: &Receiver<()>) {
+fn ask(target: &Target, interval: Duration, update_sender: &Sender<ClientUpdate>, asked_again: &Receiver<()>) {
     loop {
         // A key may request a snapshot before the interval ends.
         if let Err(RecvTimeoutError::Disconnected) = asked_again.recv_timeout(interval) {
@@ -80,12 +80,12 @@ fn ask(target: &Target, interval: Duration, told: &Sender<Told>, asked_again: &R
         let answer = match target.connect() {
             // Reconnects for each snapshot: the switch may have restarted.
             Ok(mut client) => match Snapshot::read(&mut client) {
-                Ok(snapshot) => Told::Now(Box::new(snapshot)),
-                Err(error) => Told::Silent(error.to_string()),
+                Ok(snapshot) => ClientUpdate::Now(Box::new(snapshot)),
+                Err(error) => ClientUpdate::Silent(error.to_string()),
             },
-            Err(failure) => Told::Silent(failure.into_message()),
+            Err(failure) => ClientUpdate::Silent(failure.into_message()),
         };
-        if told.send(answer).is_err() {
+        if update_sender.send(answer).is_err() {
             return;
         }
     }
@@ -94,16 +94,16 @@ fn ask(target: &Target, interval: Duration, told: &Sender<Told>, asked_again: &R
 fn run(
     terminal: &mut ratatui::DefaultTerminal,
     screen: &mut Screen,
-    telling: &Receiver<Told>,
+    updates: &Receiver<ClientUpdate>,
     again: &mpsc::Sender<()>,
     stop: &Arc<AtomicBool>,
 ) -> std::io::Result<()> {
     let mut is_stale = true;
     while !stop.load(Ordering::Relaxed) {
-        while let Ok(told) = telling.try_recv() {
-            match told {
-                Told::Now(snapshot) => screen.take(*snapshot),
-                Told::Silent(why) => screen.note_silence(why),
+        while let Ok(update) = updates.try_recv() {
+            match update {
+                ClientUpdate::Now(snapshot) => screen.take(*snapshot),
+                ClientUpdate::Silent(why) => screen.record_silence(why),
             }
             is_stale = true;
         }

@@ -11,8 +11,8 @@ use weir_experiments::Failure;
 use weir_experiments::files::{json_text, quoted};
 use weir_experiments::table::Table;
 use weir_hosts::guest::{
-    Accelerator, AcceleratorChoice, Fleet, GuestError, GuestPlan, Image, Life, Running, State, refuse_more_than_fits,
-    store,
+    Accelerator, AcceleratorChoice, Fleet, GuestError, GuestLifetime, GuestPlan, Image, RunningGuest, State,
+    refuse_more_than_fits, store,
 };
 use weir_units::Bytes;
 
@@ -129,12 +129,12 @@ pub(crate) fn vm(command: &Command) -> Result<u8, Failure> {
 
 impl Home {
     fn fleet(&self) -> Result<Fleet, Failure> {
-        self.folder.as_deref().map_or_else(Fleet::by_default, Fleet::at).map_err(failure)
+        self.folder.as_deref().map_or_else(Fleet::by_default, Fleet::open).map_err(failure)
     }
 }
 
 fn image() -> Result<Image, Failure> {
-    Image::of(&store(), &mut |said| eprintln!("weir: {said}")).map_err(failure)
+    Image::load_or_build(&store(), &mut |message| eprintln!("weir: {message}")).map_err(failure)
 }
 
 fn up(arguments: &UpArguments) -> Result<(), Failure> {
@@ -161,8 +161,8 @@ fn up(arguments: &UpArguments) -> Result<(), Failure> {
         Accel::Kvm => AcceleratorChoice::Kvm,
         Accel::Tcg => AcceleratorChoice::Tcg,
     };
-    let accelerator = choice.settle(&store(), &image).map_err(failure)?;
-    let mut told = |guest: &Running, took: Duration| {
+    let accelerator = choice.resolve(&store(), &image).map_err(failure)?;
+    let mut on_booted = |guest: &RunningGuest, took: Duration| {
         println!("{}: up after {:.1} s, {}", guest.plan.name, took.as_secs_f64(), guest.plan.address);
     };
     let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
@@ -171,7 +171,7 @@ fn up(arguments: &UpArguments) -> Result<(), Failure> {
         Accelerator::Tcg => "half a minute for one, longer for several or beside other work",
     };
     println!("booting {} with {}: {takes}", names.join(", "), accelerator.name());
-    fleet.up(&image, accelerator, &plans, Life::OfItsOwn, &mut told).map_err(failure)?;
+    fleet.up(&image, accelerator, &plans, GuestLifetime::Detached, &mut on_booted).map_err(failure)?;
     println!("weir vm run {} COMMAND runs a command, weir vm down ends them", names[0]);
     Ok(())
 }
@@ -237,7 +237,7 @@ fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let guest = arguments.home.fleet()?.named(&arguments.guest).map_err(failure)?;
     let command = match &arguments.command[..] {
         [text] => text.clone(),
-        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        argv => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
     };
     let stop = weir_experiments::experiment::stopped_by_signals()?;
     let mut output = std::io::stdout();
@@ -268,7 +268,7 @@ fn down(arguments: &DownArguments) -> Result<(), Failure> {
 
 /// A guest, as it is listed.
 #[derive(Serialize)]
-struct Listed {
+struct GuestRow {
     name: String,
     state: &'static str,
     address: String,
@@ -279,9 +279,9 @@ struct Listed {
     process: Option<i32>,
 }
 
-impl Listed {
-    fn of(guest: Running) -> Listed {
-        Listed {
+impl GuestRow {
+    fn from_guest(guest: RunningGuest) -> GuestRow {
+        GuestRow {
             state: match guest.state() {
                 State::Ready => "ready",
                 State::Boots => "boots",
@@ -299,7 +299,7 @@ impl Listed {
 }
 
 fn list(arguments: &ListArguments) -> Result<(), Failure> {
-    let guests: Vec<Listed> = arguments.home.fleet()?.all().into_iter().map(Listed::of).collect();
+    let guests: Vec<GuestRow> = arguments.home.fleet()?.all().into_iter().map(GuestRow::from_guest).collect();
     if arguments.json {
         print!("{}", json_text(&guests));
         return Ok(());
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn other_ports_are_refused_with_those_that_there_are() {
         let file = switch(PORTS);
-        let Err(Failure::Argument(told)) = at_ports(file.path(), &["up".into()]) else { panic!("accepted") };
-        assert!(told.contains("--port up") && told.ends_with("it has: a, b"), "{told}");
+        let Err(Failure::Argument(message)) = at_ports(file.path(), &["up".into()]) else { panic!("accepted") };
+        assert!(message.contains("--port up") && message.ends_with("it has: a, b"), "{message}");
     }
 }

@@ -63,7 +63,7 @@ impl ConfigError {
     }
 
     /// Whether another error has the same message, file and position.
-    pub fn is_twin_of(&self, other: &ConfigError) -> bool {
+    pub fn is_duplicate_of(&self, other: &ConfigError) -> bool {
         self.message == other.message && self.file() == other.file() && self.offset() == other.offset()
     }
 
@@ -118,9 +118,9 @@ impl ConfigErrors {
     const SHOWN_MAX: usize = 20;
 
     /// Sorts errors by position and removes duplicates; `None` if there are none.
-    pub fn of(mut errors: Vec<ConfigError>) -> Option<ConfigErrors> {
+    pub fn from_vec(mut errors: Vec<ConfigError>) -> Option<ConfigErrors> {
         errors.sort_by_key(ConfigError::offset);
-        errors.dedup_by(|a, b| a.is_twin_of(b));
+        errors.dedup_by(|a, b| a.is_duplicate_of(b));
         (!errors.is_empty()).then_some(ConfigErrors(errors))
     }
 
@@ -206,11 +206,11 @@ impl Diagnostic for ConfigErrors {
 pub struct Problem {
     pub(crate) message: String,
     pub(crate) help: String,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) labels: Vec<SourceLabel>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct SourceLabel {
     pub(crate) key: String,
     pub(crate) label: String,
     pub(crate) on_key: bool,
@@ -219,18 +219,18 @@ pub(crate) struct Mark {
 impl Problem {
     /// Creates an error without a position; `message` states the fault, `help` the correction.
     pub fn new(message: impl Into<String>, help: impl Into<String>) -> Problem {
-        Problem { message: message.into(), help: help.into(), marks: Vec::new() }
+        Problem { message: message.into(), help: help.into(), labels: Vec::new() }
     }
 
     /// Adds a label at a value. The first label is the error's own position; others show conflicting values.
-    pub fn at(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
-        self.marks.push(Mark { key: key.into(), label: label.into(), on_key: false });
+    pub fn with_label(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
+        self.labels.push(SourceLabel { key: key.into(), label: label.into(), on_key: false });
         self
     }
 
     /// Adds a label at a key.
-    pub fn at_key(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
-        self.marks.push(Mark { key: key.into(), label: label.into(), on_key: true });
+    pub fn with_key_label(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
+        self.labels.push(SourceLabel { key: key.into(), label: label.into(), on_key: true });
         self
     }
 }
@@ -242,7 +242,7 @@ impl Source {
     ///
     /// `message` states the fault, `help` the correction; an empty `help` is omitted.
     pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
-        ConfigErrors::from(self.error(Problem::new(message, help).at(key, "")))
+        ConfigErrors::from(self.error(Problem::new(message, help).with_label(key, "")))
     }
 
     /// Creates an error at a byte range, for a check by another parser of the same file.
@@ -255,14 +255,14 @@ impl Source {
     /// Resolves a problem's keys to positions.
     pub fn error(&self, problem: Problem) -> ConfigError {
         let mut labels = Vec::new();
-        for (index, mark) in problem.marks.iter().enumerate() {
-            let Some((place, exact)) = self.nearest_place(&mark.key) else { continue };
+        for (index, label) in problem.labels.iter().enumerate() {
+            let Some((place, exact)) = self.nearest_place(&label.key) else { continue };
             // Further labels show conflicting values; the enclosing table would show nothing.
             if index > 0 && !exact {
                 continue;
             }
-            let span = if mark.on_key || !exact { place.key.clone() } else { place.value.clone() };
-            labels.push((span, mark.label.clone()));
+            let span = if label.on_key || !exact { place.key.clone() } else { place.value.clone() };
+            labels.push((span, label.label.clone()));
         }
         ConfigError::new(self.clone(), problem.message, problem.help, labels)
     }

@@ -15,7 +15,7 @@ pub struct Gauge {
     /// Heading of its plots.
     pub title: &'static str,
     /// Description with the paper's symbol: the note of its plots.
-    pub about: &'static str,
+    pub help: &'static str,
     /// Whether all queues of a port have the same value.
     pub of_port: bool,
 }
@@ -38,15 +38,15 @@ pub enum Unit {
 
 impl Gauge {
     /// Creates a gauge with its name as label and title. Its unit is bytes if the name ends with `_bytes`.
-    pub const fn plain(name: &'static str, about: &'static str) -> Gauge {
+    pub const fn plain(name: &'static str, help: &'static str) -> Gauge {
         let unit =
             if matches!(name.as_bytes(), [.., b'_', b'b', b'y', b't', b'e', b's']) { Unit::Bytes } else { Unit::Count };
-        Gauge::new(name, unit, name, about)
+        Gauge::new(name, unit, name, help)
     }
 
     /// Creates a gauge of each queue or flow.
-    pub const fn new(name: &'static str, unit: Unit, label: &'static str, about: &'static str) -> Gauge {
-        Gauge { name, unit, label, title: label, about, of_port: false }
+    pub const fn new(name: &'static str, unit: Unit, label: &'static str, help: &'static str) -> Gauge {
+        Gauge { name, unit, label, title: label, help, of_port: false }
     }
 
     /// Marks the gauge as equal for all queues of a port.
@@ -78,7 +78,7 @@ impl Gauges {
     pub const NONE: Gauges = Gauges([None; Gauges::MAX]);
 
     /// Creates a set of gauges. More than [`Gauges::MAX`] do not compile.
-    pub fn of<const N: usize>(values: [(&'static Gauge, u64); N]) -> Gauges {
+    pub fn new<const N: usize>(values: [(&'static Gauge, u64); N]) -> Gauges {
         const { assert!(N <= Gauges::MAX, "a kind has up to four gauges") };
         let mut gauges = Gauges::NONE;
         gauges.0.iter_mut().zip(values).for_each(|(place, value)| *place = Some(value));
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn values_are_found_by_name() {
         const N: Gauge = Gauge::new("n", Unit::Count, "n", "A number.");
-        let gauges = Gauges::of([(&SHARE, 5), (&N, 7)]);
+        let gauges = Gauges::new([(&SHARE, 5), (&N, 7)]);
         assert_eq!([gauges.value("n"), gauges.value("m"), Gauges::NONE.value("n")], [Some(7), None, None]);
         assert_eq!(gauges.iter().map(|(gauge, _)| gauge.name).collect::<Vec<_>>(), ["share_bytes", "n"]);
     }

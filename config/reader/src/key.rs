@@ -18,20 +18,20 @@ pub struct Key {
     /// Default in the file's syntax; `None` if it depends on the rest of the file.
     pub default: Option<&'static str>,
     /// Description of the default.
-    pub otherwise: &'static str,
+    pub default_help: &'static str,
     /// Description with the paper's symbol, for the list of keys.
-    pub about: &'static str,
+    pub help: &'static str,
 }
 
 impl Key {
     /// Creates a key with a default.
-    pub const fn new(name: &'static str, default: &'static str, about: &'static str) -> Key {
-        Key { name, default: Some(default), otherwise: default, about }
+    pub const fn new(name: &'static str, default: &'static str, help: &'static str) -> Key {
+        Key { name, default: Some(default), default_help: default, help }
     }
 
     /// Creates a key whose default depends on the rest of the file; `otherwise` describes it.
-    pub const fn without_default(name: &'static str, otherwise: &'static str, about: &'static str) -> Key {
-        Key { name, default: None, otherwise, about }
+    pub const fn without_default(name: &'static str, default_help: &'static str, help: &'static str) -> Key {
+        Key { name, default: None, default_help, help }
     }
 
     /// Parses the default.

@@ -19,18 +19,18 @@
 mod error;
 mod gauge;
 mod key;
-mod known;
 mod names;
 mod read;
 mod registry;
+mod schema;
 pub mod settings;
 mod source;
 
 pub use error::{ConfigError, ConfigErrors, Problem};
 pub use gauge::{Gauge, Gauges, Unit, distinct_gauges};
 pub use key::Key;
-pub use known::{Known, KnownTable, nearest};
 pub use names::{NAME_RULE, is_name};
 pub use read::*;
-pub use registry::{Named, Registry, RegistryError};
+pub use registry::{Plugin, Registry, RegistryError};
+pub use schema::{Schema, TableSchema, nearest};
 pub use source::Source;

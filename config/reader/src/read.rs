@@ -14,8 +14,8 @@ use std::str::FromStr;
 use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
-use crate::known::Known;
-use crate::{ConfigError, ConfigErrors, NAME_RULE, Named, Problem, Source, is_name, nearest};
+use crate::schema::Schema;
+use crate::{ConfigError, ConfigErrors, NAME_RULE, Plugin, Problem, Source, is_name, nearest};
 
 pub use text::{Format, read_file, read_text};
 
@@ -23,15 +23,15 @@ pub use text::{Format, read_file, read_text};
 #[derive(Debug)]
 pub struct Doc {
     source: Source,
-    known: Known,
+    known: Schema,
     errors: RefCell<Vec<ConfigError>>,
     /// Keys without a valid value. Rules that need one are skipped, since their messages would concern a default that the user never chose.
-    spoilt: RefCell<Vec<String>>,
+    invalid: RefCell<Vec<String>>,
 }
 
 impl Doc {
-    fn new(source: Source, known: Known) -> Doc {
-        Doc { source, known, errors: RefCell::default(), spoilt: RefCell::default() }
+    fn new(source: Source, known: Schema) -> Doc {
+        Doc { source, known, errors: RefCell::default(), invalid: RefCell::default() }
     }
 
     /// Text of the file and the positions of its keys.
@@ -46,8 +46,8 @@ impl Doc {
 
     /// Records an error that leaves its first key without a value.
     pub fn refuse(&self, problem: Problem) {
-        if let Some(mark) = problem.marks.first() {
-            self.spoil(mark.key.clone());
+        if let Some(mark) = problem.labels.first() {
+            self.mark_invalid(mark.key.clone());
         }
         self.note(problem);
     }
@@ -58,8 +58,8 @@ impl Doc {
         self.errors.borrow_mut().push(error);
     }
 
-    fn spoil(&self, key: String) {
-        self.spoilt.borrow_mut().push(key);
+    fn mark_invalid(&self, key: String) {
+        self.invalid.borrow_mut().push(key);
     }
 
     /// Whether all of these keys, and those below them, have valid values.
@@ -67,8 +67,8 @@ impl Doc {
         let below = |path: &str, root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        let spoilt = self.spoilt.borrow();
-        !keys.iter().any(|key| spoilt.iter().any(|bad| below(bad, key) || below(key, bad)))
+        let invalid = self.invalid.borrow();
+        !keys.iter().any(|key| invalid.iter().any(|bad| below(bad, key) || below(key, bad)))
     }
 
     /// Whether the file has this key.
@@ -77,7 +77,7 @@ impl Doc {
     }
 
     fn into_source(self) -> Result<Source, ConfigErrors> {
-        match ConfigErrors::of(self.errors.into_inner()) {
+        match ConfigErrors::from_vec(self.errors.into_inner()) {
             Some(errors) => Err(errors),
             None => Ok(self.source),
         }
@@ -132,11 +132,11 @@ impl<'d> Table<'d> {
             }
             // The user meant this key, so its absence is no further error.
             if let Some(near) = tables.meant(self.name, key) {
-                self.doc.spoil(self.at(near));
+                self.doc.mark_invalid(self.key_path(near));
             }
             let message = format!("unknown key `{key}` in {}", tables.bracketed(self.name));
             let help = tables.suggestion(self.name, key, chosen);
-            self.doc.note(Problem::new(message, help).at_key(self.at(key), "not known here"));
+            self.doc.note(Problem::new(message, help).with_key_label(self.key_path(key), "not known here"));
         }
     }
 
@@ -146,7 +146,7 @@ impl<'d> Table<'d> {
     }
 
     /// Path of a key of this table.
-    pub fn at(&self, key: &str) -> String {
+    pub fn key_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
@@ -176,7 +176,7 @@ impl<'d> Table<'d> {
     /// Records that a key's value is invalid.
     pub fn refuse(&self, key: &str, message: impl Display, help: impl Into<String>) {
         let message = format!("`{key}`: {message}");
-        self.doc.refuse(Problem::new(message, help).at(self.at(key), ""));
+        self.doc.refuse(Problem::new(message, help).with_label(self.key_path(key), ""));
     }
 
     fn wrong_type(&self, key: &str, wanted: &str, value: &DeValue<'_>, example: &str) {
@@ -211,7 +211,7 @@ impl<'d> Table<'d> {
     pub fn text(&self, key: &str) -> Option<String> {
         match self.value(key)? {
             DeValue::String(text) => Some(text.to_string()),
-            value @ DeValue::Integer(n) => Some(whole(value).map_or_else(|| n.to_string(), |n| n.to_string())),
+            value @ DeValue::Integer(n) => Some(to_u64(value).map_or_else(|| n.to_string(), |n| n.to_string())),
             DeValue::Float(number) => Some(number.as_str().to_owned()),
             DeValue::Boolean(is) => Some(is.to_string()),
             other => {
@@ -224,15 +224,15 @@ impl<'d> Table<'d> {
 
     /// Reads one of a set of words.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
-        let words: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();
-        let word = self.string(key, words[0])?;
+        let names: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();
+        let word = self.string(key, names[0])?;
         let chosen = choices.iter().find(|(choice, _)| *choice == word);
         if chosen.is_none() {
-            let help = match nearest(word, &words) {
+            let help = match nearest(word, &names) {
                 Some(near) => format!("write {key} = \"{near}\""),
-                None => format!("write one of: {}", quoted(&words)),
+                None => format!("write one of: {}", quoted(&names)),
             };
-            self.refuse(key, format!("\"{word}\" is none of {}", quoted(&words)), help);
+            self.refuse(key, format!("\"{word}\" is none of {}", quoted(&names)), help);
         }
         chosen.map(|(_, choice)| *choice)
     }
@@ -240,7 +240,7 @@ impl<'d> Table<'d> {
     /// Reads a whole number in a range.
     pub fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
-        let in_range = whole(value).filter(|n| range.contains(n));
+        let in_range = to_u64(value).filter(|n| range.contains(n));
         if in_range.is_none() {
             let help = format!("write a whole number from {} to {}", range.start(), range.end());
             match value {
@@ -256,7 +256,7 @@ impl<'d> Table<'d> {
         let value = self.value(key)?;
         let number = match value {
             DeValue::Float(float) => float.as_str().parse().unwrap_or(f64::NAN),
-            DeValue::Integer(_) => whole(value).map_or(f64::NAN, |n| n as f64),
+            DeValue::Integer(_) => to_u64(value).map_or(f64::NAN, |n| n as f64),
             other => {
                 self.wrong_type(key, "a number", other, &format!("{key} = 0.2"));
                 return None;
@@ -351,7 +351,7 @@ impl<'d> Table<'d> {
         let mut numbers = Vec::new();
         let array = self.array(key, "a list of whole numbers", &example)?;
         for (index, element) in array.iter().enumerate() {
-            match whole(element.get_ref()).filter(|n| range.contains(n)) {
+            match to_u64(element.get_ref()).filter(|n| range.contains(n)) {
                 Some(n) => numbers.push(n),
                 None => {
                     let message = format!("each is a whole number from {} to {}", range.start(), range.end());
@@ -418,20 +418,20 @@ impl<'d> Table<'d> {
             }
             value.as_table()
         });
-        Table::new(self.doc, entries, name, self.at(key))
+        Table::new(self.doc, entries, name, self.key_path(key))
     }
 
     /// Subtable of a kind that files select by name.
-    pub fn table_of_kind(&self, kind: &(impl Named + ?Sized)) -> Table<'d> {
-        let name = format!("{}.{}", self.name, kind.name());
+    pub fn table_of_kind(&self, kind: &(impl Plugin + ?Sized)) -> Table<'d> {
+        let name = format!("{}.{}", self.name, kind.id());
         let known = self.doc.known.find(&name).unwrap_or_else(|| panic!("the format has no [{name}]"));
-        self.table(kind.name(), known.name)
+        self.table(kind.id(), known.name)
     }
 
     /// Subtable that a word may replace, and whether it is a table; otherwise it reads as empty.
     pub fn table_or_word(&self, key: &str, name: &'static str) -> (Table<'d>, bool) {
         let entries = self.value(key).and_then(|value| value.as_table());
-        (Table::new(self.doc, entries, name, self.at(key)), entries.is_some())
+        (Table::new(self.doc, entries, name, self.key_path(key)), entries.is_some())
     }
 
     /// Tables of an array of tables.
@@ -442,7 +442,7 @@ impl<'d> Table<'d> {
         for (index, element) in array.iter().enumerate() {
             let key = format!("{key}[{index}]");
             match element.get_ref() {
-                DeValue::Table(entries) => tables.push(Table::new(self.doc, Some(entries), name, self.at(&key))),
+                DeValue::Table(entries) => tables.push(Table::new(self.doc, Some(entries), name, self.key_path(&key))),
                 other => self.wrong_type(&key, "a table", other, &example),
             }
         }
@@ -457,13 +457,13 @@ pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
     }
 }
 
-fn whole(value: &DeValue<'_>) -> Option<u64> {
+fn to_u64(value: &DeValue<'_>) -> Option<u64> {
     let integer = value.as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-fn quoted(words: &[&str]) -> String {
-    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
 }
 
 fn with_article(noun: &str) -> String {

@@ -5,9 +5,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::{Gauge, Key, NAME_RULE, distinct_gauges, is_name};
 
 /// Kind that a file selects by name, with parameters of its own.
-pub trait Named: Sync {
+pub trait Plugin: Sync {
     /// Name by which a file selects the kind.
-    fn name(&self) -> &'static str;
+    fn id(&self) -> &'static str;
 
     /// Parameters: all keys that the kind's table may have.
     fn keys(&self) -> &'static [Key];
@@ -42,7 +42,7 @@ pub enum RegistryError {
     },
     /// Name that a file can't write.
     #[error("\"{name}\" can't name a {sort}: write {rule}", rule = NAME_RULE)]
-    NoName {
+    InvalidName {
         /// Sort of the registry.
         sort: &'static str,
         /// Name of the kind.
@@ -50,7 +50,7 @@ pub enum RegistryError {
     },
     /// Addition after a file was read without the kind.
     #[error("the {sort} \"{name}\" comes too late: add it before the first file is read")]
-    TooLate {
+    Sealed {
         /// Sort of the registry.
         sort: &'static str,
         /// Name of the kind.
@@ -58,7 +58,7 @@ pub enum RegistryError {
     },
 }
 
-impl<K: ?Sized + Named> Registry<K> {
+impl<K: ?Sized + Plugin> Registry<K> {
     /// Creates a registry of Weir's own kinds; `sort` names one of them in messages: `buffer policy`.
     pub const fn new(sort: &'static str, built_in: &'static [&'static K]) -> Registry<K> {
         Registry { sort, built_in, added: Mutex::new(Vec::new()), all: OnceLock::new() }
@@ -69,25 +69,25 @@ impl<K: ?Sized + Named> Registry<K> {
     /// # Errors
     /// The name is taken, can't be written in a file, or a file was already read.
     pub fn add(&self, kind: &'static K) -> Result<(), RegistryError> {
-        self.add_under(kind, |kind| vec![kind.name()])
+        self.add_with_aliases(kind, |kind| vec![kind.id()])
     }
 
     /// Adds a kind that files select by several names, such as those of sets of its parameters; `names` returns the names of each kind.
     ///
     /// # Errors
     /// Those of [`add`](Registry::add), for each of the names.
-    pub fn add_under(
+    pub fn add_with_aliases(
         &self,
         kind: &'static K,
         names: impl Fn(&'static K) -> Vec<&'static str>,
     ) -> Result<(), RegistryError> {
         let (sort, own) = (self.sort, names(kind));
         if let Some(name) = own.iter().copied().find(|name| !is_name(name)) {
-            return Err(RegistryError::NoName { sort, name });
+            return Err(RegistryError::InvalidName { sort, name });
         }
         let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         if self.all.get().is_some() {
-            return Err(RegistryError::TooLate { sort, name: kind.name() });
+            return Err(RegistryError::Sealed { sort, name: kind.id() });
         }
         let taken: Vec<&str> = self.built_in.iter().chain(added.iter()).flat_map(|other| names(*other)).collect();
         if let Some(name) = own.iter().copied().find(|name| taken.contains(name)) {
@@ -107,7 +107,7 @@ impl<K: ?Sized + Named> Registry<K> {
 
     /// Finds the kind of this name.
     pub fn find(&self, name: &str) -> Option<&'static K> {
-        self.all().iter().copied().find(|kind| kind.name() == name)
+        self.all().iter().copied().find(|kind| kind.id() == name)
     }
 
     /// Gauges of all kinds, each name once.
@@ -117,7 +117,7 @@ impl<K: ?Sized + Named> Registry<K> {
 
     /// Returns all names, in the order of [`all`](Registry::all).
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.all().iter().map(|kind| kind.name())
+        self.all().iter().map(|kind| kind.id())
     }
 }
 
@@ -128,8 +128,8 @@ mod tests {
     #[derive(Debug)]
     struct Colour(&'static str);
 
-    impl Named for Colour {
-        fn name(&self) -> &'static str {
+    impl Plugin for Colour {
+        fn id(&self) -> &'static str {
             self.0
         }
 
@@ -148,14 +148,14 @@ mod tests {
         static COLOURS: &[&Colour] = &[&RED];
         let colours = Registry::new("colour", COLOURS);
         assert_eq!(colours.add(&OTHER_RED), Err(RegistryError::NameTaken { sort: "colour", name: "red" }));
-        assert_eq!(colours.add(&NO_NAME), Err(RegistryError::NoName { sort: "colour", name: "dark blue" }));
+        assert_eq!(colours.add(&NO_NAME), Err(RegistryError::InvalidName { sort: "colour", name: "dark blue" }));
         assert_eq!(colours.add(&BLUE), Ok(()));
         assert_eq!(colours.add(&BLUE), Err(RegistryError::NameTaken { sort: "colour", name: "blue" }));
         assert_eq!(colours.names().collect::<Vec<_>>(), ["red", "blue"]);
         assert_eq!(colours.find("blue").map(|colour| colour.0), Some("blue"));
         assert!(colours.find("green").is_none());
         static GREEN: Colour = Colour("green");
-        assert_eq!(colours.add(&GREEN), Err(RegistryError::TooLate { sort: "colour", name: "green" }));
+        assert_eq!(colours.add(&GREEN), Err(RegistryError::Sealed { sort: "colour", name: "green" }));
     }
 
     #[test]
@@ -168,8 +168,14 @@ mod tests {
             "blue" => vec!["blue", "light blue"],
             other => vec![other],
         };
-        assert_eq!(colours.add_under(&GREEN, names), Err(RegistryError::NameTaken { sort: "colour", name: "green" }));
-        assert_eq!(colours.add_under(&BLUE, names), Err(RegistryError::NoName { sort: "colour", name: "light blue" }));
+        assert_eq!(
+            colours.add_with_aliases(&GREEN, names),
+            Err(RegistryError::NameTaken { sort: "colour", name: "green" })
+        );
+        assert_eq!(
+            colours.add_with_aliases(&BLUE, names),
+            Err(RegistryError::InvalidName { sort: "colour", name: "light blue" })
+        );
         assert_eq!(colours.names().collect::<Vec<_>>(), ["red"]);
     }
 }

@@ -29,8 +29,9 @@ fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     let mut given: Vec<(RateConfig, String)> = Vec::new();
     for table in buffer.tables("rates", "buffer.rates") {
         let rate = table.quantity("rate", &RATE, rates());
-        if !table.has("rate") && table.doc().sound(&[&table.at("rate")]) {
-            let problem = Problem::new("settings by rate need `rate`", "write rate = \"100Gbps\"").at(table.path(), "");
+        if !table.has("rate") && table.doc().sound(&[&table.key_path("rate")]) {
+            let problem =
+                Problem::new("settings by rate need `rate`", "write rate = \"100Gbps\"").with_label(table.path(), "");
             table.doc().note(problem);
         }
         let size_up = |key| table.quantity(key, &SIZE, Bytes::ZERO..=BUFFER_MAX);
@@ -40,22 +41,22 @@ fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
                 "these settings by rate set nothing",
                 "write `headroom`, `private` or `alpha` of ports of this rate, or take them out",
             );
-            table.doc().note(problem.at(table.path(), ""));
+            table.doc().note(problem.with_label(table.path(), ""));
         }
         let Some(rate) = rate else { continue };
         if let Some((_, first)) = given.iter().find(|(of, _)| of.rate == rate) {
             let message = format!("{rate} has two [[buffer.rates]]");
             let problem = Problem::new(message, "put all keys of a rate into one of them");
-            table.doc().note(problem.at(table.at("rate"), "again").at(first, "first here"));
+            table.doc().note(problem.with_label(table.key_path("rate"), "again").with_label(first, "first here"));
             continue;
         }
-        given.push((RateConfig { rate, private, headroom, alpha }, table.at("rate")));
+        given.push((RateConfig { rate, private, headroom, alpha }, table.key_path("rate")));
     }
     given.into_iter().map(|(of, _)| of).collect()
 }
 
 /// Key that admits one keyword besides quantities.
-struct WordOr {
+struct KeywordOrQuantity {
     key: &'static str,
     word: &'static str,
     /// Description of the quantity, and below an example.
@@ -63,10 +64,10 @@ struct WordOr {
     example: &'static str,
 }
 
-impl WordOr {
+impl KeywordOrQuantity {
     /// Whether the value is the keyword. Any other word is an error.
     fn is_word(&self, table: &Table<'_>) -> bool {
-        let WordOr { key, word, quantity, example } = self;
+        let KeywordOrQuantity { key, word, quantity, example } = self;
         let written = table.has(key).then(|| table.word(key)).flatten();
         let wrong = |text: &str| text != *word && text.trim().starts_with(|c: char| c.is_ascii_alphabetic());
         if let Some(text) = written.filter(|text| wrong(text)) {
@@ -79,7 +80,7 @@ impl WordOr {
 }
 
 fn mean_frame(table: &Table<'_>) -> Option<Bytes> {
-    let key = WordOr { key: "mean_frame", word: "exact", quantity: "a number of bytes", example: "256" };
+    let key = KeywordOrQuantity { key: "mean_frame", word: "exact", quantity: "a number of bytes", example: "256" };
     if key.is_word(table) {
         return None;
     }
@@ -88,7 +89,7 @@ fn mean_frame(table: &Table<'_>) -> Option<Bytes> {
 }
 
 fn headroom(table: &Table<'_>) -> Headroom {
-    let key = WordOr { key: "headroom", word: "auto", quantity: "a size", example: "\"60KB\"" };
+    let key = KeywordOrQuantity { key: "headroom", word: "auto", quantity: "a size", example: "\"60KB\"" };
     if key.is_word(table) || !table.has(key.key) {
         return Headroom::Auto;
     }

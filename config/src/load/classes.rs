@@ -1,6 +1,6 @@
 //! `[classes]` and `[pfc]`.
 
-use weir_arbitration::{ARBITRATIONS, Arbitration};
+use weir_arbitration::{ARBITERS, ArbiterChoice};
 use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
@@ -78,8 +78,8 @@ fn lossless(table: &Table<'_>) -> Option<ClassSet> {
         if set.contains(Class::new(*class as u8)) {
             let first = classes.iter().position(|other| other == class).unwrap_or(index);
             let problem = Problem::new(format!("class {class} is given twice in `lossless`"), "name each class once")
-                .at(table.at(&format!("lossless[{index}]")), "again")
-                .at(table.at(&format!("lossless[{first}]")), "first here");
+                .with_label(table.key_path(&format!("lossless[{index}]")), "again")
+                .with_label(table.key_path(&format!("lossless[{first}]")), "first here");
             table.doc().note(problem);
         }
         set.insert(Class::new(*class as u8));
@@ -96,7 +96,7 @@ fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
         let Some((from, to)) = code_points(key).filter(|(from, to)| from <= to && *to <= last) else {
             let message = format!("\"{key}\" is no {field}, nor a range of them");
             let help = format!("write a number from 0 to {last}, or a range in quotes: \"2-5\" = 3");
-            table.doc().refuse(Problem::new(message, help).at_key(table.at(key), ""));
+            table.doc().refuse(Problem::new(message, help).with_key_label(table.key_path(key), ""));
             continue;
         };
         let Some(class) = table.integer(key, 0..=7) else { continue };
@@ -104,8 +104,8 @@ fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
         if let Some((point, other)) = range.clone().find_map(|point| given_by[point].map(|other| (point, other))) {
             let message = format!("`{key}` and `{other}` both give {field} {point} a class");
             let problem = Problem::new(message, format!("leave {field} {point} in one of them"))
-                .at_key(table.at(key), "")
-                .at_key(table.at(other), "and here");
+                .with_key_label(table.key_path(key), "")
+                .with_key_label(table.key_path(other), "and here");
             table.doc().note(problem);
         }
         for point in range {
@@ -138,21 +138,21 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKin
         quantum: quantum as u32,
         rate: None,
         ecn: None,
-        arbitration: Arbitration::default(),
+        arbitration: ArbiterChoice::default(),
     });
     let mut given: [Option<String>; 8] = Default::default();
     for table in classes.tables("queues", "classes.queues") {
         let class = table.integer("class", 0..=7).map(|class| class as usize);
-        if !table.has("class") && table.doc().sound(&[&table.at("class")]) {
-            let problem = Problem::new("a queue needs `class`", "write class = 3").at(table.path(), "");
+        if !table.has("class") && table.doc().sound(&[&table.key_path("class")]) {
+            let problem = Problem::new("a queue needs `class`", "write class = 3").with_label(table.path(), "");
             table.doc().note(problem);
         }
         if let Some(class) = class
-            && let Some(first) = given[class].replace(table.at("class"))
+            && let Some(first) = given[class].replace(table.key_path("class"))
         {
             let message = format!("class {class} has two [[classes.queues]]");
             let problem = Problem::new(message, "put all keys of a class into one of them");
-            table.doc().note(problem.at(table.at("class"), "again").at(first, "first here"));
+            table.doc().note(problem.with_label(table.key_path("class"), "again").with_label(first, "first here"));
         }
         // Invalid values are reported even if the class is unknown.
         let mut spare = queues[0].clone();
@@ -161,24 +161,26 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKin
         if scheduler == SchedulerKind::PacketRr && table.has("quantum") {
             let message = "`quantum` is bytes, but `scheduler` \"packet-rr\" counts frames";
             let problem = Problem::new(message, "write `weight`, the frames served in each round, in its place");
-            table.doc().note(problem.at(table.at("quantum"), "").at("classes.scheduler", "the scheduler"));
+            table.doc().note(
+                problem.with_label(table.key_path("quantum"), "").with_label("classes.scheduler", "the scheduler"),
+            );
         }
     }
     queues
 }
 
 /// Reads `arbitration` with the keys of the selected kind.
-fn arbitration(table: &Table<'_>) -> Option<Arbitration> {
-    let kinds: Vec<_> = ARBITRATIONS.all().iter().map(|kind| (kind.name(), *kind)).collect();
+fn arbitration(table: &Table<'_>) -> Option<ArbiterChoice> {
+    let kinds: Vec<_> = ARBITERS.all().iter().map(|kind| (kind.id(), *kind)).collect();
     // Invalid values are reported even if the arbitration is unknown.
-    let all: Vec<Arbitration> = kinds.iter().map(|(_, kind)| kind.read(table)).collect();
+    let all: Vec<ArbiterChoice> = kinds.iter().map(|(_, kind)| kind.read(table)).collect();
     let chosen = table.choice("arbitration", &kinds);
-    for (key, owners) in keys_of_kinds(ARBITRATIONS.all()) {
-        if table.has(key) && !chosen.is_some_and(|chosen| owners.contains(&chosen.name())) {
-            refuse_stray(table, key, &owners, chosen.map(|chosen| chosen.name()));
+    for (key, owners) in keys_of_kinds(ARBITERS.all()) {
+        if table.has(key) && !chosen.is_some_and(|chosen| owners.contains(&chosen.id())) {
+            refuse_stray(table, key, &owners, chosen.map(|chosen| chosen.id()));
         }
     }
-    let place = kinds.iter().position(|(name, _)| chosen.is_some_and(|chosen| chosen.name() == *name))?;
+    let place = kinds.iter().position(|(name, _)| chosen.is_some_and(|chosen| chosen.id() == *name))?;
     all.into_iter().nth(place)
 }
 
@@ -189,7 +191,7 @@ fn refuse_stray(table: &Table<'_>, key: &str, owners: &[&str], chosen: Option<&s
         Some(chosen) => format!("`arbitration` \"{chosen}\" has no `{key}`"),
     };
     let help = format!("write arbitration = {} too, or take it out", listed(owners, "or"));
-    table.doc().note(Problem::new(message, help).at(table.at(key), ""));
+    table.doc().note(Problem::new(message, help).with_label(table.key_path(key), ""));
 }
 
 fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_quantum: u64) {
@@ -201,13 +203,13 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
         if strict == Some(true) && table.has(share) {
             let message = format!("`strict` and `{share}` exclude each other: a strict queue takes all it can send");
             let problem = Problem::new(message, format!("take `{share}` out, or write strict = false"));
-            doc.note(problem.at(table.at(share), "").at(table.at("strict"), "strict here"));
+            doc.note(problem.with_label(table.key_path(share), "").with_label(table.key_path("strict"), "strict here"));
         }
     }
     if table.has("quantum") && table.has("weight") {
         let message = "`quantum` and `weight` exclude each other: both set the queue's share";
         let problem = Problem::new(message, format!("keep one; weight 1 is a quantum of {default_quantum}"));
-        doc.note(problem.at(table.at("weight"), "").at(table.at("quantum"), "and here"));
+        doc.note(problem.with_label(table.key_path("weight"), "").with_label(table.key_path("quantum"), "and here"));
     }
     if let Some(quantum) = quantum
         && quantum < frame
@@ -220,7 +222,7 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
             SwitchConfig::FRAME_OVERHEAD_BYTES
         );
         let problem = Problem::new(message, format!("write quantum = {frame} or more, or a smaller mtu in [switch]"));
-        doc.note(problem.at(table.at("quantum"), "").at("switch.mtu", "the MTU"));
+        doc.note(problem.with_label(table.key_path("quantum"), "").with_label("switch.mtu", "the MTU"));
     }
     // Only a queue that is not strict has a share of the scheduler.
     let shares = quantum.is_some() || weight.is_some();
@@ -243,16 +245,18 @@ fn ecn(table: &Table<'_>) -> Option<EcnConfig> {
     let (kmin, kmax) = (threshold("kmin"), threshold("kmax"));
     let pmax = table.probability("pmax").unwrap_or(1.0);
     for key in ["kmin", "kmax"] {
-        if !table.has(key) && doc.sound(&[&table.at(key)]) {
+        if !table.has(key) && doc.sound(&[&table.key_path(key)]) {
             let help = "write ecn = { kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }";
-            doc.note(Problem::new(format!("`ecn` needs `{key}`"), help).at(table.path(), ""));
+            doc.note(Problem::new(format!("`ecn` needs `{key}`"), help).with_label(table.path(), ""));
         }
     }
     let (kmin, kmax) = kmin.zip(kmax)?;
     if kmin > kmax {
         let message = format!("`kmin` {kmin} is above `kmax` {kmax}");
         let problem = Problem::new(message, "write kmin <= kmax; with kmin = kmax every frame above is marked");
-        doc.note(problem.at(table.at("kmin"), "").at(table.at("kmax"), "the upper threshold"));
+        doc.note(
+            problem.with_label(table.key_path("kmin"), "").with_label(table.key_path("kmax"), "the upper threshold"),
+        );
     }
     let at_rate = table.quantity("at_rate", &RATE, rates());
     let on_arrival = table.choice("mark_on", &[("departure", false), ("arrival", true)]).unwrap_or(false);

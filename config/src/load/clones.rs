@@ -14,7 +14,9 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
         for key in INHERITED.iter().copied().filter(|key| table.has(key)) {
             let help = format!("take `{key}` out; what port \"{name}\" has counts");
             let problem = Problem::new(format!("a clone has its port's `{key}`"), help);
-            table.doc().note(problem.at_key(table.at(key), "").at(table.at("clone_of"), "its port"));
+            table.doc().note(
+                problem.with_key_label(table.key_path(key), "").with_label(table.key_path("clone_of"), "its port"),
+            );
         }
         let wrong = match ports.iter().position(|port| port.name == *name) {
             None => format!("no port is named \"{name}\""),

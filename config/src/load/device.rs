@@ -5,7 +5,7 @@ use weir_units::{CLASSES, Span};
 
 use crate::keys::DEVICE_KEYS;
 use crate::{
-    Device, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser, WhenPaused,
+    Device, PausedAction, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser,
 };
 
 /// Minimum length of an Ethernet frame, without FCS.
@@ -26,14 +26,16 @@ pub fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
         [first, second, ..] => {
             let message = format!("a port has one device, this has `{}`", given.join("` and `"));
             let problem = Problem::new(message, "keep one of them");
-            doc.refuse(problem.at_key(table.at(second), "").at_key(table.at(first), "and here"));
+            doc.refuse(
+                problem.with_key_label(table.key_path(second), "").with_key_label(table.key_path(first), "and here"),
+            );
             None
         }
         [] => {
-            let misspelt = DEVICE_KEYS.iter().any(|key| !doc.sound(&[&table.at(key)]));
+            let misspelt = DEVICE_KEYS.iter().any(|key| !doc.sound(&[&table.key_path(key)]));
             if !misspelt {
                 let help = format!("write one of {}, for example af_packet = \"veth0\"", DEVICE_KEYS.join(", "));
-                doc.note(Problem::new("a port needs a device", help).at(table.path(), ""));
+                doc.note(Problem::new("a port needs a device", help).with_label(table.path(), ""));
             }
             None
         }
@@ -74,7 +76,7 @@ fn pci(port: &Table<'_>) -> Option<PciDevice> {
     let address = pci_address(&table, "address");
     if !table.has("address") && table.doc().sound(&[table.path()]) {
         let help = "write pci = { address = \"0000:81:00.0\", devargs = \"KEY=VALUE\" }";
-        table.doc().refuse(Problem::new("`pci` needs `address`", help).at(table.path(), ""));
+        table.doc().refuse(Problem::new("`pci` needs `address`", help).with_label(table.path(), ""));
     }
     let devargs = table.string("devargs", "KEY=VALUE");
     if let Some(text) = devargs {
@@ -165,7 +167,7 @@ fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
     let socket = path(&table, "socket", EXAMPLE, SOCKET_BYTES_MAX);
     if !table.has("socket") && table.doc().sound(&[table.path()]) {
         let help = "write vhost_user = { socket = \"/run/vm0.sock\", mode = \"0660\", group = \"kvm\" }";
-        table.doc().refuse(Problem::new("`vhost_user` needs `socket`", help).at(table.path(), ""));
+        table.doc().refuse(Problem::new("`vhost_user` needs `socket`", help).with_label(table.path(), ""));
     }
     let client = table.boolean("client").unwrap_or(false);
     let queues = table.integer("queues", 1..=CLASSES as u64).unwrap_or(1) as u8;
@@ -175,9 +177,9 @@ fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
 
 /// Reads `mode` and `group` of a socket; `other_side` is the setting by which the peer creates the socket, which excludes both keys.
 pub(super) fn socket_access(table: &Table<'_>, other_side: Option<&str>) -> SocketAccess {
-    if let Some(told) = other_side {
+    if let Some(setting) = other_side {
         for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
-            let message = format!("with {told} the other side makes the socket, and gives it its `{key}`");
+            let message = format!("with {setting} the other side makes the socket, and gives it its `{key}`");
             table.refuse(key, message, format!("take `{key}` out, and give it there"));
         }
         return SocketAccess::default();
@@ -210,7 +212,7 @@ fn memif(table: &Table<'_>) -> Option<Device> {
     let socket = path(table, "socket", "/run/memif.sock", SOCKET_BYTES_MAX);
     if !table.has("socket") && table.doc().sound(&[table.path()]) {
         let help = "write memif = { socket = \"/run/memif.sock\", id = 0, role = \"server\" }";
-        table.doc().refuse(Problem::new("`memif` needs `socket`", help).at(table.path(), ""));
+        table.doc().refuse(Problem::new("`memif` needs `socket`", help).with_label(table.path(), ""));
     }
     let id = table.integer("id", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
     let server = table.choice("role", &[("server", true), ("client", false)]).unwrap_or(true);
@@ -226,15 +228,15 @@ fn pcap(table: &Table<'_>) -> Option<Device> {
     let infinite = table.boolean("infinite").unwrap_or(false);
     if !table.has("rx") && !table.has("tx") && doc.sound(&[table.path()]) {
         let help = "write pcap = { rx = \"in.pcap\" }, pcap = { tx = \"out.pcap\" } or both";
-        doc.refuse(Problem::new("`pcap` needs `rx` or `tx`", help).at(table.path(), ""));
+        doc.refuse(Problem::new("`pcap` needs `rx` or `tx`", help).with_label(table.path(), ""));
     } else if infinite && !table.has("rx") && doc.sound(&[table.path()]) {
         let problem =
             Problem::new("`infinite` repeats the file of `rx`, which is not given", "write rx = \"in.pcap\" too");
-        doc.note(problem.at(table.at("infinite"), ""));
+        doc.note(problem.with_label(table.key_path("infinite"), ""));
     }
     if rx.is_some() && rx == tx {
         let problem = Problem::new("`rx` and `tx` are the same file, which `tx` would overwrite", "write two names");
-        doc.note(problem.at(table.at("tx"), "").at(table.at("rx"), "read here"));
+        doc.note(problem.with_label(table.key_path("tx"), "").with_label(table.key_path("rx"), "read here"));
     }
     Some(Device::Pcap { rx, tx, infinite })
 }
@@ -243,26 +245,28 @@ fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
     const EXAMPLE: &str = "trace.pcapng";
     let (table, is_table) = port.table_or_word("replay", "ports.replay");
     if !is_table {
-        return replay_path(port, "replay", EXAMPLE).map(ReplayConfig::of);
+        return replay_path(port, "replay", EXAMPLE).map(ReplayConfig::new);
     }
     let file = replay_path(&table, "file", EXAMPLE);
     if !table.has("file") && table.doc().sound(&[table.path()]) {
         let help = "write replay = { file = \"trace.pcapng\", speed = \"2.5\" }";
-        table.doc().refuse(Problem::new("`replay` needs `file`", help).at(table.path(), ""));
+        table.doc().refuse(Problem::new("`replay` needs `file`", help).with_label(table.path(), ""));
     }
-    let by_default = ReplayConfig::of("");
+    let by_default = ReplayConfig::new("");
     let rate = table.quantity("send_rate", &RATE, rates());
     let pace = match (replay_speed(&table), rate) {
         (Some(_), Some(_)) => {
             let problem =
                 Problem::new("frames leave by a `speed` or at a `send_rate`, and not by both", "take one out");
-            table.doc().note(problem.at(table.at("send_rate"), "").at(table.at("speed"), "and here"));
+            table.doc().note(
+                problem.with_label(table.key_path("send_rate"), "").with_label(table.key_path("speed"), "and here"),
+            );
             by_default.pace
         }
         (_, Some(rate)) => ReplayPace::Rate(rate),
         (speed, None) => speed.unwrap_or_default(),
     };
-    let when_paused = [("wait", WhenPaused::Wait), ("drop", WhenPaused::Drop), ("ignore", WhenPaused::Ignore)];
+    let when_paused = [("wait", PausedAction::Wait), ("drop", PausedAction::Drop), ("ignore", PausedAction::Ignore)];
     Some(ReplayConfig {
         pace,
         loops: table.integer("loops", 0..=u64::from(u32::MAX)).unwrap_or(by_default.loops),

@@ -1,30 +1,30 @@
 //! Rules between the ports' flow control and the rest of the file.
 
-use weir_flowctl::{Limit, PortRules};
+use weir_flowctl::{PortCheck, QueueLimit};
 use weir_reader::{Doc, Problem};
 use weir_units::Bytes;
 
 use crate::{Device, PortConfig, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
-    for speaker in speakers(doc, config) {
-        has_lossless_classes(doc, config, &speaker);
-        has_a_limit(doc, config, &speaker);
-        if let Some(limit) = speaker.limit {
-            threshold_is_below(doc, &speaker, limit, false);
+    for controlled_port in controlled_ports(doc, config) {
+        has_lossless_classes(doc, config, &controlled_port);
+        has_a_limit(doc, config, &controlled_port);
+        if let Some(limit) = controlled_port.limit {
+            threshold_is_below(doc, &controlled_port, limit, false);
         }
     }
     for (index, port) in real_ports(doc, config) {
-        port.flow_control.check(&PortRules { doc, path: format!("ports[{index}]"), rate: port.rate });
+        port.flow_control.check(&PortCheck { doc, path: format!("ports[{index}]"), rate: port.rate });
     }
     traces_obey_pauses_alone(doc, config);
-    blocks_hold_whole_cells(doc, config);
+    blocks_are_cell_multiples(doc, config);
 }
 
 /// Checks that a port that replays a trace uses PFC or PAUSE, which it obeys but never sends, or has a NIC model in front.
 fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in real_ports(doc, config) {
-        let is_obeyed = port.flow_control.tells().pauses() || port.nic.is_some();
+        let is_obeyed = port.flow_control.message_kind().pauses() || port.nic.is_some();
         if is_obeyed || !matches!(port.device, Device::Replay(_)) {
             continue;
         }
@@ -32,7 +32,9 @@ fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
         let message = format!("who replays a trace obeys PFC and PAUSE, and no `flow_control` \"{kind}\"");
         let problem = Problem::new(message, "write flow_control = \"pfc\", or nic = {} for a NIC that obeys it");
         doc.note(
-            problem.at(format!("ports[{index}].flow_control"), "").at(format!("ports[{index}].replay"), "the trace"),
+            problem
+                .with_label(format!("ports[{index}].flow_control"), "")
+                .with_label(format!("ports[{index}].replay"), "the trace"),
         );
     }
 }
@@ -47,7 +49,7 @@ pub(super) fn check_rates(doc: &Doc, config: &SwitchConfig) {
         let kind = port.flow_control.kind();
         let message = format!("port \"{}\" has no `rate`, which `flow_control` \"{kind}\" needs", port.name);
         let problem = Problem::new(message, "write rate = \"10Gbps\" in the port");
-        doc.note(problem.at(rate, "").at(format!("ports[{index}].flow_control"), "the flow control"));
+        doc.note(problem.with_label(rate, "").with_label(format!("ports[{index}].flow_control"), "the flow control"));
     }
 }
 
@@ -56,18 +58,18 @@ pub(super) fn check_defaults(doc: &Doc, config: &SwitchConfig) {
     if !doc.sound(&[&format!("buffer.{}", config.buffer.policy.name())]) {
         return;
     }
-    for speaker in speakers(doc, config) {
-        let limit = config.b_m_by_default(speaker.index).filter(|_| speaker.limit.is_none());
-        match limit.filter(|_| doc.sound(&[&speaker.key(speaker.limit_key)])) {
-            Some(Bytes::ZERO) => default_is_nothing(doc, config, &speaker),
-            Some(limit) => threshold_is_below(doc, &speaker, limit, true),
+    for controlled_port in controlled_ports(doc, config) {
+        let limit = config.b_m_by_default(controlled_port.index).filter(|_| controlled_port.limit.is_none());
+        match limit.filter(|_| doc.sound(&[&controlled_port.key(controlled_port.limit_key)])) {
+            Some(Bytes::ZERO) => default_is_nothing(doc, config, &controlled_port),
+            Some(limit) => threshold_is_below(doc, &controlled_port, limit, true),
             None => {}
         }
     }
 }
 
 /// Port, other than a clone, with GFC or CBFC.
-struct Speaker<'c> {
+struct FlowControlledPort<'c> {
     index: usize,
     port: &'c PortConfig,
     limit_key: &'static str,
@@ -76,7 +78,7 @@ struct Speaker<'c> {
     threshold: Option<(&'static str, Bytes)>,
 }
 
-impl Speaker<'_> {
+impl FlowControlledPort<'_> {
     fn kind(&self) -> &'static str {
         self.port.flow_control.kind()
     }
@@ -90,12 +92,12 @@ impl Speaker<'_> {
     }
 }
 
-fn speakers<'c>(doc: &Doc, config: &'c SwitchConfig) -> Vec<Speaker<'c>> {
-    let speaker = |(index, port): (usize, &'c PortConfig)| {
-        let Limit { key, given, threshold, .. } = port.flow_control.limit()?;
-        Some(Speaker { index, port, limit_key: key, limit: given, threshold })
+fn controlled_ports<'c>(doc: &Doc, config: &'c SwitchConfig) -> Vec<FlowControlledPort<'c>> {
+    let controlled_port = |(index, port): (usize, &'c PortConfig)| {
+        let QueueLimit { key, given, threshold, .. } = port.flow_control.limit()?;
+        Some(FlowControlledPort { index, port, limit_key: key, limit: given, threshold })
     };
-    real_ports(doc, config).filter_map(speaker).collect()
+    real_ports(doc, config).filter_map(controlled_port).collect()
 }
 
 /// Ports that are known not to be clones.
@@ -104,36 +106,40 @@ fn real_ports<'c>(doc: &Doc, config: &'c SwitchConfig) -> impl Iterator<Item = (
     ports.filter(|(index, port)| port.clone_of().is_none() && doc.sound(&[&format!("ports[{index}].clone_of")]))
 }
 
-fn has_lossless_classes(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
+fn has_lossless_classes(doc: &Doc, config: &SwitchConfig, controlled_port: &FlowControlledPort<'_>) {
     if config.lossless_classes() > 0 || !doc.sound(&["classes.lossless", "classes.preset"]) {
         return;
     }
-    let message =
-        format!("`flow_control` \"{}\" holds for the lossless classes, but `lossless` is empty", speaker.kind());
+    let message = format!(
+        "`flow_control` \"{}\" holds for the lossless classes, but `lossless` is empty",
+        controlled_port.kind()
+    );
     let help = "write lossless = [3] in [classes], or flow_control = \"none\" in the port";
-    let problem = Problem::new(message, help).at(speaker.flow_control(), "");
-    doc.note(problem.at("classes.lossless", "no lossless class"));
+    let problem = Problem::new(message, help).with_label(controlled_port.flow_control(), "");
+    doc.note(problem.with_label("classes.lossless", "no lossless class"));
 }
 
 /// Checks that a limit exists: given, or by default from a constant threshold, as of the static policy.
-fn has_a_limit(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
-    let (key, policy) = (speaker.limit_key, &config.buffer.policy);
+fn has_a_limit(doc: &Doc, config: &SwitchConfig, controlled_port: &FlowControlledPort<'_>) {
+    let (key, policy) = (controlled_port.limit_key, &config.buffer.policy);
     let by_default = policy.constant_threshold().is_some();
-    if speaker.limit.is_some() || by_default || !doc.sound(&["buffer.policy", &speaker.key(key)]) {
+    if controlled_port.limit.is_some() || by_default || !doc.sound(&["buffer.policy", &controlled_port.key(key)]) {
         return;
     }
     let given = if doc.has("buffer.policy") { "" } else { " (the default)" };
-    let (kind, name) = (speaker.kind(), policy.name());
+    let (kind, name) = (controlled_port.kind(), policy.name());
     let message =
         format!("`flow_control` \"{kind}\" needs `{key}`, since the thresholds of `policy` \"{name}\"{given} move");
     let help = format!(
         "write flow_control = {{ kind = \"{kind}\", {key} = \"200KB\" }}, or policy = \"static\" in [buffer] for a default"
     );
-    doc.note(Problem::new(message, help).at(speaker.key(key), "").at("buffer.policy", "the policy"));
+    doc.note(
+        Problem::new(message, help).with_label(controlled_port.key(key), "").with_label("buffer.policy", "the policy"),
+    );
 }
 
-fn threshold_is_below(doc: &Doc, speaker: &Speaker<'_>, limit: Bytes, is_default: bool) {
-    let Some((key, threshold)) = speaker.threshold.filter(|(_, threshold)| *threshold >= limit) else { return };
+fn threshold_is_below(doc: &Doc, controlled_port: &FlowControlledPort<'_>, limit: Bytes, is_default: bool) {
+    let Some((key, threshold)) = controlled_port.threshold.filter(|(_, threshold)| *threshold >= limit) else { return };
     let (from, larger) = if is_default {
         (
             " (what the buffer keeps for a queue less a frame of each part, the default)",
@@ -144,24 +150,24 @@ fn threshold_is_below(doc: &Doc, speaker: &Speaker<'_>, limit: Bytes, is_default
     };
     let message = format!("`{key}` {threshold} must be below `b_m` {limit}{from}");
     let problem = Problem::new(message, format!("write {key} below \"{limit}\", or a larger {larger}"));
-    doc.note(problem.at(speaker.key(key), "").at(speaker.key("b_m"), "the limit"));
+    doc.note(problem.with_label(controlled_port.key(key), "").with_label(controlled_port.key("b_m"), "the limit"));
 }
 
-fn default_is_nothing(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
-    let kept = config.kept_for_a_queue(speaker.index).unwrap_or(Bytes::ZERO);
-    let key = speaker.limit_key;
+fn default_is_nothing(doc: &Doc, config: &SwitchConfig, controlled_port: &FlowControlledPort<'_>) {
+    let kept = config.kept_for_a_queue(controlled_port.index).unwrap_or(Bytes::ZERO);
+    let key = controlled_port.limit_key;
     let message = format!(
         "`{key}` has no default: of the {kept} that the buffer keeps for a queue of port \"{}\" (`private`, `threshold` \
          and `headroom`) a frame of {} leaves no cell in any",
-        speaker.port.name,
+        controlled_port.port.name,
         config.frame_bytes_max()
     );
     let problem = Problem::new(message, format!("write a larger `threshold` in [buffer.static], or {key}"));
-    doc.note(problem.at(speaker.key(key), "").at("buffer.static.threshold", "the threshold"));
+    doc.note(problem.with_label(controlled_port.key(key), "").with_label("buffer.static.threshold", "the threshold"));
 }
 
 /// Checks that blocks are whole cells: a larger cell would hold more than was credited.
-fn blocks_hold_whole_cells<'c>(doc: &Doc, config: &'c SwitchConfig) {
+fn blocks_are_cell_multiples<'c>(doc: &Doc, config: &'c SwitchConfig) {
     let cell = u64::from(config.buffer.cell_bytes);
     if !doc.sound(&["buffer.cell_bytes"]) {
         return;
@@ -180,6 +186,6 @@ fn blocks_hold_whole_cells<'c>(doc: &Doc, config: &'c SwitchConfig) {
     let help = format!(
         "write cell_bytes = {block} or a smaller power of two in [buffer], or another flow_control in the port"
     );
-    let problem = Problem::new(message, help).at("buffer.cell_bytes", "");
-    doc.note(problem.at(format!("ports[{index}].flow_control"), "the flow control"));
+    let problem = Problem::new(message, help).with_label("buffer.cell_bytes", "");
+    doc.note(problem.with_label(format!("ports[{index}].flow_control"), "the flow control"));
 }

@@ -51,8 +51,8 @@ fn leads_to_a_host(doc: &Doc, index: usize, port: &PortConfig) -> bool {
     if doc.sound(&[&key]) {
         doc.note(
             Problem::new(format!("`nic` stands in front of a host: {why}"), help)
-                .at(format!("ports[{index}].nic"), "")
-                .at(key, "the device"),
+                .with_label(format!("ports[{index}].nic"), "")
+                .with_label(key, "the device"),
         );
     }
     false
@@ -64,8 +64,8 @@ fn has_a_rate(doc: &Doc, index: usize, port: &PortConfig) -> bool {
         let message = format!("port \"{}\" has no `rate`, which the link of its `nic` needs", port.name);
         doc.note(
             Problem::new(message, "write rate = \"10Gbps\" in the port")
-                .at(rate, "")
-                .at(format!("ports[{index}].nic"), "the NIC"),
+                .with_label(rate, "")
+                .with_label(format!("ports[{index}].nic"), "the NIC"),
         );
     }
     port.rate.is_some()
@@ -78,8 +78,8 @@ fn check_receive_rate(doc: &Doc, path: &str, port: &PortConfig, nic: &NicModelCo
         let help = format!("write \"{line}\" or less, or take it out");
         doc.note(
             Problem::new(message, help)
-                .at(format!("{path}.receive_rate"), "")
-                .at(path.replace(".nic", ".rate"), "the link"),
+                .with_label(format!("{path}.receive_rate"), "")
+                .with_label(path.replace(".nic", ".rate"), "the link"),
         );
     }
 }
@@ -89,7 +89,10 @@ fn check_buffers(doc: &Doc, path: &str, index: usize, config: &SwitchConfig, nic
     let frame = config.frame_bytes_max();
     if nic.send_buffer < frame {
         let message = format!("`send_buffer` {} holds no frame of the switch's `mtu`, {frame}", nic.send_buffer);
-        doc.note(Problem::new(message, format!("write send_buffer = \"{frame}\" or more")).at(key("send_buffer"), ""));
+        doc.note(
+            Problem::new(message, format!("write send_buffer = \"{frame}\" or more"))
+                .with_label(key("send_buffer"), ""),
+        );
     }
     let Some(buffers) = config.nic_buffers(index) else { return };
     if let (Some(buffer), None) = (nic.receive_buffer, nic.xoff)
@@ -102,7 +105,7 @@ fn check_buffers(doc: &Doc, path: &str, index: usize, config: &SwitchConfig, nic
         );
         doc.note(
             Problem::new(message, format!("write \"{}\" or more, or `xoff` too", after + frame))
-                .at(key("receive_buffer"), ""),
+                .with_label(key("receive_buffer"), ""),
         );
         return;
     }
@@ -113,7 +116,7 @@ fn check_buffers(doc: &Doc, path: &str, index: usize, config: &SwitchConfig, nic
         let message = format!("`{}` {} must be less than `{}`, which is {}", low.0, low.1, high.0, high.1);
         let help = format!("write a smaller `{}`, or a larger `{}`", low.0, high.0);
         let mark = if nic_has(nic, low.0) { low.0 } else { high.0 };
-        doc.note(Problem::new(message, help).at(key(mark), ""));
+        doc.note(Problem::new(message, help).with_label(key(mark), ""));
     };
     below(("xoff", buffers.xoff), ("receive_buffer", buffers.receive));
     below(("xon", buffers.xon), ("xoff", buffers.xoff));

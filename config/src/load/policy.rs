@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use weir_mmu::policy::{DEFAULT, FileFacts, POLICIES, PolicySettings};
+use weir_mmu::policy::{BUFFER_POLICIES, BufferPolicyConfig, ConfigContext, DEFAULT};
 use weir_reader::{Doc, Problem, Table};
 
 use crate::{Headroom, SwitchConfig};
 
 /// Reads the selected policy, and rejects the tables of the others.
-pub(super) fn read(table: &Table<'_>) -> Arc<dyn PolicySettings> {
+pub(super) fn read(table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
     // Every table is read, so that its own errors are reported even if it is rejected.
-    let kinds = POLICIES.all().iter();
-    let mut policies: Vec<_> = kinds.map(|kind| kind.read(&table.table_of_kind(*kind))).collect();
+    let kinds = BUFFER_POLICIES.all().iter();
+    let mut policies: Vec<_> = kinds.map(|kind| kind.parse(&table.table_of_kind(*kind))).collect();
     let choices: Vec<(&'static str, usize)> =
         policies.iter().enumerate().map(|(index, policy)| (policy.name(), index)).collect();
     let default = policies.iter().position(|policy| policy.name() == DEFAULT).expect("the default is one of them");
@@ -28,13 +28,13 @@ fn refuse_other(table: &Table<'_>, name: &str, chosen: &str) {
     let given = if table.has("policy") { "" } else { " (the default)" };
     let message = format!("[buffer.{name}] is given, but `policy` is \"{chosen}\"{given}");
     let problem = Problem::new(message, format!("write policy = \"{name}\" in [buffer], or take [buffer.{name}] out"))
-        .at_key(table.at(name), "not the chosen policy")
-        .at(table.at("policy"), "chosen here");
+        .with_key_label(table.key_path(name), "not the chosen policy")
+        .with_label(table.key_path("policy"), "chosen here");
     table.doc().note(problem);
 }
 
-pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
-    FileFacts {
+pub(super) fn context<'f>(doc: &'f Doc, config: &SwitchConfig) -> ConfigContext<'f> {
+    ConfigContext {
         doc,
         size: config.buffer.size,
         headroom: match config.buffer.headroom {

@@ -28,14 +28,14 @@ fn check_count(doc: &Doc, ports: &[PortConfig], ports_max: usize) {
     let real = ports.iter().filter(|port| port.clone_of().is_none()).count();
     let problem = if ports.len() > ports_max {
         let help = format!("take {} out", ports.len() - ports_max);
-        Problem::new(counted, help).at(format!("ports[{ports_max}]"), "the first too many")
+        Problem::new(counted, help).with_label(format!("ports[{ports_max}]"), "the first too many")
     } else if ports.len() < 2 && real == ports.len() {
         let help = if ports.is_empty() { "write one [[ports]] for each port" } else { "write one more [[ports]]" };
-        Problem::new(counted, format!("{help}, {EXAMPLE}")).at("ports[0]", "")
+        Problem::new(counted, format!("{help}, {EXAMPLE}")).with_label("ports[0]", "")
     } else if real < 2 {
         let counted = format!("a switch has 2 ports or more that are no clones, this one has {real}");
         let help = format!("write {} more [[ports]] with a device, {EXAMPLE}", if real == 1 { "one" } else { "two" });
-        Problem::new(counted, help).at("ports[0]", "")
+        Problem::new(counted, help).with_label("ports[0]", "")
     } else {
         return;
     };
@@ -47,8 +47,10 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
     let name = table.string("name", "p0");
     match name {
         Some(name) => check_name(table, "name", name),
-        None if !table.has("name") && doc.sound(&[&table.at("name")]) => {
-            doc.refuse(Problem::new("a port needs `name`", "write name = \"p0\"").at(table.at("name"), ""));
+        None if !table.has("name") && doc.sound(&[&table.key_path("name")]) => {
+            doc.refuse(
+                Problem::new("a port needs `name`", "write name = \"p0\"").with_label(table.key_path("name"), ""),
+            );
         }
         None => {}
     }
@@ -83,7 +85,7 @@ fn device_flow_control(port: &Table<'_>) -> DeviceFlowControl {
 /// Reads the number of receive descriptors, which only NICs have.
 fn rx_descriptors(port: &Table<'_>) -> Option<u16> {
     let number = port.integer("rx_descriptors", 64..=32_768)?;
-    if !port.has("pci") && port.doc().sound(&[&port.at("pci")]) {
+    if !port.has("pci") && port.doc().sound(&[&port.key_path("pci")]) {
         port.refuse("rx_descriptors", "only `pci` ports have receive descriptors", "take it out");
         return None;
     }
@@ -98,8 +100,8 @@ fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
             && doc.sound(&[&key(index, "name"), &key(first, "name")])
         {
             let problem = Problem::new(format!("two ports are named \"{}\"", port.name), "give each port its own name")
-                .at(key(index, "name"), "again")
-                .at(key(first, "name"), "first here");
+                .with_label(key(index, "name"), "again")
+                .with_label(key(first, "name"), "first here");
             doc.note(problem);
         }
         let device = &port.device;
@@ -118,7 +120,7 @@ fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
                 _ => (format!("{device} is the device of two ports"), "give each port its own device"),
             };
             let first = key(*first, ports[*first].device.key());
-            doc.note(Problem::new(message, help).at(device_key, "again").at(first, "first here"));
+            doc.note(Problem::new(message, help).with_label(device_key, "again").with_label(first, "first here"));
         } else if let Some((socket, access)) = device.own_socket()
             && let Some(first) = earlier.iter().position(|other| {
                 other.device.own_socket().is_some_and(|(path, other)| path == socket && other != access)
@@ -126,7 +128,11 @@ fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
         {
             let message = format!("two ports on socket \"{socket}\" give it another `mode` or `group` each");
             let first = key(first, earlier[first].device.key());
-            doc.note(Problem::new(message, "write the same in both").at(device_key, "again").at(first, "first here"));
+            doc.note(
+                Problem::new(message, "write the same in both")
+                    .with_label(device_key, "again")
+                    .with_label(first, "first here"),
+            );
         }
     }
 }

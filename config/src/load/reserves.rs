@@ -1,10 +1,10 @@
 //! Checks of the buffer's reserves: private buffers, headroom, pools. The policy has its own.
 
-use weir_mmu::policy::{HeadroomNeeds, PortSizes, Sizes};
+use weir_mmu::policy::{BufferSizes, HeadroomRequirement, PortSizes};
 use weir_reader::{Doc, Problem};
 use weir_units::Bytes;
 
-use super::policy::facts;
+use super::policy::context;
 use crate::{Headroom, SwitchConfig};
 
 /// Checks sizes against each other. Returns whether all keys that they derive from are valid, and the reserves fit.
@@ -13,14 +13,14 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
         return false;
     }
     let policy = &config.buffer.policy;
-    if policy.needs().keys.iter().any(|key| !doc.sound(&[&policy.at(key)])) {
+    if policy.layout_requirements().keys.iter().any(|key| !doc.sound(&[&policy.key_path(key)])) {
         return false;
     }
     let fit = reserves_fit(doc, config);
     let ports = config.ports.iter().enumerate();
     let ports: Vec<_> =
         ports.map(|(index, port)| PortSizes { name: &port.name, headroom: config.headroom(index) }).collect();
-    policy.check_sizes(&facts(doc, config), &Sizes { fit, shared: config.shared_size(), ports: &ports });
+    policy.check_sizes(&context(doc, config), &BufferSizes { fit, shared: config.shared_size(), ports: &ports });
     fit
 }
 
@@ -47,7 +47,7 @@ fn ports_sound(doc: &Doc, config: &SwitchConfig) -> bool {
 /// Checks that private buffers and headroom leave a shared segment, and room for the ingress pool if its size is given. The error shows
 /// their sum.
 fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
-    let pools = config.buffer.policy.needs().pools;
+    let pools = config.buffer.policy.layout_requirements().pools;
     let ingress = pools.and_then(|pools| pools.ingress);
     let (private, headroom) = (config.private_size(), config.headroom_size());
     let reserved = private + headroom + ingress.unwrap_or(Bytes::ZERO);
@@ -78,10 +78,10 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
         less.push("a smaller `ingress_pool`");
     }
     if headroom > Bytes::ZERO {
-        less.push(less_headroom(config));
+        less.push(headroom_hint(config));
     }
     let help = format!("write a size {enough}, or {}", less.join(", or "));
-    let own = |key: &str| config.buffer.policy.at(key);
+    let own = |key: &str| config.buffer.policy.key_path(key);
     let keys = [
         ("buffer.size".to_owned(), ""),
         ("buffer.private".to_owned(), "the private buffers"),
@@ -91,24 +91,26 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
     ];
     let mut given = keys.into_iter().filter(|(key, _)| doc.has(key));
     let first = given.next().map_or("buffer.size".to_owned(), |(key, _)| key);
-    doc.note(given.fold(Problem::new(message, help).at(first, ""), |problem, (key, label)| problem.at(key, label)));
+    doc.note(given.fold(Problem::new(message, help).with_label(first, ""), |problem, (key, label)| {
+        problem.with_label(key, label)
+    }));
     false
 }
 
 fn headroom_sum(config: &SwitchConfig) -> String {
     let (ports, lossless, headroom) = (config.ports.len(), config.lossless_classes(), config.headroom_size());
     let per_class = config.headroom_of_ports();
-    let percent = match config.buffer.policy.needs().headroom {
-        HeadroomNeeds::PerPort if headroom > Bytes::ZERO => {
+    let percent = match config.buffer.policy.layout_requirements().headroom {
+        HeadroomRequirement::PerPort if headroom > Bytes::ZERO => {
             return match config.buffer.headroom {
                 Headroom::Fixed(phi) => format!("{phi} x {ports} ports of insurance headroom = {headroom}"),
                 Headroom::Auto => format!("{headroom} of insurance headroom by the rule over {ports} ports"),
             };
         }
-        HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured => return "no insurance headroom".to_owned(),
-        HeadroomNeeds::Pool(Some(pool)) => return format!("`headroom_pool` {pool}"),
-        HeadroomNeeds::Part { percent } => format!("{percent} % of "),
-        HeadroomNeeds::PerQueue | HeadroomNeeds::Pool(None) => String::new(),
+        HeadroomRequirement::PerPort | HeadroomRequirement::Uninsured => return "no insurance headroom".to_owned(),
+        HeadroomRequirement::Pool(Some(pool)) => return format!("`headroom_pool` {pool}"),
+        HeadroomRequirement::Part { percent } => format!("{percent} % of "),
+        HeadroomRequirement::PerQueue | HeadroomRequirement::Pool(None) => String::new(),
     };
     if (0..config.ports.len()).any(|port| config.given_headroom(port).is_some()) {
         return format!("{percent}{per_class} over {ports} ports, x {lossless} lossless classes = {headroom}");
@@ -121,13 +123,13 @@ fn headroom_sum(config: &SwitchConfig) -> String {
     }
 }
 
-fn less_headroom(config: &SwitchConfig) -> &'static str {
+fn headroom_hint(config: &SwitchConfig) -> &'static str {
     let fixed = matches!(config.buffer.headroom, Headroom::Fixed(_));
-    match config.buffer.policy.needs().headroom {
+    match config.buffer.policy.layout_requirements().headroom {
         // The insurance is per port, for any number of lossless classes.
-        HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured if fixed => "less `headroom`",
-        HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured => "a shorter `delay`",
-        HeadroomNeeds::Pool(Some(_)) => "a smaller `headroom_pool`",
+        HeadroomRequirement::PerPort | HeadroomRequirement::Uninsured if fixed => "less `headroom`",
+        HeadroomRequirement::PerPort | HeadroomRequirement::Uninsured => "a shorter `delay`",
+        HeadroomRequirement::Pool(Some(_)) => "a smaller `headroom_pool`",
         _ if fixed => "less `headroom` or fewer `lossless` classes",
         _ => "fewer `lossless` classes or a shorter `delay`",
     }

@@ -4,14 +4,14 @@
 
 use weir_reader::{Doc, Problem};
 
-use super::policy::facts;
+use super::policy::context;
 use super::{flow_rules, nic, reserves, watchdog};
 use crate::keys::RATE_KEYS;
-use crate::{Headroom, Layout, SwitchConfig};
+use crate::{Headroom, LcoreLayout, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     enough_cores(doc, config);
-    config.buffer.policy.check(&facts(doc, config));
+    config.buffer.policy.check(&context(doc, config));
     alphas_are_dts(doc, config);
     watchdog::check(doc, config);
     flow_rules::check(doc, config);
@@ -26,10 +26,10 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
 
 fn enough_cores(doc: &Doc, config: &SwitchConfig) {
     let (needed, layout) = match config.lcores.layout {
-        Layout::Auto => return,
-        Layout::Single => (1, "single"),
-        Layout::RxTx => (2, "rx-tx"),
-        Layout::RxFwdTx => (3, "rx-fwd-tx"),
+        LcoreLayout::Auto => return,
+        LcoreLayout::Single => (1, "single"),
+        LcoreLayout::RxTx => (2, "rx-tx"),
+        LcoreLayout::RxFwdTx => (3, "rx-fwd-tx"),
     };
     let given = config.lcores.cores.len();
     if !doc.sound(&["lcores"]) || !doc.has("lcores.cores") || given == 0 || given >= needed {
@@ -37,7 +37,7 @@ fn enough_cores(doc: &Doc, config: &SwitchConfig) {
     }
     let message = format!("`layout` \"{layout}\" needs {needed} cores, but `cores` names {given}");
     let problem = Problem::new(message, format!("name at least {needed} cores, or write layout = \"auto\""));
-    doc.note(problem.at("lcores.cores", "").at("lcores.layout", "the layout"));
+    doc.note(problem.with_label("lcores.cores", "").with_label("lcores.layout", "the layout"));
 }
 
 /// Checks that only DT has an α per port; other policies have a common one.
@@ -53,7 +53,7 @@ fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
     for key in own.chain(of_rates).filter(|key| doc.has(key)) {
         let message = format!("policy \"{}\" has no `alpha` of ports; \"dt\" has", policy.name());
         let help = "write policy = \"dt\" in [buffer], or take `alpha` out";
-        doc.note(Problem::new(message, help).at(key, "").at("buffer.policy", "the policy"));
+        doc.note(Problem::new(message, help).with_label(key, "").with_label("buffer.policy", "the policy"));
     }
 }
 
@@ -79,7 +79,7 @@ fn auto_headroom_has_rates(doc: &Doc, config: &SwitchConfig) -> bool {
         );
         let help =
             "write rate = \"10Gbps\" in the port, headroom = \"60KB\" in [buffer], or lossless = [] in [classes]";
-        doc.note(Problem::new(message, help).at(key, "").at("buffer.headroom", "by the rule"));
+        doc.note(Problem::new(message, help).with_label(key, "").with_label("buffer.headroom", "by the rule"));
     }
     all_known
 }

@@ -7,7 +7,9 @@ use weir_units::{Bytes, MacAddr, Span};
 
 use super::address::unicast;
 use super::{buffer, classes, clones, device, ports, watchdog};
-use crate::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
+use crate::{
+    CatchUpBound, ControlConfig, ControlSocket, IdlePolicy, LcoreConfig, LcoreLayout, PortConfig, Source, SwitchConfig,
+};
 
 const MTU_DEFAULT: u64 = 1_500;
 /// Maximum CPU number. DPDK's own limit depends on its build and is lower; the driver checks it.
@@ -25,8 +27,8 @@ pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConf
     SwitchConfig {
         name: name(&switch, file),
         idle: switch
-            .choice("idle", &[("poll", Idle::Poll), ("yield", Idle::Yield), ("sleep", Idle::Sleep)])
-            .unwrap_or(Idle::Yield),
+            .choice("idle", &[("poll", IdlePolicy::Poll), ("yield", IdlePolicy::Yield), ("sleep", IdlePolicy::Sleep)])
+            .unwrap_or(IdlePolicy::Yield),
         time_dilation,
         mtu: Bytes::new(mtu),
         mac_ageing: switch
@@ -59,7 +61,7 @@ fn name(switch: &Table<'_>, file: &str) -> String {
             if !switch.has("name") && !is_name(stem) {
                 let message = format!("the switch has no `name`, and the file's own, \"{stem}\", can't stand for it");
                 let help = format!("write name = \"lab\" in [switch]: {NAME_RULE}");
-                switch.doc().note(Problem::new(message, help).at("switch.name", ""));
+                switch.doc().note(Problem::new(message, help).with_label("switch.name", ""));
             }
             stem.to_owned()
         }
@@ -67,16 +69,20 @@ fn name(switch: &Table<'_>, file: &str) -> String {
 }
 
 fn lcores(table: &Table<'_>) -> LcoreConfig {
-    let layouts =
-        [("auto", Layout::Auto), ("single", Layout::Single), ("rx-tx", Layout::RxTx), ("rx-fwd-tx", Layout::RxFwdTx)];
-    let layout = table.choice("layout", &layouts).unwrap_or(Layout::Auto);
+    let layouts = [
+        ("auto", LcoreLayout::Auto),
+        ("single", LcoreLayout::Single),
+        ("rx-tx", LcoreLayout::RxTx),
+        ("rx-fwd-tx", LcoreLayout::RxFwdTx),
+    ];
+    let layout = table.choice("layout", &layouts).unwrap_or(LcoreLayout::Auto);
     let cores: Vec<usize> =
         table.integers("cores", 0..=CPU_MAX).unwrap_or_default().into_iter().map(|core| core as usize).collect();
     for (index, core) in cores.iter().enumerate() {
         if let Some(first) = cores[..index].iter().position(|other| other == core) {
             let problem = Problem::new(format!("core {core} is given twice in `cores`"), "name each core once")
-                .at(table.at(&format!("cores[{index}]")), "again")
-                .at(table.at(&format!("cores[{first}]")), "first here");
+                .with_label(table.key_path(&format!("cores[{index}]")), "again")
+                .with_label(table.key_path(&format!("cores[{first}]")), "first here");
             table.doc().note(problem);
         }
     }
@@ -95,11 +101,11 @@ fn control(table: &Table<'_>) -> ControlConfig {
     ControlConfig { socket, access: device::socket_access(table, None) }
 }
 
-fn catch_up(table: &Table<'_>) -> CatchUp {
+fn catch_up(table: &Table<'_>) -> CatchUpBound {
     if !table.has("catch_up") || table.word("catch_up") == Some("auto") {
-        return CatchUp::Auto;
+        return CatchUpBound::Auto;
     }
-    table.quantity("catch_up", &TIME, Span::ZERO..=Span::from_secs(1)).map_or(CatchUp::Auto, CatchUp::AtMost)
+    table.quantity("catch_up", &TIME, Span::ZERO..=Span::from_secs(1)).map_or(CatchUpBound::Auto, CatchUpBound::AtMost)
 }
 
 fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> {
@@ -107,20 +113,22 @@ fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> 
     let mut seen: Vec<(MacAddr, String)> = Vec::new();
     for table in root.tables("static_macs", "static_macs") {
         for (key, example) in [("mac", "02:00:00:00:00:01"), ("port", "p0")] {
-            if !table.has(key) && table.doc().sound(&[&table.at(key)]) {
+            if !table.has(key) && table.doc().sound(&[&table.key_path(key)]) {
                 let help = format!("write {key} = \"{example}\"");
-                table.doc().note(Problem::new(format!("a static MAC needs `{key}`"), help).at(table.path(), ""));
+                table
+                    .doc()
+                    .note(Problem::new(format!("a static MAC needs `{key}`"), help).with_label(table.path(), ""));
             }
         }
         let mac = unicast(&table, "mac");
         if let Some(mac) = mac {
             if let Some((_, first)) = seen.iter().find(|(other, _)| *other == mac) {
                 let problem = Problem::new(format!("{mac} is given twice in [[static_macs]]"), "keep one of them")
-                    .at(table.at("mac"), "again")
-                    .at(first, "first here");
+                    .with_label(table.key_path("mac"), "again")
+                    .with_label(first, "first here");
                 table.doc().note(problem);
             }
-            seen.push((mac, table.at("mac")));
+            seen.push((mac, table.key_path("mac")));
         }
         let port = table.string("port", "p0").and_then(|name| port_of(&table, ports, name));
         macs.extend(mac.zip(port));

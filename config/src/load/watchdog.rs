@@ -1,6 +1,6 @@
 //! `[pfc_watchdog]`.
 
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_reader::{Doc, Problem, TIME, Table};
 use weir_units::Span;
 
@@ -47,23 +47,23 @@ pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<WatchdogCon
 /// Checks that a time is at least the poll interval, since events between two polls are invisible.
 fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span) {
     let poll = "poll_interval";
-    if time >= poll_interval || !table.doc().sound(&[&table.at(key), &table.at(poll)]) {
+    if time >= poll_interval || !table.doc().sound(&[&table.key_path(key), &table.key_path(poll)]) {
         return;
     }
     let from = |key| if table.has(key) { "" } else { " (the default)" };
     let message = format!("`{key}` {time}{} must be at least `{poll}` {poll_interval}{}", from(key), from(poll));
     let problem = Problem::new(message, format!("write {key} = \"{poll_interval}\" or more, or a shorter {poll}"));
     table.doc().note(if table.has(key) {
-        problem.at(table.at(key), "").at(table.at(poll), "the time between two polls")
+        problem.with_label(table.key_path(key), "").with_label(table.key_path(poll), "the time between two polls")
     } else {
-        problem.at(table.at(poll), "")
+        problem.with_label(table.key_path(poll), "")
     });
 }
 
 /// Records an error for a watchdog without any port that receives PFC.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     let may_hear_pfc = |index: usize| {
-        let hears = matches!(config.ports[index].flow_control.tells(), Tells::Pfc | Tells::Pulses);
+        let hears = matches!(config.ports[index].flow_control.message_kind(), MessageKind::Pfc | MessageKind::Pulses);
         hears || !doc.sound(&[&format!("ports[{index}].flow_control")])
     };
     let ports = config.ports.len();
@@ -72,5 +72,5 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     }
     let help = "take [pfc_watchdog] out, or write flow_control = \"pfc\" in a port";
     let problem = Problem::new("[pfc_watchdog] is given, but no port speaks PFC", help);
-    doc.note(problem.at_key("pfc_watchdog", ""));
+    doc.note(problem.with_key_label("pfc_watchdog", ""));
 }

@@ -1,6 +1,6 @@
 //! Ports that are copies of another port's ingress.
 
-use weir_config::{Device, SwitchConfig, check_together, parse};
+use weir_config::{Device, SwitchConfig, check_process, parse};
 use weir_units::{BitRate, Bytes, Span};
 
 /// Clones before and after their port, which has nothing as by default.
@@ -81,5 +81,5 @@ fn clones_take_no_device() {
         parse(name, &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
     };
     // Each ring has its two ends, however many clones a port has.
-    check_together(&[text("x", ["r", "s"]), text("y", ["r", "s"])]).unwrap();
+    check_process(&[text("x", ["r", "s"]), text("y", ["r", "s"])]).unwrap();
 }

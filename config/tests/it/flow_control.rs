@@ -1,8 +1,8 @@
 //! Every kind of flow control: its defaults as the reference states them, its values, and its name.
 
-use weir_config::{FlowControl, SwitchConfig, parse};
+use weir_config::{FlowControlChoice, SwitchConfig, parse};
 use weir_flowctl::kinds::{
-    CbfcSettings, GfcBufferSettings, GfcConceptualSettings, GfcPeer, GfcTimeSettings, NoFlowControl, PauseKind, PfcKind,
+    CbfcConfig, GfcBufferConfig, GfcConceptualConfig, GfcPeer, GfcTimeConfig, NoFlowControl, PauseKind, PfcKind,
 };
 use weir_units::{Bytes, Span};
 
@@ -16,11 +16,11 @@ fn switch(policy: &str, flow_control: &str) -> SwitchConfig {
     parse("lab.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-fn flow_control(keys: &str) -> FlowControl {
+fn flow_control(keys: &str) -> FlowControlChoice {
     switch("dt", &format!("[ports.flow_control]\n{keys}")).ports[0].flow_control.clone()
 }
 
-const GFC_BUFFER: GfcBufferSettings = GfcBufferSettings {
+const GFC_BUFFER: GfcBufferConfig = GfcBufferConfig {
     tau: None,
     b_m: None,
     b_1: None,
@@ -30,7 +30,7 @@ const GFC_BUFFER: GfcBufferSettings = GfcBufferSettings {
     stop_at_b_m: false,
     unsafe_thresholds: false,
 };
-const GFC_CONCEPTUAL: GfcConceptualSettings = GfcConceptualSettings {
+const GFC_CONCEPTUAL: GfcConceptualConfig = GfcConceptualConfig {
     tau: None,
     b_m: None,
     b_0: None,
@@ -39,7 +39,7 @@ const GFC_CONCEPTUAL: GfcConceptualSettings = GfcConceptualSettings {
     ageing: None,
     unsafe_thresholds: false,
 };
-const GFC_TIME: GfcTimeSettings = GfcTimeSettings {
+const GFC_TIME: GfcTimeConfig = GfcTimeConfig {
     tau: None,
     b_m: None,
     b_0: None,
@@ -50,20 +50,20 @@ const GFC_TIME: GfcTimeSettings = GfcTimeSettings {
 };
 
 /// The settings, with all that they hold.
-fn shown(flow_control: &FlowControl) -> String {
+fn shown(flow_control: &FlowControlChoice) -> String {
     format!("{flow_control:?}")
 }
 
 #[test]
 fn a_word_an_inline_table_and_a_table_are_the_same() {
     let defaults = [
-        ("pfc", FlowControl::new(PfcKind)),
-        ("pause", FlowControl::new(PauseKind)),
-        ("none", FlowControl::new(NoFlowControl)),
-        ("gfc-buffer", FlowControl::new(GFC_BUFFER)),
-        ("gfc-conceptual", FlowControl::new(GFC_CONCEPTUAL)),
-        ("gfc-time", FlowControl::new(GFC_TIME)),
-        ("cbfc", FlowControl::new(CbfcSettings::default())),
+        ("pfc", FlowControlChoice::new(PfcKind)),
+        ("pause", FlowControlChoice::new(PauseKind)),
+        ("none", FlowControlChoice::new(NoFlowControl)),
+        ("gfc-buffer", FlowControlChoice::new(GFC_BUFFER)),
+        ("gfc-conceptual", FlowControlChoice::new(GFC_CONCEPTUAL)),
+        ("gfc-time", FlowControlChoice::new(GFC_TIME)),
+        ("cbfc", FlowControlChoice::new(CbfcConfig::default())),
     ];
     for (kind, expected) in defaults {
         let forms = [
@@ -86,7 +86,7 @@ fn values_arrive_where_they_belong() {
     let (tau, b_m) = (Some(Span::from_nanos(7_400)), Some(Bytes::kb(300)));
     let by_stages = "kind = \"gfc-buffer\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_1 = \"281KB\"\nrefresh = \"1us\"\nageing = \"4us\"\n\
                      stop_at_b_m = true\nunsafe_thresholds = true";
-    let gfc_buffer = GfcBufferSettings {
+    let gfc_buffer = GfcBufferConfig {
         tau,
         b_m,
         b_1: Some(Bytes::kb(281)),
@@ -99,7 +99,7 @@ fn values_arrive_where_they_belong() {
     assert_eq!(flow_control(by_stages).downcast(), Some(&gfc_buffer));
     let by_length = "kind = \"gfc-conceptual\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"270KB\"\nperiod = \"2us\"\n\
                      refresh = \"9us\"\nageing = \"1000s\"\nunsafe_thresholds = true";
-    let gfc_conceptual = GfcConceptualSettings {
+    let gfc_conceptual = GfcConceptualConfig {
         tau,
         b_m,
         b_0: Some(Bytes::kb(270)),
@@ -111,7 +111,7 @@ fn values_arrive_where_they_belong() {
     assert_eq!(flow_control(by_length).downcast(), Some(&gfc_conceptual));
     let by_time = "kind = \"gfc-time\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"159KB\"\nperiod = \"52.4us\"\nageing = \"210us\"\n\
                    stop_at_b_m = true";
-    let gfc_time = GfcTimeSettings {
+    let gfc_time = GfcTimeConfig {
         tau,
         b_m,
         b_0: Some(Bytes::kb(159)),
@@ -122,7 +122,7 @@ fn values_arrive_where_they_belong() {
     };
     assert_eq!(flow_control(by_time).downcast(), Some(&gfc_time));
     let by_credit = "kind = \"cbfc\"\nbuffer = \"300KB\"\nperiod = \"1s\"";
-    let cbfc = CbfcSettings { buffer: b_m, period: Some(Span::from_secs(1)) };
+    let cbfc = CbfcConfig { buffer: b_m, period: Some(Span::from_secs(1)) };
     assert_eq!(flow_control(by_credit).downcast(), Some(&cbfc));
 }
 
@@ -130,7 +130,7 @@ fn values_arrive_where_they_belong() {
 fn pulses_have_a_period() {
     let peer = |keys: &str| {
         let flow_control = flow_control(&format!("kind = \"gfc-buffer\"\nb_m = \"300KB\"\n{keys}"));
-        flow_control.downcast::<GfcBufferSettings>().unwrap().peer
+        flow_control.downcast::<GfcBufferConfig>().unwrap().peer
     };
     assert_eq!(peer("peer = \"gfc\""), GfcPeer::Gfc);
     assert_eq!(peer("peer = \"pfc\""), GfcPeer::Pfc { period: None });
@@ -160,7 +160,7 @@ fn credit_counts_blocks_of_whole_cells() {
 
 #[test]
 fn each_has_a_name() {
-    let name = |keys: &str| flow_control(keys).name();
+    let name = |keys: &str| flow_control(keys).label();
     assert_eq!([name("kind = \"pfc\""), name("kind = \"pause\""), name("kind = \"none\"")], ["PFC", "PAUSE", "none"]);
     assert_eq!(name("kind = \"gfc-buffer\"\nb_m = \"1MB\""), "GFC by stages");
     assert_eq!(name("kind = \"gfc-buffer\"\nb_m = \"1MB\"\npeer = \"pfc\""), "GFC by stages, pulsed");

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_config::{
-    CatchUp, ControlConfig, ControlSocket, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice,
-    SchedulerKind, SocketAccess, Trust, VhostUser, known_keys, load, parse,
+    CatchUpBound, ControlConfig, ControlSocket, Device, DeviceFlowControl, EcnConfig, Headroom, IdlePolicy,
+    LcoreLayout, PciDevice, SchedulerKind, SocketAccess, Trust, VhostUser, known_keys, load, parse,
 };
-use weir_mmu::policy::{DtSettings, StaticSettings};
+use weir_mmu::policy::{DynamicThresholdConfig, StaticThresholdConfig};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
 
 /// Two ports, and nothing else that could be left out.
@@ -89,20 +89,25 @@ fn the_reference_is_true() {
 fn defaults_are_those_of_the_reference() {
     let config = good(LEAST);
     assert_eq!(config.name, "lab");
-    assert_eq!((config.idle, config.time_dilation, config.telemetry), (Idle::Yield, 1, false));
+    assert_eq!((config.idle, config.time_dilation, config.telemetry), (IdlePolicy::Yield, 1, false));
     assert_eq!(config.mtu, Bytes::new(1_500));
     assert_eq!((config.mac_ageing, config.stats_interval), (Span::from_secs(300), Span::from_secs(1)));
-    assert_eq!((config.lcores.layout, config.lcores.cores.len()), (Layout::Auto, 0));
-    assert_eq!(config.lcores.catch_up, CatchUp::Auto);
-    for (text, is) in
-        [("auto", CatchUp::Auto), ("0s", CatchUp::AtMost(Span::ZERO)), ("5ms", CatchUp::AtMost(Span::from_millis(5)))]
-    {
+    assert_eq!((config.lcores.layout, config.lcores.cores.len()), (LcoreLayout::Auto, 0));
+    assert_eq!(config.lcores.catch_up, CatchUpBound::Auto);
+    for (text, is) in [
+        ("auto", CatchUpBound::Auto),
+        ("0s", CatchUpBound::AtMost(Span::ZERO)),
+        ("5ms", CatchUpBound::AtMost(Span::from_millis(5))),
+    ] {
         assert_eq!(good(&format!("[lcores]\ncatch_up = \"{text}\"\n{LEAST}")).lcores.catch_up, is);
     }
     assert_eq!((config.buffer.size, config.buffer.cell_bytes), (Bytes::mb(12), 1));
     assert_eq!((config.buffer.private, config.buffer.headroom), (Bytes::ZERO, Headroom::Auto));
     assert_eq!((config.buffer.xon_offset, config.buffer.lossy_alpha), (None, Alpha::ONE));
-    assert_eq!(config.buffer.policy.downcast(), Some(&DtSettings { alpha: Alpha::ONE, alpha_at_rate: None }));
+    assert_eq!(
+        config.buffer.policy.downcast(),
+        Some(&DynamicThresholdConfig { alpha: Alpha::ONE, alpha_at_rate: None })
+    );
     assert_eq!((config.classes.lossless, config.classes.trust), (ClassSet::from_bits(0b1_1000), Trust::Dscp));
     assert_eq!(config.classes.dscp[3..6], [3, 4, 2]);
     assert_eq!((config.classes.dscp[26], config.classes.dscp[46], config.classes.dscp[8]), (1, 5, 0));
@@ -169,7 +174,7 @@ port = \"b\"
         (config.control.access.wanted_mode(), config.control.access.group.as_deref()),
         (Some(0o660), Some("lab"))
     );
-    assert_eq!(config.buffer.policy.downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(100)) }));
+    assert_eq!(config.buffer.policy.downcast(), Some(&StaticThresholdConfig { threshold: Some(Bytes::kb(100)) }));
     assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
     assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));
     assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));

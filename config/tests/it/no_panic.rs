@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use weir_config::{check_together, parse};
+use weir_config::{check_process, parse};
 
 /// Whole files to start from, good and bad.
 fn seeds() -> Vec<String> {
@@ -31,9 +31,9 @@ fn read(text: &str) {
             for port in 0..config.ports.len() {
                 assert!(config.clones_of(port).all(|clone| config.real_port(clone) == port));
                 assert!(config.b_m_by_default(port) <= config.kept_for_a_queue(port));
-                assert!(!config.ports[port].flow_control.name().is_empty());
+                assert!(!config.ports[port].flow_control.label().is_empty());
             }
-            let _ = check_together(&[config.clone(), config]).map_err(|errors| errors.render(false));
+            let _ = check_process(&[config.clone(), config]).map_err(|errors| errors.render(false));
         }
         Err(errors) => {
             assert!(errors.iter().count() > 0);

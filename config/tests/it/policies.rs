@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use weir_config::{SwitchConfig, parse};
 use weir_mmu::policy::{
-    AbmSettings, AdaptiveSettings, DshSettings, DtSettings, Estimator, OversubscribedSettings, POLICIES,
-    PolicySettings, Pools, ReverieSettings, SihSettings, SonicSettings, SpfcSettings, StaticSettings, VictimAt,
+    AbmConfig, AdaptiveHeadroomConfig, BUFFER_POLICIES, BufferPolicyConfig, DshConfig, DynamicThresholdConfig,
+    Estimator, OversubscribedConfig, Pools, ReverieConfig, SihConfig, SonicConfig, SpfcConfig, StaticThresholdConfig,
+    VictimAt,
 };
 use weir_units::{Alpha, Bytes, Span};
 
@@ -17,11 +18,11 @@ fn switch(buffer: &str) -> SwitchConfig {
     parse("lab.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-fn settings(name: &str, keys: &str) -> Arc<dyn PolicySettings> {
+fn settings(name: &str, keys: &str) -> Arc<dyn BufferPolicyConfig> {
     switch(&format!("[buffer]\npolicy = \"{name}\"\n[buffer.{name}]\n{keys}")).buffer.policy
 }
 
-fn policy<S: PolicySettings + Clone>(name: &str, keys: &str) -> S {
+fn policy<S: BufferPolicyConfig + Clone>(name: &str, keys: &str) -> S {
     settings(name, keys).downcast::<S>().unwrap_or_else(|| panic!("another policy than {name}")).clone()
 }
 
@@ -34,7 +35,7 @@ const CONGESTED: Bytes = Bytes::new(20_480);
 #[test]
 fn defaults_are_those_of_the_reference() {
     let (alpha, pools) = (Alpha::ONE, Pools::default());
-    let dsh = DshSettings {
+    let dsh = DshConfig {
         alpha,
         estimator: Estimator::Exact,
         w_g: quarter(),
@@ -45,19 +46,19 @@ fn defaults_are_those_of_the_reference() {
         insurance: true,
         shared_headroom: true,
     };
-    let defaults: [Arc<dyn PolicySettings>; 10] = [
-        Arc::new(StaticSettings { threshold: None }),
-        Arc::new(DtSettings { alpha, alpha_at_rate: None }),
-        Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::Count }),
-        Arc::new(SihSettings { alpha }),
-        Arc::new(OversubscribedSettings { alpha, headroom_percent: 80 }),
-        Arc::new(AdaptiveSettings { alpha, samples: 8, measured_delay: Span::ZERO }),
+    let defaults: [Arc<dyn BufferPolicyConfig>; 10] = [
+        Arc::new(StaticThresholdConfig { threshold: None }),
+        Arc::new(DynamicThresholdConfig { alpha, alpha_at_rate: None }),
+        Arc::new(SpfcConfig { alpha, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::Count }),
+        Arc::new(SihConfig { alpha }),
+        Arc::new(OversubscribedConfig { alpha, headroom_percent: 80 }),
+        Arc::new(AdaptiveHeadroomConfig { alpha, samples: 8, measured_delay: Span::ZERO }),
         Arc::new(dsh),
-        Arc::new(SonicSettings { alpha, pools }),
-        Arc::new(AbmSettings::paper(alpha, pools, CONGESTED, Span::from_micros(25))),
-        Arc::new(ReverieSettings::paper(alpha, 999_000_000, CONGESTED)),
+        Arc::new(SonicConfig { alpha, pools }),
+        Arc::new(AbmConfig::paper(alpha, pools, CONGESTED, Span::from_micros(25))),
+        Arc::new(ReverieConfig::paper(alpha, 999_000_000, CONGESTED)),
     ];
-    assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], POLICIES.names().collect::<Vec<_>>()[..]);
+    assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], BUFFER_POLICIES.names().collect::<Vec<_>>()[..]);
     for expected in defaults {
         let (name, expected) = (expected.name(), format!("{expected:?}"));
         assert_eq!(format!("{:?}", settings(name, "")), expected);
@@ -70,27 +71,27 @@ fn defaults_are_those_of_the_reference() {
 fn values_arrive_where_they_belong() {
     let alpha = Alpha::ratio(1, 8).unwrap();
     assert_eq!(
-        policy::<SpfcSettings>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\"\nvictim_at = \"window-end\""),
-        SpfcSettings { alpha, k_spfc: 64, tc: Span::from_secs(1), victim_at: VictimAt::WindowEnd }
+        policy::<SpfcConfig>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\"\nvictim_at = \"window-end\""),
+        SpfcConfig { alpha, k_spfc: 64, tc: Span::from_secs(1), victim_at: VictimAt::WindowEnd }
     );
     assert_eq!(
-        policy::<OversubscribedSettings>("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),
-        OversubscribedSettings { alpha, headroom_percent: 50 }
+        policy::<OversubscribedConfig>("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),
+        OversubscribedConfig { alpha, headroom_percent: 50 }
     );
     assert_eq!(
-        policy::<AdaptiveSettings>("adaptive", "alpha = 0.125\nsamples = 1000000\nmeasured_delay = \"40us\""),
-        AdaptiveSettings { alpha, samples: 1_000_000, measured_delay: Span::from_micros(40) }
+        policy::<AdaptiveHeadroomConfig>("adaptive", "alpha = 0.125\nsamples = 1000000\nmeasured_delay = \"40us\""),
+        AdaptiveHeadroomConfig { alpha, samples: 1_000_000, measured_delay: Span::from_micros(40) }
     );
     let pool_keys = "alpha = 0.125\ningress_pool = \"6MB\"\nheadroom_pool = \"5MB\"\negress_lossy_pool = \"1MB\"\n";
     let pools = Pools { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };
-    assert_eq!(policy::<SonicSettings>("sonic", pool_keys), SonicSettings { alpha, pools });
+    assert_eq!(policy::<SonicConfig>("sonic", pool_keys), SonicConfig { alpha, pools });
     assert_eq!(
-        policy::<AbmSettings>("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),
-        AbmSettings::paper(alpha, pools, Bytes::new(1), Span::from_micros(1))
+        policy::<AbmConfig>("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),
+        AbmConfig::paper(alpha, pools, Bytes::new(1), Span::from_micros(1))
     );
     assert_eq!(
-        policy::<ReverieSettings>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
-        ReverieSettings::paper(alpha, 999_999_999, Bytes::mb(1))
+        policy::<ReverieConfig>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
+        ReverieConfig::paper(alpha, 999_999_999, Bytes::mb(1))
     );
 }
 
@@ -98,7 +99,7 @@ fn values_arrive_where_they_belong() {
 fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
     let keys = "alpha = 2\nestimator = \"table\"\nw_g = \"1/65536\"\nw_v = 1\nk = 64\nwindow = \"1us\"\n\
                 port_xon_offset = \"0B\"\ninsurance = false\nshared_headroom = false";
-    let dsh = DshSettings {
+    let dsh = DshConfig {
         alpha: "2".parse().unwrap(),
         estimator: Estimator::Table,
         w_g: Alpha::ratio(1, 65_536).unwrap(),
@@ -109,10 +110,10 @@ fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
         insurance: false,
         shared_headroom: false,
     };
-    assert_eq!(policy::<DshSettings>("dsh", keys), dsh);
-    let dsh: DshSettings = policy("dsh", "estimator = \"table\"\nk = 0");
+    assert_eq!(policy::<DshConfig>("dsh", keys), dsh);
+    let dsh: DshConfig = policy("dsh", "estimator = \"table\"\nk = 0");
     assert_eq!((dsh.k, dsh.w_g), (0, quarter()));
-    let dsh: DshSettings = policy("dsh", "w_g = 0.3\nw_v = \"1/3\"\nk = 3");
+    let dsh: DshConfig = policy("dsh", "w_g = 0.3\nw_v = \"1/3\"\nk = 3");
     assert_eq!((dsh.w_g, dsh.w_v, dsh.k), (Alpha::from_f64(0.3).unwrap(), Alpha::ratio(1, 3).unwrap(), 3));
 }
 
@@ -120,7 +121,7 @@ fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
 fn gamma_is_exact_as_a_number_and_as_a_string() {
     for (written, ppb) in [("0", 0), ("0.7", 700_000_000), ("\"0.999999\"", 999_999_000), ("0.100000001", 100_000_001)]
     {
-        let reverie: ReverieSettings = policy("reverie", &format!("gamma = {written}"));
+        let reverie: ReverieConfig = policy("reverie", &format!("gamma = {written}"));
         assert_eq!(reverie.gamma_ppb, ppb, "{written}");
     }
 }
@@ -128,6 +129,6 @@ fn gamma_is_exact_as_a_number_and_as_a_string() {
 #[test]
 fn times_of_policies_are_on_the_switchs_clock() {
     let dilated = switch("[switch]\ntime_dilation = 100\n[buffer]\npolicy = \"spfc\"");
-    let spfc: &SpfcSettings = dilated.buffer.policy.downcast().expect("spfc");
+    let spfc: &SpfcConfig = dilated.buffer.policy.downcast().expect("spfc");
     assert_eq!(spfc.tc, Span::from_micros(80));
 }

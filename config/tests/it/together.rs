@@ -1,6 +1,6 @@
 //! The files of one process against each other.
 
-use weir_config::{SwitchConfig, check_together, parse};
+use weir_config::{SwitchConfig, check_process, parse};
 
 fn switch(name: &str, head: &str, devices: [&str; 2]) -> SwitchConfig {
     let [a, b] = devices;
@@ -11,7 +11,7 @@ fn switch(name: &str, head: &str, devices: [&str; 2]) -> SwitchConfig {
 }
 
 fn complaint(switches: &[SwitchConfig]) -> String {
-    check_together(switches).unwrap_err().to_string()
+    check_process(switches).unwrap_err().to_string()
 }
 
 const RINGS: [&str; 2] = ["ring = \"x\"", "ring = \"y\""];
@@ -19,9 +19,9 @@ const RINGS: [&str; 2] = ["ring = \"x\"", "ring = \"y\""];
 #[test]
 fn two_switches_joined_by_rings_are_fine() {
     let switches = [switch("a.toml", "[lcores]\ncores = [1]", RINGS), switch("b.toml", "[lcores]\ncores = [1]", RINGS)];
-    assert!(check_together(&switches).is_ok());
-    assert!(check_together(&[switch("a.toml", "", ["ring = \"x\"", "ring = \"x\""])]).is_ok());
-    assert!(check_together(&[]).is_ok());
+    assert!(check_process(&switches).is_ok());
+    assert!(check_process(&[switch("a.toml", "", ["ring = \"x\"", "ring = \"x\""])]).is_ok());
+    assert!(check_process(&[]).is_ok());
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Alpha {
     }
 
     /// Multiplies a size by α, rounded down. Sizes up to 16 GiB do not overflow.
-    pub const fn of(self, size: Bytes) -> Bytes {
+    pub const fn scale(self, size: Bytes) -> Bytes {
         Bytes::new((size.get() * self.0 as u64) >> Self::FRACTION_BITS)
     }
 
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn powers_of_two_are_exact() {
-        assert_eq!(Alpha::ratio(1, 16).unwrap().of(Bytes::mb(16)), Bytes::mb(1));
-        assert_eq!("2".parse::<Alpha>().unwrap().of(Bytes::mb(3)), Bytes::mb(6));
+        assert_eq!(Alpha::ratio(1, 16).unwrap().scale(Bytes::mb(16)), Bytes::mb(1));
+        assert_eq!("2".parse::<Alpha>().unwrap().scale(Bytes::mb(3)), Bytes::mb(6));
         assert_eq!(Alpha::from_f64(0.125).unwrap(), Alpha::ratio(1, 8).unwrap());
     }
 

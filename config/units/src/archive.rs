@@ -59,19 +59,19 @@ pub struct Archive {
     bytes: Vec<u8>,
     /// Read position; `None` while saving.
     at: Option<usize>,
-    is_damaged: bool,
-    refused: Option<String>,
+    is_corrupt: bool,
+    unsupported: Option<String>,
 }
 
 impl Archive {
     /// Creates an archive for saving.
     pub fn to_save() -> Archive {
-        Archive { bytes: Vec::new(), at: None, is_damaged: false, refused: None }
+        Archive { bytes: Vec::new(), at: None, is_corrupt: false, unsupported: None }
     }
 
     /// Creates an archive for loading.
     pub fn to_load(bytes: Vec<u8>) -> Archive {
-        Archive { bytes, at: Some(0), is_damaged: false, refused: None }
+        Archive { bytes, at: Some(0), is_corrupt: false, unsupported: None }
     }
 
     /// Whether the archive overwrites state.
@@ -85,28 +85,28 @@ impl Archive {
     }
 
     /// Whether invalid data was read.
-    pub fn is_damaged(&self) -> bool {
-        self.is_damaged
+    pub fn is_corrupt(&self) -> bool {
+        self.is_corrupt
     }
 
     /// Whether all bytes were read and the archive is not damaged.
     pub fn is_at_end(&self) -> bool {
-        !self.is_damaged && self.at == Some(self.bytes.len())
+        !self.is_corrupt && self.at == Some(self.bytes.len())
     }
 
     /// Marks the archive as damaged.
-    pub fn damaged(&mut self) {
-        self.is_damaged = true;
+    pub fn mark_corrupt(&mut self) {
+        self.is_corrupt = true;
     }
 
     /// Records the name of an object that can't be saved: an extension without checkpoint support. The first name is kept.
-    pub fn refuse(&mut self, what: &str) {
-        self.refused.get_or_insert_with(|| what.to_owned());
+    pub fn mark_unsupported(&mut self, what: &str) {
+        self.unsupported.get_or_insert_with(|| what.to_owned());
     }
 
     /// Name of an object that can't be saved, if any.
-    pub fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+    pub fn unsupported(&self) -> Option<&str> {
+        self.unsupported.as_deref()
     }
 
     /// Saves a value, or checks that the loaded one equals it; the archive is damaged otherwise.
@@ -114,14 +114,14 @@ impl Archive {
         let mut read = value.clone();
         read.state(self);
         if read != value {
-            self.damaged();
+            self.mark_corrupt();
         }
     }
 
     /// Visits items in place; their number must equal the saved one.
     pub fn fixed<'i, T: State + ?Sized + 'i>(&mut self, items: impl ExactSizeIterator<Item = &'i mut T>) {
         self.expect(items.len());
-        if !self.is_damaged {
+        if !self.is_corrupt {
             items.for_each(|item| item.state(self));
         }
     }
@@ -131,8 +131,8 @@ impl Archive {
         let mut length = length;
         length.state(self);
         match self.at {
-            Some(at) if self.is_damaged || length > self.bytes.len() - at => {
-                self.damaged();
+            Some(at) if self.is_corrupt || length > self.bytes.len() - at => {
+                self.mark_corrupt();
                 0
             }
             _ => length,
@@ -142,12 +142,12 @@ impl Archive {
     fn raw(&mut self, raw: &mut [u8]) {
         let Some(at) = &mut self.at else { return self.bytes.extend_from_slice(raw) };
         match self.bytes.get(*at..*at + raw.len()) {
-            Some(bytes) if !self.is_damaged => {
+            Some(bytes) if !self.is_corrupt => {
                 raw.copy_from_slice(bytes);
                 *at += raw.len();
             }
             _ => {
-                self.is_damaged = true;
+                self.is_corrupt = true;
                 raw.fill(0);
             }
         }
@@ -211,7 +211,7 @@ impl State for usize {
         value.state(archive);
         match usize::try_from(value) {
             Ok(value) => *self = value,
-            Err(_) => archive.damaged(),
+            Err(_) => archive.mark_corrupt(),
         }
     }
 }
@@ -227,7 +227,7 @@ impl State for bool {
         let mut byte = u8::from(*self);
         byte.state(archive);
         if byte > 1 {
-            archive.damaged();
+            archive.mark_corrupt();
         }
         *self = byte == 1;
     }
@@ -244,7 +244,7 @@ impl State for String {
         let mut bytes = std::mem::take(self).into_bytes();
         bytes.state(archive);
         *self = String::from_utf8(bytes).unwrap_or_else(|_| {
-            archive.damaged();
+            archive.mark_corrupt();
             String::new()
         });
     }
@@ -303,7 +303,7 @@ impl<T: State> State for [T] {
 impl<T: SharedState> SharedState for [T] {
     fn shared_state(&self, archive: &mut Archive) {
         archive.expect(self.len());
-        if !archive.is_damaged {
+        if !archive.is_corrupt {
             self.iter().for_each(|item| item.shared_state(archive));
         }
     }
@@ -348,10 +348,10 @@ impl<T> Blank for Option<T> {
 impl<T: SharedState> SharedState for Option<T> {
     fn shared_state(&self, archive: &mut Archive) {
         archive.expect(self.is_some());
-        if !archive.is_damaged
-            && let Some(of) = self
+        if !archive.is_corrupt
+            && let Some(value) = self
         {
-            of.shared_state(archive);
+            value.shared_state(archive);
         }
     }
 }
@@ -406,7 +406,7 @@ impl<T: State + Blank, const N: usize> State for ArrayVec<T, N> {
     fn state(&mut self, archive: &mut Archive) {
         let length = archive.length(self.len());
         if length > N {
-            return archive.damaged();
+            return archive.mark_corrupt();
         }
         self.truncate(length);
         while self.len() < length {
@@ -571,20 +571,20 @@ mod tests {
         for end in 0..bytes.len() {
             let mut archive = Archive::to_load(bytes[..end].to_vec());
             whole("cut", [0, 0]).state(&mut archive);
-            assert!(archive.is_damaged(), "{end} of {} bytes", bytes.len());
+            assert!(archive.is_corrupt(), "{end} of {} bytes", bytes.len());
         }
         // The first number is a length.
         let mut long = bytes.clone();
         long[..8].fill(0xff);
         let mut archive = Archive::to_load(long);
         whole("long", [0, 0]).state(&mut archive);
-        assert!(archive.is_damaged());
+        assert!(archive.is_corrupt());
         // Invalid variant.
         let mut other = bytes;
         other[8] = 3;
         let mut archive = Archive::to_load(other);
         whole("other", [0, 0]).state(&mut archive);
-        assert!(archive.is_damaged());
+        assert!(archive.is_corrupt());
     }
 
     #[test]
@@ -594,7 +594,7 @@ mod tests {
         three.parts.push(Part { level: 5, _limit: &7 });
         let mut archive = Archive::to_load(bytes);
         three.state(&mut archive);
-        assert!(archive.is_damaged());
+        assert!(archive.is_corrupt());
         assert_eq!(three.parts[2].level, 5);
     }
 }

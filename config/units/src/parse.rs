@@ -102,12 +102,12 @@ fn quantity(text: &str, units: &[Unit]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
     let (number, unit) = (text[..end].replace('_', ""), text[end..].trim());
     let (_, worth) = units.iter().find(|(names, _)| names.contains(&unit))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
-    if fraction.len() > 12 || (whole.is_empty() && fraction.is_empty()) {
+    let (integer, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    if fraction.len() > 12 || (integer.is_empty() && fraction.is_empty()) {
         return None;
     }
     let scale = 10u128.pow(fraction.len() as u32);
-    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let digits: u128 = format!("{integer}{fraction}").parse().ok()?;
     let value = digits.checked_mul(u128::from(*worth))?;
     if value % scale != 0 {
         return None;

@@ -4,7 +4,7 @@ use crate::archive::Value;
 use std::fmt;
 use std::ops::Mul;
 
-use crate::{Bytes, FrameTimes, Span};
+use crate::{Bytes, SerialisationRounding, Span};
 
 /// Rate in bits per second; never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
@@ -48,7 +48,7 @@ impl BitRate {
     }
 
     /// Average rate of `size` in `span`, rounded down; `None` for an empty size or span.
-    pub fn of(size: Bytes, span: Span) -> Option<BitRate> {
+    pub fn average(size: Bytes, span: Span) -> Option<BitRate> {
         let bits_ps = u128::from(size.get()) * 8 * 1_000_000_000_000;
         let bps = bits_ps.checked_div(u128::from(span.as_picos()))? as u64;
         (bps > 0).then_some(BitRate(bps))
@@ -86,42 +86,42 @@ impl fmt::Display for BitRate {
 /// Exact where a byte takes a whole number of picoseconds (every usual Ethernet rate). Otherwise rounded down, with an error below 2^-20 of
 /// a picosecond per byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
-pub struct Serialiser {
+pub struct SerialisationDelay {
     /// Picoseconds per byte, times 2^20.
     ps_per_byte_q20: u64,
-    times: FrameTimes,
+    rounding: SerialisationRounding,
 }
 
-impl Serialiser {
+impl SerialisationDelay {
     const FRACTION_BITS: u32 = 20;
 
     /// Creates the serialisation delay of a link. Rates are at least 1 b/s, so the factor fits 64 bits.
-    pub fn new(rate: BitRate) -> Serialiser {
-        Serialiser::timed(rate, FrameTimes::Exact)
+    pub fn new(rate: BitRate) -> SerialisationDelay {
+        SerialisationDelay::timed(rate, SerialisationRounding::Exact)
     }
 
     /// Creates the serialisation delay with this rounding.
-    pub fn timed(rate: BitRate, times: FrameTimes) -> Serialiser {
+    pub fn timed(rate: BitRate, rounding: SerialisationRounding) -> SerialisationDelay {
         let (ps, rate) = (8_000_000_000_000u128 << Self::FRACTION_BITS, u128::from(rate.as_bps()));
         // Rounding up keeps a whole nanosecond from becoming a picosecond less before truncation.
-        let scaled = if times == FrameTimes::Exact { ps / rate } else { ps.div_ceil(rate) };
-        Serialiser { ps_per_byte_q20: scaled as u64, times }
+        let scaled = if rounding == SerialisationRounding::Exact { ps / rate } else { ps.div_ceil(rate) };
+        SerialisationDelay { ps_per_byte_q20: scaled as u64, rounding }
     }
 
     /// Rounding of the delays.
-    pub fn times(self) -> FrameTimes {
-        self.times
+    pub fn rounding(self) -> SerialisationRounding {
+        self.rounding
     }
 
     /// Serialisation delay of `size`.
     #[inline]
     pub fn time_for(self, size: Bytes) -> Span {
         let ps = (u128::from(size.get()) * u128::from(self.ps_per_byte_q20)) >> Self::FRACTION_BITS;
-        self.times.of(Span::from_picos(ps as u64))
+        self.rounding.round(Span::from_picos(ps as u64))
     }
 }
 
-const _: () = assert!(size_of::<Option<Serialiser>>() == 16);
+const _: () = assert!(size_of::<Option<SerialisationDelay>>() == 16);
 
 #[cfg(test)]
 mod tests {
@@ -139,14 +139,14 @@ mod tests {
         let size = Bytes::new(21_840);
         let span = rate.time_for(size);
         assert_eq!(rate.bytes_in(span), size);
-        assert_eq!(BitRate::of(size, span), Some(rate));
+        assert_eq!(BitRate::average(size, span), Some(rate));
     }
 
     #[test]
     fn serialiser_is_exact_at_ethernet_rates() {
         for rate in [BitRate::mbps(10), BitRate::gbps(1), BitRate::gbps(25), BitRate::gbps(40), BitRate::gbps(400)] {
             for size in [64, 1_518, 9_216] {
-                assert_eq!(Serialiser::new(rate).time_for(Bytes::new(size)), rate.time_for(Bytes::new(size)));
+                assert_eq!(SerialisationDelay::new(rate).time_for(Bytes::new(size)), rate.time_for(Bytes::new(size)));
             }
         }
     }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn serialiser_reaches_down_to_8_kbps() {
         assert_eq!(
-            Serialiser::new(BitRate::bps(8_000)).time_for(Bytes::new(9_216)),
+            SerialisationDelay::new(BitRate::bps(8_000)).time_for(Bytes::new(9_216)),
             Span::from_secs(9) + Span::from_millis(216)
         );
     }

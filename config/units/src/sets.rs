@@ -315,11 +315,11 @@ set!(PortSet, PortId, u64, Ports, PortSet::PORTS_MAX);
 
 /// Numbers of the bits that are set, in ascending order.
 #[inline(always)]
-pub fn bits(mut of: u64) -> impl Iterator<Item = usize> {
+pub fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         // The `NonZero` lets the compiler assume that each number is below 64.
-        let bit = NonZero::new(of)?.trailing_zeros() as usize;
-        of &= of - 1;
+        let bit = NonZero::new(mask)?.trailing_zeros() as usize;
+        mask &= mask - 1;
         Some(bit)
     })
 }

@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// A count, and the limit that it is held against.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted<'a> {
+pub struct InstructionBenchmark<'a> {
     /// Name of the benchmark in the output.
     pub name: &'a str,
     /// The calling program's argument with which it runs that.
@@ -27,12 +27,12 @@ pub struct Counted<'a> {
     /// The most instructions for each.
     pub most: f64,
     /// Parts that are held besides. A function belongs to the first part that names it.
-    pub parts: &'a [Part<'a>],
+    pub parts: &'a [BenchmarkPart<'a>],
 }
 
 /// Part of the counted instructions.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct BenchmarkPart<'a> {
     /// Name in the output.
     pub name: &'a str,
     /// Words in the names of its functions. Code that is inlined into a function counts as its own.
@@ -46,7 +46,7 @@ pub struct Part<'a> {
 ///
 /// # Panics
 /// If valgrind can't be run, or the program does not print the expected number.
-pub fn hold_all(all: &[Counted<'_>]) {
+pub fn check_limits(all: &[InstructionBenchmark<'_>]) {
     let cpus = sched_getaffinity(None).expect("Linux tells the CPUs of a process");
     let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(all.len());
     let next = AtomicUsize::new(0);
@@ -60,14 +60,14 @@ pub fn hold_all(all: &[Counted<'_>]) {
         });
         mine.collect::<Vec<_>>()
     };
-    let mut taken: Vec<(usize, Taken)> = thread::scope(|scope| {
+    let mut taken: Vec<(usize, InstructionCounts)> = thread::scope(|scope| {
         let workers: Vec<_> = cpus.map(|cpu| scope.spawn(move || work(cpu))).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     taken.sort_by_key(|(n, _)| *n);
     let mut is_held = true;
     for (counted, (_, taken)) in all.iter().zip(&taken) {
-        let Counted { name, each, most, parts, .. } = counted;
+        let InstructionBenchmark { name, each, most, parts, .. } = counted;
         println!("{name}: {:.0} instructions a {each}, {most} at most", taken.instructions);
         for (part, instructions) in parts.iter().zip(&taken.parts) {
             println!("  {}: {instructions:.0}, {} at most", part.name, part.most);
@@ -87,13 +87,13 @@ pub fn hold_all(all: &[Counted<'_>]) {
 }
 
 /// Instructions counted, in all and per part.
-struct Taken {
+struct InstructionCounts {
     instructions: f64,
     parts: Vec<f64>,
 }
 
-impl Counted<'_> {
-    fn take(&self) -> Taken {
+impl InstructionBenchmark<'_> {
+    fn take(&self) -> InstructionCounts {
         let own = std::env::current_exe().expect("this program");
         let out = std::env::temp_dir().join(format!("weir-callgrind-{}{}", std::process::id(), self.argument));
         let output = Command::new("valgrind")
@@ -106,24 +106,24 @@ impl Counted<'_> {
             .unwrap_or_else(|error| {
                 panic!("valgrind can't be run: {error}; install it, for Debian: apt install valgrind")
             });
-        let [told, counted] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         let number_after = |text: &str, word: &str| {
             let rest =
-                text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in what it printed: {told}{counted}"));
+                text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in what it printed: {stdout}{stderr}"));
             let digits: String =
                 rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
             digits.parse::<f64>().expect("a number")
         };
-        let number = number_after(&told, self.number_after);
-        let instructions = number_after(&counted, "Collected") / number;
+        let number = number_after(&stdout, self.number_after);
+        let instructions = number_after(&stderr, "Collected") / number;
         let parts = sums(&out, self.parts).into_iter().map(|sum| sum / number).collect();
         let _ = std::fs::remove_file(&out);
-        Taken { instructions, parts }
+        InstructionCounts { instructions, parts }
     }
 }
 
 /// The instructions of each part.
-fn sums(callgrind: &Path, parts: &[Part<'_>]) -> Vec<f64> {
+fn sums(callgrind: &Path, parts: &[BenchmarkPart<'_>]) -> Vec<f64> {
     let mut sums = vec![0.0; parts.len()];
     if parts.is_empty() {
         return sums;
@@ -137,7 +137,7 @@ fn sums(callgrind: &Path, parts: &[Part<'_>]) -> Vec<f64> {
         // Without the object, whose path may have any words in it.
         let function = function.rsplit_once(" [").map_or(function, |(function, _)| function);
         let function = function.split_once(".rs:").map_or("", |(_, function)| function);
-        let names = |part: &Part<'_>| part.functions.iter().any(|word| function.contains(word));
+        let names = |part: &BenchmarkPart<'_>| part.functions.iter().any(|word| function.contains(word));
         if let Some(part) = parts.iter().position(names) {
             sums[part] += count;
         }

@@ -20,9 +20,9 @@
 
 #![forbid(unsafe_code)]
 
+mod cpu_usage;
 mod instructions;
 mod lock;
-mod machine;
 
 use std::any::type_name;
 use std::env;
@@ -31,9 +31,9 @@ use std::process::{Command, Output};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-pub use instructions::{Counted, Part, hold_all};
+use cpu_usage::CpuTimes;
+pub use instructions::{BenchmarkPart, InstructionBenchmark, check_limits};
 use lock::Lock;
-use machine::Machine;
 
 /// Attempts of a marked test before it fails.
 pub const ATTEMPTS: u32 = 3;
@@ -54,7 +54,7 @@ pub fn in_a_process<F: FnOnce()>(body: F) {
     }
     let _lock = Lock::shared();
     let output = run_again(test);
-    tell(&output);
+    print_output(&output);
     assert!(output.status.success(), "{test}, in a process of its own: {}", output.status);
 }
 
@@ -73,19 +73,19 @@ pub fn on_an_idle_machine<F: FnOnce()>(body: F) {
     }
     let _lock = Lock::exclusive();
     for attempt in 1..=ATTEMPTS {
-        let before = Machine::read();
+        let before = CpuTimes::read();
         let output = run_again(test);
-        let taken = Machine::read().since(&before);
+        let usage = CpuTimes::read().since(&before);
         if output.status.success() {
-            tell(&output);
-            println!("{test}: {taken}");
+            print_output(&output);
+            println!("{test}: {usage}");
             return;
         }
-        let words = format!("{test}: attempt {attempt} of {ATTEMPTS} failed ({}); {taken}", output.status);
+        let message = format!("{test}: attempt {attempt} of {ATTEMPTS} failed ({}); {usage}", output.status);
         // Bypasses the harness, which captures the output of tests that pass.
-        let _ = writeln!(stderr(), "{words}");
-        tell(&output);
-        println!("{words}");
+        let _ = writeln!(stderr(), "{message}");
+        print_output(&output);
+        println!("{message}");
     }
     panic!("{test} failed {ATTEMPTS} times");
 }
@@ -111,13 +111,13 @@ fn run_again(test: &str) -> Output {
     let mut command = Command::new(program);
     command.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]).env(CHILD, test);
     let output = command.output().expect("a test program can be run again");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("running 1 test"), "{test} is not the path of a test: {said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("running 1 test"), "{test} is not the path of a test: {stdout}");
     output
 }
 
 /// Prints a child's output through the macro that the harness captures.
-fn tell(output: &Output) {
+fn print_output(output: &Output) {
     for stream in [&output.stdout, &output.stderr] {
         print!("{}", String::from_utf8_lossy(stream));
     }

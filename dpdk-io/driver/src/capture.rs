@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_mmu::QueueLevels;
+use weir_mmu::QueueOccupancy;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{BURST_MAX, Burst, Direction, Shared, Sighting};
+use weir_switch_core::{BURST_MAX, Burst, Direction, PacketContext, Shared};
 use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -28,13 +28,13 @@ const HEADER_BYTES: usize = 56;
 
 /// Filter of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct CaptureFilter {
     /// Frames that pass these ports, or were lost there.
     pub ports: PortSet,
     /// Data frames of these classes, and PFC frames that name one of them. Other control frames are of all classes.
     pub classes: ClassSet,
     /// Filter of the frames that pass.
-    pub passing: Passing,
+    pub passing: FrameFilter,
     /// Captures frames that ports receive.
     pub inbound: bool,
     /// Captures frames that ports send.
@@ -47,7 +47,7 @@ pub struct Wanted {
 
 /// Filter of the frames that pass a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passing {
+pub enum FrameFilter {
     /// All frames.
     All,
     /// MAC control frames.
@@ -88,7 +88,7 @@ pub struct CapturedFrame {
     /// Drop reason, if the frame was dropped.
     pub dropped: Option<DropReason>,
     /// The frame's class and queues, with their occupancy.
-    pub seen: Sighting,
+    pub context: PacketContext,
     /// Frame length, without FCS.
     pub frame_bytes: u32,
     /// First bytes of the frame, up to the snap length.
@@ -98,7 +98,7 @@ pub struct CapturedFrame {
 /// The lcore's end.
 #[derive(Debug)]
 pub(crate) struct CaptureTap {
-    wanted: Wanted,
+    filter: CaptureFilter,
     ring: Producer<u8>,
     state: Arc<CaptureState>,
     /// Frames of a burst that is about to be sent, one after the other, and where each ends. One that is not wanted is empty. Taken
@@ -123,13 +123,13 @@ pub(crate) struct Captures {
 
 /// Control thread's end of the channel to an lcore's captures.
 #[derive(Debug)]
-pub(crate) struct CapturePost {
+pub(crate) struct CaptureSender {
     to: Producer<CaptureTap>,
     spent: Consumer<CaptureTap>,
 }
 
 /// Creates an lcore's captures, none at first, and the channel to them.
-pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
+pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CaptureSender) {
     let (to, posted) = RingBuffer::new(CAPTURES_MAX);
     // Room for every tap that may be posted, and for every tap given back.
     let (gives_back, spent) = RingBuffer::new(2 * CAPTURES_MAX);
@@ -142,12 +142,12 @@ pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
         outbound: PortSet::EMPTY,
         drops: false,
     };
-    (captures, CapturePost { to, spent })
+    (captures, CaptureSender { to, spent })
 }
 
 impl Capture {
     /// Creates a capture and a tap for each of `lcores` lcores.
-    pub(crate) fn new(wanted: Wanted, ports: usize, lcores: usize) -> (Capture, Vec<CaptureTap>) {
+    pub(crate) fn new(filter: CaptureFilter, ports: usize, lcores: usize) -> (Capture, Vec<CaptureTap>) {
         let state = Arc::new(CaptureState {
             is_over: AtomicBool::new(false),
             taken_up: AtomicU32::new(0),
@@ -155,12 +155,12 @@ impl Capture {
             missed: (0..ports).map(|_| AtomicU64::new(0)).collect(),
             written: AtomicU64::new(0),
         });
-        let wanted = Wanted { snaplen: wanted.snaplen.min(SNAPLEN_MAX), ..wanted };
-        let staged = BURST_MAX * (HEADER_BYTES + wanted.snaplen as usize);
+        let filter = CaptureFilter { snaplen: filter.snaplen.min(SNAPLEN_MAX), ..filter };
+        let staged = BURST_MAX * (HEADER_BYTES + filter.snaplen as usize);
         let tap = |_| {
             let (ring, out) = RingBuffer::new(WAITING);
             let (staged, ends) = (Vec::with_capacity(staged), Vec::with_capacity(BURST_MAX));
-            (CaptureTap { wanted, ring, state: state.clone(), staged, ends }, out)
+            (CaptureTap { filter, ring, state: state.clone(), staged, ends }, out)
         };
         let (taps, rings) = (0..lcores).map(tap).unzip();
         (Capture { rings, state }, taps)
@@ -228,14 +228,14 @@ impl CaptureState {
     }
 
     /// Counts `frames` as written by the reader.
-    pub fn note_written(&self, frames: u64) {
+    pub fn record_written(&self, frames: u64) {
         self.written.fetch_add(frames, Ordering::Relaxed);
     }
 }
 
-impl CapturePost {
+impl CaptureSender {
     /// Posts a tap, which the lcore takes up at its next control check.
-    pub(crate) fn post(&mut self, tap: CaptureTap) {
+    pub(crate) fn send(&mut self, tap: CaptureTap) {
         assert!(self.to.push(tap).is_ok(), "an lcore has no more captures than {CAPTURES_MAX}");
     }
 
@@ -248,7 +248,7 @@ impl CapturePost {
 impl Captures {
     /// Takes up taps that were posted, and gives back those whose capture is over. Called between two rounds, if the control thread
     /// has something to say.
-    pub(crate) fn attend(&mut self) {
+    pub(crate) fn on_control(&mut self) {
         for at in (0..self.taps.len()).rev() {
             if self.taps[at].state.is_over() {
                 let tap = self.taps.swap_remove(at);
@@ -263,13 +263,13 @@ impl Captures {
             tap.state.taken_up.fetch_add(1, Ordering::Relaxed);
             self.taps.push(tap);
         }
-        let ports = |wants: fn(&Wanted) -> bool| {
-            let taps = self.taps.iter().filter(|tap| wants(&tap.wanted) && tap.wanted.passing != Passing::None);
-            taps.fold(PortSet::EMPTY, |ports, tap| ports | tap.wanted.ports)
+        let ports = |wants: fn(&CaptureFilter) -> bool| {
+            let taps = self.taps.iter().filter(|tap| wants(&tap.filter) && tap.filter.passing != FrameFilter::None);
+            taps.fold(PortSet::EMPTY, |ports, tap| ports | tap.filter.ports)
         };
-        self.inbound = ports(|wanted| wanted.inbound);
-        self.outbound = ports(|wanted| wanted.outbound);
-        self.drops = self.taps.iter().any(|tap| tap.wanted.drops);
+        self.inbound = ports(|filter| filter.inbound);
+        self.outbound = ports(|filter| filter.outbound);
+        self.drops = self.taps.iter().any(|tap| tap.filter.drops);
     }
 
     /// Whether there are none.
@@ -288,20 +288,20 @@ impl Captures {
     }
 
     /// Copies a frame that a port received.
-    pub(crate) fn note_received(&mut self, at: Time, port: PortId, frame: &Frame) {
+    pub(crate) fn record_received(&mut self, at: Time, port: PortId, frame: &Frame) {
         let Captures { taps, shared, .. } = self;
-        let mut seen = None;
-        for tap in taps.iter_mut().filter(|tap| tap.wanted.inbound && tap.wants_passing(port, frame)) {
-            let seen = seen.get_or_insert_with(|| shared.sight(at, port, Direction::Inbound, frame));
-            if tap.wants_class(seen, frame) {
-                tap.stage(at, port, Direction::Inbound, None, seen, frame);
+        let mut context = None;
+        for tap in taps.iter_mut().filter(|tap| tap.filter.inbound && tap.wants_passing(port, frame)) {
+            let context = context.get_or_insert_with(|| shared.packet_context(at, port, Direction::Inbound, frame));
+            if tap.wants_class(context, frame) {
+                tap.stage(at, port, Direction::Inbound, None, context, frame);
                 tap.commit(port, 1);
             }
         }
     }
 
     /// Copies a frame that is given up.
-    pub(crate) fn note_drop(
+    pub(crate) fn record_drop(
         &mut self,
         at: Time,
         queue: QueueId,
@@ -314,10 +314,10 @@ impl Captures {
         }
         let Captures { taps, shared, .. } = self;
         for tap in taps.iter_mut() {
-            let Wanted { ports, classes, drops, .. } = tap.wanted;
+            let CaptureFilter { ports, classes, drops, .. } = tap.filter;
             if drops && ports.contains(queue.port()) && classes.contains(queue.class()) && !tap.state.is_over() {
-                let seen = shared.sight_in(at, queue, direction, frame);
-                tap.stage(at, queue.port(), direction, Some(reason), &seen, frame);
+                let context = shared.packet_context_in_queue(at, queue, direction, frame);
+                tap.stage(at, queue.port(), direction, Some(reason), &context, frame);
                 tap.commit(queue.port(), 1);
             }
         }
@@ -327,12 +327,13 @@ impl Captures {
     pub(crate) fn stage(&mut self, at: Time, port: PortId, burst: &Burst<Frame>, limit: usize) {
         let Captures { taps, shared, .. } = self;
         for frame in burst.iter().take(limit) {
-            let mut seen = None;
+            let mut context = None;
             for tap in taps.iter_mut() {
-                if tap.wanted.outbound && tap.wants_passing(port, frame) {
-                    let seen = seen.get_or_insert_with(|| shared.sight(at, port, Direction::Outbound, frame));
-                    if tap.wants_class(seen, frame) {
-                        tap.stage(at, port, Direction::Outbound, None, seen, frame);
+                if tap.filter.outbound && tap.wants_passing(port, frame) {
+                    let context =
+                        context.get_or_insert_with(|| shared.packet_context(at, port, Direction::Outbound, frame));
+                    if tap.wants_class(context, frame) {
+                        tap.stage(at, port, Direction::Outbound, None, context, frame);
                         continue;
                     }
                 }
@@ -350,17 +351,17 @@ impl Captures {
 impl CaptureTap {
     #[inline]
     fn wants_passing(&self, port: PortId, frame: &Frame) -> bool {
-        let of_kind = match self.wanted.passing {
-            Passing::All => true,
-            Passing::Control => ControlFrame::is_control(frame.0.data()),
-            Passing::None => false,
+        let of_kind = match self.filter.passing {
+            FrameFilter::All => true,
+            FrameFilter::Control => ControlFrame::is_control(frame.0.data()),
+            FrameFilter::None => false,
         };
-        of_kind && self.wanted.ports.contains(port) && !self.state.is_over()
+        of_kind && self.filter.ports.contains(port) && !self.state.is_over()
     }
 
-    fn wants_class(&self, seen: &Sighting, frame: &Frame) -> bool {
-        let classes = self.wanted.classes;
-        match seen.class {
+    fn wants_class(&self, context: &PacketContext, frame: &Frame) -> bool {
+        let classes = self.filter.classes;
+        match context.class {
             _ if classes == ClassSet::ALL => true,
             Some(class) => classes.contains(class),
             None => match ControlFrame::decode(frame.0.data()) {
@@ -378,22 +379,22 @@ impl CaptureTap {
         port: PortId,
         direction: Direction,
         dropped: Option<DropReason>,
-        seen: &Sighting,
+        context: &PacketContext,
         frame: &Frame,
     ) {
         let data = frame.0.data();
-        let data = &data[..data.len().min(self.wanted.snaplen as usize)];
+        let data = &data[..data.len().min(self.filter.snaplen as usize)];
         debug_assert!(self.staged.len() + HEADER_BYTES + data.len() <= self.staged.capacity(), "taken upfront");
-        self.staged.extend_from_slice(&header(at, port, direction, dropped, seen, frame.0.len(), data.len()));
+        self.staged.extend_from_slice(&header(at, port, direction, dropped, context, frame.0.len(), data.len()));
         self.staged.extend_from_slice(data);
         self.ends.push(self.staged.len());
     }
 
     /// Writes the first `frames` staged frames into the ring, and discards the stage.
     fn commit(&mut self, port: PortId, frames: usize) {
-        let wanted = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
+        let bytes = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
         // Mostly all find room at once.
-        if self.ring.push_entire_slice(&self.staged[..wanted]).is_err() {
+        if self.ring.push_entire_slice(&self.staged[..bytes]).is_err() {
             let mut from = 0;
             for end in self.ends.iter().take(frames) {
                 if *end > from && self.ring.push_entire_slice(&self.staged[from..*end]).is_err() {
@@ -418,20 +419,20 @@ fn header(
     port: PortId,
     direction: Direction,
     dropped: Option<DropReason>,
-    seen: &Sighting,
+    context: &PacketContext,
     frame_bytes: u32,
     captured: usize,
 ) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     let mut put = |from: usize, bytes: &[u8]| header[from..from + bytes.len()].copy_from_slice(bytes);
-    let (ingress, levels) = seen.ingress.unzip();
-    let (egress, length) = seen.egress.unzip();
+    let (ingress, levels) = context.ingress.unzip();
+    let (egress, length) = context.egress.unzip();
     let levels = levels.unwrap_or_default();
     let port_of = |queue: Option<QueueId>| queue.map_or(NONE_16, |queue| queue.port().0);
     put(0, &at.as_picos().to_le_bytes());
     put(8, &frame_bytes.to_le_bytes());
     put(12, &(captured as u32).to_le_bytes());
-    put(16, &seen.shared_used.to_le_bytes());
+    put(16, &context.shared_used.to_le_bytes());
     put(24, &length.unwrap_or(0).to_le_bytes());
     put(32, &levels.private.to_le_bytes());
     put(36, &levels.shared.to_le_bytes());
@@ -439,7 +440,7 @@ fn header(
     put(44, &port.0.to_le_bytes());
     put(46, &port_of(ingress).to_le_bytes());
     put(48, &port_of(egress).to_le_bytes());
-    let class = seen.class.map_or(NONE_8, |class| class.index() as u8);
+    let class = context.class.map_or(NONE_8, |class| class.index() as u8);
     let reason = dropped.map_or(NONE_8, |reason| reason as u8);
     put(50, &[class, reason, u8::from(direction == Direction::Outbound), u8::from(levels.off)]);
     header
@@ -457,7 +458,7 @@ fn take_frame(ring: &mut Consumer<u8>) -> Option<CapturedFrame> {
         let port = Some(u16_at(at)).filter(|port| *port != NONE_16)?;
         Some(QueueId::new(PortId(port), class?))
     };
-    let levels = QueueLevels { private: u32_at(32), shared: u32_at(36), headroom: u32_at(40), off: off != 0 };
+    let levels = QueueOccupancy { private: u32_at(32), shared: u32_at(36), headroom: u32_at(40), off: off != 0 };
     let mut bytes = vec![0; u32_at(12) as usize];
     ring.pop_entire_slice(&mut bytes).ok()?;
     Some(CapturedFrame {
@@ -465,7 +466,7 @@ fn take_frame(ring: &mut Consumer<u8>) -> Option<CapturedFrame> {
         port: PortId(u16_at(44)),
         direction: if is_outbound != 0 { Direction::Outbound } else { Direction::Inbound },
         dropped: DropReason::ALL.into_iter().find(|known| *known as u8 == reason),
-        seen: Sighting {
+        context: PacketContext {
             class,
             ingress: queue(46).map(|queue| (queue, levels)),
             egress: queue(48).map(|queue| (queue, u64_at(24))),

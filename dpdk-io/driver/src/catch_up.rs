@@ -16,12 +16,12 @@ pub fn catch_up(config: &SwitchConfig) -> CatchUp {
     let dilation = u64::from(config.time_dilation);
     let on_clock = |span: Span| span.divided_by(dilation);
     match config.lcores.catch_up {
-        weir_config::CatchUp::Auto => CatchUp {
+        weir_config::CatchUpBound::Auto => CatchUp {
             base: on_clock(CATCH_UP_BASE),
             most: on_clock(CATCH_UP_AUTO_MOST),
             memory: Some(on_clock(MEMORY)),
         },
-        weir_config::CatchUp::AtMost(most) => {
+        weir_config::CatchUpBound::AtMost(most) => {
             CatchUp { base: on_clock(CATCH_UP_BASE.min(most)), most: on_clock(most), memory: None }
         }
     }

@@ -9,8 +9,8 @@ use weir_units::FCS_BYTES;
 
 use crate::device_pause::check_control_transmit;
 use crate::memory::Memory;
-use crate::nics::{Finding, System};
-use crate::replay::{FRAMES_MAX, Replay};
+use crate::nics::{DeviceIssue, Sysfs};
+use crate::replay::{FRAMES_MAX, ReplayFileSize};
 use crate::replayer::{AS_IT_IS, Trace};
 use crate::socket::check_access;
 
@@ -44,7 +44,7 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
         let help = "write fewer ports; clones of ports and af_packet ports take none of DPDK's".to_owned();
         switch.error_at(&format!("ports[{index}]"), message, help)
     });
-    let memory = Memory::of(switches, 1, 0);
+    let memory = Memory::for_switches(switches, 1, 0);
     let problems = switches.iter().flat_map(|switch| {
         let ports = switch.ports.iter().enumerate();
         ports.filter_map(move |(index, port)| {
@@ -60,7 +60,7 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     ConfigErrors::joined(too_many.into_iter().chain(problems)).map_or(Ok(()), Err)
 }
 
-fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
+fn check_device(device: &Device, memory: Memory) -> Option<DeviceIssue> {
     match device {
         Device::AfPacket(netdev) => check_netdev(netdev).or_else(|| needs("af_packet", &[CAP_NET_RAW])),
         Device::AfXdp(netdev) => check_netdev(netdev).or_else(|| needs("af_xdp", &AF_XDP)),
@@ -70,7 +70,7 @@ fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
             check_parent(socket).or_else(|| check_access(device.own_socket()?.1))
         }
         Device::Pcap { rx, tx, .. } => {
-            let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| Finding {
+            let missing = rx.as_deref().filter(|file| fs::File::open(file).is_err()).map(|file| DeviceIssue {
                 message: format!("the capture file {file} can't be read"),
                 help: "name a readable pcap file; paths are relative to the directory that weir is started in".into(),
             });
@@ -81,18 +81,18 @@ fn check_device(device: &Device, memory: Memory) -> Option<Finding> {
 }
 
 /// The capture of a port that replays one is read as a whole.
-fn check_trace(switch: &SwitchConfig, port: usize) -> Option<Finding> {
+fn check_trace(switch: &SwitchConfig, port: usize) -> Option<DeviceIssue> {
     let trace = Trace::of_port(switch, port, &AS_IT_IS)?;
     let error = trace.read().err()?;
     let help = "name a pcap or pcapng file with frames; paths are relative to the directory that weir is started in";
-    Some(Finding { message: error.to_string(), help: help.to_owned() })
+    Some(DeviceIssue { message: error.to_string(), help: help.to_owned() })
 }
 
 /// A file that is replayed without end is kept in packet memory, each frame in an mbuf.
-fn check_replay(device: &Device, memory: &Memory) -> Option<Finding> {
+fn check_replay(device: &Device, memory: &Memory) -> Option<DeviceIssue> {
     let Device::Pcap { rx: Some(file), infinite: true, .. } = device else { return None };
-    let problem = |message: String, help: &str| Some(Finding { message, help: help.into() });
-    let replay = match Replay::of(file) {
+    let problem = |message: String, help: &str| Some(DeviceIssue { message, help: help.into() });
+    let replay = match ReplayFileSize::read(file) {
         Ok(replay) => replay,
         Err(error) => {
             return problem(format!("{file} can't be read as a capture file: {error}"), "name a pcap or pcapng file");
@@ -133,16 +133,16 @@ fn check_replay(device: &Device, memory: &Memory) -> Option<Finding> {
 
 /// Refuses a lossless port on a kernel interface whose driver drops the PFC and PAUSE that it is to send. For a PCI device this is
 /// known once DPDK has its driver.
-fn check_sends(switch: &SwitchConfig, port: &PortConfig) -> Option<Finding> {
+fn check_sends(switch: &SwitchConfig, port: &PortConfig) -> Option<DeviceIssue> {
     let nic = InterfaceNic::find(Path::new("/sys"), port.device.netdev()?)?;
     check_control_transmit(switch, port, nic.sends_mac_control(), &nic.driver)
 }
 
 /// DPDK's driver never takes a frame that is longer than its bound: all behind it would wait for ever.
-fn check_length(device: &Device, switch: &SwitchConfig) -> Option<Finding> {
+fn check_length(device: &Device, switch: &SwitchConfig) -> Option<DeviceIssue> {
     let longest = switch.tagged_frame_bytes_max().get() - FCS_BYTES;
     let is_too_long = matches!(device, Device::Tap(_)) && longest > TAP_FRAME_BYTES_MAX;
-    is_too_long.then(|| Finding {
+    is_too_long.then(|| DeviceIssue {
         message: format!(
             "a tap device sends no frame longer than {TAP_FRAME_BYTES_MAX} B (without FCS), and those of mtu {} have up to {longest} B",
             switch.mtu.get()
@@ -154,7 +154,7 @@ fn check_length(device: &Device, switch: &SwitchConfig) -> Option<Finding> {
     })
 }
 
-fn check_netdev(netdev: &str) -> Option<Finding> {
+fn check_netdev(netdev: &str) -> Option<DeviceIssue> {
     if Path::new("/sys/class/net").join(netdev).exists() {
         return None;
     }
@@ -162,7 +162,7 @@ fn check_netdev(netdev: &str) -> Option<Finding> {
         .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
         .unwrap_or_default();
     known.sort();
-    Some(Finding {
+    Some(DeviceIssue {
         message: format!("there is no network interface {netdev}"),
         help: format!(
             "interfaces here: {}; make a veth pair with: ip link add {netdev} type veth peer name …",
@@ -171,9 +171,9 @@ fn check_netdev(netdev: &str) -> Option<Finding> {
     })
 }
 
-fn check_pci(address: &str, memory: Memory) -> Option<Finding> {
-    let Some(facts) = System::here().nic(address) else {
-        return Some(Finding {
+fn check_pci(address: &str, memory: Memory) -> Option<DeviceIssue> {
+    let Some(facts) = Sysfs::here().nic(address) else {
+        return Some(DeviceIssue {
             message: format!("there is no PCI device {address}"),
             help: "list the devices with: dpdk-devbind.py --status-dev net".into(),
         });
@@ -181,9 +181,9 @@ fn check_pci(address: &str, memory: Memory) -> Option<Finding> {
     facts.problem(memory.fits_hugepages(), memory.hugepages())
 }
 
-fn check_parent(file: &str) -> Option<Finding> {
+fn check_parent(file: &str) -> Option<DeviceIssue> {
     let parent = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (!parent.is_dir()).then(|| Finding {
+    (!parent.is_dir()).then(|| DeviceIssue {
         message: format!("the directory of {file} does not exist"),
         help: format!("make it with: mkdir -p {}", parent.display()),
     })
@@ -191,7 +191,7 @@ fn check_parent(file: &str) -> Option<Finding> {
 
 /// Returns a finding if the process lacks capabilities. An `af_packet` port needs only CAP_NET_RAW: neither promiscuous mode nor bypassing
 /// the queueing discipline requires CAP_NET_ADMIN.
-fn needs(device: &str, needed: &[Capability]) -> Option<Finding> {
+fn needs(device: &str, needed: &[Capability]) -> Option<DeviceIssue> {
     lacks(device, needed, effective_capabilities()?)
 }
 
@@ -206,12 +206,12 @@ fn effective_capabilities() -> Option<u64> {
     u64::from_str_radix(effective.trim(), 16).ok()
 }
 
-fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<Finding> {
+fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<DeviceIssue> {
     let lacking = needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0);
     let names: Vec<&str> = lacking.map(|(_, name)| *name).collect();
     let all: Vec<&str> = needed.iter().map(|(_, name)| *name).collect();
     let set = all.join(",").to_lowercase();
-    (!names.is_empty()).then(|| Finding {
+    (!names.is_empty()).then(|| DeviceIssue {
         message: format!(
             "{device} ports need {}, which this process does not have",
             if names.len() == 1 {

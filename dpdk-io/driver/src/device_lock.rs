@@ -190,7 +190,7 @@ mod tests {
 
     /// The file is another user's, read-only, and left over from a process that did not clean up.
     #[test]
-    fn a_file_that_nobody_locks_is_in_nobodys_way() {
+    fn an_unlocked_file_is_no_conflict() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir-pci-x.lock");
         fs::write(&path, "4711").unwrap();
@@ -215,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_told_with_its_owner_and_what_to_do() {
+    fn a_path_that_is_no_file_is_an_error_with_owner_and_advice() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("weir-x.lock");
-        let told = |wrong: &str| match DeviceLock::take_in(directory.path(), "x") {
+        let message = |wrong: &str| match DeviceLock::take_in(directory.path(), "x") {
             Err(LockError::Failed { what, help }) => {
                 let owner = rustix::process::geteuid().as_raw();
                 assert!(what.contains(&format!("{} of user {owner}", path.display())), "{wrong}: {what}");
@@ -227,13 +227,13 @@ mod tests {
             other => panic!("{wrong}: {other:?}"),
         };
         symlink("/etc/hostname", &path).unwrap();
-        told("a link");
+        message("a link");
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        told("a directory");
+        message("a directory");
         fs::remove_dir(&path).unwrap();
         let _listener = UnixListener::bind(&path).unwrap();
-        told("a socket");
+        message("a socket");
         fs::remove_file(&path).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -243,7 +243,7 @@ mod tests {
             0,
         )
         .unwrap();
-        told("a pipe");
+        message("a pipe");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use weir_config::{PortConfig, SwitchConfig};
 use weir_dpdk_io::{DeviceFlowControl, MacControlTransmit, PauseState, Port};
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 
-use crate::nics::Finding;
+use crate::nics::DeviceIssue;
 
 /// Refuses a port with lossless classes whose driver drops the MAC control frames that it is to send, unless the file says that they
 /// leave (`sends = true`).
@@ -13,14 +13,14 @@ pub(crate) fn check_control_transmit(
     port: &PortConfig,
     sends: MacControlTransmit,
     driver: &str,
-) -> Option<Finding> {
-    let speaks = !switch.classes.lossless.is_empty() && port.flow_control.tells() != Tells::Nothing;
+) -> Option<DeviceIssue> {
+    let speaks = !switch.classes.lossless.is_empty() && port.flow_control.message_kind() != MessageKind::Nothing;
     let is_dropped = sends == MacControlTransmit::DroppedByDevice && !port.device_flow_control.sends;
-    (speaks && is_dropped).then(|| Finding {
+    (speaks && is_dropped).then(|| DeviceIssue {
         message: format!(
             "port {}: {} will not be sent: the {driver} driver has its NIC drop every MAC control frame (EtherType 0x8808)",
             port.name,
-            port.flow_control.name()
+            port.flow_control.label()
         ),
         help: "use another NIC for lossless ports, or write flow_control = \"none\" here; where the NIC's filter is off: \
                device_flow_control = { sends = true }"
@@ -47,7 +47,8 @@ impl DevicePause {
             driver: port.driver_name(),
             netdev: config.device.netdev().map(str::to_owned),
             found: port.device_flow_control(),
-            is_lossless: !switch.classes.lossless.is_empty() && config.flow_control.tells() != Tells::Nothing,
+            is_lossless: !switch.classes.lossless.is_empty()
+                && config.flow_control.message_kind() != MessageKind::Nothing,
         }
     }
 
@@ -57,7 +58,7 @@ impl DevicePause {
     }
 
     /// Logs the state: as a warning where it endangers lossless classes.
-    pub(crate) fn tell(&self, switch: &str) {
+    pub(crate) fn log(&self, switch: &str) {
         let (port, found) = (&self.port, self.found);
         match self.danger() {
             Some(danger) => tracing::warn!(%switch, %port, "{danger}; {}", self.help()),

@@ -15,7 +15,7 @@ use weir_units::{BitRate, FCS_BYTES, Span};
 use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, default_descriptors, rx_descriptors};
 use crate::device_pause::{self, DevicePause};
 use crate::error::DriverError;
-use crate::nics::{Finding, System};
+use crate::nics::{DeviceIssue, Sysfs};
 use crate::socket::{self, OpenError};
 
 /// Binary logarithm of the slots in memif's ring.
@@ -186,7 +186,7 @@ impl Devices {
         let report = port.take_over_flow_control();
         if let Device::Pci(pci) = &config.device {
             tracing::info!(switch = %switch.name, port = %config.name, "flow control taken over: {report}");
-            let facts = System::here().nic(&pci.address);
+            let facts = Sysfs::here().nic(&pci.address);
             if let Some(found) = facts.and_then(|facts| facts.virtual_function(&port.driver_name())) {
                 tracing::warn!(switch = %switch.name, port = %config.name, "{}; {}", found.message, found.help);
             }
@@ -194,7 +194,7 @@ impl Devices {
             tracing::debug!(switch = %switch.name, port = %config.name, "flow control: {report}");
         }
         let found = DevicePause::read(switch, config, port);
-        found.tell(&switch.name);
+        found.log(&switch.name);
         if config.device_flow_control.requires_off
             && let Some(danger) = found.danger()
         {
@@ -203,7 +203,7 @@ impl Devices {
         }
         let sends = report.control_frames_sent;
         device_pause::check_control_transmit(switch, config, sends, &port.driver_name())
-            .map_or(Ok(()), |Finding { message, help }| Err(switch.error_at(key, message, help).into()))
+            .map_or(Ok(()), |DeviceIssue { message, help }| Err(switch.error_at(key, message, help).into()))
     }
 }
 

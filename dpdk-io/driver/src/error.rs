@@ -4,7 +4,7 @@ use weir_config::ConfigErrors;
 use weir_dpdk_io::{EalError, LcorePanic, MempoolError, PortError};
 use weir_switch_core::burst::PlanError;
 
-use crate::nics::Finding;
+use crate::nics::DeviceIssue;
 
 /// Reason why switches do not start.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum DriverError {
     Taken(String),
     /// Memory or limits of this process that are too small, each with the command that ends the shortage.
     #[error("{}", lines(.0))]
-    Lacks(Vec<Finding>),
+    Lacks(Vec<DeviceIssue>),
     /// DPDK does not start.
     #[error("DPDK does not start: {0}")]
     Eal(#[from] EalError),
@@ -40,6 +40,6 @@ pub enum DriverError {
 }
 
 /// Joins findings, one in each line.
-fn lines(findings: &[Finding]) -> String {
+fn lines(findings: &[DeviceIssue]) -> String {
     findings.iter().map(|found| format!("{}; {}", found.message, found.help)).collect::<Vec<_>>().join("\n")
 }

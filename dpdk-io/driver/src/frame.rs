@@ -1,12 +1,12 @@
 //! An mbuf as the switch core sees a packet.
 
 use weir_dpdk_io::{Mbuf, Mempool};
-use weir_switch_core::{Packet, PacketStore};
+use weir_switch_core::{Packet, PacketAllocator};
 use weir_units::MacAddr;
-use weir_wire::ethernet::{Glance, Parsed};
+use weir_wire::ethernet::{FastHeaders, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::{self, Telemetry};
-use weir_wire::{Head, ethernet, flow_hash};
+use weir_wire::{HeaderKey, ethernet, flow_hash};
 
 /// A frame in an mbuf.
 #[derive(Debug)]
@@ -45,13 +45,13 @@ impl Packet for Frame {
     }
 
     #[inline(always)]
-    fn glance(&self) -> Glance {
-        ethernet::glance(self.0.data())
+    fn parse_fast(&self) -> FastHeaders {
+        ethernet::parse_fast(self.0.data())
     }
 
     #[inline(always)]
-    fn head(&self) -> Option<Head> {
-        weir_wire::head(self.0.data())
+    fn header_key(&self) -> Option<HeaderKey> {
+        weir_wire::header_key(self.0.data())
     }
 
     #[inline(always)]
@@ -97,7 +97,7 @@ pub struct FrameStore {
     pub control: Mempool,
 }
 
-impl PacketStore<Frame> for FrameStore {
+impl PacketAllocator<Frame> for FrameStore {
     fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         packet.0.copy(&self.data).map(Frame)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use weir_dpdk_io::PeerQueues;
+use weir_dpdk_io::EnabledQueues;
 use weir_switch_core::burst::queue_of_class;
 use weir_units::{Class, PortId};
 
@@ -25,7 +25,7 @@ pub struct GuestQueues {
 
 impl GuestQueues {
     /// `None` while there is no guest.
-    pub(crate) fn of(switch: usize, port: PortId, queues: u8, peers: PeerQueues) -> Option<GuestQueues> {
+    pub(crate) fn from_enabled(switch: usize, port: PortId, queues: u8, peers: EnabledQueues) -> Option<GuestQueues> {
         let enabled: Vec<u8> = (0..queues).filter(|queue| peers.receives.contains(u16::from(*queue))).collect();
         let beyond = peers.sends.first_from(u16::from(queues));
         (!enabled.is_empty()).then_some(GuestQueues { switch, port, queues, enabled, beyond })
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again() {
+    fn unchanged_queues_are_reported_once() {
         let watch = GuestWatch::default();
         let news = |port, found| watch.news(0, PortId(port), found);
         let two = Some(found(2, &[0, 1], None));

@@ -24,13 +24,13 @@ pub struct DeviceLocks {
 impl DeviceLocks {
     /// Locks one more device, which belongs to no switch's port. The error names the holder and gives advice.
     pub fn claim(&mut self, device: &Device) -> Result<(), DriverError> {
-        let refuse = |obstacle| {
-            let (message, help) = told(device, &obstacle);
+        let refuse = |conflict| {
+            let (message, help) = message_and_help(device, &conflict);
             DriverError::Taken(format!("{message}; {help}"))
         };
         let Some(key) = key_of(device) else { return Ok(()) };
         if let Entry::Vacant(free) = self.locks.entry(key) {
-            let lock = DeviceLock::take(free.key()).map_err(|error| refuse(Obstacle::Locked(error)))?;
+            let lock = DeviceLock::take(free.key()).map_err(|error| refuse(DeviceConflict::Locked(error)))?;
             free.insert(lock);
         }
         Ok(())
@@ -39,7 +39,7 @@ impl DeviceLocks {
 
 /// An obstacle to taking a device.
 #[derive(Debug, PartialEq, Eq)]
-enum Obstacle {
+enum DeviceConflict {
     /// The device's lock is unavailable: another instance holds it, or the lock file is unusable.
     Locked(LockError),
     /// A process that is no instance of Weir listens on the socket.
@@ -84,14 +84,14 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
                 continue;
             }
             if is_no_socket(&port.device) {
-                errors.push(error_at(switch, index, &Obstacle::NoSocket));
+                errors.push(error_at(switch, index, &DeviceConflict::NoSocket));
                 continue;
             }
             match DeviceLock::take(&key) {
                 Ok(lock) => {
                     locks.insert(key, lock);
                 }
-                Err(error) => errors.push(error_at(switch, index, &Obstacle::Locked(error))),
+                Err(error) => errors.push(error_at(switch, index, &DeviceConflict::Locked(error))),
             }
         }
     }
@@ -100,46 +100,46 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
         for (switch, index, socket) in sockets(switches) {
             match state_of(&socket) {
                 Ok(SocketState::Absent | SocketState::Stale) => {}
-                Ok(SocketState::Listened) => errors.push(error_at(switch, index, &Obstacle::Listened)),
-                Ok(SocketState::Other) => errors.push(error_at(switch, index, &Obstacle::NoSocket)),
-                Err(error) => errors.push(error_at(switch, index, &Obstacle::Failed(error.to_string()))),
+                Ok(SocketState::Listened) => errors.push(error_at(switch, index, &DeviceConflict::Listened)),
+                Ok(SocketState::Other) => errors.push(error_at(switch, index, &DeviceConflict::NoSocket)),
+                Err(error) => errors.push(error_at(switch, index, &DeviceConflict::Failed(error.to_string()))),
             }
         }
     }
     ConfigErrors::joined(errors).map_or(Ok(DeviceLocks { locks }), Err)
 }
 
-fn error_at(switch: &SwitchConfig, index: usize, obstacle: &Obstacle) -> ConfigErrors {
+fn error_at(switch: &SwitchConfig, index: usize, conflict: &DeviceConflict) -> ConfigErrors {
     let port = &switch.ports[index];
     let device = &port.device;
-    let (message, help) = told(device, obstacle);
+    let (message, help) = message_and_help(device, conflict);
     switch.error_at(&format!("ports[{index}].{}", device.key()), message, help)
 }
 
 /// Message and advice for a device that can't be locked.
-fn told(device: &Device, obstacle: &Obstacle) -> (String, String) {
-    match obstacle {
-        Obstacle::Locked(LockError::Held(Some(Holder { pid, command }))) => {
+fn message_and_help(device: &Device, conflict: &DeviceConflict) -> (String, String) {
+    match conflict {
+        DeviceConflict::Locked(LockError::Held(Some(Holder { pid, command }))) => {
             let who = match command.as_deref() {
                 None | Some("weir") => format!("another weir has {device}: process {pid}"),
                 Some(other) => format!("{device} is taken: process {pid} ({other})"),
             };
             (who, format!("end it (kill {pid}), or give the port another device"))
         }
-        Obstacle::Locked(LockError::Held(None)) => {
+        DeviceConflict::Locked(LockError::Held(None)) => {
             (format!("another weir has {device}"), "end it, or give the port another device".to_owned())
         }
-        Obstacle::Locked(LockError::Failed { what, help }) => {
+        DeviceConflict::Locked(LockError::Failed { what, help }) => {
             (format!("{device} can't be taken: {what}"), help.clone())
         }
-        Obstacle::Listened => {
+        DeviceConflict::Listened => {
             (format!("another program listens on {device}"), "end it, or give the port another path".to_owned())
         }
-        Obstacle::NoSocket => (
+        DeviceConflict::NoSocket => (
             format!("there is a file at the path of {device}, and it is no socket"),
             "remove it, or give the port another path".to_owned(),
         ),
-        Obstacle::Failed(error) => (
+        DeviceConflict::Failed(error) => (
             format!("{device} can't be taken: {error}"),
             "may this user look at the socket, and at its directory?".to_owned(),
         ),
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_told_apart() {
+    fn socket_states_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vm.sock");
         assert_eq!(state_of(&path).unwrap(), SocketState::Absent);

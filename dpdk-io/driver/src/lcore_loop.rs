@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use weir_config::Idle;
+use weir_config::IdlePolicy;
 use weir_dpdk_io::{Clock, cpu};
 use weir_units::{Span, Time};
 
@@ -104,7 +104,7 @@ impl LcoreStats {
     }
 
     /// Records the statistics while the loop still runs: they vanish with its thread.
-    pub(crate) fn note_last_cpu_use(&self, cpu: u32) {
+    pub(crate) fn record_last_cpu_use(&self, cpu: u32) {
         self.cpu_use[1].get_or_init(|| CpuUse::read(self.thread.load(Ordering::Relaxed), cpu));
     }
 
@@ -118,7 +118,7 @@ impl LcoreStats {
 pub(crate) fn run(
     mut tasks: Vec<Box<dyn Task>>,
     clock: Clock,
-    idle: Idle,
+    idle: IdlePolicy,
     control: &LoopControl,
     stats: &Arc<LcoreStats>,
 ) {
@@ -141,21 +141,21 @@ pub(crate) fn run(
         let phase = phase_of(word);
         if word != seen {
             seen = word;
-            tasks.iter_mut().for_each(|task| task.attend());
+            tasks.iter_mut().for_each(|task| task.on_control());
         }
         let moved: usize = tasks.iter_mut().map(|task| task.poll(&clock, phase)).sum();
         loops += 1;
         // One writer, so plain stores; the readers want only the numbers.
         stats.loops.store(loops, Ordering::Relaxed);
         let now = Time::from_picos(clock.now_ps());
-        stats.gaps.note(now.since(last) * dilation);
+        stats.gaps.record(now.since(last) * dilation);
         last = now;
         if moved > 0 {
             busy += 1;
             empty_polls = 0;
-            sleeper.note_moved(now);
+            sleeper.record_moved(now);
             stats.busy_loops.store(busy, Ordering::Relaxed);
-            work.note(tasks.iter().map(|task| task.taken()).sum(), now.since(began) * dilation, &stats.work);
+            work.record(tasks.iter().map(|task| task.packet_tally()).sum(), now.since(began) * dilation, &stats.work);
         } else {
             empty_polls = empty_polls.saturating_add(1);
         }
@@ -165,13 +165,13 @@ pub(crate) fn run(
         began = now;
         if moved == 0 {
             match idle {
-                Idle::Poll => cpu::pause(),
-                Idle::Sleep if empty_polls >= POLLS_BEFORE_SLEEP => {
+                IdlePolicy::Poll => cpu::pause(),
+                IdlePolicy::Sleep if empty_polls >= POLLS_BEFORE_SLEEP => {
                     last = sleeper.sleep(&tasks, &clock, now);
-                    stats.gaps.note_slept(last.since(now) * dilation);
+                    stats.gaps.record_slept(last.since(now) * dilation);
                     began = last;
                 }
-                Idle::Yield | Idle::Sleep => {
+                IdlePolicy::Yield | IdlePolicy::Sleep => {
                     std::thread::yield_now();
                     began = Time::from_picos(clock.now_ps());
                 }

@@ -8,25 +8,25 @@ use weir_units::Span;
 /// Packets that a task took since the start, and the bursts that they came in: those that it received; of one that receives none,
 /// those that it got of other lcores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct PacketTally {
     /// Packets.
     pub packets: u64,
     /// Bursts, none of them empty.
     pub bursts: u64,
 }
 
-impl Taken {
+impl PacketTally {
     /// Counts a burst of `packets` packets.
     #[inline(always)]
-    pub(crate) fn note(&mut self, packets: usize) {
+    pub(crate) fn record(&mut self, packets: usize) {
         self.packets += packets as u64;
         self.bursts += 1;
     }
 }
 
-impl Sum for Taken {
-    fn sum<I: Iterator<Item = Taken>>(taken: I) -> Taken {
-        taken.fold(Taken::default(), |sum, one| Taken {
+impl Sum for PacketTally {
+    fn sum<I: Iterator<Item = PacketTally>>(tallies: I) -> PacketTally {
+        tallies.fold(PacketTally::default(), |sum, one| PacketTally {
             packets: sum.packets + one.packets,
             bursts: sum.bursts + one.bursts,
         })
@@ -37,7 +37,7 @@ impl Sum for Taken {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Packets and bursts of all its tasks.
-    pub taken: Taken,
+    pub tally: PacketTally,
     /// Packets whose time was taken.
     pub timed_packets: u64,
     /// The time of the polls in which they were taken, and in which others moved on, in real time.
@@ -48,9 +48,9 @@ impl Work {
     /// Difference from an earlier count.
     pub fn since(&self, earlier: &Work) -> Work {
         Work {
-            taken: Taken {
-                packets: self.taken.packets.saturating_sub(earlier.taken.packets),
-                bursts: self.taken.bursts.saturating_sub(earlier.taken.bursts),
+            tally: PacketTally {
+                packets: self.tally.packets.saturating_sub(earlier.tally.packets),
+                bursts: self.tally.bursts.saturating_sub(earlier.tally.bursts),
             },
             timed_packets: self.timed_packets.saturating_sub(earlier.timed_packets),
             timed: self.timed - earlier.timed.min(self.timed),
@@ -68,14 +68,14 @@ pub(crate) struct WorkCount(Work);
 impl WorkCount {
     /// Counts a poll of duration `took` in which packets moved; `taken` is the tasks' total so far.
     #[inline]
-    pub(crate) fn note(&mut self, taken: Taken, took: Span, told: &WorkStats) {
-        let Work { taken: before, timed_packets, timed } = self.0;
-        self.0.taken = taken;
+    pub(crate) fn record(&mut self, tally: PacketTally, took: Span, stats: &WorkStats) {
+        let Work { tally: before, timed_packets, timed } = self.0;
+        self.0.tally = tally;
         if took <= POLL_MAX {
-            self.0.timed_packets = timed_packets + (taken.packets - before.packets);
+            self.0.timed_packets = timed_packets + (tally.packets - before.packets);
             self.0.timed = timed + took;
         }
-        told.store(&self.0);
+        stats.store(&self.0);
     }
 }
 
@@ -91,8 +91,8 @@ pub(crate) struct WorkStats {
 impl WorkStats {
     #[inline]
     fn store(&self, work: &Work) {
-        self.packets.store(work.taken.packets, Ordering::Relaxed);
-        self.bursts.store(work.taken.bursts, Ordering::Relaxed);
+        self.packets.store(work.tally.packets, Ordering::Relaxed);
+        self.bursts.store(work.tally.bursts, Ordering::Relaxed);
         self.timed_packets.store(work.timed_packets, Ordering::Relaxed);
         self.timed_picos.store(work.timed.as_picos(), Ordering::Relaxed);
     }
@@ -100,7 +100,7 @@ impl WorkStats {
     pub(crate) fn read(&self) -> Work {
         let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Work {
-            taken: Taken { packets: read(&self.packets), bursts: read(&self.bursts) },
+            tally: PacketTally { packets: read(&self.packets), bursts: read(&self.bursts) },
             timed_packets: read(&self.timed_packets),
             timed: Span::from_picos(read(&self.timed_picos)),
         }
@@ -113,21 +113,22 @@ mod tests {
 
     #[test]
     fn a_poll_that_was_interrupted_is_counted_and_not_timed() {
-        let (mut count, told) = (WorkCount::default(), WorkStats::default());
-        let mut taken = Taken::default();
+        let (mut count, stats) = (WorkCount::default(), WorkStats::default());
+        let mut tally = PacketTally::default();
         let mut poll = |packets: &[usize], took| {
-            packets.iter().for_each(|packets| taken.note(*packets));
-            count.note(taken, took, &told);
-            told.read()
+            packets.iter().for_each(|packets| tally.record(*packets));
+            count.record(tally, took, &stats);
+            stats.read()
         };
         poll(&[32, 8], Span::from_micros(2));
         let before = poll(&[32], Span::from_millis(9));
-        assert_eq!((before.taken, before.timed_packets), (Taken { packets: 72, bursts: 3 }, 40));
+        assert_eq!((before.tally, before.timed_packets), (PacketTally { packets: 72, bursts: 3 }, 40));
         // Packets that only left take time too.
         poll(&[], Span::from_micros(1));
         let work = poll(&[4], Span::from_micros(1));
         assert_eq!((work.timed_packets, work.timed), (44, Span::from_micros(4)));
-        let since = Work { taken: Taken { packets: 4, bursts: 1 }, timed_packets: 4, timed: Span::from_micros(2) };
+        let since =
+            Work { tally: PacketTally { packets: 4, bursts: 1 }, timed_packets: 4, timed: Span::from_micros(2) };
         assert_eq!(work.since(&before), since);
     }
 }

@@ -11,7 +11,7 @@ use crate::checks::{CAP_IPC_LOCK, has_capability};
 use crate::devices::ring_slots_of;
 use crate::error::DriverError;
 use crate::memory::Memory;
-use crate::nics::{Access, Finding, System};
+use crate::nics::{DeviceIssue, IovaAccess, Sysfs};
 
 /// Resources that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,10 @@ impl ResourceNeeds {
     /// Counts the needs of DPDK with `memory_mb` MiB of memory and these NICs, before any port is opened.
     pub(crate) fn of_dpdk<'a>(memory_mb: u32, mut nics: impl Iterator<Item = &'a str>) -> ResourceNeeds {
         let memory = u64::from(memory_mb) << 20;
-        let system = System::here();
+        let system = Sysfs::here();
         let is_locked = nics.any(|address| {
             let access = system.nic(address).and_then(|facts| facts.access());
-            matches!(access, Some(Access::Iommu | Access::Shared))
+            matches!(access, Some(IovaAccess::Iommu | IovaAccess::Shared))
         });
         ResourceNeeds { memory, in_hugepages: free_hugepage_bytes() >= memory, is_locked, rings: 0, files: FILES }
     }
@@ -92,15 +92,15 @@ impl ResourceNeeds {
         if short.is_empty() { Ok(()) } else { Err(DriverError::Lacks(short)) }
     }
 
-    fn findings(&self, limits: &ResourceLimits) -> Vec<Finding> {
+    fn findings(&self, limits: &ResourceLimits) -> Vec<DeviceIssue> {
         // Hugepages are in neither MemAvailable nor a control group's memory.
         let ordinary = if self.in_hugepages { 0 } else { self.memory };
         let mut short = Vec::new();
-        let mut compare = |needs: u64, has: Option<u64>, finding: &dyn Fn(u64, u64) -> Finding| {
+        let mut compare = |needs: u64, has: Option<u64>, finding: &dyn Fn(u64, u64) -> DeviceIssue| {
             short.extend(has.filter(|has| needs > *has).map(|has| finding(needs, has)));
         };
         let smaller = "make [buffer] size smaller, or mean_frame or cell_bytes larger";
-        compare(ordinary + self.rings, limits.available, &|needs, has| Finding {
+        compare(ordinary + self.rings, limits.available, &|needs, has| DeviceIssue {
             message: format!(
                 "packet memory takes {} MiB, and {} MiB are available on this machine",
                 needs.div_ceil(MIB),
@@ -109,7 +109,7 @@ impl ResourceNeeds {
             help: format!("{smaller}; or end what has the memory: ps -eo rss,pid,comm --sort -rss | head"),
         });
         for (file, left) in &limits.groups {
-            compare(ordinary, Some(*left), &|needs, has| Finding {
+            compare(ordinary, Some(*left), &|needs, has| DeviceIssue {
                 message: format!(
                     "packet memory takes {} MiB, and the control group's limit leaves {} MiB ({})",
                     needs.div_ceil(MIB),
@@ -123,7 +123,7 @@ impl ResourceNeeds {
             });
         }
         let locked = if self.is_locked { self.memory } else { 0 };
-        compare(locked, limits.locked, &|needs, has| Finding {
+        compare(locked, limits.locked, &|needs, has| DeviceIssue {
             message: format!(
                 "NICs read and write packet memory, so that {} MiB have to be locked, and this process may lock {} KiB (ulimit -l)",
                 needs.div_ceil(MIB),
@@ -135,7 +135,7 @@ impl ResourceNeeds {
                     .to_owned(),
         });
         let of_memory = if self.in_hugepages { limits.hugepage_addresses } else { self.memory };
-        compare(ADDRESSES + self.rings + of_memory, limits.addresses, &|needs, has| Finding {
+        compare(ADDRESSES + self.rings + of_memory, limits.addresses, &|needs, has| DeviceIssue {
             message: format!(
                 "a run takes {} MiB of addresses, and this process may have {} MiB (ulimit -v)",
                 needs.div_ceil(MIB),
@@ -143,7 +143,7 @@ impl ResourceNeeds {
             ),
             help: "ulimit -v unlimited, in the shell; LimitAS=infinity in a unit of systemd".to_owned(),
         });
-        compare(self.files, limits.files, &|needs, has| Finding {
+        compare(self.files, limits.files, &|needs, has| DeviceIssue {
             message: format!("a run has up to {needs} files open, and this process may have {has} (ulimit -n)"),
             help: format!("ulimit -n {needs}, in the shell; LimitNOFILE={needs} in a unit of systemd"),
         });
@@ -263,7 +263,7 @@ mod tests {
         ResourceNeeds { memory: 56 * GIB, in_hugepages: false, is_locked: false, rings: GIB, files: 60 };
 
     fn short(needs: &ResourceNeeds, limits: &ResourceLimits) -> Vec<String> {
-        let line = |found: Finding| format!("{} -> {}", found.message, found.help);
+        let line = |found: DeviceIssue| format!("{} -> {}", found.message, found.help);
         needs.findings(limits).into_iter().map(line).collect()
     }
 
@@ -352,7 +352,7 @@ mod tests {
             let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\n{device} = \"{name}\"\nrate = \"1Gbps\"\n");
             let text = format!("[buffer]\n{buffer}\n{}{}", port("a"), port("b"));
             let switches = [weir_config::parse("lab", &text).unwrap()];
-            ResourceNeeds::of_switches(&switches, &Memory::of(&switches, 1, 0))
+            ResourceNeeds::of_switches(&switches, &Memory::for_switches(&switches, 1, 0))
         };
         let small = needs("size = \"1MB\"", "ring");
         assert!(small.memory > 64 << 20 && small.memory < GIB / 2, "{small:?}");

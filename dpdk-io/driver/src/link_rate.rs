@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::{Device, Headroom, PortConfig, SwitchConfig};
-use weir_dpdk_io::{Link, Port, netdev_speed_mbps};
-use weir_flowctl::Tells;
+use weir_dpdk_io::{LinkStatus, Port, netdev_speed_mbps};
+use weir_flowctl::MessageKind;
 use weir_mmu::policy::longest_window;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::{PortFacts, RateChange};
+use weir_switch_core::{PortInfo, RateChange};
 use weir_units::{BitRate, MacAddr};
 
 use crate::devices::OpenPort;
@@ -25,7 +25,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 const MADE_UP_MBPS: u32 = 10;
 
 /// The facts of all ports, clones' empty, once the links that give a rate are up or time is over.
-pub(crate) fn port_facts(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Vec<PortFacts> {
+pub(crate) fn port_info(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Vec<PortInfo> {
     let deadline = Instant::now() + LINK_WITHIN;
     let ports = || switch.ports.iter().zip(open).filter_map(|(config, open)| Some((config, &open.as_ref()?.port)));
     let waits = |(config, port): (&PortConfig, &Port)| {
@@ -35,12 +35,12 @@ pub(crate) fn port_facts(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Ve
         std::thread::sleep(LOOK_EVERY);
     }
     let facts = |(config, open): (&PortConfig, &Option<OpenPort>)| {
-        let Some(OpenPort { port, .. }) = open else { return PortFacts::default() };
+        let Some(OpenPort { port, .. }) = open else { return PortInfo::default() };
         let rate = rate_now(config, port);
         if config.rate.is_none() {
-            tell_first(switch, config, rate);
+            log_initial(switch, config, rate);
         }
-        PortFacts {
+        PortInfo {
             mac: port.mac().map(MacAddr).unwrap_or_default(),
             rate,
             shaped: is_hardware(config) && config.rate.is_none(),
@@ -55,26 +55,26 @@ pub(crate) struct LinkRates(Mutex<Option<Instant>>);
 
 /// One look at all links.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct LinkPoll {
     asks_kernel: bool,
 }
 
 impl LinkRates {
     /// A look at all links begins.
-    pub(crate) fn turn(&self) -> Turn {
+    pub(crate) fn start_poll(&self) -> LinkPoll {
         let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let asks_kernel = next.is_none_or(|next| now >= next);
         if asks_kernel {
             *next = Some(now + ASK_EVERY);
         }
-        Turn { asks_kernel }
+        LinkPoll { asks_kernel }
     }
 }
 
-impl Turn {
+impl LinkPoll {
     /// The speed of a port's link, if it is up and this is the time to look.
-    pub(crate) fn rate(self, config: &PortConfig, link: &Link, comes_up: bool) -> Option<BitRate> {
+    pub(crate) fn rate(self, config: &PortConfig, link: &LinkStatus, comes_up: bool) -> Option<BitRate> {
         if is_hardware(config) {
             return rate_of(link);
         }
@@ -83,7 +83,7 @@ impl Turn {
 }
 
 /// Logs that a port has its link's rate, and settings that can't follow.
-pub(crate) fn tell(switch: &SwitchConfig, config: &PortConfig, rate: BitRate, change: &RateChange) {
+pub(crate) fn log_change(switch: &SwitchConfig, config: &PortConfig, rate: BitRate, change: &RateChange) {
     let (switch_name, port) = (&switch.name, &config.name);
     if rate == change.before {
         tracing::info!(switch = %switch_name, %port, "the port has its link's rate, {rate}, as was assumed");
@@ -98,7 +98,7 @@ pub(crate) fn tell(switch: &SwitchConfig, config: &PortConfig, rate: BitRate, ch
     }
 }
 
-fn tell_first(switch: &SwitchConfig, config: &PortConfig, rate: Option<BitRate>) {
+fn log_initial(switch: &SwitchConfig, config: &PortConfig, rate: Option<BitRate>) {
     let (switch_name, port) = (&switch.name, &config.name);
     match rate {
         Some(rate) => {
@@ -118,8 +118,8 @@ fn tell_first(switch: &SwitchConfig, config: &PortConfig, rate: Option<BitRate>)
 
 /// Headroom is a part of the buffer that stays as it was cut.
 fn warn_of_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) {
-    if let Some(told) = short_headroom(switch, config, rate) {
-        tracing::warn!(switch = %switch.name, port = %config.name, "{told}");
+    if let Some(warning) = short_headroom(switch, config, rate) {
+        tracing::warn!(switch = %switch.name, port = %config.name, "{warning}");
     }
 }
 
@@ -127,7 +127,7 @@ fn short_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) -> 
     let Headroom::Fixed(given) = switch.buffer.headroom else { return None };
     let at_rate = PortConfig { rate: Some(rate), ..config.clone() };
     let rule = switch.headroom_by_rule(&at_rate).filter(|rule| given < *rule)?;
-    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control.tells() != Tells::Nothing;
+    let is_lossless = !switch.classes.lossless.is_empty() && config.flow_control.message_kind() != MessageKind::Nothing;
     is_lossless.then(|| {
         format!(
             "headroom is {given}, less than the {rule} that the rule asks for at {rate}, and can't grow while the switch runs: \
@@ -157,7 +157,7 @@ fn rate_now(config: &PortConfig, port: &Port) -> Option<BitRate> {
     if is_hardware(config) { rate_of(&port.link().ok()?) } else { netdev_rate(config) }
 }
 
-fn rate_of(link: &Link) -> Option<BitRate> {
+fn rate_of(link: &LinkStatus) -> Option<BitRate> {
     let mbps = link.speed_mbps.filter(|mbps| link.up && *mbps > 0)?;
     Some(BitRate::mbps(u64::from(mbps)))
 }
@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn a_nics_speed_is_looked_at_each_time_while_it_is_up() {
-        let link = |up, speed_mbps| Link { up, speed_mbps, full_duplex: true };
-        let turn = Turn { asks_kernel: false };
+        let link = |up, speed_mbps| LinkStatus { up, speed_mbps, full_duplex: true };
+        let poll = LinkPoll { asks_kernel: false };
         for nic in [port("pci = \"81:00.0\""), port("pci = \"81:00.0\"\nrate = \"10Gbps\"")] {
-            let rate = |link| turn.rate(&nic, &link, false);
+            let rate = |link| poll.rate(&nic, &link, false);
             assert_eq!(rate(link(true, Some(1_000))), Some(BitRate::gbps(1)));
             assert_eq!([link(false, Some(1_000)), link(true, None), link(true, Some(0))].map(rate), [None; 3]);
         }
@@ -200,27 +200,28 @@ mod tests {
     #[test]
     fn the_kernel_is_asked_in_its_turn_and_only_for_ports_without_a_rate() {
         let rates = LinkRates::default();
-        assert_eq!([rates.turn().asks_kernel, rates.turn().asks_kernel], [true, false]);
-        let up = Link { up: true, speed_mbps: Some(10_000), full_duplex: true };
-        let asked = |device| Turn { asks_kernel: true }.rate(&port(device), &up, true);
+        assert_eq!([rates.start_poll().asks_kernel, rates.start_poll().asks_kernel], [true, false]);
+        let up = LinkStatus { up: true, speed_mbps: Some(10_000), full_duplex: true };
+        let asked = |device| LinkPoll { asks_kernel: true }.rate(&port(device), &up, true);
         for device in ["ring = \"a\"", "af_packet = \"lo\"", "af_packet = \"lo\"\nrate = \"1Gbps\""] {
             assert_eq!(asked(device), None, "{device}");
         }
     }
 
     #[test]
-    fn headroom_that_is_too_small_for_the_new_rate_is_told() {
-        let told = |more, rate| short_headroom(&switch("pci = \"81:00.0\"", more), &port("pci = \"81:00.0\""), rate);
-        assert_eq!(told("", BitRate::gbps(1)), None);
-        let warning = told("", BitRate::gbps(400)).unwrap();
+    fn headroom_too_small_for_the_new_rate_is_a_warning() {
+        let warning_for =
+            |more, rate| short_headroom(&switch("pci = \"81:00.0\"", more), &port("pci = \"81:00.0\""), rate);
+        assert_eq!(warning_for("", BitRate::gbps(1)), None);
+        let warning = warning_for("", BitRate::gbps(400)).unwrap();
         assert!(warning.starts_with("headroom is 20KB, less than the ") && warning.contains("at 400Gbps"), "{warning}");
-        assert_eq!(told("[classes]\nlossless = []\n", BitRate::gbps(400)), None);
+        assert_eq!(warning_for("[classes]\nlossless = []\n", BitRate::gbps(400)), None);
     }
 
     #[test]
-    fn a_policy_that_stays_says_why() {
+    fn an_unchanged_policy_has_a_reason() {
         let spfc = switch("pci = \"81:00.0\"", "policy = \"spfc\"\n[buffer.spfc]\ntc = \"1ms\"\n");
-        let told = policy_stays(&spfc, BitRate::gbps(400));
-        assert!(told.contains("at 400Gbps in `tc`; write a tc of at most 335us in [buffer.spfc]"), "{told}");
+        let message = policy_stays(&spfc, BitRate::gbps(400));
+        assert!(message.contains("at 400Gbps in `tc`; write a tc of at most 335us in [buffer.spfc]"), "{message}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_config::Device;
-use weir_dpdk_io::{DeviceLosses, DriverKnowledge, LossMeter, Port, driver_knowledge};
+use weir_dpdk_io::{DeviceLosses, DriverCounters, LossMeter, Port, driver_counters};
 
 /// The meters of a switch's ports, for the control thread.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl LossMeters {
 }
 
 /// Loss counters of a device's driver, known before the start. `None` for clones, and for PCI devices, whose driver only the start shows.
-pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
+pub fn driver_counters_of(device: &Device) -> Option<&'static DriverCounters> {
     let driver = match device {
         Device::AfPacket(_) => "af_packet",
         Device::AfXdp(_) => "net_af_xdp",
@@ -43,7 +43,7 @@ pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
         Device::Null { .. } => "net_null",
         Device::Pci(_) | Device::CloneOf(_) => return None,
     };
-    Some(driver_knowledge(driver))
+    Some(driver_counters(driver))
 }
 
 #[cfg(test)]
@@ -62,11 +62,11 @@ mod tests {
             Device::Memif { socket: "a".into(), id: 0, server: true, access: SocketAccess::default() },
             Device::Ring("a".into()),
             Device::Pcap { rx: None, tx: None, infinite: false },
-            Device::Replay(weir_config::ReplayConfig::of("a")),
+            Device::Replay(weir_config::ReplayConfig::new("a")),
             Device::Null { frame_bytes: 60 },
         ];
         for device in devices {
-            assert!(!loss_knowledge(&device).expect("known").driver.is_empty(), "{device}");
+            assert!(!driver_counters_of(&device).expect("known").driver.is_empty(), "{device}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_config::{Device, PortConfig, SwitchConfig, TX_DESCRIPTORS};
 use weir_dpdk_io::{
-    DEFAULT_DATA_ROOM, HEADROOM, MAX_BURST, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for,
+    DEFAULT_DATA_ROOM, HEADROOM, MAX_BURST, Mempool, MempoolConfig, MempoolLayout, PIECED_MAX, data_room_for,
     free_hugepage_bytes, mempool_bytes,
 };
 use weir_switch_core::BURST_MAX;
@@ -65,7 +65,7 @@ impl Memory {
 
     /// The memory for these switches on this many lcores, and `extra` mbufs for others in the process. Reads the capture files
     /// that ports replay without end.
-    pub fn of(switches: &[SwitchConfig], lcores: usize, extra: u32) -> Memory {
+    pub fn for_switches(switches: &[SwitchConfig], lcores: usize, extra: u32) -> Memory {
         let buffered = switches.iter().map(|switch| frames_held_max(switch) as u64 + 1);
         let all: usize = switches.iter().map(|switch| switch.ports.len()).sum();
         let clones = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_some()).count();
@@ -103,7 +103,7 @@ impl Memory {
     }
 
     /// The memory for tasks with devices of their own, and no switch: `mbufs` frames, of this length at most (without FCS).
-    pub fn of_tasks(devices: &[Device], frame_bytes_max: usize, mbufs: u32) -> Memory {
+    pub fn for_tasks(devices: &[Device], frame_bytes_max: usize, mbufs: u32) -> Memory {
         let of = |device: &Device| u32::from(TX_DESCRIPTORS) + u32::from(default_descriptors(device));
         let own = |device: &Device| if matches!(device, Device::AfXdp(_)) { AF_XDP_MBUFS } else { 0 };
         let at_devices: u32 = devices.iter().map(|device| of(device) + own(device) + 2 * MAX_BURST as u32).sum();
@@ -129,11 +129,11 @@ impl Memory {
 
     /// Bytes of the pools on the page size that will be used.
     pub fn bytes(&self) -> Bytes {
-        let dense = self.bytes_placed(Placement::Dense);
+        let dense = self.bytes_with(MempoolLayout::Dense);
         if !self.for_devices || free_hugepage_bytes() >= u64::from(to_ask_for(dense)) << 20 {
             return dense;
         }
-        self.bytes_placed(Placement::WithinPages)
+        self.bytes_with(MempoolLayout::WithinPages)
     }
 
     /// Returns true if the free hugepages hold the packet memory, false if it will lie in ordinary pages.
@@ -143,7 +143,7 @@ impl Memory {
 
     /// Hugepages of 2 MiB for the packet memory.
     pub fn hugepages(&self) -> u32 {
-        to_ask_for(self.bytes_placed(Placement::Dense)).div_ceil(2)
+        to_ask_for(self.bytes_with(MempoolLayout::Dense)).div_ceil(2)
     }
 
     /// Memory to request from EAL, in MiB: the pools, a fifth for pages not filled, and EAL's own.
@@ -151,11 +151,11 @@ impl Memory {
         to_ask_for(self.bytes())
     }
 
-    fn bytes_placed(&self, placement: Placement) -> Bytes {
-        let data = mempool_bytes(self.mbufs(), self.data_room, placement);
+    fn bytes_with(&self, layout: MempoolLayout) -> Bytes {
+        let data = mempool_bytes(self.mbufs(), self.data_room, layout);
         // The driver keeps replayed mbufs in a ring, of a power of two.
         let rings = u64::from(self.replayed) * 2 * size_of::<usize>() as u64;
-        Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room(), placement))
+        Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room(), layout))
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
         let memory = |mean_frame: &str, lossless: &str| {
             let keys =
                 format!("size = \"16MB\"\nheadroom = \"100KB\"\n{mean_frame}\n[classes]\nlossless = [{lossless}]");
-            Memory::of(&[switch(&keys)], 1, 0)
+            Memory::for_switches(&[switch(&keys)], 1, 0)
         };
         let exact = memory("mean_frame = \"exact\"", "3, 4");
         assert_eq!(exact.buffered, 250_001);
@@ -246,7 +246,7 @@ mod tests {
             let text = format!(
                 "[buffer]\nheadroom = \"10KB\"\n[[ports]]\nname = \"a\"\n{port}\n[[ports]]\nname = \"b\"\nring = \"b\"\n"
             );
-            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0).frame_bytes_max()
+            Memory::for_switches(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0).frame_bytes_max()
         };
         let software = room("ring = \"a\"");
         assert!((1_518..1_700).contains(&software), "{software}");
@@ -262,7 +262,7 @@ mod tests {
                 "[switch]\nmtu = {mtu}\n[buffer]\nsize = \"16MB\"\nheadroom = \"100KB\"\n[[ports]]\nname = \"a\"\npci = \"81:00.0\"\n\
                  [[ports]]\nname = \"b\"\nring = \"b\"\n"
             );
-            let memory = Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0);
+            let memory = Memory::for_switches(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0);
             let buffer = memory.frame_bytes_max() >> 10 << 10;
             let tags = 8;
             // The MTU that the device is set to, less by the tags that its driver counts by itself.
@@ -282,7 +282,7 @@ mod tests {
             };
             let text =
                 format!("[classes]\nlossless = [3]\n[pfc]\nreaction = \"0s\"\n{}{}", port("a", nic), port("b", ""));
-            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
+            Memory::for_switches(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
         };
         let (without, with) =
             (memory(""), memory("nic = { send_buffer = \"32KB\", receive_buffer = \"64KB\", xoff = \"32KB\" }"));
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn what_lcores_keep_leaves_control_frames_for_each_port() {
         for lcores in [1, 2, 3, 16] {
-            let memory = Memory::of(&[switch("size = \"2MB\"")], lcores, 0);
+            let memory = Memory::for_switches(&[switch("size = \"2MB\"")], lcores, 0);
             // DPDK's cache takes half as many again before it gives all back. The thread that starts lcores has one too.
             let kept = (lcores as u32 + 1) * (CONTROL_CACHE + CONTROL_CACHE / 2);
             assert!(memory.control >= kept + 2 * CONTROL_FRAMES, "{lcores} lcores: {memory:?}");
@@ -307,7 +307,7 @@ mod tests {
             let text = format!(
                 "[[ports]]\nname = \"a\"\n{device}\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
             );
-            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0).control
+            Memory::for_switches(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0).control
         };
         assert_eq!(control("pci = \"81:00.0\"") - control("tap = \"a\""), u32::from(TX_DESCRIPTORS));
     }
@@ -319,7 +319,7 @@ mod tests {
                     [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
         let clones: String = (0..5).map(|n| format!("[[ports]]\nname = \"c{n}\"\nclone_of = \"a\"\n")).collect();
         let cloned = weir_config::parse("test.toml", &format!("{text}{clones}")).unwrap();
-        let (plain, cloned) = (Memory::of(&[plain], 2, 0), Memory::of(&[cloned], 2, 0));
+        let (plain, cloned) = (Memory::for_switches(&[plain], 2, 0), Memory::for_switches(&[cloned], 2, 0));
         assert_eq!(cloned.in_flight, plain.in_flight + 3 * COPYING);
         assert_eq!((cloned.buffered, cloned.control), (plain.buffered, plain.control));
     }
@@ -335,7 +335,7 @@ mod tests {
                  [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n",
                 file.display()
             );
-            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
+            Memory::for_switches(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
         };
         let (once, forever) = (memory(false), memory(true));
         assert_eq!((once.replayed, forever.replayed), (0, 3_000));
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn cells_save_memory() {
-        let memory = Memory::of(&[switch("size = \"16MB\"\ncell_bytes = 250\nmean_frame = \"exact\"")], 1, 0);
+        let memory = Memory::for_switches(&[switch("size = \"16MB\"\ncell_bytes = 250\nmean_frame = \"exact\"")], 1, 0);
         assert_eq!(memory.buffered, 64_001);
     }
 

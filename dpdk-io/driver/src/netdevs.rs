@@ -29,9 +29,9 @@ struct State {
     events: Option<NetdevEvents>,
     /// Interface names by switch and port.
     ports: Vec<Vec<Option<String>>>,
-    gone: Vec<Vec<bool>>,
+    removed: Vec<Vec<bool>>,
     /// Pending events, not yet returned.
-    untold: Vec<PortEvent>,
+    pending_events: Vec<PortEvent>,
 }
 
 impl Netdevs {
@@ -40,15 +40,15 @@ impl Netdevs {
         let events = (!names.is_empty()).then(|| NetdevEvents::new(names));
         let events = events
             .and_then(|events| events.inspect_err(|error| tracing::warn!("interfaces are not watched: {error}")).ok());
-        let gone = ports.iter().map(|ports| vec![false; ports.len()]).collect();
-        Netdevs(Mutex::new(State { events, ports, gone, untold: Vec::new() }))
+        let removed = ports.iter().map(|ports| vec![false; ports.len()]).collect();
+        Netdevs(Mutex::new(State { events, ports, removed, pending_events: Vec::new() }))
     }
 
     /// Returns the events since the last call.
     pub(crate) fn poll(&self) -> Vec<PortEvent> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.look();
-        std::mem::take(&mut state.untold)
+        std::mem::take(&mut state.pending_events)
     }
 
     /// Reads the kernel's messages, for [`Netdevs::is_there`] and [`Netdevs::has_carrier`].
@@ -58,12 +58,12 @@ impl Netdevs {
 
     /// The port is attached to the interface of the name that there is now.
     pub(crate) fn attached_again(&self, switch: usize, port: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port] = false;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).removed[switch][port] = false;
     }
 
     /// Returns true unless the port's watched interface is gone.
     pub(crate) fn is_there(&self, switch: usize, port: usize) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port]
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).removed[switch][port]
     }
 
     /// Returns true unless the port's watched interface is switched off or has no carrier.
@@ -82,18 +82,18 @@ impl State {
             Vec::new()
         });
         for (interface, event) in events {
-            let told = self.handle(&interface, &event);
-            self.untold.extend(told);
+            let port_events = self.handle(&interface, &event);
+            self.pending_events.extend(port_events);
         }
     }
 
     fn handle(&mut self, interface: &str, event: &NetdevEvent) -> Vec<PortEvent> {
-        let mut told = Vec::new();
+        let mut port_events = Vec::new();
         for (switch, ports) in self.ports.iter().enumerate() {
             for (port, _) in ports.iter().enumerate().filter(|(_, name)| name.as_deref() == Some(interface)) {
                 // The port's sockets are bound to the interface that was there; one of the same name is another.
-                self.gone[switch][port] |= *event == NetdevEvent::Gone;
-                told.push(PortEvent {
+                self.removed[switch][port] |= *event == NetdevEvent::Removed;
+                port_events.push(PortEvent {
                     switch,
                     port,
                     interface: interface.to_owned(),
@@ -102,6 +102,6 @@ impl State {
                 });
             }
         }
-        told
+        port_events
     }
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_config::{NicModelConfig, SwitchConfig};
 use weir_dpdk_io::{Batch, Clock, RingEnd, RxQueue, TxQueue};
-use weir_nic::model::{Carried, ModelConfig, ModelDrop, ModelReport, NicModel, ReceiveBuffer};
+use weir_nic::model::{ModelConfig, ModelDrop, ModelFrame, ModelReport, NicModel, ReceiveBuffer};
 use weir_switch_core::burst::classes_of_queue;
 use weir_switch_core::classify::Classifier;
 use weir_switch_core::flow_control::mechanism;
-use weir_switch_core::{BuildError, Packet, PacketStore, Shared};
+use weir_switch_core::{BuildError, Packet, PacketAllocator, Shared};
 use weir_units::{BitRate, Class, ClassSet, MacAddr, PortId, Time};
 use weir_wire::ethernet::{self, Parsed};
 
@@ -27,7 +27,7 @@ const _: () = assert!(RING_SLOTS == NicModelConfig::BURST_FRAMES);
 
 /// Passes a NIC's counters from the lcore to the control thread.
 #[derive(Debug, Default)]
-pub(crate) struct NicBoard {
+pub(crate) struct NicStatsCell {
     /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
     asked: AtomicBool,
     report: Mutex<ModelReport>,
@@ -50,7 +50,7 @@ pub(crate) struct NicTask {
     mac: MacAddr,
     knows_mac: bool,
     backlog: Arc<DeviceBacklog>,
-    board: Arc<NicBoard>,
+    stats: Arc<NicStatsCell>,
 }
 
 /// A queue pair of the host's device.
@@ -64,7 +64,7 @@ struct HostQueue {
 }
 
 /// Queues and link of a NIC.
-pub(crate) struct NicEnds {
+pub(crate) struct NicLinks {
     pub(crate) host: Vec<(RxQueue, TxQueue)>,
     pub(crate) link: RingEnd,
     pub(crate) store: FrameStore,
@@ -72,7 +72,7 @@ pub(crate) struct NicEnds {
     pub(crate) backlog: Arc<DeviceBacklog>,
 }
 
-impl Carried for Frame {
+impl ModelFrame for Frame {
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.0.data()
@@ -123,7 +123,7 @@ pub(crate) fn mbufs(switch: &SwitchConfig, port: usize) -> u32 {
 
 impl NicTask {
     /// A NIC for port `port` of a switch.
-    pub(crate) fn new(switch: &SwitchConfig, port: PortId, model: &ModelConfig, ends: NicEnds) -> NicTask {
+    pub(crate) fn new(switch: &SwitchConfig, port: PortId, model: &ModelConfig, ends: NicLinks) -> NicTask {
         let queues = ends.host.len() as u8;
         let host = ends.host.into_iter().zip(0..).map(|((rx, tx), queue)| HostQueue {
             rx,
@@ -147,13 +147,13 @@ impl NicTask {
             knows_mac: false,
             backlog: ends.backlog,
             shared: ends.shared,
-            board: Arc::default(),
+            stats: Arc::default(),
         }
     }
 
     /// Cell of its counters.
-    pub(crate) fn board(&self) -> Arc<NicBoard> {
-        self.board.clone()
+    pub(crate) fn stats(&self) -> Arc<NicStatsCell> {
+        self.stats.clone()
     }
 
     /// Returns how many frames moved, and at least 1 while one waits for nothing but the link.
@@ -178,13 +178,13 @@ impl NicTask {
 
     /// Moves the switch's sent frames onto the link, and frames at its end into the NIC.
     fn take_from_switch(&mut self, now: Time) -> usize {
-        let came = self.link.receive(&mut self.batch, BURST.min(self.model.link_room()));
+        let received = self.link.receive(&mut self.batch, BURST.min(self.model.link_room()));
         for mbuf in self.batch.drain() {
             let frame = Frame(mbuf);
             let class = if frame.is_control() { None } else { Some(class_of(&self.classifier, self.port, &frame)) };
             self.model.handle_from_switch(now, class, frame);
         }
-        came + self.model.poll(now)
+        received + self.model.poll(now)
     }
 
     fn give_to_host(&mut self, now: Time) -> usize {
@@ -213,7 +213,7 @@ impl NicTask {
                 let sent = queue.tx.send(&mut queue.pending);
                 moved += sent;
                 if number == 0 && !elsewhere.is_empty() {
-                    self.backlog.note_fallbacks(sent);
+                    self.backlog.record_fallbacks(sent);
                 }
             }
         }
@@ -256,7 +256,7 @@ impl NicTask {
     fn discard(&mut self, why: ModelDrop) {
         self.model.discard(why);
         let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
-        self.model.note_dropped(why, [self.to_switch.len(), pending]);
+        self.model.record_dropped(why, [self.to_switch.len(), pending]);
         self.to_switch.clear();
         self.host.iter_mut().for_each(|queue| queue.pending.clear());
     }
@@ -264,11 +264,11 @@ impl NicTask {
     /// Answers who asks for the counters.
     fn serve(&mut self, clock: &Clock) {
         // Acquire and release: the pair orders reports after the request, and makes them whole.
-        if self.board.asked.load(Ordering::Acquire) {
+        if self.stats.asked.load(Ordering::Acquire) {
             let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
             let report = self.model.report(Time::from_picos(clock.now_ps()), [self.to_switch.len(), pending]);
-            *self.board.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
-            self.board.asked.store(false, Ordering::Release);
+            *self.stats.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
+            self.stats.asked.store(false, Ordering::Release);
         }
     }
 }
@@ -298,7 +298,7 @@ impl Task for NicTask {
     }
 }
 
-impl NicBoard {
+impl NicStatsCell {
     /// The counters as of now; `wait` is called while the lcore has not answered, and says whether to go on. Where it gives up, as of
     /// the last answer.
     pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ModelReport {
@@ -314,7 +314,7 @@ impl NicBoard {
 
 /// The class that the switch gives a frame of the host, and that a NIC behind the same port gives one for it.
 fn class_of(classifier: &Classifier, port: PortId, frame: &Frame) -> Class {
-    let glance = frame.glance();
+    let glance = frame.parse_fast();
     if glance.is_plain {
         return classifier.class_of_plain(port, &glance);
     }

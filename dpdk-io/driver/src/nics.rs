@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// Root folders of sysfs and device files; other folders in tests.
 #[derive(Clone, Debug)]
-pub struct System {
+pub struct Sysfs {
     sys: PathBuf,
     dev: PathBuf,
 }
 
 /// NIC, as sysfs shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NicFacts {
+pub struct PciNicInfo {
     /// PCI address, as `0000:81:00.0`.
     pub address: String,
     /// Kernel driver of the NIC.
@@ -20,7 +20,7 @@ pub struct NicFacts {
     /// The IOMMU group, of devices that can only be given to DPDK together.
     pub group: Option<u32>,
     /// Other devices of the IOMMU group, with the kernel drivers that block it.
-    pub in_the_way: Vec<(String, String)>,
+    pub group_conflicts: Vec<(String, String)>,
     /// NUMA node of the NIC's slot.
     pub node: Option<u32>,
     /// Current and best link of the slot, if the NIC could do more: `("8.0 GT/s x4", "8.0 GT/s x8")`.
@@ -41,7 +41,7 @@ pub struct NicFacts {
 
 /// Access of DPDK to a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum IovaAccess {
     /// IOMMU addresses, through vfio.
     Iommu,
     /// Physical addresses, through uio, or vfio without an IOMMU. Hugepages are needed.
@@ -52,7 +52,7 @@ pub enum Access {
 
 /// Problem of a NIC, with advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct DeviceIssue {
     /// The fault, in a sentence.
     pub message: String,
     /// The command that mends it.
@@ -69,14 +69,14 @@ const SHARED: [&str; 3] = ["mlx5_core", "mlx4_core", "hv_netvsc"];
 /// Bridges may stay with their drivers.
 const HARMLESS: [&str; 2] = ["pcieport", "vfio-pci"];
 
-impl System {
+impl Sysfs {
     /// Returns this machine's sysfs and device folders.
-    pub fn here() -> System {
-        System { sys: "/sys".into(), dev: "/dev".into() }
+    pub fn here() -> Sysfs {
+        Sysfs { sys: "/sys".into(), dev: "/dev".into() }
     }
 
     /// The NIC at an address; `None` if there is no device.
-    pub fn nic(&self, address: &str) -> Option<NicFacts> {
+    pub fn nic(&self, address: &str) -> Option<PciNicInfo> {
         let device = self.sys.join("bus/pci/devices").join(address);
         if !device.exists() {
             return None;
@@ -87,11 +87,11 @@ impl System {
             read(&self.sys.join("module/vfio/parameters/enable_unsafe_noiommu_mode")).as_deref() == Some("Y");
         let netdev = first_entry(&device.join("net"));
         let carrier = netdev.as_ref().and_then(|name| read(&device.join("net").join(name).join("carrier")));
-        Some(NicFacts {
+        Some(PciNicInfo {
             address: address.to_owned(),
             driver: driver_of(&device),
             group,
-            in_the_way: in_the_way(&group_folder.join("devices"), address),
+            group_conflicts: group_conflicts(&group_folder.join("devices"), address),
             node: read(&device.join("numa_node")).and_then(|node| node.parse().ok()),
             slot: slot(&device),
             carrier: carrier.map(|text| text == "1"),
@@ -114,23 +114,23 @@ impl System {
     }
 }
 
-impl NicFacts {
+impl PciNicInfo {
     /// Returns DPDK's access to the NIC; `None` if it has none.
-    pub fn access(&self) -> Option<Access> {
+    pub fn access(&self) -> Option<IovaAccess> {
         match self.driver.as_deref()? {
-            VFIO if self.no_iommu => Some(Access::Physical),
-            VFIO => Some(Access::Iommu),
-            driver if UIO.contains(&driver) => Some(Access::Physical),
-            driver if SHARED.contains(&driver) => Some(Access::Shared),
+            VFIO if self.no_iommu => Some(IovaAccess::Physical),
+            VFIO => Some(IovaAccess::Iommu),
+            driver if UIO.contains(&driver) => Some(IovaAccess::Physical),
+            driver if SHARED.contains(&driver) => Some(IovaAccess::Shared),
             _ => None,
         }
     }
 
     /// Returns the problem that prevents use of the NIC. `has_hugepages`: free hugepages hold the packet memory; `hugepages`: 2 MiB pages
     /// needed.
-    pub(crate) fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<Finding> {
+    pub(crate) fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<DeviceIssue> {
         let address = &self.address;
-        let finding = |message: String, help: String| Some(Finding { message, help });
+        let finding = |message: String, help: String| Some(DeviceIssue { message, help });
         if let Some(class) = self.class.filter(|class| class >> 16 != NETWORK) {
             return finding(
                 format!("PCI device {address} is no NIC: its class is 0x{class:06x}, and NICs have 0x02...."),
@@ -148,22 +148,22 @@ impl NicFacts {
                 format!("PCI device {address} belongs to the kernel's driver {driver}"),
                 format!("give it to DPDK with: modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {address}"),
             ),
-            Some(Access::Iommu) if self.group.is_none() => finding(
+            Some(IovaAccess::Iommu) if self.group.is_none() => finding(
                 format!("PCI device {address} is bound to vfio-pci, but no IOMMU is on"),
                 "switch it on in the firmware (VT-d, AMD-Vi) and boot with intel_iommu=on iommu=pt; without one: \
                  modprobe uio_pci_generic, dpdk-devbind.py --bind=uio_pci_generic, and hugepages"
                     .to_owned(),
             ),
-            Some(Access::Iommu) if !self.in_the_way.is_empty() => {
+            Some(IovaAccess::Iommu) if !self.group_conflicts.is_empty() => {
                 let others: Vec<String> =
-                    self.in_the_way.iter().map(|(other, driver)| format!("{other} ({driver})")).collect();
-                let addresses: Vec<&str> = self.in_the_way.iter().map(|(other, _)| other.as_str()).collect();
+                    self.group_conflicts.iter().map(|(other, driver)| format!("{other} ({driver})")).collect();
+                let addresses: Vec<&str> = self.group_conflicts.iter().map(|(other, _)| other.as_str()).collect();
                 finding(
                     format!("PCI device {address} shares its IOMMU group with {}", others.join(", ")),
                     format!("give these to vfio-pci too: dpdk-devbind.py --bind=vfio-pci {}", addresses.join(" ")),
                 )
             }
-            Some(Access::Iommu) if !self.may_open => {
+            Some(IovaAccess::Iommu) if !self.may_open => {
                 let group = self.group.unwrap_or(0);
                 finding(
                     format!("this process may not open /dev/vfio/{group}, the IOMMU group of {address}"),
@@ -172,7 +172,7 @@ impl NicFacts {
                     ),
                 )
             }
-            Some(Access::Physical) if !has_hugepages => finding(
+            Some(IovaAccess::Physical) if !has_hugepages => finding(
                 format!(
                     "PCI device {address} is reached by physical addresses ({driver}), for which hugepages are needed"
                 ),
@@ -185,14 +185,14 @@ impl NicFacts {
     }
 
     /// Returns performance problems and surprises. `cpu_nodes` are the NUMA nodes of the CPUs in use.
-    pub fn warnings(&self, cpu_nodes: &[u32]) -> Vec<Finding> {
+    pub fn warnings(&self, cpu_nodes: &[u32]) -> Vec<DeviceIssue> {
         let address = &self.address;
-        let mut found: Vec<Finding> = self.virtual_function("").into_iter().collect();
+        let mut found: Vec<DeviceIssue> = self.virtual_function("").into_iter().collect();
         if let Some(node) = self.node
             && !cpu_nodes.is_empty()
             && !cpu_nodes.contains(&node)
         {
-            found.push(Finding {
+            found.push(DeviceIssue {
                 message: format!("PCI device {address} is on NUMA node {node}, and the cores are on {cpu_nodes:?}"),
                 help: format!(
                     "write cores of node {node} in [lcores]: cat /sys/devices/system/node/node{node}/cpulist"
@@ -200,13 +200,13 @@ impl NicFacts {
             });
         }
         if let Some((now, most)) = &self.slot {
-            found.push(Finding {
+            found.push(DeviceIssue {
                 message: format!("PCI device {address} has a slot of {now}, and could use {most}"),
                 help: "plug it into a wider slot".to_owned(),
             });
         }
         if let (Some(netdev), Some(false)) = (&self.netdev, self.carrier) {
-            found.push(Finding {
+            found.push(DeviceIssue {
                 message: format!("{netdev} ({address}) has no link"),
                 help: format!("ip link set {netdev} up; look at the cable and the peer"),
             });
@@ -215,14 +215,14 @@ impl NicFacts {
     }
 }
 
-impl NicFacts {
+impl PciNicInfo {
     /// Describes a virtual function's limits. `None` for other NICs, as the system and DPDK's `driver` name them.
-    pub(crate) fn virtual_function(&self, driver: &str) -> Option<Finding> {
+    pub(crate) fn virtual_function(&self, driver: &str) -> Option<DeviceIssue> {
         if self.physical_function.is_none() && !VF_DRIVERS.contains(&driver) {
             return None;
         }
         let of = self.physical_function.as_ref().map_or(String::new(), |of| format!(" of {of}"));
-        Some(Finding {
+        Some(DeviceIssue {
             message: format!(
                 "PCI device {} is a virtual function{of}: many NICs drop the PFC and PAUSE frames that it sends, and pass it none; its link \
                  and its MTU are the physical function's; it gets frames of its own MAC address and VLANs alone, unless it is trusted",
@@ -249,7 +249,7 @@ fn first_entry(folder: &Path) -> Option<String> {
 }
 
 /// Other devices of an IOMMU group with a kernel driver: vfio then refuses the group.
-fn in_the_way(group: &Path, address: &str) -> Vec<(String, String)> {
+fn group_conflicts(group: &Path, address: &str) -> Vec<(String, String)> {
     let Ok(entries) = fs::read_dir(group) else { return Vec::new() };
     let mut others: Vec<_> = entries
         .flatten()
@@ -319,8 +319,8 @@ mod tests {
             fs::write(self.device(NIC).join(file), text).unwrap();
         }
 
-        fn facts(&self) -> NicFacts {
-            System { sys: self.0.path().join("sys"), dev: self.0.path().join("dev") }.nic(NIC).unwrap()
+        fn facts(&self) -> PciNicInfo {
+            Sysfs { sys: self.0.path().join("sys"), dev: self.0.path().join("dev") }.nic(NIC).unwrap()
         }
 
         fn problem(&self, has_hugepages: bool) -> String {
@@ -349,7 +349,7 @@ mod tests {
         );
         fs::remove_file(machine.device("0000:81:00.1").join("driver")).unwrap();
         assert_eq!(machine.problem(false), "", "an IOMMU needs no hugepages");
-        assert_eq!((machine.facts().group, machine.facts().access()), (Some(17), Some(Access::Iommu)));
+        assert_eq!((machine.facts().group, machine.facts().access()), (Some(17), Some(IovaAccess::Iommu)));
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
         let message = &machine.facts().warnings(&[])[0].message;
         assert!(message.contains("is a virtual function of 0000:80:00.1: many NICs drop the PFC"), "{message}");
         // A guest sees its driver alone.
-        let guest = NicFacts { address: NIC.to_owned(), ..NicFacts::default() };
+        let guest = PciNicInfo { address: NIC.to_owned(), ..PciNicInfo::default() };
         assert!(guest.virtual_function("net_ixgbe_vf").unwrap().message.contains("a virtual function: many"));
         for (dpdk, is_virtual) in
             [("net_iavf", true), ("net_e1000_igb_vf", true), ("net_e1000_igb", false), ("mlx5_pci", false)]
@@ -402,7 +402,7 @@ mod tests {
         machine.bind(NIC, "mlx5_core");
         fs::create_dir_all(machine.device(NIC).join("net/ens1")).unwrap();
         machine.write("net/ens1/carrier", "0\n");
-        assert_eq!((machine.problem(false), machine.facts().access()), (String::new(), Some(Access::Shared)));
+        assert_eq!((machine.problem(false), machine.facts().access()), (String::new(), Some(IovaAccess::Shared)));
         assert!(machine.facts().warnings(&[])[0].message.contains("ens1 (0000:81:00.0) has no link"));
     }
 

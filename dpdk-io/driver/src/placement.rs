@@ -1,6 +1,6 @@
 //! Placement of the switches' lcores on the allowed CPUs.
 
-use weir_config::{Device, Layout, SwitchConfig};
+use weir_config::{Device, LcoreLayout, SwitchConfig};
 use weir_switch_core::burst::LcorePlan;
 use weir_units::PortId;
 
@@ -66,7 +66,7 @@ impl Placement {
             let mut nics = vec![None; switch.ports.len()];
             for (port, config) in switch.ports.iter().enumerate() {
                 let Some(nic) = config.nic else { continue };
-                let beside = plan.lcores.iter().position(|role| role.transmits.contains(&PortId(port as u16)));
+                let transmitter = plan.lcores.iter().position(|role| role.transmits.contains(&PortId(port as u16)));
                 nics[port] = match nic.core {
                     Some(core) if !allowed.contains(&core) => {
                         let help = format!("this process may use CPUs {}", list(allowed));
@@ -74,7 +74,7 @@ impl Placement {
                         return Err(switch.error_at(&key, format!("there is no CPU {core} to run on"), help).into());
                     }
                     Some(core) => Some(place(core)),
-                    None => beside.map(|lcore| on[lcore]),
+                    None => transmitter.map(|lcore| on[lcore]),
                 };
             }
             placed.push(SwitchPlacement { plan, on, nics });
@@ -129,9 +129,9 @@ const AUTO_LCORES_MAX: usize = 4;
 
 /// Default lcores of a layout: its minimum, and for `auto` the number of CPUs, up to four. A plan has at most as many as its switch has
 /// ports.
-fn lcores_for(layout: Layout, cpus: usize) -> usize {
+fn lcores_for(layout: LcoreLayout, cpus: usize) -> usize {
     match layout {
-        Layout::Auto => cpus.clamp(1, AUTO_LCORES_MAX),
+        LcoreLayout::Auto => cpus.clamp(1, AUTO_LCORES_MAX),
         layout => LcorePlan::lcores_min(layout),
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_runs_beside_its_ports_transmitter_or_on_its_own_core() {
+    fn a_nic_runs_on_its_ports_transmitter_or_on_its_own_core() {
         let with_nic = |lcores: &str, nic: &str| {
             let text = format!(
                 "[lcores]\n{lcores}\n[[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"10Gbps\"\n\

@@ -64,7 +64,7 @@ impl Default for PollGaps {
 impl PollGaps {
     /// Counts a gap, in real time. From the loop alone.
     #[inline]
-    pub(crate) fn note(&self, gap: Span) {
+    pub(crate) fn record(&self, gap: Span) {
         let bucket = &self.buckets[bucket_of(gap.as_nanos())];
         bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let ps = gap.as_picos();
@@ -77,7 +77,7 @@ impl PollGaps {
     }
 
     /// Counts real time in which a frame would have woken the loop: no gap, and time all the same. From the loop alone.
-    pub(crate) fn note_slept(&self, time: Span) {
+    pub(crate) fn record_slept(&self, time: Span) {
         self.slept.store(self.slept.load(Ordering::Relaxed) + time.as_nanos(), Ordering::Relaxed);
     }
 
@@ -180,24 +180,24 @@ mod tests {
     fn a_few_long_gaps_are_most_of_the_time() {
         let gaps = PollGaps::default();
         assert_eq!(gaps.report(), GapReport::default());
-        (0..10_000).for_each(|_| gaps.note(Span::from_micros(1)));
-        (0..10).for_each(|_| gaps.note(Span::from_millis(8)));
+        (0..10_000).for_each(|_| gaps.record(Span::from_micros(1)));
+        (0..10).for_each(|_| gaps.record(Span::from_millis(8)));
         let report = gaps.report();
         assert_eq!(report.polls, 10_010);
         let near = |span: Span, us: u64| (us * 1_000..=us * 1_280).contains(&span.as_nanos());
         assert!(near(report.p50, 1) && near(report.p99, 1), "{report:?}");
         assert!(report.by_time_p50 == Span::from_millis(8) && report.max == Span::from_millis(8), "{report:?}");
         assert_eq!((gaps.take_recent_max(), gaps.take_recent_max()), (Span::from_millis(8), Span::ZERO));
-        gaps.note(Span::from_micros(5));
+        gaps.record(Span::from_micros(5));
         assert_eq!((gaps.take_recent_max(), gaps.max()), (Span::from_micros(5), Span::from_millis(8)));
     }
 
     #[test]
     fn time_slept_is_time_without_a_gap() {
         let gaps = PollGaps::default();
-        gaps.note(Span::from_millis(8));
+        gaps.record(Span::from_millis(8));
         assert_eq!(gaps.report().by_time_p50, Span::from_millis(8));
-        gaps.note_slept(Span::from_millis(92));
+        gaps.record_slept(Span::from_millis(92));
         let report = gaps.report();
         assert_eq!((report.polls, report.by_time_p50, report.max), (1, Span::ZERO, Span::from_millis(8)));
         assert_eq!(report.by_time_p99, Span::from_millis(8), "8 % of the time was that gap");
@@ -206,10 +206,10 @@ mod tests {
     #[test]
     fn gaps_are_counted_from_an_instant_on() {
         let gaps = PollGaps::default();
-        (0..3).for_each(|_| gaps.note(Span::from_millis(8)));
+        (0..3).for_each(|_| gaps.record(Span::from_millis(8)));
         let before = gaps.counts();
         assert_eq!(before.since(&before).report(), GapReport::default());
-        (0..5).for_each(|_| gaps.note(Span::from_micros(1)));
+        (0..5).for_each(|_| gaps.record(Span::from_micros(1)));
         let since = gaps.counts().since(&before);
         assert_eq!(since.lengths().map(|(_, count)| count).sum::<u64>(), 5);
         let report = since.report();

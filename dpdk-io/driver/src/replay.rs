@@ -14,35 +14,35 @@ pub(crate) const FRAMES_MAX: u64 = 2_000_000;
 
 /// Size of a capture file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayFileSize {
     pub frames: u64,
     /// Length of the longest frame, as it was captured: without FCS.
     pub frame_bytes_max: usize,
 }
 
-impl Replay {
+impl ReplayFileSize {
     /// Reads through a file, pcap or pcapng. It ends where a frame can't be read, as it does for libpcap.
     ///
     /// # Errors
     /// The file can't be read, or is no capture file.
-    pub(crate) fn of(path: &str) -> io::Result<Replay> {
+    pub(crate) fn read(path: &str) -> io::Result<ReplayFileSize> {
         let mut file = File::open(path)?;
         let mut magic = [0; 4];
         file.read_exact(&mut magic)?;
         file.rewind()?;
-        if magic == PCAPNG { Replay::of_pcapng(file) } else { Replay::of_pcap(file) }
+        if magic == PCAPNG { ReplayFileSize::read_pcapng(file) } else { ReplayFileSize::read_pcap(file) }
     }
 
-    fn of_pcap(file: File) -> io::Result<Replay> {
-        let (mut reader, mut replay) = (PcapReader::new(file).map_err(no_capture)?, Replay::default());
+    fn read_pcap(file: File) -> io::Result<ReplayFileSize> {
+        let (mut reader, mut replay) = (PcapReader::new(file).map_err(no_capture)?, ReplayFileSize::default());
         while let Some(Ok(packet)) = reader.next_raw_packet() {
             replay.add(packet.data.len());
         }
         Ok(replay)
     }
 
-    fn of_pcapng(file: File) -> io::Result<Replay> {
-        let (mut reader, mut replay) = (PcapNgReader::new(file).map_err(no_capture)?, Replay::default());
+    fn read_pcapng(file: File) -> io::Result<ReplayFileSize> {
+        let (mut reader, mut replay) = (PcapNgReader::new(file).map_err(no_capture)?, ReplayFileSize::default());
         while let Some(Ok(block)) = reader.next_block() {
             match block {
                 Block::EnhancedPacket(packet) => replay.add(packet.data.len()),
@@ -68,7 +68,7 @@ pub(crate) fn replayed(switches: &[SwitchConfig]) -> u64 {
         Device::Pcap { rx: Some(file), infinite: true, .. } => Some(file),
         _ => None,
     });
-    files.map(|file| Replay::of(file).unwrap_or_default().frames.min(FRAMES_MAX)).sum()
+    files.map(|file| ReplayFileSize::read(file).unwrap_or_default().frames.min(FRAMES_MAX)).sum()
 }
 
 fn no_capture(error: PcapError) -> io::Error {
@@ -105,17 +105,17 @@ pub(crate) mod tests {
         let file = folder.path().join("a.pcap");
         let path = file.to_str().unwrap();
         write(&file, &[60, 9_014, 61]);
-        assert_eq!(Replay::of(path).unwrap(), Replay { frames: 3, frame_bytes_max: 9_014 });
+        assert_eq!(ReplayFileSize::read(path).unwrap(), ReplayFileSize { frames: 3, frame_bytes_max: 9_014 });
         // The last frame is cut off.
-        let whole = std::fs::read(&file).unwrap();
-        std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(Replay::of(path).unwrap().frames, 2);
+        let contents = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &contents[..contents.len() - 1]).unwrap();
+        assert_eq!(ReplayFileSize::read(path).unwrap().frames, 2);
         write(&file, &[]);
-        assert_eq!(Replay::of(path).unwrap(), Replay::default());
+        assert_eq!(ReplayFileSize::read(path).unwrap(), ReplayFileSize::default());
         std::fs::write(&file, b"no capture file at all, and long enough").unwrap();
-        assert!(Replay::of(path).is_err());
+        assert!(ReplayFileSize::read(path).is_err());
         std::fs::write(&file, b"").unwrap();
-        assert!(Replay::of(path).is_err());
+        assert!(ReplayFileSize::read(path).is_err());
     }
 
     /// A section, an interface, and a frame of 60 B that is enhanced and one of 61 B that is simple.
@@ -135,7 +135,7 @@ pub(crate) mod tests {
         let blocks =
             [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &enhanced), block(3, &simple)].concat();
         std::fs::write(&file, blocks).unwrap();
-        let replay = Replay::of(file.to_str().unwrap()).unwrap();
+        let replay = ReplayFileSize::read(file.to_str().unwrap()).unwrap();
         assert_eq!(replay.frames, 2);
         assert!((60..=64).contains(&replay.frame_bytes_max), "{replay:?}");
     }

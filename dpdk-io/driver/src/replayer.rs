@@ -12,24 +12,26 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_config::WhenPaused;
+use weir_config::PausedAction;
 use weir_dpdk_io::{Batch, Clock, MAX_BURST, Mempool, RingEnd, RxQueue, TxQueue};
 use weir_flowctl::Quantum;
-use weir_flowctl::pfc::Gate;
+use weir_flowctl::pfc::PauseTimers;
 use weir_trace::Schedule;
-use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS_BYTES, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
+use weir_units::{
+    BitRate, Bytes, CLASSES, Class, ClassSet, FCS_BYTES, SerialisationDelay, Span, Time, WIRE_OVERHEAD_BYTES,
+};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::task::{Phase, Task};
 
-mod board;
+mod stats;
 mod traces;
 
-use board::Leaving;
-pub(crate) use board::ReplayBoard;
-pub use board::{LaneReport, ReplayReport, StoodStill, Timing};
+use stats::FrameTiming;
+pub(crate) use stats::ReplayStats;
+pub use stats::{ClockStall, ReplayDelays, ReplayReport, StreamReport};
 pub(crate) use traces::AS_IT_IS;
-pub use traces::{Trace, TraceEnd, lanes};
+pub use traces::{Trace, TraceEnd, streams};
 
 /// Longest absence that the task makes up; for the excess the traces' clock stops.
 pub(crate) const CATCH_UP: Span = Span::from_micros(200);
@@ -40,34 +42,34 @@ const DROPS: usize = 256;
 
 /// Destination of a trace: the end of a link that leads to a switch's port.
 #[derive(Debug)]
-pub enum FarEnd {
+pub enum ReplayTarget {
     /// The far end of a ring port.
     Ring(RingEnd),
     /// A device that is cabled to a port.
     Device(RxQueue, TxQueue),
 }
 
-impl FarEnd {
+impl ReplayTarget {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> usize {
         match self {
-            FarEnd::Ring(ring) => ring.receive(batch, MAX_BURST),
-            FarEnd::Device(rx, _) => rx.receive(batch, MAX_BURST),
+            ReplayTarget::Ring(ring) => ring.receive(batch, MAX_BURST),
+            ReplayTarget::Device(rx, _) => rx.receive(batch, MAX_BURST),
         }
     }
 
     #[inline]
     fn send(&mut self, batch: &mut Batch) -> usize {
         match self {
-            FarEnd::Ring(ring) => ring.send(batch),
-            FarEnd::Device(_, tx) => tx.send(batch),
+            ReplayTarget::Ring(ring) => ring.send(batch),
+            ReplayTarget::Device(_, tx) => tx.send(batch),
         }
     }
 }
 
 /// Trace with its destination.
 #[derive(Debug)]
-pub struct Lane {
+pub struct ReplayStream {
     /// Name in the report.
     pub name: String,
     /// Frames and their due times.
@@ -75,11 +77,11 @@ pub struct Lane {
     /// The class of each frame.
     pub classes: Vec<Class>,
     /// The end of the link.
-    pub end: FarEnd,
+    pub end: ReplayTarget,
     /// The link's rate, where it is known.
     pub rate: Option<BitRate>,
     /// Action on frames of a paused class.
-    pub when_paused: WhenPaused,
+    pub when_paused: PausedAction,
     /// Number of repetitions; `None`: endless.
     pub loops: Option<u64>,
     /// Delay from the first poll to the start.
@@ -88,32 +90,32 @@ pub struct Lane {
 
 /// The task.
 pub(crate) struct Replayer {
-    lanes: Vec<OnLane>,
+    streams: Vec<ActiveStream>,
     /// Duration of one pass of all traces.
     period: Span,
     pool: Mempool,
     /// The traces' zero; `None` before the first poll.
     start: Option<Time>,
     last_poll: Time,
-    stood: StoodStill,
+    clock_stall: ClockStall,
     received: Batch,
-    board: Arc<ReplayBoard>,
+    stats: Arc<ReplayStats>,
 }
 
 /// A lane at work.
-struct OnLane {
+struct ActiveStream {
     schedule: Schedule,
-    end: FarEnd,
-    line: Option<Serialiser>,
-    when_paused: WhenPaused,
+    end: ReplayTarget,
+    line: Option<SerialisationDelay>,
+    when_paused: PausedAction,
     loops: Option<u64>,
     after: Span,
-    gate: Gate,
+    gate: PauseTimers,
     /// The frames of each class, by their places in the schedule.
     order: [Vec<u32>; CLASSES],
     /// The classes that have any left.
     left: ClassSet,
-    next: [Next; CLASSES],
+    next: [StreamCursor; CLASSES],
     paused: ClassSet,
     /// Instant of each class's last observed change from paused to not paused.
     open_since: [Time; CLASSES],
@@ -126,12 +128,12 @@ struct OnLane {
     offered_at: Time,
     /// Instant at which the port last accepted frames that it had refused.
     room_since: Time,
-    counts: LaneReport,
+    counts: StreamReport,
 }
 
 /// Cursor of a class in its trace.
 #[derive(Clone, Copy, Default)]
-struct Next {
+struct StreamCursor {
     at: usize,
     /// Times that the trace was replayed before.
     pass: u64,
@@ -139,21 +141,21 @@ struct Next {
 
 impl Replayer {
     /// A task that replays these traces by one clock, and where its reports come out.
-    pub(crate) fn new(lanes: Vec<Lane>, pool: Mempool) -> (Replayer, Arc<ReplayBoard>) {
-        let period = lanes.iter().map(|lane| lane.schedule.lasts()).max().unwrap_or(Span::ZERO);
-        let lanes: Vec<OnLane> = lanes.into_iter().map(OnLane::new).collect();
-        let board = Arc::new(ReplayBoard::new(lanes.iter().map(|lane| lane.counts.clone()).collect()));
+    pub(crate) fn new(streams: Vec<ReplayStream>, pool: Mempool) -> (Replayer, Arc<ReplayStats>) {
+        let period = streams.iter().map(|stream| stream.schedule.period()).max().unwrap_or(Span::ZERO);
+        let streams: Vec<ActiveStream> = streams.into_iter().map(ActiveStream::new).collect();
+        let stats = Arc::new(ReplayStats::new(streams.iter().map(|stream| stream.counts.clone()).collect()));
         let replayer = Replayer {
-            lanes,
+            streams: streams,
             period,
             pool,
             start: None,
             last_poll: Time::ZERO,
-            stood: StoodStill::default(),
+            clock_stall: ClockStall::default(),
             received: Batch::new(),
-            board: board.clone(),
+            stats: stats.clone(),
         };
-        (replayer, board)
+        (replayer, stats)
     }
 
     /// Stops the traces' clock for the task's absence beyond `CATCH_UP`, if frames were due.
@@ -162,22 +164,22 @@ impl Replayer {
         if gap <= CATCH_UP {
             return start;
         }
-        let overdue = self.lanes.iter().filter_map(|lane| lane.overdue(now, start, self.period)).max();
+        let overdue = self.streams.iter().filter_map(|stream| stream.overdue(now, start, self.period)).max();
         let Some(overdue) = overdue.filter(|overdue| *overdue > CATCH_UP) else { return start };
         let stands = gap.min(overdue).saturating_sub(CATCH_UP);
-        self.stood.times += 1;
-        self.stood.total += stands;
-        self.stood.longest = self.stood.longest.max(stands);
-        self.lanes.iter_mut().for_each(|lane| lane.free += stands);
+        self.clock_stall.times += 1;
+        self.clock_stall.total += stands;
+        self.clock_stall.longest = self.clock_stall.longest.max(stands);
+        self.streams.iter_mut().for_each(|stream| stream.free += stands);
         start + stands
     }
 
     fn give_up(&mut self) -> usize {
         let mut taken = 0;
-        for lane in &mut self.lanes {
-            lane.counts.not_taken += lane.unsent.len() as u64;
-            lane.unsent.clear();
-            taken += lane.end.receive(&mut self.received);
+        for stream in &mut self.streams {
+            stream.counts.not_taken += stream.unsent.len() as u64;
+            stream.unsent.clear();
+            taken += stream.end.receive(&mut self.received);
             self.received.clear();
         }
         taken
@@ -188,7 +190,7 @@ impl Task for Replayer {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
         if phase > Phase::Run {
             let taken = self.give_up();
-            self.board.serve(self.lanes.iter().map(|lane| &lane.counts), self.stood);
+            self.stats.serve(self.streams.iter().map(|stream| &stream.counts), self.clock_stall);
             return taken;
         }
         let now = time(clock);
@@ -196,43 +198,43 @@ impl Task for Replayer {
         self.start = Some(start);
         self.last_poll = now;
         let (mut moved, mut soon, mut is_done) = (0, false, true);
-        for lane in &mut self.lanes {
-            lane.receive(now, &mut self.received);
-            moved += lane.send(now, start, self.period, &self.pool);
-            soon |= lane.overdue(now + SOON, start, self.period).is_some();
-            is_done &= lane.left.is_empty() && lane.unsent.is_empty();
+        for stream in &mut self.streams {
+            stream.receive(now, &mut self.received);
+            moved += stream.send(now, start, self.period, &self.pool);
+            soon |= stream.overdue(now + SOON, start, self.period).is_some();
+            is_done &= stream.left.is_empty() && stream.unsent.is_empty();
         }
         if is_done {
-            self.board.is_done.store(true, Ordering::Relaxed);
+            self.stats.is_done.store(true, Ordering::Relaxed);
         }
-        self.board.serve(self.lanes.iter().map(|lane| &lane.counts), self.stood);
+        self.stats.serve(self.streams.iter().map(|stream| &stream.counts), self.clock_stall);
         moved.max(usize::from(soon))
     }
 }
 
-impl OnLane {
-    fn new(lane: Lane) -> OnLane {
-        let loops = lane.loops;
+impl ActiveStream {
+    fn new(stream: ReplayStream) -> ActiveStream {
+        let loops = stream.loops;
         let mut order: [Vec<u32>; CLASSES] = Default::default();
-        for (place, class) in lane.classes.iter().enumerate() {
+        for (place, class) in stream.classes.iter().enumerate() {
             order[class.index()].push(place as u32);
         }
         let left = ClassSet::from_iter(Class::ALL.into_iter().filter(|class| !order[class.index()].is_empty()));
-        let frames = lane.schedule.frames().len() as u64;
+        let frames = stream.schedule.frames().len() as u64;
         // At a port of unknown rate, pauses are counted in the quanta of 10 Gb/s.
-        let quantum = Quantum::at(lane.rate.unwrap_or(BitRate::gbps(10)));
-        let counts = LaneReport::new(lane.name, loops.map(|loops| loops.saturating_mul(frames)), &lane.schedule);
-        OnLane {
-            schedule: lane.schedule,
-            end: lane.end,
-            line: lane.rate.map(Serialiser::new),
-            when_paused: lane.when_paused,
+        let quantum = Quantum::for_rate(stream.rate.unwrap_or(BitRate::gbps(10)));
+        let counts = StreamReport::new(stream.name, loops.map(|loops| loops.saturating_mul(frames)), &stream.schedule);
+        ActiveStream {
+            schedule: stream.schedule,
+            end: stream.end,
+            line: stream.rate.map(SerialisationDelay::new),
+            when_paused: stream.when_paused,
             loops,
-            after: lane.after,
-            gate: Gate::new(quantum),
+            after: stream.after,
+            gate: PauseTimers::new(quantum),
             order,
             left,
-            next: [Next::default(); CLASSES],
+            next: [StreamCursor::default(); CLASSES],
             paused: ClassSet::EMPTY,
             open_since: [Time::ZERO; CLASSES],
             free: Time::ZERO,
@@ -252,7 +254,7 @@ impl OnLane {
                     Ok(ControlFrame::Pfc(pfc)) => self.gate.handle_pfc(now, &pfc),
                     Ok(ControlFrame::Pause(quanta)) => self.gate.handle_pause(now, quanta),
                     _ => {
-                        self.counts.came += 1;
+                        self.counts.other_frames_received += 1;
                         continue;
                     }
                 }
@@ -260,7 +262,7 @@ impl OnLane {
             }
             batch.clear();
         }
-        if self.when_paused == WhenPaused::Ignore {
+        if self.when_paused == PausedAction::Ignore {
             return;
         }
         let paused = self.gate.paused(now);
@@ -272,7 +274,7 @@ impl OnLane {
 
     /// Due time of a class's next frame.
     fn due(&self, class: Class, start: Time, period: Span) -> Time {
-        let Next { at, pass } = self.next[class.index()];
+        let StreamCursor { at, pass } = self.next[class.index()];
         let due = &self.schedule.frames()[self.order[class.index()][at] as usize];
         start + self.after + period * pass + due.at
     }
@@ -280,7 +282,7 @@ impl OnLane {
     /// The class whose frame is due first of those that may send, and when that is; in a trace, frames of one instant have their order.
     fn first(&self, classes: ClassSet, start: Time, period: Span) -> Option<(Class, Time)> {
         let key = |class: &Class| {
-            let Next { at, .. } = self.next[class.index()];
+            let StreamCursor { at, .. } = self.next[class.index()];
             (self.due(*class, start, period), self.order[class.index()][at])
         };
         let class = classes.iter().min_by_key(key)?;
@@ -300,7 +302,7 @@ impl OnLane {
         let next = &mut self.next[class.index()];
         next.at += 1;
         if next.at == self.order[class.index()].len() {
-            *next = Next { at: 0, pass: next.pass + 1 };
+            *next = StreamCursor { at: 0, pass: next.pass + 1 };
             if self.loops.is_some_and(|loops| next.pass >= loops) {
                 self.left.remove(class);
             }
@@ -308,7 +310,7 @@ impl OnLane {
     }
 
     fn send(&mut self, now: Time, start: Time, period: Span, pool: &Mempool) -> usize {
-        if self.when_paused == WhenPaused::Drop {
+        if self.when_paused == PausedAction::Drop {
             self.drop_paused(now, start, period);
         }
         if self.unsent.is_empty() {
@@ -322,7 +324,9 @@ impl OnLane {
         for (due, ideal, class) in self.offered[..sent].iter().copied() {
             self.counts.sent[class.index()] += 1;
             if self.schedule.is_timed() {
-                self.counts.timing.note(now, Leaving { due, ideal, room: self.room_since, offered: self.offered_at });
+                self.counts
+                    .delays
+                    .record(now, FrameTiming { due, ideal, room: self.room_since, offered: self.offered_at });
             }
         }
         if sent < offered {

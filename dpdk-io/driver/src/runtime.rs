@@ -1,7 +1,7 @@
 //! DPDK, started for a process.
 
 use weir_config::{Device, SwitchConfig};
-use weir_dpdk_io::{Clock, Eal, EalArgs, IoAddresses, MemoryMode, cpu};
+use weir_dpdk_io::{Clock, Eal, EalArgs, IovaMode, MemoryMode, cpu};
 
 use crate::error::DriverError;
 use crate::limits::ResourceNeeds;
@@ -61,9 +61,9 @@ impl Runtime {
             tracing::debug!("the main thread stays on its CPU: {error}");
         }
         let pages = if eal.has_hugepages() { "hugepages" } else { "ordinary pages" };
-        let addresses = match eal.io_addresses() {
-            IoAddresses::Virtual => "virtual addresses",
-            IoAddresses::Physical => "physical addresses",
+        let addresses = match eal.iova_mode() {
+            IovaMode::Virtual => "virtual addresses",
+            IovaMode::Physical => "physical addresses",
         };
         tracing::info!("memory in {pages}; devices reach it by {addresses}");
         Ok(Runtime { clock: Clock::new(), eal, has_nics: !pci.is_empty() })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_dpdk_io::{Arrivals, Clock, Woken};
+use weir_dpdk_io::{Clock, RxInterrupts, WakeReason};
 use weir_units::{Span, Time};
 
 use crate::task::Task;
@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     /// Interrupts of the loop's tasks; `None` if some frames can't be waited for.
-    arrivals: Option<Arrivals>,
+    rx_interrupts: Option<RxInterrupts>,
     /// Instant of the last frame, on the loop's clock.
     last_moved: Time,
 }
@@ -28,13 +28,13 @@ pub(crate) struct Sleeper {
 impl Sleeper {
     /// Creates the sleeper of a loop that polls these tasks.
     pub(crate) fn new(tasks: &[Box<dyn Task>], now: Time) -> Sleeper {
-        let arrivals: Option<Vec<_>> = tasks.iter().map(|task| task.arrivals()).collect();
-        let arrivals = arrivals.map(|all| Arrivals::new(all.into_iter().flatten().collect()));
-        Sleeper { arrivals, last_moved: now }
+        let rx_interrupts: Option<Vec<_>> = tasks.iter().map(|task| task.rx_interrupts()).collect();
+        let rx_interrupts = rx_interrupts.map(|all| RxInterrupts::new(all.into_iter().flatten().collect()));
+        Sleeper { rx_interrupts, last_moved: now }
     }
 
     /// A frame moved.
-    pub(crate) fn note_moved(&mut self, now: Time) {
+    pub(crate) fn record_moved(&mut self, now: Time) {
         self.last_moved = now;
     }
 
@@ -43,19 +43,19 @@ impl Sleeper {
     pub(crate) fn sleep(&mut self, tasks: &[Box<dyn Task>], clock: &Clock, now: Time) -> Time {
         let dilation = u64::from(clock.dilation());
         let real = |span: Span| Duration::from_nanos(span.as_nanos().saturating_mul(dilation));
-        let rests = tasks.iter().map(|task| task.rests_until(now));
+        let wakeups = tasks.iter().map(|task| task.next_wakeup(now));
         // A task that is to be polled all the time comes first.
-        let free = rests.min().flatten().map_or(Duration::ZERO, |until| real(until.since(now)));
+        let free = wakeups.min().flatten().map_or(Duration::ZERO, |until| real(until.since(now)));
         if free < TOO_SHORT {
             nap(NAP);
-        } else if let Some(arrivals) = &mut self.arrivals {
+        } else if let Some(rx_interrupts) = &mut self.rx_interrupts {
             let meant = free.min(LONGEST);
             let end = now + Span::from_nanos(meant.as_nanos() as u64 / dilation);
-            match arrivals.wait(meant) {
+            match rx_interrupts.wait(meant) {
                 // After the end it was kept from its CPU, whether for the frame or before.
-                Woken::ByFrame => return Time::from_picos(clock.now_ps()).min(end),
-                Woken::ByTime => return end,
-                Woken::ByError => nap(NAP),
+                WakeReason::Frame => return Time::from_picos(clock.now_ps()).min(end),
+                WakeReason::Timeout => return end,
+                WakeReason::Error => nap(NAP),
             }
         } else if real(now.since(self.last_moved)) >= QUIET {
             nap(free.min(LONGEST));

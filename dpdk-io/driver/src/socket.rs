@@ -14,7 +14,7 @@ use rustix::process::umask;
 use weir_config::{Device, SocketAccess};
 use weir_dpdk_io::PortError;
 
-use crate::nics::Finding;
+use crate::nics::DeviceIssue;
 
 /// Reason why a port could not be opened.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) enum OpenError {
     /// DPDK's reason.
     Port(PortError),
     /// The socket's permissions could not be set.
-    Socket(Finding),
+    Socket(DeviceIssue),
 }
 
 /// Opens a device's port with `open_port`, which makes its socket, and lets in who may connect.
@@ -40,7 +40,7 @@ pub(crate) fn with_access<T>(
         None => None,
     };
     let opened = {
-        let _closed = ClosedToOthers::new();
+        let _closed = UmaskGuard::new();
         open_port().map_err(OpenError::Port)?
     };
     match set(Path::new(path), gid, mode) {
@@ -53,19 +53,19 @@ pub(crate) fn with_access<T>(
 ///
 /// # Errors
 /// There is no such group, or the system refuses.
-pub fn let_in(path: &Path, access: &SocketAccess) -> Result<(), Finding> {
+pub fn let_in(path: &Path, access: &SocketAccess) -> Result<(), DeviceIssue> {
     let Some(mode) = access.wanted_mode() else { return Ok(()) };
     let gid = access.group.as_deref().map(group_id).transpose()?;
     set(path, gid, mode).map_err(|error| refusal(&path.display().to_string(), access, &error))
 }
 
 /// Checks a socket's permissions before it exists; `None` if no error shows.
-pub fn check_access(access: &SocketAccess) -> Option<Finding> {
+pub fn check_access(access: &SocketAccess) -> Option<DeviceIssue> {
     let group = access.group.as_deref()?;
     match group_id(group) {
         Err(finding) => Some(finding),
         Ok(gid) if may_give_to(gid) => None,
-        Ok(_) => Some(Finding {
+        Ok(_) => Some(DeviceIssue {
             message: format!("a socket can't be given to group {group}: this user is not in it"),
             help: format!("start weir as root or as a member of the group: usermod -aG {group} USER"),
         }),
@@ -73,8 +73,8 @@ pub fn check_access(access: &SocketAccess) -> Option<Finding> {
 }
 
 /// A group by name, or by number.
-fn group_id(group: &str) -> Result<u32, Finding> {
-    let unknown = |reason: &str| Finding {
+fn group_id(group: &str) -> Result<u32, DeviceIssue> {
+    let unknown = |reason: &str| DeviceIssue {
         message: format!("there is no group {group}{reason}"),
         help: "write one that `getent group` shows, or make it: groupadd NAME".to_owned(),
     };
@@ -117,25 +117,25 @@ fn set(path: &Path, gid: Option<u32>, mode: u16) -> io::Result<()> {
     Ok(())
 }
 
-fn refusal(path: &str, access: &SocketAccess, error: &io::Error) -> Finding {
+fn refusal(path: &str, access: &SocketAccess, error: &io::Error) -> DeviceIssue {
     let group = access.group.as_deref().map_or(String::new(), |group| format!("group {group} and "));
     let mode = access.wanted_mode().unwrap_or_default();
-    Finding {
+    DeviceIssue {
         message: format!("socket {path} can't have {group}mode {mode:04o}: {error}"),
         help: "name a directory on a file system with owners and modes, and a group that this user is in".to_owned(),
     }
 }
 
 /// Guard of the umask: while it lives, files made by this process are accessible to its own user alone.
-struct ClosedToOthers(Mode);
+struct UmaskGuard(Mode);
 
-impl ClosedToOthers {
-    fn new() -> ClosedToOthers {
-        ClosedToOthers(umask(Mode::RWXG | Mode::RWXO))
+impl UmaskGuard {
+    fn new() -> UmaskGuard {
+        UmaskGuard(umask(Mode::RWXG | Mode::RWXO))
     }
 }
 
-impl Drop for ClosedToOthers {
+impl Drop for UmaskGuard {
     fn drop(&mut self) {
         umask(self.0);
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_dpdk_io::{Arrival, Batch, Clock, RxQueue, TxQueue, Whereabouts};
+use weir_dpdk_io::{Batch, Clock, FreeMbufLocation, RxInterrupt, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput, Rows, transmit_rows_as_burst};
+use weir_switch_core::{BURST_MAX, Burst, Direction, PacketAllocator, PacketRuns, PortOutput, transmit_runs_as_burst};
 use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::capture::Captures;
 use crate::frame::{Frame, FrameStore};
-use crate::lcore_work::Taken;
+use crate::lcore_work::PacketTally;
 use crate::tap::Tap;
 use crate::task::{Phase, Task};
 
@@ -23,21 +23,21 @@ const RX_BURST: usize = 64;
 #[derive(Debug)]
 pub(crate) struct SwitchLcore {
     lcore: Lcore<Frame>,
-    rx: Vec<Input>,
-    world: World,
+    rx: Vec<RxPort>,
+    tx_ports: TxPorts,
     batch: Batch,
     burst: Burst<Frame>,
     may_rest: bool,
     /// Whether memory to receive into is asked for ahead.
     fetches_ahead: bool,
     /// Location of free mbufs for `fetches_ahead`.
-    free_memory: Whereabouts,
-    taken: Taken,
+    free_memory: FreeMbufLocation,
+    packet_tally: PacketTally,
 }
 
 /// A port's way in.
 #[derive(Debug)]
-struct Input {
+struct RxPort {
     port: PortId,
     queue: RxQueue,
     tap: Option<Tap>,
@@ -47,10 +47,10 @@ struct Input {
 
 /// The way out: transmit queues, and pools for frames that the switch makes.
 #[derive(Debug)]
-struct World {
+struct TxPorts {
     store: FrameStore,
     /// Outputs by port; `None` for ports that other lcores transmit on, and for those whose device was taken away.
-    tx: Vec<Option<Output>>,
+    tx: Vec<Option<TxPort>>,
     batch: Batch,
     /// Whether any port that this lcore transmits on has a tap.
     is_tapped: bool,
@@ -63,7 +63,7 @@ struct World {
 
 /// A port's way out.
 #[derive(Debug)]
-struct Output {
+struct TxPort {
     /// Queue 0, by which all leaves where there are no more.
     queue: TxQueue,
     /// Queue 1 and those after it.
@@ -72,7 +72,7 @@ struct Output {
     control: Option<TxQueue>,
     /// True if the device reports its backlog.
     has_backlog: bool,
-    told: Arc<DeviceBacklog>,
+    backlog_stats: Arc<DeviceBacklog>,
     tap: Option<Tap>,
     /// Whether frames are looked at: for its tap, or a capture.
     is_watched: bool,
@@ -106,25 +106,33 @@ impl DeviceBacklog {
     }
 
     /// One lcore writes.
-    fn note(&self, frames: u32) {
+    fn record(&self, frames: u32) {
         if frames > self.frames_max.load(Ordering::Relaxed) {
             self.frames_max.store(frames, Ordering::Relaxed);
         }
     }
 
     /// One lcore writes.
-    pub(crate) fn note_fallbacks(&self, frames: usize) {
+    pub(crate) fn record_fallbacks(&self, frames: usize) {
         self.fallbacks.store(self.fallbacks.load(Ordering::Relaxed) + frames as u64, Ordering::Relaxed);
     }
 }
 
-impl Output {
-    fn new(TxQueues { mut data, control }: TxQueues, told: &Arc<DeviceBacklog>, tap: Option<Tap>) -> Output {
+impl TxPort {
+    fn new(TxQueues { mut data, control }: TxQueues, backlog_stats: &Arc<DeviceBacklog>, tap: Option<Tap>) -> TxPort {
         assert!(!data.is_empty(), "a port that is transmitted on has a queue");
         let more = data.split_off(1).into();
         let queue = data.remove(0);
         let is_watched = tap.is_some();
-        Output { has_backlog: queue.backlog().is_some(), queue, more, control, told: told.clone(), tap, is_watched }
+        TxPort {
+            has_backlog: queue.backlog().is_some(),
+            queue,
+            more,
+            control,
+            backlog_stats: backlog_stats.clone(),
+            tap,
+            is_watched,
+        }
     }
 }
 
@@ -142,30 +150,32 @@ impl SwitchLcore {
         mut taps: impl FnMut(PortId) -> Option<Tap>,
     ) -> SwitchLcore {
         let ports = tx.iter().map(|(port, _)| port.index() + 1).max().unwrap_or(0);
-        let mut by_port: Vec<Option<Output>> = (0..ports).map(|_| None).collect();
+        let mut by_port: Vec<Option<TxPort>> = (0..ports).map(|_| None).collect();
         for (port, queues) in tx {
-            by_port[port.index()] = Some(Output::new(queues, &backlogs[port.index()], taps(port)));
+            by_port[port.index()] = Some(TxPort::new(queues, &backlogs[port.index()], taps(port)));
         }
         let inputs = rx.into_iter().flat_map(|(port, queues)| queues.into_iter().map(move |queue| (port, queue)));
         let input = |(port, queue)| {
             let tap = taps(port);
-            Input { port, queue, is_watched: tap.is_some(), tap }
+            RxPort { port, queue, is_watched: tap.is_some(), tap }
         };
         let rx = inputs.map(input).collect();
         let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
         let batch = Batch::new();
-        let free_memory = if lcore.role.transmits.is_empty() { Whereabouts::OtherCores } else { Whereabouts::Memory };
-        let world = World { store, tx: by_port, batch, is_tapped, is_watched: is_tapped, captures, now: Time::ZERO };
+        let free_memory =
+            if lcore.role.transmits.is_empty() { FreeMbufLocation::OtherCores } else { FreeMbufLocation::Memory };
+        let tx_ports =
+            TxPorts { store, tx: by_port, batch, is_tapped, is_watched: is_tapped, captures, now: Time::ZERO };
         SwitchLcore {
             lcore,
             rx,
-            world,
+            tx_ports,
             batch: Batch::new(),
             burst: Burst::new(),
             may_rest: false,
             fetches_ahead: false,
             free_memory,
-            taken: Taken::default(),
+            packet_tally: PacketTally::default(),
         }
     }
 
@@ -180,25 +190,25 @@ impl SwitchLcore {
     #[inline(never)]
     fn run_once(&mut self, clock: &Clock) -> usize {
         let mut moved = 0;
-        for Input { port, queue, tap, is_watched } in &mut self.rx {
+        for RxPort { port, queue, tap, is_watched } in &mut self.rx {
             let received = queue.receive(&mut self.batch, self.lcore.room().min(RX_BURST));
             if received == 0 {
                 continue;
             }
             moved += received;
-            self.taken.note(received);
+            self.packet_tally.record(received);
             let now = now(clock);
             for mbuf in self.batch.as_slice() {
                 mbuf.prefetch();
             }
             self.batch.give_to(&mut self.burst);
             if *is_watched {
-                note_received(now, *port, tap, &mut self.world.captures, &self.burst);
+                record_received(now, *port, tap, &mut self.tx_ports.captures, &self.burst);
             }
-            self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world);
+            self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.tx_ports);
             if self.fetches_ahead {
                 // As many as came now may come next: with few at a time, memory for a whole burst would take longer than the frames do.
-                self.world.store.data.fetch_ahead(received, self.free_memory);
+                self.tx_ports.store.data.fetch_ahead(received, self.free_memory);
             }
         }
         let moved_on = self.forward_and_transmit(clock);
@@ -209,15 +219,15 @@ impl SwitchLcore {
 
     #[inline]
     fn forward_and_transmit(&mut self, clock: &Clock) -> usize {
-        let forwarded = self.lcore.forward(|| now(clock), &mut self.world);
-        if self.world.is_watched {
-            self.world.now = now(clock);
+        let forwarded = self.lcore.forward(|| now(clock), &mut self.tx_ports);
+        if self.tx_ports.is_watched {
+            self.tx_ports.now = now(clock);
         }
-        let sent = self.lcore.transmit(|| now(clock), &mut self.world);
+        let sent = self.lcore.transmit(|| now(clock), &mut self.tx_ports);
         let moved = forwarded + sent;
         if self.rx.is_empty() && moved > 0 {
             // From other lcores.
-            self.taken.note(moved);
+            self.packet_tally.record(moved);
         }
         if self.lcore.is_behind() { moved.max(1) } else { moved }
     }
@@ -237,9 +247,9 @@ impl Task for SwitchLcore {
         moved
     }
 
-    fn attend(&mut self) {
-        let World { captures, tx, is_tapped, is_watched, .. } = &mut self.world;
-        captures.attend();
+    fn on_control(&mut self) {
+        let TxPorts { captures, tx, is_tapped, is_watched, .. } = &mut self.tx_ports;
+        captures.on_control();
         self.rx.retain(|input| !input.queue.is_removed());
         for output in tx.iter_mut() {
             *output = output.take().filter(|output| !output.queue.is_removed());
@@ -255,20 +265,20 @@ impl Task for SwitchLcore {
         *is_watched = *is_tapped || !captures.are_none();
     }
 
-    fn rests_until(&self, now: Time) -> Option<Time> {
+    fn next_wakeup(&self, now: Time) -> Option<Time> {
         self.may_rest.then(|| self.lcore.next_wakeup(now))
     }
 
-    fn taken(&self) -> Taken {
-        self.taken
+    fn packet_tally(&self) -> PacketTally {
+        self.packet_tally
     }
 
-    fn arrivals(&self) -> Option<Vec<Arrival>> {
-        self.rx.iter().map(|input| input.queue.arrival()).collect()
+    fn rx_interrupts(&self) -> Option<Vec<RxInterrupt>> {
+        self.rx.iter().map(|input| input.queue.rx_interrupt()).collect()
     }
 }
 
-impl PacketStore<Frame> for World {
+impl PacketAllocator<Frame> for TxPorts {
     fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         self.store.copy(packet)
     }
@@ -277,24 +287,24 @@ impl PacketStore<Frame> for World {
         self.store.control(frame, source)
     }
 
-    fn note_drop(&mut self, now: Time, packet: &Frame, queue: QueueId, direction: Direction, reason: DropReason) {
-        self.captures.note_drop(now, queue, direction, reason, packet);
+    fn on_drop(&mut self, now: Time, packet: &Frame, queue: QueueId, direction: Direction, reason: DropReason) {
+        self.captures.record_drop(now, queue, direction, reason, packet);
     }
 }
 
-impl PortOutput<Frame> for World {
+impl PortOutput<Frame> for TxPorts {
     #[inline]
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let Some(output) = &mut self.tx[port.index()] else { return 0 };
         let limit = burst.len();
         let sent = if output.is_watched {
-            let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
-            send_watched(&mut output.queue, watched, &mut self.batch, burst, limit)
+            let watchers = FrameWatchers { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
+            send_watched(&mut output.queue, watchers, &mut self.batch, burst, limit)
         } else {
             send(&mut output.queue, &mut self.batch, burst, limit)
         };
         if output.has_backlog {
-            output.told.note(output.queue.backlog().unwrap_or(0));
+            output.backlog_stats.record(output.queue.backlog().unwrap_or(0));
         }
         sent
     }
@@ -304,26 +314,26 @@ impl PortOutput<Frame> for World {
         let Some(queue) = &mut output.control else { return self.transmit(port, burst) };
         let limit = burst.len();
         if output.is_watched {
-            let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
-            send_watched(queue, watched, &mut self.batch, burst, limit)
+            let watchers = FrameWatchers { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
+            send_watched(queue, watchers, &mut self.batch, burst, limit)
         } else {
             send(queue, &mut self.batch, burst, limit)
         }
     }
 
     #[inline]
-    fn transmit_rows(&mut self, port: PortId, rows: &mut impl Rows<Frame>) -> usize {
+    fn transmit_runs(&mut self, port: PortId, rows: &mut impl PacketRuns<Frame>) -> usize {
         let Some(output) = &mut self.tx[port.index()] else { return 0 };
         if output.is_watched {
-            return transmit_rows_as_burst(rows, |burst| self.transmit(port, burst));
+            return transmit_runs_as_burst(rows, |burst| self.transmit(port, burst));
         }
-        rows.each(|row| self.batch.take_from_row(row));
+        rows.for_each_run(|row| self.batch.take_from_row(row));
         let sent = output.queue.send(&mut self.batch);
         if !self.batch.is_empty() {
             rows.put_back(sent, self.batch.drain().map(Frame));
         }
         if output.has_backlog {
-            output.told.note(output.queue.backlog().unwrap_or(0));
+            output.backlog_stats.record(output.queue.backlog().unwrap_or(0));
         }
         sent
     }
@@ -338,13 +348,13 @@ impl PortOutput<Frame> for World {
             None => (&mut output.queue, false),
         };
         let sent = if output.is_watched {
-            let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
-            send_watched(by, watched, &mut self.batch, burst, limit)
+            let watchers = FrameWatchers { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
+            send_watched(by, watchers, &mut self.batch, burst, limit)
         } else {
             send(by, &mut self.batch, burst, limit)
         };
         if is_fallback && sent > 0 {
-            output.told.note_fallbacks(sent);
+            output.backlog_stats.record_fallbacks(sent);
         }
         sent
     }
@@ -353,12 +363,12 @@ impl PortOutput<Frame> for World {
 /// Passes a port's received frames to its tap and captures.
 #[cold]
 #[inline(never)]
-fn note_received(now: Time, port: PortId, tap: &mut Option<Tap>, captures: &mut Captures, burst: &Burst<Frame>) {
+fn record_received(now: Time, port: PortId, tap: &mut Option<Tap>, captures: &mut Captures, burst: &Burst<Frame>) {
     if let Some(tap) = tap {
-        burst.iter().for_each(|frame| tap.note(now, Direction::Inbound, &frame.0));
+        burst.iter().for_each(|frame| tap.record(now, Direction::Inbound, &frame.0));
     }
     if captures.want_inbound(port) {
-        burst.iter().for_each(|frame| captures.note_received(now, port, frame));
+        burst.iter().for_each(|frame| captures.record_received(now, port, frame));
     }
 }
 
@@ -378,7 +388,7 @@ pub(crate) fn send(queue: &mut TxQueue, batch: &mut Batch, burst: &mut Burst<Fra
 }
 
 /// Watchers of a port's sent frames.
-struct Watched<'w> {
+struct FrameWatchers<'w> {
     port: PortId,
     now: Time,
     tap: &'w mut Option<Tap>,
@@ -390,12 +400,12 @@ struct Watched<'w> {
 #[inline(never)]
 fn send_watched(
     queue: &mut TxQueue,
-    watched: Watched<'_>,
+    watchers: FrameWatchers<'_>,
     batch: &mut Batch,
     burst: &mut Burst<Frame>,
     limit: usize,
 ) -> usize {
-    let Watched { port, now, tap, captures } = watched;
+    let FrameWatchers { port, now, tap, captures } = watchers;
     let is_captured = captures.want_outbound(port);
     if is_captured {
         captures.stage(now, port, burst, limit);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use weir_config::SwitchConfig;
 use weir_dpdk_io::{Clock, LcoreHandle, Port};
 use weir_switch_core::Shared;
-use weir_switch_core::report::Reporter;
+use weir_switch_core::report::StatsCollector;
 
 use crate::frame::FrameStore;
 use crate::guest_queues::GuestWatch;
@@ -22,10 +22,10 @@ use crate::lcore_loop::{LcoreStats, LoopControl};
 use crate::link_rate::LinkRates;
 use crate::losses::LossMeters;
 use crate::netdevs::Netdevs;
-use crate::nic::NicBoard;
-use crate::replayer::ReplayBoard;
+use crate::nic::NicStatsCell;
+use crate::replayer::ReplayStats;
 use crate::switch_lcore::DeviceBacklog;
-use captures::Posts;
+use captures::CaptureSenders;
 pub use prepared::{PortTap, PreparedSwitches, TapPlans};
 pub use removals::Removal;
 use removals::Removals;
@@ -44,7 +44,7 @@ pub struct RunningSwitches {
     other_ports: Vec<Port>,
     store: FrameStore,
     clock: Clock,
-    replays: Option<Arc<ReplayBoard>>,
+    replays: Option<Arc<ReplayStats>>,
 }
 
 /// One switch, as the control thread has it.
@@ -52,14 +52,14 @@ pub struct RunningSwitches {
 struct RunningSwitch {
     config: SwitchConfig,
     shared: Arc<Shared>,
-    reporter: Reporter,
+    reporter: StatsCollector,
     /// `None` for clones, which have no device.
     ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
     losses: LossMeters,
     /// Counters by port of the NIC in front of its host, if there is one.
-    nics: Vec<Option<Arc<NicBoard>>>,
+    nics: Vec<Option<Arc<NicStatsCell>>>,
     /// Kernel interface by port, if the port drives one.
     interfaces: Vec<Option<String>>,
-    captures: Mutex<Posts>,
+    captures: Mutex<CaptureSenders>,
 }

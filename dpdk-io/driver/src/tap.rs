@@ -76,7 +76,7 @@ pub fn tap(plan: TapPlan) -> (Tap, Tapped) {
 impl Tap {
     /// Copies a frame that passes at `at`, if it is wanted. One that finds no room in the ring is counted as missed.
     #[inline]
-    pub fn note(&mut self, at: Time, direction: Direction, mbuf: &Mbuf) {
+    pub fn record(&mut self, at: Time, direction: Direction, mbuf: &Mbuf) {
         if self.wants(at, mbuf.data()) {
             self.stage(at, direction, mbuf);
             self.commit();

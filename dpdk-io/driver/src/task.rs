@@ -1,9 +1,9 @@
 //! Tasks polled by lcores.
 
-use weir_dpdk_io::{Arrival, Clock};
+use weir_dpdk_io::{Clock, RxInterrupt};
 use weir_units::Time;
 
-use crate::lcore_work::Taken;
+use crate::lcore_work::PacketTally;
 
 /// Task that an lcore polls: one lcore's part of a switch, or emulated hosts.
 pub trait Task: Send {
@@ -13,20 +13,20 @@ pub trait Task: Send {
 
     /// Instant of the task's next work if nothing arrives; `None` for a task that must be polled all the time. A task may return an instant
     /// only if its arrivals raise an interrupt ([`Task::arrivals`]), or wait for some hundreds of microseconds without loss.
-    fn rests_until(&self, _now: Time) -> Option<Time> {
+    fn next_wakeup(&self, _now: Time) -> Option<Time> {
         None
     }
 
     /// Handles the control thread's requests. Called between two polls after a notification.
-    fn attend(&mut self) {}
+    fn on_control(&mut self) {}
 
     /// Packets that the task took so far. One that takes none, or whose work is not a switch's, has none to tell.
-    fn taken(&self) -> Taken {
-        Taken::default()
+    fn packet_tally(&self) -> PacketTally {
+        PacketTally::default()
     }
 
     /// Interrupts that signal arrivals for the task; `None` where only a poll shows them.
-    fn arrivals(&self) -> Option<Vec<Arrival>> {
+    fn rx_interrupts(&self) -> Option<Vec<RxInterrupt>> {
         None
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::arrivals::Arrival;
 use crate::batch::Batch;
 use crate::mbuf::Mbuf;
 use crate::mempool::Mempool;
 use crate::netdev::checksum;
 use crate::netdev::counters::Counters;
 use crate::netdev::ring::{Received, RxRing};
+use crate::rx_interrupts::RxInterrupt;
 
 /// The receiving part of a netdev port.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ impl Receiver {
     }
 
     /// Descriptor that becomes readable when the ring has a frame; `None` if the process has no descriptor left.
-    pub(crate) fn arrival(&self) -> Option<Arrival> {
-        self.ring.socket().try_clone().ok().map(Arrival)
+    pub(crate) fn rx_interrupt(&self) -> Option<RxInterrupt> {
+        self.ring.socket().try_clone().ok().map(RxInterrupt)
     }
 
     /// Appends up to `wanted` frames, which the batch has room for. A frame for which there is no mbuf stays in the ring.
@@ -52,9 +52,9 @@ impl Receiver {
         while frames < wanted && self.ring.has_frame() {
             let Some(mut mbuf) = self.empty.pop_front() else { break };
             self.ring.prefetch();
-            let is_whole = fill(&mut mbuf, &self.ring.frame(), &self.counters);
+            let is_filled = fill(&mut mbuf, &self.ring.frame(), &self.counters);
             self.ring.release();
-            if is_whole {
+            if is_filled {
                 bytes += u64::from(mbuf.len());
                 frames += 1;
                 batch.push(mbuf).expect("the caller left room");

@@ -37,24 +37,24 @@ pub(super) fn limit_in_flight(socket: &OwnedFd, frames: u32, frame_bytes: u32) {
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     socket: Arc<OwnedFd>,
-    call: Box<Call>,
+    send_batch: Box<SendBatch>,
     counters: Arc<Counters>,
-    refusal: Refusal,
+    failure: SendFailure,
 }
 
 /// Arguments of `sendmmsg`. They point to mbufs only during a call.
 #[derive(Debug)]
-struct Call {
+struct SendBatch {
     messages: [libc::mmsghdr; MAX_BURST],
     segments: [libc::iovec; SEGMENTS],
 }
 
 // SAFETY: the pointers in there are written before each call and not followed after it.
-unsafe impl Send for Call {}
+unsafe impl Send for SendBatch {}
 
 /// Verdict on a frame that the device does not take.
 #[derive(Debug, Default)]
-struct Refusal {
+struct SendFailure {
     /// Instant of the front frame's first refusal, and refusals in a row (0 if it was not refused).
     since_ns: u64,
     times: u32,
@@ -67,15 +67,15 @@ impl Transmitter {
         let no_segment = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: plain data; all zero is a valid value.
         let no_message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-        let call = Call { messages: [no_message; MAX_BURST], segments: [no_segment; SEGMENTS] };
-        Transmitter { socket, call: Box::new(call), counters, refusal: Refusal::default() }
+        let send_batch = SendBatch { messages: [no_message; MAX_BURST], segments: [no_segment; SEGMENTS] };
+        Transmitter { socket, send_batch: Box::new(send_batch), counters, failure: SendFailure::default() }
     }
 
     /// Sends from the front of the batch; returns how many frames are gone: sent, or lost and counted.
     pub(crate) fn send(&mut self, batch: &mut Batch) -> usize {
         let before = batch.len();
         while !batch.is_empty() {
-            let frames = self.call.point_to(batch);
+            let frames = self.send_batch.point_to(batch);
             if frames == 0 {
                 self.lose_front(batch, |counters| counters.tx.failed.add(1));
                 continue;
@@ -83,7 +83,12 @@ impl Transmitter {
             let flags = libc::MSG_DONTWAIT;
             // SAFETY: the first `frames` messages point to segments that point to the batch's bytes, all alive.
             let sent = unsafe {
-                libc::sendmmsg(self.socket.as_raw_fd(), self.call.messages.as_mut_ptr(), frames as u32, flags as _)
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    self.send_batch.messages.as_mut_ptr(),
+                    frames as u32,
+                    flags as _,
+                )
             };
             if sent > 0 {
                 self.has_left(batch, sent as usize);
@@ -103,9 +108,9 @@ impl Transmitter {
         batch.free_front(frames);
         self.counters.tx.frames.add(frames as u64);
         self.counters.tx.bytes.add(bytes);
-        self.refusal.times = 0;
-        if self.refusal.given_up_bytes.is_some_and(|given_up| longest >= given_up) {
-            self.refusal.given_up_bytes = None;
+        self.failure.times = 0;
+        if self.failure.given_up_bytes.is_some_and(|given_up| longest >= given_up) {
+            self.failure.given_up_bytes = None;
         }
     }
 
@@ -124,7 +129,7 @@ impl Transmitter {
             }
             libc::ENOBUFS => {
                 self.counters.tx.busy.add(1);
-                if !self.refusal.is_final(batch[0].len(), read_ns(libc::CLOCK_MONOTONIC)) {
+                if !self.failure.is_final(batch[0].len(), read_ns(libc::CLOCK_MONOTONIC)) {
                     return false;
                 }
                 self.lose_front(batch, |counters| counters.tx.refused.add(1));
@@ -137,12 +142,12 @@ impl Transmitter {
 
     fn lose_front(&mut self, batch: &mut Batch, count: impl FnOnce(&Counters)) {
         batch.free_front(1);
-        self.refusal.times = 0;
+        self.failure.times = 0;
         count(&self.counters);
     }
 }
 
-impl Refusal {
+impl SendFailure {
     /// Whether a frame of this length, refused once more, is to be given up.
     ///
     /// A full queue empties; but ENOBUFS also says that the far end of a veth pair will never take the frame, as it is
@@ -157,7 +162,7 @@ impl Refusal {
         let is_final = if is_hopeless {
             self.times >= TRIES_WHEN_HOPELESS
         } else {
-            self.times >= TRIES && now_ns.saturating_sub(self.since_ns) >= PATIENCE_NS
+            self.times >= TRIES && now_ns.saturating_sub(self.since_ns) >= TIMEOUT_NS
         };
         if is_final && !is_hopeless {
             self.given_up_bytes = Some(bytes);
@@ -166,7 +171,7 @@ impl Refusal {
     }
 }
 
-impl Call {
+impl SendBatch {
     /// Describes the batch's frames from the front on, as many as there are segments for; 0 if not even one.
     #[inline]
     fn point_to(&mut self, batch: &mut Batch) -> usize {
@@ -190,7 +195,7 @@ const SEGMENTS: usize = MAX_BURST * 4;
 /// Approximate bytes that the kernel counts for a frame in addition to its length.
 const SKB_BYTES: u32 = 1024;
 /// Least time (real time) and least number of attempts for a frame that the device refuses.
-const PATIENCE_NS: u64 = 10_000_000;
+const TIMEOUT_NS: u64 = 10_000_000;
 const TRIES: u32 = 16;
 const TRIES_WHEN_HOPELESS: u32 = 4;
 /// Socket option of linux/if_packet.h.
@@ -202,14 +207,14 @@ mod tests {
 
     #[test]
     fn a_frame_is_waited_for_once_and_its_like_no_more() {
-        let mut refusal = Refusal::default();
-        assert!(!refusal.is_final(1000, 5));
-        assert!((0..100).all(|n| !refusal.is_final(1000, 6 + n)), "time has not passed");
-        assert!(refusal.is_final(1000, 5 + PATIENCE_NS));
-        refusal.times = 0;
-        assert!((1..TRIES_WHEN_HOPELESS).all(|_| !refusal.is_final(1200, 0)));
-        assert!(refusal.is_final(1200, 0));
-        refusal.times = 0;
-        assert!((0..100).all(|_| !refusal.is_final(999, 0)), "a shorter one may pass");
+        let mut failure = SendFailure::default();
+        assert!(!failure.is_final(1000, 5));
+        assert!((0..100).all(|n| !failure.is_final(1000, 6 + n)), "time has not passed");
+        assert!(failure.is_final(1000, 5 + TIMEOUT_NS));
+        failure.times = 0;
+        assert!((1..TRIES_WHEN_HOPELESS).all(|_| !failure.is_final(1200, 0)));
+        assert!(failure.is_final(1200, 0));
+        failure.times = 0;
+        assert!((0..100).all(|_| !failure.is_final(999, 0)), "a shorter one may pass");
     }
 }

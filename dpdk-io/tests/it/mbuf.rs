@@ -1,6 +1,8 @@
 //! Mbufs, batches and pools: contents and accounting.
 
-use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, Placement, Whereabouts, data_room_for, mempool_bytes};
+use weir_dpdk_io::{
+    Batch, FreeMbufLocation, MAX_BURST, Mempool, MempoolConfig, MempoolLayout, data_room_for, mempool_bytes,
+};
 
 use crate::common::{frame, mbuf, pool};
 
@@ -89,20 +91,20 @@ fn accounting() {
 fn fetching_ahead_takes_nothing() {
     let pool = pool("ahead", 255);
     // The lcore's cache is empty at first, and is filled as an allocation would.
-    pool.fetch_ahead(MAX_BURST, Whereabouts::Memory);
+    pool.fetch_ahead(MAX_BURST, FreeMbufLocation::Memory);
     assert_eq!((pool.available(), pool.in_use()), (255, 0));
     let mut batch = Batch::new();
     assert!(pool.alloc_bulk(&mut batch, MAX_BURST));
-    pool.fetch_ahead(MAX_BURST, Whereabouts::OtherCores);
+    pool.fetch_ahead(MAX_BURST, FreeMbufLocation::OtherCores);
     assert_eq!(pool.in_use(), MAX_BURST as u32);
     let rest: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
     assert_eq!(rest.len(), 255 - MAX_BURST);
-    pool.fetch_ahead(MAX_BURST, Whereabouts::Memory);
+    pool.fetch_ahead(MAX_BURST, FreeMbufLocation::Memory);
     assert!(pool.alloc().is_none());
     drop((batch, rest));
     assert_eq!(pool.in_use(), 0);
     // A thread that is no lcore has no cache.
-    std::thread::spawn(move || pool.fetch_ahead(MAX_BURST, Whereabouts::OtherCores)).join().expect("no panic");
+    std::thread::spawn(move || pool.fetch_ahead(MAX_BURST, FreeMbufLocation::OtherCores)).join().expect("no panic");
 }
 
 fn batch_keeps_order() {
@@ -142,13 +144,13 @@ fn batch_keeps_order() {
 
 fn sizes() {
     let pool = pool("sizes", 1023);
-    let estimate = mempool_bytes(1023, pool.data_room(), Placement::Dense);
+    let estimate = mempool_bytes(1023, pool.data_room(), MempoolLayout::Dense);
     assert!(pool.memory_bytes().abs_diff(estimate) < estimate / 50);
-    assert!(mempool_bytes(1023, pool.data_room(), Placement::WithinPages) > estimate * 3 / 2);
+    assert!(mempool_bytes(1023, pool.data_room(), MempoolLayout::WithinPages) > estimate * 3 / 2);
     let config = MempoolConfig { count: 1023, cache: 0, for_devices: true, ..MempoolConfig::default() };
     let for_devices = Mempool::new("devices", config).expect("there is memory");
     assert!(for_devices.is_for_devices());
-    let estimate = mempool_bytes(1023, pool.data_room(), Placement::WithinPages);
+    let estimate = mempool_bytes(1023, pool.data_room(), MempoolLayout::WithinPages);
     assert!(for_devices.memory_bytes() < estimate * 51 / 50, "{} {estimate}", for_devices.memory_bytes());
     assert_eq!(data_room_for(2048), Some(2176));
     assert_eq!(data_room_for(70_000), None);

@@ -78,7 +78,7 @@ fn queues_are_those_that_the_guest_enables() {
     let socket = temporary_path("queues.sock");
     let pool = pool("queues", 8191);
     let mut weir = Open::new(&vdev::vhost("queues", &socket, false, QUEUES).expect("valid"), QUEUES, &pool);
-    let peers = weir.port.peer_queues().expect("a port with a guest");
+    let peers = weir.port.enabled_queues().expect("a port with a guest");
     assert_eq!((peers.receives.first_from(0), peers.sends.first_from(0), weir.is_up()), (None, None, false));
     assert!(!weir.tx[0].is_enabled());
 
@@ -102,7 +102,7 @@ fn queues_are_those_that_the_guest_enables() {
     // One that uses more than there are.
     let guest = Open::new(&virtio_user("more", &socket, 6, false), 6, &pool);
     wait_until("the guest's queues", || {
-        weir.port.peer_queues().is_some_and(|peers| peers.sends.first_from(QUEUES) == Some(QUEUES))
+        weir.port.enabled_queues().is_some_and(|peers| peers.sends.first_from(QUEUES) == Some(QUEUES))
     });
     assert!(weir.tx.iter().all(TxQueue::is_enabled));
     guest.close();

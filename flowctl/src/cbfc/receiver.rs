@@ -15,12 +15,12 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub struct Receiver {
     #[state(same)]
     capacity: u32,
-    classes: [Account; CLASSES],
+    classes: [ClassAccount; CLASSES],
     resyncs: AtomicU64,
 }
 
 #[derive(Debug, Default, SharedState)]
-struct Account {
+struct ClassAccount {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
     /// Number of times that `received` was set to the peer's count, or to 0.
@@ -102,7 +102,7 @@ impl Receiver {
 
     /// Resets the counts to 0, as at the link's start; the next [`Receiver::settle`] subtracts blocks still held. Called by the
     /// transmitter when nothing arrives. An arrival counted concurrently may undo the reset; the peer's count then corrects it.
-    pub fn forget(&self) {
+    pub fn reset(&self) {
         self.classes.iter().for_each(|account| account.set_received(0));
     }
 
@@ -136,7 +136,11 @@ impl Receiver {
     pub fn frame(&self, classes: ClassSet) -> Option<CreditFrame> {
         let mut limits = [0; CLASSES];
         classes.iter().for_each(|class| limits[class.index()] = self.limit(class));
-        (!classes.is_empty()).then_some(CreditFrame { enabled: classes, limits, account: mac_control::Account::None })
+        (!classes.is_empty()).then_some(CreditFrame {
+            enabled: classes,
+            limits,
+            account: mac_control::CreditAccount::None,
+        })
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
@@ -151,7 +155,7 @@ impl Receiver {
     }
 }
 
-impl Account {
+impl ClassAccount {
     /// Records the peer's difference, modulo 2^32; returns the number of messages in a row with it.
     fn confirm(&self, difference: u32) -> u8 {
         let before = if self.difference.load(Ordering::Relaxed) == difference {
@@ -208,8 +212,8 @@ impl Advertiser {
             return None;
         }
         let account = match self.turn {
-            None => mac_control::Account::Buffer { blocks: receiver.capacity() },
-            Some(class) => mac_control::Account::Sent { class, blocks: sent(class) },
+            None => mac_control::CreditAccount::Buffer { blocks: receiver.capacity() },
+            Some(class) => mac_control::CreditAccount::Sent { class, blocks: sent(class) },
         };
         receiver.frame(self.classes).map(|frame| CreditFrame { account, ..frame })
     }

@@ -2,7 +2,7 @@
 
 use weir_units::archive::SharedState;
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
-use weir_wire::mac_control::{Account, CreditFrame};
+use weir_wire::mac_control::{CreditAccount, CreditFrame};
 
 use super::{BLOCK, CONFIRMATIONS, ahead, blocks, blocks_at_most, blocks_of_all};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -56,7 +56,7 @@ impl Sender {
     ///
     /// Credit beyond the buffer that this sender was made for is cut to it.
     pub fn handle_credit(&self, frame: &CreditFrame) -> ClassSet {
-        if let Account::Buffer { blocks } = frame.account {
+        if let CreditAccount::Buffer { blocks } = frame.account {
             self.peers_buffer.store(blocks, Ordering::Relaxed);
         }
         let (mut taken, mut is_excessive) = (ClassSet::EMPTY, false);
@@ -127,7 +127,7 @@ impl Sender {
 
     /// Resets credit and counts to 0, as at the link's start. Called by the transmitter. A message handled concurrently may take
     /// effect; the next ones correct the limit.
-    pub fn forget(&self) {
+    pub fn reset(&self) {
         self.peers_buffer.store(self.buffer, Ordering::Relaxed);
         for credit in &self.classes {
             credit.sent.store(0, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use weir_units::{BitRate, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::{Account, CreditFrame};
+use weir_wire::mac_control::{CreditAccount, CreditFrame};
 
 use super::*;
 
@@ -64,8 +64,9 @@ fn a_limit_goes_back_if_it_is_told_thrice_in_a_row() {
 #[test]
 fn credit_is_never_more_than_the_buffer() {
     let sender = Sender::new(BLOCK * 1_000);
-    let told =
-        |limit, blocks| sender.handle_credit(&CreditFrame { account: Account::Buffer { blocks }, ..frame(limit) });
+    let told = |limit, blocks| {
+        sender.handle_credit(&CreditFrame { account: CreditAccount::Buffer { blocks }, ..frame(limit) })
+    };
     assert_eq!((told(1_001, 1_000), sender.credit(CLASS)), (ClassSet::EMPTY, 0), "the peer's counts are not ours");
     assert_eq!((told(600, 500), sender.credit(CLASS)), (ClassSet::EMPTY, 0), "the peer has a smaller buffer");
     assert_eq!((told(1_001, u32::MAX), sender.credit(CLASS)), (ALONE, 1_000), "it has a larger one: cut");
@@ -167,8 +168,8 @@ fn messages_have_an_account_of_the_buffer_and_of_each_class_in_turn() {
         advertiser.handle_sent(now);
         account
     });
-    let sent = |class: u8, blocks| Account::Sent { class: Class::new(class), blocks };
-    let buffer = Account::Buffer { blocks: 15_625 };
+    let sent = |class: u8, blocks| CreditAccount::Sent { class: Class::new(class), blocks };
+    let buffer = CreditAccount::Buffer { blocks: 15_625 };
     assert_eq!(accounts.collect::<Vec<_>>(), [buffer, sent(1, 101), sent(3, 103), buffer]);
 }
 

@@ -3,9 +3,9 @@
 use weir_reader::{Key, Problem, TIME, Table};
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count};
 
-use super::{Mapping, ThresholdError};
+use super::{RateMapping, ThresholdError};
 use crate::cbfc::Advertiser;
-use crate::{ControlledPort, Description, PortRules, Refusal, wire_bytes};
+use crate::{ConfigRejection, Description, FlowControlContext, PortCheck, wire_bytes};
 
 /// Key of τ, for all kinds of GFC.
 pub(crate) const TAU: Key =
@@ -61,7 +61,7 @@ pub struct FeedbackDelay {
 
 impl FeedbackDelay {
     /// Computes the terms for a port.
-    pub fn of(port: &ControlledPort, given: Option<Span>, period: Span) -> FeedbackDelay {
+    pub fn for_port(port: &FlowControlContext, given: Option<Span>, period: Span) -> FeedbackDelay {
         let frame = wire_bytes((port.frame_max.get() - FCS_BYTES) as u32, LINK_OVERHEAD);
         FeedbackDelay {
             given,
@@ -105,8 +105,8 @@ impl FeedbackDelay {
 }
 
 /// Theorem that a threshold of a port obeys, with its bound.
-pub(crate) struct Bound<'p, F> {
-    pub port: &'p ControlledPort,
+pub(crate) struct ThresholdBound<'p, F> {
+    pub port: &'p FlowControlContext,
     pub delay: FeedbackDelay,
     /// Key of the threshold in the file.
     pub key: &'static str,
@@ -121,7 +121,7 @@ pub(crate) struct Bound<'p, F> {
     pub period: &'static str,
 }
 
-impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
+impl<F: Fn(Bytes) -> Option<Bytes>> ThresholdBound<'_, F> {
     /// Returns the highest safe threshold; `None` where the buffer is too small for any.
     pub(crate) fn highest(&self) -> Option<Bytes> {
         (self.highest_below)(self.port.limit)
@@ -134,7 +134,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     }
 
     /// Builds the rejection of a threshold, with a hint.
-    pub(crate) fn refusal(&self, error: ThresholdError) -> Refusal {
+    pub(crate) fn rejection(&self, error: ThresholdError) -> ConfigRejection {
         let key = self.key;
         let (bound, highest) = match error {
             ThresholdError::NotBelowBuffer => ("", None),
@@ -154,7 +154,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
             }
             (None, None) => "make b_m larger or tau smaller".to_owned(),
         };
-        Refusal { key, message, help: help + FOR_AN_EXPERIMENT }
+        ConfigRejection { key, message, help: help + FOR_AN_EXPERIMENT }
     }
 
     /// Describes τ, B_m, and B_1 or B_0 with its bound.
@@ -174,7 +174,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> Bound<'_, F> {
     }
 
     /// Warns of a τ below the rule, and of thresholds declared unsafe, needed or not. `threshold` is the one in force, if any.
-    pub(crate) fn doubts(&self, threshold: Option<Bytes>, is_unsafe: bool) -> Vec<String> {
+    pub(crate) fn warnings(&self, threshold: Option<Bytes>, is_unsafe: bool) -> Vec<String> {
         let short = self.delay.given.filter(|given| *given < self.delay.by_rule()).map(|given| {
             format!(
                 "tau {given} is less than the {} that the rule asks for (2 MTU/C + 2 D_prop + reaction): with the real delay, thresholds \
@@ -209,7 +209,7 @@ pub(crate) fn given_ageing(table: &Table<'_>) -> Option<Span> {
 }
 
 /// Checks that `ageing` outlasts several refreshes, so that lost messages do no harm. `key` names the time between two messages.
-pub(crate) fn outlives_its_refresh(port: &PortRules<'_>, ageing: Option<Span>, key: &str, given: Option<Span>) {
+pub(crate) fn outlives_its_refresh(port: &PortCheck<'_>, ageing: Option<Span>, key: &str, given: Option<Span>) {
     let (Some(ageing), Some(rate)) = (ageing, port.rate) else { return };
     let refresh = given.unwrap_or_else(|| Advertiser::period_by_default(rate));
     let least = refresh * AGEING_REFRESHES_MIN;
@@ -223,7 +223,7 @@ pub(crate) fn outlives_its_refresh(port: &PortRules<'_>, ageing: Option<Span>, k
     );
     let problem =
         Problem::new(message, format!("write ageing = \"{}\" or more, or a shorter {key}", as_shown(least.as_picos())));
-    port.doc.note(problem.at(port.key("ageing"), "").at(port.key(key), "what it is measured by"));
+    port.doc.note(problem.with_label(port.key("ageing"), "").with_label(port.key(key), "what it is measured by"));
 }
 
 /// Rounds a time up to the three decimals that are shown of it.
@@ -249,7 +249,7 @@ pub(crate) fn limit_from(given: Option<Bytes>) -> &'static str {
 }
 
 /// Tabulates R(q) from B_0 to B_m.
-pub(crate) fn mapped(mapping: &Mapping) -> Vec<Vec<String>> {
+pub(crate) fn mapped(mapping: &RateMapping) -> Vec<Vec<String>> {
     let range = (mapping.b_m() - mapping.b_0()).get();
     let row = |sixteenths: u128| {
         let queue = mapping.b_0() + Bytes::new((u128::from(range) * sixteenths / 16) as u64);
@@ -266,7 +266,7 @@ pub(crate) fn share(rate: BitRate, span: Span) -> String {
 }
 
 /// Formats the line on control overhead.
-pub(crate) fn told(messages: &str) -> String {
+pub(crate) fn overhead_text(messages: &str) -> String {
     format!("messages of {} B on the wire: {messages}", MESSAGE.get())
 }
 

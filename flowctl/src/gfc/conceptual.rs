@@ -10,23 +10,23 @@ use crate::RATE_MIN;
 /// In conceptual GFC the downstream port advertises q continuously; [`length`](super::length) approximates that. Evaluated once
 /// a message, so a division is affordable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct RateMapping {
     b_m: Bytes,
     b_0: Bytes,
     line: BitRate,
 }
 
-impl Mapping {
+impl RateMapping {
     /// Creates the mapping for continuous feedback with a delay of τ.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`], or [`ThresholdError::Theorem41`] if B_0 leaves less than 4Cτ free.
-    pub fn conceptual(b_m: Bytes, b_0: Bytes, line: BitRate, tau: Span) -> Result<Mapping, ThresholdError> {
+    pub fn conceptual(b_m: Bytes, b_0: Bytes, line: BitRate, tau: Span) -> Result<RateMapping, ThresholdError> {
         let highest = conceptual_b0_max(b_m, line, tau);
         if highest.is_none_or(|highest| b_0 > highest) {
             return Err(ThresholdError::Theorem41 { highest });
         }
-        Mapping::without_guarantee(b_m, b_0, line)
+        RateMapping::without_guarantee(b_m, b_0, line)
     }
 
     /// Creates the mapping for messages every `period` (T) that take effect after τ.
@@ -39,20 +39,20 @@ impl Mapping {
         line: BitRate,
         tau: Span,
         period: Span,
-    ) -> Result<Mapping, ThresholdError> {
+    ) -> Result<RateMapping, ThresholdError> {
         let highest = time_based_b0_max(b_m, line, tau, period);
         if highest.is_none_or(|highest| b_0 > highest) {
             return Err(ThresholdError::Theorem51 { highest });
         }
-        Mapping::without_guarantee(b_m, b_0, line)
+        RateMapping::without_guarantee(b_m, b_0, line)
     }
 
     /// Creates the mapping for any B_0 below B_m, for experiments: the buffer may overflow.
     ///
     /// # Errors
     /// [`ThresholdError::NotBelowBuffer`].
-    pub fn without_guarantee(b_m: Bytes, b_0: Bytes, line: BitRate) -> Result<Mapping, ThresholdError> {
-        if b_0 < b_m { Ok(Mapping { b_m, b_0, line }) } else { Err(ThresholdError::NotBelowBuffer) }
+    pub fn without_guarantee(b_m: Bytes, b_0: Bytes, line: BitRate) -> Result<RateMapping, ThresholdError> {
+        if b_0 < b_m { Ok(RateMapping { b_m, b_0, line }) } else { Err(ThresholdError::NotBelowBuffer) }
     }
 
     /// Returns R(q), rounded down to a bit per second.
@@ -97,7 +97,7 @@ mod tests {
     /// Example of gfc 4.1: 100 KB, B_0 = 50 KB; half the rate at B_s = 75 KB.
     #[test]
     fn the_papers_example() {
-        let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
+        let mapping = RateMapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
         let rates = [0, 50, 75, 90].map(|kb| mapping.rate(Bytes::kb(kb)).as_bps() / 1_000_000);
         assert_eq!(rates, [10_000, 10_000, 5_000, 2_000]);
         assert_eq!(mapping.rate(Bytes::kb(100)), RATE_MIN);
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_papers_testbed() {
         let (tau, period) = (Span::from_micros(90), Span::from_nanos(52_428));
-        let mapping = Mapping::time_based(Bytes::mb(1), Bytes::kb(492), LINE, tau, period).unwrap();
+        let mapping = RateMapping::time_based(Bytes::mb(1), Bytes::kb(492), LINE, tau, period).unwrap();
         assert_eq!(mapping.rate(Bytes::kb(746)), BitRate::gbps(5));
     }
 
@@ -118,13 +118,13 @@ mod tests {
     fn b_0_that_breaks_a_theorem_is_refused_with_the_bound() {
         let (b_m, tau) = (Bytes::mb(1), Span::from_micros(90));
         let highest = Some(Bytes::kb(550));
-        assert!(Mapping::conceptual(b_m, Bytes::kb(550), LINE, tau).is_ok());
-        let high = Mapping::conceptual(b_m, Bytes::new(550_001), LINE, tau);
+        assert!(RateMapping::conceptual(b_m, Bytes::kb(550), LINE, tau).is_ok());
+        let high = RateMapping::conceptual(b_m, Bytes::new(550_001), LINE, tau);
         assert_eq!(high, Err(ThresholdError::Theorem41 { highest }));
-        let small = Mapping::conceptual(Bytes::kb(100), Bytes::kb(50), LINE, Span::from_micros(25));
+        let small = RateMapping::conceptual(Bytes::kb(100), Bytes::kb(50), LINE, Span::from_micros(25));
         assert_eq!(small, Err(ThresholdError::Theorem41 { highest: None }));
-        let high = Mapping::time_based(b_m, Bytes::kb(651), LINE, tau, Span::from_nanos(52_428));
+        let high = RateMapping::time_based(b_m, Bytes::kb(651), LINE, tau, Span::from_nanos(52_428));
         assert!(matches!(high, Err(ThresholdError::Theorem51 { highest: Some(_) })));
-        assert_eq!(Mapping::without_guarantee(b_m, b_m, LINE), Err(ThresholdError::NotBelowBuffer));
+        assert_eq!(RateMapping::without_guarantee(b_m, b_m, LINE), Err(ThresholdError::NotBelowBuffer));
     }
 }

@@ -6,9 +6,9 @@
 
 use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::QueueFrame;
+use weir_wire::mac_control::QueueLengthFrame;
 
-use super::{Mapping, Rates};
+use super::{ClassRates, RateMapping};
 
 /// Downstream side: decides which frame is due for the queues' lengths.
 ///
@@ -19,18 +19,18 @@ use super::{Mapping, Rates};
 /// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll.
 #[derive(Debug, State)]
-pub struct Generator {
+pub struct LengthGenerator {
     /// Classes under GFC.
     classes: ClassSet,
     period: Span,
     refresh: Span,
-    told: [u32; CLASSES],
+    advertised: [u32; CLASSES],
     /// Earliest instant of the next frame.
     free_at: Time,
     refresh_at: Time,
 }
 
-impl Generator {
+impl LengthGenerator {
     /// Returns the default minimum spacing of frames, 1,250 byte times: 1 us at 10 Gb/s. A frame takes 84, 6.7 % of the link.
     pub fn period_by_default(rate: BitRate) -> Span {
         rate.time_for(Bytes::new(1_250))
@@ -40,37 +40,44 @@ impl Generator {
     ///
     /// # Panics
     /// If `period` or `refresh` is zero.
-    pub fn new(classes: ClassSet, period: Span, refresh: Span) -> Generator {
+    pub fn new(classes: ClassSet, period: Span, refresh: Span) -> LengthGenerator {
         assert!(period > Span::ZERO && refresh > Span::ZERO, "a message without pause would fill the link");
-        Generator { classes, period, refresh, told: [0; CLASSES], free_at: Time::ZERO, refresh_at: Time::ZERO }
+        LengthGenerator {
+            classes,
+            period,
+            refresh,
+            advertised: [0; CLASSES],
+            free_at: Time::ZERO,
+            refresh_at: Time::ZERO,
+        }
     }
 
     /// Returns the frame due at `now` for these queue lengths; all classes under GFC are in it.
     #[inline]
-    pub fn poll(&self, now: Time, queues: &[Bytes; CLASSES]) -> Option<QueueFrame> {
+    pub fn poll(&self, now: Time, queues: &[Bytes; CLASSES]) -> Option<QueueLengthFrame> {
         if now < self.free_at {
             return None;
         }
-        let changed = |class: Class| length(queues[class.index()]) != self.told[class.index()];
+        let changed = |class: Class| length(queues[class.index()]) != self.advertised[class.index()];
         (now >= self.refresh_at || self.classes.iter().any(changed)).then(|| self.frame(queues)).flatten()
     }
 
-    fn frame(&self, queues: &[Bytes; CLASSES]) -> Option<QueueFrame> {
+    fn frame(&self, queues: &[Bytes; CLASSES]) -> Option<QueueLengthFrame> {
         let mut lengths = [0; CLASSES];
         self.classes.iter().for_each(|class| lengths[class.index()] = length(queues[class.index()]));
-        (!self.classes.is_empty()).then_some(QueueFrame { enabled: self.classes, lengths })
+        (!self.classes.is_empty()).then_some(QueueLengthFrame { enabled: self.classes, lengths })
     }
 
     /// Records that a frame from [`Generator::poll`] was sent at `now`.
-    pub fn handle_sent(&mut self, now: Time, frame: &QueueFrame) {
-        self.told = frame.lengths;
+    pub fn handle_sent(&mut self, now: Time, frame: &QueueLengthFrame) {
+        self.advertised = frame.lengths;
         self.free_at = now.saturating_add(self.period);
         self.refresh_at = now.saturating_add(self.refresh);
     }
 
     /// Resets the state to the start, with the first message due at `at`.
     pub(crate) fn restart(&mut self, at: Time) {
-        (self.told, self.free_at, self.refresh_at) = ([0; CLASSES], at, at);
+        (self.advertised, self.free_at, self.refresh_at) = ([0; CLASSES], at, at);
     }
 
     /// Returns the instant at which a frame may be due without further change: the end of the minimum spacing, or the refresh.
@@ -89,23 +96,23 @@ fn length(queue: Bytes) -> u32 {
 /// Written by the one lcore that receives on the port; the transmitting lcore reads [`Adjuster::rates`]. A rate holds until the
 /// next message, or until its length expires.
 #[derive(Debug, SharedState)]
-pub struct Adjuster {
+pub struct LengthRateAdjuster {
     #[state(same)]
-    mapping: Mapping,
+    mapping: RateMapping,
     /// Lifetime of a length that is not repeated.
     #[state(same)]
     ageing: Span,
-    rates: Rates,
+    rates: ClassRates,
 }
 
-impl Adjuster {
+impl LengthRateAdjuster {
     /// Creates an adjuster with all classes at the line rate.
-    pub fn new(mapping: Mapping, ageing: Span) -> Adjuster {
-        Adjuster { rates: Rates::new(mapping.line()), mapping, ageing }
+    pub fn new(mapping: RateMapping, ageing: Span) -> LengthRateAdjuster {
+        LengthRateAdjuster { rates: ClassRates::new(mapping.line()), mapping, ageing }
     }
 
     /// Obeys a message received at `now`: each class in it gets the rate of its queue, until the length expires.
-    pub fn handle_frame(&self, now: Time, frame: &QueueFrame) {
+    pub fn handle_frame(&self, now: Time, frame: &QueueLengthFrame) {
         for class in frame.enabled.iter() {
             let queue = Bytes::new(u64::from(frame.lengths[class.index()]));
             self.rates.set(class, self.mapping.rate(queue), now.saturating_add(self.ageing));
@@ -113,12 +120,12 @@ impl Adjuster {
     }
 
     /// Sets all classes to the line rate from `now` on; called by the transmitter.
-    pub fn forget(&self, now: Time) {
-        self.rates.forget(now);
+    pub fn reset(&self, now: Time) {
+        self.rates.expire_all(now);
     }
 
     /// Returns the classes' rates.
-    pub fn rates(&self) -> &Rates {
+    pub fn rates(&self) -> &ClassRates {
         &self.rates
     }
 }
@@ -139,11 +146,11 @@ mod tests {
         [Bytes::new(bytes); CLASSES]
     }
 
-    fn generator() -> Generator {
-        Generator::new(CLASS.alone(), Span::from_micros(1), Span::from_micros(50))
+    fn generator() -> LengthGenerator {
+        LengthGenerator::new(CLASS.alone(), Span::from_micros(1), Span::from_micros(50))
     }
 
-    fn send(generator: &mut Generator, now: Time, bytes: u64) -> Option<u32> {
+    fn send(generator: &mut LengthGenerator, now: Time, bytes: u64) -> Option<u32> {
         let frame = generator.poll(now, &queue(bytes))?;
         generator.handle_sent(now, &frame);
         assert_eq!(frame.enabled, CLASS.alone());
@@ -171,31 +178,31 @@ mod tests {
         assert!(generator.poll(at(0), &queue(0)).is_some() && generator.poll(at(5), &queue(7)).is_some());
         assert_eq!(send(&mut generator, at(5), 7), Some(7));
         assert_eq!(
-            Generator::new(ClassSet::EMPTY, Span::from_micros(1), Span::from_micros(1)).poll(at(0), &queue(9)),
+            LengthGenerator::new(ClassSet::EMPTY, Span::from_micros(1), Span::from_micros(1)).poll(at(0), &queue(9)),
             None
         );
     }
 
     #[test]
     fn a_message_each_microsecond_at_10_gbps() {
-        assert_eq!(Generator::period_by_default(LINE), Span::from_micros(1));
+        assert_eq!(LengthGenerator::period_by_default(LINE), Span::from_micros(1));
     }
 
     /// Example of gfc 4.1: 100 KB, B_0 = 50 KB.
     #[test]
     fn the_rate_is_that_of_the_length() {
-        let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
-        let adjuster = Adjuster::new(mapping, Span::from_micros(100));
+        let mapping = RateMapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
+        let adjuster = LengthRateAdjuster::new(mapping, Span::from_micros(100));
         let rate = |length: u32| {
-            adjuster.handle_frame(at(0), &QueueFrame { enabled: CLASS.alone(), lengths: [length; CLASSES] });
-            adjuster.rates().at(at(99_999), CLASS)
+            adjuster.handle_frame(at(0), &QueueLengthFrame { enabled: CLASS.alone(), lengths: [length; CLASSES] });
+            adjuster.rates().rate(at(99_999), CLASS)
         };
         assert_eq!(
             [0, 50_000, 75_000, 90_000].map(|length| rate(length).as_bps() / 1_000_000),
             [10_000, 10_000, 5_000, 2_000]
         );
         assert_eq!(rate(u32::MAX), RATE_MIN);
-        assert_eq!(adjuster.rates().at(at(0), Class::new(0)), LINE, "a class that no message names");
-        assert_eq!(adjuster.rates().at(at(100_000), CLASS), LINE, "a length has aged");
+        assert_eq!(adjuster.rates().rate(at(0), Class::new(0)), LINE, "a class that no message names");
+        assert_eq!(adjuster.rates().rate(at(100_000), CLASS), LINE, "a length has aged");
     }
 }

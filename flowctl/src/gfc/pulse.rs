@@ -39,23 +39,23 @@ pub(crate) struct Pulse {
     paused: [Span; CLASSES],
     arrived: [u32; CLASSES],
     /// Rate of each class's last pause, and the number of earlier periods with the same rate.
-    told: [(BitRate, u32); CLASSES],
+    advertised: [(BitRate, u32); CLASSES],
     /// Mean overrun of each class per period, as line time.
     overrun: [Span; CLASSES],
 }
 
 /// Arrivals of a port's eight classes, in bytes on the wire, modulo 2^32. Counted by the one lcore that receives on the port.
 #[derive(Debug, SharedState)]
-pub struct Arrivals {
+pub struct ArrivalCounters {
     bytes: [AtomicU32; CLASSES],
     #[state(same)]
     link_overhead: Bytes,
 }
 
-impl Arrivals {
+impl ArrivalCounters {
     /// Creates empty counters for a link with this overhead per frame.
-    pub fn new(link_overhead: Bytes) -> Arrivals {
-        Arrivals { bytes: Default::default(), link_overhead }
+    pub fn new(link_overhead: Bytes) -> ArrivalCounters {
+        ArrivalCounters { bytes: Default::default(), link_overhead }
     }
 
     /// Returns the wire bytes of a frame of this length (without FCS).
@@ -102,7 +102,7 @@ impl Pulse {
     /// If the period is shorter than a hundred quanta, which could not tell rates apart, or longer than the longest pause (65,535
     /// quanta: 3.4 ms at 10 Gb/s).
     pub(crate) fn new(line: BitRate, classes: ClassSet, period: Span) -> Pulse {
-        let quantum = Quantum::at(line);
+        let quantum = Quantum::for_rate(line);
         let legal = quantum.times(100)..=quantum.times(u16::MAX);
         assert!(legal.contains(&period), "a period of {period} is outside {legal:?}");
         Pulse {
@@ -115,7 +115,7 @@ impl Pulse {
             began: Time::ZERO,
             paused: [Span::ZERO; CLASSES],
             arrived: [0; CLASSES],
-            told: [(line, 0); CLASSES],
+            advertised: [(line, 0); CLASSES],
             overrun: [Span::ZERO; CLASSES],
         }
     }
@@ -139,14 +139,14 @@ impl Pulse {
 
     /// Records that the frame from [`Pulse::poll`] for these rates was sent at `now`, the instant of the poll, and the arrivals
     /// by then, if counted.
-    pub(crate) fn handle_sent(&mut self, now: Time, rates: &[BitRate; CLASSES], arrived: Option<&Arrivals>) {
+    pub(crate) fn handle_sent(&mut self, now: Time, rates: &[BitRate; CLASSES], arrived: Option<&ArrivalCounters>) {
         let plan = self.plan(now, rates);
         if let Some(arrived) = arrived {
             self.learn(now, arrived.bytes());
         }
-        for ((told, periods), rate) in self.told.iter_mut().zip(rates) {
-            *periods = if told == rate { periods.saturating_add(1) } else { 0 };
-            *told = *rate;
+        for ((advertised, periods), rate) in self.advertised.iter_mut().zip(rates) {
+            *periods = if advertised == rate { periods.saturating_add(1) } else { 0 };
+            *advertised = *rate;
         }
         let pause = |class: usize| self.quantum.times(plan.frame.times[class]);
         self.paused = std::array::from_fn(pause);
@@ -159,7 +159,7 @@ impl Pulse {
         for class in self.classes.iter().map(Class::index) {
             let sent = self.line.time_for(Bytes::new(u64::from(arrived[class].wrapping_sub(self.arrived[class]))));
             // A class that was not paused, or a gap at line rate, has no measurable overrun.
-            let has_settled = self.told[class].1 >= PERIODS_TO_SETTLE && self.paused[class] > Span::ZERO;
+            let has_settled = self.advertised[class].1 >= PERIODS_TO_SETTLE && self.paused[class] > Span::ZERO;
             if has_settled && length <= self.period * 2 {
                 let might = length.saturating_sub(self.paused[class]);
                 let most = self.period.divided_by(OVERRUN_PART_MAX);
@@ -175,7 +175,7 @@ impl Pulse {
     pub(crate) fn restart(&mut self, at: Time) {
         (self.period_ends, self.began) = (at, at);
         (self.owed, self.paused, self.overrun) = ([Span::ZERO; CLASSES], [Span::ZERO; CLASSES], [Span::ZERO; CLASSES]);
-        self.told = [(self.line, 0); CLASSES];
+        self.advertised = [(self.line, 0); CLASSES];
     }
 
     /// Returns the instant at which the next period may start. Nothing is due then if all classes have the line rate.
@@ -216,7 +216,7 @@ mod tests {
     use weir_units::LINK_OVERHEAD;
 
     use super::*;
-    use crate::pfc::Gate;
+    use crate::pfc::PauseTimers;
 
     const LINE: BitRate = BitRate::gbps(10);
     const PERIOD: Span = Span::from_micros(100);
@@ -228,10 +228,11 @@ mod tests {
 
     /// Returns the nanoseconds for which the peer's gate was open in `us` microseconds, with polls every `poll` nanoseconds.
     fn open_time(rate: BitRate, us: u64, poll: usize) -> u64 {
-        let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), Gate::new(Quantum::at(LINE)));
+        let (mut pulse, gate) =
+            (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), PauseTimers::new(Quantum::for_rate(LINE)));
         for ns in (0..us * 1_000).step_by(poll) {
             if let Some(frame) = pulse.poll(at(ns), &[rate; CLASSES]) {
-                assert!(Quantum::at(LINE).times(frame.times[3]) <= PERIOD);
+                assert!(Quantum::for_rate(LINE).times(frame.times[3]) <= PERIOD);
                 gate.handle_pfc(at(ns), &frame);
                 pulse.handle_sent(at(ns), &[rate; CLASSES], None);
                 let resumes = gate.next_wakeup(at(ns)).unwrap();
@@ -257,8 +258,8 @@ mod tests {
             let rate = BitRate::bps(LINE.as_bps() >> stage);
             let (mut pulse, gate, arrivals) = (
                 Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD),
-                Gate::new(Quantum::at(LINE)),
-                Arrivals::new(LINK_OVERHEAD),
+                PauseTimers::new(Quantum::for_rate(LINE)),
+                ArrivalCounters::new(LINK_OVERHEAD),
             );
             let (mut free_at, mut sent, mut sent_before) = (Time::ZERO, 0u64, 0);
             let bytes = arrivals.bytes_of(frame);
@@ -288,7 +289,7 @@ mod tests {
         let (mut pulse, half, arrivals) = (
             Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD),
             [BitRate::gbps(5); CLASSES],
-            Arrivals::new(LINK_OVERHEAD),
+            ArrivalCounters::new(LINK_OVERHEAD),
         );
         for period in 0..20 {
             let frame = pulse.poll(at(period * 100_000), &half).unwrap();
@@ -318,7 +319,7 @@ mod tests {
         pulse.handle_sent(at(0), &slow, None);
         let frame = pulse.poll(at(140_000), &slow).unwrap();
         // 60 us are left, of which the last 0.8 are open.
-        assert_eq!(frame.times[3], Quantum::at(LINE).in_span(Span::from_nanos(59_218)));
+        assert_eq!(frame.times[3], Quantum::for_rate(LINE).in_span(Span::from_nanos(59_218)));
         pulse.handle_sent(at(140_000), &slow, None);
         assert_eq!(pulse.next_wakeup(), at(200_000));
     }
@@ -355,7 +356,7 @@ mod tests {
         /// The peer runs again within a period of the last frame, for any sequence of rates and late polls.
         #[test]
         fn no_pause_is_longer_than_a_period(steps in prop::collection::vec((0..60_000u64, 1..10_001u64), 1..200)) {
-            let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), Gate::new(Quantum::at(LINE)));
+            let (mut pulse, gate) = (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), PauseTimers::new(Quantum::for_rate(LINE)));
             let mut now = at(0);
             for (ns, mbps) in steps {
                 now += Span::from_nanos(ns);

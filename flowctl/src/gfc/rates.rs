@@ -14,7 +14,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// One writer; the transmitter only ends rates when a link goes. The transmitter loads [`Rates::version`] at each poll, and sets
 /// its limiters only if the version changed or a rate expired. A rate may be seen a poll late, as a message may.
 #[derive(Debug, SharedState)]
-pub struct Rates {
+pub struct ClassRates {
     #[state(same)]
     line: BitRate,
     /// Rates in b/s, never zero.
@@ -26,17 +26,17 @@ pub struct Rates {
 
 /// Rate advertised by a peer, with its expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct AdvertisedRate {
     /// Rate, at least [`RATE_MIN`].
     pub rate: BitRate,
     /// Expiry; [`Time::NEVER`] for the line rate.
     pub until: Time,
 }
 
-impl Rates {
+impl ClassRates {
     /// Creates rates with all classes at the line rate.
-    pub fn new(line: BitRate) -> Rates {
-        Rates {
+    pub fn new(line: BitRate) -> ClassRates {
+        ClassRates {
             line,
             rates: std::array::from_fn(|_| AtomicU64::new(line.as_bps())),
             until: std::array::from_fn(|_| AtomicU64::new(Time::NEVER.as_picos())),
@@ -45,16 +45,16 @@ impl Rates {
     }
 
     /// Returns a class's rate at `now`, at least [`RATE_MIN`]; the line rate after expiry.
-    pub fn at(&self, now: Time, class: Class) -> BitRate {
-        let told = self.told(class);
-        if told.until <= now { self.line } else { told.rate }
+    pub fn rate(&self, now: Time, class: Class) -> BitRate {
+        let advertised = self.advertised(class);
+        if advertised.until <= now { self.line } else { advertised.rate }
     }
 
     /// Returns the rate last advertised for a class.
     #[inline]
-    pub fn told(&self, class: Class) -> Told {
+    pub fn advertised(&self, class: Class) -> AdvertisedRate {
         // Relaxed: a rate seen with another one's expiry changes `version` afterwards, and is read again.
-        Told {
+        AdvertisedRate {
             until: Time::from_picos(self.until[class.index()].load(Ordering::Relaxed)),
             rate: BitRate::bps(self.rates[class.index()].load(Ordering::Relaxed)),
         }
@@ -81,7 +81,7 @@ impl Rates {
 
     /// Ends all advertised rates at `now`, as if expired: all classes have the line rate. Called by the transmitter; a rate set
     /// concurrently holds or ends, and always has an expiry.
-    pub fn forget(&self, now: Time) {
+    pub fn expire_all(&self, now: Time) {
         for until in &self.until {
             if until.load(Ordering::Relaxed) != Time::NEVER.as_picos() {
                 until.fetch_min(now.as_picos(), Ordering::Relaxed);
@@ -105,35 +105,35 @@ mod tests {
 
     #[test]
     fn the_version_moves_with_the_rates_and_only_then() {
-        let (rates, until) = (Rates::new(LINE), Time::from_nanos(500));
-        assert_eq!((rates.version(), rates.at(Time::ZERO, Class::new(7))), (0, LINE));
+        let (rates, until) = (ClassRates::new(LINE), Time::from_nanos(500));
+        assert_eq!((rates.version(), rates.rate(Time::ZERO, Class::new(7))), (0, LINE));
         rates.set(CLASS, BitRate::gbps(5), until);
         rates.set(CLASS, BitRate::gbps(5), until);
-        assert_eq!((rates.version(), rates.at(Time::ZERO, CLASS)), (1, BitRate::gbps(5)));
+        assert_eq!((rates.version(), rates.rate(Time::ZERO, CLASS)), (1, BitRate::gbps(5)));
         rates.set(CLASS, BitRate::bps(1), until);
-        assert_eq!(rates.told(CLASS), Told { rate: RATE_MIN, until });
+        assert_eq!(rates.advertised(CLASS), AdvertisedRate { rate: RATE_MIN, until });
     }
 
     #[test]
     fn rates_that_are_forgotten_are_the_lines_and_move_the_version() {
-        let rates = Rates::new(LINE);
+        let rates = ClassRates::new(LINE);
         rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
-        rates.forget(Time::from_nanos(300));
-        let at = |ns| rates.at(Time::from_nanos(ns), CLASS);
-        assert_eq!((rates.version(), at(300), rates.at(Time::ZERO, Class::new(0))), (2, LINE, LINE));
+        rates.expire_all(Time::from_nanos(300));
+        let at = |ns| rates.rate(Time::from_nanos(ns), CLASS);
+        assert_eq!((rates.version(), at(300), rates.rate(Time::ZERO, Class::new(0))), (2, LINE, LINE));
         rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(900));
         assert_eq!(at(300), BitRate::gbps(5), "told anew");
     }
 
     #[test]
     fn a_rate_ends_at_its_time_and_the_line_rate_never() {
-        let rates = Rates::new(LINE);
-        let at = |ns| rates.at(Time::from_nanos(ns), CLASS);
+        let rates = ClassRates::new(LINE);
+        let at = |ns| rates.rate(Time::from_nanos(ns), CLASS);
         rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(500));
         assert_eq!((at(499), at(500)), (BitRate::gbps(5), LINE));
         rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(900));
         assert_eq!((at(500), rates.version()), (BitRate::gbps(5), 1));
         rates.set(CLASS, LINE, Time::from_nanos(950));
-        assert_eq!(rates.told(CLASS), Told { rate: LINE, until: Time::NEVER });
+        assert_eq!(rates.advertised(CLASS), AdvertisedRate { rate: LINE, until: Time::NEVER });
     }
 }

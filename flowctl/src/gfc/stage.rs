@@ -8,9 +8,9 @@ use weir_units::archive::{SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
-use super::{Rates, StageTable};
+use super::{ClassRates, StageTable};
 use crate::Quantum;
-use crate::pfc::Gate;
+use crate::pfc::PauseTimers;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Message generator of the downstream side: decides which frame is due for the queues' lengths.
@@ -22,7 +22,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll. After several changes between two polls, one frame advertises the last stage.
 #[derive(Debug, State)]
-pub struct Generator {
+pub struct StageGenerator {
     #[state(same)]
     table: StageTable,
     classes: ClassSet,
@@ -31,14 +31,14 @@ pub struct Generator {
     refresh_at: Time,
 }
 
-impl Generator {
+impl StageGenerator {
     /// Creates a generator for `classes` that repeats its message after `refresh`.
     ///
     /// # Panics
     /// If `refresh` is zero.
-    pub fn new(table: StageTable, classes: ClassSet, refresh: Span) -> Generator {
+    pub fn new(table: StageTable, classes: ClassSet, refresh: Span) -> StageGenerator {
         assert!(refresh > Span::ZERO, "a message without pause would fill the link");
-        Generator { table, classes, refresh, advertised: [0; CLASSES], refresh_at: Time::ZERO }
+        StageGenerator { table, classes, refresh, advertised: [0; CLASSES], refresh_at: Time::ZERO }
     }
 
     /// Returns the frame due at `now` for these queue lengths; all classes under GFC are in it.
@@ -82,7 +82,7 @@ impl Generator {
 /// the next message, or until the stage expires. Only the [stop](StageTable::with_stop) of a table, its stage above N, stops the
 /// class; it is enforced as a pause.
 #[derive(Debug, SharedState)]
-pub struct Adjuster {
+pub struct StageRateAdjuster {
     #[state(same)]
     table: StageTable,
     /// Lifetime of a stage that is not repeated.
@@ -90,7 +90,7 @@ pub struct Adjuster {
     ageing: Span,
     #[state(same)]
     quantum: Quantum,
-    rates: Rates,
+    rates: ClassRates,
     stages_above_last: AtomicU64,
     pauses: AtomicU64,
 }
@@ -99,12 +99,19 @@ pub struct Adjuster {
 /// of 2^63 B the last length after 64. A larger time in a message is a pause of a peer that uses PFC.
 pub const STAGES_MAX: u16 = 64;
 
-impl Adjuster {
+impl StageRateAdjuster {
     /// Creates an adjuster with all classes in stage 0, on a link with this pause quantum. The table must be that of the peer; only
     /// the number of its thresholds matters here.
-    pub fn new(table: StageTable, ageing: Span, quantum: Quantum) -> Adjuster {
-        let rates = Rates::new(table.rate(0));
-        Adjuster { table, ageing, quantum, rates, stages_above_last: AtomicU64::new(0), pauses: AtomicU64::new(0) }
+    pub fn new(table: StageTable, ageing: Span, quantum: Quantum) -> StageRateAdjuster {
+        let rates = ClassRates::new(table.rate(0));
+        StageRateAdjuster {
+            table,
+            ageing,
+            quantum,
+            rates,
+            stages_above_last: AtomicU64::new(0),
+            pauses: AtomicU64::new(0),
+        }
     }
 
     /// Obeys a message received at `now`: each class in it gets the rate of its stage until the stage expires. A stage above the
@@ -130,21 +137,21 @@ impl Adjuster {
 
     /// Pauses each class of the message whose stage is the stop, until the stage expires, and resumes its other classes. Called for
     /// a table with a [stop](StageTable::with_stop), in addition to [`Adjuster::handle_frame`].
-    pub(crate) fn obey_stops(&self, now: Time, frame: &PfcFrame, gate: &Gate) {
+    pub(crate) fn obey_stops(&self, now: Time, frame: &PfcFrame, pause_timers: &PauseTimers) {
         let Some(stop) = self.table.stop() else { return };
         for class in frame.enabled.iter() {
             let holds = if frame.times[class.index()] == stop { self.ageing } else { Span::ZERO };
-            gate.hold(now, class, now.saturating_add(holds));
+            pause_timers.hold(now, class, now.saturating_add(holds));
         }
     }
 
     /// Sets all classes to the line rate from `now` on; called by the transmitter.
-    pub fn forget(&self, now: Time) {
-        self.rates.forget(now);
+    pub fn reset(&self, now: Time) {
+        self.rates.expire_all(now);
     }
 
     /// Returns the classes' rates.
-    pub fn rates(&self) -> &Rates {
+    pub fn rates(&self) -> &ClassRates {
         &self.rates
     }
 
@@ -165,7 +172,7 @@ mod tests {
     use weir_units::BitRate;
 
     use super::*;
-    use crate::gfc::Told;
+    use crate::gfc::AdvertisedRate;
     use weir_wire::mac_control::ControlFrame;
 
     const RATE: BitRate = BitRate::gbps(10);
@@ -174,8 +181,8 @@ mod tests {
         StageTable::new(Bytes::mb(1), Bytes::kb(750), RATE, Span::from_micros(90)).unwrap()
     }
 
-    fn generator() -> Generator {
-        Generator::new(table(), ClassSet::from_bits(0b1000), Span::from_micros(50))
+    fn generator() -> StageGenerator {
+        StageGenerator::new(table(), ClassSet::from_bits(0b1000), Span::from_micros(50))
     }
 
     fn queue(kb: u64) -> [Bytes; CLASSES] {
@@ -214,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_port_without_gfc_sends_nothing() {
-        let generator = Generator::new(table(), ClassSet::EMPTY, Span::from_micros(50));
+        let generator = StageGenerator::new(table(), ClassSet::EMPTY, Span::from_micros(50));
         assert_eq!(generator.poll(at(1_000), &queue(999)), None);
     }
 
@@ -230,16 +237,19 @@ mod tests {
 
     #[test]
     fn a_peer_that_only_knows_pfc_stops_for_a_microsecond_at_most() {
-        let (generator, gate) = (generator(), crate::pfc::Gate::new(crate::Quantum::at(RATE)));
+        let (generator, pause_timers) = (generator(), crate::pfc::PauseTimers::new(crate::Quantum::for_rate(RATE)));
         let frame = generator.poll(at(0), &[Bytes::mb(2); CLASSES]).unwrap();
-        gate.handle_pfc(at(10), &frame);
-        assert_eq!((gate.paused(at(10)), gate.paused(at(11))), (ClassSet::from_bits(0b1000), ClassSet::EMPTY));
+        pause_timers.handle_pfc(at(10), &frame);
+        assert_eq!(
+            (pause_timers.paused(at(10)), pause_timers.paused(at(11))),
+            (ClassSet::from_bits(0b1000), ClassSet::EMPTY)
+        );
     }
 
     const AGEING: Span = Span::from_micros(400);
 
-    fn adjuster() -> Adjuster {
-        Adjuster::new(table(), AGEING, Quantum::at(RATE))
+    fn adjuster() -> StageRateAdjuster {
+        StageRateAdjuster::new(table(), AGEING, Quantum::for_rate(RATE))
     }
 
     #[test]
@@ -247,7 +257,7 @@ mod tests {
         let adjuster = adjuster();
         adjuster
             .handle_frame(at(1), &PfcFrame { enabled: ClassSet::from_bits(0b110), times: [9, 1, 3, 9, 9, 9, 9, 9] });
-        let rates = [0, 1, 2, 3].map(|class| adjuster.rates().at(at(2), Class::new(class)));
+        let rates = [0, 1, 2, 3].map(|class| adjuster.rates().rate(at(2), Class::new(class)));
         assert_eq!(rates, [RATE, BitRate::gbps(5), BitRate::mbps(1_250), RATE]);
         assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (0, 0));
     }
@@ -256,7 +266,10 @@ mod tests {
     fn a_stage_that_does_not_exist_is_the_last_and_counted() {
         let adjuster = adjuster();
         adjuster.handle_frame(at(0), &PfcFrame { enabled: ClassSet::from_bits(1), times: [STAGES_MAX; CLASSES] });
-        assert_eq!(adjuster.rates().told(Class::new(0)), Told { rate: table().rate(19), until: Time::ZERO + AGEING });
+        assert_eq!(
+            adjuster.rates().advertised(Class::new(0)),
+            AdvertisedRate { rate: table().rate(19), until: Time::ZERO + AGEING }
+        );
         assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (1, 0));
     }
 
@@ -264,7 +277,7 @@ mod tests {
     fn a_stage_ages_unless_it_is_told_again() {
         let (adjuster, class) = (adjuster(), Class::new(3));
         let stage = PfcFrame { enabled: class.alone(), times: [2; CLASSES] };
-        let rate = |us| adjuster.rates().at(at(us), class);
+        let rate = |us| adjuster.rates().rate(at(us), class);
         adjuster.handle_frame(at(10), &stage);
         assert_eq!([409, 410].map(rate), [BitRate::mbps(2_500), RATE]);
         adjuster.handle_frame(at(300), &stage);
@@ -276,22 +289,23 @@ mod tests {
 
     #[test]
     fn a_queue_of_b_m_stops_its_class_until_it_is_shorter_or_the_stage_has_aged() {
-        let mut generator = Generator::new(table().with_stop(), ClassSet::from_bits(0b1000), Span::from_micros(50));
-        let adjuster = Adjuster::new(table().with_stop(), AGEING, Quantum::at(RATE));
-        let (gate, class) = (Gate::new(Quantum::at(RATE)), Class::new(3));
-        let mut told = |us, kb| {
+        let mut generator =
+            StageGenerator::new(table().with_stop(), ClassSet::from_bits(0b1000), Span::from_micros(50));
+        let adjuster = StageRateAdjuster::new(table().with_stop(), AGEING, Quantum::for_rate(RATE));
+        let (pause_timers, class) = (PauseTimers::new(Quantum::for_rate(RATE)), Class::new(3));
+        let mut advertised = |us, kb| {
             let frame = generator.poll(at(us), &queue(kb)).unwrap();
             generator.handle_sent(at(us), &frame);
             adjuster.handle_frame(at(us), &frame);
-            adjuster.obey_stops(at(us), &frame, &gate);
-            (frame.times[3], gate.paused(at(us)))
+            adjuster.obey_stops(at(us), &frame, &pause_timers);
+            (frame.times[3], pause_timers.paused(at(us)))
         };
-        assert_eq!(told(0, 1_000), (20, class.alone()));
-        assert_eq!(told(10, 999), (8, ClassSet::EMPTY));
-        assert_eq!(told(20, 1_200), (20, class.alone()));
-        assert_eq!([419, 420].map(|us| gate.paused(at(us))), [class.alone(), ClassSet::EMPTY]);
+        assert_eq!(advertised(0, 1_000), (20, class.alone()));
+        assert_eq!(advertised(10, 999), (8, ClassSet::EMPTY));
+        assert_eq!(advertised(20, 1_200), (20, class.alone()));
+        assert_eq!([419, 420].map(|us| pause_timers.paused(at(us))), [class.alone(), ClassSet::EMPTY]);
         assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (0, 0));
-        assert_eq!(adjuster.rates().told(class).rate, table().rate(19));
+        assert_eq!(adjuster.rates().advertised(class).rate, table().rate(19));
     }
 
     /// A PAUSE of 1,000 quanta is 51.2 us at 10 Gb/s.
@@ -299,7 +313,7 @@ mod tests {
     fn a_pause_of_pfc_slows_for_as_long_as_it_asks_for() {
         let (adjuster, class) = (adjuster(), Class::new(3));
         let pause = |quanta| PfcFrame { enabled: class.alone(), times: [quanta; CLASSES] };
-        let rate = |us| adjuster.rates().at(at(us), class);
+        let rate = |us| adjuster.rates().rate(at(us), class);
         adjuster.handle_frame(at(0), &pause(1_000));
         assert_eq!([51, 52].map(rate), [table().rate(19), RATE]);
         adjuster.handle_frame(at(100), &pause(u16::MAX));
@@ -336,8 +350,8 @@ mod tests {
             let last = queue(steps.last().unwrap().0);
             let now = (0..8).map(|_| step(&last, false, None)).last().unwrap();
             let stage = table().stage_of(last[3]);
-            prop_assert_eq!(adjuster.rates().at(now, Class::new(3)), table().rate(stage));
-            prop_assert_eq!(adjuster.rates().at(now + AGEING, Class::new(3)), RATE);
+            prop_assert_eq!(adjuster.rates().rate(now, Class::new(3)), table().rate(stage));
+            prop_assert_eq!(adjuster.rates().rate(now + AGEING, Class::new(3)), RATE);
         }
     }
 }

@@ -7,7 +7,7 @@ use weir_units::archive::SharedState;
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::mac_control::CreditFrame;
 
-use super::{Mapping, Rates};
+use super::{ClassRates, RateMapping};
 use crate::cbfc::{BLOCK, Sender};
 
 /// Rate adjuster of the upstream side: turns the remaining credit into the rates of the classes' limiters.
@@ -16,9 +16,9 @@ use crate::cbfc::{BLOCK, Sender};
 /// transmitter also reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one expires. Without credit a
 /// class has [`RATE_MIN`](crate::RATE_MIN), or stops if [configured so](Adjuster::with_stop).
 #[derive(Debug, SharedState)]
-pub struct Adjuster {
+pub struct TimeRateAdjuster {
     #[state(same)]
-    mapping: Mapping,
+    mapping: RateMapping,
     /// Buffer B. Credit covers its whole blocks; the remainder counts as occupied, so that a queue without credit is full.
     #[state(same)]
     buffer: Bytes,
@@ -26,25 +26,25 @@ pub struct Adjuster {
     #[state(same)]
     ageing: Span,
     credits: Sender,
-    rates: Rates,
+    rates: ClassRates,
     #[state(same)]
     stops: bool,
 }
 
-impl Adjuster {
+impl TimeRateAdjuster {
     /// Creates an adjuster with all classes at the line rate. `buffer` is the B of the peer's [`cbfc::Receiver`](crate::cbfc::Receiver).
     ///
     /// # Panics
     /// If B_m of the mapping is more than the buffer.
-    pub fn new(mapping: Mapping, buffer: Bytes, ageing: Span) -> Adjuster {
+    pub fn new(mapping: RateMapping, buffer: Bytes, ageing: Span) -> TimeRateAdjuster {
         assert!(mapping.b_m() <= buffer, "no queue may grow beyond its buffer");
-        let (rates, credits) = (Rates::new(mapping.line()), Sender::new(buffer));
-        Adjuster { rates, mapping, buffer, ageing, credits, stops: false }
+        let (rates, credits) = (ClassRates::new(mapping.line()), Sender::new(buffer));
+        TimeRateAdjuster { rates, mapping, buffer, ageing, credits, stops: false }
     }
 
     /// Makes each frame need credit, as under CBFC: a queue of B_m stops its sender, and so does a peer before its first message.
-    pub fn with_stop(self) -> Adjuster {
-        Adjuster { stops: true, ..self }
+    pub fn with_stop(self) -> TimeRateAdjuster {
+        TimeRateAdjuster { stops: true, ..self }
     }
 
     /// Returns whether a frame needs credit.
@@ -79,13 +79,13 @@ impl Adjuster {
     }
 
     /// Sets all classes to the line rate from `now` on and removes their credit; called by the transmitter.
-    pub fn forget(&self, now: Time) {
-        self.credits.forget();
-        self.rates.forget(now);
+    pub fn reset(&self, now: Time) {
+        self.credits.reset();
+        self.rates.expire_all(now);
     }
 
     /// Returns the classes' rates.
-    pub fn rates(&self) -> &Rates {
+    pub fn rates(&self) -> &ClassRates {
         &self.rates
     }
 
@@ -107,9 +107,9 @@ mod tests {
     const NOW: Time = Time::from_nanos(1_000);
     const AGEING: Span = Span::from_micros(100);
 
-    fn adjuster() -> Adjuster {
-        let mapping = Mapping::without_guarantee(Bytes::mb(1), Bytes::kb(492), LINE).unwrap();
-        Adjuster::new(mapping, Bytes::mb(1), AGEING)
+    fn adjuster() -> TimeRateAdjuster {
+        let mapping = RateMapping::without_guarantee(Bytes::mb(1), Bytes::kb(492), LINE).unwrap();
+        TimeRateAdjuster::new(mapping, Bytes::mb(1), AGEING)
     }
 
     /// A message with credit for this many bytes from the start.
@@ -118,7 +118,7 @@ mod tests {
     }
 
     /// Frames of 64 blocks.
-    fn send(adjuster: &Adjuster, bytes: u64) {
+    fn send(adjuster: &TimeRateAdjuster, bytes: u64) {
         (0..bytes / 4_096).for_each(|_| adjuster.handle_sent(CLASS, 4_092));
     }
 
@@ -126,15 +126,15 @@ mod tests {
     fn the_rate_follows_the_credit_left() {
         let adjuster = adjuster();
         adjuster.handle_credit(NOW, &credit(1_000_000));
-        assert_eq!((adjuster.queue(CLASS), adjuster.rates().at(NOW, CLASS)), (Bytes::ZERO, LINE));
+        assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(NOW, CLASS)), (Bytes::ZERO, LINE));
         send(&adjuster, 746_000);
-        assert_eq!(adjuster.rates().at(NOW, CLASS), LINE, "a rate changes with a message");
+        assert_eq!(adjuster.rates().rate(NOW, CLASS), LINE, "a rate changes with a message");
         adjuster.handle_credit(NOW, &credit(1_000_000));
-        let rate = adjuster.rates().at(NOW, CLASS);
+        let rate = adjuster.rates().rate(NOW, CLASS);
         let queue = adjuster.queue(CLASS).get();
         assert_eq!(queue, 182 * 4_096);
         assert_eq!(rate.as_bps(), 10_000_000_000 * (1_000_000 - queue) / 508_000);
-        assert_eq!(adjuster.rates().at(NOW, Class::new(0)), LINE);
+        assert_eq!(adjuster.rates().rate(NOW, Class::new(0)), LINE);
     }
 
     #[test]
@@ -152,12 +152,12 @@ mod tests {
     fn credit_that_has_run_out_is_the_least_rate() {
         // A buffer of whole blocks, and one of which 63 B are in none: at 10 Gb/s they would be worth a megabit a second.
         for b_m in [Bytes::mb(1), Bytes::new(1_000_063)] {
-            let mapping = Mapping::without_guarantee(b_m, Bytes::kb(492), LINE).unwrap();
-            let adjuster = Adjuster::new(mapping, b_m, AGEING);
+            let mapping = RateMapping::without_guarantee(b_m, Bytes::kb(492), LINE).unwrap();
+            let adjuster = TimeRateAdjuster::new(mapping, b_m, AGEING);
             adjuster.handle_credit(NOW, &credit(1_000_000));
             send(&adjuster, 1_100_000);
             adjuster.handle_credit(NOW, &credit(1_000_000));
-            assert_eq!((adjuster.queue(CLASS), adjuster.rates().at(NOW, CLASS)), (b_m, RATE_MIN));
+            assert_eq!((adjuster.queue(CLASS), adjuster.rates().rate(NOW, CLASS)), (b_m, RATE_MIN));
         }
     }
 
@@ -166,9 +166,9 @@ mod tests {
         let adjuster = adjuster();
         send(&adjuster, 900_000);
         adjuster.handle_credit(NOW, &credit(1_000_000));
-        let slow = adjuster.rates().at(NOW, CLASS);
+        let slow = adjuster.rates().rate(NOW, CLASS);
         adjuster.handle_credit(NOW + Span::from_micros(50), &credit(900_000));
-        let rate = |us| adjuster.rates().at(NOW + Span::from_micros(us), CLASS);
+        let rate = |us| adjuster.rates().rate(NOW + Span::from_micros(us), CLASS);
         assert!(slow < LINE);
         assert_eq!((rate(99), rate(100)), (slow, LINE));
     }

@@ -1,18 +1,19 @@
 //! `cbfc`: credit-based flow control, as InfiniBand's. The sender has credit for the free part of the queue's buffer, and sends
 //! nothing without credit. [`crate::cbfc`] has its two state machines.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::{Advertiser, BLOCK, Receiver, Sender};
-use crate::gfc::closed_form::{limit_from, share, told};
+use crate::gfc::closed_form::{limit_from, overhead_text, share};
 use crate::keys::{given_size, given_time};
-use crate::pfc::Gate;
+use crate::pfc::PauseTimers;
 use crate::{
-    Arrived, ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism,
-    MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
+    BufferState, ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
+    FlowControlInitiator, FlowControlKind, FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl,
+    PortParameters, QueueLimit, ReceiveAccounting,
 };
 
 const BUFFER: Key = Key::without_default(
@@ -29,8 +30,8 @@ pub(super) static KIND: CbfcKind = CbfcKind;
 #[derive(Debug)]
 pub(super) struct CbfcKind;
 
-impl Named for CbfcKind {
-    fn name(&self) -> &'static str {
+impl Plugin for CbfcKind {
+    fn id(&self) -> &'static str {
         "cbfc"
     }
 
@@ -40,68 +41,68 @@ impl Named for CbfcKind {
 }
 
 impl FlowControlKind for CbfcKind {
-    fn read(&self, table: &Table<'_>) -> FlowControl {
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
         let period = given_time(table, &PERIOD, Span::from_micros(1));
-        FlowControl::new(CbfcSettings { buffer: given_size(table, &BUFFER), period })
+        FlowControlChoice::new(CbfcConfig { buffer: given_size(table, &BUFFER), period })
     }
 }
 
 /// CBFC settings of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CbfcSettings {
+pub struct CbfcConfig {
     /// `buffer`: buffer of one ingress queue. `None` is the buffer reserved for a queue, minus a frame.
     pub buffer: Option<Bytes>,
     /// `period`: the time between two messages. `None` is 65,535 byte times at the port's rate.
     pub period: Option<Span>,
 }
 
-impl CbfcSettings {
-    fn made(&self, port: &ControlledPort) -> Cbfc {
+impl CbfcConfig {
+    fn made(&self, port: &FlowControlContext) -> Cbfc {
         let period = self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
         Cbfc { buffer: port.limit, period }
     }
 }
 
-impl Settings for CbfcSettings {
+impl FlowControlConfig for CbfcConfig {
     fn kind(&self) -> &'static str {
-        KIND.name()
+        KIND.id()
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "CBFC"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Room
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Room
     }
 
-    fn limit(&self) -> Option<Limit> {
-        Some(Limit { key: BUFFER.name, given: self.buffer, threshold: None, is_unsafe: None })
+    fn limit(&self) -> Option<QueueLimit> {
+        Some(QueueLimit { key: BUFFER.name, given: self.buffer, threshold: None, is_unsafe: None })
     }
 
     fn block(&self) -> Option<Bytes> {
         Some(BLOCK)
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        Ok(Mechanism::new(self.made(port)))
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        Ok(PortFlowControl::new(self.made(port)))
     }
 
-    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+    fn describe(&self, port: &FlowControlContext) -> Option<Description> {
         let Cbfc { buffer, period } = self.made(port);
         let blocks = format!("{} blocks of {} B", count(buffer.get() / BLOCK.get()), BLOCK.get());
         let description = Description::default()
             .line(format!("buffer = {} B{}: {blocks}", count(buffer.get()), limit_from(self.buffer)))
             .line(format!("T = {period}"))
-            .line(told(&format!("{} with one per T", share(port.rate, period))));
+            .line(overhead_text(&format!("{} with one per T", share(port.rate, period))));
         Some(description)
     }
 
-    fn without_messages(&self) -> Option<&'static str> {
+    fn silence_warning(&self) -> Option<&'static str> {
         Some("without credit nothing of its classes is sent")
     }
 
-    fn overrun(&self) -> (&'static str, &'static str) {
+    fn loss_hint(&self) -> (&'static str, &'static str) {
         (
             "more came than credit was given for",
             "does the peer speak CBFC, with the same `buffer`, and has the buffer room for that?",
@@ -118,57 +119,57 @@ pub struct Cbfc {
     pub period: Span,
 }
 
-impl Protocol for Cbfc {
-    fn tells(&self) -> Tells {
-        Tells::Room
+impl FlowControl for Cbfc {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Room
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        MessageGenerator::of(Credits::new(port, self.period))
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        MessageGenerator::from_initiator(CreditInitiator::new(port, self.period))
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
         Box::new(Sender::new(self.buffer))
     }
 
-    fn arrived(&self, _link_overhead: Bytes) -> Arrived {
-        Arrived::Blocks(Receiver::new(self.buffer))
+    fn receive_accounting(&self, _link_overhead: Bytes) -> ReceiveAccounting {
+        ReceiveAccounting::Blocks(Receiver::new(self.buffer))
     }
 
-    fn marks(&self) -> Vec<(String, Bytes)> {
+    fn reference_lengths(&self) -> Vec<(String, Bytes)> {
         vec![("B".to_owned(), self.buffer)]
     }
 }
 
 /// Downstream side of CBFC and time-based GFC: advertises credit each period.
 #[derive(Debug, State)]
-pub(super) struct Credits {
+pub(super) struct CreditInitiator {
     #[state(same)]
-    port: Side,
+    port: PortParameters,
     advertiser: Advertiser,
 }
 
-impl Credits {
-    pub(super) fn new(port: Side, period: Span) -> Credits {
-        Credits { port, advertiser: Advertiser::new(port.classes, period) }
+impl CreditInitiator {
+    pub(super) fn new(port: PortParameters, period: Span) -> CreditInitiator {
+        CreditInitiator { port, advertiser: Advertiser::new(port.classes, period) }
     }
 }
 
-impl Downstream for Credits {
+impl FlowControlInitiator for CreditInitiator {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
-    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
-        let Arrived::Blocks(receiver) = demand.arrived else { return None };
+    fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
+        let ReceiveAccounting::Blocks(receiver) = buffer.arrived else { return None };
         if now < self.advertiser.next_wakeup() {
             return None;
         }
-        self.port.classes.iter().for_each(|class| receiver.settle(class, || (demand.held)(class)));
-        self.advertiser.poll(now, receiver, demand.sent).map(ControlFrame::Credit)
+        self.port.classes.iter().for_each(|class| receiver.settle(class, || (buffer.occupancy)(class)));
+        self.advertiser.poll(now, receiver, buffer.blocks_sent).map(ControlFrame::Credit)
     }
 
-    fn handle_sent(&mut self, now: Time, _frame: &ControlFrame, _demand: &Demand<'_>) {
+    fn handle_sent(&mut self, now: Time, _frame: &ControlFrame, _buffer: &BufferState<'_>) {
         self.advertiser.handle_sent(now);
     }
 
@@ -181,19 +182,19 @@ impl Downstream for Credits {
     }
 }
 
-impl Upstream for Sender {
+impl FlowControlReceiver for Sender {
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn handle(&self, _now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+    fn handle(&self, _now: Time, frame: &ControlFrame, _pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Credit(frame) = frame else { return false };
         self.handle_credit(frame);
         true
     }
 
-    fn forget(&self, _now: Time) {
-        Sender::forget(self);
+    fn reset(&self, _now: Time) {
+        Sender::reset(self);
     }
 
     fn needs_credit(&self) -> bool {
@@ -224,7 +225,7 @@ impl Upstream for Sender {
         Sender::sent_total(self, class)
     }
 
-    fn odd_messages(&self) -> u64 {
+    fn invalid_messages(&self) -> u64 {
         self.stale() + self.excessive()
     }
 

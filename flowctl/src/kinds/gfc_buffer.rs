@@ -6,20 +6,20 @@ mod port;
 
 use std::ops::RangeInclusive;
 
-use weir_reader::{Key, Named, Problem, TIME, Table, times_from};
+use weir_reader::{Key, Plugin, Problem, TIME, Table, times_from};
 use weir_units::{BitRate, Bytes, Span, count};
 
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, UNSAFE_THRESHOLDS, ageing, ages,
-    as_shown, given_ageing, outlives_its_refresh, share, stops, told,
+    AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
+    ages, as_shown, given_ageing, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
 use crate::keys::{given_size, given_time};
 use crate::kinds::pfc::Pfc;
 use crate::{
-    ControlledPort, Description, FlowControl, FlowControlKind, HEADROOM_VIOLATED, Limit, Mechanism, PortRules, Quantum,
-    Refusal, Settings, Tells,
+    ConfigRejection, Description, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
+    HEADROOM_VIOLATED, MessageKind, PortCheck, PortFlowControl, Quantum, QueueLimit,
 };
 
 pub use port::{GfcBuffer, GfcPulse};
@@ -35,8 +35,8 @@ pub(super) static KIND: GfcBufferKind = GfcBufferKind;
 #[derive(Debug)]
 pub(super) struct GfcBufferKind;
 
-impl Named for GfcBufferKind {
-    fn name(&self) -> &'static str {
+impl Plugin for GfcBufferKind {
+    fn id(&self) -> &'static str {
         "gfc-buffer"
     }
 
@@ -46,9 +46,9 @@ impl Named for GfcBufferKind {
 }
 
 impl FlowControlKind for GfcBufferKind {
-    fn read(&self, table: &Table<'_>) -> FlowControl {
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
         let period = table.quantity(PULSE_PERIOD.name, &TIME, times_from(Span::from_nanos(1)));
-        FlowControl::new(GfcBufferSettings {
+        FlowControlChoice::new(GfcBufferConfig {
             tau: given_time(table, &TAU, Span::from_nanos(1)),
             b_m: given_size(table, &B_M),
             b_1: given_size(table, &B_1),
@@ -63,7 +63,7 @@ impl FlowControlKind for GfcBufferKind {
 
 /// Buffer-based GFC settings of a port, with the names of GFC (4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GfcBufferSettings {
+pub struct GfcBufferConfig {
     /// `tau`: τ, upper bound on the feedback delay, without the period of pulses, which adds to it. `None` is
     /// `2 MTU/C + 2 D_prop + [pfc] reaction`, plus the transmit backlog at a NIC.
     pub tau: Option<Span>,
@@ -105,11 +105,11 @@ impl GfcPeer {
     }
 }
 
-impl GfcBufferSettings {
-    fn bound<'p>(&self, port: &'p ControlledPort) -> Bound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
-        let delay = FeedbackDelay::of(port, self.tau, self.peer.pulse_period().unwrap_or(Span::ZERO));
+impl GfcBufferConfig {
+    fn bound<'p>(&self, port: &'p FlowControlContext) -> ThresholdBound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
+        let delay = FeedbackDelay::for_port(port, self.tau, self.peer.pulse_period().unwrap_or(Span::ZERO));
         let tau = port.in_cells(delay.total());
-        Bound {
+        ThresholdBound {
             port,
             delay,
             key: B_1.name,
@@ -121,7 +121,7 @@ impl GfcBufferSettings {
         }
     }
 
-    fn stages(&self, port: &ControlledPort) -> Result<StageTable, Refusal> {
+    fn stages(&self, port: &FlowControlContext) -> Result<StageTable, ConfigRejection> {
         let bound = self.bound(port);
         let (b_m, highest) = (port.limit, bound.highest());
         let made = match self.b_1.or(highest) {
@@ -129,40 +129,40 @@ impl GfcBufferSettings {
             Some(b_1) => StageTable::new(b_m, b_1, port.rate, port.in_cells(bound.delay.total())),
             None => Err(ThresholdError::Equation5 { highest }),
         };
-        let stages = made.map_err(|error| bound.refusal(error))?;
+        let stages = made.map_err(|error| bound.rejection(error))?;
         Ok(if self.stop_at_b_m { stages.with_stop() } else { stages })
     }
 
-    fn refresh(&self, port: &ControlledPort) -> Span {
+    fn refresh(&self, port: &FlowControlContext) -> Span {
         self.refresh.unwrap_or_else(|| Advertiser::period_by_default(port.rate))
     }
 }
 
-impl Settings for GfcBufferSettings {
+impl FlowControlConfig for GfcBufferConfig {
     fn kind(&self) -> &'static str {
-        KIND.name()
+        KIND.id()
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         match self.peer {
             GfcPeer::Gfc => "GFC by stages",
             GfcPeer::Pfc { .. } => "GFC by stages, pulsed",
         }
     }
 
-    fn tells(&self) -> Tells {
+    fn message_kind(&self) -> MessageKind {
         match self.peer {
-            GfcPeer::Gfc => Tells::Stages,
-            GfcPeer::Pfc { .. } => Tells::Pulses,
+            GfcPeer::Gfc => MessageKind::Stages,
+            GfcPeer::Pfc { .. } => MessageKind::Pulses,
         }
     }
 
-    fn limit(&self) -> Option<Limit> {
+    fn limit(&self) -> Option<QueueLimit> {
         let threshold = self.b_1.map(|b_1| (B_1.name, b_1));
-        Some(Limit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
+        Some(QueueLimit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
     }
 
-    fn check(&self, port: &PortRules<'_>) {
+    fn check(&self, port: &PortCheck<'_>) {
         match self.peer {
             GfcPeer::Gfc => refuse_pulses_unasked(port),
             GfcPeer::Pfc { period } => {
@@ -173,22 +173,22 @@ impl Settings for GfcBufferSettings {
         outlives_its_refresh(port, self.ageing, REFRESH.name, self.refresh);
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
         let (stages, refresh) = (self.stages(port)?, self.refresh(port));
         Ok(match self.peer.pulse_period() {
-            None => Mechanism::new(GfcBuffer { stages, refresh, ageing: ageing(self.ageing, refresh) }),
+            None => PortFlowControl::new(GfcBuffer { stages, refresh, ageing: ageing(self.ageing, refresh) }),
             Some(period) => {
-                let of_a_nic = Pfc { quanta: port.quanta, refresh_percent: port.refresh_percent };
-                Mechanism::new(GfcPulse { stages, period, of_a_nic })
+                let peer_pfc = Pfc { quanta: port.quanta, refresh_percent: port.refresh_percent };
+                PortFlowControl::new(GfcPulse { stages, period, peer_pfc })
             }
         })
     }
 
-    fn feedback_delay(&self, port: &ControlledPort) -> Option<Span> {
+    fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {
         Some(self.bound(port).delay.total())
     }
 
-    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+    fn describe(&self, port: &FlowControlContext) -> Option<Description> {
         let (bound, stages, rate) = (self.bound(port), self.stages(port).ok()?, port.rate);
         let description = bound.describe(stages.start(1)?);
         let named = format!("N = {} stages", stages.stages());
@@ -200,7 +200,8 @@ impl Settings for GfcBufferSettings {
                     "{changing} with one per τ while stages change, as the paper reckons; {at_rest} with one each {refresh} at rest; \
                      more if a queue swings about the start of a stage"
                 );
-                let description = description.line(named).table(staged(&stages, rate, None)).line(told(&messages));
+                let description =
+                    description.line(named).table(staged(&stages, rate, None)).line(overhead_text(&messages));
                 stops(description.line(ages(ageing(self.ageing, refresh))), self.stop_at_b_m)
             }
             Some(period) => {
@@ -208,25 +209,25 @@ impl Settings for GfcBufferSettings {
                 let pulses = format!(
                     "pulses: a pause of P (1 - R_k/C) in each period P = {period}, none longer than {longest} ({} quanta); P is part \
                      of τ",
-                    count(u64::from(Quantum::at(rate).in_span(longest)))
+                    count(u64::from(Quantum::for_rate(rate).in_span(longest)))
                 );
                 let description = description.line(pulses).line(named).table(staged(&stages, rate, Some(period)));
                 let share = share(rate, period);
-                description.line(told(&format!("{share} with one per P, none while all queues are below B_1")))
+                description.line(overhead_text(&format!("{share} with one per P, none while all queues are below B_1")))
             }
         })
     }
 
-    fn doubts(&self, port: &ControlledPort) -> Vec<String> {
+    fn warnings(&self, port: &FlowControlContext) -> Vec<String> {
         let threshold = self.stages(port).ok().and_then(|stages| stages.start(1));
-        self.bound(port).doubts(threshold, self.unsafe_thresholds)
+        self.bound(port).warnings(threshold, self.unsafe_thresholds)
     }
 
-    fn without_messages(&self) -> Option<&'static str> {
+    fn silence_warning(&self) -> Option<&'static str> {
         (self.peer == GfcPeer::Gfc).then_some(SILENCE)
     }
 
-    fn overrun(&self) -> (&'static str, &'static str) {
+    fn loss_hint(&self) -> (&'static str, &'static str) {
         match self.peer {
             GfcPeer::Gfc => OVERRUN,
             GfcPeer::Pfc { .. } => HEADROOM_VIOLATED,
@@ -235,7 +236,7 @@ impl Settings for GfcBufferSettings {
 }
 
 /// A period of pulses toward a peer that gets none.
-fn refuse_pulses_unasked(port: &PortRules<'_>) {
+fn refuse_pulses_unasked(port: &PortCheck<'_>) {
     let (period, peer) = (port.key(PULSE_PERIOD.name), port.key(PEER.name));
     if !port.doc.has(&period) || !port.doc.sound(&[&peer]) {
         return;
@@ -243,22 +244,22 @@ fn refuse_pulses_unasked(port: &PortRules<'_>) {
     let given = if port.doc.has(&peer) { "" } else { " (the default)" };
     let message = format!("`pulse_period` is of a `peer` \"pfc\", but `peer` is \"gfc\"{given}");
     let problem = Problem::new(message, "write peer = \"pfc\", or take `pulse_period` out");
-    port.doc.note(problem.at_key(period, "").at(peer, "the peer"));
+    port.doc.note(problem.with_key_label(period, "").with_label(peer, "the peer"));
 }
 
 /// Pulses let a frame pass in each period, so that nothing that becomes of this port stops its peer.
-fn refuse_to_stop_by_pulses(port: &PortRules<'_>, stops: bool) {
+fn refuse_to_stop_by_pulses(port: &PortCheck<'_>, stops: bool) {
     let (stop, peer) = (port.key(STOP_AT_B_M.name), port.key(PEER.name));
     if !stops || !port.doc.sound(&[&stop, &peer]) {
         return;
     }
     let message = "`stop_at_b_m` is of a `peer` \"gfc\", but `peer` is \"pfc\": pulses let a frame pass in each period";
     let problem = Problem::new(message.to_owned(), "take `stop_at_b_m` out, or write peer = \"gfc\"");
-    port.doc.note(problem.at_key(stop, "").at(peer, "the peer"));
+    port.doc.note(problem.with_key_label(stop, "").with_label(peer, "the peer"));
 }
 
 /// Checks that the pulse period has a valid number of quanta: few quanta make coarse rates, and a PAUSE has 16 bits for them.
-fn pulses_have_quanta(port: &PortRules<'_>, given: Option<Span>, period: Span) {
+fn pulses_have_quanta(port: &PortCheck<'_>, given: Option<Span>, period: Span) {
     let key = port.key(PULSE_PERIOD.name);
     let Some(rate) = port.rate.filter(|_| port.doc.sound(&[&key])) else { return };
     let (least, most) = PULSE_QUANTA.into_inner();
@@ -276,7 +277,7 @@ fn pulses_have_quanta(port: &PortRules<'_>, given: Option<Span>, period: Span) {
     let shortest = as_shown(quanta_ps(least).div_ceil(u128::from(rate.as_bps())) as u64);
     let longest = Span::from_picos((quanta_ps(most) / u128::from(rate.as_bps())) as u64);
     let problem = Problem::new(message, format!("write pulse_period from \"{shortest}\" to \"{longest}\""));
-    port.doc.note(problem.at(key, "").at(format!("{}.rate", port.path), "the rate"));
+    port.doc.note(problem.with_label(key, "").with_label(format!("{}.rate", port.path), "the rate"));
 }
 
 const PULSE_QUANTA: RangeInclusive<u64> = 100..=65_535;

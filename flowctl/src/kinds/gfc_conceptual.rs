@@ -1,22 +1,23 @@
 //! `gfc-conceptual`: conceptual Gentle Flow Control (GFC 4.1). The sender's rate follows the queue's length, advertised on each
 //! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has its two state machines.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, UNSAFE_THRESHOLDS, ageing, ages, given_ageing,
-    mapped, outlives_its_refresh, share, told,
+    AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ages,
+    given_ageing, mapped, outlives_its_refresh, overhead_text, share,
 };
-use crate::gfc::{Mapping, Rates, ThresholdError, conceptual_b0_max, length};
+use crate::gfc::{ClassRates, RateMapping, ThresholdError, conceptual_b0_max, length};
 use crate::keys::{given_size, given_time};
-use crate::pfc::Gate;
+use crate::pfc::PauseTimers;
 use crate::{
-    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator,
-    PortRules, Protocol, Refusal, Settings, Side, Tells, Upstream,
+    BufferState, ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
+    FlowControlInitiator, FlowControlKind, FlowControlReceiver, MessageGenerator, MessageKind, PortCheck,
+    PortFlowControl, PortParameters, QueueLimit,
 };
 
 const B_0: Key = Key::without_default("b_0", "B_m - 4 C τ", "B_0, the length from which the sender slows down");
@@ -32,8 +33,8 @@ pub(super) static KIND: GfcConceptualKind = GfcConceptualKind;
 #[derive(Debug)]
 pub(super) struct GfcConceptualKind;
 
-impl Named for GfcConceptualKind {
-    fn name(&self) -> &'static str {
+impl Plugin for GfcConceptualKind {
+    fn id(&self) -> &'static str {
         "gfc-conceptual"
     }
 
@@ -43,8 +44,8 @@ impl Named for GfcConceptualKind {
 }
 
 impl FlowControlKind for GfcConceptualKind {
-    fn read(&self, table: &Table<'_>) -> FlowControl {
-        FlowControl::new(GfcConceptualSettings {
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(GfcConceptualConfig {
             tau: given_time(table, &TAU, Span::from_nanos(1)),
             b_m: given_size(table, &B_M),
             b_0: given_size(table, &B_0),
@@ -58,7 +59,7 @@ impl FlowControlKind for GfcConceptualKind {
 
 /// Conceptual GFC settings of a port, with the names of GFC (4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GfcConceptualSettings {
+pub struct GfcConceptualConfig {
     /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings); without the period, which adds to it.
     pub tau: Option<Span>,
     /// `b_m`: B_m, as for [`GfcBufferSettings`](super::GfcBufferSettings).
@@ -75,11 +76,11 @@ pub struct GfcConceptualSettings {
     pub unsafe_thresholds: bool,
 }
 
-impl GfcConceptualSettings {
-    fn bound<'p>(&self, port: &'p ControlledPort) -> Bound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
-        let delay = FeedbackDelay::of(port, self.tau, self.period(port));
+impl GfcConceptualConfig {
+    fn bound<'p>(&self, port: &'p FlowControlContext) -> ThresholdBound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
+        let delay = FeedbackDelay::for_port(port, self.tau, self.period(port));
         let tau = port.in_cells(delay.total());
-        Bound {
+        ThresholdBound {
             port,
             delay,
             key: B_0.name,
@@ -91,56 +92,56 @@ impl GfcConceptualSettings {
         }
     }
 
-    fn made(&self, port: &ControlledPort) -> Result<GfcConceptual, Refusal> {
+    fn made(&self, port: &FlowControlContext) -> Result<GfcConceptual, ConfigRejection> {
         let bound = self.bound(port);
         let (b_m, highest) = (port.limit, bound.highest());
         let mapping = match self.b_0.or(highest) {
-            b_0 if self.unsafe_thresholds => Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
-            Some(b_0) => Mapping::conceptual(b_m, b_0, port.rate, port.in_cells(bound.delay.total())),
+            b_0 if self.unsafe_thresholds => RateMapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
+            Some(b_0) => RateMapping::conceptual(b_m, b_0, port.rate, port.in_cells(bound.delay.total())),
             None => Err(ThresholdError::Theorem41 { highest }),
         };
-        let mapping = mapping.map_err(|error| bound.refusal(error))?;
+        let mapping = mapping.map_err(|error| bound.rejection(error))?;
         let refresh = self.refresh.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
         Ok(GfcConceptual { mapping, period: self.period(port), refresh, ageing: ageing(self.ageing, refresh) })
     }
 
     /// The shortest time between two messages, as configured or by default.
-    fn period(&self, port: &ControlledPort) -> Span {
-        self.period.unwrap_or_else(|| length::Generator::period_by_default(port.rate))
+    fn period(&self, port: &FlowControlContext) -> Span {
+        self.period.unwrap_or_else(|| length::LengthGenerator::period_by_default(port.rate))
     }
 }
 
-impl Settings for GfcConceptualSettings {
+impl FlowControlConfig for GfcConceptualConfig {
     fn kind(&self) -> &'static str {
-        KIND.name()
+        KIND.id()
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "GFC, conceptual"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Room
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Room
     }
 
-    fn limit(&self) -> Option<Limit> {
+    fn limit(&self) -> Option<QueueLimit> {
         let threshold = self.b_0.map(|b_0| (B_0.name, b_0));
-        Some(Limit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
+        Some(QueueLimit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
     }
 
-    fn check(&self, port: &PortRules<'_>) {
+    fn check(&self, port: &PortCheck<'_>) {
         outlives_its_refresh(port, self.ageing, REFRESH.name, self.refresh);
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        self.made(port).map(Mechanism::new)
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        self.made(port).map(PortFlowControl::new)
     }
 
-    fn feedback_delay(&self, port: &ControlledPort) -> Option<Span> {
+    fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {
         Some(self.bound(port).delay.total())
     }
 
-    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+    fn describe(&self, port: &FlowControlContext) -> Option<Description> {
         let GfcConceptual { mapping, period, refresh, ageing } = self.made(port).ok()?;
         let (changing, at_rest) = (share(port.rate, period), share(port.rate, refresh));
         let messages =
@@ -150,21 +151,21 @@ impl Settings for GfcConceptualSettings {
             description
                 .line(format!("T = {period} between two messages at least; it is part of τ"))
                 .table(mapped(&mapping))
-                .line(told(&messages))
+                .line(overhead_text(&messages))
                 .line(ages(ageing)),
         )
     }
 
-    fn doubts(&self, port: &ControlledPort) -> Vec<String> {
+    fn warnings(&self, port: &FlowControlContext) -> Vec<String> {
         let threshold = self.made(port).ok().map(|made| made.mapping.b_0());
-        self.bound(port).doubts(threshold, self.unsafe_thresholds)
+        self.bound(port).warnings(threshold, self.unsafe_thresholds)
     }
 
-    fn without_messages(&self) -> Option<&'static str> {
+    fn silence_warning(&self) -> Option<&'static str> {
         Some(SILENCE)
     }
 
-    fn overrun(&self) -> (&'static str, &'static str) {
+    fn loss_hint(&self) -> (&'static str, &'static str) {
         OVERRUN
     }
 }
@@ -173,7 +174,7 @@ impl Settings for GfcConceptualSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcConceptual {
     /// Mapping of queue length to rate.
-    pub mapping: Mapping,
+    pub mapping: RateMapping,
     /// The shortest time between two messages.
     pub period: Span,
     /// Time without change after which the lengths are repeated.
@@ -182,46 +183,46 @@ pub struct GfcConceptual {
     pub ageing: Span,
 }
 
-impl Protocol for GfcConceptual {
-    fn tells(&self) -> Tells {
-        Tells::Room
+impl FlowControl for GfcConceptual {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Room
     }
 
-    fn goes_by_length(&self) -> bool {
+    fn uses_queue_length(&self) -> bool {
         true
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        let generator = length::Generator::new(port.classes, self.period, self.refresh);
-        MessageGenerator::of(Lengths { port, generator })
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        let generator = length::LengthGenerator::new(port.classes, self.period, self.refresh);
+        MessageGenerator::from_initiator(LengthInitiator { port, generator })
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(length::Adjuster::new(self.mapping, self.ageing))
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::new(length::LengthRateAdjuster::new(self.mapping, self.ageing))
     }
 
-    fn marks(&self) -> Vec<(String, Bytes)> {
+    fn reference_lengths(&self) -> Vec<(String, Bytes)> {
         vec![("B_0".to_owned(), self.mapping.b_0())]
     }
 }
 
 #[derive(Debug, State)]
-struct Lengths {
+struct LengthInitiator {
     #[state(same)]
-    port: Side,
-    generator: length::Generator,
+    port: PortParameters,
+    generator: length::LengthGenerator,
 }
 
-impl Downstream for Lengths {
+impl FlowControlInitiator for LengthInitiator {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
-    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
-        self.generator.poll(now, &demand.queues(self.port.classes)).map(ControlFrame::Queue)
+    fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
+        self.generator.poll(now, &buffer.queues(self.port.classes)).map(ControlFrame::Queue)
     }
 
-    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _demand: &Demand<'_>) {
+    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _buffer: &BufferState<'_>) {
         if let ControlFrame::Queue(frame) = frame {
             self.generator.handle_sent(now, frame);
         }
@@ -236,22 +237,22 @@ impl Downstream for Lengths {
     }
 }
 
-impl Upstream for length::Adjuster {
+impl FlowControlReceiver for length::LengthRateAdjuster {
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+    fn handle(&self, now: Time, frame: &ControlFrame, _pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Queue(frame) = frame else { return false };
         self.handle_frame(now, frame);
         true
     }
 
-    fn forget(&self, now: Time) {
-        length::Adjuster::forget(self, now);
+    fn reset(&self, now: Time) {
+        length::LengthRateAdjuster::reset(self, now);
     }
 
-    fn rates(&self) -> Option<&Rates> {
-        Some(length::Adjuster::rates(self))
+    fn rates(&self) -> Option<&ClassRates> {
+        Some(length::LengthRateAdjuster::rates(self))
     }
 }

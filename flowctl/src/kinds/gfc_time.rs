@@ -2,23 +2,24 @@
 //! advertises periodically: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::time_based`](crate::gfc::time_based) has its
 //! upstream side; the downstream side is CBFC's.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::{Advertiser, BLOCK, Receiver};
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, UNSAFE_THRESHOLDS, ageing, ages,
-    given_ageing, mapped, outlives_its_refresh, share, stops, told,
+    AGEING, B_M, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ages,
+    given_ageing, mapped, outlives_its_refresh, overhead_text, share, stops,
 };
-use crate::gfc::{Mapping, Rates, ThresholdError, time_based, time_based_b0_max};
+use crate::gfc::{ClassRates, RateMapping, ThresholdError, time_based, time_based_b0_max};
 use crate::keys::{given_size, given_time};
-use crate::kinds::cbfc::Credits;
-use crate::pfc::Gate;
+use crate::kinds::cbfc::CreditInitiator;
+use crate::pfc::PauseTimers;
 use crate::{
-    Arrived, ControlledPort, Description, FlowControl, FlowControlKind, Limit, Mechanism, MessageGenerator, PortRules,
-    Protocol, Refusal, Settings, Side, Tells, Upstream,
+    ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
+    FlowControlKind, FlowControlReceiver, MessageGenerator, MessageKind, PortCheck, PortFlowControl, PortParameters,
+    QueueLimit, ReceiveAccounting,
 };
 
 const B_0: Key =
@@ -32,8 +33,8 @@ pub(super) static KIND: GfcTimeKind = GfcTimeKind;
 #[derive(Debug)]
 pub(super) struct GfcTimeKind;
 
-impl Named for GfcTimeKind {
-    fn name(&self) -> &'static str {
+impl Plugin for GfcTimeKind {
+    fn id(&self) -> &'static str {
         "gfc-time"
     }
 
@@ -43,8 +44,8 @@ impl Named for GfcTimeKind {
 }
 
 impl FlowControlKind for GfcTimeKind {
-    fn read(&self, table: &Table<'_>) -> FlowControl {
-        FlowControl::new(GfcTimeSettings {
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(GfcTimeConfig {
             tau: given_time(table, &TAU, Span::from_nanos(1)),
             b_m: given_size(table, &B_M),
             b_0: given_size(table, &B_0),
@@ -58,7 +59,7 @@ impl FlowControlKind for GfcTimeKind {
 
 /// Time-based GFC settings of a port, with the names of GFC (5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GfcTimeSettings {
+pub struct GfcTimeConfig {
     /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings).
     pub tau: Option<Span>,
     /// `b_m`: B_m, as for [`GfcBufferSettings`](super::GfcBufferSettings).
@@ -76,11 +77,11 @@ pub struct GfcTimeSettings {
     pub unsafe_thresholds: bool,
 }
 
-impl GfcTimeSettings {
-    fn bound<'p>(&self, port: &'p ControlledPort) -> Bound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
-        let delay = FeedbackDelay::of(port, self.tau, Span::ZERO);
+impl GfcTimeConfig {
+    fn bound<'p>(&self, port: &'p FlowControlContext) -> ThresholdBound<'p, impl Fn(Bytes) -> Option<Bytes> + 'p> {
+        let delay = FeedbackDelay::for_port(port, self.tau, Span::ZERO);
         let (tau, period) = (port.in_cells(delay.total()), port.in_cells(self.period(port)));
-        Bound {
+        ThresholdBound {
             port,
             delay,
             key: B_0.name,
@@ -92,82 +93,82 @@ impl GfcTimeSettings {
         }
     }
 
-    fn made(&self, port: &ControlledPort) -> Result<GfcTime, Refusal> {
+    fn made(&self, port: &FlowControlContext) -> Result<GfcTime, ConfigRejection> {
         let (bound, period) = (self.bound(port), self.period(port));
         let (b_m, highest) = (port.limit, bound.highest());
         let mapping = match self.b_0.or(highest) {
-            b_0 if self.unsafe_thresholds => Mapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
+            b_0 if self.unsafe_thresholds => RateMapping::without_guarantee(b_m, b_0.unwrap_or(Bytes::ZERO), port.rate),
             Some(b_0) => {
                 let tau = port.in_cells(bound.delay.total());
-                Mapping::time_based(b_m, b_0, port.rate, tau, port.in_cells(period))
+                RateMapping::time_based(b_m, b_0, port.rate, tau, port.in_cells(period))
             }
             None => Err(ThresholdError::Theorem51 { highest }),
         };
-        let mapping = mapping.map_err(|error| bound.refusal(error))?;
+        let mapping = mapping.map_err(|error| bound.rejection(error))?;
         Ok(GfcTime { mapping, buffer: b_m, period, ageing: ageing(self.ageing, period), stops: self.stop_at_b_m })
     }
 
-    fn period(&self, port: &ControlledPort) -> Span {
+    fn period(&self, port: &FlowControlContext) -> Span {
         self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate))
     }
 }
 
-impl Settings for GfcTimeSettings {
+impl FlowControlConfig for GfcTimeConfig {
     fn kind(&self) -> &'static str {
-        KIND.name()
+        KIND.id()
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "GFC by time"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Room
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Room
     }
 
-    fn limit(&self) -> Option<Limit> {
+    fn limit(&self) -> Option<QueueLimit> {
         let threshold = self.b_0.map(|b_0| (B_0.name, b_0));
-        Some(Limit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
+        Some(QueueLimit { key: B_M.name, given: self.b_m, threshold, is_unsafe: Some(self.unsafe_thresholds) })
     }
 
     fn block(&self) -> Option<Bytes> {
         Some(BLOCK)
     }
 
-    fn check(&self, port: &PortRules<'_>) {
+    fn check(&self, port: &PortCheck<'_>) {
         outlives_its_refresh(port, self.ageing, PERIOD.name, self.period);
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        self.made(port).map(Mechanism::new)
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        self.made(port).map(PortFlowControl::new)
     }
 
-    fn feedback_delay(&self, port: &ControlledPort) -> Option<Span> {
+    fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {
         Some(self.bound(port).delay.total())
     }
 
-    fn describe(&self, port: &ControlledPort) -> Option<Description> {
+    fn describe(&self, port: &FlowControlContext) -> Option<Description> {
         let GfcTime { mapping, period, ageing, .. } = self.made(port).ok()?;
         let description = self
             .bound(port)
             .describe(mapping.b_0())
             .line(format!("T = {period}"))
             .table(mapped(&mapping))
-            .line(told(&format!("{} with one per T", share(port.rate, period))))
+            .line(overhead_text(&format!("{} with one per T", share(port.rate, period))))
             .line(ages(ageing));
         Some(stops(description, self.stop_at_b_m))
     }
 
-    fn doubts(&self, port: &ControlledPort) -> Vec<String> {
+    fn warnings(&self, port: &FlowControlContext) -> Vec<String> {
         let threshold = self.made(port).ok().map(|made| made.mapping.b_0());
-        self.bound(port).doubts(threshold, self.unsafe_thresholds)
+        self.bound(port).warnings(threshold, self.unsafe_thresholds)
     }
 
-    fn without_messages(&self) -> Option<&'static str> {
+    fn silence_warning(&self) -> Option<&'static str> {
         Some(SILENCE)
     }
 
-    fn overrun(&self) -> (&'static str, &'static str) {
+    fn loss_hint(&self) -> (&'static str, &'static str) {
         OVERRUN
     }
 }
@@ -176,7 +177,7 @@ impl Settings for GfcTimeSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcTime {
     /// Mapping of queue length to rate.
-    pub mapping: Mapping,
+    pub mapping: RateMapping,
     /// Size B of one class's queue.
     pub buffer: Bytes,
     /// T, between two messages.
@@ -187,50 +188,50 @@ pub struct GfcTime {
     pub stops: bool,
 }
 
-impl Protocol for GfcTime {
-    fn tells(&self) -> Tells {
-        Tells::Room
+impl FlowControl for GfcTime {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Room
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        MessageGenerator::of(Credits::new(port, self.period))
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        MessageGenerator::from_initiator(CreditInitiator::new(port, self.period))
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        let adjuster = time_based::Adjuster::new(self.mapping, self.buffer, self.ageing);
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        let adjuster = time_based::TimeRateAdjuster::new(self.mapping, self.buffer, self.ageing);
         Box::new(if self.stops { adjuster.with_stop() } else { adjuster })
     }
 
-    fn arrived(&self, _link_overhead: Bytes) -> Arrived {
-        Arrived::Blocks(Receiver::new(self.buffer))
+    fn receive_accounting(&self, _link_overhead: Bytes) -> ReceiveAccounting {
+        ReceiveAccounting::Blocks(Receiver::new(self.buffer))
     }
 
-    fn marks(&self) -> Vec<(String, Bytes)> {
+    fn reference_lengths(&self) -> Vec<(String, Bytes)> {
         vec![("B_0".to_owned(), self.mapping.b_0())]
     }
 
-    fn reckoned_queue(&self, rate: BitRate) -> Option<Bytes> {
+    fn estimated_queue(&self, rate: BitRate) -> Option<Bytes> {
         Some(self.mapping.queue(rate))
     }
 }
 
-impl Upstream for time_based::Adjuster {
+impl FlowControlReceiver for time_based::TimeRateAdjuster {
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+    fn handle(&self, now: Time, frame: &ControlFrame, _pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Credit(frame) = frame else { return false };
         self.handle_credit(now, frame);
         true
     }
 
-    fn forget(&self, now: Time) {
-        time_based::Adjuster::forget(self, now);
+    fn reset(&self, now: Time) {
+        time_based::TimeRateAdjuster::reset(self, now);
     }
 
-    fn rates(&self) -> Option<&Rates> {
-        Some(time_based::Adjuster::rates(self))
+    fn rates(&self) -> Option<&ClassRates> {
+        Some(time_based::TimeRateAdjuster::rates(self))
     }
 
     fn needs_credit(&self) -> bool {
@@ -250,18 +251,18 @@ impl Upstream for time_based::Adjuster {
     }
 
     fn handle_sent(&self, class: Class, frame_bytes: u32) {
-        time_based::Adjuster::handle_sent(self, class, frame_bytes);
+        time_based::TimeRateAdjuster::handle_sent(self, class, frame_bytes);
     }
 
     fn handle_all_sent(&self, class: Class, frames: &[u32]) {
-        time_based::Adjuster::handle_all_sent(self, class, frames);
+        time_based::TimeRateAdjuster::handle_all_sent(self, class, frames);
     }
 
     fn sent_total(&self, class: Class) -> u32 {
         self.credits().sent_total(class)
     }
 
-    fn odd_messages(&self) -> u64 {
+    fn invalid_messages(&self) -> u64 {
         self.credits().stale() + self.credits().excessive()
     }
 

@@ -1,19 +1,19 @@
 //! `none`: no messages are sent or obeyed; lossless classes on such a port can overrun.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 
-use crate::pfc::ObeysPauses;
+use crate::pfc::PauseReceiver;
 use crate::{
-    ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Refusal, Settings, Side,
-    Tells, Upstream,
+    ConfigRejection, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
+    FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters,
 };
 
 /// Absence of flow control: kind, settings and protocol in one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFlowControl;
 
-impl Named for NoFlowControl {
-    fn name(&self) -> &'static str {
+impl Plugin for NoFlowControl {
+    fn id(&self) -> &'static str {
         "none"
     }
 
@@ -23,43 +23,43 @@ impl Named for NoFlowControl {
 }
 
 impl FlowControlKind for NoFlowControl {
-    fn read(&self, _table: &Table<'_>) -> FlowControl {
-        FlowControl::new(NoFlowControl)
+    fn parse(&self, _table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(NoFlowControl)
     }
 }
 
-impl Settings for NoFlowControl {
+impl FlowControlConfig for NoFlowControl {
     fn kind(&self) -> &'static str {
-        Named::name(self)
+        Plugin::id(self)
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "none"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Nothing
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Nothing
     }
 
-    fn at(&self, _port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        Ok(Mechanism::new(NoFlowControl))
+    fn build(&self, _port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        Ok(PortFlowControl::new(NoFlowControl))
     }
 }
 
-impl Protocol for NoFlowControl {
-    fn tells(&self) -> Tells {
-        Tells::Nothing
+impl FlowControl for NoFlowControl {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Nothing
     }
 
-    fn is_made_for_a_rate(&self) -> bool {
+    fn depends_on_rate(&self) -> bool {
         false
     }
 
-    fn downstream(&self, _port: Side) -> MessageGenerator {
+    fn initiator(&self, _port: PortParameters) -> MessageGenerator {
         MessageGenerator::silent()
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPauses::of(Tells::Nothing))
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::new(PauseReceiver::new(MessageKind::Nothing))
     }
 }

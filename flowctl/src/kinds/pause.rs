@@ -1,11 +1,11 @@
 //! `pause`: 802.3x PAUSE of the whole link. PFC is counted and ignored.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 
-use crate::pfc::{Generator, ObeysPauses};
+use crate::pfc::{PauseReceiver, PfcGenerator};
 use crate::{
-    ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Quantum, Refusal, Settings,
-    Side, Tells, Upstream,
+    ConfigRejection, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
+    FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters, Quantum,
 };
 
 /// The kind, which has no settings of a port: quanta and their refresh are the switch's, `[pfc]`.
@@ -21,8 +21,8 @@ pub struct Pause {
     pub refresh_percent: u8,
 }
 
-impl Named for PauseKind {
-    fn name(&self) -> &'static str {
+impl Plugin for PauseKind {
+    fn id(&self) -> &'static str {
         "pause"
     }
 
@@ -32,43 +32,43 @@ impl Named for PauseKind {
 }
 
 impl FlowControlKind for PauseKind {
-    fn read(&self, _table: &Table<'_>) -> FlowControl {
-        FlowControl::new(PauseKind)
+    fn parse(&self, _table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(PauseKind)
     }
 }
 
-impl Settings for PauseKind {
+impl FlowControlConfig for PauseKind {
     fn kind(&self) -> &'static str {
-        Named::name(self)
+        Plugin::id(self)
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "PAUSE"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Pause
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Pause
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        Ok(Mechanism::new(Pause { quanta: port.quanta, refresh_percent: port.refresh_percent }))
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        Ok(PortFlowControl::new(Pause { quanta: port.quanta, refresh_percent: port.refresh_percent }))
     }
 }
 
-impl Protocol for Pause {
-    fn tells(&self) -> Tells {
-        Tells::Pause
+impl FlowControl for Pause {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Pause
     }
 
-    fn is_made_for_a_rate(&self) -> bool {
+    fn depends_on_rate(&self) -> bool {
         false
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        MessageGenerator::pauses(Generator::pause(Quantum::at(port.rate), self.quanta, self.refresh_percent))
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        MessageGenerator::pauses(PfcGenerator::pause(Quantum::for_rate(port.rate), self.quanta, self.refresh_percent))
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPauses::of(Tells::Pause))
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::new(PauseReceiver::new(MessageKind::Pause))
     }
 }

@@ -1,11 +1,11 @@
 //! `pfc`: 802.1Qbb. Global PAUSE is counted and ignored.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 
-use crate::pfc::{Generator, ObeysPauses};
+use crate::pfc::{PauseReceiver, PfcGenerator};
 use crate::{
-    ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Quantum, Refusal, Settings,
-    Side, Tells, Upstream,
+    ConfigRejection, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
+    FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters, Quantum,
 };
 
 /// The kind, which has no settings of a port: quanta and their refresh are the switch's, `[pfc]`.
@@ -21,8 +21,8 @@ pub struct Pfc {
     pub refresh_percent: u8,
 }
 
-impl Named for PfcKind {
-    fn name(&self) -> &'static str {
+impl Plugin for PfcKind {
+    fn id(&self) -> &'static str {
         "pfc"
     }
 
@@ -32,43 +32,43 @@ impl Named for PfcKind {
 }
 
 impl FlowControlKind for PfcKind {
-    fn read(&self, _table: &Table<'_>) -> FlowControl {
-        FlowControl::new(PfcKind)
+    fn parse(&self, _table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(PfcKind)
     }
 }
 
-impl Settings for PfcKind {
+impl FlowControlConfig for PfcKind {
     fn kind(&self) -> &'static str {
-        Named::name(self)
+        Plugin::id(self)
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "PFC"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Pfc
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Pfc
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        Ok(Mechanism::new(Pfc { quanta: port.quanta, refresh_percent: port.refresh_percent }))
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        Ok(PortFlowControl::new(Pfc { quanta: port.quanta, refresh_percent: port.refresh_percent }))
     }
 }
 
-impl Protocol for Pfc {
-    fn tells(&self) -> Tells {
-        Tells::Pfc
+impl FlowControl for Pfc {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Pfc
     }
 
-    fn is_made_for_a_rate(&self) -> bool {
+    fn depends_on_rate(&self) -> bool {
         false
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        MessageGenerator::pauses(Generator::pfc(Quantum::at(port.rate), self.quanta, self.refresh_percent))
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        MessageGenerator::pauses(PfcGenerator::pfc(Quantum::for_rate(port.rate), self.quanta, self.refresh_percent))
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPauses::of(Tells::Pfc))
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::new(PauseReceiver::new(MessageKind::Pfc))
     }
 }

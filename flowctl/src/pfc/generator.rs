@@ -15,7 +15,7 @@ use crate::Quantum;
 /// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could
 /// not be sent is returned again by the next poll.
 #[derive(Debug, State)]
-pub struct Generator {
+pub struct PfcGenerator {
     /// Pause time, in quanta.
     quanta: u16,
     /// Share of the pause time after which a PAUSE is repeated.
@@ -23,25 +23,25 @@ pub struct Generator {
     /// Refresh interval: `refresh_percent` of the pause time.
     refresh: Span,
     /// Sends one 802.3x PAUSE for all classes instead of PFC.
-    whole_link: bool,
+    is_global_pause: bool,
     advertised: ClassSet,
     refresh_at: Time,
 }
 
-impl Generator {
+impl PfcGenerator {
     /// Creates a generator of PFC frames with pauses of `quanta`, repeated after `refresh_percent` of the pause time.
     ///
     /// # Panics
     /// If `quanta` is zero, which would resume, or the share is not within 1 to 99.
-    pub fn pfc(quantum: Quantum, quanta: u16, refresh_percent: u8) -> Generator {
+    pub fn pfc(quantum: Quantum, quanta: u16, refresh_percent: u8) -> PfcGenerator {
         assert!(quanta > 0, "a pause of no quanta is a RESUME");
         assert!((1..100).contains(&refresh_percent), "a PAUSE is refreshed before it ends");
         let refresh = share(quantum, quanta, refresh_percent);
-        Generator {
+        PfcGenerator {
             quanta,
             refresh_percent,
             refresh,
-            whole_link: false,
+            is_global_pause: false,
             advertised: ClassSet::EMPTY,
             refresh_at: Time::NEVER,
         }
@@ -60,8 +60,8 @@ impl Generator {
     ///
     /// # Panics
     /// As [`Generator::pfc`].
-    pub fn pause(quantum: Quantum, quanta: u16, refresh_percent: u8) -> Generator {
-        Generator { whole_link: true, ..Generator::pfc(quantum, quanta, refresh_percent) }
+    pub fn pause(quantum: Quantum, quanta: u16, refresh_percent: u8) -> PfcGenerator {
+        PfcGenerator { is_global_pause: true, ..PfcGenerator::pfc(quantum, quanta, refresh_percent) }
     }
 
     /// Returns the frame due at `now` for the XOFF classes `off`.
@@ -71,7 +71,7 @@ impl Generator {
     }
 
     fn frame(&self, off: ClassSet) -> Option<ControlFrame> {
-        if self.whole_link {
+        if self.is_global_pause {
             return (!off.is_empty() || !self.advertised.is_empty())
                 .then_some(ControlFrame::Pause(if off.is_empty() { 0 } else { self.quanta }));
         }
@@ -114,8 +114,8 @@ mod tests {
 
     use super::*;
 
-    fn generator() -> Generator {
-        Generator::pfc(Quantum::at(BitRate::gbps(10)), 1_000, 50)
+    fn generator() -> PfcGenerator {
+        PfcGenerator::pfc(Quantum::for_rate(BitRate::gbps(10)), 1_000, 50)
     }
 
     fn at(us: u64) -> Time {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn at_another_rate_a_pause_is_repeated_at_once_and_then_in_its_quanta() {
         let mut generator = generator();
-        generator.set_quantum(at(0), Quantum::at(BitRate::gbps(1)));
+        generator.set_quantum(at(0), Quantum::for_rate(BitRate::gbps(1)));
         assert_eq!(
             (generator.poll(at(0), ClassSet::EMPTY), generator.next_wakeup()),
             (None, Time::NEVER),
@@ -165,7 +165,7 @@ mod tests {
         );
         generator.handle_sent(at(1), ClassSet::from_bits(1));
         assert_eq!(generator.next_wakeup(), at(1 + 256));
-        generator.set_quantum(at(5), Quantum::at(BitRate::gbps(100)));
+        generator.set_quantum(at(5), Quantum::for_rate(BitRate::gbps(100)));
         assert_eq!(pfc(generator.poll(at(5), ClassSet::from_bits(1))).times[0], 1_000, "the same quanta");
         generator.handle_sent(at(5), ClassSet::from_bits(1));
         assert_eq!(generator.next_wakeup(), at(5) + Span::from_nanos(2_560));
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn global_pause_covers_all_classes() {
-        let mut generator = Generator::pause(Quantum::at(BitRate::gbps(10)), 77, 50);
+        let mut generator = PfcGenerator::pause(Quantum::for_rate(BitRate::gbps(10)), 77, 50);
         assert_eq!(generator.poll(at(0), ClassSet::from_bits(0b10)), Some(ControlFrame::Pause(77)));
         generator.handle_sent(at(0), ClassSet::from_bits(0b10));
         assert_eq!(generator.poll(at(1), ClassSet::EMPTY), Some(ControlFrame::Pause(0)));
@@ -203,9 +203,9 @@ mod tests {
     /// The peer's gate holds a class in XOFF without a gap, over 2,000 polls.
     #[test]
     fn the_peer_never_runs_while_its_class_is_off() {
-        let quantum = Quantum::at(BitRate::gbps(10));
-        let gate = super::super::Gate::new(quantum);
-        let mut generator = Generator::pfc(quantum, 1_000, 50);
+        let quantum = Quantum::for_rate(BitRate::gbps(10));
+        let gate = super::super::PauseTimers::new(quantum);
+        let mut generator = PfcGenerator::pfc(quantum, 1_000, 50);
         for us in 0..2_000 {
             let off = Class::new(1).alone();
             if let Some(ControlFrame::Pfc(frame)) = generator.poll(at(us), off) {

@@ -154,7 +154,7 @@ impl Watchdog {
             self.since = now;
             return None;
         };
-        let interval = Interval { then, now, before: &before, queue };
+        let interval = PollInterval { then, now, before: &before, queue };
         let turns = if self.in_storm() { self.is_over(&interval) } else { self.is_detected(&interval) };
         turns.then(|| self.turn(now))
     }
@@ -206,7 +206,7 @@ impl Watchdog {
         }
     }
 
-    fn is_detected(&mut self, interval: &Interval) -> bool {
+    fn is_detected(&mut self, interval: &PollInterval) -> bool {
         if !interval.meets(self.config.condition) {
             self.since = interval.now.saturating_sub(interval.pause_begun(self.config.condition));
             return false;
@@ -218,7 +218,7 @@ impl Watchdog {
         interval.now.since(self.since) >= self.config.detection_time
     }
 
-    fn is_over(&mut self, interval: &Interval) -> bool {
+    fn is_over(&mut self, interval: &PollInterval) -> bool {
         if self.config.action == WatchdogAction::Alert {
             return !interval.meets(self.config.condition);
         }
@@ -243,14 +243,14 @@ impl Watchdog {
 }
 
 /// Interval between two polls, with both observations.
-struct Interval<'a> {
+struct PollInterval<'a> {
     then: Time,
     now: Time,
     before: &'a QueueObservation,
     queue: &'a QueueObservation,
 }
 
-impl Interval<'_> {
+impl PollInterval<'_> {
     fn meets(&self, condition: StormCondition) -> bool {
         let (before, queue) = (self.before, self.queue);
         match condition {

@@ -2,13 +2,15 @@
 
 use weir_units::{Alpha, Bytes, ClassSet, QueueId, Time, bits};
 
-use super::intake::{INTAKE_MAX, Intake, mask};
-use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
-use super::whole::Sums;
-use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};
-use crate::levels::Levels;
-use crate::one_writer::PortWriter;
+use super::bulk::BulkRequest;
+use super::burst_request::{BURST_REQUEST_MAX, BurstRequest, mask};
+use super::placement::{
+    LosslessQueue, LossyQueue, PausedPort, PlacedBytes, SharedBudget, ThresholdQuery, bring_up_to_date, place,
+};
+use super::{Admission, BufferRequest, ChargeContext, DropReason, Mmu, total};
+use crate::occupancy::Occupancy;
 use crate::policy::QueueView;
+use crate::single_writer::PortWriter;
 
 impl Mmu {
     /// Places or refuses each arrival and stores its verdict. For callers without an [`Intake`]; others use [`Mmu::admit_burst`].
@@ -19,8 +21,8 @@ impl Mmu {
         &self,
         writer: &mut PortWriter,
         now: Time,
-        arrivals: &[Arrival],
-        verdicts: &mut [Verdict],
+        arrivals: &[BufferRequest],
+        verdicts: &mut [Admission],
     ) -> ClassSet {
         assert_eq!(arrivals.len(), verdicts.len(), "a verdict for each arrival");
         if let ([arrival], [verdict]) = (arrivals, &mut *verdicts) {
@@ -28,14 +30,14 @@ impl Mmu {
             (*verdict, went_off) = self.admit_one(writer, now, arrival);
             return went_off;
         }
-        let mut intake = Intake::new();
-        let bursts = arrivals.chunks(INTAKE_MAX).zip(verdicts.chunks_mut(INTAKE_MAX));
+        let mut burst = BurstRequest::new();
+        let bursts = arrivals.chunks(BURST_REQUEST_MAX).zip(verdicts.chunks_mut(BURST_REQUEST_MAX));
         bursts.fold(ClassSet::EMPTY, |went_off, (arrivals, verdicts)| {
             // Frame lengths are for the transmitter only.
-            arrivals.iter().for_each(|arrival| intake.push(*arrival, 0));
-            let went_off = went_off | self.admit_burst(writer, now, &mut intake);
-            verdicts.iter_mut().enumerate().for_each(|(n, verdict)| *verdict = intake.verdict(n));
-            intake.clear();
+            arrivals.iter().for_each(|arrival| burst.push(*arrival, 0));
+            let went_off = went_off | self.admit_burst(writer, now, &mut burst);
+            verdicts.iter_mut().enumerate().for_each(|(n, verdict)| *verdict = burst.verdict(n));
+            burst.clear();
             went_off
         })
     }
@@ -46,40 +48,46 @@ impl Mmu {
     /// Reserves the shared bytes of the whole burst first and returns unused ones afterwards, so that concurrent lcores never overcommit
     /// the segment.
     #[inline]
-    pub fn admit_burst(&self, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
-        intake.whole = 0;
-        if self.rules.is_plain {
-            self.admit_bundles(&self.plain_terms(), writer, now, intake)
+    pub fn admit_burst(&self, writer: &mut PortWriter, now: Time, burst: &mut BurstRequest) -> ClassSet {
+        burst.bulk_admitted = 0;
+        if self.flags.is_plain {
+            self.admit_routes(&self.plain_context(), writer, now, burst)
         } else {
-            self.admit_bundles_by_all_terms(writer, now, intake)
+            self.admit_routes_general(writer, now, burst)
         }
     }
 
     #[inline(never)]
-    fn admit_bundles_by_all_terms(&self, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
-        if self.rules.adapts_headroom {
-            intake.bundles().iter().for_each(|bundle| self.adapt_headroom(bundle.ingress));
+    fn admit_routes_general(&self, writer: &mut PortWriter, now: Time, burst: &mut BurstRequest) -> ClassSet {
+        if self.flags.adapts_headroom {
+            burst.routes().iter().for_each(|route| self.adapt_headroom(route.ingress));
         }
-        self.admit_bundles(&self.terms(), writer, now, intake)
+        self.admit_routes(&self.context(), writer, now, burst)
     }
 
     #[inline(always)]
-    fn admit_bundles(&self, terms: &Terms<'_>, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
-        let bytes = intake.bundles().iter().map(|bundle| u64::from(bundle.bytes)).sum();
-        let mut room = Room::of(self.shared.reserve(bytes), now, self.lossy_alpha.get());
-        let may_be_together = terms.rules.is_plain && terms.rules.may_be_whole && intake.bundles().len() > 1;
-        if may_be_together && self.keep_burst(writer, intake, &mut room) {
-            self.leave(&room);
+    fn admit_routes(
+        &self,
+        context: &ChargeContext<'_>,
+        writer: &mut PortWriter,
+        now: Time,
+        burst: &mut BurstRequest,
+    ) -> ClassSet {
+        let bytes = burst.routes().iter().map(|route| u64::from(route.bytes)).sum();
+        let mut budget = SharedBudget::from_grant(self.shared.reserve(bytes), now, self.lossy_alpha.get());
+        let may_be_together = context.flags.is_plain && context.flags.may_admit_bulk && burst.routes().len() > 1;
+        if may_be_together && self.admit_bulk_burst(writer, burst, &mut budget) {
+            self.leave(&budget);
             return ClassSet::EMPTY;
         }
         let mut went_off = ClassSet::EMPTY;
-        let mut left = mask(intake.bundles().len());
+        let mut left = mask(burst.routes().len());
         while left != 0 {
-            let group = self.group(intake.bundles(), left);
+            let group = self.group(burst.routes(), left);
             left &= !group;
-            went_off |= self.admit_group(terms, writer, intake, group, &mut room);
+            went_off |= self.admit_group(context, writer, burst, group, &mut budget);
         }
-        self.leave(&room);
+        self.leave(&budget);
         went_off
     }
 
@@ -88,28 +96,28 @@ impl Mmu {
     #[inline(always)]
     fn admit_group(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        intake: &mut Intake,
+        burst: &mut BurstRequest,
         group: u64,
-        room: &mut Room,
+        budget: &mut SharedBudget,
     ) -> ClassSet {
-        let sums = Sums::of(intake.bundles(), group);
-        debug_assert_eq!(sums.ingress.port(), writer.port(), "a packet of another port");
-        let lossless = self.ingress[sums.ingress.index()].limits.lossless;
-        let view = lossless.then(|| self.announce(terms, writer, sums.ingress, sums.bytes, room));
+        let request = BulkRequest::new(burst.routes(), group);
+        debug_assert_eq!(request.ingress.port(), writer.port(), "a packet of another port");
+        let lossless = self.ingress[request.ingress.index()].limits.lossless;
+        let view = lossless.then(|| self.announce(context, writer, request.ingress, request.bytes, budget));
         let segment = match view {
-            _ if !terms.rules.may_be_whole => None,
-            Some(view) => self.keep_lossless(terms, writer, intake, &sums, view, room),
-            None => self.keep_lossy(terms, writer, intake, &sums, room),
+            _ if !context.flags.may_admit_bulk => None,
+            Some(view) => self.admit_bulk_lossless(context, writer, burst, &request, view, budget),
+            None => self.admit_bulk_lossy(context, writer, burst, &request, budget),
         };
-        let Some(segment) = segment else { return self.admit_each(terms, writer, intake, group, view, room) };
-        intake.whole |= group;
+        let Some(segment) = segment else { return self.admit_each(context, writer, burst, group, view, budget) };
+        burst.bulk_admitted |= group;
         for n in bits(group) {
-            intake.segments[n] = segment;
+            burst.segments[n] = segment;
             if lossless {
-                let bundle = &intake.bundles()[n];
-                self.egress[bundle.egress.index()].add(u64::from(bundle.bytes));
+                let route = &burst.routes()[n];
+                self.egress[route.egress.index()].add(u64::from(route.bytes));
             }
         }
         ClassSet::EMPTY
@@ -118,26 +126,26 @@ impl Mmu {
     #[inline(never)]
     fn admit_each(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        intake: &mut Intake,
+        burst: &mut BurstRequest,
         group: u64,
         view: Option<QueueView>,
-        room: &mut Room,
+        budget: &mut SharedBudget,
     ) -> ClassSet {
-        let packets = intake.packets_of(group);
-        let mut decided = [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX];
+        let packets = burst.packets_of(group);
+        let mut decided = [Admission::Drop(DropReason::SharedFull); BURST_REQUEST_MAX];
         let decided = &mut decided[..packets.run.len()];
-        let went_off = self.admit_run(terms, writer, &packets.run, decided, view, room);
+        let went_off = self.admit_run(context, writer, &packets.run, decided, view, budget);
         for (place, verdict) in packets.places.iter().zip(decided) {
-            intake.verdicts[usize::from(*place)] = *verdict;
+            burst.verdicts[usize::from(*place)] = *verdict;
         }
         went_off
     }
 
     /// Places or refuses one arrival. Returns its class if the queue went OFF.
     #[inline]
-    pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, ClassSet) {
+    pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &BufferRequest) -> (Admission, ClassSet) {
         self.admit_by(writer, now, arrival, self.lossy_alpha.get())
     }
 
@@ -148,9 +156,9 @@ impl Mmu {
         &self,
         writer: &mut PortWriter,
         now: Time,
-        arrival: &Arrival,
+        arrival: &BufferRequest,
         is_unscheduled: bool,
-    ) -> (Verdict, ClassSet) {
+    ) -> (Admission, ClassSet) {
         let own = self.unscheduled_alpha.filter(|_| is_unscheduled);
         self.admit_by(writer, now, arrival, own.unwrap_or_else(|| self.lossy_alpha.get()))
     }
@@ -160,54 +168,54 @@ impl Mmu {
         &self,
         writer: &mut PortWriter,
         now: Time,
-        arrival: &Arrival,
+        arrival: &BufferRequest,
         lossy_alpha: Alpha,
-    ) -> (Verdict, ClassSet) {
-        if self.rules.adapts_headroom {
+    ) -> (Admission, ClassSet) {
+        if self.flags.adapts_headroom {
             self.adapt_headroom(arrival.ingress);
         }
-        let mut room = Room::of(self.shared.reserve(u64::from(arrival.bytes)), now, lossy_alpha);
-        let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
-        let went_off = if self.rules.is_plain {
-            self.admit_alone(&self.plain_terms(), writer, arrival, &mut verdicts, &mut room)
+        let mut budget = SharedBudget::from_grant(self.shared.reserve(u64::from(arrival.bytes)), now, lossy_alpha);
+        let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
+        let went_off = if self.flags.is_plain {
+            self.admit_alone(&self.plain_context(), writer, arrival, &mut verdicts, &mut budget)
         } else {
-            self.admit_alone_by_all_terms(writer, arrival, &mut verdicts, &mut room)
+            self.admit_alone_general(writer, arrival, &mut verdicts, &mut budget)
         };
-        self.leave(&room);
+        self.leave(&budget);
         (verdicts[0], went_off)
     }
 
     #[inline(never)]
-    fn admit_alone_by_all_terms(
+    fn admit_alone_general(
         &self,
         writer: &mut PortWriter,
-        arrival: &Arrival,
-        verdicts: &mut [Verdict; 1],
-        room: &mut Room,
+        arrival: &BufferRequest,
+        verdicts: &mut [Admission; 1],
+        budget: &mut SharedBudget,
     ) -> ClassSet {
-        self.admit_alone(&self.terms(), writer, arrival, verdicts, room)
+        self.admit_alone(&self.context(), writer, arrival, verdicts, budget)
     }
 
     #[inline(always)]
     fn admit_alone(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        arrival: &Arrival,
-        verdicts: &mut [Verdict; 1],
-        room: &mut Room,
+        arrival: &BufferRequest,
+        verdicts: &mut [Admission; 1],
+        budget: &mut SharedBudget,
     ) -> ClassSet {
-        let Arrival { ingress, bytes, .. } = *arrival;
+        let BufferRequest { ingress, bytes, .. } = *arrival;
         let lossless = self.ingress[ingress.index()].limits.lossless;
-        let view = lossless.then(|| self.announce(terms, writer, ingress, u64::from(bytes), room));
-        self.admit_run(terms, writer, std::slice::from_ref(arrival), verdicts, view, room)
+        let view = lossless.then(|| self.announce(context, writer, ingress, u64::from(bytes), budget));
+        self.admit_run(context, writer, std::slice::from_ref(arrival), verdicts, view, budget)
     }
 
     /// Gives the unused part of a burst's reservation back.
     #[inline]
-    fn leave(&self, room: &Room) {
-        self.shared.note_level(room.pool().used);
-        self.shared.give_back(room.granted - room.used);
+    fn leave(&self, budget: &SharedBudget) {
+        self.shared.note_level(budget.pool().used);
+        self.shared.give_back(budget.granted - budget.used);
     }
 
     /// Places packets of one ingress queue individually, and for lossy packets of one egress queue; `view` is a lossless queue's. Returns
@@ -216,81 +224,81 @@ impl Mmu {
     #[inline(always)]
     fn admit_run(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &mut [Verdict],
+        run: &[BufferRequest],
+        verdicts: &mut [Admission],
         view: Option<QueueView>,
-        room: &mut Room,
+        budget: &mut SharedBudget,
     ) -> ClassSet {
         debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
         match view {
             None => {
-                self.admit_lossy(terms, writer, run, verdicts, room);
+                self.admit_lossy(context, writer, run, verdicts, budget);
                 ClassSet::EMPTY
             }
-            Some(view) if terms.rules.port_xon_offset.is_some() => {
-                self.admit_by_port(terms, writer, run, verdicts, view, room)
+            Some(view) if context.flags.port_xon_offset.is_some() => {
+                self.admit_by_port(context, writer, run, verdicts, view, budget)
             }
-            Some(view) => self.admit_lossless(terms, writer, run, verdicts, view, room),
+            Some(view) => self.admit_lossless(context, writer, run, verdicts, view, budget),
         }
     }
 
     #[inline(always)]
     fn admit_lossless(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &mut [Verdict],
+        run: &[BufferRequest],
+        verdicts: &mut [Admission],
         mut view: QueueView,
-        room: &mut Room,
+        budget: &mut SharedBudget,
     ) -> ClassSet {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
         let (private, headroom_limit) = (queue.private(), queue.headroom_limit());
-        let average_before = terms.rules.filtered(&queue.average);
+        let average_before = context.flags.filtered(&queue.average);
         let mut average = average_before;
-        let mut sums = Placed::default();
+        let mut placed = PlacedBytes::default();
         // Where headroom is a pool, a part is reserved only when a packet turns out to need it.
         let mut headroom = HeadroomGrant {
-            bytes: if terms.headroom.is_some() { 0 } else { u64::MAX },
-            asked: terms.headroom.is_none(),
+            bytes: if context.headroom.is_some() { 0 } else { u64::MAX },
+            asked: context.headroom.is_none(),
         };
-        let asking = Asking { mmu: self, terms, room };
+        let query = ThresholdQuery { mmu: self, context, budget };
         let change = loop {
             let mut is_short = false;
-            let change = queue.levels.update(|levels| {
+            let change = queue.occupancy.update(|occupancy| {
                 let mut segments = LosslessQueue {
-                    asking,
+                    query,
                     view: &mut view,
-                    levels,
+                    occupancy,
                     average: average_before,
                     headroom_limit,
                     headroom_granted: headroom.bytes,
                     is_short: false,
                 };
-                sums = place(run, verdicts, queue, private, &mut segments);
+                placed = place(run, verdicts, queue, private, &mut segments);
                 (average, is_short) = (segments.average, segments.is_short);
                 // Not installed: it is repeated with a reservation.
-                if is_short && !headroom.asked { levels } else { segments.levels }
+                if is_short && !headroom.asked { occupancy } else { segments.occupancy }
             });
-            match terms.headroom {
+            match context.headroom {
                 Some(pool) if is_short && !headroom.asked => {
                     headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, asked: true };
                 }
                 _ => break change,
             }
         };
-        if let Some(pool) = terms.headroom.filter(|_| headroom.asked) {
-            pool.give_back(headroom.bytes - sums.headroom);
+        if let Some(pool) = context.headroom.filter(|_| headroom.asked) {
+            pool.give_back(headroom.bytes - placed.headroom);
             pool.note_level(pool.level().used);
         }
         queue.average.advance(average_before, average);
         if change.went_off() {
-            self.note_turn(id, true, room.now);
+            self.note_turn(id, true, budget.now);
         }
-        self.settle(terms, writer, run, verdicts, view, change.after, average, sums, room);
+        self.settle(context, writer, run, verdicts, view, change.after, average, placed, budget);
         if change.went_off() { id.class().alone() } else { ClassSet::EMPTY }
     }
 
@@ -299,90 +307,90 @@ impl Mmu {
     /// The port is charged before the queue, and released after it, so that its levels never fall below the sum of its queues.
     fn admit_by_port(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &mut [Verdict],
+        run: &[BufferRequest],
+        verdicts: &mut [Admission],
         mut view: QueueView,
-        room: &mut Room,
+        budget: &mut SharedBudget,
     ) -> ClassSet {
         let id = run[0].ingress;
         let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
         let private = queue.private();
         // Other lcores only take from the queue, so the loaded length is its maximum.
-        let before = queue.levels.load();
-        let mut sums = Placed::default();
-        let asking = Asking { mmu: self, terms, room };
-        let port_change = port.levels.update(|levels| {
+        let before = queue.occupancy.load();
+        let mut placed = PlacedBytes::default();
+        let query = ThresholdQuery { mmu: self, context, budget };
+        let port_change = port.occupancy.update(|occupancy| {
             let (port, insurance) = (id.port(), port.insurance);
-            let mut segments = PausedPort { asking, view: &mut view, own: before, port, levels, insurance };
-            sums = place(run, verdicts, queue, private, &mut segments);
-            segments.levels
+            let mut segments = PausedPort { query, view: &mut view, own: before, port, occupancy, insurance };
+            placed = place(run, verdicts, queue, private, &mut segments);
+            segments.occupancy
         });
-        let change = queue.levels.update(|levels| {
-            let mut after = levels;
-            after.shared += sums.shared as u32;
-            after.headroom += sums.headroom as u32;
-            let threshold = asking.threshold(&mut view, after, 0, sums.shared);
+        let change = queue.occupancy.update(|occupancy| {
+            let mut after = occupancy;
+            after.shared += placed.shared as u32;
+            after.headroom += placed.headroom as u32;
+            let threshold = query.threshold(&mut view, after, 0, placed.shared);
             // A run that fits private buffer is not compared with the threshold.
-            after.off |= sums.beyond_private && u64::from(after.shared) >= threshold.xoff;
+            after.off |= placed.beyond_private && u64::from(after.shared) >= threshold.xoff;
             after
         });
         if change.went_off() {
-            self.note_turn(id, true, room.now);
+            self.note_turn(id, true, budget.now);
         }
         let mut went_off = if change.went_off() { id.class().alone() } else { ClassSet::EMPTY };
         if port_change.went_off() {
-            port.off_at.set(room.now);
+            port.off_at.set(budget.now);
             port.changed.mark(port.lossless);
             went_off |= port.lossless;
         }
-        self.settle(terms, writer, run, verdicts, view, change.after, 0, sums, room);
+        self.settle(context, writer, run, verdicts, view, change.after, 0, placed, budget);
         went_off
     }
 
     #[inline(always)]
     fn admit_lossy(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &mut [Verdict],
-        room: &mut Room,
+        run: &[BufferRequest],
+        verdicts: &mut [Admission],
+        budget: &mut SharedBudget,
     ) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &self.egress[egress.index()]);
-        let mut view = self.egress_view(terms, egress, egress_queue.length(), room.pool(), room.now);
+        let mut view = self.egress_view(context, egress, egress_queue.length(), budget.pool(), budget.now);
         let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
-        let lossy_grant = terms.egress_lossy.map(|pool| pool.reserve(total(run)));
+        let lossy_grant = context.egress_lossy.map(|pool| pool.reserve(total(run)));
         let lossy_granted = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
         let private = queue.private();
-        let average_before = terms.rules.filtered(&egress_queue.average);
+        let average_before = context.flags.filtered(&egress_queue.average);
         let mut average_after = average_before;
-        let mut sums = Placed::default();
-        let asking = Asking { mmu: self, terms, room };
-        let change = queue.levels.update(|levels| {
+        let mut placed = PlacedBytes::default();
+        let query = ThresholdQuery { mmu: self, context, budget };
+        let change = queue.occupancy.update(|occupancy| {
             let (view, average) = (&mut view, average_before);
-            let mut segments = LossyQueue { asking, view, levels, average, length, lossy_used, lossy_granted };
-            sums = place(run, verdicts, queue, private, &mut segments);
+            let mut segments = LossyQueue { query, view, occupancy, average, length, lossy_used, lossy_granted };
+            placed = place(run, verdicts, queue, private, &mut segments);
             average_after = segments.average;
-            segments.levels
+            segments.occupancy
         });
-        if let (Some(pool), Some(grant)) = (terms.egress_lossy, lossy_grant) {
-            pool.note_level(grant.before.used + sums.shared);
-            pool.give_back(grant.bytes - sums.shared);
+        if let (Some(pool), Some(grant)) = (context.egress_lossy, lossy_grant) {
+            pool.note_level(grant.before.used + placed.shared);
+            pool.give_back(grant.bytes - placed.shared);
         }
         egress_queue.average.advance(average_before, average_after);
-        room.used += sums.shared;
-        queue.add_private(sums.private);
-        if sums.kept() > 0 {
-            queue.note_levels(change.after, private + sums.private);
-            egress_queue.add(sums.kept());
+        budget.used += placed.shared;
+        queue.add_private(placed.private);
+        if placed.admitted() > 0 {
+            queue.note_occupancy(change.after, private + placed.private);
+            egress_queue.add(placed.admitted());
         }
-        if terms.rules.policy_listens {
-            view.length = length + sums.kept();
-            view.average = terms.rules.compared(average_after, view.length);
-            self.policy.admitted(writer, &view);
+        if context.flags.observes_packets {
+            view.length = length + placed.admitted();
+            view.average = context.flags.compared(average_after, view.length);
+            self.policy.on_admit(writer, &view);
         }
     }
 
@@ -390,16 +398,16 @@ impl Mmu {
     #[inline]
     fn announce(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
         ingress: QueueId,
         bytes: u64,
-        room: &Room,
+        budget: &SharedBudget,
     ) -> QueueView {
-        let levels = self.ingress[ingress.index()].levels.load();
-        let view = self.ingress_view(&terms.rules, ingress, levels, room.pool(), room.now);
-        if terms.rules.policy_listens {
-            self.policy.arrive(writer, &view, bytes);
+        let occupancy = self.ingress[ingress.index()].occupancy.load();
+        let view = self.ingress_view(&context.flags, ingress, occupancy, budget.pool(), budget.now);
+        if context.flags.observes_packets {
+            self.policy.on_arrival(writer, &view, bytes);
         }
         view
     }
@@ -408,39 +416,39 @@ impl Mmu {
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
     fn settle(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[Arrival],
-        verdicts: &[Verdict],
+        run: &[BufferRequest],
+        verdicts: &[Admission],
         mut view: QueueView,
-        after: Levels,
+        after: Occupancy,
         average: u64,
-        sums: Placed,
-        room: &mut Room,
+        placed: PlacedBytes,
+        budget: &mut SharedBudget,
     ) {
         let queue = &*self.ingress[run[0].ingress.index()];
-        room.used += sums.shared;
-        queue.add_private(sums.private);
-        if sums.kept() > 0 {
-            queue.note_levels(after, queue.private());
+        budget.used += placed.shared;
+        queue.add_private(placed.private);
+        if placed.admitted() > 0 {
+            queue.note_occupancy(after, queue.private());
             self.charge_egress(run, verdicts);
         }
-        if terms.rules.policy_listens {
-            bring_up_to_date(&terms.rules, &mut view, after, average);
-            self.policy.admitted(writer, &view);
+        if context.flags.observes_packets {
+            bring_up_to_date(&context.flags, &mut view, after, average);
+            self.policy.on_admit(writer, &view);
         }
     }
 
     #[inline]
-    fn charge_egress(&self, run: &[Arrival], verdicts: &[Verdict]) {
+    fn charge_egress(&self, run: &[BufferRequest], verdicts: &[Admission]) {
         if let ([arrival], [verdict]) = (run, verdicts) {
             // A single packet needs no sums.
-            if matches!(verdict, Verdict::Keep(_)) {
+            if matches!(verdict, Admission::Admit(_)) {
                 self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
             }
             return;
         }
-        let kept = |(_, verdict): &(&Arrival, &Verdict)| matches!(verdict, Verdict::Keep(_));
+        let kept = |(_, verdict): &(&BufferRequest, &Admission)| matches!(verdict, Admission::Admit(_));
         for (arrival, _) in run.iter().zip(verdicts).filter(kept) {
             self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
         }
@@ -451,11 +459,11 @@ impl Mmu {
     /// Runs on the lcore that admits, so that no packet takes headroom meanwhile.
     fn adapt_headroom(&self, id: QueueId) {
         let queue = &*self.ingress[id.index()];
-        let levels = queue.levels.load();
+        let occupancy = queue.occupancy.load();
         let most = u64::from(queue.limits.headroom);
         let wanted = self.layout.in_headroom(self.policy.headroom(id)).get().min(most) as u32;
         let limit = queue.headroom_limit();
-        if wanted == limit || !queue.limits.lossless || levels.off || levels.headroom > 0 {
+        if wanted == limit || !queue.limits.lossless || occupancy.off || occupancy.headroom > 0 {
             return;
         }
         let of_buffer = |charges: u32| self.layout.of_headroom(Bytes::new(u64::from(charges))).get();

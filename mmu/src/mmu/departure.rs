@@ -5,12 +5,12 @@ use std::mem;
 use arrayvec::ArrayVec;
 use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time, bits};
 
-use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
-use super::whole::Sums;
-use super::{Departure, Mmu, Terms};
+use super::bulk::BulkRequest;
+use super::burst_request::{BURST_REQUEST_MAX as BUNDLED_MAX, RouteTotal, mask};
+use super::{BufferRelease, ChargeContext, Mmu};
 use crate::charge::Charges;
-use crate::levels::{Departed, Levels};
 use crate::low_pass::LowPass;
+use crate::occupancy::{Occupancy, ReleasedBytes};
 use crate::xon::Xon;
 
 impl Mmu {
@@ -18,43 +18,44 @@ impl Mmu {
     /// matters, and each run of a queue's packets costs one update.
     ///
     /// All packets leave first. Then the OFF queues among theirs are checked against the resulting thresholds.
-    pub fn release(&self, now: Time, departures: &[Departure]) {
+    pub fn release(&self, now: Time, departures: &[BufferRelease]) {
         if let [departure] = departures {
             return self.release_one(now, departure);
         }
-        if self.rules.low_pass.is_some() {
+        if self.flags.low_pass.is_some() {
             return self.release_in_order(now, departures);
         }
         for departures in departures.chunks(BUNDLED_MAX) {
-            self.release_bundles(now, &bundles(departures));
+            self.release_routes(now, &routes(departures));
         }
     }
 
     /// Adds a row to the packets that [`Mmu::release_leaving`] releases together. Under a policy that filters lengths, releases the row at
     /// once.
     #[inline(always)]
-    pub fn release_later(&self, now: Time, Leaving(bundles): &mut Leaving, row: DepartureRow<'_>) {
-        if self.rules.low_pass.is_some() {
-            return self.release_row_in_order(now, row);
+    pub fn release_later(&self, now: Time, PendingReleases(routes): &mut PendingReleases, batch: DepartureBatch<'_>) {
+        if self.flags.low_pass.is_some() {
+            return self.release_batch_in_order(now, batch);
         }
-        assert_eq!(row.ingress.len(), row.bytes.len(), "the queue of each packet");
-        let (mut ingress, mut bytes) = (row.ingress, row.bytes);
+        assert_eq!(batch.ingress.len(), batch.bytes.len(), "the queue of each packet");
+        let (mut ingress, mut bytes) = (batch.ingress, batch.bytes);
         while let Some(queue) = ingress.first().copied() {
             let alike = alike(queue, ingress);
             let (of_queue, others) = bytes.split_at(alike);
             let (packets, bytes_of_queue) = (alike as u32, of_queue.iter().sum());
-            let bundle = Bundle { ingress: queue, egress: row.egress, packets, bytes: bytes_of_queue, frame_bytes: 0 };
-            self.bundle(now, bundles, bundle);
+            let route =
+                RouteTotal { ingress: queue, egress: batch.egress, packets, bytes: bytes_of_queue, frame_bytes: 0 };
+            self.add_route(now, routes, route);
             (ingress, bytes) = (&ingress[alike..], others);
         }
     }
 
     /// Releases the packets collected by [`Mmu::release_later`].
     #[inline]
-    pub fn release_leaving(&self, now: Time, Leaving(bundles): &mut Leaving) {
-        if !bundles.is_empty() {
-            self.release_bundles(now, bundles);
-            bundles.clear();
+    pub fn flush_pending_releases(&self, now: Time, PendingReleases(routes): &mut PendingReleases) {
+        if !routes.is_empty() {
+            self.release_routes(now, routes);
+            routes.clear();
         }
     }
 
@@ -62,7 +63,7 @@ impl Mmu {
     /// not be called then.
     #[inline]
     pub fn releases_in_order(&self) -> bool {
-        self.rules.low_pass.is_some()
+        self.flags.low_pass.is_some()
     }
 
     /// Releases the charges of sent packets, summed by queue pair.
@@ -70,21 +71,21 @@ impl Mmu {
     /// # Panics
     /// In debug builds, under a policy for which [the order counts](Mmu::releases_in_order).
     #[inline]
-    pub fn release_sums(&self, now: Time, bundles: &[Bundle]) {
+    pub fn release_sums(&self, now: Time, routes: &[RouteTotal]) {
         debug_assert!(!self.releases_in_order());
-        self.release_bundles(now, bundles);
+        self.release_routes(now, routes);
     }
 
     /// Returns whether packets that left one port may be [released](Mmu::release_gone) together with those of other ports. True if the
     /// policy observes no departures and filters no lengths.
     #[inline]
     pub fn may_release_later(&self) -> bool {
-        self.rules.is_plain
+        self.flags.is_plain
     }
 
     /// Creates the memory for packets that [`Mmu::release_gone`] releases together.
-    pub fn gone(&self) -> Gone {
-        Gone { bytes: vec![0; self.ingress.len()].into(), queues: Vec::with_capacity(self.ingress.len()) }
+    pub fn pending_bytes(&self) -> PendingBytes {
+        PendingBytes { bytes: vec![0; self.ingress.len()].into(), queues: Vec::with_capacity(self.ingress.len()) }
     }
 
     /// Removes packets that left one port, summed by queue pair, from its egress queues. Adds them to the packets that
@@ -93,23 +94,23 @@ impl Mmu {
     /// # Panics
     /// In debug builds, if [`Mmu::may_release_later`] is false.
     #[inline(always)]
-    pub fn take_out(&self, gone: &mut Gone, bundles: &[Bundle]) {
+    pub fn take_out(&self, pending: &mut PendingBytes, routes: &[RouteTotal]) {
         debug_assert!(self.may_release_later());
-        if let [bundle] = bundles {
-            gone.add(bundle.ingress, bundle.bytes);
-            self.egress[bundle.egress.index()].remove(u64::from(bundle.bytes));
+        if let [route] = routes {
+            pending.add(route.ingress, route.bytes);
+            self.egress[route.egress.index()].remove(u64::from(route.bytes));
         } else {
-            self.take_out_several(gone, bundles);
+            self.take_out_several(pending, routes);
         }
     }
 
     #[inline(never)]
-    fn take_out_several(&self, gone: &mut Gone, bundles: &[Bundle]) {
-        let Some(port) = bundles.first().map(|bundle| bundle.egress.port()) else { return };
+    fn take_out_several(&self, pending: &mut PendingBytes, routes: &[RouteTotal]) {
+        let Some(port) = routes.first().map(|route| route.egress.port()) else { return };
         let (mut of_class, mut classes) = ([0; CLASSES], ClassSet::EMPTY);
-        for Bundle { ingress, egress, bytes, .. } in bundles {
+        for RouteTotal { ingress, egress, bytes, .. } in routes {
             debug_assert_eq!(egress.port(), port, "packets that left one port");
-            gone.add(*ingress, *bytes);
+            pending.add(*ingress, *bytes);
             classes.insert(egress.class());
             of_class[egress.class().index()] += bytes;
         }
@@ -120,22 +121,22 @@ impl Mmu {
 
     /// Releases the packets of [`Mmu::take_out`]. Each ingress queue costs one update, for any number of egress ports.
     #[inline]
-    pub fn release_gone(&self, now: Time, gone: &mut Gone) {
-        if !gone.queues.is_empty() {
-            self.release_queues(now, gone);
+    pub fn flush_pending_bytes(&self, now: Time, pending: &mut PendingBytes) {
+        if !pending.queues.is_empty() {
+            self.release_queues(now, pending);
         }
     }
 
     #[inline(never)]
-    fn release_queues(&self, now: Time, Gone { bytes, queues }: &mut Gone) {
-        let (terms, mut left, mut any_off) = (self.plain_terms(), Left::default(), false);
+    fn release_queues(&self, now: Time, PendingBytes { bytes, queues }: &mut PendingBytes) {
+        let (context, mut pool_releases, mut any_off) = (self.plain_context(), PoolReleases::default(), false);
         for queue in &*queues {
             let bytes = mem::take(&mut bytes[queue.index()]);
             // A lossy queue is never OFF and has no headroom, so the lossless release applies to it as well.
-            let unfiltered = |_: LowPass, levels: &mut Levels, average| (levels.depart(bytes), average);
-            any_off |= self.release_lossless(&terms, now, *queue, bytes, unfiltered, &mut left);
+            let unfiltered = |_: LowPass, occupancy: &mut Occupancy, average| (occupancy.depart(bytes), average);
+            any_off |= self.release_lossless(&context, now, *queue, bytes, unfiltered, &mut pool_releases);
         }
-        self.give_back(&terms, &left);
+        self.give_back(&context, &pool_releases);
         if any_off {
             queues.iter().for_each(|queue| self.reconsider_lossless(*queue, now));
         }
@@ -144,54 +145,60 @@ impl Mmu {
 
     /// Adds packets to the bundle of their queue pair. If the list is full, releases it first.
     #[inline(always)]
-    fn bundle(&self, now: Time, bundles: &mut ArrayVec<Bundle, BUNDLED_MAX>, more: Bundle) {
+    fn add_route(&self, now: Time, routes: &mut ArrayVec<RouteTotal, BUNDLED_MAX>, more: RouteTotal) {
         // Neighbours often have the same queues, so the search starts at the end.
-        let alike = |bundle: &&mut Bundle| bundle.ingress == more.ingress && bundle.egress == more.egress;
-        if let Some(bundle) = bundles.iter_mut().rev().find(alike) {
-            bundle.packets += more.packets;
-            bundle.bytes += more.bytes;
+        let alike = |route: &&mut RouteTotal| route.ingress == more.ingress && route.egress == more.egress;
+        if let Some(route) = routes.iter_mut().rev().find(alike) {
+            route.packets += more.packets;
+            route.bytes += more.bytes;
             return;
         }
-        if bundles.is_full() {
-            self.release_bundles(now, bundles);
-            bundles.clear();
+        if routes.is_full() {
+            self.release_routes(now, routes);
+            routes.clear();
         }
-        bundles.push(more);
+        routes.push(more);
     }
 
     #[inline(never)]
-    fn release_row_in_order(&self, now: Time, DepartureRow { egress, ingress, bytes }: DepartureRow<'_>) {
+    fn release_batch_in_order(&self, now: Time, DepartureBatch { egress, ingress, bytes }: DepartureBatch<'_>) {
         if let Some(queue) = ingress.first().copied()
             && self.ingress[queue.index()].limits.lossless
             && alike(queue, ingress) == ingress.len()
         {
-            return self.release_row_of_one(now, queue, egress, Charges::Each(bytes), bytes.iter().sum());
+            return self.release_batch_of_one(now, queue, egress, Charges::Each(bytes), bytes.iter().sum());
         }
         for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
             let pairs = ingress.iter().zip(bytes);
-            let departures: ArrayVec<Departure, BUNDLED_MAX> =
-                pairs.map(|(ingress, bytes)| Departure { ingress: *ingress, egress, bytes: *bytes }).collect();
+            let departures: ArrayVec<BufferRelease, BUNDLED_MAX> =
+                pairs.map(|(ingress, bytes)| BufferRelease { ingress: *ingress, egress, bytes: *bytes }).collect();
             self.release(now, &departures);
         }
     }
 
     /// Releases packets of one queue pair one after the other, for a policy for which [the order counts](Mmu::releases_in_order).
-    pub fn release_pair(&self, now: Time, Bundle { ingress, egress, bytes, .. }: &Bundle, charges: Charges<'_>) {
+    pub fn release_pair(
+        &self,
+        now: Time,
+        RouteTotal { ingress, egress, bytes, .. }: &RouteTotal,
+        charges: Charges<'_>,
+    ) {
         if self.ingress[ingress.index()].limits.lossless {
-            return self.release_row_of_one(now, *ingress, *egress, charges, *bytes);
+            return self.release_batch_of_one(now, *ingress, *egress, charges, *bytes);
         }
-        let departure = |bytes| Departure { ingress: *ingress, egress: *egress, bytes };
-        let departures: ArrayVec<Departure, BUNDLED_MAX> = charges.iter().map(departure).collect();
+        let departure = |bytes| BufferRelease { ingress: *ingress, egress: *egress, bytes };
+        let departures: ArrayVec<BufferRelease, BUNDLED_MAX> = charges.iter().map(departure).collect();
         self.release(now, &departures);
     }
 
     /// Releases packets of a row that arrived at one lossless queue, given their charges and the sum.
-    fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, charges: Charges<'_>, total: u32) {
-        let (terms, mut left) = (self.terms(), Left::default());
-        let filtered = |filter, levels: &mut Levels, average| depart_filtered(filter, levels, average, charges, total);
-        let is_off = self.release_lossless(&terms, now, ingress, total, filtered, &mut left);
+    fn release_batch_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, charges: Charges<'_>, total: u32) {
+        let (context, mut pool_releases) = (self.context(), PoolReleases::default());
+        let filtered =
+            |filter, occupancy: &mut Occupancy, average| depart_filtered(filter, occupancy, average, charges, total);
+        let is_off = self.release_lossless(&context, now, ingress, total, filtered, &mut pool_releases);
         self.egress[egress.index()].remove(u64::from(total));
-        self.give_back(&terms, &left);
+        self.give_back(&context, &pool_releases);
         if is_off {
             self.reconsider_lossless(ingress, now);
         }
@@ -199,46 +206,46 @@ impl Mmu {
 
     /// Releases the charges of sent packets, summed by queue pair. Not for a policy that filters lengths.
     #[inline]
-    fn release_bundles(&self, now: Time, bundles: &[Bundle]) {
-        if self.rules.is_plain {
-            self.release_groups(&self.plain_terms(), now, bundles);
+    fn release_routes(&self, now: Time, routes: &[RouteTotal]) {
+        if self.flags.is_plain {
+            self.release_groups(&self.plain_context(), now, routes);
         } else {
-            self.release_groups_by_all_terms(now, bundles);
+            self.release_groups_general(now, routes);
         }
     }
 
     #[inline(never)]
-    fn release_groups_by_all_terms(&self, now: Time, bundles: &[Bundle]) {
-        self.release_groups(&self.terms(), now, bundles);
+    fn release_groups_general(&self, now: Time, routes: &[RouteTotal]) {
+        self.release_groups(&self.context(), now, routes);
     }
 
     #[inline(always)]
-    fn release_groups(&self, terms: &Terms<'_>, now: Time, bundles: &[Bundle]) {
-        let (mut released, mut any_off) = (Left::default(), false);
-        let mut left = mask(bundles.len());
+    fn release_groups(&self, context: &ChargeContext<'_>, now: Time, routes: &[RouteTotal]) {
+        let (mut released, mut any_off) = (PoolReleases::default(), false);
+        let mut left = mask(routes.len());
         while left != 0 {
-            let group = self.group(bundles, left);
+            let group = self.group(routes, left);
             left &= !group;
-            let Sums { ingress, egress, bytes, .. } = Sums::of(bundles, group);
-            let together = [Departure { ingress, egress, bytes: bytes as u32 }];
-            let egress = bits(group).map(|n| (bundles[n].egress, bundles[n].bytes));
-            any_off |= self.release_run(terms, now, &together, egress, &mut released);
+            let BulkRequest { ingress, egress, bytes, .. } = BulkRequest::new(routes, group);
+            let together = [BufferRelease { ingress, egress, bytes: bytes as u32 }];
+            let egress = bits(group).map(|n| (routes[n].egress, routes[n].bytes));
+            any_off |= self.release_run(context, now, &together, egress, &mut released);
         }
-        self.give_back(terms, &released);
+        self.give_back(context, &released);
         if any_off {
-            bundles.iter().for_each(|bundle| self.reconsider_lossless(bundle.ingress, now));
+            routes.iter().for_each(|route| self.reconsider_lossless(route.ingress, now));
         }
     }
 
     #[inline(never)]
-    fn release_in_order(&self, now: Time, departures: &[Departure]) {
-        let terms = self.terms();
-        let (mut released, mut any_off) = (Left::default(), false);
+    fn release_in_order(&self, now: Time, departures: &[BufferRelease]) {
+        let context = self.context();
+        let (mut released, mut any_off) = (PoolReleases::default(), false);
         for run in departures.chunks(BUNDLED_MAX).flat_map(|departures| self.runs(departures)) {
             let egress = run.iter().map(|departure| (departure.egress, departure.bytes));
-            any_off |= self.release_run(&terms, now, run, egress, &mut released);
+            any_off |= self.release_run(&context, now, run, egress, &mut released);
         }
-        self.give_back(&terms, &released);
+        self.give_back(&context, &released);
         if any_off {
             self.runs(departures).for_each(|run| self.reconsider_lossless(run[0].ingress, now));
         }
@@ -246,25 +253,25 @@ impl Mmu {
 
     /// Releases the charge of one packet.
     #[inline]
-    pub fn release_one(&self, now: Time, departure: &Departure) {
-        if self.rules.is_plain {
-            self.release_alone(&self.plain_terms(), now, departure);
+    pub fn release_one(&self, now: Time, departure: &BufferRelease) {
+        if self.flags.is_plain {
+            self.release_alone(&self.plain_context(), now, departure);
         } else {
-            self.release_alone_by_all_terms(now, departure);
+            self.release_alone_general(now, departure);
         }
     }
 
     #[inline(never)]
-    fn release_alone_by_all_terms(&self, now: Time, departure: &Departure) {
-        self.release_alone(&self.terms(), now, departure);
+    fn release_alone_general(&self, now: Time, departure: &BufferRelease) {
+        self.release_alone(&self.context(), now, departure);
     }
 
     #[inline(always)]
-    fn release_alone(&self, terms: &Terms<'_>, now: Time, departure: &Departure) {
-        let mut left = Left::default();
+    fn release_alone(&self, context: &ChargeContext<'_>, now: Time, departure: &BufferRelease) {
+        let mut pool_releases = PoolReleases::default();
         let (alone, egress) = (std::slice::from_ref(departure), [(departure.egress, departure.bytes)]);
-        let is_off = self.release_run(terms, now, alone, egress.into_iter(), &mut left);
-        self.give_back(terms, &left);
+        let is_off = self.release_run(context, now, alone, egress.into_iter(), &mut pool_releases);
+        self.give_back(context, &pool_releases);
         if is_off {
             self.reconsider_lossless(departure.ingress, now);
         }
@@ -276,22 +283,22 @@ impl Mmu {
     #[inline(always)]
     fn release_run(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         now: Time,
-        run: &[Departure],
+        run: &[BufferRelease],
         egress: impl Iterator<Item = (QueueId, u32)>,
-        left: &mut Left,
+        pool_releases: &mut PoolReleases,
     ) -> bool {
         if !self.ingress[run[0].ingress.index()].limits.lossless {
-            self.release_lossy(terms, now, run, left);
+            self.release_lossy(context, now, run, pool_releases);
             return false;
         }
         let bytes = run.iter().map(|departure| departure.bytes).sum();
-        let filtered = |filter, levels: &mut Levels, average| match run {
-            [_] => depart_filtered(filter, levels, average, Charges::Each(&[bytes]), bytes),
-            _ => depart_filtered(filter, levels, average, Charges::Each(&sizes_of(run)), bytes),
+        let filtered = |filter, occupancy: &mut Occupancy, average| match run {
+            [_] => depart_filtered(filter, occupancy, average, Charges::Each(&[bytes]), bytes),
+            _ => depart_filtered(filter, occupancy, average, Charges::Each(&sizes_of(run)), bytes),
         };
-        let is_off = self.release_lossless(terms, now, run[0].ingress, bytes, filtered, left);
+        let is_off = self.release_lossless(context, now, run[0].ingress, bytes, filtered, pool_releases);
         egress.for_each(|(queue, bytes)| {
             self.egress[queue.index()].remove(u64::from(bytes));
         });
@@ -299,13 +306,13 @@ impl Mmu {
     }
 
     #[inline]
-    fn give_back(&self, terms: &Terms<'_>, left: &Left) {
-        self.shared.give_back(left.shared);
-        if let Some(pool) = terms.headroom {
-            pool.give_back(left.headroom);
+    fn give_back(&self, context: &ChargeContext<'_>, pool_releases: &PoolReleases) {
+        self.shared.give_back(pool_releases.shared);
+        if let Some(pool) = context.headroom {
+            pool.give_back(pool_releases.headroom);
         }
-        if let Some(pool) = terms.egress_lossy {
-            pool.give_back(left.lossy);
+        if let Some(pool) = context.egress_lossy {
+            pool.give_back(pool_releases.lossy);
         }
     }
 
@@ -324,73 +331,79 @@ impl Mmu {
     #[inline(always)]
     fn release_lossless(
         &self,
-        terms: &Terms<'_>,
+        context: &ChargeContext<'_>,
         now: Time,
         id: QueueId,
         bytes: u32,
-        filtered: impl Fn(LowPass, &mut Levels, u64) -> (Departed, u64),
-        left: &mut Left,
+        filtered: impl Fn(LowPass, &mut Occupancy, u64) -> (ReleasedBytes, u64),
+        pool_releases: &mut PoolReleases,
     ) -> bool {
         let queue = &*self.ingress[id.index()];
-        let average_before = terms.rules.filtered(&queue.average);
-        let (mut average, mut departed) = (average_before, Departed::default());
-        let change = queue.levels.update(|levels| {
-            let mut after = levels;
-            match terms.rules.low_pass {
+        let average_before = context.flags.filtered(&queue.average);
+        let (mut average, mut departed) = (average_before, ReleasedBytes::default());
+        let change = queue.occupancy.update(|occupancy| {
+            let mut after = occupancy;
+            match context.flags.low_pass {
                 Some(filter) => (departed, average) = filtered(filter, &mut after, average_before),
                 None => departed = after.depart(bytes),
             }
             after
         });
         queue.take_private(departed.private);
-        left.shared += u64::from(departed.shared);
-        left.headroom += u64::from(departed.headroom);
-        let port_off = terms.rules.port_xon_offset.is_some() && self.release_port(id.port(), departed);
+        pool_releases.shared += u64::from(departed.shared);
+        pool_releases.headroom += u64::from(departed.headroom);
+        let port_off = context.flags.port_xon_offset.is_some() && self.release_port(id.port(), departed);
         queue.average.advance(average_before, average);
-        if terms.rules.policy_listens {
-            let mut view = self.ingress_view(&terms.rules, id, change.after, self.shared.level(), now);
-            view.average = terms.rules.compared(average, view.length);
-            self.policy.released(id, u64::from(bytes), &view);
+        if context.flags.observes_packets {
+            let mut view = self.ingress_view(&context.flags, id, change.after, self.shared.level(), now);
+            view.average = context.flags.compared(average, view.length);
+            self.policy.on_release(id, u64::from(bytes), &view);
         }
         change.after.off || port_off
     }
 
     #[inline(always)]
-    fn release_lossy(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) {
+    fn release_lossy(
+        &self,
+        context: &ChargeContext<'_>,
+        now: Time,
+        run: &[BufferRelease],
+        pool_releases: &mut PoolReleases,
+    ) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &self.egress[egress.index()]);
         let bytes: u32 = run.iter().map(|departure| departure.bytes).sum();
-        let mut departed = Departed::default();
-        queue.levels.update(|levels| {
-            let mut after = levels;
+        let mut departed = ReleasedBytes::default();
+        queue.occupancy.update(|occupancy| {
+            let mut after = occupancy;
             departed = after.depart(bytes);
             after
         });
         queue.take_private(departed.private);
-        left.shared += u64::from(departed.shared);
-        left.lossy += u64::from(departed.shared);
+        pool_releases.shared += u64::from(departed.shared);
+        pool_releases.lossy += u64::from(departed.shared);
         let length = egress_queue.remove(u64::from(bytes));
-        if let Some(filter) = terms.rules.low_pass {
+        if let Some(filter) = context.flags.low_pass {
             let before = egress_queue.average.load();
             let bytes = u64::from(bytes);
             let average = filter.depart_all(before, length + bytes, Charges::Each(&sizes_of(run)), bytes);
             egress_queue.average.advance(before, average);
         }
-        if terms.rules.policy_listens {
-            self.policy.released(
+        if context.flags.observes_packets {
+            self.policy.on_release(
                 ingress,
                 u64::from(bytes),
-                &self.egress_view(terms, egress, length, self.shared.level(), now),
+                &self.egress_view(context, egress, length, self.shared.level(), now),
             );
         }
     }
 
     /// Subtracts released bytes from the queue's port; returns whether the port is OFF.
-    fn release_port(&self, port: PortId, departed: Departed) -> bool {
-        let change = self.ports[port.index()].levels.update(|levels| Levels {
-            shared: levels.shared - departed.shared,
-            headroom: levels.headroom - departed.headroom,
-            ..levels
+    fn release_port(&self, port: PortId, departed: ReleasedBytes) -> bool {
+        let change = self.ports[port.index()].occupancy.update(|occupancy| Occupancy {
+            shared: occupancy.shared - departed.shared,
+            headroom: occupancy.headroom - departed.headroom,
+            ..occupancy
         });
         change.after.off
     }
@@ -406,15 +419,15 @@ impl Mmu {
 
     fn reconsider_queue(&self, id: QueueId, now: Time) {
         let queue = &*self.ingress[id.index()];
-        if !queue.levels.load().off {
+        if !queue.occupancy.load().off {
             return;
         }
-        let change = queue.levels.update(|levels| {
-            if !levels.off {
-                return levels;
+        let change = queue.occupancy.update(|occupancy| {
+            if !occupancy.off {
+                return occupancy;
             }
-            let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
-            Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.xon.get()), ..levels }
+            let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
+            Occupancy { off: !occupancy.resumes(self.policy.threshold(&view).xoff, self.xon.get()), ..occupancy }
         });
         if change.went_on() {
             self.note_turn(id, false, now);
@@ -422,14 +435,14 @@ impl Mmu {
     }
 
     fn reconsider_port(&self, id: PortId) {
-        let Some(xon) = self.rules.port_xon_offset.map(Xon::below) else { return };
+        let Some(xon) = self.flags.port_xon_offset.map(Xon::below) else { return };
         let port = &*self.ports[id.index()];
-        if !port.levels.load().off {
+        if !port.occupancy.load().off {
             return;
         }
-        let change = port.levels.update(|levels| {
+        let change = port.occupancy.update(|occupancy| {
             let threshold = self.policy.port_threshold(id, self.shared.level());
-            Levels { off: levels.off && !levels.resumes(threshold, xon), ..levels }
+            Occupancy { off: occupancy.off && !occupancy.resumes(threshold, xon), ..occupancy }
         });
         if change.went_on() {
             port.changed.mark(port.lossless);
@@ -439,7 +452,7 @@ impl Mmu {
 
 /// Packets that left one egress queue in sequence.
 #[derive(Clone, Copy, Debug)]
-pub struct DepartureRow<'r> {
+pub struct DepartureBatch<'r> {
     /// Egress queue of the packets.
     pub egress: QueueId,
     /// Ingress queue of each packet.
@@ -450,16 +463,16 @@ pub struct DepartureRow<'r> {
 
 /// Packets that left and are not released yet, by queue pair.
 #[derive(Debug, Default)]
-pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
+pub struct PendingReleases(ArrayVec<RouteTotal, BUNDLED_MAX>);
 
 /// Bytes that left and are not released yet, by ingress queue.
 #[derive(Debug)]
-pub struct Gone {
+pub struct PendingBytes {
     bytes: Box<[u32]>,
     queues: Vec<QueueId>,
 }
 
-impl Gone {
+impl PendingBytes {
     #[inline(always)]
     fn add(&mut self, queue: QueueId, bytes: u32) {
         let before = &mut self.bytes[queue.index()];
@@ -485,60 +498,60 @@ fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
 #[inline(never)]
 fn depart_filtered(
     filter: LowPass,
-    levels: &mut Levels,
+    occupancy: &mut Occupancy,
     average: u64,
     sizes: Charges<'_>,
     bytes: u32,
-) -> (Departed, u64) {
-    if levels.headroom == 0 && bytes <= levels.shared {
-        let average = filter.depart_all(average, u64::from(levels.shared), sizes, u64::from(bytes));
-        return (levels.depart(bytes), average);
+) -> (ReleasedBytes, u64) {
+    if occupancy.headroom == 0 && bytes <= occupancy.shared {
+        let average = filter.depart_all(average, u64::from(occupancy.shared), sizes, u64::from(bytes));
+        return (occupancy.depart(bytes), average);
     }
-    sizes.iter().fold((Departed::default(), average), |(mut departed, average), bytes| {
-        departed += levels.depart(bytes);
-        (departed, filter.depart(average, filter.length_of(*levels)))
+    sizes.iter().fold((ReleasedBytes::default(), average), |(mut departed, average), bytes| {
+        departed += occupancy.depart(bytes);
+        (departed, filter.depart(average, filter.length_of(*occupancy)))
     })
 }
 
 // Not inlined: only a policy that filters lengths calls it.
 #[inline(never)]
-fn sizes_of(run: &[Departure]) -> ArrayVec<u32, BUNDLED_MAX> {
+fn sizes_of(run: &[BufferRelease]) -> ArrayVec<u32, BUNDLED_MAX> {
     run.iter().map(|departure| departure.bytes).collect()
 }
 
 /// Sums at most [`BUNDLED_MAX`] packets by queue pair.
 #[inline]
-fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
-    let mut bundles: ArrayVec<Bundle, BUNDLED_MAX> = ArrayVec::new();
-    let Some(first) = departures.first() else { return bundles };
+fn routes(departures: &[BufferRelease]) -> ArrayVec<RouteTotal, BUNDLED_MAX> {
+    let mut routes: ArrayVec<RouteTotal, BUNDLED_MAX> = ArrayVec::new();
+    let Some(first) = departures.first() else { return routes };
     // Most bursts have a single queue pair and need no search.
-    let pair = |departure: &Departure| (departure.ingress.index() as u32) << 16 | departure.egress.index() as u32;
+    let pair = |departure: &BufferRelease| (departure.ingress.index() as u32) << 16 | departure.egress.index() as u32;
     if departures.iter().fold(0, |differ, departure| differ | pair(departure) ^ pair(first)) == 0 {
         let bytes = departures.iter().map(|departure| departure.bytes).sum();
-        bundles.push(Bundle {
+        routes.push(RouteTotal {
             packets: departures.len() as u32,
             bytes,
             ingress: first.ingress,
             egress: first.egress,
             frame_bytes: 0,
         });
-        return bundles;
+        return routes;
     }
-    for Departure { ingress, egress, bytes } in departures.iter().copied() {
+    for BufferRelease { ingress, egress, bytes } in departures.iter().copied() {
         // Neighbours often have the same queues, so the search starts at the end.
-        match bundles.iter_mut().rev().find(|bundle| bundle.ingress == ingress && bundle.egress == egress) {
-            Some(bundle) => {
-                bundle.packets += 1;
-                bundle.bytes += bytes;
+        match routes.iter_mut().rev().find(|route| route.ingress == ingress && route.egress == egress) {
+            Some(route) => {
+                route.packets += 1;
+                route.bytes += bytes;
             }
-            None => bundles.push(Bundle { ingress, egress, packets: 1, bytes, frame_bytes: 0 }),
+            None => routes.push(RouteTotal { ingress, egress, packets: 1, bytes, frame_bytes: 0 }),
         }
     }
-    bundles
+    routes
 }
 
 #[derive(Default)]
-struct Left {
+struct PoolReleases {
     shared: u64,
     headroom: u64,
     lossy: u64,

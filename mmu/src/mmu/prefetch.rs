@@ -13,7 +13,7 @@ impl Mmu {
     pub fn prefetch(&self) {
         prefetch_index(from_ref(&self.shared), 0);
         prefetch_index(from_ref(&self.ingress), 0);
-        prefetch_index(from_ref(&self.rules), 0);
+        prefetch_index(from_ref(&self.flags), 0);
     }
 
     /// Prefetches the data of packets of these classes that enter or leave by this port.

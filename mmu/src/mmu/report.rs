@@ -4,12 +4,12 @@ use weir_units::{Bytes, QueueId, Time};
 
 use super::Mmu;
 use crate::layout::BufferLayout;
-use crate::policy::{Gauges, Policy};
+use crate::policy::{BufferPolicy, Gauges};
 use crate::pool::Pool;
 
 /// Occupancy of one ingress queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueUse {
+pub struct QueueUsage {
     /// Bytes in private buffer.
     pub private: Bytes,
     /// Shared occupancy w_s.
@@ -38,7 +38,7 @@ pub struct QueueUse {
 
 /// Occupancy of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolUse {
+pub struct PoolUsage {
     /// Size of the pool.
     pub capacity: Bytes,
     /// Bytes in use, including those reserved for bursts being admitted.
@@ -71,7 +71,7 @@ pub struct PoolWatermarks {
 
 /// Occupancy of an ingress queue at an instant, without the policy's view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueLevels {
+pub struct QueueOccupancy {
     /// Bytes in private buffer.
     pub private: u32,
     /// Shared occupancy w_s, in bytes.
@@ -84,10 +84,15 @@ pub struct QueueLevels {
 
 impl Mmu {
     /// Occupancy of an ingress queue. Costs two loads.
-    pub fn queue_levels(&self, id: QueueId) -> QueueLevels {
+    pub fn queue_occupancy(&self, id: QueueId) -> QueueOccupancy {
         let queue = &self.ingress[id.index()];
-        let levels = queue.levels.load();
-        QueueLevels { private: queue.private(), shared: levels.shared, headroom: levels.headroom, off: levels.off }
+        let occupancy = queue.occupancy.load();
+        QueueOccupancy {
+            private: queue.private(),
+            shared: occupancy.shared,
+            headroom: occupancy.headroom,
+            off: occupancy.off,
+        }
     }
 
     /// Bytes in use of the shared segment. Costs one load.
@@ -96,34 +101,34 @@ impl Mmu {
     }
 
     /// Returns occupancy, threshold, peaks and gauges of an ingress queue.
-    pub fn ingress_use(&self, id: QueueId, now: Time) -> QueueUse {
+    pub fn ingress_usage(&self, id: QueueId, now: Time) -> QueueUsage {
         let queue = &*self.ingress[id.index()];
-        let levels = queue.levels.load();
-        let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
-        let port_off = self.rules.port_xon_offset.is_some()
+        let occupancy = queue.occupancy.load();
+        let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
+        let port_off = self.flags.port_xon_offset.is_some()
             && queue.limits.lossless
-            && self.ports[id.port().index()].levels.load().off;
+            && self.ports[id.port().index()].occupancy.load().off;
         let [held_max, shared_max, headroom_max] = queue.highest().map(Bytes::new);
-        QueueUse {
+        QueueUsage {
             private: Bytes::new(u64::from(queue.private())),
-            shared: Bytes::new(u64::from(levels.shared)),
-            headroom: Bytes::new(u64::from(levels.headroom)),
-            off: levels.off || port_off,
+            shared: Bytes::new(u64::from(occupancy.shared)),
+            headroom: Bytes::new(u64::from(occupancy.headroom)),
+            off: occupancy.off || port_off,
             port_off,
-            threshold: Bytes::new(self.policy.threshold_shown(&view)),
+            threshold: Bytes::new(self.policy.reported_threshold(&view)),
             headroom_limit: Bytes::new(u64::from(queue.headroom_limit())),
             pauses: queue.pauses(),
             held_max,
             shared_max,
             headroom_max,
-            gauges: if queue.limits.lossless { self.policy.observe(&view) } else { Gauges::NONE },
+            gauges: if queue.limits.lossless { self.policy.gauges(&view) } else { Gauges::NONE },
         }
     }
 
     /// Current maximum length of a lossy egress queue, including an arriving packet.
     pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
         let length = self.egress[id.index()].length();
-        let view = self.egress_view(&self.terms(), id, length, self.shared.level(), now);
+        let view = self.egress_view(&self.context(), id, length, self.shared.level(), now);
         Bytes::new(self.policy.lossy_threshold(&view, self.lossy_alpha.get()))
     }
 
@@ -131,8 +136,8 @@ impl Mmu {
     #[inline]
     pub fn held(&self, queue: QueueId) -> Bytes {
         let queue = &self.ingress[queue.index()];
-        let levels = queue.levels.load();
-        Bytes::new(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(queue.private()))
+        let occupancy = queue.occupancy.load();
+        Bytes::new(u64::from(occupancy.shared) + u64::from(occupancy.headroom) + u64::from(queue.private()))
     }
 
     /// Bytes queued for a port and class, for ECN marking.
@@ -158,11 +163,11 @@ impl Mmu {
 
     /// Watermarks of the pools since their last restart.
     pub fn pool_watermarks(&self) -> PoolWatermarks {
-        let of = |pool: &Pool| Bytes::new(pool.watermark().get());
+        let watermark = |pool: &Pool| Bytes::new(pool.watermark().get());
         PoolWatermarks {
-            shared: of(&self.shared),
-            headroom: self.headroom.as_deref().map(of),
-            egress_lossy: self.egress_lossy.as_deref().map(of),
+            shared: watermark(&self.shared),
+            headroom: self.headroom.as_deref().map(watermark),
+            egress_lossy: self.egress_lossy.as_deref().map(watermark),
         }
     }
 
@@ -176,18 +181,18 @@ impl Mmu {
     }
 
     /// Usage of the shared segment: Σ w_s of B_s.
-    pub fn pool_use(&self) -> PoolUse {
-        pool_use(&self.shared)
+    pub fn pool_usage(&self) -> PoolUsage {
+        pool_usage(&self.shared)
     }
 
     /// Usage of the headroom pool, in layouts that pool headroom.
-    pub fn headroom_pool_use(&self) -> Option<PoolUse> {
-        self.headroom.as_deref().map(pool_use)
+    pub fn headroom_pool_usage(&self) -> Option<PoolUsage> {
+        self.headroom.as_deref().map(pool_usage)
     }
 
     /// Usage of the egress lossy pool, in the four-pool model.
-    pub fn egress_lossy_pool_use(&self) -> Option<PoolUse> {
-        self.egress_lossy.as_deref().map(pool_use)
+    pub fn egress_lossy_pool_usage(&self) -> Option<PoolUsage> {
+        self.egress_lossy.as_deref().map(pool_usage)
     }
 
     /// Partition that the MMU was created with.
@@ -196,12 +201,16 @@ impl Mmu {
     }
 
     /// Policy that the MMU was created with.
-    pub fn policy(&self) -> &dyn Policy {
+    pub fn policy(&self) -> &dyn BufferPolicy {
         &*self.policy
     }
 }
 
-fn pool_use(pool: &Pool) -> PoolUse {
+fn pool_usage(pool: &Pool) -> PoolUsage {
     let level = pool.level();
-    PoolUse { capacity: Bytes::new(level.capacity), used: Bytes::new(level.used), used_max: Bytes::new(pool.highest()) }
+    PoolUsage {
+        capacity: Bytes::new(level.capacity),
+        used: Bytes::new(level.used),
+        used_max: Bytes::new(pool.highest()),
+    }
 }

@@ -15,8 +15,8 @@ fn queue(port: u16, class: Class) -> QueueId {
     QueueId::new(PortId(port), class)
 }
 
-fn arrival(from: u16, to: u16, class: Class) -> Arrival {
-    Arrival { ingress: queue(from, class), egress: queue(to, class), bytes: FRAME }
+fn arrival(from: u16, to: u16, class: Class) -> BufferRequest {
+    BufferRequest { ingress: queue(from, class), egress: queue(to, class), bytes: FRAME }
 }
 
 /// `ports` ports, class 3 lossless, with this ρ and Φ on class 3.
@@ -39,22 +39,22 @@ fn dt_mmu(size: u64, ports: usize, headroom: u64, alpha: &str) -> Mmu {
 }
 
 /// Admits with a new writer of the arrival's port each time, since these tests run on one thread.
-fn admit(mmu: &Mmu, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> ClassSet {
+fn admit(mmu: &Mmu, arrivals: &[BufferRequest], verdicts: &mut [Admission]) -> ClassSet {
     mmu.admit(&mut PortWriter::new(arrivals[0].ingress.port()), Time::ZERO, arrivals, verdicts)
 }
 
-fn admit_one(mmu: &Mmu, arrival: Arrival) -> Verdict {
-    let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+fn admit_one(mmu: &Mmu, arrival: BufferRequest) -> Admission {
+    let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
     admit(mmu, &[arrival], &mut verdicts);
     verdicts[0]
 }
 
-fn release(mmu: &Mmu, departures: &[Departure]) {
+fn release(mmu: &Mmu, departures: &[BufferRelease]) {
     mmu.release(Time::ZERO, departures);
 }
 
-fn ingress_use(mmu: &Mmu, id: QueueId) -> QueueUse {
-    mmu.ingress_use(id, Time::ZERO)
+fn ingress_use(mmu: &Mmu, id: QueueId) -> QueueUsage {
+    mmu.ingress_usage(id, Time::ZERO)
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn private_then_shared_then_headroom_then_violation() {
     let verdicts: Vec<_> = (0..8).map(|_| admit_one(&mmu, arrival(0, 1, LOSSLESS))).collect();
     use Segment::*;
     let kept = [Private, Private, Shared, Shared, Shared, Headroom, Headroom];
-    assert_eq!(verdicts[..7], kept.map(Verdict::Keep));
-    assert_eq!(verdicts[7], Verdict::Drop(DropReason::HeadroomViolation));
+    assert_eq!(verdicts[..7], kept.map(Admission::Admit));
+    assert_eq!(verdicts[7], Admission::Drop(DropReason::HeadroomViolation));
     let levels = ingress_use(&mmu, queue(0, LOSSLESS));
     assert_eq!([levels.private, levels.shared, levels.headroom].map(Bytes::get), [2_000, 3_000, 2_000]);
     assert_eq!(mmu.egress_length(queue(1, LOSSLESS)), 7_000);
@@ -74,12 +74,12 @@ fn private_then_shared_then_headroom_then_violation() {
 #[test]
 fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet() {
     let mmu = static_mmu(100_000, 2, 0, 3_000, 20_000);
-    let settings = |bytes: u64| crate::policy::settings("static", &format!("threshold = \"{bytes}B\"")).unwrap();
-    (0..10).for_each(|_| assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared)));
-    mmu.retune(&*settings(4_000), Xon::below(Bytes::new(1_000)), Alpha::ONE);
+    let settings = |bytes: u64| crate::policy::parse_config("static", &format!("threshold = \"{bytes}B\"")).unwrap();
+    (0..10).for_each(|_| assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Admission::Admit(Segment::Shared)));
+    mmu.update_config(&*settings(4_000), Xon::below(Bytes::new(1_000)), Alpha::ONE);
     let levels = || ingress_use(&mmu, queue(0, LOSSLESS));
     assert_eq!((levels().shared.get(), levels().threshold.get(), levels().off), (10_000, 4_000, false));
-    assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Headroom));
+    assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Admission::Admit(Segment::Headroom));
     assert!(levels().off);
     // RESUME below T − δ with the new values: at 2,000 B.
     release(&mmu, &[arrival(0, 1, LOSSLESS); 8]);
@@ -90,9 +90,9 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     assert!(!levels().off, "{:?}", levels());
     // A higher T lets an OFF queue without headroom resume.
     while !levels().off {
-        assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared));
+        assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Admission::Admit(Segment::Shared));
     }
-    mmu.retune(&*settings(20_000), Xon::below(Bytes::new(1_000)), Alpha::ONE);
+    mmu.update_config(&*settings(20_000), Xon::below(Bytes::new(1_000)), Alpha::ONE);
     mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
     assert!(!levels().off, "{:?}", levels());
 }
@@ -100,25 +100,25 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
 /// Settings of another kind are ignored, and a policy changes only its live keys.
 #[test]
 fn every_policy_takes_over_its_own_live_keys() {
-    use crate::policy::{BuildContext, POLICIES, settings};
-    for kind in POLICIES.all() {
+    use crate::policy::{BUFFER_POLICIES, BuildContext, parse_config};
+    for kind in BUFFER_POLICIES.all() {
         let values = |alpha: &str, k: u32, threshold: u64| {
-            let live = settings(kind.name(), "").unwrap().live_keys();
+            let live = parse_config(kind.id(), "").unwrap().runtime_keys();
             let value = |key: &&'static str| match *key {
                 "alpha" => format!("alpha = \"{alpha}\"\n"),
                 "k_spfc" => format!("k_spfc = {k}\n"),
                 "threshold" => format!("threshold = \"{threshold}B\"\n"),
                 "measured_delay" => format!("measured_delay = \"{k}us\"\n"),
-                other => panic!("{}: a value of {other} for this test", kind.name()),
+                other => panic!("{}: a value of {other} for this test", kind.id()),
             };
-            settings(kind.name(), &live.iter().map(value).collect::<String>()).unwrap()
+            parse_config(kind.id(), &live.iter().map(value).collect::<String>()).unwrap()
         };
         let (first, second) = (values("1", 5, 10_000), values("1/4", 8, 5_000));
         let lossless =
             PortLayout { lossless: LOSSLESS.alone(), headroom: [Bytes::new(2_000); 8], ..PortLayout::default() };
-        let layout = first.needs().cut(Bytes::new(100_000), vec![lossless; 2]).unwrap();
+        let layout = first.layout_requirements().cut(Bytes::new(100_000), vec![lossless; 2]).unwrap();
         let rates = [weir_units::BitRate::gbps(10); 2];
-        let build = |settings: &dyn crate::policy::PolicySettings| {
+        let build = |settings: &dyn crate::policy::BufferPolicyConfig| {
             let (fill_rates, xon_offset) = (&rates[..], Bytes::new(2_000));
             let frame_max = Bytes::new(1_500);
             settings
@@ -134,20 +134,20 @@ fn every_policy_takes_over_its_own_live_keys() {
                 .unwrap()
         };
         let (policy, as_second) = (build(&*first), build(&*second));
-        let other = if kind.name() == "dt" { "static" } else { "dt" };
-        policy.retune(&*settings(other, "").unwrap(), &layout);
-        assert_eq!(policy.describe(), build(&*first).describe(), "{}", kind.name());
-        policy.retune(&*second, &layout);
-        assert_eq!(policy.describe(), as_second.describe(), "{}", kind.name());
-        assert_ne!(policy.describe(), build(&*first).describe(), "{} has live keys", kind.name());
-        let load = crate::policy::Load {
+        let other = if kind.id() == "dt" { "static" } else { "dt" };
+        policy.update_config(&*parse_config(other, "").unwrap(), &layout);
+        assert_eq!(policy.describe(), build(&*first).describe(), "{}", kind.id());
+        policy.update_config(&*second, &layout);
+        assert_eq!(policy.describe(), as_second.describe(), "{}", kind.id());
+        assert_ne!(policy.describe(), build(&*first).describe(), "{} has live keys", kind.id());
+        let load = crate::policy::OverloadCase {
             shared: layout.shared(),
             egress_lossy: layout.egress_lossy(),
             lossy_alpha: Alpha::ONE,
             lossless: 3,
             lossy: 1,
         };
-        assert_eq!(policy.steady_state(&load), as_second.steady_state(&load), "{}", kind.name());
+        assert_eq!(policy.steady_state(&load), as_second.steady_state(&load), "{}", kind.id());
     }
 }
 
@@ -160,11 +160,11 @@ fn a_burst_is_judged_as_its_packets_are() {
             let mmu = || static_mmu(shared + 2 * (private + 2_000), 2, private, 2_000, 3_000);
             let (one_by_one, burst) = (mmu(), mmu());
             let arrivals = vec![arrival(0, 1, class); frames];
-            let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); frames];
+            let mut verdicts = vec![Admission::Drop(DropReason::SharedFull); frames];
             let went_off = admit(&burst, &arrivals, &mut verdicts);
-            let expected: Vec<Verdict> = arrivals.iter().map(|arrival| admit_one(&one_by_one, *arrival)).collect();
+            let expected: Vec<Admission> = arrivals.iter().map(|arrival| admit_one(&one_by_one, *arrival)).collect();
             assert_eq!(verdicts, expected, "{frames} frames of {class:?}, ρ = {private}");
-            let [is, should] = [&burst, &one_by_one].map(|mmu| (ingress_use(mmu, queue(0, class)), mmu.pool_use()));
+            let [is, should] = [&burst, &one_by_one].map(|mmu| (ingress_use(mmu, queue(0, class)), mmu.pool_usage()));
             assert_eq!(is, should, "{frames} frames of {class:?}, ρ = {private}");
             assert_eq!(burst.egress_length(queue(1, class)), one_by_one.egress_length(queue(1, class)));
             assert_eq!(!went_off.is_empty(), is.0.off, "{frames} frames of {class:?}, ρ = {private}");
@@ -212,7 +212,7 @@ fn a_queue_paused_by_others_runs_again_when_they_leave() {
     let mut filled = Vec::new();
     'fill: loop {
         for port in 1..4 {
-            if admit_one(&mmu, arrival(port, 0, LOSSLESS)) != Verdict::Keep(Segment::Shared) {
+            if admit_one(&mmu, arrival(port, 0, LOSSLESS)) != Admission::Admit(Segment::Shared) {
                 break 'fill;
             }
             filled.push(arrival(port, 0, LOSSLESS));
@@ -220,7 +220,7 @@ fn a_queue_paused_by_others_runs_again_when_they_leave() {
     }
     let mut held = Vec::new();
     while !ingress_use(&mmu, queue(0, LOSSLESS)).off {
-        assert!(matches!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(_)));
+        assert!(matches!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Admission::Admit(_)));
         held.push(arrival(0, 1, LOSSLESS));
     }
     let mut off = mmu.off_classes(PortId(0), ClassSet::EMPTY);
@@ -240,7 +240,7 @@ fn every_queue_is_on_when_a_full_pool_has_drained() {
     let mut held = Vec::new();
     for round in 0..100 {
         let arrival = arrival(round % 4, (round + 1) % 4, LOSSLESS);
-        if let Verdict::Keep(_) = admit_one(&mmu, arrival) {
+        if let Admission::Admit(_) = admit_one(&mmu, arrival) {
             held.push(arrival);
         }
     }
@@ -254,7 +254,7 @@ fn every_queue_is_on_when_a_full_pool_has_drained() {
         mmu.reconsider(port, off, Time::ZERO);
         assert_eq!(mmu.off_classes(port, off), ClassSet::EMPTY);
     }
-    assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+    assert_eq!(mmu.pool_usage().used, Bytes::ZERO);
 }
 
 #[test]
@@ -262,11 +262,11 @@ fn watermarks_are_restarted_and_the_highest_levels_stay() {
     let mmu = static_mmu(40_000, 2, 0, 3_000, 5_000);
     let id = queue(0, LOSSLESS);
     let packets = [arrival(0, 1, LOSSLESS); 7];
-    let mut verdicts = [Verdict::Keep(Segment::Private); 7];
+    let mut verdicts = [Admission::Admit(Segment::Private); 7];
     admit(&mmu, &packets, &mut verdicts);
     let before = mmu.queue_watermarks(id);
     assert!(before.shared > Bytes::ZERO && before.headroom > Bytes::ZERO, "{before:?}");
-    let (held, pool) = (ingress_use(&mmu, id), mmu.pool_use());
+    let (held, pool) = (ingress_use(&mmu, id), mmu.pool_usage());
     release(&mmu, &packets[..6]);
     mmu.restart_watermarks();
     // The watermarks restart from the remaining level.
@@ -281,7 +281,7 @@ fn watermarks_are_restarted_and_the_highest_levels_stay() {
     // Peaks since the start ignore restarts.
     let now = ingress_use(&mmu, id);
     assert_eq!((now.held_max, now.shared_max, now.headroom_max), (held.held_max, held.shared_max, held.headroom_max));
-    assert_eq!(mmu.pool_use().used_max, pool.used_max);
+    assert_eq!(mmu.pool_usage().used_max, pool.used_max);
     assert_eq!(mmu.egress_length_max(queue(1, LOSSLESS)), held.held_max);
 }
 
@@ -290,8 +290,8 @@ fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     let mmu = dt_mmu(20_000, 2, 0, "1");
     let verdicts: Vec<_> = (0..12).map(|_| admit_one(&mmu, arrival(0, 1, LOSSY))).collect();
     // α = 1: q + L <= B − q, so half of the buffer.
-    assert_eq!(verdicts.iter().filter(|v| matches!(v, Verdict::Keep(_))).count(), 10);
-    assert_eq!(verdicts[10], Verdict::Drop(DropReason::EgressThreshold));
+    assert_eq!(verdicts.iter().filter(|v| matches!(v, Admission::Admit(_))).count(), 10);
+    assert_eq!(verdicts[10], Admission::Drop(DropReason::EgressThreshold));
     assert_eq!(mmu.off_classes(PortId(0), ClassSet::EMPTY), ClassSet::EMPTY);
 }
 
@@ -301,16 +301,17 @@ fn unscheduled_packets_have_an_alpha_of_their_own() {
         let arrival = arrival(0, 1, LOSSY);
         mmu.admit_either(&mut PortWriter::new(PortId(0)), Time::ZERO, &arrival, is_unscheduled).0
     };
-    let kept =
-        |mmu: &Mmu, is_unscheduled| (0..30).filter(|_| matches!(either(mmu, is_unscheduled), Verdict::Keep(_))).count();
+    let kept = |mmu: &Mmu, is_unscheduled| {
+        (0..30).filter(|_| matches!(either(mmu, is_unscheduled), Admission::Admit(_))).count()
+    };
     let mmu = dt_mmu(20_000, 2, 0, "1").with_unscheduled_alpha(Some("1024".parse().unwrap()));
-    assert_eq!((kept(&mmu, false), either(&mmu, false)), (10, Verdict::Drop(DropReason::EgressThreshold)));
+    assert_eq!((kept(&mmu, false), either(&mmu, false)), (10, Admission::Drop(DropReason::EgressThreshold)));
     // Up to the last frame for which α times the free buffer exceeds the queue.
     assert_eq!((kept(&mmu, true), mmu.egress_length(queue(1, LOSSY))), (10, 20_000));
     let one_for_all = dt_mmu(20_000, 2, 0, "1");
     assert_eq!((kept(&one_for_all, true), kept(&one_for_all, true)), (10, 0));
     // Packets that may be unscheduled do not bypass the buffer.
-    let passes = |mmu: Mmu| mmu.for_one_lcore().pass(Time::ZERO, &arrival(0, 1, LOSSY));
+    let passes = |mmu: Mmu| mmu.for_one_lcore().bypass_buffer(Time::ZERO, &arrival(0, 1, LOSSY));
     assert!(passes(one_with(None)) && !passes(one_with(Some(Alpha::ONE))));
 }
 
@@ -319,10 +320,10 @@ fn one_with(unscheduled: Option<Alpha>) -> Mmu {
 }
 
 /// Reported usage of the pool and of all queues.
-fn all_use(mmu: &Mmu, ports: u16) -> (PoolUse, Vec<(QueueUse, u64, Bytes)>) {
+fn all_use(mmu: &Mmu, ports: u16) -> (PoolUsage, Vec<(QueueUsage, u64, Bytes)>) {
     let queues = (0..ports).flat_map(|port| [LOSSLESS, LOSSY].map(|class| queue(port, class)));
     let of_queue = |id| (ingress_use(mmu, id), mmu.egress_length(id), mmu.egress_length_max(id));
-    (mmu.pool_use(), queues.map(of_queue).collect())
+    (mmu.pool_usage(), queues.map(of_queue).collect())
 }
 
 proptest! {
@@ -347,7 +348,7 @@ proptest! {
         let mut waiting = VecDeque::new();
         for (from, to, lossless, bytes, kind) in steps {
             let class = if lossless { LOSSLESS } else { LOSSY };
-            let packet = Arrival { bytes, ..arrival(from, to, class) };
+            let packet = BufferRequest { bytes, ..arrival(from, to, class) };
             match kind {
                 0 => if let Some(first) = waiting.pop_front() {
                     release(&mmu, &[first]);
@@ -356,19 +357,19 @@ proptest! {
                 1 => {
                     let verdict = admit_one(&model, packet);
                     prop_assert_eq!(admit_one(&mmu, packet), verdict);
-                    if matches!(verdict, Verdict::Keep(_)) {
+                    if matches!(verdict, Admission::Admit(_)) {
                         waiting.push_back(packet);
                     }
                 }
                 _ => {
                     let (before, verdict) = (all_use(&model, 2), admit_one(&model, packet));
-                    if matches!(verdict, Verdict::Keep(_)) {
+                    if matches!(verdict, Admission::Admit(_)) {
                         release(&model, &[packet]);
                     }
-                    if !mmu.pass(Time::ZERO, &packet) {
+                    if !mmu.bypass_buffer(Time::ZERO, &packet) {
                         prop_assert_eq!(all_use(&mmu, 2), before, "what can't pass leaves no trace");
                         prop_assert_eq!(admit_one(&mmu, packet), verdict);
-                        if matches!(verdict, Verdict::Keep(_)) {
+                        if matches!(verdict, Admission::Admit(_)) {
                             release(&mmu, &[packet]);
                         }
                     }
@@ -382,8 +383,11 @@ proptest! {
 #[test]
 fn packets_pass_an_empty_buffer_that_one_lcore_has() {
     let one_lcore = dt_mmu(100_000, 2, 4_000, "1").for_one_lcore();
-    assert!(one_lcore.pass(Time::ZERO, &arrival(0, 1, LOSSLESS)) && one_lcore.pass(Time::ZERO, &arrival(0, 1, LOSSY)));
-    assert_eq!(one_lcore.pool_use().used_max, Bytes::new(u64::from(FRAME)));
+    assert!(
+        one_lcore.bypass_buffer(Time::ZERO, &arrival(0, 1, LOSSLESS))
+            && one_lcore.bypass_buffer(Time::ZERO, &arrival(0, 1, LOSSY))
+    );
+    assert_eq!(one_lcore.pool_usage().used_max, Bytes::new(u64::from(FRAME)));
     let shared = dt_mmu(100_000, 2, 4_000, "1");
-    assert!(!shared.pass(Time::ZERO, &arrival(0, 1, LOSSLESS)), "other lcores would not see it");
+    assert!(!shared.bypass_buffer(Time::ZERO, &arrival(0, 1, LOSSLESS)), "other lcores would not see it");
 }

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use weir_reader::{Key, Named, TIME, Table};
+use weir_reader::{Key, Plugin, TIME, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span};
 
 use super::congestion::CongestedQueues;
-use super::departures::{Departures, LengthAtEnd, Windows};
-use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_WORDS, CONGESTED_PARTLY, CongestedAt, size_or};
+use super::departures::{Departures, WindowClock, WindowEndLength};
+use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_VALUES, CONGESTED_PARTLY, CongestedAt, size_or};
 use super::pools::{self, Pools};
 use super::{
-    ALPHA, BuildContext, FileFacts, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings,
-    PoolLevel, PortRate, PortWriter, QueueView, Sizes, SteadyState, Threshold, sonic,
+    ALPHA, AtomicAlpha, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BufferSizes, BuildContext, ConfigContext,
+    LayoutRequirements, OverloadCase, PolicyError, PoolLevel, PortRate, PortWriter, QueueView, SteadyState, Threshold,
+    sonic,
 };
 use crate::layout::BufferLayout;
 use crate::sync::{AtomicU64, Ordering};
@@ -26,29 +27,29 @@ use crate::sync::{AtomicU64, Ordering};
 /// the interval's end, as there. μ of a switch's last port may be left unmeasured ([`DrainPorts`]).
 #[derive(Debug, SharedState)]
 pub struct Abm {
-    alpha: LiveAlpha,
+    alpha: AtomicAlpha,
     #[state(same)]
-    settings: AbmSettings,
+    config: AbmConfig,
     #[state(same)]
-    windows: Windows,
-    ingress: Side,
-    egress: Side,
+    windows: WindowClock,
+    ingress: QueueGroup,
+    egress: QueueGroup,
     /// 2^40 / (C · interval), by port. Relaxed: independent numbers.
     reciprocal: Box<[AtomicU64]>,
 }
 
 /// State of the lossless ingress queues or of the lossy egress queues.
 #[derive(Debug, SharedState)]
-struct Side {
+struct QueueGroup {
     congested: CongestedQueues,
-    departures: Box<[CachePadded<Drain>]>,
+    departures: Box<[CachePadded<DrainRate>]>,
 }
 
 #[derive(Debug, Default, SharedState)]
-struct Drain {
+struct DrainRate {
     departures: Departures,
     /// Length at the end of the last window; recorded only for [`DrainOf::CongestedAtEnd`].
-    at_end: LengthAtEnd,
+    at_end: WindowEndLength,
 }
 
 /// Fixed-point value of μ = 1.
@@ -59,18 +60,18 @@ const DRAINED_MIN: u64 = 2_048;
 
 impl Abm {
     /// Creates the policy for ports of these rates; `None` if an interval carries more than [`Windows::BYTES_MAX`] at C.
-    pub fn new(settings: &AbmSettings, rates: &[BitRate]) -> Option<Abm> {
-        let side = || Side {
-            congested: CongestedQueues::new(rates.len(), settings.congested.get()).partial(settings.congested_partly),
+    pub fn new(config: &AbmConfig, rates: &[BitRate]) -> Option<Abm> {
+        let group = || QueueGroup {
+            congested: CongestedQueues::new(rates.len(), config.congested.get()).partial(config.congested_partly),
             departures: (0..rates.len() * CLASSES).map(|_| CachePadded::default()).collect(),
         };
-        let interval = settings.interval;
+        let interval = config.interval;
         Some(Abm {
-            alpha: LiveAlpha::new(settings.alpha),
-            settings: *settings,
-            windows: Windows::of(interval),
-            ingress: side(),
-            egress: side(),
+            alpha: AtomicAlpha::new(config.alpha),
+            config: *config,
+            windows: WindowClock::new(interval),
+            ingress: group(),
+            egress: group(),
             reciprocal: rates
                 .iter()
                 .map(|rate| Some(AtomicU64::new(reciprocal(*rate, interval)?)))
@@ -79,14 +80,14 @@ impl Abm {
     }
 
     #[inline]
-    fn side(&self, queue: &QueueView) -> &Side {
+    fn group(&self, queue: &QueueView) -> &QueueGroup {
         if queue.lossless { &self.ingress } else { &self.egress }
     }
 
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha, pool: PoolLevel) -> u64 {
-        let of_all = alpha.of(Bytes::new(pool.free())).get();
-        let share = self.side(queue).congested.share(queue.queue.class(), of_all);
+        let of_all = alpha.scale(Bytes::new(pool.free())).get();
+        let share = self.group(queue).congested.share(queue.queue.class(), of_all);
         match self.drain_share(queue) {
             ONE => share,
             // Free buffer of 2^31 and α of 2^14 leave 19 bits: a μ up to 1 has 17.
@@ -98,13 +99,13 @@ impl Abm {
     /// Drain share μ in units of 2^-16; at most 1 unless uncapped.
     #[inline]
     fn drain_share(&self, queue: &QueueView) -> u64 {
-        if self.settings.drain_ports == DrainPorts::ButLast && self.is_last(queue.queue.port()) {
+        if self.config.drain_ports == DrainPorts::ButLast && self.is_last(queue.queue.port()) {
             return ONE;
         }
-        let drain = &self.side(queue).departures[queue.queue.index()];
-        let is_judged = match self.settings.drain_of {
-            DrainOf::Congested => queue.length >= self.settings.congested.get(),
-            DrainOf::CongestedAtEnd => drain.at_end.before(self.windows, queue.now) > self.settings.congested.get(),
+        let drain = &self.group(queue).departures[queue.queue.index()];
+        let is_judged = match self.config.drain_of {
+            DrainScope::Congested => queue.length >= self.config.congested.get(),
+            DrainScope::CongestedAtEnd => drain.at_end.before(self.windows, queue.now) > self.config.congested.get(),
         };
         if !is_judged {
             return ONE;
@@ -114,7 +115,7 @@ impl Abm {
             drained => {
                 let reciprocal = self.reciprocal[queue.queue.port().index()].load(Ordering::Relaxed);
                 let share = (drained * reciprocal) >> 24;
-                if self.settings.drain_cap { share.min(ONE) } else { share }
+                if self.config.drain_cap { share.min(ONE) } else { share }
             }
         }
     }
@@ -126,28 +127,28 @@ impl Abm {
 
     #[inline]
     fn note(&self, queue: &QueueView) {
-        self.side(queue).congested.note(queue.queue, queue.length);
+        self.group(queue).congested.note(queue.queue, queue.length);
     }
 
     /// Records a queue's length after an event, for the end of a window.
     #[inline]
     fn note_length(&self, queue: &QueueView) {
-        let side = self.side(queue);
-        if self.settings.drain_of == DrainOf::CongestedAtEnd {
-            side.departures[queue.queue.index()].at_end.note(self.windows, queue.now, queue.length);
+        let group = self.group(queue);
+        if self.config.drain_of == DrainScope::CongestedAtEnd {
+            group.departures[queue.queue.index()].at_end.note(self.windows, queue.now, queue.length);
         }
     }
 }
 
 /// 2^40 / (C · interval); `None` if an interval carries more than the counter holds.
 fn reciprocal(rate: BitRate, interval: Span) -> Option<u64> {
-    let whole = rate.bytes_in(interval).get();
-    (whole <= Windows::BYTES_MAX).then(|| (1 << 40) / whole.max(1))
+    let capacity = rate.bytes_in(interval).get();
+    (capacity <= WindowClock::BYTES_MAX).then(|| (1 << 40) / capacity.max(1))
 }
 
-impl Policy for Abm {
+impl BufferPolicy for Abm {
     fn name(&self) -> &'static str {
-        Kind.name()
+        AbmKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
@@ -155,13 +156,13 @@ impl Policy for Abm {
     }
 
     /// True: μ depends only on past departures and the queue's length, and n_p is counted between bursts.
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(self.bound(queue, self.alpha.get(), queue.shared_pool))
+        Threshold::new(self.bound(queue, self.alpha.get(), queue.shared_pool))
     }
 
     #[inline]
@@ -170,39 +171,39 @@ impl Policy for Abm {
     }
 
     #[inline]
-    fn admitted(&self, _writer: &mut PortWriter, queue: &QueueView) {
+    fn on_admit(&self, _writer: &mut PortWriter, queue: &QueueView) {
         self.note_length(queue);
         self.note(queue);
     }
 
     #[inline]
-    fn released(&self, _ingress: QueueId, bytes: u64, queue: &QueueView) {
-        self.side(queue).departures[queue.queue.index()].departures.add(self.windows, queue.now, bytes);
+    fn on_release(&self, _ingress: QueueId, bytes: u64, queue: &QueueView) {
+        self.group(queue).departures[queue.queue.index()].departures.add(self.windows, queue.now, bytes);
         self.note_length(queue);
-        if self.settings.congested_at.departures_of(queue) {
+        if self.config.congested_at.departures_of(queue) {
             self.note(queue);
         }
     }
 
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         let set = |reciprocal| self.reciprocal[port.index()].store(reciprocal, Ordering::Relaxed);
-        reciprocal(rate.line, self.settings.interval).map(set).is_some()
+        reciprocal(rate.line, self.config.interval).map(set).is_some()
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(AbmSettings { alpha, .. }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(AbmConfig { alpha, .. }) = config.downcast() {
             self.alpha.set(*alpha);
         }
     }
 
     /// Steady state with μ = 1: the queues of a priority share the buffer of a single one.
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
         sonic::at_rest(load, weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))
     }
 
     fn describe(&self) -> Vec<String> {
-        let AbmSettings { congested, interval, .. } = self.settings;
+        let AbmConfig { congested, interval, .. } = self.config;
         let mut lines = vec![
             format!(
                 "ABM extended to lossless (reverie 2.3): Γ = α/n_p (b − Q) μ in the ingress and egress lossy pools, α● = {}",
@@ -210,7 +211,7 @@ impl Policy for Abm {
             ),
             format!("n_p counts queues of {congested} or more; μ, the drain rate, is measured over {interval}"),
         ];
-        let others = self.settings.other_than_the_usual();
+        let others = self.config.other_than_the_usual();
         if !others.is_empty() {
             lines.push(format!("as in the public simulator: {}", others.join("; ")));
         }
@@ -219,11 +220,11 @@ impl Policy for Abm {
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct AbmKind;
 
 /// Settings of `[buffer.abm]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AbmSettings {
+pub struct AbmConfig {
     /// `alpha`: α of the lossless ingress queues.
     pub alpha: Alpha,
     /// Sizes of the pools.
@@ -237,7 +238,7 @@ pub struct AbmSettings {
     /// `interval`: window over which μ is measured.
     pub interval: Span,
     /// `drain_of`: queues whose μ is measured.
-    pub drain_of: DrainOf,
+    pub drain_of: DrainScope,
     /// `drain_cap`: whether μ is at most 1.
     pub drain_cap: bool,
     /// `drain_ports`: ports whose queues' μ is measured.
@@ -246,7 +247,7 @@ pub struct AbmSettings {
 
 /// Queues whose μ is measured; μ is 1 for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrainOf {
+pub enum DrainScope {
     /// Queues that are congested at the threshold query.
     Congested,
     /// Queues that were longer than `congested` at the end of the measured interval.
@@ -277,8 +278,8 @@ const DRAIN_PORTS: Key = Key::new(
     "the ports whose queues' μ is measured: all, or all but the last one (but-last), where it is 1",
 );
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for AbmKind {
+    fn id(&self) -> &'static str {
         "abm"
     }
 
@@ -299,18 +300,18 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(AbmSettings {
+impl BufferPolicyKind for AbmKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(AbmConfig {
             alpha: table.alpha_or(&ALPHA),
             pools: Pools::read(table),
             congested: size_or(table, &CONGESTED),
             congested_partly: table.boolean_or(&CONGESTED_PARTLY),
-            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_WORDS),
+            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_VALUES),
             interval: table.quantity_or(&INTERVAL, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
             drain_of: table.choice_or(
                 &DRAIN_OF,
-                &[("congested", DrainOf::Congested), ("congested-at-end", DrainOf::CongestedAtEnd)],
+                &[("congested", DrainScope::Congested), ("congested-at-end", DrainScope::CongestedAtEnd)],
             ),
             drain_cap: table.boolean_or(&DRAIN_CAP),
             drain_ports: table.choice_or(&DRAIN_PORTS, &[("all", DrainPorts::All), ("but-last", DrainPorts::ButLast)]),
@@ -318,24 +319,24 @@ impl PolicyKind for Kind {
     }
 }
 
-impl PolicySettings for AbmSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for AbmConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &AbmKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        self.pools.needs()
+    fn layout_requirements(&self) -> LayoutRequirements {
+        self.pools.layout_requirements()
     }
 
-    fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+    fn check_sizes(&self, file: &ConfigContext<'_>, sizes: &BufferSizes<'_>) {
         self.pools.check(self, file, sizes);
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         match Abm::new(self, context.rates) {
             Some(abm) => Ok(Box::new(abm)),
             None => Err(PolicyError::window(&INTERVAL, context.rates)),
@@ -347,12 +348,12 @@ impl PolicySettings for AbmSettings {
     }
 }
 
-impl AbmSettings {
+impl AbmConfig {
     /// Creates settings with these parameters and the defaults otherwise.
-    pub fn paper(alpha: Alpha, pools: Pools, congested: Bytes, interval: Span) -> AbmSettings {
+    pub fn paper(alpha: Alpha, pools: Pools, congested: Bytes, interval: Span) -> AbmConfig {
         let (congested_partly, congested_at) = (false, CongestedAt::Events);
-        let (drain_of, drain_cap, drain_ports) = (DrainOf::Congested, true, DrainPorts::All);
-        AbmSettings {
+        let (drain_of, drain_cap, drain_ports) = (DrainScope::Congested, true, DrainPorts::All);
+        AbmConfig {
             alpha,
             pools,
             congested,
@@ -370,7 +371,7 @@ impl AbmSettings {
         let parts = [
             (self.congested_partly, "shorter queues count in n_p by their part"),
             (self.congested_at == CongestedAt::Arrivals, "a queue counts as it did at its last arrival"),
-            (self.drain_of == DrainOf::CongestedAtEnd, "μ is of queues that were congested at the interval's end"),
+            (self.drain_of == DrainScope::CongestedAtEnd, "μ is of queues that were congested at the interval's end"),
             (!self.drain_cap, "μ may exceed 1"),
             (self.drain_ports == DrainPorts::ButLast, "μ of the last port's queues is 1"),
         ];
@@ -385,12 +386,12 @@ mod tests {
     use weir_units::{PortId, Time};
 
     fn abm() -> Abm {
-        abm_with(|settings| settings)
+        abm_with(|config| config)
     }
 
-    fn abm_with(change: impl Fn(AbmSettings) -> AbmSettings) -> Abm {
-        let settings = AbmSettings::paper(Alpha::ONE, Pools::default(), Bytes::new(20_480), Span::from_micros(25));
-        Abm::new(&change(settings), &[BitRate::gbps(100); 4]).unwrap()
+    fn abm_with(change: impl Fn(AbmConfig) -> AbmConfig) -> Abm {
+        let config = AbmConfig::paper(Alpha::ONE, Pools::default(), Bytes::new(20_480), Span::from_micros(25));
+        Abm::new(&change(config), &[BitRate::gbps(100); 4]).unwrap()
     }
 
     fn at(port: u16, us: u64) -> QueueView {
@@ -398,7 +399,7 @@ mod tests {
     }
 
     fn depart(abm: &Abm, queue: &QueueView, bytes: u64) {
-        abm.released(queue.queue, bytes, queue);
+        abm.on_release(queue.queue, bytes, queue);
     }
 
     #[test]
@@ -406,18 +407,18 @@ mod tests {
         let abm = abm();
         let mut writer = PortWriter::new(PortId(0));
         for port in 0..4 {
-            abm.admitted(&mut writer, &at(port, 0));
+            abm.on_admit(&mut writer, &at(port, 0));
         }
-        assert_eq!(abm.threshold(&at(0, 0)), Threshold::at(2_000_000));
-        abm.admitted(&mut writer, &QueueView { length: 0, ..at(3, 0) });
-        assert_eq!(abm.threshold(&at(0, 0)), Threshold::at(8_000_000 / 3));
+        assert_eq!(abm.threshold(&at(0, 0)), Threshold::new(2_000_000));
+        abm.on_admit(&mut writer, &QueueView { length: 0, ..at(3, 0) });
+        assert_eq!(abm.threshold(&at(0, 0)), Threshold::new(8_000_000 / 3));
     }
 
     #[test]
     fn a_queue_may_count_as_at_its_last_arrival() {
-        let abm = abm_with(|settings| AbmSettings { congested_at: CongestedAt::Arrivals, ..settings });
+        let abm = abm_with(|config| AbmConfig { congested_at: CongestedAt::Arrivals, ..config });
         let mut writer = PortWriter::new(PortId(0));
-        (0..4).for_each(|port| abm.admitted(&mut writer, &at(port, 0)));
+        (0..4).for_each(|port| abm.on_admit(&mut writer, &at(port, 0)));
         let threshold = || abm.threshold(&at(0, 0)).xoff;
         // The queue is empty, and no threshold is queried.
         let drained = QueueView { length: 0, ..at(3, 0) };
@@ -428,7 +429,7 @@ mod tests {
         // The queue is OFF with empty headroom: the RESUME query updates its share.
         depart(&abm, &QueueView { off: true, ..drained }, 1_000);
         assert_eq!(threshold(), 8_000_000 / 3);
-        abm.admitted(&mut writer, &QueueView { length: 1_000, ..at(2, 0) });
+        abm.on_admit(&mut writer, &QueueView { length: 1_000, ..at(2, 0) });
         assert_eq!(threshold(), 4_000_000);
         assert!(abm.describe()[2].ends_with("a queue counts as it did at its last arrival"));
     }
@@ -438,7 +439,7 @@ mod tests {
         let abm = abm();
         // 100 Gb/s over 25 us is 312,500 B; a quarter departs.
         depart(&abm, &at(0, 10), 78_125);
-        assert_eq!(abm.threshold(&at(0, 20)), Threshold::at(8_000_000), "the interval is not over");
+        assert_eq!(abm.threshold(&at(0, 20)), Threshold::new(8_000_000), "the interval is not over");
         let quarter = abm.threshold(&at(0, 30)).xoff;
         assert!(quarter.abs_diff(2_000_000) <= 2_000, "{quarter}");
         // At 25 Gb/s these departures are the port's full rate.
@@ -448,9 +449,9 @@ mod tests {
         assert!(abm.set_rate(PortId(0), rate(100)) && !abm.set_rate(PortId(0), rate(100_000)));
         assert_eq!(abm.threshold(&at(0, 30)).xoff, quarter, "what can't be counted changes nothing");
         // μ = 1 for a queue that is not congested, or drained next to nothing.
-        assert_eq!(abm.threshold(&QueueView { length: 20_000, ..at(0, 30) }), Threshold::at(8_000_000));
+        assert_eq!(abm.threshold(&QueueView { length: 20_000, ..at(0, 30) }), Threshold::new(8_000_000));
         depart(&abm, &at(0, 110), 2_048);
-        assert_eq!(abm.threshold(&at(0, 130)), Threshold::at(8_000_000));
+        assert_eq!(abm.threshold(&at(0, 130)), Threshold::new(8_000_000));
     }
 
     #[test]
@@ -466,7 +467,7 @@ mod tests {
 
     #[test]
     fn the_drain_rate_may_be_of_queues_congested_at_the_intervals_end() {
-        let abm = abm_with(|settings| AbmSettings { drain_of: DrainOf::CongestedAtEnd, ..settings });
+        let abm = abm_with(|config| AbmConfig { drain_of: DrainScope::CongestedAtEnd, ..config });
         let mut writer = PortWriter::new(PortId(0));
         let long = |us| QueueView { length: 20_481, ..at(0, us) };
         let short = |us| QueueView { length: 20_480, ..at(0, us) };
@@ -475,11 +476,11 @@ mod tests {
         depart(&abm, &long(10), 78_125);
         assert_eq!(threshold(20), 8_000_000);
         assert!(threshold(30).abs_diff(2_000_000) <= 2_000);
-        abm.admitted(&mut writer, &short(31));
+        abm.on_admit(&mut writer, &short(31));
         assert!(threshold(32).abs_diff(2_000_000) <= 2_000);
         // Short at 50 us, and long a moment later.
         depart(&abm, &short(49), 78_125);
-        abm.admitted(&mut writer, &long(51));
+        abm.on_admit(&mut writer, &long(51));
         assert_eq!((threshold(52), abm.threshold(&long(52)).xoff), (8_000_000, 8_000_000));
         // Long at 75 us and ever since, without a later event.
         depart(&abm, &long(74), 78_125);
@@ -488,13 +489,13 @@ mod tests {
 
     #[test]
     fn the_last_port_may_go_unmeasured() {
-        let abm = abm_with(|settings| AbmSettings { drain_ports: DrainPorts::ButLast, ..settings });
+        let abm = abm_with(|config| AbmConfig { drain_ports: DrainPorts::ButLast, ..config });
         for port in [2, 3] {
             depart(&abm, &at(port, 10), 78_125);
         }
         // Two queues are congested; a quarter of the line rate departs of each.
         assert!(abm.threshold(&at(2, 30)).xoff.abs_diff(1_000_000) <= 1_000);
-        assert_eq!(abm.threshold(&at(3, 30)), Threshold::at(4_000_000));
+        assert_eq!(abm.threshold(&at(3, 30)), Threshold::new(4_000_000));
         let lossy = QueueView { lossless: false, egress_lossy_pool: at(3, 0).shared_pool, ..at(3, 10) };
         depart(&abm, &lossy, 78_125);
         let later = QueueView { now: at(3, 30).now, ..lossy };
@@ -505,7 +506,7 @@ mod tests {
     #[test]
     fn the_drain_rate_may_exceed_the_ports() {
         let more_than_all = |drain_cap| {
-            let abm = abm_with(|settings| AbmSettings { drain_cap, ..settings });
+            let abm = abm_with(|config| AbmConfig { drain_cap, ..config });
             depart(&abm, &at(0, 10), 625_000);
             abm.threshold(&at(0, 30)).xoff
         };

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, TIME, Table};
+use weir_reader::{Key, Plugin, TIME, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
 use super::{
-    ALPHA, BuildContext, DynamicThreshold, FileFacts, Gauge, Gauges, HEADROOM_ESTIMATE, LayoutNeeds, LiveBytes, Load,
-    Policy, PolicyError, PolicyKind, PolicySettings, PortWriter, QueueView, QueueWords, SteadyState, Threshold,
+    ALPHA, AtomicBytes, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, ConfigContext,
+    DynamicThreshold, Gauge, Gauges, HEADROOM_ESTIMATE, LayoutRequirements, OverloadCase, PolicyError, PortWriter,
+    QueueRegisters, QueueView, SteadyState, Threshold,
 };
 use crate::layout::{BufferLayout, PortLayout};
 use crate::sync::{AtomicU64, Ordering};
@@ -33,13 +34,13 @@ pub struct AdaptiveHeadroom {
     #[state(same)]
     frame_max: Bytes,
     /// `measured_delay` in picoseconds, for [`Policy::describe`].
-    told: AtomicU64,
-    ports: Box<[Link]>,
-    queues: QueueWords<WORDS>,
+    configured_delay: AtomicU64,
+    ports: Box<[LinkHeadroom]>,
+    queues: QueueRegisters<REGISTERS>,
 }
 
 #[derive(Debug, SharedState)]
-struct Link {
+struct LinkHeadroom {
     #[state(same)]
     rate: BitRate,
     /// Headroom Φ by the rule: initial value and upper bound.
@@ -49,14 +50,14 @@ struct Link {
     #[state(same)]
     own: Bytes,
     /// Headroom Φ by `measured_delay`; [`NONE`] without. [`Policy::retune`] may change it.
-    told: LiveBytes,
+    configured_headroom: AtomicBytes,
 }
 
 /// Placeholder for an unknown Φ; the rule's applies.
 const NONE: Bytes = Bytes::new(u64::MAX);
 
 /// Number of counters per queue; times are in picoseconds.
-const WORDS: usize = 5;
+const REGISTERS: usize = 5;
 /// Instant at which the queue went OFF; [`ON`] while it is ON.
 const OFF_AT: usize = 0;
 /// Last arrival since `OFF_AT`.
@@ -72,35 +73,39 @@ impl AdaptiveHeadroom {
     /// `frame_max` is the maximum charge of a frame, and `reaction` the switch's own reaction from an arrival to the PAUSE. Adapts after
     /// `settings.samples` PAUSEs of a queue, or at once to `settings.measured_delay`.
     pub fn new(
-        settings: &AdaptiveSettings,
+        config: &AdaptiveHeadroomConfig,
         frame_max: Bytes,
         layout: &BufferLayout,
         rates: &[BitRate],
         reaction: Span,
     ) -> AdaptiveHeadroom {
-        let link = |(rate, port): (&BitRate, &PortLayout)| Link {
+        let link = |(rate, port): (&BitRate, &PortLayout)| LinkHeadroom {
             rate: *rate,
             headroom: port.headroom_max(),
             own: rate.bytes_in(reaction),
-            told: LiveBytes::new(NONE),
+            configured_headroom: AtomicBytes::new(NONE),
         };
         let policy = AdaptiveHeadroom {
-            threshold: DynamicThreshold::new(settings.alpha),
-            samples: settings.samples,
+            threshold: DynamicThreshold::new(config.alpha),
+            samples: config.samples,
             frame_max,
-            told: AtomicU64::new(0),
+            configured_delay: AtomicU64::new(0),
             ports: rates.iter().zip(layout.ports()).map(link).collect(),
-            queues: QueueWords::new(rates.len(), [ON, 0, 0, 0, NONE.get()]),
+            queues: QueueRegisters::new(rates.len(), [ON, 0, 0, 0, NONE.get()]),
         };
-        policy.tell(settings.measured_delay);
+        policy.set_delay(config.measured_delay);
         policy
     }
 
     /// Sets the delay that was measured by other means; zero is none.
-    fn tell(&self, delay: Span) {
-        self.told.store(delay.as_picos(), Ordering::Relaxed);
+    fn set_delay(&self, delay: Span) {
+        self.configured_delay.store(delay.as_picos(), Ordering::Relaxed);
         for link in &self.ports {
-            link.told.set(if delay == Span::ZERO { NONE } else { link.headroom_for(delay, self.frame_max) });
+            link.configured_headroom.set(if delay == Span::ZERO {
+                NONE
+            } else {
+                link.headroom_for(delay, self.frame_max)
+            });
         }
     }
 
@@ -117,7 +122,7 @@ impl AdaptiveHeadroom {
     }
 }
 
-impl Link {
+impl LinkHeadroom {
     /// Headroom Φ for a delay: the bytes that C carries in it, a quarter more, two frames (the frame under way at either end at the PAUSE),
     /// and the switch's own part. At most Φ by the rule.
     fn headroom_for(&self, delay: Span, frame_max: Bytes) -> Bytes {
@@ -126,16 +131,16 @@ impl Link {
     }
 }
 
-impl Policy for AdaptiveHeadroom {
+impl BufferPolicy for AdaptiveHeadroom {
     fn name(&self) -> &'static str {
-        Kind.name()
+        AdaptiveHeadroomKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
@@ -145,7 +150,7 @@ impl Policy for AdaptiveHeadroom {
     }
 
     #[inline]
-    fn arrive(&self, writer: &mut PortWriter, queue: &QueueView, _bytes: u64) {
+    fn on_arrival(&self, writer: &mut PortWriter, queue: &QueueView, _bytes: u64) {
         let off_at = self.queues.get(queue.queue, OFF_AT);
         if off_at == ON {
             return;
@@ -160,7 +165,7 @@ impl Policy for AdaptiveHeadroom {
     }
 
     #[inline]
-    fn admitted(&self, writer: &mut PortWriter, queue: &QueueView) {
+    fn on_admit(&self, writer: &mut PortWriter, queue: &QueueView) {
         if queue.lossless && queue.off && self.queues.get(queue.queue, OFF_AT) == ON {
             self.queues.set(writer, queue.queue.class(), OFF_AT, queue.now.as_picos());
             self.queues.set(writer, queue.queue.class(), LAST_AT, queue.now.as_picos());
@@ -173,19 +178,20 @@ impl Policy for AdaptiveHeadroom {
 
     #[inline]
     fn headroom(&self, queue: QueueId) -> Bytes {
-        let (own, told) = (Bytes::new(self.queues.get(queue, HEADROOM)), self.ports[queue.port().index()].told.get());
+        let (own, configured) =
+            (Bytes::new(self.queues.get(queue, HEADROOM)), self.ports[queue.port().index()].configured_headroom.get());
         // The longer delay applies.
-        if own == NONE || told == NONE { own.min(told) } else { own.max(told) }
+        if own == NONE || configured == NONE { own.min(configured) } else { own.max(configured) }
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(AdaptiveSettings { alpha, measured_delay, .. }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(AdaptiveHeadroomConfig { alpha, measured_delay, .. }) = config.downcast() {
             self.threshold.set_alpha(*alpha);
-            self.tell(*measured_delay);
+            self.set_delay(*measured_delay);
         }
     }
 
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         self.threshold.steady_state(load)
     }
 
@@ -200,26 +206,27 @@ impl Policy for AdaptiveHeadroom {
                 self.samples
             ),
         ];
-        let told = Span::from_picos(self.told.load(Ordering::Relaxed));
-        if told > Span::ZERO {
-            sentences.push(format!("a delay of {told} was measured, which counts for all queues from now on"));
+        let configured_delay = Span::from_picos(self.configured_delay.load(Ordering::Relaxed));
+        if configured_delay > Span::ZERO {
+            sentences
+                .push(format!("a delay of {configured_delay} was measured, which counts for all queues from now on"));
         }
         sentences
     }
 
-    fn observe(&self, queue: &QueueView) -> Gauges {
+    fn gauges(&self, queue: &QueueView) -> Gauges {
         let most = self.ports[queue.queue.port().index()].headroom;
         let headroom = self.headroom(queue.queue).min(most);
-        Gauges::of([(&HEADROOM_ESTIMATE, headroom.get())])
+        Gauges::new([(&HEADROOM_ESTIMATE, headroom.get())])
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct AdaptiveHeadroomKind;
 
 /// Settings of `[buffer.adaptive]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdaptiveSettings {
+pub struct AdaptiveHeadroomConfig {
     /// `alpha`: α of DT.
     pub alpha: Alpha,
     /// `samples`: PAUSEs measured on a queue before its headroom follows the measured delay.
@@ -234,8 +241,8 @@ const MEASURED: Key =
 /// Maximum of `measured_delay`; no link has a longer delay.
 const DELAY_MAX_READ: Span = Span::from_secs(1);
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for AdaptiveHeadroomKind {
+    fn id(&self) -> &'static str {
         "adaptive"
     }
 
@@ -248,9 +255,9 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(AdaptiveSettings {
+impl BufferPolicyKind for AdaptiveHeadroomKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(AdaptiveHeadroomConfig {
             alpha: table.alpha_or(&ALPHA),
             samples: table.integer_or(&NEEDED, 1..=1_000_000) as u32,
             measured_delay: table.quantity_or(&MEASURED, &TIME, Span::ZERO..=DELAY_MAX_READ),
@@ -258,24 +265,24 @@ impl PolicyKind for Kind {
     }
 }
 
-impl PolicySettings for AdaptiveSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for AdaptiveHeadroomConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &AdaptiveHeadroomKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
-    fn check(&self, file: &FileFacts<'_>) {
+    fn check(&self, file: &ConfigContext<'_>) {
         file.refuse_given_headroom("\"adaptive\" starts from the headroom by the rule");
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name, MEASURED.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         let BuildContext { layout, fill_rates, frame_max, reaction, .. } = *context;
         Ok(Box::new(AdaptiveHeadroom::new(self, frame_max, layout, fill_rates, reaction)))
     }
@@ -299,9 +306,9 @@ mod tests {
         let lossless = ClassSet::from_iter([CLASS]);
         let headroom = Class::ALL.map(|class| if class == CLASS { Bytes::kb(100) } else { Bytes::ZERO });
         let port = PortLayout { headroom, lossless, ..PortLayout::default() };
-        let layout = LayoutNeeds::PER_QUEUE.cut(Bytes::mb(1), vec![port]).unwrap();
-        let settings = AdaptiveSettings { alpha: Alpha::ONE, samples: 8, measured_delay };
-        AdaptiveHeadroom::new(&settings, Bytes::new(1_522), &layout, &[BitRate::gbps(10)], reaction)
+        let layout = LayoutRequirements::PER_QUEUE.cut(Bytes::mb(1), vec![port]).unwrap();
+        let config = AdaptiveHeadroomConfig { alpha: Alpha::ONE, samples: 8, measured_delay };
+        AdaptiveHeadroom::new(&config, Bytes::new(1_522), &layout, &[BitRate::gbps(10)], reaction)
     }
 
     /// Records eight PAUSEs with this delay.
@@ -327,18 +334,21 @@ mod tests {
     #[test]
     fn a_delay_that_is_told_counts_at_once_and_a_longer_one_of_its_own_more() {
         let policy = policy(Span::ZERO, Span::ZERO);
-        let tell = |measured_delay| {
-            let settings = AdaptiveSettings { alpha: Alpha::ONE, samples: 8, measured_delay };
-            policy.retune(&settings, &LayoutNeeds::PER_QUEUE.cut(Bytes::mb(1), vec![PortLayout::default()]).unwrap());
+        let set_delay = |measured_delay| {
+            let config = AdaptiveHeadroomConfig { alpha: Alpha::ONE, samples: 8, measured_delay };
+            policy.update_config(
+                &config,
+                &LayoutRequirements::PER_QUEUE.cut(Bytes::mb(1), vec![PortLayout::default()]).unwrap(),
+            );
             policy.headroom(QUEUE)
         };
         assert_eq!(policy.headroom(QUEUE), NONE, "the rule's");
         let of = |micros: u64| Bytes::new(micros * 1_250 + micros * 1_250 / 4 + 2 * 1_522);
-        assert_eq!(tell(Span::from_micros(8)), of(8));
-        assert_eq!(tell(Span::from_millis(1)), Bytes::kb(100), "no more than by the rule");
+        assert_eq!(set_delay(Span::from_micros(8)), of(8));
+        assert_eq!(set_delay(Span::from_millis(1)), Bytes::kb(100), "no more than by the rule");
         pause(&policy, Span::from_micros(16));
-        assert_eq!(tell(Span::from_micros(8)), of(16));
-        assert_eq!(tell(Span::from_micros(24)), of(24));
-        assert_eq!(tell(Span::ZERO), of(16), "what was learned stays");
+        assert_eq!(set_delay(Span::from_micros(8)), of(16));
+        assert_eq!(set_delay(Span::from_micros(24)), of(24));
+        assert_eq!(set_delay(Span::ZERO), of(16), "what was learned stays");
     }
 }

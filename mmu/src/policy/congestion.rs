@@ -22,7 +22,7 @@ pub struct CongestedQueues {
 }
 
 /// Share of a congested queue.
-const WHOLE: u32 = 1 << 16;
+const FULL_SHARE: u32 = 1 << 16;
 
 impl CongestedQueues {
     /// Creates an empty counter for the queues of `ports` ports; a queue of `limit` bytes counts as congested.
@@ -46,7 +46,7 @@ impl CongestedQueues {
     #[inline]
     pub fn note(&self, queue: QueueId, length: u64) {
         let now = if length >= self.limit {
-            WHOLE
+            FULL_SHARE
         } else if self.is_partial {
             // Below the limit, so below WHOLE.
             ((length << 16) / self.limit) as u32
@@ -69,7 +69,7 @@ impl CongestedQueues {
     /// signed number, and reads as 1.
     #[inline]
     pub fn share(&self, class: Class, number: u64) -> u64 {
-        let sum = (self.sum[class.index()].load(Ordering::Relaxed) as i32).max(WHOLE as i32) as u64;
+        let sum = (self.sum[class.index()].load(Ordering::Relaxed) as i32).max(FULL_SHARE as i32) as u64;
         (number << 16) / sum
     }
 
@@ -77,7 +77,7 @@ impl CongestedQueues {
     #[cfg(test)]
     pub(crate) fn count(&self, class: Class) -> u64 {
         let sum = self.sum[class.index()].load(Ordering::Relaxed) as i32;
-        (sum.max(WHOLE as i32) as u32 / WHOLE).into()
+        (sum.max(FULL_SHARE as i32) as u32 / FULL_SHARE).into()
     }
 }
 

@@ -15,13 +15,13 @@ pub struct Departures(AtomicU64);
 
 /// Division of time into windows.
 #[derive(Clone, Copy, Debug)]
-pub struct Windows {
+pub struct WindowClock {
     length_picos: u64,
 }
 
 /// Unpacked [`Departures`]; counts saturate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
+struct WindowCounts {
     window: u16,
     last: u32,
     current: u32,
@@ -31,20 +31,20 @@ struct Counts {
 ///
 /// No lcore reads the queue when a window ends: the first event in the next window finds the length after the last event before it.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct LengthAtEnd(AtomicU64);
+pub(crate) struct WindowEndLength(AtomicU64);
 
-impl LengthAtEnd {
+impl WindowEndLength {
     const LENGTH_MAX: u64 = (1 << 24) - 1;
 
     /// Records the queue's length after an event. Relaxed: the length orders no other memory.
     #[inline]
-    pub(crate) fn note(&self, windows: Windows, now: Time, length: u64) {
+    pub(crate) fn note(&self, windows: WindowClock, now: Time, length: u64) {
         let number = windows.number(now);
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let counts = Counts::unpack(word);
+            let counts = WindowCounts::unpack(word);
             let last = if counts.window == number { counts.last } else { counts.current };
-            let next = Counts { window: number, last, current: length.min(Self::LENGTH_MAX) as u32 }.pack();
+            let next = WindowCounts { window: number, last, current: length.min(Self::LENGTH_MAX) as u32 }.pack();
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
@@ -54,24 +54,24 @@ impl LengthAtEnd {
 
     /// Length at the end of the last complete window, capped at 16 MiB.
     #[inline]
-    pub(crate) fn before(&self, windows: Windows, now: Time) -> u64 {
-        let counts = Counts::unpack(self.0.load(Ordering::Relaxed));
+    pub(crate) fn before(&self, windows: WindowClock, now: Time) -> u64 {
+        let counts = WindowCounts::unpack(self.0.load(Ordering::Relaxed));
         u64::from(if counts.window == windows.number(now) { counts.last } else { counts.current })
     }
 }
 
-impl Windows {
+impl WindowClock {
     /// Creates windows of this length.
     ///
     /// # Panics
     /// If the length is zero.
-    pub fn of(length: Span) -> Windows {
+    pub fn new(length: Span) -> WindowClock {
         assert!(length > Span::ZERO, "a window has a length");
-        Windows { length_picos: length.as_picos() }
+        WindowClock { length_picos: length.as_picos() }
     }
 
     /// Maximum bytes counted in a window: counts saturate here.
-    pub const BYTES_MAX: u64 = Counts::MAX as u64;
+    pub const BYTES_MAX: u64 = WindowCounts::MAX as u64;
 
     #[inline]
     fn number(self, now: Time) -> u16 {
@@ -82,13 +82,13 @@ impl Windows {
 impl Departures {
     /// Adds bytes that depart now. Relaxed: the count orders no other memory.
     #[inline]
-    pub fn add(&self, windows: Windows, now: Time, bytes: u64) {
+    pub fn add(&self, windows: WindowClock, now: Time, bytes: u64) {
         let window = windows.number(now);
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let counts = Counts::unpack(word).at(window);
-            let current = (u64::from(counts.current) + bytes).min(u64::from(Counts::MAX)) as u32;
-            let next = Counts { current, ..counts }.pack();
+            let counts = WindowCounts::unpack(word).advance_to(window);
+            let current = (u64::from(counts.current) + bytes).min(u64::from(WindowCounts::MAX)) as u32;
+            let next = WindowCounts { current, ..counts }.pack();
             match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,
@@ -98,31 +98,31 @@ impl Departures {
 
     /// Bytes that departed in the last complete window.
     #[inline]
-    pub(crate) fn in_last_window(&self, windows: Windows, now: Time) -> u64 {
-        u64::from(Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now)).last)
+    pub(crate) fn in_last_window(&self, windows: WindowClock, now: Time) -> u64 {
+        u64::from(WindowCounts::unpack(self.0.load(Ordering::Relaxed)).advance_to(windows.number(now)).last)
     }
 
     /// Maximum of the bytes that departed in the last complete window and so far in the current one.
     #[inline]
-    pub(crate) fn in_last_window_or_this(&self, windows: Windows, now: Time) -> u64 {
-        let counts = Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now));
+    pub(crate) fn in_last_window_or_this(&self, windows: WindowClock, now: Time) -> u64 {
+        let counts = WindowCounts::unpack(self.0.load(Ordering::Relaxed)).advance_to(windows.number(now));
         u64::from(counts.last.max(counts.current))
     }
 }
 
-impl Counts {
+impl WindowCounts {
     const BITS: u32 = 24;
     const MAX: u32 = (1 << Self::BITS) - 1;
 
     /// Advances the counts to a window. An lcore with a slightly older clock reading gets the newer window.
     #[inline]
-    fn at(self, window: u16) -> Counts {
+    fn advance_to(self, window: u16) -> WindowCounts {
         const BEHIND_MAX: u16 = 8;
         match window.wrapping_sub(self.window) {
             0 => self,
-            1 => Counts { window, last: self.current, current: 0 },
+            1 => WindowCounts { window, last: self.current, current: 0 },
             ahead if ahead.wrapping_neg() <= BEHIND_MAX && (self.last, self.current) != (0, 0) => self,
-            _ => Counts { window, last: 0, current: 0 },
+            _ => WindowCounts { window, last: 0, current: 0 },
         }
     }
 
@@ -132,8 +132,8 @@ impl Counts {
     }
 
     #[inline]
-    fn unpack(word: u64) -> Counts {
-        Counts {
+    fn unpack(word: u64) -> WindowCounts {
+        WindowCounts {
             window: (word >> (2 * Self::BITS)) as u16,
             last: (word >> Self::BITS) as u32 & Self::MAX,
             current: word as u32 & Self::MAX,
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_window_is_read_when_it_has_ended() {
-        let (windows, departures) = (Windows::of(Span::from_micros(80)), Departures::default());
+        let (windows, departures) = (WindowClock::new(Span::from_micros(80)), Departures::default());
         departures.add(windows, at(10), 1_000);
         departures.add(windows, at(79), 500);
         assert_eq!(departures.in_last_window(windows, at(79)), 0);
@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn counts_saturate_and_survive_a_wrap() {
-        let (windows, departures) = (Windows::of(Span::from_micros(1)), Departures::default());
+        let (windows, departures) = (WindowClock::new(Span::from_micros(1)), Departures::default());
         departures.add(windows, at(65_535), u64::from(u32::MAX));
         departures.add(windows, at(65_535), 1);
-        assert_eq!(departures.in_last_window(windows, at(65_536)), Windows::BYTES_MAX);
+        assert_eq!(departures.in_last_window(windows, at(65_536)), WindowClock::BYTES_MAX);
     }
 
     #[test]
     fn a_clock_slightly_behind_changes_nothing() {
-        let (windows, departures) = (Windows::of(Span::from_micros(10)), Departures::default());
+        let (windows, departures) = (WindowClock::new(Span::from_micros(10)), Departures::default());
         departures.add(windows, at(20), 100);
         departures.add(windows, at(19), 50);
         assert_eq!(departures.in_last_window(windows, at(30)), 150);

@@ -3,15 +3,15 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Problem, SIZE, TIME, Table};
+use weir_reader::{Key, Plugin, Problem, SIZE, TIME, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time, UnitError};
 
-use super::gradient::{Form, HeadroomEstimator};
+use super::gradient::{EstimatorForm, HeadroomEstimator};
 use super::{
-    ALPHA, BuildContext, DynamicThreshold, Gauge, Gauges, HEADROOM_ESTIMATE, HeadroomNeeds, LayoutNeeds, Load, Policy,
-    PolicyError, PolicyKind, PolicySettings, PoolLevel, PortLevel, PortRate, PortWords, PortWriter, QueueView,
-    SteadyState, Threshold,
+    ALPHA, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, DynamicThreshold, Gauge, Gauges,
+    HEADROOM_ESTIMATE, HeadroomRequirement, LayoutRequirements, OverloadCase, PolicyError, PoolLevel,
+    PortLevelFlowControl, PortRate, PortRegisters, PortWriter, QueueView, SteadyState, Threshold,
 };
 use crate::layout::{BufferLayout, Headroom};
 
@@ -31,7 +31,7 @@ pub struct Dsh {
     /// N_q of each port.
     #[state(same)]
     queues: Box<[u64]>,
-    activity: PortWords<3>,
+    activity: PortRegisters<3>,
     #[state(same)]
     insurance: Headroom,
 }
@@ -42,7 +42,7 @@ pub struct DshParameters {
     /// Factor α of DT.
     pub alpha: Alpha,
     /// Arithmetic of φ̂.
-    pub form: Form,
+    pub form: EstimatorForm,
     /// Time for which a queue must have been its port's only one for τ to be 0; 10 ms.
     pub window: Span,
     /// Hysteresis δ_p of ports, in bytes.
@@ -67,7 +67,7 @@ impl Dsh {
             threshold: DynamicThreshold::new(parameters.alpha),
             estimator: HeadroomEstimator::new(parameters.form.clone(), &links),
             queues: layout.ports().iter().map(|port| port.lossless.len() as u64).collect(),
-            activity: PortWords::new(rates.len(), [NO_CLASS, 0, 0]),
+            activity: PortRegisters::new(rates.len(), [NO_CLASS, 0, 0]),
             insurance: layout.headroom_from(),
             parameters,
         }
@@ -98,22 +98,22 @@ impl Dsh {
     }
 }
 
-impl Policy for Dsh {
+impl BufferPolicy for Dsh {
     fn name(&self) -> &'static str {
-        Kind.name()
+        DshKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        let threshold = self.threshold.over(queue.shared_pool);
+        let threshold = self.threshold.pool_threshold(queue.shared_pool);
         Threshold {
             admit: if self.parameters.shared_headroom { u64::MAX } else { threshold },
             xoff: threshold.saturating_sub(self.margin(queue.queue)),
@@ -121,18 +121,18 @@ impl Policy for Dsh {
     }
 
     #[inline]
-    fn arrive(&self, writer: &mut PortWriter, queue: &QueueView, bytes: u64) {
+    fn on_arrival(&self, writer: &mut PortWriter, queue: &QueueView, bytes: u64) {
         self.note_activity(writer, queue.queue.class(), queue.now);
-        self.estimator.arrive(writer, queue.queue, queue.now, queue.length + queue.headroom + bytes);
+        self.estimator.on_arrival(writer, queue.queue, queue.now, queue.length + queue.headroom + bytes);
     }
 
-    fn port_level(&self) -> Option<PortLevel> {
-        Some(PortLevel { xon_offset: self.parameters.port_xon_offset.get() })
+    fn port_flow_control(&self) -> Option<PortLevelFlowControl> {
+        Some(PortLevelFlowControl { xon_offset: self.parameters.port_xon_offset.get() })
     }
 
     #[inline]
     fn port_threshold(&self, port: PortId, shared_pool: PoolLevel) -> u64 {
-        self.queues[port.index()] * self.threshold.over(shared_pool)
+        self.queues[port.index()] * self.threshold.pool_threshold(shared_pool)
     }
 
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
@@ -140,22 +140,22 @@ impl Policy for Dsh {
         true
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(DshSettings { alpha, .. }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(DshConfig { alpha, .. }) = config.downcast() {
             self.threshold.set_alpha(*alpha);
         }
     }
 
     /// Steady state with τ = 0; otherwise each queue's share is less by about τ.
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         self.threshold.steady_state(load)
     }
 
     fn describe(&self) -> Vec<String> {
         let DshParameters { form, window, port_xon_offset, shared_headroom, .. } = &self.parameters;
         let form = match form {
-            Form::Exact { w_g, w_v, k } => format!("exact, w_g = {w_g}, w_v = {w_v}, k = {k}"),
-            Form::Table { w_g_shift, w_v_shift, k_shift, .. } => {
+            EstimatorForm::Exact { w_g, w_v, k } => format!("exact, w_g = {w_g}, w_v = {w_v}, k = {k}"),
+            EstimatorForm::Table { w_g_shift, w_v_shift, k_shift, .. } => {
                 let k = k_shift.map_or(0, |shift| 1u64 << shift);
                 format!("shifts and tables, w_g = 2^-{w_g_shift}, w_v = 2^-{w_v_shift}, k = {k}")
             }
@@ -176,17 +176,17 @@ impl Policy for Dsh {
         lines
     }
 
-    fn observe(&self, queue: &QueueView) -> Gauges {
-        Gauges::of([(&HEADROOM_ESTIMATE, self.estimator.estimate(queue.queue))])
+    fn gauges(&self, queue: &QueueView) -> Gauges {
+        Gauges::new([(&HEADROOM_ESTIMATE, self.estimator.estimate(queue.queue))])
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct DshKind;
 
 /// Settings of `[buffer.dsh]`, named as in DSH (IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DshSettings {
+pub struct DshConfig {
     /// `alpha`: α of `T(t)`.
     pub alpha: Alpha,
     /// `estimator`: arithmetic of φ̂.
@@ -225,8 +225,8 @@ const PORT_XON_OFFSET: Key = Key::without_default("port_xon_offset", "as `xon_of
 const INSURANCE: Key = Key::new("insurance", "true", "whether each port has Φ of insurance headroom");
 const SHARED_HEADROOM: Key = Key::new("shared_headroom", "true", "whether headroom comes out of the shared segment");
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for DshKind {
+    fn id(&self) -> &'static str {
         "dsh"
     }
 
@@ -239,13 +239,13 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+impl BufferPolicyKind for DshKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         let weight = |key| {
             let Weight(weight) = table.number_or(key);
             weight
         };
-        let settings = DshSettings {
+        let config = DshConfig {
             alpha: table.alpha_or(&ALPHA),
             estimator: table.choice_or(&ESTIMATOR, &[("exact", Estimator::Exact), ("table", Estimator::Table)]),
             w_g: weight(&W_G),
@@ -256,33 +256,32 @@ impl PolicyKind for Kind {
             insurance: table.boolean_or(&INSURANCE),
             shared_headroom: table.boolean_or(&SHARED_HEADROOM),
         };
-        if settings.estimator == Estimator::Table {
-            settings.refuse_unshiftable(table);
+        if config.estimator == Estimator::Table {
+            config.refuse_unshiftable(table);
         }
-        Arc::new(settings)
+        Arc::new(config)
     }
 }
 
-impl PolicySettings for DshSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for DshConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &DshKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        let headroom = if self.insurance { HeadroomNeeds::PerPort } else { HeadroomNeeds::Uninsured };
-        LayoutNeeds { headroom, pools: None, keys: &[INSURANCE.name] }
+    fn layout_requirements(&self) -> LayoutRequirements {
+        let headroom = if self.insurance { HeadroomRequirement::PerPort } else { HeadroomRequirement::Uninsured };
+        LayoutRequirements { headroom, pools: None, keys: &[INSURANCE.name] }
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         let form = match self.estimator {
-            Estimator::Exact => Form::exact(self.w_g, self.w_v, self.k),
-            Estimator::Table => {
-                Form::table(self.w_g, self.w_v, self.k).expect("a checked configuration has powers of two here")
-            }
+            Estimator::Exact => EstimatorForm::exact(self.w_g, self.w_v, self.k),
+            Estimator::Table => EstimatorForm::table(self.w_g, self.w_v, self.k)
+                .expect("a checked configuration has powers of two here"),
         };
         let parameters = DshParameters {
             alpha: self.alpha,
@@ -295,17 +294,19 @@ impl PolicySettings for DshSettings {
     }
 }
 
-impl DshSettings {
+impl DshConfig {
     /// Records an error for parameters that the table estimator can't express as shifts.
     fn refuse_unshiftable(&self, table: &Table<'_>) {
         let refuse = |key: &str, wrong: &str, instead: &str| {
             let message = format!("`{key}` is {wrong}, but `estimator` \"table\" shifts where \"exact\" multiplies");
             let problem = Problem::new(message, format!("write {key} = {instead}, or estimator = \"exact\""));
-            table.doc().note(problem.at(table.at(key), "").at(table.at("estimator"), "the estimator"));
+            table.doc().note(
+                problem.with_label(table.key_path(key), "").with_label(table.key_path("estimator"), "the estimator"),
+            );
         };
         for (key, weight) in [("w_g", self.w_g), ("w_v", self.w_v)] {
             // `Alpha::of` on 2^16 bytes yields the numerator of α over 2^16.
-            if !weight.of(Bytes::new(1 << 16)).get().is_power_of_two() {
+            if !weight.scale(Bytes::new(1 << 16)).get().is_power_of_two() {
                 refuse(key, "not 1/2^n", "\"1/4\"");
             }
         }

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, RATE, Table, rates};
+use weir_reader::{Key, Plugin, RATE, Table, rates};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes};
 
 use super::{
-    ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel,
-    QueueView, SteadyState, Threshold,
+    ALPHA, AtomicAlpha, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, LayoutRequirements,
+    OverloadCase, PolicyError, PoolLevel, QueueView, SteadyState, Threshold,
 };
 use crate::layout::BufferLayout;
 
 /// DT policy: `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
 #[derive(Debug, SharedState)]
 pub struct DynamicThreshold {
-    alpha: LiveAlpha,
+    alpha: AtomicAlpha,
     /// Factor of each port; `None` if all ports have the common α.
     #[state(same)]
-    of_ports: Option<Box<[OfPort]>>,
+    port_alphas: Option<Box<[PortAlpha]>>,
 }
 
 /// Factor of one port's T.
 #[derive(Clone, Copy, Debug)]
-enum OfPort {
+enum PortAlpha {
     /// Multiple of the common T, in units of 2^-16.
     Times(u64),
     /// Own α of the port.
@@ -33,16 +33,16 @@ enum OfPort {
 impl DynamicThreshold {
     /// Creates DT with a common α.
     pub fn new(alpha: Alpha) -> DynamicThreshold {
-        DynamicThreshold { alpha: LiveAlpha::new(alpha), of_ports: None }
+        DynamicThreshold { alpha: AtomicAlpha::new(alpha), port_alphas: None }
     }
 
     /// Creates DT with this α up to ports of `at_rate`, and an α in proportion to the rate above.
     pub fn at_rate(alpha: Alpha, at_rate: BitRate, rates: &[BitRate]) -> DynamicThreshold {
-        let of_port = |rate: &BitRate| {
+        let port_alpha = |rate: &BitRate| {
             let times = (u128::from(rate.as_bps()) << 16) / u128::from(at_rate.as_bps().max(1));
-            OfPort::Times(times.clamp(1 << 16, 1 << 32) as u64)
+            PortAlpha::Times(times.clamp(1 << 16, 1 << 32) as u64)
         };
-        DynamicThreshold { of_ports: Some(rates.iter().map(of_port).collect()), ..DynamicThreshold::new(alpha) }
+        DynamicThreshold { port_alphas: Some(rates.iter().map(port_alpha).collect()), ..DynamicThreshold::new(alpha) }
     }
 
     /// Sets α per port; `None` keeps the common α.
@@ -50,13 +50,13 @@ impl DynamicThreshold {
         if alphas.iter().all(Option::is_none) {
             return self;
         }
-        let of_port = |(port, own): (usize, &Option<Alpha>)| match (own, &self.of_ports) {
-            (Some(own), _) => OfPort::Own(*own),
-            (None, Some(of_ports)) => of_ports[port],
-            (None, None) => OfPort::Times(1 << 16),
+        let port_alpha = |(port, own): (usize, &Option<Alpha>)| match (own, &self.port_alphas) {
+            (Some(own), _) => PortAlpha::Own(*own),
+            (None, Some(port_alphas)) => port_alphas[port],
+            (None, None) => PortAlpha::Times(1 << 16),
         };
-        let of_ports = Some(alphas.iter().enumerate().map(of_port).collect());
-        DynamicThreshold { of_ports, ..self }
+        let port_alphas = Some(alphas.iter().enumerate().map(port_alpha).collect());
+        DynamicThreshold { port_alphas, ..self }
     }
 
     pub(super) fn alpha(&self) -> Alpha {
@@ -68,47 +68,47 @@ impl DynamicThreshold {
     }
 
     #[inline]
-    pub(super) fn over(&self, pool: PoolLevel) -> u64 {
-        self.alpha().of(Bytes::new(pool.free())).get()
+    pub(super) fn pool_threshold(&self, pool: PoolLevel) -> u64 {
+        self.alpha().scale(Bytes::new(pool.free())).get()
     }
 }
 
-impl Policy for DynamicThreshold {
+impl BufferPolicy for DynamicThreshold {
     fn name(&self) -> &'static str {
-        Kind.name()
+        DynamicThresholdKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
-    fn listens(&self) -> bool {
+    fn observes_packets(&self) -> bool {
         false
     }
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        let of_all = self.over(queue.shared_pool);
-        let Some(of_ports) = &self.of_ports else { return Threshold::at(of_all) };
-        Threshold::at(match of_ports[queue.queue.port().index()] {
+        let of_all = self.pool_threshold(queue.shared_pool);
+        let Some(port_alphas) = &self.port_alphas else { return Threshold::new(of_all) };
+        Threshold::new(match port_alphas[queue.queue.port().index()] {
             // T is below 2^45.
-            OfPort::Times(times) => ((u128::from(of_all) * u128::from(times)) >> 16) as u64,
-            OfPort::Own(alpha) => alpha.of(Bytes::new(queue.shared_pool.free())).get(),
+            PortAlpha::Times(times) => ((u128::from(of_all) * u128::from(times)) >> 16) as u64,
+            PortAlpha::Own(alpha) => alpha.scale(Bytes::new(queue.shared_pool.free())).get(),
         })
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(DtSettings { alpha, .. }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(DynamicThresholdConfig { alpha, .. }) = config.downcast() {
             self.set_alpha(*alpha);
         }
     }
 
     /// Steady state: n queues get `α·B_s / (1 + n·α)` each.
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         load.shared_by_weight(
             load.lossless as f64 * self.alpha().as_f64(),
             load.lossy as f64 * load.lossy_alpha.as_f64(),
@@ -116,10 +116,10 @@ impl Policy for DynamicThreshold {
     }
 
     fn describe(&self) -> Vec<String> {
-        let of_ports = self.of_ports.as_deref().unwrap_or_default();
-        let more = match of_ports.iter().any(|of| matches!(of, OfPort::Own(_))) {
+        let port_alphas = self.port_alphas.as_deref().unwrap_or_default();
+        let more = match port_alphas.iter().any(|port_alpha| matches!(port_alpha, PortAlpha::Own(_))) {
             true => ", others at ports that have their own",
-            false if !of_ports.is_empty() => ", more at ports above `alpha_at_rate`",
+            false if !port_alphas.is_empty() => ", more at ports above `alpha_at_rate`",
             false => "",
         };
         vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}{more}", self.alpha())]
@@ -128,20 +128,20 @@ impl Policy for DynamicThreshold {
 
 /// DT thresholds under another name: a policy that differs from DT in its headroom alone.
 #[derive(Debug, SharedState)]
-pub(super) struct WithOtherHeadroom {
+pub(super) struct DtWithHeadroom {
     pub(super) threshold: DynamicThreshold,
     #[state(same)]
     pub(super) name: &'static str,
     /// Description for settings and an α.
     #[state(same)]
-    pub(super) description: fn(&dyn PolicySettings, Alpha) -> Vec<String>,
+    pub(super) description: fn(&dyn BufferPolicyConfig, Alpha) -> Vec<String>,
     #[state(same)]
-    pub(super) alpha_of: fn(&dyn PolicySettings) -> Option<Alpha>,
+    pub(super) alpha_of: fn(&dyn BufferPolicyConfig) -> Option<Alpha>,
     #[state(same)]
-    pub(super) settings: Arc<dyn PolicySettings>,
+    pub(super) config: Arc<dyn BufferPolicyConfig>,
 }
 
-impl Policy for WithOtherHeadroom {
+impl BufferPolicy for DtWithHeadroom {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -150,11 +150,11 @@ impl Policy for WithOtherHeadroom {
         self.shared_state(archive);
     }
 
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
-    fn listens(&self) -> bool {
+    fn observes_packets(&self) -> bool {
         false
     }
 
@@ -163,27 +163,27 @@ impl Policy for WithOtherHeadroom {
         self.threshold.threshold(queue)
     }
 
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         self.threshold.steady_state(load)
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(alpha) = (self.alpha_of)(settings) {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(alpha) = (self.alpha_of)(config) {
             self.threshold.set_alpha(alpha);
         }
     }
 
     fn describe(&self) -> Vec<String> {
-        (self.description)(&*self.settings, self.threshold.alpha())
+        (self.description)(&*self.config, self.threshold.alpha())
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct DynamicThresholdKind;
 
 /// Settings of `[buffer.dt]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DtSettings {
+pub struct DynamicThresholdConfig {
     /// `alpha`: common α.
     pub alpha: Alpha,
     /// `alpha_at_rate`: port rate above which α grows in proportion.
@@ -193,8 +193,8 @@ pub struct DtSettings {
 const ALPHA_AT_RATE: Key =
     Key::without_default("alpha_at_rate", "none", "ports of a higher rate have α in proportion to it");
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for DynamicThresholdKind {
+    fn id(&self) -> &'static str {
         "dt"
     }
 
@@ -203,27 +203,27 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+impl BufferPolicyKind for DynamicThresholdKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         let alpha_at_rate = table.quantity(ALPHA_AT_RATE.name, &RATE, rates());
-        Arc::new(DtSettings { alpha: table.alpha_or(&ALPHA), alpha_at_rate })
+        Arc::new(DynamicThresholdConfig { alpha: table.alpha_or(&ALPHA), alpha_at_rate })
     }
 }
 
-impl PolicySettings for DtSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for DynamicThresholdConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &DynamicThresholdKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         let dt = match self.alpha_at_rate {
             Some(at_rate) => DynamicThreshold::at_rate(self.alpha, at_rate, context.rates),
             None => DynamicThreshold::new(self.alpha),
@@ -281,11 +281,11 @@ mod tests {
         // The policy's α does not change that of the port.
         one.set_alpha("1/4".parse().unwrap());
         assert_eq!([0, 1, 2].map(|port| at(&one, port)), [2_000_000, 2_000_000, 500_000]);
-        assert!(dt("1/8").with_alphas(&[None; 3]).of_ports.is_none());
+        assert!(dt("1/8").with_alphas(&[None; 3]).port_alphas.is_none());
     }
 
     #[test]
     fn a_full_pool_leaves_no_threshold() {
-        assert_eq!(dt("1").threshold(&view(0, 1_000_000, 1_000_000)), Threshold::at(0));
+        assert_eq!(dt("1").threshold(&view(0, 1_000_000, 1_000_000)), Threshold::new(0));
     }
 }

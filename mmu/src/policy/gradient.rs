@@ -6,21 +6,21 @@
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
 
-use super::{PortWriter, QueueWords};
+use super::{PortWriter, QueueRegisters};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Estimator of φ̂ for every lossless ingress queue, updated by the lcore that admits its packets.
 #[derive(Debug, SharedState)]
 pub struct HeadroomEstimator {
     #[state(same)]
-    form: Form,
-    ports: Box<[Line]>,
-    queues: QueueWords<WORDS>,
+    form: EstimatorForm,
+    ports: Box<[LinkParameters]>,
+    queues: QueueRegisters<REGISTERS>,
 }
 
 /// Arithmetic of the estimate.
 #[derive(Clone, Debug)]
-pub enum Form {
+pub enum EstimatorForm {
     /// Algorithm 2: division and multiplication.
     Exact {
         /// Weight of the newest gradient, w_g.
@@ -39,13 +39,13 @@ pub enum Form {
         /// Shift n of k = 2^n; `None` is k = 0.
         k_shift: Option<u32>,
         /// Tables of logarithms and powers.
-        tables: Box<Tables>,
+        tables: Box<LogTables>,
     },
 }
 
 /// Logarithms and powers of two.
 #[derive(Clone, Debug)]
-pub struct Tables {
+pub struct LogTables {
     /// `log2(1 + n / 64)` in units of 2^-10.
     logarithm: [u16; 64],
     /// `2^(n / 64)` in units of 2^-16.
@@ -53,7 +53,7 @@ pub struct Tables {
 }
 
 #[derive(Debug)]
-struct Line {
+struct LinkParameters {
     /// C, as a gradient. Relaxed, as are the steps: while C changes, an estimate uses either value.
     rate: AtomicU64,
     /// Φ, the worst case: growth at C until a PAUSE takes effect, D = Φ / C.
@@ -65,7 +65,7 @@ struct Line {
 const FRACTION_BITS: u32 = 20;
 const STEPS: usize = 32;
 
-const WORDS: usize = 5;
+const REGISTERS: usize = 5;
 const LAST_AT: usize = 0;
 const LAST_LENGTH: usize = 1;
 const MEAN: usize = 2;
@@ -76,11 +76,11 @@ const NEVER: u64 = u64::MAX;
 
 impl HeadroomEstimator {
     /// Creates an estimator for ports of these rates and worst-case headrooms Φ.
-    pub fn new(form: Form, ports: &[(BitRate, Bytes)]) -> HeadroomEstimator {
+    pub fn new(form: EstimatorForm, ports: &[(BitRate, Bytes)]) -> HeadroomEstimator {
         HeadroomEstimator {
             form,
-            ports: ports.iter().map(|(rate, headroom)| Line::new(*rate, *headroom)).collect(),
-            queues: QueueWords::new(ports.len(), [NEVER, 0, 0, 0, 0]),
+            ports: ports.iter().map(|(rate, headroom)| LinkParameters::new(*rate, *headroom)).collect(),
+            queues: QueueRegisters::new(ports.len(), [NEVER, 0, 0, 0, 0]),
         }
     }
 
@@ -93,7 +93,7 @@ impl HeadroomEstimator {
     ///
     /// Packets of a burst arrive at one instant and count as one arrival, because a gradient needs elapsed time.
     #[inline]
-    pub fn arrive(&self, writer: &mut PortWriter, queue: QueueId, now: Time, length: u64) {
+    pub fn on_arrival(&self, writer: &mut PortWriter, queue: QueueId, now: Time, length: u64) {
         let (last_at, last_length) = (self.queues.get(queue, LAST_AT), self.queues.get(queue, LAST_LENGTH));
         if last_at != NEVER {
             let elapsed = now.since(Time::from_picos(last_at));
@@ -113,52 +113,57 @@ impl HeadroomEstimator {
     }
 
     fn step(&self, writer: &mut PortWriter, queue: QueueId, grown: i64, elapsed: Span) {
-        let line = &self.ports[queue.port().index()];
+        let link = &self.ports[queue.port().index()];
         let mean = self.queues.get(queue, MEAN) as i64;
         let deviation = self.queues.get(queue, DEVIATION) as i64;
-        let (mean, deviation, estimate) = self.form.step(line, mean, deviation, grown, elapsed);
+        let (mean, deviation, estimate) = self.form.step(link, mean, deviation, grown, elapsed);
         self.queues.set(writer, queue.class(), MEAN, mean as u64);
         self.queues.set(writer, queue.class(), DEVIATION, deviation as u64);
         self.queues.set(writer, queue.class(), ESTIMATE, estimate);
     }
 }
 
-impl Form {
+impl EstimatorForm {
     /// Creates the exact form.
-    pub fn exact(w_g: Alpha, w_v: Alpha, k: u32) -> Form {
-        Form::Exact { w_g, w_v, k }
+    pub fn exact(w_g: Alpha, w_v: Alpha, k: u32) -> EstimatorForm {
+        EstimatorForm::Exact { w_g, w_v, k }
     }
 
     /// Creates the form with shifts and tables; `None` if w_g or w_v is not 2^-n, or k neither 2^n nor 0.
-    pub fn table(w_g: Alpha, w_v: Alpha, k: u32) -> Option<Form> {
+    pub fn table(w_g: Alpha, w_v: Alpha, k: u32) -> Option<EstimatorForm> {
         let shift = |weight: Alpha| (0..=16).find(|shift| Alpha::ratio(1, 1 << shift) == Ok(weight));
         let k_shift = (k != 0).then(|| k.ilog2());
         if !k.is_power_of_two() && k != 0 {
             return None;
         }
-        Some(Form::Table { w_g_shift: shift(w_g)?, w_v_shift: shift(w_v)?, k_shift, tables: Box::new(Tables::new()) })
+        Some(EstimatorForm::Table {
+            w_g_shift: shift(w_g)?,
+            w_v_shift: shift(w_v)?,
+            k_shift,
+            tables: Box::new(LogTables::new()),
+        })
     }
 
     /// Computes the next mean gradient, mean deviation and φ̂ of a queue that grew by `grown` bytes in `elapsed`.
-    fn step(&self, line: &Line, mean: i64, deviation: i64, grown: i64, elapsed: Span) -> (i64, i64, u64) {
+    fn step(&self, link: &LinkParameters, mean: i64, deviation: i64, grown: i64, elapsed: Span) -> (i64, i64, u64) {
         match self {
-            Form::Exact { w_g, w_v, k } => {
-                let gradient = line.bounded(exact_gradient(grown, elapsed));
+            EstimatorForm::Exact { w_g, w_v, k } => {
+                let gradient = link.bounded(exact_gradient(grown, elapsed));
                 let off = (mean - gradient).abs();
                 let mean = mean + scaled(*w_g, gradient - mean);
                 let deviation = deviation + scaled(*w_v, off - deviation);
-                let rate = line.rate();
+                let rate = link.rate();
                 let estimate = (mean + i64::from(*k) * deviation).clamp(0, rate);
-                (mean, deviation, estimate as u64 * line.headroom / rate.max(1) as u64)
+                (mean, deviation, estimate as u64 * link.headroom / rate.max(1) as u64)
             }
-            Form::Table { w_g_shift, w_v_shift, k_shift, tables } => {
-                let gradient = line.bounded(tables.gradient(grown, elapsed));
+            EstimatorForm::Table { w_g_shift, w_v_shift, k_shift, tables } => {
+                let gradient = link.bounded(tables.gradient(grown, elapsed));
                 let off = (mean - gradient).abs();
                 // Algorithm 3, line 4 reads `g_avg - w_g·v`; v there must be the signed difference, as in equation 5.
                 let mean = mean + ((gradient - mean) >> w_g_shift);
                 let deviation = deviation + ((off - deviation) >> w_v_shift);
                 let estimate = mean + k_shift.map_or(0, |shift| deviation << shift);
-                (mean, deviation, line.by_steps(estimate))
+                (mean, deviation, link.by_steps(estimate))
             }
         }
     }
@@ -170,14 +175,14 @@ fn exact_gradient(grown: i64, elapsed: Span) -> i64 {
 
 #[inline]
 fn scaled(weight: Alpha, value: i64) -> i64 {
-    let size = weight.of(Bytes::new(value.unsigned_abs())).get() as i64;
+    let size = weight.scale(Bytes::new(value.unsigned_abs())).get() as i64;
     if value < 0 { -size } else { size }
 }
 
-impl Tables {
-    fn new() -> Tables {
+impl LogTables {
+    fn new() -> LogTables {
         let part = |n: usize| n as f64 / 64.0;
-        Tables {
+        LogTables {
             logarithm: std::array::from_fn(|n| ((1.0 + part(n)).log2() * 1_024.0).round() as u16),
             power: std::array::from_fn(|n| (part(n).exp2() * 65_536.0).round() as u32),
         }
@@ -204,32 +209,32 @@ impl Tables {
     }
 
     fn exp2(&self, exponent: i64) -> i64 {
-        let (whole, part) = (exponent >> 10, (exponent & 1_023) >> 4);
+        let (integer, part) = (exponent >> 10, (exponent & 1_023) >> 4);
         let power = i64::from(self.power[part as usize]);
-        match whole {
-            16..=46 => power << (whole - 16),
-            -16..=15 => power >> (16 - whole),
+        match integer {
+            16..=46 => power << (integer - 16),
+            -16..=15 => power >> (16 - integer),
             ..=-17 => 0,
             _ => i64::MAX >> 8,
         }
     }
 }
 
-impl SharedState for Line {
+impl SharedState for LinkParameters {
     fn shared_state(&self, archive: &mut Archive) {
-        let Line { rate, headroom: _, steps } = self;
+        let LinkParameters { rate, headroom: _, steps } = self;
         rate.shared_state(archive);
         steps.iter().for_each(|(end, _)| end.shared_state(archive));
     }
 }
 
-impl Line {
-    fn new(rate: BitRate, headroom: Bytes) -> Line {
+impl LinkParameters {
+    fn new(rate: BitRate, headroom: Bytes) -> LinkParameters {
         let headroom = headroom.get();
         let steps = std::array::from_fn(|n| (AtomicU64::new(0), (headroom * (n as u64 + 1)).div_ceil(STEPS as u64)));
-        let line = Line { rate: AtomicU64::new(0), headroom, steps };
-        line.set_rate(rate);
-        line
+        let link = LinkParameters { rate: AtomicU64::new(0), headroom, steps };
+        link.set_rate(rate);
+        link
     }
 
     fn set_rate(&self, rate: BitRate) {
@@ -275,7 +280,7 @@ mod tests {
         "1/4".parse().unwrap()
     }
 
-    fn estimator(form: Form) -> (HeadroomEstimator, PortWriter) {
+    fn estimator(form: EstimatorForm) -> (HeadroomEstimator, PortWriter) {
         (HeadroomEstimator::new(form, &[(BitRate::gbps(100), PHI)]), PortWriter::new(PortId(0)))
     }
 
@@ -294,12 +299,12 @@ mod tests {
         estimate
     }
 
-    fn run(form: Form, lengths: &[u64], step: Span) -> u64 {
+    fn run(form: EstimatorForm, lengths: &[u64], step: Span) -> u64 {
         let (estimator, mut writer) = estimator(form);
         let queue = QueueId::new(PortId(0), CLASS);
         let mut now = Time::ZERO;
         for length in lengths {
-            estimator.arrive(&mut writer, queue, now, *length);
+            estimator.on_arrival(&mut writer, queue, now, *length);
             now += step;
         }
         estimator.estimate(queue)
@@ -320,7 +325,7 @@ mod tests {
         let step = Span::from_nanos(123);
         for lengths in histories() {
             for end in [2, 5, lengths.len()] {
-                let is = run(Form::exact(quarter(), quarter(), 4), &lengths[..end], step);
+                let is = run(EstimatorForm::exact(quarter(), quarter(), 4), &lengths[..end], step);
                 let expected = reference(&lengths[..end], step);
                 assert!((is as f64 - expected).abs() <= 2.0 + expected * 1e-4, "{is} for {expected}");
             }
@@ -335,8 +340,8 @@ mod tests {
         let mut worst = 0;
         for lengths in histories() {
             for end in [2, 5, lengths.len()] {
-                let exact = run(Form::exact(quarter(), quarter(), 4), &lengths[..end], step);
-                let table = run(Form::table(quarter(), quarter(), 4).unwrap(), &lengths[..end], step);
+                let exact = run(EstimatorForm::exact(quarter(), quarter(), 4), &lengths[..end], step);
+                let table = run(EstimatorForm::table(quarter(), quarter(), 4).unwrap(), &lengths[..end], step);
                 worst = worst.max(exact.abs_diff(table));
             }
         }
@@ -348,7 +353,9 @@ mod tests {
     fn growth_at_line_rate_needs_the_worst_case() {
         // 1,538 bytes every 123 ns is 100 Gb/s.
         let lengths: Vec<u64> = (0..100).map(|n| n * 1_538).collect();
-        for form in [Form::exact(quarter(), quarter(), 0), Form::table(quarter(), quarter(), 0).unwrap()] {
+        for form in
+            [EstimatorForm::exact(quarter(), quarter(), 0), EstimatorForm::table(quarter(), quarter(), 0).unwrap()]
+        {
             let estimate = run(form, &lengths, Span::from_nanos(123));
             assert!(estimate.abs_diff(PHI.get()) <= PHI.get() / 25, "{estimate}");
         }
@@ -357,14 +364,16 @@ mod tests {
     #[test]
     fn another_rate_makes_another_worst_case() {
         let queue = QueueId::new(PortId(0), CLASS);
-        for form in [Form::exact(quarter(), quarter(), 0), Form::table(quarter(), quarter(), 0).unwrap()] {
+        for form in
+            [EstimatorForm::exact(quarter(), quarter(), 0), EstimatorForm::table(quarter(), quarter(), 0).unwrap()]
+        {
             let (estimator, mut writer) = estimator(form);
             let (mut now, mut length) = (Time::ZERO, 0);
             // 1,538 bytes every 1,230 ns are 10 Gb/s.
             let mut grow = |estimator: &HeadroomEstimator| {
                 for _ in 0..100 {
                     (now, length) = (now + Span::from_nanos(1_230), length + 1_538);
-                    estimator.arrive(&mut writer, queue, now, length);
+                    estimator.on_arrival(&mut writer, queue, now, length);
                 }
                 estimator.estimate(queue)
             };
@@ -380,29 +389,31 @@ mod tests {
     #[test]
     fn a_queue_that_stays_needs_none() {
         let lengths = [5_000; 100];
-        for form in [Form::exact(quarter(), quarter(), 4), Form::table(quarter(), quarter(), 4).unwrap()] {
+        for form in
+            [EstimatorForm::exact(quarter(), quarter(), 4), EstimatorForm::table(quarter(), quarter(), 4).unwrap()]
+        {
             assert_eq!(run(form, &lengths, Span::from_nanos(123)), 0);
         }
     }
 
     #[test]
     fn a_burst_at_one_instant_is_one_arrival() {
-        let (estimator, mut writer) = estimator(Form::exact(quarter(), quarter(), 4));
+        let (estimator, mut writer) = estimator(EstimatorForm::exact(quarter(), quarter(), 4));
         let queue = QueueId::new(PortId(0), CLASS);
-        estimator.arrive(&mut writer, queue, Time::ZERO, 1_000);
-        estimator.arrive(&mut writer, queue, Time::ZERO, 9_000);
+        estimator.on_arrival(&mut writer, queue, Time::ZERO, 1_000);
+        estimator.on_arrival(&mut writer, queue, Time::ZERO, 9_000);
         assert_eq!(estimator.estimate(queue), 0);
         // The growth within the burst counts at the next arrival.
-        estimator.arrive(&mut writer, queue, Time::from_nanos(1_000), 1_000);
+        estimator.on_arrival(&mut writer, queue, Time::from_nanos(1_000), 1_000);
         assert_eq!(estimator.estimate(queue), 0);
-        estimator.arrive(&mut writer, queue, Time::from_nanos(2_000), 6_000);
+        estimator.on_arrival(&mut writer, queue, Time::from_nanos(2_000), 6_000);
         assert!(estimator.estimate(queue) > 0);
     }
 
     #[test]
     fn shifts_must_be_shifts() {
-        assert!(Form::table("1/3".parse().unwrap(), quarter(), 4).is_none());
-        assert!(Form::table(quarter(), quarter(), 3).is_none());
-        assert!(Form::table(quarter(), Alpha::ONE, 0).is_some());
+        assert!(EstimatorForm::table("1/3".parse().unwrap(), quarter(), 4).is_none());
+        assert!(EstimatorForm::table(quarter(), quarter(), 3).is_none());
+        assert!(EstimatorForm::table(quarter(), Alpha::ONE, 0).is_some());
     }
 }

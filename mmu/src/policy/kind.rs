@@ -4,19 +4,19 @@ use std::any::Any;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use weir_reader::{Doc, Gauge, Key, Named, Problem, SIZE, Table, Unit};
+use weir_reader::{Doc, Gauge, Key, Plugin, Problem, SIZE, Table, Unit};
 use weir_units::{Alpha, BitRate, Bytes, Span};
 
-use super::departures::Windows;
-use super::{LayoutNeeds, Policy, QueueView};
+use super::departures::WindowClock;
+use super::{BufferPolicy, LayoutRequirements, QueueView};
 use crate::layout::BufferLayout;
 use crate::xon::Xon;
 
 /// Kind of buffer policy, selected by `[buffer] policy`, with a table of its own, `[buffer.NAME]`.
-pub trait PolicyKind: Named + Debug {
+pub trait BufferPolicyKind: Plugin + Debug {
     /// Parses the policy's table, which is empty if the file has none. Errors are recorded in the table's document; an invalid key reads as
     /// its default.
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings>;
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig>;
 }
 
 /// Settings of a buffer policy from a file: checks them against the rest of the file and builds the policy.
@@ -24,24 +24,24 @@ pub trait PolicyKind: Named + Debug {
 /// Call order: [`needs`](PolicySettings::needs) first, for the partition of the buffer. Then [`check`](PolicySettings::check) once, and
 /// [`check_sizes`](PolicySettings::check_sizes) if every key that sizes derive from is valid. In a file without errors,
 /// [`build`](PolicySettings::build) creates the policy, once for each switch.
-pub trait PolicySettings: Any + Debug + Send + Sync {
+pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
     /// Kind of the policy.
-    fn kind(&self) -> &'static dyn PolicyKind;
+    fn kind(&self) -> &'static dyn BufferPolicyKind;
 
     /// Policy's requirements for the partition of the buffer.
-    fn needs(&self) -> LayoutNeeds;
+    fn layout_requirements(&self) -> LayoutRequirements;
 
     /// Builds the policy over a partition.
     ///
     /// # Errors
     /// The policy does not support ports of these rates.
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError>;
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError>;
 
     /// Records conflicts with the rest of the file, other than sizes.
-    fn check(&self, _file: &FileFacts<'_>) {}
+    fn check(&self, _file: &ConfigContext<'_>) {}
 
     /// Records conflicts with the buffer's sizes.
-    fn check_sizes(&self, _file: &FileFacts<'_>, _sizes: &Sizes<'_>) {}
+    fn check_sizes(&self, _file: &ConfigContext<'_>, _sizes: &BufferSizes<'_>) {}
 
     /// Constant T, of the key `threshold`, if the policy has one.
     fn constant_threshold(&self) -> Option<ConstantThreshold> {
@@ -55,7 +55,7 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
 
     /// Keys that [`Policy::retune`] may change at run time. Other keys set the buffer's partition, filters and windows at
     /// start.
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -72,7 +72,7 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
 
 /// Context from the rest of the file, for a policy's checks.
 #[derive(Debug)]
-pub struct FileFacts<'f> {
+pub struct ConfigContext<'f> {
     /// Document that collects errors.
     pub doc: &'f Doc,
     /// `[buffer] size`.
@@ -87,7 +87,7 @@ pub struct FileFacts<'f> {
 
 /// Sizes of the buffer that follow from a file.
 #[derive(Debug)]
-pub struct Sizes<'f> {
+pub struct BufferSizes<'f> {
     /// Whether private buffers, headroom and a given ingress pool fit into the buffer.
     pub fit: bool,
     /// B_s: the buffer less private buffers and headroom, or the ingress pool.
@@ -180,7 +180,7 @@ pub enum CongestedAt {
 }
 
 /// Values of the key `congested_at`.
-pub(super) const CONGESTED_AT_WORDS: &[(&str, CongestedAt)] =
+pub(super) const CONGESTED_AT_VALUES: &[(&str, CongestedAt)] =
     &[("events", CongestedAt::Events), ("arrivals", CongestedAt::Arrivals)];
 
 impl CongestedAt {
@@ -206,36 +206,38 @@ pub(super) fn size_or_none(table: &Table<'_>, key: &Key) -> Bytes {
     table.quantity_or(key, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX)
 }
 
-impl FileFacts<'_> {
+impl ConfigContext<'_> {
     /// Records an error if the file gives a headroom although the headroom rule sets it. `policy` is the message's predicate.
     pub(crate) fn refuse_given_headroom(&self, policy: &str) {
         let Some(size) = self.headroom else { return };
         let message = format!("`policy` {policy}, but `headroom` is {size}");
         let help = "write headroom = \"auto\", or policy = \"dt\" with the headroom given";
-        self.doc.note(Problem::new(message, help).at("buffer.headroom", "").at("buffer.policy", "the policy"));
+        self.doc.note(
+            Problem::new(message, help).with_label("buffer.headroom", "").with_label("buffer.policy", "the policy"),
+        );
     }
 }
 
-impl dyn PolicySettings {
+impl dyn BufferPolicyConfig {
     /// Policy's name.
     pub fn name(&self) -> &'static str {
-        self.kind().name()
+        self.kind().id()
     }
 
     /// Path of one of the policy's keys in the file.
-    pub fn at(&self, key: &str) -> String {
+    pub fn key_path(&self, key: &str) -> String {
         format!("buffer.{}.{key}", self.name())
     }
 
     /// Downcasts the settings; `None` if they are of another type.
-    pub fn downcast<T: PolicySettings>(&self) -> Option<&T> {
+    pub fn downcast<T: BufferPolicyConfig>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
 impl ConstantThreshold {
     /// Returns T for a shared segment of this size.
-    pub fn of(self, shared: Bytes, ports: usize) -> Bytes {
+    pub fn threshold(self, shared: Bytes, ports: usize) -> Bytes {
         match self {
             ConstantThreshold::Given(threshold) => threshold,
             ConstantThreshold::EvenShare => shared.divided_by(ports.max(1) as u64),
@@ -266,5 +268,5 @@ impl std::error::Error for PolicyError {}
 /// Longest window, in whole microseconds, in which the fastest port's departures can be counted.
 pub fn longest_window(rates: &[BitRate]) -> Span {
     let fastest = rates.iter().copied().max().unwrap_or(BitRate::gbps(1));
-    Span::from_micros(fastest.time_for(Bytes::new(Windows::BYTES_MAX)).as_micros())
+    Span::from_micros(fastest.time_for(Bytes::new(WindowClock::BYTES_MAX)).as_micros())
 }

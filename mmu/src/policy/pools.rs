@@ -6,7 +6,7 @@ use weir_reader::{Key, Problem, SIZE, Table};
 use weir_units::Bytes;
 
 use super::kind::size;
-use super::{FileFacts, HeadroomNeeds, LayoutNeeds, PolicySettings, PoolSizes, Sizes};
+use super::{BufferPolicyConfig, BufferSizes, ConfigContext, HeadroomRequirement, LayoutRequirements, PoolSizes};
 use crate::layout::BufferLayout;
 
 /// Sizes of SONiC's pools; `None` is the default. The egress lossless pool is always the whole buffer (Reverie 2.2, heuristic 2).
@@ -39,15 +39,15 @@ impl Pools {
         }
     }
 
-    pub(super) fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds {
-            headroom: HeadroomNeeds::Pool(self.headroom),
+    pub(super) fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements {
+            headroom: HeadroomRequirement::Pool(self.headroom),
             pools: Some(PoolSizes { ingress: self.ingress, egress_lossy: self.egress_lossy }),
             keys: &[INGRESS.name, HEADROOM.name],
         }
     }
 
-    pub(super) fn check(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+    pub(super) fn check(&self, policy: &dyn BufferPolicyConfig, file: &ConfigContext<'_>, sizes: &BufferSizes<'_>) {
         self.headroom_holds_a_queue(policy, file, sizes);
         if sizes.fit || self.ingress.is_some() {
             self.egress_lossy_fits(policy, file, sizes.shared);
@@ -55,7 +55,12 @@ impl Pools {
     }
 
     /// Checks that the headroom pool holds the frames that arrive until a PAUSE takes effect, at least those of one queue.
-    fn headroom_holds_a_queue(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+    fn headroom_holds_a_queue(
+        &self,
+        policy: &dyn BufferPolicyConfig,
+        file: &ConfigContext<'_>,
+        sizes: &BufferSizes<'_>,
+    ) {
         let Some(pool) = self.headroom.filter(|_| file.lossless_classes > 0) else { return };
         let phis = || sizes.ports.iter().filter_map(|port| port.headroom);
         let ports = sizes.ports.iter().enumerate().filter_map(|(n, port)| Some((port.headroom?, n, port.name)));
@@ -67,20 +72,20 @@ impl Pools {
         let message =
             format!("`headroom_pool` {pool} is less than the headroom of one lossless queue of port \"{name}\", {phi}");
         let help = format!("write headroom_pool = \"{phi}\" or more; \"{all}\", the default, holds that of all queues");
-        let problem = Problem::new(message, help).at(policy.at(HEADROOM.name), "");
-        file.doc.note(problem.at("buffer.headroom", "the headroom"));
+        let problem = Problem::new(message, help).with_label(policy.key_path(HEADROOM.name), "");
+        file.doc.note(problem.with_label("buffer.headroom", "the headroom"));
     }
 
     /// Checks that the egress lossy pool fits the ingress pool, which lossy packets also count in (Reverie 2.2, heuristic 3).
-    fn egress_lossy_fits(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, ingress: Bytes) {
-        let own = policy.at(EGRESS_LOSSY.name);
+    fn egress_lossy_fits(&self, policy: &dyn BufferPolicyConfig, file: &ConfigContext<'_>, ingress: Bytes) {
+        let own = policy.key_path(EGRESS_LOSSY.name);
         let Some(pool) = self.egress_lossy.filter(|pool| *pool > ingress && file.doc.sound(&[&own])) else { return };
         let from = if self.ingress.is_some() { "" } else { " (what private buffers and headroom leave, the default)" };
         let message = format!(
             "`egress_lossy_pool` {pool} is above `ingress_pool` {ingress}{from}, through which its frames come in"
         );
         let help = format!("write egress_lossy_pool = \"{ingress}\" or less, or a larger ingress_pool");
-        let problem = Problem::new(message, help).at(own, "");
-        file.doc.note(problem.at(policy.at(INGRESS.name), "the ingress pool"));
+        let problem = Problem::new(message, help).with_label(own, "");
+        file.doc.note(problem.with_label(policy.key_path(INGRESS.name), "the ingress pool"));
     }
 }

@@ -2,37 +2,37 @@
 
 use std::sync::Arc;
 
-use weir_reader::{ConfigErrors, Format, KnownTable, Registry, Table, read_text};
+use weir_reader::{ConfigErrors, Format, Registry, Table, TableSchema, read_text};
 
 use super::{
-    PolicyKind, PolicySettings, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih, sonic,
-    spfc, static_threshold,
+    BufferPolicyConfig, BufferPolicyKind, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie,
+    sih, sonic, spfc, static_threshold,
 };
 
 /// Registry of all buffer policies. A policy of Weir is a file and a line here; a third-party program [adds](Registry::add) its own before
 /// the first file is read.
-pub static POLICIES: Registry<dyn PolicyKind> = Registry::new("buffer policy", BUILT_IN);
+pub static BUFFER_POLICIES: Registry<dyn BufferPolicyKind> = Registry::new("buffer policy", BUILT_IN);
 
 /// Policies of Weir, in the order of the reference.
-static BUILT_IN: &[&dyn PolicyKind] = &[
-    &static_threshold::Kind,
-    &dynamic_threshold::Kind,
-    &spfc::Kind,
-    &sih::Kind,
-    &oversubscription::Kind,
-    &adaptive_headroom::Kind,
-    &dsh::Kind,
-    &sonic::Kind,
-    &abm::Kind,
-    &reverie::Kind,
+static BUILT_IN: &[&dyn BufferPolicyKind] = &[
+    &static_threshold::StaticThresholdKind,
+    &dynamic_threshold::DynamicThresholdKind,
+    &spfc::SpfcKind,
+    &sih::SihKind,
+    &oversubscription::OversubscribedKind,
+    &adaptive_headroom::AdaptiveHeadroomKind,
+    &dsh::DshKind,
+    &sonic::SonicKind,
+    &abm::AbmKind,
+    &reverie::ReverieKind,
 ];
 
 /// Default policy.
 pub const DEFAULT: &str = "dt";
 
 /// Tables of all policies, `buffer.NAME`.
-pub fn known_tables() -> impl Iterator<Item = KnownTable> {
-    POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
+pub fn known_tables() -> impl Iterator<Item = TableSchema> {
+    BUFFER_POLICIES.all().iter().map(|kind| TableSchema::of_kind("buffer", *kind))
 }
 
 /// Settings of a policy by its name and the text of its table, for a switch without a file.
@@ -46,18 +46,18 @@ pub fn known_tables() -> impl Iterator<Item = KnownTable> {
 ///
 /// # Errors
 /// There is no such policy, or the text is invalid.
-pub fn settings(name: &str, table: &str) -> Result<Arc<dyn PolicySettings>, ConfigErrors> {
-    let names: Vec<&'static str> = POLICIES.names().collect();
-    let buffer = KnownTable::table("buffer", names.leak());
-    let above = [KnownTable::table("", &["buffer"]), buffer];
-    let tables: Vec<KnownTable> = above.into_iter().chain(known_tables()).collect();
+pub fn parse_config(name: &str, table: &str) -> Result<Arc<dyn BufferPolicyConfig>, ConfigErrors> {
+    let names: Vec<&'static str> = BUFFER_POLICIES.names().collect();
+    let buffer = TableSchema::table("buffer", names.leak());
+    let above = [TableSchema::table("", &["buffer"]), buffer];
+    let tables: Vec<TableSchema> = above.into_iter().chain(known_tables()).collect();
     let format =
         Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
     let text = format!("[buffer.{name}]\n{table}");
     let read = |root: &Table<'_>| {
         let buffer = root.table("buffer", "buffer");
-        POLICIES.find(name).map(|kind| kind.read(&buffer.table_of_kind(kind)))
+        BUFFER_POLICIES.find(name).map(|kind| kind.parse(&buffer.table_of_kind(kind)))
     };
-    let (settings, source) = read_text("policy", &text, &format, read)?;
-    settings.ok_or_else(|| source.error_at("buffer", format!("there is no policy \"{name}\""), ""))
+    let (config, source) = read_text("policy", &text, &format, read)?;
+    config.ok_or_else(|| source.error_at("buffer", format!("there is no policy \"{name}\""), ""))
 }

@@ -3,15 +3,15 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
-use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_WORDS, CONGESTED_PARTLY, CongestedAt, size_or, size_or_none};
+use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_VALUES, CONGESTED_PARTLY, CongestedAt, size_or, size_or_none};
 use super::{
-    ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, LowPass, Policy, PolicyError, PolicyKind, PolicySettings,
-    PortWriter, QueueView, SteadyState, Threshold,
+    ALPHA, AtomicAlpha, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, LayoutRequirements, LowPass,
+    OverloadCase, PolicyError, PortWriter, QueueView, SteadyState, Threshold,
 };
 use crate::layout::BufferLayout;
 
@@ -25,31 +25,31 @@ use crate::layout::BufferLayout;
 /// difference is a parameter.
 #[derive(Debug, SharedState)]
 pub struct Reverie {
-    alpha: LiveAlpha,
+    alpha: AtomicAlpha,
     #[state(same)]
-    settings: ReverieSettings,
+    config: ReverieConfig,
     /// Counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
 }
 
 impl Reverie {
     /// Creates the policy for `ports` ports.
-    pub fn new(settings: &ReverieSettings, ports: usize) -> Reverie {
-        let count = || CongestedQueues::new(ports, settings.congested.get()).partial(settings.congested_partly);
-        Reverie { alpha: LiveAlpha::new(settings.alpha), settings: *settings, congested: [count(), count()] }
+    pub fn new(config: &ReverieConfig, ports: usize) -> Reverie {
+        let count = || CongestedQueues::new(ports, config.congested.get()).partial(config.congested_partly);
+        Reverie { alpha: AtomicAlpha::new(config.alpha), config: *config, congested: [count(), count()] }
     }
 
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha) -> u64 {
-        let of_all = alpha.of(Bytes::new(queue.shared_pool.free())).get();
+        let of_all = alpha.scale(Bytes::new(queue.shared_pool.free())).get();
         self.congested[usize::from(!queue.lossless)].share(queue.queue.class(), of_all)
     }
 
     /// Returns whether an OFF queue may resume if its headroom is empty.
     #[inline]
     fn resumes(&self, queue: &QueueView, bound: u64) -> bool {
-        queue.average < self.settings.resume_floor.get()
-            || queue.average.saturating_add(self.settings.resume_offset.get()) <= bound
+        queue.average < self.config.resume_floor.get()
+            || queue.average.saturating_add(self.config.resume_offset.get()) <= bound
     }
 
     #[inline]
@@ -58,9 +58,9 @@ impl Reverie {
     }
 }
 
-impl Policy for Reverie {
+impl BufferPolicy for Reverie {
     fn name(&self) -> &'static str {
-        Kind.name()
+        ReverieKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
@@ -68,7 +68,7 @@ impl Policy for Reverie {
     }
 
     /// True: the admission condition can only become false as q̂ or q* grows.
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
@@ -79,10 +79,10 @@ impl Policy for Reverie {
             // Packets of an OFF queue go to headroom even if the condition holds.
             return Threshold { admit: 0, xoff: if self.resumes(queue, bound) { u64::MAX } else { 0 } };
         }
-        Threshold::at(if queue.average <= bound { u64::MAX } else { 0 })
+        Threshold::new(if queue.average <= bound { u64::MAX } else { 0 })
     }
 
-    fn threshold_shown(&self, queue: &QueueView) -> u64 {
+    fn reported_threshold(&self, queue: &QueueView) -> u64 {
         self.bound(queue, self.alpha.get())
     }
 
@@ -92,19 +92,19 @@ impl Policy for Reverie {
     }
 
     #[inline]
-    fn admitted(&self, _writer: &mut PortWriter, queue: &QueueView) {
+    fn on_admit(&self, _writer: &mut PortWriter, queue: &QueueView) {
         self.note(queue);
     }
 
     #[inline]
-    fn released(&self, _ingress: QueueId, _bytes: u64, queue: &QueueView) {
-        if self.settings.congested_at.departures_of(queue) {
+    fn on_release(&self, _ingress: QueueId, _bytes: u64, queue: &QueueView) {
+        if self.config.congested_at.departures_of(queue) {
             self.note(queue);
         }
     }
 
     fn low_pass(&self) -> Option<LowPass> {
-        let ReverieSettings { gamma_ppb, filter_at, filter_cut, filter_headroom, .. } = self.settings;
+        let ReverieConfig { gamma_ppb, filter_at, filter_cut, filter_headroom, .. } = self.config;
         let filter = LowPass::with_gamma_ppb(gamma_ppb).at_departures_only(filter_at == FilterAt::Departures);
         Some(filter.cut_to_length(filter_cut).with_headroom(filter_headroom))
     }
@@ -114,20 +114,20 @@ impl Policy for Reverie {
         false
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(ReverieSettings { alpha, .. }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(ReverieConfig { alpha, .. }) = config.downcast() {
             self.alpha.set(*alpha);
         }
     }
 
     /// Steady state by theorem 1: lossless and lossy get `α·b* / (1 + α● + α°)` in total, for any number of queues.
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
         load.shared_by_weight(weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))
     }
 
     fn describe(&self) -> Vec<String> {
-        let ReverieSettings { gamma_ppb, congested, .. } = self.settings;
+        let ReverieConfig { gamma_ppb, congested, .. } = self.config;
         let mut lines = vec![
             format!(
                 "Reverie (reverie 3): q̂ ≤ Γ = α/n_p (b* − q*), α● = {}, q̂ by a low-pass filter with γ = {}",
@@ -136,7 +136,7 @@ impl Policy for Reverie {
             ),
             format!("n_p counts queues whose q̂ is {congested} or more"),
         ];
-        let others = self.settings.other_than_the_papers();
+        let others = self.config.other_than_the_papers();
         if !others.is_empty() {
             lines.push(format!("other than in the paper: {}", others.join("; ")));
         }
@@ -145,11 +145,11 @@ impl Policy for Reverie {
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct ReverieKind;
 
 /// Settings of `[buffer.reverie]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReverieSettings {
+pub struct ReverieConfig {
     /// `alpha`: α● of the lossless ingress queues.
     pub alpha: Alpha,
     /// `gamma`: γ, the weight of a queue's past, in parts per billion; below 1.
@@ -190,8 +190,8 @@ const FILTER_HEADROOM: Key =
 const RESUME_OFFSET: Key = Key::new("resume_offset", "0B", "an OFF queue runs again with its average so far below Γ,");
 const RESUME_FLOOR: Key = Key::new("resume_floor", "0B", "or with an average below this");
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for ReverieKind {
+    fn id(&self) -> &'static str {
         "reverie"
     }
 
@@ -211,15 +211,15 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
+impl BufferPolicyKind for ReverieKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         let PartsPerBillion(gamma_ppb) = table.number_or(&GAMMA);
-        Arc::new(ReverieSettings {
+        Arc::new(ReverieConfig {
             alpha: table.alpha_or(&ALPHA),
             gamma_ppb,
             congested: size_or(table, &CONGESTED),
             congested_partly: table.boolean_or(&CONGESTED_PARTLY),
-            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_WORDS),
+            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_VALUES),
             filter_at: table
                 .choice_or(&FILTER_AT, &[("events", FilterAt::Events), ("departures", FilterAt::Departures)]),
             filter_cut: table.boolean_or(&FILTER_CUT),
@@ -230,29 +230,29 @@ impl PolicyKind for Kind {
     }
 }
 
-impl PolicySettings for ReverieSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for ReverieConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &ReverieKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         let ports = context.layout.ports().len();
         Ok(Box::new(Reverie::new(self, ports)))
     }
 }
 
-impl ReverieSettings {
+impl ReverieConfig {
     /// Creates the paper's settings with these parameters.
-    pub fn paper(alpha: Alpha, gamma_ppb: u32, congested: Bytes) -> ReverieSettings {
-        ReverieSettings {
+    pub fn paper(alpha: Alpha, gamma_ppb: u32, congested: Bytes) -> ReverieConfig {
+        ReverieConfig {
             alpha,
             gamma_ppb,
             congested,
@@ -290,10 +290,10 @@ impl FromStr for PartsPerBillion {
 
     fn from_str(text: &str) -> Result<PartsPerBillion, UnitError> {
         let wrong = || UnitError::new(text, "a number from 0 to below 1 with at most 9 decimals", "0.999");
-        let (whole, decimals) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+        let (integer, decimals) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
         let decimals = decimals.trim_end_matches('0');
         let digits = decimals.bytes().all(|byte| byte.is_ascii_digit());
-        if whole != "0" || decimals.len() > 9 || !digits {
+        if integer != "0" || decimals.len() > 9 || !digits {
             return Err(wrong());
         }
         format!("{decimals:0<9}").parse().map(PartsPerBillion).map_err(|_| wrong())
@@ -330,7 +330,7 @@ mod tests {
     use crate::policy::tests::{load, view};
 
     fn reverie() -> Reverie {
-        Reverie::new(&ReverieSettings::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)), 4)
+        Reverie::new(&ReverieConfig::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)), 4)
     }
 
     #[test]
@@ -371,10 +371,10 @@ mod tests {
         let mut writer = PortWriter::new(weir_units::PortId(0));
         let queue = |port| QueueView { average: 30_000, ..view(port, 1_000_000, 400_000) };
         for port in 0..4 {
-            reverie.admitted(&mut writer, &queue(port));
+            reverie.on_admit(&mut writer, &queue(port));
         }
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 150_000);
-        reverie.admitted(&mut writer, &QueueView { average: 100, ..queue(3) });
+        reverie.on_admit(&mut writer, &QueueView { average: 100, ..queue(3) });
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 200_000);
         // Lossy egress queues have their own n_p.
         assert_eq!(reverie.bound(&QueueView { lossless: false, ..queue(0) }, Alpha::ONE), 600_000);
@@ -382,13 +382,13 @@ mod tests {
 
     #[test]
     fn a_queue_may_count_as_at_its_last_arrival() {
-        let paper = ReverieSettings::paper(Alpha::ONE, 999_000_000, Bytes::new(20_480));
+        let paper = ReverieConfig::paper(Alpha::ONE, 999_000_000, Bytes::new(20_480));
         let bound_after_leaving = |congested_at| {
-            let reverie = Reverie::new(&ReverieSettings { congested_at, ..paper }, 4);
+            let reverie = Reverie::new(&ReverieConfig { congested_at, ..paper }, 4);
             let mut writer = PortWriter::new(weir_units::PortId(0));
             let queue = |port| QueueView { average: 30_000, ..view(port, 1_000_000, 400_000) };
-            (0..4).for_each(|port| reverie.admitted(&mut writer, &queue(port)));
-            reverie.released(queue(3).queue, 1_000, &QueueView { average: 100, ..queue(3) });
+            (0..4).for_each(|port| reverie.on_admit(&mut writer, &queue(port)));
+            reverie.on_release(queue(3).queue, 1_000, &QueueView { average: 100, ..queue(3) });
             reverie.bound(&queue(0), Alpha::ONE)
         };
         assert_eq!(bound_after_leaving(CongestedAt::Events), 200_000);
@@ -397,9 +397,9 @@ mod tests {
 
     #[test]
     fn the_public_simulator_resumes_further_below() {
-        let paper = ReverieSettings::paper(Alpha::ONE, 999_000_000, Bytes::new(20_480));
+        let paper = ReverieConfig::paper(Alpha::ONE, 999_000_000, Bytes::new(20_480));
         let resume_offset = Bytes::new(2_496);
-        let theirs = Reverie::new(&ReverieSettings { resume_offset, resume_floor: Bytes::new(1_248), ..paper }, 4);
+        let theirs = Reverie::new(&ReverieConfig { resume_offset, resume_floor: Bytes::new(1_248), ..paper }, 4);
         // Γ = 500,000: OFF until q̂ is 497,504.
         let off = |average, used| QueueView { off: true, average, ..view(0, 1_000_000, used) };
         let resumes = |queue: QueueView| theirs.threshold(&queue).xoff == u64::MAX;

@@ -2,28 +2,29 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::Alpha;
 
-use super::dynamic_threshold::WithOtherHeadroom;
+use super::dynamic_threshold::DtWithHeadroom;
 use super::{
-    ALPHA, BuildContext, DynamicThreshold, FileFacts, LayoutNeeds, Policy, PolicyError, PolicyKind, PolicySettings,
+    ALPHA, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, ConfigContext, DynamicThreshold,
+    LayoutRequirements, PolicyError,
 };
 
 /// Kind of `policy = "sih"`: DT over the rest of the buffer after **every** lossless ingress queue has its worst-case headroom Φ reserved,
 /// in use or not.
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct SihKind;
 
 /// Settings of `[buffer.sih]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SihSettings {
+pub struct SihConfig {
     /// `alpha`: α of DT.
     pub alpha: Alpha,
 }
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for SihKind {
+    fn id(&self) -> &'static str {
         "sih"
     }
 
@@ -32,38 +33,38 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(SihSettings { alpha: table.alpha_or(&ALPHA) })
+impl BufferPolicyKind for SihKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(SihConfig { alpha: table.alpha_or(&ALPHA) })
     }
 }
 
-impl PolicySettings for SihSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for SihConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &SihKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name]
     }
 
-    fn check(&self, file: &FileFacts<'_>) {
+    fn check(&self, file: &ConfigContext<'_>) {
         file.refuse_given_headroom("\"sih\" sets the worst-case headroom by the rule");
     }
 
-    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        Ok(Box::new(WithOtherHeadroom {
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
+        Ok(Box::new(DtWithHeadroom {
             threshold: DynamicThreshold::new(self.alpha),
-            name: Kind.name(),
+            name: SihKind.id(),
             description: |_, alpha| {
                 vec![format!("SIH (dsh II): DT with α = {alpha}, and Φ set aside for every lossless ingress queue")]
             },
-            alpha_of: |settings| settings.downcast().map(|SihSettings { alpha }| *alpha),
-            settings: Arc::new(*self),
+            alpha_of: |config| config.downcast().map(|SihConfig { alpha }| *alpha),
+            config: Arc::new(*self),
         }))
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes};
 
 use super::pools::{self, Pools};
 use super::{
-    ALPHA, BuildContext, DynamicThreshold, FileFacts, LayoutNeeds, Load, Policy, PolicyError, PolicyKind,
-    PolicySettings, QueueView, Sizes, SteadyState, Threshold, each,
+    ALPHA, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BufferSizes, BuildContext, ConfigContext,
+    DynamicThreshold, LayoutRequirements, OverloadCase, PolicyError, QueueView, SteadyState, Threshold, each,
 };
 use crate::layout::BufferLayout;
 
@@ -30,20 +30,20 @@ impl Sonic {
     }
 }
 
-impl Policy for Sonic {
+impl BufferPolicy for Sonic {
     fn name(&self) -> &'static str {
-        Kind.name()
+        SonicKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
-    fn listens(&self) -> bool {
+    fn observes_packets(&self) -> bool {
         false
     }
 
@@ -54,16 +54,16 @@ impl Policy for Sonic {
 
     #[inline]
     fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
-        alpha.of(Bytes::new(queue.egress_lossy_pool.free())).get()
+        alpha.scale(Bytes::new(queue.egress_lossy_pool.free())).get()
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(SonicSettings { alpha, .. }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        if let Some(SonicConfig { alpha, .. }) = config.downcast() {
             self.threshold.set_alpha(*alpha);
         }
     }
 
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         at_rest(
             load,
             load.lossless as f64 * self.threshold.alpha().as_f64(),
@@ -78,7 +78,7 @@ impl Policy for Sonic {
 
 /// Steady state of the four-pool model. `lossless` is the sum of the lossless queues' α over the ingress pool, `lossy` that of
 /// the lossy queues over the egress lossy pool (reverie eq. 2 and 3).
-pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
+pub(super) fn at_rest(load: &OverloadCase, lossless: f64, lossy: f64) -> SteadyState {
     let (ingress, egress) = (load.shared.get() as f64, load.egress_lossy.unwrap_or(load.shared).get() as f64);
     let q_lossy = egress * lossy / (1.0 + lossy);
     let q_lossless = (ingress - q_lossy) * lossless / (1.0 + lossless);
@@ -86,19 +86,19 @@ pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct SonicKind;
 
 /// Settings of `[buffer.sonic]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SonicSettings {
+pub struct SonicConfig {
     /// `alpha`: α of the lossless ingress queues.
     pub alpha: Alpha,
     /// Sizes of the pools.
     pub pools: Pools,
 }
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for SonicKind {
+    fn id(&self) -> &'static str {
         "sonic"
     }
 
@@ -107,30 +107,30 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(SonicSettings { alpha: table.alpha_or(&ALPHA), pools: Pools::read(table) })
+impl BufferPolicyKind for SonicKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(SonicConfig { alpha: table.alpha_or(&ALPHA), pools: Pools::read(table) })
     }
 }
 
-impl PolicySettings for SonicSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for SonicConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &SonicKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        self.pools.needs()
+    fn layout_requirements(&self) -> LayoutRequirements {
+        self.pools.layout_requirements()
     }
 
-    fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+    fn check_sizes(&self, file: &ConfigContext<'_>, sizes: &BufferSizes<'_>) {
         self.pools.check(self, file, sizes);
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name]
     }
 
-    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         Ok(Box::new(Sonic::new(self.alpha)))
     }
 }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn worked_steady_state() {
-        let load = Load { egress_lossy: Some(Bytes::mb(14)), ..load(18_000_000, 8, 8) };
+        let load = OverloadCase { egress_lossy: Some(Bytes::mb(14)), ..load(18_000_000, 8, 8) };
         let rest = Sonic::new(Alpha::ONE).steady_state(&load);
         assert_eq!((rest.lossy * 8).get() / 1_000, 12_444);
         assert_eq!((rest.lossless * 8).get() / 1_000, 4_938);
@@ -152,7 +152,7 @@ mod tests {
     fn isolated_only_when_statically_cut() {
         // Many queues: lossless gets b_in − b° for any α (reverie, figure 4).
         let share = |ingress: u64, egress| {
-            let load = Load { egress_lossy: Some(Bytes::mb(egress)), ..load(ingress * 1_000_000, 64, 64) };
+            let load = OverloadCase { egress_lossy: Some(Bytes::mb(egress)), ..load(ingress * 1_000_000, 64, 64) };
             let rest = Sonic::new(Alpha::ONE).steady_state(&load);
             ((rest.lossless * 64).get(), (rest.lossy * 64).get())
         };

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use weir_reader::{Key, Named, TIME, Table};
+use weir_reader::{Key, Plugin, TIME, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span};
 
-use super::departures::{Departures, Windows};
+use super::departures::{Departures, WindowClock};
 use super::{
-    ALPHA, BuildContext, DynamicThreshold, Gauge, Gauges, LayoutNeeds, Load, Policy, PolicyError, PolicyKind,
-    PolicySettings, PortRate, QueueView, SteadyState, Threshold, Unit,
+    ALPHA, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, DynamicThreshold, Gauge, Gauges,
+    LayoutRequirements, OverloadCase, PolicyError, PortRate, QueueView, SteadyState, Threshold, Unit,
 };
 use crate::layout::BufferLayout;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub struct Spfc {
     #[state(same)]
     victim_at: VictimAt,
     #[state(same)]
-    windows: Windows,
+    windows: WindowClock,
     ports: Box<[Port]>,
 }
 
@@ -47,8 +47,8 @@ struct Port {
 
 impl Spfc {
     /// Creates the policy for ports of these rates; `None` if a window of TC carries more than [`Windows::BYTES_MAX`] at C.
-    pub fn new(settings: &SpfcSettings, rates: &[BitRate]) -> Option<Spfc> {
-        let SpfcSettings { alpha, k_spfc, tc, victim_at } = *settings;
+    pub fn new(config: &SpfcConfig, rates: &[BitRate]) -> Option<Spfc> {
+        let SpfcConfig { alpha, k_spfc, tc, victim_at } = *config;
         let port = |rate: &BitRate| {
             Some(Port {
                 departures: CachePadded::default(),
@@ -58,7 +58,7 @@ impl Spfc {
         };
         let ports = rates.iter().map(port).collect::<Option<_>>()?;
         let threshold = DynamicThreshold::new(alpha);
-        Some(Spfc { threshold, k_spfc: AtomicU32::new(k_spfc), tc, victim_at, windows: Windows::of(tc), ports })
+        Some(Spfc { threshold, k_spfc: AtomicU32::new(k_spfc), tc, victim_at, windows: WindowClock::new(tc), ports })
     }
 
     fn k_spfc(&self) -> u32 {
@@ -88,12 +88,12 @@ impl Spfc {
 /// Byte count that makes a victim; `None` if a window carries more than the counter holds.
 fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
     let window = rate.bytes_in(tc).get();
-    (window <= Windows::BYTES_MAX).then(|| Spfc::victim_bytes(rate, k_spfc, tc).max(1))
+    (window <= WindowClock::BYTES_MAX).then(|| Spfc::victim_bytes(rate, k_spfc, tc).max(1))
 }
 
-impl Policy for Spfc {
+impl BufferPolicy for Spfc {
     fn name(&self) -> &'static str {
-        Kind.name()
+        SpfcKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
@@ -101,21 +101,21 @@ impl Policy for Spfc {
     }
 
     /// True: a victim stays one unless a queue goes OFF.
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(if self.is_victim(queue) {
+        Threshold::new(if self.is_victim(queue) {
             queue.shared_pool.capacity
         } else {
-            self.threshold.over(queue.shared_pool)
+            self.threshold.pool_threshold(queue.shared_pool)
         })
     }
 
     #[inline]
-    fn released(&self, ingress: QueueId, bytes: u64, queue: &QueueView) {
+    fn on_release(&self, ingress: QueueId, bytes: u64, queue: &QueueView) {
         let port = &self.ports[ingress.port().index()];
         port.departures.add(self.windows, queue.now, bytes);
     }
@@ -130,8 +130,8 @@ impl Policy for Spfc {
     }
 
     /// Re-evaluates each port's state: its window counts are compared with the new K_spfc.
-    fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        let Some(SpfcSettings { alpha, k_spfc, .. }) = settings.downcast() else { return };
+    fn update_config(&self, config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {
+        let Some(SpfcConfig { alpha, k_spfc, .. }) = config.downcast() else { return };
         self.threshold.set_alpha(*alpha);
         self.k_spfc.store(*k_spfc, Ordering::Relaxed);
         for port in &self.ports {
@@ -143,7 +143,7 @@ impl Policy for Spfc {
     }
 
     /// Steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         self.threshold.steady_state(load)
     }
 
@@ -177,8 +177,8 @@ impl Policy for Spfc {
         ))
     }
 
-    fn observe(&self, queue: &QueueView) -> Gauges {
-        Gauges::of([(&VICTIM, u64::from(self.is_victim(queue)))])
+    fn gauges(&self, queue: &QueueView) -> Gauges {
+        Gauges::new([(&VICTIM, u64::from(self.is_victim(queue)))])
     }
 }
 
@@ -193,11 +193,11 @@ pub const VICTIM: Gauge = Gauge::new(
 .of_port();
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct SpfcKind;
 
 /// Settings of `[buffer.spfc]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpfcSettings {
+pub struct SpfcConfig {
     /// `alpha`: α of the normal ports.
     pub alpha: Alpha,
     /// `k_spfc`: a port is a victim from `C / K_spfc` on.
@@ -225,8 +225,8 @@ const VICTIM_AT: Key = Key::new(
     "from when on a window's count makes a victim: as soon as it is reached, or from the window's end on (window-end)",
 );
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for SpfcKind {
+    fn id(&self) -> &'static str {
         "spfc"
     }
 
@@ -239,9 +239,9 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(SpfcSettings {
+impl BufferPolicyKind for SpfcKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(SpfcConfig {
             alpha: table.alpha_or(&ALPHA),
             k_spfc: table.integer_or(&K_SPFC, 1..=64) as u32,
             tc: table.quantity_or(&TC, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
@@ -250,20 +250,20 @@ impl PolicyKind for Kind {
     }
 }
 
-impl PolicySettings for SpfcSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for SpfcConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &SpfcKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[ALPHA.name, K_SPFC.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         match Spfc::new(self, context.rates) {
             Some(spfc) => Ok(Box::new(spfc)),
             None => Err(PolicyError::window(&TC, context.rates)),
@@ -298,12 +298,12 @@ mod tests {
     /// Bytes of C·TC at 10 Gb/s over 80 us.
     const WINDOW_BYTES: u64 = 100_000;
 
-    fn settings(victim_at: VictimAt) -> SpfcSettings {
-        SpfcSettings { alpha: Alpha::ONE, k_spfc: 5, tc: Span::from_micros(80), victim_at }
+    fn config(victim_at: VictimAt) -> SpfcConfig {
+        SpfcConfig { alpha: Alpha::ONE, k_spfc: 5, tc: Span::from_micros(80), victim_at }
     }
 
     fn spfc(victim_at: VictimAt) -> Spfc {
-        Spfc::new(&settings(victim_at), &[BitRate::gbps(10); 2]).unwrap()
+        Spfc::new(&config(victim_at), &[BitRate::gbps(10); 2]).unwrap()
     }
 
     fn both() -> [Spfc; 2] {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     fn depart(spfc: &Spfc, us: u64, bytes: u64) {
-        spfc.released(QUEUE, bytes, &at(us, false, false));
+        spfc.on_release(QUEUE, bytes, &at(us, false, false));
     }
 
     const VICTIM: Threshold = Threshold { admit: SHARED, xoff: SHARED };
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_window_must_be_countable() {
-        let long = SpfcSettings { tc: Span::from_millis(100), ..settings(VictimAt::Count) };
+        let long = SpfcConfig { tc: Span::from_millis(100), ..config(VictimAt::Count) };
         assert!(Spfc::new(&long, &[BitRate::gbps(100)]).is_none());
     }
 

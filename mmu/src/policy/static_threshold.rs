@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Problem, Table};
+use weir_reader::{Key, Plugin, Problem, Table};
 use weir_units::Bytes;
 use weir_units::archive::{Archive, SharedState};
 
 use super::kind::size;
 use super::{
-    BuildContext, ConstantThreshold, FileFacts, LayoutNeeds, LiveBytes, Load, Policy, PolicyError, PolicyKind,
-    PolicySettings, QueueView, Sizes, SteadyState, Threshold, each,
+    AtomicBytes, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BufferSizes, BuildContext, ConfigContext,
+    ConstantThreshold, LayoutRequirements, OverloadCase, PolicyError, QueueView, SteadyState, Threshold, each,
 };
 use crate::layout::BufferLayout;
 
 /// Static policy: T is the same constant for each ingress queue.
 #[derive(Debug, SharedState)]
 pub struct StaticThreshold {
-    threshold: LiveBytes,
+    threshold: AtomicBytes,
 }
 
 impl StaticThreshold {
     /// Creates the policy with this `threshold`.
     pub fn new(threshold: Bytes) -> StaticThreshold {
-        StaticThreshold { threshold: LiveBytes::new(threshold) }
+        StaticThreshold { threshold: AtomicBytes::new(threshold) }
     }
 
     /// Creates the policy with the shared segment divided evenly by the ports: B_s / N_p.
@@ -31,36 +31,36 @@ impl StaticThreshold {
     }
 }
 
-impl Policy for StaticThreshold {
+impl BufferPolicy for StaticThreshold {
     fn name(&self) -> &'static str {
-        Kind.name()
+        StaticThresholdKind.id()
     }
 
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
-    fn listens(&self) -> bool {
+    fn observes_packets(&self) -> bool {
         false
     }
 
     #[inline]
     fn threshold(&self, _queue: &QueueView) -> Threshold {
-        Threshold::at(self.threshold.get().get())
+        Threshold::new(self.threshold.get().get())
     }
 
-    fn retune(&self, settings: &dyn PolicySettings, layout: &BufferLayout) {
-        if let Some(StaticSettings { threshold }) = settings.downcast() {
+    fn update_config(&self, config: &dyn BufferPolicyConfig, layout: &BufferLayout) {
+        if let Some(StaticThresholdConfig { threshold }) = config.downcast() {
             let even = || layout.shared().divided_by(layout.ports().len().max(1) as u64);
             self.threshold.set(threshold.unwrap_or_else(even));
         }
     }
 
-    fn steady_state(&self, load: &Load) -> SteadyState {
+    fn steady_state(&self, load: &OverloadCase) -> SteadyState {
         let lossless = self.threshold.get() * load.lossless;
         let weight = load.lossy as f64 * load.lossy_alpha.as_f64();
         let left = load.shared.saturating_sub(lossless).get() as f64;
@@ -76,11 +76,11 @@ impl Policy for StaticThreshold {
 }
 
 #[derive(Debug)]
-pub(super) struct Kind;
+pub(super) struct StaticThresholdKind;
 
 /// Settings of `[buffer.static]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StaticSettings {
+pub struct StaticThresholdConfig {
     /// `threshold`; `None` divides the shared buffer evenly by the ports: `B_s / N_p`.
     pub threshold: Option<Bytes>,
 }
@@ -88,8 +88,8 @@ pub struct StaticSettings {
 const THRESHOLD: Key =
     Key::without_default("threshold", "the shared buffer over the ports", "T of each lossless ingress queue");
 
-impl Named for Kind {
-    fn name(&self) -> &'static str {
+impl Plugin for StaticThresholdKind {
+    fn id(&self) -> &'static str {
         "static"
     }
 
@@ -98,26 +98,26 @@ impl Named for Kind {
     }
 }
 
-impl PolicyKind for Kind {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(StaticSettings { threshold: size(table, &THRESHOLD) })
+impl BufferPolicyKind for StaticThresholdKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(StaticThresholdConfig { threshold: size(table, &THRESHOLD) })
     }
 }
 
-impl PolicySettings for StaticSettings {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &Kind
+impl BufferPolicyConfig for StaticThresholdConfig {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &StaticThresholdKind
     }
 
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
-    fn live_keys(&self) -> &'static [&'static str] {
+    fn runtime_keys(&self) -> &'static [&'static str] {
         &[THRESHOLD.name]
     }
 
-    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         Ok(Box::new(match self.threshold {
             Some(threshold) => StaticThreshold::new(threshold),
             None => StaticThreshold::even(context.layout.shared(), context.layout.ports().len()),
@@ -129,7 +129,7 @@ impl PolicySettings for StaticSettings {
     }
 
     /// Checks T: a threshold above the shared buffer never pauses, and a threshold not above δ never resumes early.
-    fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
+    fn check_sizes(&self, file: &ConfigContext<'_>, sizes: &BufferSizes<'_>) {
         if !sizes.fit || !file.doc.sound(&["buffer.static", "buffer.xon_offset", "buffer.xon_floor"]) {
             return;
         }
@@ -141,7 +141,8 @@ impl PolicySettings for StaticSettings {
                 file.size
             );
             let problem = Problem::new(message, format!("write threshold = \"{shared}\" or less, or a larger `size`"));
-            file.doc.note(problem.at("buffer.static.threshold", "").at("buffer.size", "the whole buffer"));
+            file.doc
+                .note(problem.with_label("buffer.static.threshold", "").with_label("buffer.size", "the whole buffer"));
             return;
         }
         let xoff = self.threshold.unwrap_or_else(|| shared.divided_by(sizes.ports.len() as u64));
@@ -150,8 +151,8 @@ impl PolicySettings for StaticSettings {
     }
 }
 
-impl StaticSettings {
-    fn check_hysteresis(&self, file: &FileFacts<'_>, xoff: Bytes) {
+impl StaticThresholdConfig {
+    fn check_hysteresis(&self, file: &ConfigContext<'_>, xoff: Bytes) {
         let delta = file.xon.offset;
         if delta < xoff {
             return;
@@ -167,22 +168,23 @@ impl StaticSettings {
         let problem =
             Problem::new(message, format!("write xon_offset below \"{xoff}\" in [buffer], or a larger threshold"));
         file.doc.note(if given {
-            problem.at("buffer.xon_offset", "").at("buffer.static.threshold", "the threshold")
+            problem.with_label("buffer.xon_offset", "").with_label("buffer.static.threshold", "the threshold")
         } else {
-            problem.at("buffer.static.threshold", "")
+            problem.with_label("buffer.static.threshold", "")
         });
     }
 }
 
 /// Checks `xon_floor`: a floor at the threshold would make each frame pause and resume the sender.
-fn check_floor(file: &FileFacts<'_>, xoff: Bytes) {
+fn check_floor(file: &ConfigContext<'_>, xoff: Bytes) {
     let floor = file.xon.floor;
     if floor >= xoff {
         let message = format!(
             "`xon_floor` {floor} must be less than the threshold, {xoff}: a queue that has passed it would resume at once"
         );
         file.doc.note(
-            Problem::new(message, format!("write xon_floor below \"{xoff}\" in [buffer]")).at("buffer.xon_floor", ""),
+            Problem::new(message, format!("write xon_floor below \"{xoff}\" in [buffer]"))
+                .with_label("buffer.xon_floor", ""),
         );
     }
 }
@@ -195,8 +197,8 @@ mod tests {
     #[test]
     fn constant_whatever_the_pool_holds() {
         let st = StaticThreshold::even(Bytes::mb(16), 32);
-        assert_eq!(st.threshold(&view(0, 16_000_000, 0)), Threshold::at(500_000));
-        assert_eq!(st.threshold(&view(0, 16_000_000, 16_000_000)), Threshold::at(500_000));
+        assert_eq!(st.threshold(&view(0, 16_000_000, 0)), Threshold::new(500_000));
+        assert_eq!(st.threshold(&view(0, 16_000_000, 16_000_000)), Threshold::new(500_000));
         assert_eq!(st.steady_state(&load(16_000_000, 8, 0)).lossless, Bytes::new(500_000));
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use weir_mmu::{Arrival, Charge, DropReason, Mmu, PortWriter, Verdict, Xon};
+use weir_mmu::{Admission, BufferRequest, Charge, DropReason, Mmu, PortWriter, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::policies::{self, Bounds};
@@ -64,7 +64,7 @@ struct Peer {
 
 #[derive(Clone, Copy)]
 struct Frame {
-    arrival: Arrival,
+    arrival: BufferRequest,
     /// Bytes on the wire.
     wire: u64,
 }
@@ -170,7 +170,7 @@ impl Fabric {
 
     fn put_on_link(&mut self, port: usize, class: Class, to: u16, bytes: u32) {
         let (ingress, egress) = (QueueId::new(PortId(port as u16), class), QueueId::new(PortId(to), class));
-        let arrival = Arrival { ingress, egress, bytes: self.charge.of(bytes - 4) };
+        let arrival = BufferRequest { ingress, egress, bytes: self.charge.frame_charge(bytes - 4) };
         let frame = Frame { arrival, wire: u64::from(bytes) + WIRE_OVERHEAD };
         self.peers[port].link.push_back((self.now + PROPAGATION + 1, frame));
     }
@@ -183,15 +183,15 @@ impl Fabric {
                 break;
             }
             peer.link.pop_front();
-            let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
-            let Arrival { ingress, egress, .. } = frame.arrival;
+            let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
+            let BufferRequest { ingress, egress, .. } = frame.arrival;
             self.mmu.admit(&mut peer.writer, now, &[frame.arrival], &mut verdicts);
             match verdicts[0] {
-                Verdict::Keep(_) => {
+                Admission::Admit(_) => {
                     self.egress[egress.port().index()].queues[egress.class().index()].push_back(frame);
                 }
-                Verdict::Drop(DropReason::HeadroomViolation) => self.lost += 1,
-                Verdict::Drop(_) => {
+                Admission::Drop(DropReason::HeadroomViolation) => self.lost += 1,
+                Admission::Drop(_) => {
                     assert_eq!(ingress.class(), LOSSY, "a lossless frame dropped like a lossy one");
                     self.dropped_lossy += 1;
                 }
@@ -280,11 +280,11 @@ fn run(name: &str, charge: Charge, seed: u64) -> (u64, u64) {
         ticks += 1;
         assert!(ticks < bound, "{name}, seed {seed}: not drained after {ticks} ticks");
     }
-    assert_eq!(fabric.mmu.pool_use().used, Bytes::ZERO, "{name}, seed {seed}");
-    assert_eq!(fabric.mmu.headroom_pool_use().map_or(Bytes::ZERO, |pool| pool.used), Bytes::ZERO);
-    assert_eq!(fabric.mmu.egress_lossy_pool_use().map_or(Bytes::ZERO, |pool| pool.used), Bytes::ZERO);
+    assert_eq!(fabric.mmu.pool_usage().used, Bytes::ZERO, "{name}, seed {seed}");
+    assert_eq!(fabric.mmu.headroom_pool_usage().map_or(Bytes::ZERO, |pool| pool.used), Bytes::ZERO);
+    assert_eq!(fabric.mmu.egress_lossy_pool_usage().map_or(Bytes::ZERO, |pool| pool.used), Bytes::ZERO);
     let queues = (0..PORTS).flat_map(|port| LOSSLESS.map(|class| QueueId::new(PortId(port), class)));
-    let pauses = queues.map(|queue| fabric.mmu.ingress_use(queue, fabric.time()).pauses).sum();
+    let pauses = queues.map(|queue| fabric.mmu.ingress_usage(queue, fabric.time()).pauses).sum();
     (fabric.lost, pauses)
 }
 
@@ -328,7 +328,7 @@ fn policies_that_can_lose_say_so() {
 fn what_a_policy_shows_is_what_its_kind_names() {
     for name in policies::all() {
         let mmu = policies::mmu(name, &bounds(), XON, Alpha::ONE);
-        let shown = mmu.ingress_use(QueueId::new(PortId(0), LOSSLESS[0]), Time::ZERO).gauges;
+        let shown = mmu.ingress_usage(QueueId::new(PortId(0), LOSSLESS[0]), Time::ZERO).gauges;
         let named = policies::settings(name).kind().gauges();
         assert_eq!(shown.iter().map(|(gauge, _)| *gauge).collect::<Vec<_>>(), named, "{name}");
         assert!(named.iter().all(|gauge| gauge.is_well_named()), "{name}");

@@ -3,7 +3,7 @@
 mod model;
 
 use proptest::prelude::*;
-use weir_mmu::{Arrival, Bundle, Charge, DropReason, Gone, Mmu, PortWriter, Verdict, Xon};
+use weir_mmu::{Admission, BufferRequest, Charge, DropReason, Mmu, PendingBytes, PortWriter, RouteTotal, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::policies::{self, Bounds};
@@ -56,11 +56,11 @@ fn operation() -> impl Strategy<Value = (u64, Operation)> {
 
 fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), TestCaseError> {
     let (capacity, used) = model.shared();
-    prop_assert_eq!((mmu.pool_use().capacity.get(), mmu.pool_use().used.get()), (capacity, used));
-    if let Some(pool) = mmu.headroom_pool_use() {
+    prop_assert_eq!((mmu.pool_usage().capacity.get(), mmu.pool_usage().used.get()), (capacity, used));
+    if let Some(pool) = mmu.headroom_pool_usage() {
         prop_assert_eq!(pool.used.get(), model.headroom_used());
     }
-    if let Some(pool) = mmu.egress_lossy_pool_use() {
+    if let Some(pool) = mmu.egress_lossy_pool_usage() {
         prop_assert_eq!(pool.used.get(), model.lossy_pool_used());
     }
     for port in (0..PORTS).map(PortId) {
@@ -68,7 +68,7 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
         *before = mmu.off_classes(port, *before);
         for class in [LOSSY, LOSSLESS[0], LOSSLESS[1]] {
             let id = QueueId::new(port, class);
-            let (is, should) = (mmu.ingress_use(id, model.now), &model.queues[id.index()]);
+            let (is, should) = (mmu.ingress_usage(id, model.now), &model.queues[id.index()]);
             let levels = [is.private, is.shared, is.headroom, is.headroom_limit].map(Bytes::get);
             prop_assert_eq!(
                 levels,
@@ -98,18 +98,20 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
 }
 
 /// Releases packets summed by pair of queues, a port of departure at a time, and all ports together.
-fn release_by_port(mmu: &Mmu, gone: &mut Gone, now: Time, burst: &[Arrival]) {
+fn release_by_port(mmu: &Mmu, gone: &mut PendingBytes, now: Time, burst: &[BufferRequest]) {
     for port in (0..PORTS).map(PortId) {
-        let mut bundles: Vec<Bundle> = Vec::new();
-        for Arrival { ingress, egress, bytes } in burst.iter().copied().filter(|packet| packet.egress.port() == port) {
+        let mut bundles: Vec<RouteTotal> = Vec::new();
+        for BufferRequest { ingress, egress, bytes } in
+            burst.iter().copied().filter(|packet| packet.egress.port() == port)
+        {
             match bundles.iter_mut().find(|bundle| (bundle.ingress, bundle.egress) == (ingress, egress)) {
                 Some(bundle) => (bundle.packets, bundle.bytes) = (bundle.packets + 1, bundle.bytes + bytes),
-                None => bundles.push(Bundle { ingress, egress, packets: 1, bytes, frame_bytes: 0 }),
+                None => bundles.push(RouteTotal { ingress, egress, packets: 1, bytes, frame_bytes: 0 }),
             }
         }
         mmu.take_out(gone, &bundles);
     }
-    mmu.release_gone(now, gone);
+    mmu.flush_pending_bytes(now, gone);
 }
 
 /// An MMU that is of one lcore, and queues with private memory, or not; and how many times over the shortest frame is charged.
@@ -128,23 +130,23 @@ fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Resul
     let mmu = if form.is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
     let mut model = Model::new(name, policies::layout(name, &bounds), u64::from(form.times), bounds.rate, XON);
-    let (mut held, mut advertised, mut gone) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize], mmu.gone());
+    let (mut held, mut advertised, mut gone) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize], mmu.pending_bytes());
     for (pause, operation) in operations {
         model.now += Span::from_nanos(*pause);
         match operation {
             Operation::Admit(port, burst) => {
-                let arrivals: Vec<Arrival> = burst
+                let arrivals: Vec<BufferRequest> = burst
                     .iter()
-                    .map(|(to, class, bytes)| Arrival {
+                    .map(|(to, class, bytes)| BufferRequest {
                         ingress: QueueId::new(PortId(*port), *class),
                         egress: QueueId::new(PortId(*to), *class),
-                        bytes: charge.of(bytes - 4),
+                        bytes: charge.frame_charge(bytes - 4),
                     })
                     .collect();
-                let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); arrivals.len()];
+                let mut verdicts = vec![Admission::Drop(DropReason::SharedFull); arrivals.len()];
                 mmu.admit(&mut writers[usize::from(*port)], model.now, &arrivals, &mut verdicts);
                 prop_assert_eq!(&model.admit(&arrivals), &verdicts, "{:?}", arrivals);
-                let kept = arrivals.into_iter().zip(verdicts).filter(|(_, is)| matches!(is, Verdict::Keep(_)));
+                let kept = arrivals.into_iter().zip(verdicts).filter(|(_, is)| matches!(is, Admission::Admit(_)));
                 held.extend(kept.map(|(arrival, _)| arrival));
             }
             Operation::Release(which, by_port) => {
@@ -178,7 +180,7 @@ fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Resul
         model.reconsider_port(usize::from(port));
     }
     check(&mmu, &model, &mut advertised)?;
-    prop_assert_eq!((mmu.pool_use().used, advertised), (Bytes::ZERO, [ClassSet::EMPTY; PORTS as usize]));
+    prop_assert_eq!((mmu.pool_usage().used, advertised), (Bytes::ZERO, [ClassSet::EMPTY; PORTS as usize]));
     Ok(())
 }
 

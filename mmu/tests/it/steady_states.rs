@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use weir_mmu::policy::{Load, Reverie, ReverieSettings, SteadyState};
-use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Mmu, PortLayout, PortWriter, Verdict, Xon};
+use weir_mmu::policy::{OverloadCase, Reverie, ReverieConfig, SteadyState};
+use weir_mmu::{Admission, BufferLayout, BufferRequest, DropReason, Headroom, Mmu, PortLayout, PortWriter, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
 
 use crate::policies::{self, Bounds};
@@ -27,7 +27,7 @@ struct Saturated {
 /// What keeps one queue overloaded.
 struct Source {
     writer: PortWriter,
-    frame: Arrival,
+    frame: BufferRequest,
     held: VecDeque<()>,
 }
 
@@ -37,7 +37,7 @@ impl Saturated {
         let source = |port: u16, class: Class| {
             let queue = |port| QueueId::new(PortId(port), class);
             // Lossy queues are by port of departure: each source has one to itself.
-            let frame = Arrival { ingress: queue(port), egress: queue(port), bytes: FRAME };
+            let frame = BufferRequest { ingress: queue(port), egress: queue(port), bytes: FRAME };
             Source { writer: mmu.writer(PortId(port)).unwrap(), frame, held: VecDeque::new() }
         };
         let sources = (0..lossless).map(|port| source(port, LOSSLESS));
@@ -55,23 +55,23 @@ impl Saturated {
             let id = source.frame.ingress;
             self.mmu.reconsider(id.port(), id.class().alone(), self.now);
             for _ in 0..1 + u8::from(overload) {
-                if self.mmu.ingress_use(id, self.now).off {
+                if self.mmu.ingress_usage(id, self.now).off {
                     break;
                 }
-                let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+                let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
                 self.mmu.admit(&mut source.writer, self.now, &[source.frame], &mut verdicts);
-                if matches!(verdicts[0], Verdict::Keep(_)) {
+                if matches!(verdicts[0], Admission::Admit(_)) {
                     source.held.push_back(());
                 }
             }
         }
     }
 
-    fn load(&self) -> Load {
+    fn load(&self) -> OverloadCase {
         let count = |class| self.sources.iter().filter(|source| source.frame.ingress.class() == class).count() as u64;
-        Load {
+        OverloadCase {
             // What adapted headroom gave it included.
-            shared: self.mmu.pool_use().capacity,
+            shared: self.mmu.pool_usage().capacity,
             egress_lossy: self.mmu.layout().egress_lossy(),
             lossy_alpha: Alpha::ONE,
             lossless: count(LOSSLESS),
@@ -84,7 +84,7 @@ impl Saturated {
         for source in &self.sources {
             let lossless = source.frame.ingress.class() == LOSSLESS;
             let length = if lossless {
-                self.mmu.ingress_use(source.frame.ingress, self.now).shared.get()
+                self.mmu.ingress_usage(source.frame.ingress, self.now).shared.get()
             } else {
                 self.mmu.egress_length(source.frame.egress)
             };
@@ -165,7 +165,7 @@ fn reverie_theorems_1_and_2() {
         let headroom = port.headroom_max() * u64::from(PORTS);
         let layout = BufferLayout::new(Bytes::mb(12) + headroom, ports, Headroom::PerQueue).unwrap();
         let policy = Reverie::new(
-            &ReverieSettings::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)),
+            &ReverieConfig::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)),
             usize::from(PORTS),
         );
         let mmu = Mmu::new(layout, Box::new(policy), Xon::default(), Alpha::ONE);
@@ -177,7 +177,7 @@ fn reverie_theorems_1_and_2() {
         let expected = saturated.mmu.policy().steady_state(&load);
         saturated.check(expected);
         // Theorem 1, the ratio; Theorem 2, what is idle.
-        let idle = (load.shared - saturated.mmu.pool_use().used).get();
+        let idle = (load.shared - saturated.mmu.pool_usage().used).get();
         let frames = u64::from(FRAME) * u64::from(lossless + lossy);
         assert!((3_000_000 - frames..=6_000_000 + frames).contains(&idle), "{idle} B idle");
         if lossless > 0 && lossy > 0 {

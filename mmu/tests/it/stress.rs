@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict, Xon};
+use weir_mmu::{Admission, BufferRequest, DropReason, Mmu, PortWriter, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::policies::{self, Bounds};
@@ -45,13 +45,13 @@ fn receive(
     writers: &mut [PortWriter],
     random: &mut Random,
     clock: &Clock,
-    outputs: &[mpsc::Sender<Arrival>],
+    outputs: &[mpsc::Sender<BufferRequest>],
 ) {
     for _ in 0..BURSTS {
         let writer = &mut writers[random.draw(2) as usize];
         let alike = random.draw(2) == 0;
         let mut packet = draw_packet(writer.port(), random);
-        let burst: Vec<Arrival> = (0..1 + random.draw(32))
+        let burst: Vec<BufferRequest> = (0..1 + random.draw(32))
             .map(|_| {
                 if !alike {
                     packet = draw_packet(writer.port(), random);
@@ -59,31 +59,31 @@ fn receive(
                 packet
             })
             .collect();
-        let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); burst.len()];
+        let mut verdicts = vec![Admission::Drop(DropReason::SharedFull); burst.len()];
         mmu.admit(writer, clock.now(), &burst, &mut verdicts);
         for (packet, verdict) in burst.into_iter().zip(verdicts) {
-            if matches!(verdict, Verdict::Keep(_)) {
+            if matches!(verdict, Admission::Admit(_)) {
                 outputs[packet.egress.port().index() % usize::from(LCORES)].send(packet).expect("a TX lcore");
             }
         }
     }
 }
 
-fn draw_packet(from: PortId, random: &mut Random) -> Arrival {
+fn draw_packet(from: PortId, random: &mut Random) -> BufferRequest {
     let class = CLASSES[random.draw(3) as usize];
     let to = PortId(random.draw(u64::from(PORTS)) as u16);
     let bytes = 64 + random.draw(1_455) as u32;
-    Arrival { ingress: QueueId::new(from, class), egress: QueueId::new(to, class), bytes }
+    BufferRequest { ingress: QueueId::new(from, class), egress: QueueId::new(to, class), bytes }
 }
 
 /// Sends bursts, looks at its ports' state as a transmitter does, and keeps some packets for the next round.
 fn transmit(
     mmu: &Mmu,
     lcore: u16,
-    held: &mut Vec<Arrival>,
+    held: &mut Vec<BufferRequest>,
     random: &mut Random,
     clock: &Clock,
-    input: mpsc::Receiver<Arrival>,
+    input: mpsc::Receiver<BufferRequest>,
 ) {
     let mut off = [ClassSet::EMPTY; PORTS as usize];
     for packet in input {
@@ -111,13 +111,14 @@ impl Clock {
 }
 
 /// Every counter says what is held, and nothing else.
-fn check(name: &str, mmu: &Mmu, held: &[Arrival], now: Time) {
-    let sum = |of: &dyn Fn(&Arrival) -> bool| held.iter().filter(|packet| of(packet)).map(|p| u64::from(p.bytes)).sum();
+fn check(name: &str, mmu: &Mmu, held: &[BufferRequest], now: Time) {
+    let sum =
+        |of: &dyn Fn(&BufferRequest) -> bool| held.iter().filter(|packet| of(packet)).map(|p| u64::from(p.bytes)).sum();
     let (mut shared, mut headroom, mut lossy, mut all) = (0, 0, 0, 0);
     for port in (0..PORTS).map(PortId) {
         for class in CLASSES {
             let id = QueueId::new(port, class);
-            let queue = mmu.ingress_use(id, now);
+            let queue = mmu.ingress_usage(id, now);
             let held_here: u64 = sum(&|packet| packet.ingress == id);
             assert_eq!((queue.private + queue.shared + queue.headroom).get(), held_here, "{name}: {id:?}");
             assert_eq!(mmu.egress_length(id), sum(&|packet| packet.egress == id), "{name}: egress {id:?}");
@@ -127,9 +128,9 @@ fn check(name: &str, mmu: &Mmu, held: &[Arrival], now: Time) {
             all += held_here;
         }
     }
-    assert_eq!(mmu.pool_use().used.get(), shared, "{name}: the shared pool");
-    mmu.headroom_pool_use().inspect(|pool| assert_eq!(pool.used.get(), headroom, "{name}: the headroom pool"));
-    mmu.egress_lossy_pool_use().inspect(|pool| assert_eq!(pool.used.get(), lossy, "{name}: the egress lossy pool"));
+    assert_eq!(mmu.pool_usage().used.get(), shared, "{name}: the shared pool");
+    mmu.headroom_pool_usage().inspect(|pool| assert_eq!(pool.used.get(), headroom, "{name}: the headroom pool"));
+    mmu.egress_lossy_pool_usage().inspect(|pool| assert_eq!(pool.used.get(), lossy, "{name}: the egress lossy pool"));
     assert!(all <= mmu.layout().size().get(), "{name}: more is held than there is");
 }
 
@@ -141,7 +142,7 @@ fn stress(name: &str) {
         })
         .collect();
     assert!(mmu.writer(PortId(0)).is_none(), "a port has one writer");
-    let mut held: Vec<Vec<Arrival>> = vec![Vec::new(); usize::from(LCORES)];
+    let mut held: Vec<Vec<BufferRequest>> = vec![Vec::new(); usize::from(LCORES)];
     let clock = Clock::default();
     for round in 0..ROUNDS {
         let running = AtomicBool::new(true);
@@ -165,7 +166,7 @@ fn stress(name: &str) {
             let (mmu, running) = (&mmu, &running);
             scope.spawn(move || {
                 while running.load(Ordering::Relaxed) {
-                    for pool in [Some(mmu.pool_use()), mmu.headroom_pool_use(), mmu.egress_lossy_pool_use()] {
+                    for pool in [Some(mmu.pool_usage()), mmu.headroom_pool_usage(), mmu.egress_lossy_pool_usage()] {
                         pool.inspect(|pool| {
                             assert!(pool.used <= pool.capacity && pool.used_max <= mmu.layout().size())
                         });
@@ -183,7 +184,7 @@ fn stress(name: &str) {
     for port in (0..PORTS).map(PortId) {
         mmu.reconsider(port, bounds().lossless, clock.now());
         for class in CLASSES {
-            assert!(!mmu.ingress_use(QueueId::new(port, class), clock.now()).off, "{name}: OFF and empty");
+            assert!(!mmu.ingress_usage(QueueId::new(port, class), clock.now()).off, "{name}: OFF and empty");
         }
     }
 }

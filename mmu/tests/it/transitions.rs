@@ -1,6 +1,6 @@
 //! State machines that span the policy and the MMU, transition by transition. State machines of a policy alone are tested beside its code.
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, QueueUse, Segment, Verdict, Xon};
+use weir_mmu::{Admission, BufferRequest, DropReason, Mmu, PortWriter, QueueUsage, Segment, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::policies::{self, Bounds};
@@ -8,9 +8,9 @@ use crate::policies::{self, Bounds};
 const FRAME: u32 = 1_000;
 const CLASSES: [Class; 2] = [Class::new(3), Class::new(4)];
 const PHI: u64 = 10_000;
-const HEADROOM: Verdict = Verdict::Keep(Segment::Headroom);
-const SHARED: Verdict = Verdict::Keep(Segment::Shared);
-const LOST: Verdict = Verdict::Drop(DropReason::HeadroomViolation);
+const HEADROOM: Admission = Admission::Admit(Segment::Headroom);
+const SHARED: Admission = Admission::Admit(Segment::Shared);
+const LOST: Admission = Admission::Drop(DropReason::HeadroomViolation);
 
 /// One ingress port of interest, and time that passes when told.
 struct Bench {
@@ -37,18 +37,18 @@ impl Bench {
         Bench { mmu, writer, other, now: Time::ZERO }
     }
 
-    fn frame(class: usize) -> Arrival {
+    fn frame(class: usize) -> BufferRequest {
         let queue = |port| QueueId::new(PortId(port), CLASSES[class]);
-        Arrival { ingress: queue(0), egress: queue(1), bytes: FRAME }
+        BufferRequest { ingress: queue(0), egress: queue(1), bytes: FRAME }
     }
 
-    fn admit(&mut self, class: usize) -> Verdict {
+    fn admit(&mut self, class: usize) -> Admission {
         let mut verdicts = [LOST];
         self.mmu.admit(&mut self.writer, self.now, &[Self::frame(class)], &mut verdicts);
         verdicts[0]
     }
 
-    fn admit_all(&mut self, class: usize, frames: usize, expected: Verdict) {
+    fn admit_all(&mut self, class: usize, frames: usize, expected: Admission) {
         (0..frames).for_each(|n| assert_eq!(self.admit(class), expected, "frame {n} of class {class}"));
     }
 
@@ -60,8 +60,8 @@ impl Bench {
         self.now += span;
     }
 
-    fn queue(&self, class: usize) -> QueueUse {
-        self.mmu.ingress_use(Self::frame(class).ingress, self.now)
+    fn queue(&self, class: usize) -> QueueUsage {
+        self.mmu.ingress_usage(Self::frame(class).ingress, self.now)
     }
 
     /// What the peer of port 0 is told.
@@ -72,7 +72,7 @@ impl Bench {
     /// Other ports take or leave this much of the shared segment.
     fn others(&mut self, frames: usize, arriving: bool) {
         let queue = |port| QueueId::new(PortId(port), Class::new(0));
-        let frame = Arrival { ingress: queue(1), egress: queue(0), bytes: FRAME };
+        let frame = BufferRequest { ingress: queue(1), egress: queue(0), bytes: FRAME };
         for _ in 0..frames {
             if arriving {
                 let mut verdicts = [LOST];
@@ -270,7 +270,7 @@ mod sonic {
         let mut bench = Bench::new("sonic");
         bench.admit_all(0, 100, SHARED);
         bench.admit_all(0, 5, HEADROOM);
-        let used = |bench: &Bench| (bench.queue(0).headroom.get(), bench.mmu.headroom_pool_use().unwrap().used.get());
+        let used = |bench: &Bench| (bench.queue(0).headroom.get(), bench.mmu.headroom_pool_usage().unwrap().used.get());
         assert_eq!(used(&bench), (5_000, 5_000));
         bench.release(0, 4);
         assert_eq!((used(&bench), bench.queue(0).shared), ((1_000, 1_000), Bytes::kb(100)));
@@ -288,12 +288,12 @@ mod sonic {
         let mut bench = Bench::new("sonic");
         bench.others(50, true);
         bench.admit_all(0, 20, SHARED);
-        let lossy = bench.mmu.egress_lossy_pool_use().unwrap();
+        let lossy = bench.mmu.egress_lossy_pool_usage().unwrap();
         assert_eq!((lossy.capacity, lossy.used), (Bytes::kb(160), Bytes::kb(50)));
-        assert_eq!(bench.mmu.pool_use().used, Bytes::kb(70));
+        assert_eq!(bench.mmu.pool_usage().used, Bytes::kb(70));
         assert_eq!(bench.queue(0).threshold, Bytes::kb(130), "lossless pays for lossy");
         bench.others(50, false);
-        assert_eq!(bench.mmu.egress_lossy_pool_use().unwrap().used, Bytes::ZERO);
+        assert_eq!(bench.mmu.egress_lossy_pool_usage().unwrap().used, Bytes::ZERO);
     }
 }
 
@@ -381,7 +381,7 @@ mod adaptive {
     #[test]
     fn headroom_follows_the_delay_after_some_pauses() {
         let mut bench = Bench::new("adaptive");
-        let before = bench.mmu.pool_use().capacity;
+        let before = bench.mmu.pool_usage().capacity;
         for pauses in 0..4 {
             assert_eq!(bench.queue(0).headroom_limit, Bytes::new(PHI), "after {pauses} PAUSEs");
             pause(&mut bench, Span::from_micros(2));
@@ -391,7 +391,7 @@ mod adaptive {
         bench.admit_all(0, 2, SHARED);
         let adapted = bench.queue(0).headroom_limit;
         assert_eq!(adapted, Bytes::new(2_000 + 500 + 2 * 1_522));
-        assert_eq!(bench.mmu.pool_use().capacity, before + (Bytes::new(PHI) - adapted), "the rest is shared");
+        assert_eq!(bench.mmu.pool_usage().capacity, before + (Bytes::new(PHI) - adapted), "the rest is shared");
         bench.release(0, 2);
         // A peer as slow as ever loses nothing; a slower one is noticed, and Φ grows again.
         pause(&mut bench, Span::from_micros(2));
@@ -410,11 +410,11 @@ mod adaptive {
         bench.release(0, 2);
         pause(&mut bench, Span::from_micros(3));
         // Before it can take back, others fill the shared segment to the last kilobyte.
-        let free = bench.mmu.pool_use().capacity.get() / u64::from(FRAME);
+        let free = bench.mmu.pool_usage().capacity.get() / u64::from(FRAME);
         let held = free - 1;
         // Lossy drops at half the free buffer: others are lossless here.
         let queue = |port| QueueId::new(PortId(port), CLASSES[1]);
-        let frame = Arrival { ingress: queue(1), egress: queue(0), bytes: FRAME };
+        let frame = BufferRequest { ingress: queue(1), egress: queue(0), bytes: FRAME };
         let mut kept = 0;
         for _ in 0..held {
             let mut verdicts = [LOST];
@@ -425,7 +425,7 @@ mod adaptive {
         let _ = (bench.admit(0), bench.admit(0));
         let limit = bench.queue(0).headroom_limit;
         assert!(limit >= adapted && limit <= Bytes::new(PHI));
-        let pool = bench.mmu.pool_use();
+        let pool = bench.mmu.pool_usage();
         assert!(pool.used <= pool.capacity, "ceded only what was free");
     }
 }

@@ -17,7 +17,7 @@
 
 #![forbid(unsafe_code)]
 
-mod arrival;
+mod fifo;
 mod random;
 mod round_robin;
 
@@ -25,52 +25,52 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Registry, Table};
+use weir_reader::{Key, Plugin, Registry, Table};
 use weir_units::archive::{Archive, State};
-use weir_units::{PortId, PortsView};
+use weir_units::{PortId, PortSetRef};
 
-pub use arrival::Arrival;
+pub use fifo::Fifo;
 pub use random::Random;
 pub use round_robin::RoundRobin;
 
 /// Registry of the arbitrations that files can choose. The first one, the order of arrival, is the default.
-pub static ARBITRATIONS: Registry<dyn ArbitrationKind> =
-    Registry::new("arbitration", &[&arrival::Arrival, &round_robin::KIND, &random::KIND]);
+pub static ARBITERS: Registry<dyn ArbiterKind> =
+    Registry::new("arbitration", &[&fifo::Fifo, &round_robin::KIND, &random::KIND]);
 
 /// Arbitration that files choose by name. Its keys are next to `arbitration` in `[[classes.queues]]`.
-pub trait ArbitrationKind: Named + Debug {
+pub trait ArbiterKind: Plugin + Debug {
     /// Parses the table of a queue.
-    fn read(&self, table: &Table<'_>) -> Arbitration;
+    fn read(&self, table: &Table<'_>) -> ArbiterChoice;
 }
 
 /// Chosen arbitration; dereferences to its [configuration](Arbitrate).
 #[derive(Clone, Debug)]
-pub struct Arbitration(Arc<dyn Arbitrate>);
+pub struct ArbiterChoice(Arc<dyn ArbiterConfig>);
 
-impl Arbitration {
+impl ArbiterChoice {
     /// Wraps a configuration.
-    pub fn new(arbitrate: impl Arbitrate + 'static) -> Arbitration {
-        Arbitration(Arc::new(arbitrate))
+    pub fn new(config: impl ArbiterConfig + 'static) -> ArbiterChoice {
+        ArbiterChoice(Arc::new(config))
     }
 }
 
 /// Order of arrival.
-impl Default for Arbitration {
-    fn default() -> Arbitration {
-        Arbitration::new(Arrival)
+impl Default for ArbiterChoice {
+    fn default() -> ArbiterChoice {
+        ArbiterChoice::new(Fifo)
     }
 }
 
-impl Deref for Arbitration {
-    type Target = dyn Arbitrate;
+impl Deref for ArbiterChoice {
+    type Target = dyn ArbiterConfig;
 
-    fn deref(&self) -> &(dyn Arbitrate + 'static) {
+    fn deref(&self) -> &(dyn ArbiterConfig + 'static) {
         &*self.0
     }
 }
 
 /// Configuration of an arbitration for the queues of a class.
-pub trait Arbitrate: Debug + Send + Sync {
+pub trait ArbiterConfig: Debug + Send + Sync {
     /// Returns the name in files.
     fn kind(&self) -> &'static str;
 
@@ -86,7 +86,7 @@ pub trait Arbiter: Debug + Send {
     /// Visits the mutable state for a checkpoint of a run in virtual time; derive [`State`], or leave the body empty without such state.
     /// The default refuses checkpoints, by the type's name.
     fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.refuse(&format!("arbitration `{}`", std::any::type_name::<Self>()));
+        archive.mark_unsupported(&format!("arbitration `{}`", std::any::type_name::<Self>()));
     }
 
     /// Starts with the port of a frame that entered the empty queue; the frame leaves next.
@@ -94,7 +94,7 @@ pub trait Arbiter: Debug + Send {
 
     /// Returns the port whose frame leaves next, one of the waiting ones, after a frame has left. `below(n)` draws a number below `n`,
     /// which must not be 0.
-    fn pass(&mut self, served: Served<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId;
+    fn select_next(&mut self, served: DequeuedFrame<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId;
 }
 
 impl State for dyn Arbiter {
@@ -105,13 +105,13 @@ impl State for dyn Arbiter {
 
 /// Frame that has left a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served<'s> {
+pub struct DequeuedFrame<'s> {
     /// Ingress port of the frame.
     pub port: PortId,
     /// Length of the frame in bytes, without FCS.
     pub frame_bytes: u32,
     /// Ingress ports of the remaining frames in the queue: at least one.
-    pub waiting: PortsView<'s>,
+    pub waiting: PortSetRef<'s>,
 }
 
 /// Key of the burst: frames sent of one port before the next port's turn.
@@ -123,15 +123,15 @@ fn burst(table: &Table<'_>) -> u32 {
 
 /// Counter of a port's turn.
 #[derive(Clone, Copy, Debug, State)]
-struct Turn {
+struct BurstCounter {
     burst: u32,
     /// Frames that the port may still send.
     left: u32,
 }
 
-impl Turn {
-    fn of(burst: u32) -> Turn {
-        Turn { burst, left: burst }
+impl BurstCounter {
+    fn new(burst: u32) -> BurstCounter {
+        BurstCounter { burst, left: burst }
     }
 
     fn begin(&mut self) {
@@ -139,7 +139,7 @@ impl Turn {
     }
 
     /// Whether the served port continues; if not, another port's turn has begun.
-    fn goes_on(&mut self, served: Served<'_>) -> bool {
+    fn goes_on(&mut self, served: DequeuedFrame<'_>) -> bool {
         self.left = self.left.saturating_sub(1);
         let goes_on = self.left > 0 && served.waiting.contains(served.port);
         if !goes_on {

@@ -1,18 +1,18 @@
 //! Arbitration `random`: a port is drawn uniformly among those with a frame, for `arbitration_burst` frames.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::PortId;
 use weir_units::archive::{Archive, State};
 
-use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
+use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame, burst};
 
 pub(crate) static KIND: RandomKind = RandomKind;
 
 #[derive(Debug)]
 pub(crate) struct RandomKind;
 
-impl Named for RandomKind {
-    fn name(&self) -> &'static str {
+impl Plugin for RandomKind {
+    fn id(&self) -> &'static str {
         "random"
     }
 
@@ -21,26 +21,26 @@ impl Named for RandomKind {
     }
 }
 
-impl ArbitrationKind for RandomKind {
-    fn read(&self, table: &Table<'_>) -> Arbitration {
-        Arbitration::new(Random::new(burst(table)))
+impl ArbiterKind for RandomKind {
+    fn read(&self, table: &Table<'_>) -> ArbiterChoice {
+        ArbiterChoice::new(Random::new(burst(table)))
     }
 }
 
 /// Random arbitration: draws a port among those with a frame.
 #[derive(Clone, Copy, Debug, State)]
-pub struct Random(Turn);
+pub struct Random(BurstCounter);
 
 impl Random {
     /// Returns an arbitration that draws a port after every `burst` frames of one.
     pub fn new(burst: u32) -> Random {
-        Random(Turn::of(burst))
+        Random(BurstCounter::new(burst))
     }
 }
 
-impl Arbitrate for Random {
+impl ArbiterConfig for Random {
     fn kind(&self) -> &'static str {
-        KIND.name()
+        KIND.id()
     }
 
     fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
@@ -57,7 +57,7 @@ impl Arbiter for Random {
         self.0.begin();
     }
 
-    fn pass(&mut self, served: Served<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId {
+    fn select_next(&mut self, served: DequeuedFrame<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId {
         if self.0.goes_on(served) {
             return served.port;
         }

@@ -1,18 +1,18 @@
 //! Arbitration `round-robin`: each port in turn, `arbitration_burst` frames each.
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Plugin, Table};
 use weir_units::PortId;
 use weir_units::archive::{Archive, State};
 
-use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
+use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame, burst};
 
 pub(crate) static KIND: RoundRobinKind = RoundRobinKind;
 
 #[derive(Debug)]
 pub(crate) struct RoundRobinKind;
 
-impl Named for RoundRobinKind {
-    fn name(&self) -> &'static str {
+impl Plugin for RoundRobinKind {
+    fn id(&self) -> &'static str {
         "round-robin"
     }
 
@@ -21,26 +21,26 @@ impl Named for RoundRobinKind {
     }
 }
 
-impl ArbitrationKind for RoundRobinKind {
-    fn read(&self, table: &Table<'_>) -> Arbitration {
-        Arbitration::new(RoundRobin::new(burst(table)))
+impl ArbiterKind for RoundRobinKind {
+    fn read(&self, table: &Table<'_>) -> ArbiterChoice {
+        ArbiterChoice::new(RoundRobin::new(burst(table)))
     }
 }
 
 /// Round-robin arbitration: serves each port in turn.
 #[derive(Clone, Copy, Debug, State)]
-pub struct RoundRobin(Turn);
+pub struct RoundRobin(BurstCounter);
 
 impl RoundRobin {
     /// Returns an arbitration that serves `burst` frames of a port per turn.
     pub fn new(burst: u32) -> RoundRobin {
-        RoundRobin(Turn::of(burst))
+        RoundRobin(BurstCounter::new(burst))
     }
 }
 
-impl Arbitrate for RoundRobin {
+impl ArbiterConfig for RoundRobin {
     fn kind(&self) -> &'static str {
-        KIND.name()
+        KIND.id()
     }
 
     fn arbiter(&self) -> Option<Box<dyn Arbiter>> {
@@ -57,7 +57,7 @@ impl Arbiter for RoundRobin {
         self.0.begin();
     }
 
-    fn pass(&mut self, served: Served<'_>, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
+    fn select_next(&mut self, served: DequeuedFrame<'_>, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
         if self.0.goes_on(served) {
             return served.port;
         }

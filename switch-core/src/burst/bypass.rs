@@ -10,11 +10,11 @@ mod sending;
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_mmu::{Arrival, Bundle, Charges, Departure, Gone, Intake, Mmu};
+use weir_mmu::{BufferRelease, BufferRequest, BurstRequest, Charges, Mmu, PendingBytes, RouteTotal};
 use weir_units::{ClassSet, FCS_BYTES, Time, bits};
 
-use super::staged::Staged;
-use crate::packet::{BURST_MAX, Burst, Packet, Queued};
+use super::tx_batch::TxBatch;
+use crate::packet::{BURST_MAX, Burst, Packet, QueuedPacket};
 
 /// Frames of a round that bypass the queues of their port. Meanwhile the queues are empty, and the port is offered nothing else.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Bypass<P> {
     classes: ClassSet,
     /// Sum of the lengths.
     frame_bytes: u32,
-    bundles: ArrayVec<Bundle, BUNDLES_MAX>,
+    bundles: ArrayVec<RouteTotal, BUNDLES_MAX>,
     /// Packets of each bundle, as a bitmap.
     members: [u64; BUNDLES_MAX],
     /// Remaining rounds without bypass, after an attempt that failed.
@@ -59,7 +59,7 @@ impl<P> Bypass<P> {
 
     /// Records packets that are added next. `each` is their charge, if equal.
     #[inline(always)]
-    fn note(&mut self, bringing: &Bringing, each: Option<u32>) {
+    fn record(&mut self, demand: &PortDemand, each: Option<u32>) {
         if self.len == 0 {
             self.each = each;
         } else if let Some(bytes) = self.each
@@ -68,22 +68,22 @@ impl<P> Bypass<P> {
             self.bytes[..self.len].fill(bytes);
             self.each = None;
         }
-        self.classes |= bringing.classes;
-        self.frame_bytes += bringing.frame_bytes;
+        self.classes |= demand.classes;
+        self.frame_bytes += demand.frame_bytes;
     }
 
     /// Adds a burst that was [noted](Bypass::note).
     #[inline(always)]
-    fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake) {
+    fn put_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) {
         let (from, count) = (self.len, packets.len());
         for (place, packet) in self.packets[from..].iter_mut().zip(packets.drain(..)) {
             // The old place was taken, so there is nothing to drop.
             mem::forget(place.replace(packet));
         }
         if self.each.is_none() {
-            self.bytes[from..][..count].copy_from_slice(intake.bytes());
+            self.bytes[from..][..count].copy_from_slice(request.bytes());
         }
-        for (bundle, members) in intake.bundles_with_packets() {
+        for (bundle, members) in request.routes_with_packets() {
             self.add(bundle, members << from);
         }
         self.len += count;
@@ -91,7 +91,7 @@ impl<P> Bypass<P> {
 
     /// Adds the packets of a bundle that were [noted](Bypass::note); `members` is their bitmap in the burst.
     #[inline(always)]
-    fn put(&mut self, bundle: &Bundle, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
+    fn put(&mut self, bundle: &RouteTotal, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
         let (from, count) = (self.len, bundle.packets as usize);
         if self.each.is_none() {
             let places = self.bytes[from..][..count].iter_mut();
@@ -116,7 +116,7 @@ impl<P> Bypass<P> {
     }
 
     #[inline(always)]
-    fn add(&mut self, bundle: &Bundle, members: u64) {
+    fn add(&mut self, bundle: &RouteTotal, members: u64) {
         self.members[self.bundles.len()] = members;
         self.bundles.push(*bundle);
     }
@@ -130,18 +130,18 @@ impl<P> Bypass<P> {
     }
 
     /// Returns the index of a packet's bundle, and its charge.
-    fn charged(&self, n: usize) -> (usize, Arrival) {
+    fn charged(&self, n: usize) -> (usize, BufferRequest) {
         let members = &self.members[..self.bundles.len()];
-        let of = members.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle");
-        let Bundle { ingress, egress, .. } = self.bundles[of];
-        (of, Arrival { ingress, egress, bytes: self.each.unwrap_or(self.bytes[n]) })
+        let index = members.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle");
+        let RouteTotal { ingress, egress, .. } = self.bundles[index];
+        (index, BufferRequest { ingress, egress, bytes: self.each.unwrap_or(self.bytes[n]) })
     }
 
     /// Returns the departures of the first packets, in order.
-    fn departures(&self, count: usize) -> impl Iterator<Item = Departure> {
+    fn departures(&self, count: usize) -> impl Iterator<Item = BufferRelease> {
         (0..count).map(|n| {
-            let (_, Arrival { ingress, egress, bytes }) = self.charged(n);
-            Departure { ingress, egress, bytes }
+            let (_, BufferRequest { ingress, egress, bytes }) = self.charged(n);
+            BufferRelease { ingress, egress, bytes }
         })
     }
 
@@ -153,8 +153,8 @@ impl<P> Bypass<P> {
     }
 
     /// Drops all packets, and passes them to `charged` with their departures; returns their number.
-    pub(super) fn give_up(&mut self, charged: impl FnOnce(&[P], &[Departure])) -> usize {
-        let departures: ArrayVec<Departure, BURST_MAX> = self.departures(self.len).collect();
+    pub(super) fn give_up(&mut self, charged: impl FnOnce(&[P], &[BufferRelease])) -> usize {
+        let departures: ArrayVec<BufferRelease, BURST_MAX> = self.departures(self.len).collect();
         let packets: Burst<P> = self.packets.iter_mut().map_while(Option::take).collect();
         charged(&packets, &departures);
         self.clear();
@@ -184,11 +184,11 @@ impl<P: Packet> Bypass<P> {
     }
 
     /// Takes all packets, in order, for the queues that they were to bypass.
-    pub(super) fn take_all(&mut self, mut to: impl FnMut(Queued<P>)) {
+    pub(super) fn take_all(&mut self, mut to: impl FnMut(QueuedPacket<P>)) {
         for n in 0..self.len {
             let (_, charged) = self.charged(n);
             let packet = self.packets[n].take().expect(NOT_TAKEN);
-            to(Queued::new(packet, charged));
+            to(QueuedPacket::new(packet, charged));
         }
         self.clear();
         self.rest = REST;
@@ -196,11 +196,11 @@ impl<P: Packet> Bypass<P> {
 
     /// Stages the packets behind the first `sent`, which the port did not accept, and keeps the sums of the sent ones.
     #[inline(never)]
-    fn stage_rest(&mut self, sent: usize, staged: &mut Staged<P>) {
+    fn stage_rest(&mut self, sent: usize, staged: &mut TxBatch<P>) {
         for n in sent..self.len {
-            let (of, charged) = self.charged(n);
-            let queued = Queued::new(self.packets[n].take().expect(NOT_TAKEN), charged);
-            let bundle = &mut self.bundles[of];
+            let (index, charged) = self.charged(n);
+            let queued = QueuedPacket::new(self.packets[n].take().expect(NOT_TAKEN), charged);
+            let bundle = &mut self.bundles[index];
             bundle.packets -= 1;
             (bundle.bytes, bundle.frame_bytes) =
                 (bundle.bytes - charged.bytes, bundle.frame_bytes - queued.frame_bytes);
@@ -212,11 +212,11 @@ impl<P: Packet> Bypass<P> {
     /// Releases the first packets, whose sums the bundles hold. With `later`, they may wait for other releases of this poll, if no one
     /// needs them earlier.
     #[inline(always)]
-    fn release(&self, now: Time, mmu: &Mmu, later: Option<&mut Gone>) {
-        if let Some(gone) = later
+    fn release(&self, now: Time, mmu: &Mmu, later: Option<&mut PendingBytes>) {
+        if let Some(pending_bytes) = later
             && mmu.may_release_later()
         {
-            mmu.take_out(gone, &self.bundles);
+            mmu.take_out(pending_bytes, &self.bundles);
         } else if mmu.releases_in_order() {
             self.release_in_order(now, mmu);
         } else {
@@ -229,7 +229,7 @@ impl<P: Packet> Bypass<P> {
         if let [bundle] = &self.bundles[..] {
             return mmu.release_pair(now, bundle, self.charges());
         }
-        let departures: ArrayVec<Departure, BURST_MAX> = self.departures(self.len).collect();
+        let departures: ArrayVec<BufferRelease, BURST_MAX> = self.departures(self.len).collect();
         mmu.release(now, &departures);
     }
 }
@@ -251,7 +251,7 @@ impl<P> Default for Bypass<P> {
 }
 
 /// Demand of a burst at one port.
-struct Bringing {
+struct PortDemand {
     index: usize,
     classes: ClassSet,
     packets: usize,
@@ -311,23 +311,23 @@ mod tests {
             cell_bytes in prop::sample::select(vec![1, 64, 208]),
         ) {
             let (charge, queue) = (Charge::in_cells(cell_bytes), |port| QueueId::new(PortId(port), Class::new(3)));
-            let (mut bypass, mut intake) = (Bypass::default(), Intake::new());
+            let (mut bypass, mut request) = (Bypass::default(), BurstRequest::new());
             for length in &lengths {
                 let (ingress, egress) = (queue(0), queue(1));
-                intake.push(Arrival { ingress, egress, bytes: charge.of(*length) }, *length);
+                request.push(BufferRequest { ingress, egress, bytes: charge.frame_charge(*length) }, *length);
             }
             let mut packets: Burst<OfLength> = lengths.iter().map(|length| OfLength(*length)).collect();
-            let all = Bringing {
+            let all = PortDemand {
                 index: 0,
                 classes: Class::new(3).alone(),
                 packets: lengths.len(),
-                bundles: intake.bundles().len(),
+                bundles: request.routes().len(),
                 frame_bytes: lengths.iter().sum(),
             };
-            bypass.note(&all, intake.each_charged());
-            bypass.put_all(&mut packets, &intake);
-            let mut told = [0; BURST_MAX];
-            prop_assert_eq!(bypass.lengths(&mut told), lengths);
+            bypass.record(&all, request.each_charged());
+            bypass.put_all(&mut packets, &request);
+            let mut buffer = [0; BURST_MAX];
+            prop_assert_eq!(bypass.lengths(&mut buffer), lengths);
         }
     }
 }

@@ -5,11 +5,11 @@ use std::mem;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_mmu::{Arrival, Bundle, Intake};
-use weir_units::{QueueId, SetOfPorts};
+use weir_mmu::{BufferRequest, BurstRequest, RouteTotal};
+use weir_units::{PortBitmap, QueueId};
 
 use super::handoff::OVERFULL;
-use crate::packet::{BURST_MAX, Burst, Packet, Queued};
+use crate::packet::{BURST_MAX, Burst, Packet, QueuedPacket};
 use crate::queues::PacketQueues;
 
 /// FIFO queues of packets that share a limited number of chunks. An empty queue has none. Free chunks are reused last in, first out, while
@@ -17,7 +17,7 @@ use crate::queues::PacketQueues;
 pub(crate) struct Chunks<P> {
     chunks: Box<[Chunk<P>]>,
     free: u32,
-    ends: Box<[Ends]>,
+    ends: Box<[ChunkQueueEnds]>,
     held: usize,
     limit: usize,
 }
@@ -36,7 +36,7 @@ struct Chunk<P> {
 }
 
 /// Contiguous packets at a queue's head.
-pub(super) struct Row<'c, P> {
+pub(super) struct ContiguousRun<'c, P> {
     /// Packets: `Some` until they are taken.
     pub(super) packets: &'c mut [Option<P>],
     /// Ingress queue of each packet.
@@ -50,16 +50,16 @@ pub(super) struct Row<'c, P> {
 /// Position of contiguous packets of a queue. Even after the packets are [consumed](Chunks::consume), their records can be read until a
 /// packet is put into any queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ChunkCursor {
     chunk: u32,
     from: u32,
 }
 
-impl Place {
+impl ChunkCursor {
     /// Returns the position `count` packets further.
     #[inline]
-    pub(super) fn behind(self, count: usize) -> Place {
-        Place { from: self.from + count as u32, ..self }
+    pub(super) fn advanced_by(self, count: usize) -> ChunkCursor {
+        ChunkCursor { from: self.from + count as u32, ..self }
     }
 }
 
@@ -67,7 +67,7 @@ const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Ends {
+struct ChunkQueueEnds {
     /// Chunk of the first packet; [`NONE`] if the queue is empty.
     first: u32,
     last: u32,
@@ -76,7 +76,7 @@ struct Ends {
     tail: u32,
 }
 
-const EMPTY: Ends = Ends { first: NONE, last: NONE, head: 0, tail: 0 };
+const EMPTY: ChunkQueueEnds = ChunkQueueEnds { first: NONE, last: NONE, head: 0, tail: 0 };
 
 impl<P> Chunk<P> {
     /// Prefetches a chunk, if `n` is valid.
@@ -100,34 +100,34 @@ impl<P> Chunks<P> {
     /// Appends the packets of a burst to their queues, numbered as [`QueueId`](weir_units::QueueId)s. The caller ensures that there is
     /// room.
     #[inline(always)]
-    pub(super) fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake)
+    pub(super) fn put_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest)
     where
         P: Packet,
     {
         assert!(self.held + packets.len() <= self.limit, "{OVERFULL}");
-        if let [bundle] = intake.bundles() {
-            return self.put_row(bundle.egress.index(), packets, intake);
+        if let [bundle] = request.routes() {
+            return self.put_run(bundle.egress.index(), packets, request);
         }
         self.held += packets.len();
-        if let Some(bundles) = intake.by_egress() {
-            return self.put_bundles(packets, bundles, intake.bytes());
+        if let Some(bundles) = request.by_egress() {
+            return self.put_bundles(packets, bundles, request.bytes());
         }
-        for (packet, (bundle, bytes)) in packets.drain(..).zip(intake.placed()) {
-            let charged = Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes };
-            self.put(bundle.egress.index(), Queued::new(packet, charged));
+        for (packet, (bundle, bytes)) in packets.drain(..).zip(request.placed()) {
+            let charged = BufferRequest { ingress: bundle.ingress, egress: bundle.egress, bytes };
+            self.put(bundle.egress.index(), QueuedPacket::new(packet, charged));
         }
     }
 
     /// [`Chunks::put_all`] of packets of one queue.
     #[inline(always)]
-    fn put_row(&mut self, queue: usize, packets: &mut Burst<P>, intake: &Intake)
+    fn put_run(&mut self, queue: usize, packets: &mut Burst<P>, request: &BurstRequest)
     where
         P: Packet,
     {
         let count = packets.len();
         self.held += count;
         let ends = &mut self.ends[queue];
-        let Some(Arrival { ingress, .. }) = intake.packets().next() else { return };
+        let Some(BufferRequest { ingress, .. }) = request.packets().next() else { return };
         let mut done = 0;
         while done < count {
             let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
@@ -136,7 +136,7 @@ impl<P> Chunks<P> {
                 *length = packet.frame_bytes();
             }
             chunk.ingress[from..][..n].fill(ingress);
-            chunk.bytes[from..][..n].copy_from_slice(&intake.bytes()[done..][..n]);
+            chunk.bytes[from..][..n].copy_from_slice(&request.bytes()[done..][..n]);
             for (place, packet) in chunk.packets[from..].iter_mut().zip(packets.drain(..n)) {
                 // The old place was taken, so there is nothing to drop.
                 mem::forget(place.replace(packet));
@@ -151,7 +151,7 @@ impl<P> Chunks<P> {
     fn put_bundles<'b>(
         &mut self,
         packets: &mut Burst<P>,
-        bundles: impl Iterator<Item = (&'b Bundle, u64)>,
+        bundles: impl Iterator<Item = (&'b RouteTotal, u64)>,
         bytes: &[u32],
     ) where
         P: Packet,
@@ -186,8 +186,8 @@ impl<P> Chunks<P> {
 
     /// Appends a packet that is already counted. The caller ensures that there is room.
     #[inline(always)]
-    fn put(&mut self, queue: usize, queued: Queued<P>) {
-        let Queued { packet, frame_bytes, charged } = queued;
+    fn put(&mut self, queue: usize, queued: QueuedPacket<P>) {
+        let QueuedPacket { packet, frame_bytes, charged } = queued;
         let ends = &mut self.ends[queue];
         let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
         let at = ends.tail as usize % CHUNK;
@@ -199,18 +199,18 @@ impl<P> Chunks<P> {
 
     /// Returns the queue's last chunk if it has room, else a new one.
     #[inline(always)]
-    fn open_chunk<'c>(chunks: &'c mut [Chunk<P>], free: &mut u32, ends: &mut Ends) -> &'c mut Chunk<P> {
+    fn open_chunk<'c>(chunks: &'c mut [Chunk<P>], free: &mut u32, ends: &mut ChunkQueueEnds) -> &'c mut Chunk<P> {
         if ends.first == NONE || ends.tail as usize == CHUNK {
             Self::extend(chunks, free, ends);
         }
         &mut chunks[ends.last as usize]
     }
 
-    fn extend(chunks: &mut [Chunk<P>], free: &mut u32, ends: &mut Ends) {
+    fn extend(chunks: &mut [Chunk<P>], free: &mut u32, ends: &mut ChunkQueueEnds) {
         let new = *free;
         *free = mem::replace(&mut chunks[new as usize].next, NONE);
         if ends.first == NONE {
-            *ends = Ends { first: new, last: new, head: 0, tail: 0 };
+            *ends = ChunkQueueEnds { first: new, last: new, head: 0, tail: 0 };
         } else {
             chunks[ends.last as usize].next = new;
             (ends.last, ends.tail) = (new, 0);
@@ -221,20 +221,20 @@ impl<P> Chunks<P> {
 
     /// Returns the contiguous packets at a queue's head. The caller must [consume](Chunks::consume) taken packets, in order.
     #[inline]
-    pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
+    pub(super) fn front_run(&mut self, queue: usize) -> ContiguousRun<'_, P> {
         let ends = self.ends[queue];
         if ends.first == NONE {
-            return Row { packets: &mut [], ingress: &[], bytes: &[], lengths: &[] };
+            return ContiguousRun { packets: &mut [], ingress: &[], bytes: &[], lengths: &[] };
         }
         let end = if ends.first == ends.last { ends.tail } else { CHUNK as u32 };
-        self.row(Place { chunk: ends.first, from: ends.head }, (end - ends.head) as usize)
+        self.run(ChunkCursor { chunk: ends.first, from: ends.head }, (end - ends.head) as usize)
     }
 
     /// Returns the position and lengths of the contiguous packets at a queue's head, at most `most`.
     #[inline]
-    pub(super) fn front(&self, queue: usize, most: usize) -> (Place, &[u32]) {
-        let Ends { first, last, head, tail } = self.ends[queue];
-        let place = Place { chunk: first, from: head };
+    pub(super) fn front(&self, queue: usize, most: usize) -> (ChunkCursor, &[u32]) {
+        let ChunkQueueEnds { first, last, head, tail } = self.ends[queue];
+        let place = ChunkCursor { chunk: first, from: head };
         let Some(chunk) = self.chunks.get(first as usize) else { return (place, &[]) };
         let end = if first == last { tail as usize } else { CHUNK };
         (place, &chunk.lengths[head as usize..end.min(head as usize + most)])
@@ -242,14 +242,14 @@ impl<P> Chunks<P> {
 
     /// Returns `count` contiguous packets from a position on.
     #[inline]
-    pub(super) fn row(&mut self, Place { chunk, from }: Place, count: usize) -> Row<'_, P> {
+    pub(super) fn run(&mut self, ChunkCursor { chunk, from }: ChunkCursor, count: usize) -> ContiguousRun<'_, P> {
         let (chunk, from) = (&mut self.chunks[chunk as usize], from as usize);
-        let row = from..from + count;
-        Row {
-            packets: &mut chunk.packets[row.clone()],
-            ingress: &chunk.ingress[row.clone()],
-            bytes: &chunk.bytes[row.clone()],
-            lengths: &chunk.lengths[row],
+        let run = from..from + count;
+        ContiguousRun {
+            packets: &mut chunk.packets[run.clone()],
+            ingress: &chunk.ingress[run.clone()],
+            bytes: &chunk.bytes[run.clone()],
+            lengths: &chunk.lengths[run],
         }
     }
 
@@ -266,7 +266,7 @@ impl<P> Chunks<P> {
     where
         P: Packet,
     {
-        let Ends { first, head, .. } = self.ends[queue];
+        let ChunkQueueEnds { first, head, .. } = self.ends[queue];
         let behind = self.chunks.get(first as usize).and_then(|chunk| self.chunks.get(chunk.next as usize));
         let Some(chunk) = behind else { return };
         // Places behind the queue's end are empty.
@@ -320,7 +320,7 @@ impl<P> PacketQueues for Chunks<P> {
     }
 
     #[inline]
-    fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
+    fn push(&mut self, queue: usize, queued: QueuedPacket<P>) -> Result<(), QueuedPacket<P>> {
         if self.held == self.limit {
             return Err(queued);
         }
@@ -330,17 +330,17 @@ impl<P> PacketQueues for Chunks<P> {
     }
 
     #[inline]
-    fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
-        let row = self.front_row(queue);
-        let (packet, frame_bytes) = (row.packets.first_mut()?.take()?, row.lengths[0]);
+    fn pop(&mut self, queue: usize) -> Option<QueuedPacket<P>> {
+        let run = self.front_run(queue);
+        let (packet, frame_bytes) = (run.packets.first_mut()?.take()?, run.lengths[0]);
         // The caller, [`EgressQueues::pop`](crate::egress::EgressQueues::pop), sets the egress queue.
-        let charged = Arrival { ingress: row.ingress[0], egress: QueueId::default(), bytes: row.bytes[0] };
+        let charged = BufferRequest { ingress: run.ingress[0], egress: QueueId::default(), bytes: run.bytes[0] };
         self.consume(queue, 1);
-        Some(Queued { packet, frame_bytes, charged })
+        Some(QueuedPacket { packet, frame_bytes, charged })
     }
 
     #[inline]
-    fn front_bytes(&self, queue: usize) -> Option<u32> {
+    fn head_bytes(&self, queue: usize) -> Option<u32> {
         let ends = self.ends[queue];
         let chunk = self.chunks.get(ends.first as usize)?;
         Some(chunk.lengths[ends.head as usize % CHUNK])
@@ -351,7 +351,7 @@ impl<P> PacketQueues for Chunks<P> {
         self.ends[queue].first == NONE
     }
 
-    fn came_by<S: SetOfPorts>(&self, queue: usize) -> S {
+    fn ingress_ports<S: PortBitmap>(&self, queue: usize) -> S {
         let ends = self.ends[queue];
         let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, S::EMPTY);
         while let Some(chunk) = self.chunks.get(at as usize) {
@@ -391,25 +391,25 @@ mod tests {
         Push(usize),
         Pop,
         /// Largest number of packets to take from the head at once.
-        Row(usize),
+        ContiguousRun(usize),
     }
 
     fn operation() -> impl Strategy<Value = (usize, Operation)> {
         let operation = prop_oneof![
             (1..70usize).prop_map(Operation::Push),
             Just(Operation::Pop),
-            (0..70usize).prop_map(Operation::Row),
-            (0..70usize).prop_map(Operation::Row),
+            (0..70usize).prop_map(Operation::ContiguousRun),
+            (0..70usize).prop_map(Operation::ContiguousRun),
         ];
         (0..QUEUES, operation)
     }
 
-    fn queued(number: u32) -> Queued<u32> {
+    fn queued(number: u32) -> QueuedPacket<u32> {
         let ingress = QueueId::new(PortId(number as u16 % 5), Class::new(3));
-        Queued {
+        QueuedPacket {
             packet: number,
             frame_bytes: number,
-            charged: Arrival { ingress, bytes: number, ..Arrival::default() },
+            charged: BufferRequest { ingress, bytes: number, ..BufferRequest::default() },
         }
     }
 
@@ -434,8 +434,8 @@ mod tests {
                         let popped = queues.pop(queue).map(|queued| (queued.packet, queued.charged.bytes));
                         prop_assert_eq!(popped, model[queue].pop_front().map(|number| (number, number)));
                     }
-                    Operation::Row(most) => {
-                        let row = queues.front_row(queue);
+                    Operation::ContiguousRun(most) => {
+                        let row = queues.front_run(queue);
                         prop_assert_eq!(row.packets.is_empty(), model[queue].is_empty());
                         let taken = most.min(row.packets.len());
                         for ((packet, length), bytes) in row.packets[..taken].iter_mut().zip(row.lengths).zip(row.bytes) {
@@ -447,10 +447,10 @@ mod tests {
                     }
                 }
                 for (queue, model) in model.iter().enumerate() {
-                    prop_assert_eq!(queues.front_bytes(queue), model.front().copied());
+                    prop_assert_eq!(queues.head_bytes(queue), model.front().copied());
                     prop_assert_eq!(queues.is_empty(queue), model.is_empty());
-                    let came_by: PortSet = model.iter().map(|number| PortId(*number as u16 % 5)).collect();
-                    prop_assert_eq!(queues.came_by::<PortSet>(queue), came_by);
+                    let ingress_ports: PortSet = model.iter().map(|number| PortId(*number as u16 % 5)).collect();
+                    prop_assert_eq!(queues.ingress_ports::<PortSet>(queue), ingress_ports);
                 }
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }

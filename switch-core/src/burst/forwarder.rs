@@ -2,38 +2,38 @@
 
 use std::sync::Arc;
 
-use weir_mmu::Intake;
+use weir_mmu::BurstRequest;
 use weir_units::{PortId, Time};
 
-use super::exact_match::ExactMatch;
-use super::handoff::{FromReceiver, ToTransmitter};
-use crate::counters::{Counters, DropReason, Published};
-use crate::forwarding::{Forwarding, Onward};
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
+use super::exact_match::ExactMatchCache;
+use super::handoff::{RxRingConsumer, TxRingProducer};
+use crate::counters::{CounterSnapshot, Counters, DropReason};
+use crate::forwarding::{AdmittedSink, Forwarding};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketAllocator, QueuedPacket};
 use crate::shared::Shared;
 
 /// RX and FWD on one lcore: forwards the frames that its ports received.
 #[derive(Debug)]
 pub(super) struct RxForwarder<P> {
     forwarding: Forwarding<P>,
-    known: ExactMatch,
+    cache: ExactMatchCache,
 }
 
 /// FWD alone: forwards the frames that a [`Receiver`](super::Receiver) on another lcore hands over.
 #[derive(Debug)]
 pub(super) struct Forwarder<P> {
     forwarding: Forwarding<P>,
-    known: ExactMatch,
-    input: FromReceiver<P>,
-    rings: Rings<P, false>,
+    cache: ExactMatchCache,
+    input: RxRingConsumer<P>,
+    rings: TxRings<P, false>,
     burst: Burst<P>,
 }
 
 /// Rings to the transmitters. Their forwarder obeys control frames, unless a receiver on another lcore does.
 #[derive(Debug)]
-pub(super) struct Rings<P, const OBEYS_CONTROL: bool> {
+pub(super) struct TxRings<P, const OBEYS_CONTROL: bool> {
     /// Rings by transmitter; `None` for the one on this lcore.
-    outputs: Box<[Option<ToTransmitter<P>>]>,
+    outputs: Box<[Option<TxRingProducer<P>>]>,
     /// Index of each port's transmitter.
     output_of: Box<[usize]>,
     /// Whether frames wait for a full ring.
@@ -44,7 +44,7 @@ impl<P: Packet> RxForwarder<P> {
     /// Returns a forwarder of `ports`, which include clones.
     pub(super) fn new(shared: Arc<Shared>, ports: &[PortId]) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), known: ExactMatch::new() }
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), cache: ExactMatchCache::new() }
     }
 
     /// Forwards the frames that `port` received at `now`, and empties the burst.
@@ -53,14 +53,14 @@ impl<P: Packet> RxForwarder<P> {
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
-        store: &mut impl PacketStore<P>,
-        onward: &mut impl Onward<P>,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut impl AdmittedSink<P>,
     ) {
-        let RxForwarder { forwarding, known } = self;
+        let RxForwarder { forwarding, cache } = self;
         if forwarding.has_clones(port) {
-            return forwarding.handle_copied(now, port, burst, store, onward);
+            return forwarding.handle_copied(now, port, burst, allocator, sink);
         }
-        forwarding.handle_burst(now, port, burst, known, store, onward);
+        forwarding.handle_burst(now, port, burst, cache, allocator, sink);
     }
 
     pub(super) fn audit(&self) {
@@ -72,7 +72,7 @@ impl<P: Packet> RxForwarder<P> {
         self.forwarding.serve();
     }
 
-    pub(super) fn published(&self) -> Arc<Published> {
+    pub(super) fn published(&self) -> Arc<CounterSnapshot> {
         self.forwarding.published()
     }
 }
@@ -82,37 +82,37 @@ impl<P: Packet> Forwarder<P> {
     pub(super) fn new(
         shared: Arc<Shared>,
         ports: &[PortId],
-        input: FromReceiver<P>,
-        rings: Rings<P, false>,
+        input: RxRingConsumer<P>,
+        rings: TxRings<P, false>,
     ) -> Forwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
         let forwarding = Forwarding::new(shared, ports, counters);
-        Forwarder { forwarding, known: ExactMatch::new(), input, rings, burst: Burst::new() }
+        Forwarder { forwarding, cache: ExactMatchCache::new(), input, rings, burst: Burst::new() }
     }
 
     /// Forwards up to a burst of frames from the receiver; returns their number.
-    pub(super) fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
+    pub(super) fn run_once(&mut self, now: Time, allocator: &mut impl PacketAllocator<P>) -> usize {
         let mut handled = 0;
         let mut port = PortId::default();
         while handled < BURST_MAX {
             let Ok((from, packet)) = self.input.pop() else { break };
             if from != port {
-                self.handle_burst(now, port, store);
+                self.handle_burst(now, port, allocator);
                 port = from;
             }
             self.burst.push(packet);
             handled += 1;
         }
-        self.handle_burst(now, port, store);
+        self.handle_burst(now, port, allocator);
         handled
     }
 
-    fn handle_burst(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
-        let Forwarder { forwarding, known, rings, burst, .. } = self;
+    fn handle_burst(&mut self, now: Time, port: PortId, allocator: &mut impl PacketAllocator<P>) {
+        let Forwarder { forwarding, cache, rings, burst, .. } = self;
         match () {
             () if burst.is_empty() => {}
-            () if forwarding.has_clones(port) => forwarding.handle_copied(now, port, burst, store, rings),
-            () => forwarding.handle_burst(now, port, burst, known, store, rings),
+            () if forwarding.has_clones(port) => forwarding.handle_copied(now, port, burst, allocator, rings),
+            () => forwarding.handle_burst(now, port, burst, cache, allocator, rings),
         }
     }
 
@@ -143,19 +143,19 @@ impl<P: Packet> Forwarder<P> {
         self.forwarding.serve();
     }
 
-    pub(super) fn published(&self) -> Arc<Published> {
+    pub(super) fn published(&self) -> Arc<CounterSnapshot> {
         self.forwarding.published()
     }
 }
 
-impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
+impl<P: Packet, const OBEYS_CONTROL: bool> TxRings<P, OBEYS_CONTROL> {
     /// Returns the rings. `output_of` has, for each port of the switch, the index in `outputs`, which is `None` for a transmitter on this
     /// lcore.
     pub(super) fn new(
-        outputs: impl IntoIterator<Item = Option<ToTransmitter<P>>>,
+        outputs: impl IntoIterator<Item = Option<TxRingProducer<P>>>,
         output_of: Box<[usize]>,
-    ) -> Rings<P, OBEYS_CONTROL> {
-        Rings { outputs: outputs.into_iter().collect(), output_of, is_waiting: false }
+    ) -> TxRings<P, OBEYS_CONTROL> {
+        TxRings { outputs: outputs.into_iter().collect(), output_of, is_waiting: false }
     }
 
     /// Returns whether the transmitter of a port is on this lcore.
@@ -167,21 +167,21 @@ impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
     /// Returns the ring to the transmitter of a packet's port, unless that is on this lcore. Packets staged in the ring go with the next
     /// [`Rings::hand_over`].
     #[inline]
-    pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut ToTransmitter<P>> {
+    pub(super) fn remote_ring_mut(&mut self, queued: &QueuedPacket<P>) -> Option<&mut TxRingProducer<P>> {
         self.outputs[self.output_of[queued.charged.egress.port().index()]].as_mut()
     }
 
     /// Hands over a burst that was admitted without exception, if all of it goes to one transmitter on another lcore; returns whether it
     /// does.
     #[inline]
-    pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
-        let mut outputs = intake.bundles().iter().map(|bundle| self.output_of[bundle.egress.port().index()]);
+    pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
+        let mut outputs = request.routes().iter().map(|bundle| self.output_of[bundle.egress.port().index()]);
         let Some(first) = outputs.next() else { return true };
         if outputs.any(|output| output != first) {
             return false;
         }
         let Some(output) = &mut self.outputs[first] else { return false };
-        self.is_waiting |= output.hand_over_all(packets, intake);
+        self.is_waiting |= output.hand_over_all(packets, request);
         true
     }
 
@@ -199,23 +199,23 @@ impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
     }
 }
 
-impl<P: Packet, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
+impl<P: Packet, const OBEYS_CONTROL: bool> AdmittedSink<P> for TxRings<P, OBEYS_CONTROL> {
     const OBEYS_CONTROL: bool = OBEYS_CONTROL;
 
     #[inline]
-    fn take(&mut self, _now: Time, admitted: impl Iterator<Item = Queued<P>>) {
+    fn take(&mut self, _now: Time, admitted: impl Iterator<Item = QueuedPacket<P>>) {
         if let [Some(output)] = &mut *self.outputs {
             admitted.for_each(|queued| output.stage(queued));
         } else {
-            admitted.for_each(|queued| self.to(&queued).expect(ELSEWHERE).stage(queued));
+            admitted.for_each(|queued| self.remote_ring_mut(&queued).expect(ELSEWHERE).stage(queued));
         }
         self.hand_over();
     }
 
     #[inline]
-    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
-        if !self.hand_over_all(packets, intake) {
-            self.take(now, Queued::all(packets, intake));
+    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, request: &BurstRequest) {
+        if !self.hand_over_all(packets, request) {
+            self.take(now, QueuedPacket::all(packets, request));
         }
     }
 }

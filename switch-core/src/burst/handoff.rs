@@ -4,29 +4,29 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_mmu::{Arrival, Bundle, Intake};
+use weir_mmu::{BufferRequest, BurstRequest, RouteTotal};
 use weir_units::PortId;
 
-use crate::packet::{BURST_MAX, Burst, Packet, Queued};
+use crate::packet::{BURST_MAX, Burst, Packet, QueuedPacket};
 
 /// Ring from a forwarder to a transmitter on another lcore: accepts all frames that the MMU admits.
 ///
 /// The ring is short, so that its memory stays in the caches of both lcores. Frames that find it full wait with the forwarder, and
 /// no frame overtakes them.
 #[derive(Debug)]
-pub(super) struct ToTransmitter<P> {
-    ring: Producer<Queued<P>>,
+pub(super) struct TxRingProducer<P> {
+    ring: Producer<QueuedPacket<P>>,
     /// Packets that go into the ring together, next.
-    staged: ArrayVec<Queued<P>, BURST_MAX>,
-    waiting: VecDeque<Queued<P>>,
+    staged: ArrayVec<QueuedPacket<P>, BURST_MAX>,
+    waiting: VecDeque<QueuedPacket<P>>,
 }
 
 /// Ring from a forwarder on another lcore.
-pub(super) type FromForwarder<P> = Consumer<Queued<P>>;
+pub(super) type TxRingConsumer<P> = Consumer<QueuedPacket<P>>;
 
 /// Ring from a receiver to its forwarder. Bounded: a full ring leaves frames with the device, as a busy lcore would.
-pub(super) type ToForwarder<P> = Producer<(PortId, P)>;
-pub(super) type FromReceiver<P> = Consumer<(PortId, P)>;
+pub(super) type RxRingProducer<P> = Producer<(PortId, P)>;
+pub(super) type RxRingConsumer<P> = Consumer<(PortId, P)>;
 
 /// Capacity of the rings from receivers to forwarders.
 pub const RECEIVED_MAX: usize = 1_024;
@@ -34,15 +34,15 @@ pub const RECEIVED_MAX: usize = 1_024;
 const HANDED_MAX: usize = 1_024;
 
 /// Returns a ring from a forwarder to a transmitter. `places` is the largest number of packets that the switch holds.
-pub(super) fn to_transmitter<P>(places: usize) -> (ToTransmitter<P>, FromForwarder<P>) {
+pub(super) fn tx_ring<P>(places: usize) -> (TxRingProducer<P>, TxRingConsumer<P>) {
     let (ring, end) = RingBuffer::new(HANDED_MAX.min(places.max(1)));
-    (ToTransmitter { ring, staged: ArrayVec::new(), waiting: VecDeque::with_capacity(places) }, end)
+    (TxRingProducer { ring, staged: ArrayVec::new(), waiting: VecDeque::with_capacity(places) }, end)
 }
 
-impl<P> ToTransmitter<P> {
+impl<P> TxRingProducer<P> {
     /// Stages a packet for the next [`ToTransmitter::hand_over`].
     #[inline]
-    pub(super) fn stage(&mut self, queued: Queued<P>) {
+    pub(super) fn stage(&mut self, queued: QueuedPacket<P>) {
         if self.staged.is_full() {
             self.hand_over();
         }
@@ -51,7 +51,7 @@ impl<P> ToTransmitter<P> {
 
     /// Hands over the packets of a burst, behind the staged ones. Returns whether any packet waits now.
     #[inline(always)]
-    pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool
+    pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool
     where
         P: Packet,
     {
@@ -59,16 +59,16 @@ impl<P> ToTransmitter<P> {
             && self.waiting.is_empty()
             && let Ok(chunk) = self.ring.write_chunk_uninit(packets.len())
         {
-            if let [Bundle { ingress, egress, .. }] = *intake.bundles() {
-                let charged = |bytes| Arrival { ingress, egress, bytes };
-                let queued = packets.drain(..).zip(intake.bytes());
-                chunk.fill_from_iter(queued.map(|(packet, bytes)| Queued::new(packet, charged(*bytes))));
+            if let [RouteTotal { ingress, egress, .. }] = *request.routes() {
+                let charged = |bytes| BufferRequest { ingress, egress, bytes };
+                let queued = packets.drain(..).zip(request.bytes());
+                chunk.fill_from_iter(queued.map(|(packet, bytes)| QueuedPacket::new(packet, charged(*bytes))));
             } else {
-                chunk.fill_from_iter(Queued::all(packets, intake));
+                chunk.fill_from_iter(QueuedPacket::all(packets, request));
             }
             return false;
         }
-        Queued::all(packets, intake).for_each(|queued| self.stage(queued));
+        QueuedPacket::all(packets, request).for_each(|queued| self.stage(queued));
         self.hand_over()
     }
 
@@ -109,13 +109,13 @@ pub(super) const OVERFULL: &str = "the MMU admitted more than the buffer holds";
 mod tests {
     use super::*;
 
-    fn queued(number: u32) -> Queued<u32> {
-        Queued { packet: number, frame_bytes: 64, charged: Arrival::default() }
+    fn queued(number: u32) -> QueuedPacket<u32> {
+        QueuedPacket { packet: number, frame_bytes: 64, charged: BufferRequest::default() }
     }
 
     #[test]
     fn what_finds_the_ring_full_waits_in_order() {
-        let (mut to, mut from) = to_transmitter(5_000);
+        let (mut to, mut from) = tx_ring(5_000);
         let mut waits = false;
         for burst in 0..50 {
             (0..64).for_each(|n| to.stage(queued(burst * 64 + n)));
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn more_than_a_burst_is_staged_in_parts() {
-        let (mut to, mut from) = to_transmitter(500);
+        let (mut to, mut from) = tx_ring(500);
         (0..150).for_each(|n| to.stage(queued(n)));
         assert!(!to.hand_over());
         assert!((0..150).all(|n| from.pop().is_ok_and(|queued| queued.packet == n)));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     #[should_panic = "more than the buffer holds"]
     fn more_than_the_switch_holds_is_a_broken_invariant() {
-        let (mut to, _from) = to_transmitter(100);
+        let (mut to, _from) = tx_ring(100);
         let capacity = to.waiting.capacity();
         (0..100 + capacity + 1).for_each(|n| to.stage(queued(n as u32)));
         to.hand_over();

@@ -6,17 +6,17 @@ use rtrb::RingBuffer;
 use weir_config::SwitchConfig;
 use weir_units::{PortId, PortSet, Time};
 
-use super::bursts::Bursts;
-use super::forwarder::{Forwarder, Rings, RxForwarder};
-use super::handoff::{FromForwarder, FromReceiver, RECEIVED_MAX, ToForwarder, ToTransmitter, to_transmitter};
-use super::own_ports::OwnPorts;
+use super::burst_output::BurstOutput;
+use super::forwarder::{Forwarder, RxForwarder, TxRings};
+use super::handoff::{RECEIVED_MAX, RxRingConsumer, RxRingProducer, TxRingConsumer, TxRingProducer, tx_ring};
+use super::local_output::LocalOutput;
 use super::plan::{LcorePlan, LcoreRole};
 use super::receiver::Receiver;
 use super::transmitter::Transmitter;
 use crate::buffer::buffer_layout;
 use crate::counters::{Counters, DropReason};
-use crate::packet::{Burst, Packet, PacketStore, PortOutput};
-use crate::report::Reporter;
+use crate::packet::{Burst, Packet, PacketAllocator, PortOutput};
+use crate::report::StatsCollector;
 use crate::switch::Switch;
 
 /// Lcores of a plan, and the collector of their counters.
@@ -25,7 +25,7 @@ pub struct Lcores<P> {
     /// Lcores in the order of the plan.
     pub lcores: Vec<Lcore<P>>,
     /// Collector of all their counters.
-    pub reporter: Reporter,
+    pub collector: StatsCollector,
 }
 
 /// Work of one lcore.
@@ -36,23 +36,23 @@ pub struct Lcores<P> {
 pub struct Lcore<P> {
     /// Ports received, forwarded and transmitted here.
     pub role: LcoreRole,
-    work: Work<P>,
+    stages: PipelineStages<P>,
 }
 
 /// Pipeline stages that an lcore runs.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "an lcore has one for its life")]
-enum Work<P> {
+enum PipelineStages<P> {
     /// RX, for a forwarder on another lcore.
     Receive(Receiver<P>),
     /// FWD of frames from a receiver on another lcore.
     Forward(Forwarder<P>),
     /// RX and FWD.
-    ReceiveForward(RxForwarder<P>, Rings<P, true>),
+    ReceiveForward(RxForwarder<P>, TxRings<P, true>),
     /// TX.
     Transmit(Transmitter<P>),
     /// RX, FWD and TX. Packets for its own ports are passed within a call, packets for other ports by rings.
-    All(RxForwarder<P>, Rings<P, true>, Transmitter<P>),
+    All(RxForwarder<P>, TxRings<P, true>, Transmitter<P>),
 }
 
 impl Switch {
@@ -63,22 +63,28 @@ impl Switch {
     /// 64 ports, since lcores keep port sets in a word.
     pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
         assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "more ports than a word has bits");
-        let mut cut = Cut::new(&self, plan);
-        let work = |role: &LcoreRole| Lcore { role: role.clone(), work: cut.work(&self, role) };
-        let lcores: Vec<Lcore<P>> = plan.lcores.iter().map(work).collect();
-        let receivers = lcores.iter().filter_map(|lcore| match &lcore.work {
-            Work::Receive(receiver) => Some(receiver.published()),
+        let mut allocation = RingAllocation::new(&self, plan);
+        let lcore = |role: &LcoreRole| Lcore { role: role.clone(), stages: allocation.stages(&self, role) };
+        let lcores: Vec<Lcore<P>> = plan.lcores.iter().map(lcore).collect();
+        let receivers = lcores.iter().filter_map(|lcore| match &lcore.stages {
+            PipelineStages::Receive(receiver) => Some(receiver.published()),
             _ => None,
         });
-        let forwarders = lcores.iter().filter_map(|lcore| match &lcore.work {
-            Work::Forward(forwarder) => Some(forwarder.published()),
-            Work::ReceiveForward(forwarder, _) | Work::All(forwarder, ..) => Some(forwarder.published()),
-            Work::Receive(_) | Work::Transmit(_) => None,
+        let forwarders = lcores.iter().filter_map(|lcore| match &lcore.stages {
+            PipelineStages::Forward(forwarder) => Some(forwarder.published()),
+            PipelineStages::ReceiveForward(forwarder, _) | PipelineStages::All(forwarder, ..) => {
+                Some(forwarder.published())
+            }
+            PipelineStages::Receive(_) | PipelineStages::Transmit(_) => None,
         });
         let transmitters = lcores.iter().filter_map(|lcore| Some(lcore.transmitter()?.published()));
-        let reporter =
-            Reporter::new(self.shared().clone(), receivers.collect(), forwarders.collect(), transmitters.collect());
-        Lcores { lcores, reporter }
+        let collector = StatsCollector::new(
+            self.shared().clone(),
+            receivers.collect(),
+            forwarders.collect(),
+            transmitters.collect(),
+        );
+        Lcores { lcores, collector }
     }
 }
 
@@ -93,35 +99,35 @@ pub fn frames_held_max(config: &SwitchConfig) -> usize {
 }
 
 /// Rings of a plan, which its lcores take in turn.
-struct Cut<P> {
-    to_forwarders: IntoIter<ToForwarder<P>>,
-    from_receivers: IntoIter<FromReceiver<P>>,
+struct RingAllocation<P> {
+    to_forwarders: IntoIter<RxRingProducer<P>>,
+    from_receivers: IntoIter<RxRingConsumer<P>>,
     /// Rings to all transmitters, by forwarder.
-    outputs: IntoIter<Vec<Option<ToTransmitter<P>>>>,
+    outputs: IntoIter<Vec<Option<TxRingProducer<P>>>>,
     /// Rings from all forwarders, by transmitter.
-    inputs: IntoIter<Vec<FromForwarder<P>>>,
+    inputs: IntoIter<Vec<TxRingConsumer<P>>>,
     /// Transmitter of each port.
     output_of: Box<[usize]>,
     /// Largest number of packets that the transmitters hold.
     places: usize,
 }
 
-impl<P: Packet> Cut<P> {
-    fn new(switch: &Switch, plan: &LcorePlan) -> Cut<P> {
+impl<P: Packet> RingAllocation<P> {
+    fn new(switch: &Switch, plan: &LcorePlan) -> RingAllocation<P> {
         let places = switch.packets_max();
         let transmitting: Vec<&LcoreRole> = plan.lcores.iter().filter(|role| !role.transmits.is_empty()).collect();
         let output_of = switch.shared().ports().iter().map(|port| {
             let serves = |role: &&LcoreRole| role.transmits.contains(&port.real_port);
             transmitting.iter().position(serves).expect("a plan transmits on every port that is no clone")
         });
-        let mut inputs: Vec<Vec<FromForwarder<P>>> = transmitting.iter().map(|_| Vec::new()).collect();
+        let mut inputs: Vec<Vec<TxRingConsumer<P>>> = transmitting.iter().map(|_| Vec::new()).collect();
         let forwarding = || plan.lcores.iter().filter(|role| !role.forwards.is_empty());
-        let rings_of = |forwarder: &LcoreRole| -> Vec<Option<ToTransmitter<P>>> {
-            let ring = |(input, transmitter): (&mut Vec<FromForwarder<P>>, &&LcoreRole)| {
+        let rings_of = |forwarder: &LcoreRole| -> Vec<Option<TxRingProducer<P>>> {
+            let ring = |(input, transmitter): (&mut Vec<TxRingConsumer<P>>, &&LcoreRole)| {
                 if std::ptr::eq(*transmitter, forwarder) {
                     return None;
                 }
-                let (output, end) = to_transmitter(places);
+                let (output, end) = tx_ring(places);
                 input.push(end);
                 Some(output)
             };
@@ -130,7 +136,7 @@ impl<P: Packet> Cut<P> {
         let outputs: Vec<_> = forwarding().map(rings_of).collect();
         let handed = forwarding().filter(|role| role.receives.is_empty()).map(|_| RingBuffer::new(RECEIVED_MAX));
         let (to_forwarders, from_receivers): (Vec<_>, Vec<_>) = handed.unzip();
-        Cut {
+        RingAllocation {
             to_forwarders: to_forwarders.into_iter(),
             from_receivers: from_receivers.into_iter(),
             outputs: outputs.into_iter(),
@@ -140,16 +146,16 @@ impl<P: Packet> Cut<P> {
         }
     }
 
-    fn work(&mut self, switch: &Switch, role: &LcoreRole) -> Work<P> {
+    fn stages(&mut self, switch: &Switch, role: &LcoreRole) -> PipelineStages<P> {
         let [receives, forwards, transmits] =
             [&role.receives, &role.forwards, &role.transmits].map(|ports| !ports.is_empty());
         let rx_forwarder = || RxForwarder::new(switch.shared().clone(), &role.forwards);
         match (receives, forwards, transmits) {
-            (true, false, false) => Work::Receive(self.receiver(switch)),
-            (false, true, false) => Work::Forward(self.forwarder(switch, role)),
-            (true, true, false) => Work::ReceiveForward(rx_forwarder(), self.rings()),
-            (false, false, true) => Work::Transmit(self.transmitter(switch, role)),
-            (true, true, true) => Work::All(rx_forwarder(), self.rings(), self.transmitter(switch, role)),
+            (true, false, false) => PipelineStages::Receive(self.receiver(switch)),
+            (false, true, false) => PipelineStages::Forward(self.forwarder(switch, role)),
+            (true, true, false) => PipelineStages::ReceiveForward(rx_forwarder(), self.rings()),
+            (false, false, true) => PipelineStages::Transmit(self.transmitter(switch, role)),
+            (true, true, true) => PipelineStages::All(rx_forwarder(), self.rings(), self.transmitter(switch, role)),
             _ => panic!("an lcore with these roles: {role}"),
         }
     }
@@ -164,12 +170,16 @@ impl<P: Packet> Cut<P> {
         Forwarder::new(switch.shared().clone(), &role.forwards, input, self.rings())
     }
 
-    fn rings<const OBEYS_CONTROL: bool>(&mut self) -> Rings<P, OBEYS_CONTROL> {
-        Rings::new(self.outputs.next().expect("rings for each forwarder"), self.output_of.clone())
+    fn rings<const OBEYS_CONTROL: bool>(&mut self) -> TxRings<P, OBEYS_CONTROL> {
+        TxRings::new(self.outputs.next().expect("rings for each forwarder"), self.output_of.clone())
     }
 
     fn transmitter(&mut self, switch: &Switch, role: &LcoreRole) -> Transmitter<P> {
-        let bursts = Bursts::new(role.transmits.len(), switch.surroundings().catch_up, switch.shared().mmu.gone());
+        let bursts = BurstOutput::new(
+            role.transmits.len(),
+            switch.driver_config().catch_up,
+            switch.shared().mmu.pending_bytes(),
+        );
         let counters = Counters::upfront(switch.shared().ports().len());
         let transmission = switch.transmission(&role.transmits, self.places, self.places, counters, bursts);
         Transmitter::new(transmission, self.inputs.next().expect("rings for each transmitter").into())
@@ -180,8 +190,8 @@ impl<P: Packet> Lcore<P> {
     /// Returns the number of packets that may be received at once, which only a ring to a forwarder bounds.
     #[inline]
     pub fn room(&self) -> usize {
-        match &self.work {
-            Work::Receive(receiver) => receiver.room(),
+        match &self.stages {
+            PipelineStages::Receive(receiver) => receiver.room(),
             _ => usize::MAX,
         }
     }
@@ -191,15 +201,25 @@ impl<P: Packet> Lcore<P> {
     /// # Panics
     /// If the lcore doesn't receive, or the burst is larger than [`Lcore::room`].
     #[inline]
-    pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
-        match &mut self.work {
-            Work::Receive(receiver) => receiver.handle_burst(now, port, burst),
-            Work::ReceiveForward(forwarder, rings) => forwarder.handle_burst(now, port, burst, store, rings),
-            Work::All(forwarder, rings, transmitter) => {
-                let mut onward = OwnPorts { transmission: transmitter.transmission(), rings };
-                forwarder.handle_burst(now, port, burst, store, &mut onward);
+    pub fn handle_burst(
+        &mut self,
+        now: Time,
+        port: PortId,
+        burst: &mut Burst<P>,
+        allocator: &mut impl PacketAllocator<P>,
+    ) {
+        match &mut self.stages {
+            PipelineStages::Receive(receiver) => receiver.handle_burst(now, port, burst),
+            PipelineStages::ReceiveForward(forwarder, rings) => {
+                forwarder.handle_burst(now, port, burst, allocator, rings)
             }
-            Work::Forward(_) | Work::Transmit(_) => panic!("an lcore that does not receive: {}", self.role),
+            PipelineStages::All(forwarder, rings, transmitter) => {
+                let mut sink = LocalOutput { transmission: transmitter.transmission(), rings };
+                forwarder.handle_burst(now, port, burst, allocator, &mut sink);
+            }
+            PipelineStages::Forward(_) | PipelineStages::Transmit(_) => {
+                panic!("an lcore that does not receive: {}", self.role)
+            }
         }
     }
 
@@ -207,27 +227,31 @@ impl<P: Packet> Lcore<P> {
     /// packets, or if the queues are so long that free memory was used long ago.
     #[inline]
     pub fn receives_into_cold_memory(&self) -> bool {
-        match &self.work {
-            Work::Receive(_) | Work::ReceiveForward(..) => true,
-            Work::All(_, _, transmitter) => transmitter.queued() > STANDING_MIN,
-            Work::Forward(_) | Work::Transmit(_) => false,
+        match &self.stages {
+            PipelineStages::Receive(_) | PipelineStages::ReceiveForward(..) => true,
+            PipelineStages::All(_, _, transmitter) => transmitter.queued() > STANDING_MIN,
+            PipelineStages::Forward(_) | PipelineStages::Transmit(_) => false,
         }
     }
 
     /// Forwards the frames of a receiver on another lcore, and hands over frames for which other lcores had no room. Returns the number of
     /// forwarded frames. `now` is called only if there may be any.
     #[inline]
-    pub fn forward(&mut self, now: impl FnOnce() -> Time, store: &mut impl PacketStore<P>) -> usize {
+    pub fn forward(&mut self, now: impl FnOnce() -> Time, allocator: &mut impl PacketAllocator<P>) -> usize {
         self.hand_over_waiting();
-        match &mut self.work {
-            Work::Forward(forwarder) => forwarder.run_once(now(), store),
+        match &mut self.stages {
+            PipelineStages::Forward(forwarder) => forwarder.run_once(now(), allocator),
             _ => 0,
         }
     }
 
     /// Serves the ports that it transmits on; returns the number of moved frames. `now` is called only if there are any ports.
     #[inline]
-    pub fn transmit<D: PortOutput<P> + PacketStore<P>>(&mut self, now: impl FnOnce() -> Time, driver: &mut D) -> usize {
+    pub fn transmit<D: PortOutput<P> + PacketAllocator<P>>(
+        &mut self,
+        now: impl FnOnce() -> Time,
+        driver: &mut D,
+    ) -> usize {
         self.transmitter_mut().map_or(0, |transmitter| transmitter.run_once(now(), driver))
     }
 
@@ -246,10 +270,12 @@ impl<P: Packet> Lcore<P> {
     /// Drops all held frames, counted with this reason; returns their number. Call it until all lcores of the switch have none left.
     pub fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         self.hand_over_waiting();
-        match &mut self.work {
-            Work::Forward(forwarder) => forwarder.discard(reason),
-            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => transmitter.discard(now, reason),
-            Work::Receive(_) | Work::ReceiveForward(..) => 0,
+        match &mut self.stages {
+            PipelineStages::Forward(forwarder) => forwarder.discard(reason),
+            PipelineStages::Transmit(transmitter) | PipelineStages::All(_, _, transmitter) => {
+                transmitter.discard(now, reason)
+            }
+            PipelineStages::Receive(_) | PipelineStages::ReceiveForward(..) => 0,
         }
     }
 
@@ -258,10 +284,10 @@ impl<P: Packet> Lcore<P> {
     /// # Panics
     /// If a frame is missing, which is a bug.
     pub fn audit(&self) {
-        match &self.work {
-            Work::Forward(forwarder) => forwarder.audit(),
-            Work::ReceiveForward(forwarder, _) | Work::All(forwarder, ..) => forwarder.audit(),
-            Work::Receive(_) | Work::Transmit(_) => {}
+        match &self.stages {
+            PipelineStages::Forward(forwarder) => forwarder.audit(),
+            PipelineStages::ReceiveForward(forwarder, _) | PipelineStages::All(forwarder, ..) => forwarder.audit(),
+            PipelineStages::Receive(_) | PipelineStages::Transmit(_) => {}
         }
         if let Some(transmitter) = self.transmitter() {
             transmitter.audit();
@@ -271,11 +297,11 @@ impl<P: Packet> Lcore<P> {
     /// Answers a reader's request for counters. Call it between bursts. `now` is called only if the lcore transmits.
     #[inline]
     pub fn serve(&mut self, now: impl FnOnce() -> Time) {
-        match &mut self.work {
-            Work::Receive(receiver) => receiver.serve(),
-            Work::Forward(forwarder) => forwarder.serve(),
-            Work::ReceiveForward(forwarder, _) | Work::All(forwarder, ..) => forwarder.serve(),
-            Work::Transmit(_) => {}
+        match &mut self.stages {
+            PipelineStages::Receive(receiver) => receiver.serve(),
+            PipelineStages::Forward(forwarder) => forwarder.serve(),
+            PipelineStages::ReceiveForward(forwarder, _) | PipelineStages::All(forwarder, ..) => forwarder.serve(),
+            PipelineStages::Transmit(_) => {}
         }
         if let Some(transmitter) = self.transmitter_mut() {
             transmitter.serve(now());
@@ -285,25 +311,25 @@ impl<P: Packet> Lcore<P> {
     /// Hands over frames for which other lcores had no room.
     #[inline]
     fn hand_over_waiting(&mut self) {
-        match &mut self.work {
-            Work::Forward(forwarder) => forwarder.hand_over_waiting(),
-            Work::ReceiveForward(_, rings) | Work::All(_, rings, _) => rings.hand_over_waiting(),
-            Work::Receive(_) | Work::Transmit(_) => {}
+        match &mut self.stages {
+            PipelineStages::Forward(forwarder) => forwarder.hand_over_waiting(),
+            PipelineStages::ReceiveForward(_, rings) | PipelineStages::All(_, rings, _) => rings.hand_over_waiting(),
+            PipelineStages::Receive(_) | PipelineStages::Transmit(_) => {}
         }
     }
 
     #[inline]
     fn transmitter(&self) -> Option<&Transmitter<P>> {
-        match &self.work {
-            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => Some(transmitter),
+        match &self.stages {
+            PipelineStages::Transmit(transmitter) | PipelineStages::All(_, _, transmitter) => Some(transmitter),
             _ => None,
         }
     }
 
     #[inline]
     fn transmitter_mut(&mut self) -> Option<&mut Transmitter<P>> {
-        match &mut self.work {
-            Work::Transmit(transmitter) | Work::All(_, _, transmitter) => Some(transmitter),
+        match &mut self.stages {
+            PipelineStages::Transmit(transmitter) | PipelineStages::All(_, _, transmitter) => Some(transmitter),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_config::{Layout, SwitchConfig};
+use weir_config::{LcoreLayout, SwitchConfig};
 use weir_units::PortId;
 
 /// Assignment of the pipeline to lcores. A port is received on one lcore, forwarded on one and transmitted on one; a clone is forwarded
@@ -10,7 +10,7 @@ use weir_units::PortId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcorePlan {
     /// Layout of the plan; never [`Layout::Auto`].
-    pub layout: Layout,
+    pub layout: LcoreLayout,
     /// Role of each lcore, in their order.
     pub lcores: Vec<LcoreRole>,
 }
@@ -29,7 +29,7 @@ pub struct LcoreRole {
 /// Error of a layout that needs more lcores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanError {
-    layout: Layout,
+    layout: LcoreLayout,
     needed: usize,
     given: usize,
 }
@@ -45,32 +45,32 @@ impl LcorePlan {
     /// If the layout needs more lcores: [`PlanError`].
     pub fn new(config: &SwitchConfig, lcores: usize) -> Result<LcorePlan, PlanError> {
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
-        Self::deal(config.lcores.layout, &real_ports, lcores)
+        Self::assign(config.lcores.layout, &real_ports, lcores)
     }
 
     /// [`LcorePlan::new`] with `real_ports`: for each port the one whose ingress it copies, or itself.
-    fn deal(layout: Layout, real_ports: &[usize], lcores: usize) -> Result<LcorePlan, PlanError> {
-        let layout = if layout == Layout::Auto { Layout::Single } else { layout };
+    fn assign(layout: LcoreLayout, real_ports: &[usize], lcores: usize) -> Result<LcorePlan, PlanError> {
+        let layout = if layout == LcoreLayout::Auto { LcoreLayout::Single } else { layout };
         let needed = Self::lcores_min(layout);
         if lcores < needed {
             return Err(PlanError { layout, needed, given: lcores });
         }
-        let dealt: Vec<usize> = (0..real_ports.len()).filter(|port| real_ports[*port] == *port).collect();
+        let non_clones: Vec<usize> = (0..real_ports.len()).filter(|port| real_ports[*port] == *port).collect();
         // No more lcores of a role than ports.
-        let share = |lcores: usize| lcores.clamp(1, dealt.len().max(1));
+        let share = |lcores: usize| lcores.clamp(1, non_clones.len().max(1));
         let mut roles = Vec::new();
         let (receive, forward, transmit) = match layout {
-            Layout::Single | Layout::Auto => {
+            LcoreLayout::Single | LcoreLayout::Auto => {
                 roles.resize(share(lcores), LcoreRole::default());
                 let all: Vec<usize> = (0..roles.len()).collect();
                 (all.clone(), all.clone(), all)
             }
-            Layout::RxTx => {
+            LcoreLayout::RxTx => {
                 let (rx, tx) = (share(lcores.div_ceil(2)), share(lcores / 2));
                 roles.resize(rx + tx, LcoreRole::default());
                 ((0..rx).collect(), (0..rx).collect(), (rx..rx + tx).collect())
             }
-            Layout::RxFwdTx => {
+            LcoreLayout::RxFwdTx => {
                 let rx = share(lcores / 3);
                 let tx = share(lcores - 2 * rx);
                 roles.resize(2 * rx + tx, LcoreRole::default());
@@ -78,24 +78,24 @@ impl LcorePlan {
                 ((0..rx).collect::<Vec<_>>(), forward, (2 * rx..2 * rx + tx).collect())
             }
         };
-        for (turn, port) in dealt.iter().enumerate() {
+        for (turn, port) in non_clones.iter().enumerate() {
             let id = PortId(*port as u16);
             roles[receive[turn % receive.len()]].receives.push(id);
             roles[transmit[turn % transmit.len()]].transmits.push(id);
         }
         for (port, real) in real_ports.iter().enumerate() {
-            let turn = dealt.iter().position(|port| port == real).expect("a clone of a port that is none");
+            let turn = non_clones.iter().position(|port| port == real).expect("a clone of a port that is none");
             roles[forward[turn % forward.len()]].forwards.push(PortId(port as u16));
         }
         Ok(LcorePlan { layout, lcores: roles })
     }
 
     /// Returns the minimum number of lcores of a layout.
-    pub const fn lcores_min(layout: Layout) -> usize {
+    pub const fn lcores_min(layout: LcoreLayout) -> usize {
         match layout {
-            Layout::Auto | Layout::Single => 1,
-            Layout::RxTx => 2,
-            Layout::RxFwdTx => 3,
+            LcoreLayout::Auto | LcoreLayout::Single => 1,
+            LcoreLayout::RxTx => 2,
+            LcoreLayout::RxFwdTx => 3,
         }
     }
 }
@@ -115,9 +115,9 @@ impl fmt::Display for LcoreRole {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.layout {
-            Layout::Auto | Layout::Single => "single",
-            Layout::RxTx => "rx-tx",
-            Layout::RxFwdTx => "rx-fwd-tx",
+            LcoreLayout::Auto | LcoreLayout::Single => "single",
+            LcoreLayout::RxTx => "rx-tx",
+            LcoreLayout::RxFwdTx => "rx-fwd-tx",
         };
         write!(f, "layout \"{name}\" needs {} lcores, {} given", self.needed, self.given)
     }
@@ -129,8 +129,8 @@ impl std::error::Error for PlanError {}
 mod tests {
     use super::*;
 
-    fn plan(layout: Layout, ports: usize, lcores: usize) -> Result<LcorePlan, PlanError> {
-        LcorePlan::deal(layout, &(0..ports).collect::<Vec<_>>(), lcores)
+    fn plan(layout: LcoreLayout, ports: usize, lcores: usize) -> Result<LcorePlan, PlanError> {
+        LcorePlan::assign(layout, &(0..ports).collect::<Vec<_>>(), lcores)
     }
 
     fn assert_covers(plan: &LcorePlan, ports: usize) {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_port_has_one_lcore_in_each_role() {
-        for layout in [Layout::Auto, Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
+        for layout in [LcoreLayout::Auto, LcoreLayout::Single, LcoreLayout::RxTx, LcoreLayout::RxFwdTx] {
             for ports in 2..10 {
                 for lcores in LcorePlan::lcores_min(layout)..12 {
                     let plan = plan(layout, ports, lcores).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_port_is_forwarded_where_its_receiver_hands_it() {
         // The n-th receiver feeds the n-th forwarder, with all its ports.
-        let plan = plan(Layout::RxFwdTx, 9, 9).unwrap();
+        let plan = plan(LcoreLayout::RxFwdTx, 9, 9).unwrap();
         let receivers: Vec<_> = plan.lcores.iter().filter(|r| !r.receives.is_empty()).map(|r| &r.receives).collect();
         let forwarders: Vec<_> = plan.lcores.iter().filter(|r| !r.forwards.is_empty()).map(|r| &r.forwards).collect();
         assert_eq!(receivers, forwarders);
@@ -168,9 +168,9 @@ mod tests {
     fn a_clone_is_only_forwarded_and_with_its_port() {
         // Ports 1, 3 and 4 are one link; ports 0, 2 and 5 have one each.
         let real_ports = [0, 1, 2, 1, 1, 5];
-        for layout in [Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
+        for layout in [LcoreLayout::Single, LcoreLayout::RxTx, LcoreLayout::RxFwdTx] {
             for lcores in LcorePlan::lcores_min(layout)..12 {
-                let plan = LcorePlan::deal(layout, &real_ports, lcores).unwrap();
+                let plan = LcorePlan::assign(layout, &real_ports, lcores).unwrap();
                 let all = |role: fn(&LcoreRole) -> &Vec<PortId>| {
                     let mut ports: Vec<_> = plan.lcores.iter().flat_map(role).map(|port| port.index()).collect();
                     ports.sort_unstable();
@@ -185,7 +185,7 @@ mod tests {
                 assert!(plan.lcores.iter().all(|lcore| *lcore != LcoreRole::default()), "an idle lcore: {plan:?}");
             }
         }
-        let plan = LcorePlan::deal(Layout::RxFwdTx, &real_ports, 3).unwrap();
+        let plan = LcorePlan::assign(LcoreLayout::RxFwdTx, &real_ports, 3).unwrap();
         let texts: Vec<_> = plan.lcores.iter().map(LcoreRole::to_string).collect();
         assert_eq!(texts, ["RX 0,1,2,5", "FWD 0,1,2,3,4,5", "TX 0,1,2,5"]);
     }
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn auto_has_lcores_own_ports() {
         let lcores = |lcores| {
-            let plan = plan(Layout::Auto, 4, lcores).unwrap();
-            assert_eq!(plan.layout, Layout::Single);
+            let plan = plan(LcoreLayout::Auto, 4, lcores).unwrap();
+            assert_eq!(plan.layout, LcoreLayout::Single);
             assert!(
                 plan.lcores.iter().all(|lcore| lcore.receives == lcore.transmits && lcore.receives == lcore.forwards)
             );
@@ -205,13 +205,13 @@ mod tests {
 
     #[test]
     fn too_few_lcores_are_refused() {
-        let error = plan(Layout::RxFwdTx, 4, 2).unwrap_err();
+        let error = plan(LcoreLayout::RxFwdTx, 4, 2).unwrap_err();
         assert_eq!(error.to_string(), "layout \"rx-fwd-tx\" needs 3 lcores, 2 given");
     }
 
     #[test]
     fn roles_print() {
-        let plan = plan(Layout::RxTx, 3, 2).unwrap();
+        let plan = plan(LcoreLayout::RxTx, 3, 2).unwrap();
         assert_eq!(plan.lcores[0].to_string(), "RX 0,1,2 + FWD 0,1,2");
         assert_eq!(plan.lcores[1].to_string(), "TX 0,1,2");
     }

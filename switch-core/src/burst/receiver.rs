@@ -6,22 +6,22 @@ use weir_units::{PortId, Time};
 use weir_wire::ethernet::Parsed;
 
 use crate::control::{handle_control, has_account};
-use crate::counters::{Counters, Published, port_stat};
+use crate::counters::{CounterSnapshot, Counters, port_stat};
 use crate::packet::{Burst, Packet};
 use crate::shared::Shared;
 
-use super::handoff::ToForwarder;
+use super::handoff::RxRingProducer;
 
 /// Receiver for a forwarder on another lcore.
 #[derive(Debug)]
 pub(super) struct Receiver<P> {
     shared: Arc<Shared>,
-    output: ToForwarder<P>,
+    output: RxRingProducer<P>,
     counters: Counters,
 }
 
 impl<P: Packet> Receiver<P> {
-    pub(super) fn new(shared: Arc<Shared>, output: ToForwarder<P>) -> Receiver<P> {
+    pub(super) fn new(shared: Arc<Shared>, output: RxRingProducer<P>) -> Receiver<P> {
         let counters = Counters::upfront(shared.ports().len());
         Receiver { shared, output, counters }
     }
@@ -60,7 +60,7 @@ impl<P: Packet> Receiver<P> {
         }
     }
 
-    pub(super) fn published(&self) -> Arc<Published> {
+    pub(super) fn published(&self) -> Arc<CounterSnapshot> {
         self.counters.published()
     }
 }

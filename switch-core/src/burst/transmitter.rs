@@ -4,71 +4,74 @@ use std::mem;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::{Regulator, wire_bytes};
-use weir_mmu::{DepartureRow, Intake, Leaving};
+use weir_flowctl::{TxRegulator, wire_bytes};
+use weir_mmu::{BurstRequest, DepartureBatch, PendingReleases};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, QueueId, Time};
 
-use super::bursts::{BurstPort, Bursts, Waits};
-use super::chunks::{Chunks, Place};
-use super::handoff::{FromForwarder, OVERFULL};
-use super::staged::Staged;
-use crate::counters::{DropReason, Published, queue_stat};
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued, Rows};
-use crate::transmission::{Manner, OutPort, Transmission, told_of};
+use super::burst_output::{BurstOutput, BurstPort, WaitReason};
+use super::chunks::{ChunkCursor, Chunks};
+use super::handoff::{OVERFULL, TxRingConsumer};
+use super::tx_batch::TxBatch;
+use crate::counters::{CounterSnapshot, DropReason, queue_stat};
+use crate::packet::{BURST_MAX, Burst, Packet, PacketAllocator, PacketRuns, PortOutput, QueuedPacket};
+use crate::transmission::{PortTransmitter, Transmission, TransmitMode, ingress_ports_among};
 
 /// Transmitter (TX): sends the frames that the forwarders admitted for its ports.
 #[derive(Debug)]
 pub(super) struct Transmitter<P> {
-    transmission: Transmission<P, Bursts<P>>,
-    inputs: Box<[FromForwarder<P>]>,
+    transmission: Transmission<P, BurstOutput<P>>,
+    inputs: Box<[TxRingConsumer<P>]>,
 }
 
 /// Contiguous frames of a queue that a port is offered, perhaps with others.
 #[derive(Clone, Copy, Debug)]
-struct Offered {
+struct TxSegment {
     queue: QueueId,
-    at: Place,
+    at: ChunkCursor,
     count: usize,
     bytes: u32,
 }
 
 /// Frames that a port is offered together.
 #[derive(Debug, Default)]
-struct Offer {
+struct TxOffer {
     /// Rows in order of departure.
-    rows: ArrayVec<Offered, BURST_MAX>,
+    segments: ArrayVec<TxSegment, BURST_MAX>,
     /// Merged rows: adjacent rows of a queue are one here. They serve the accounting if all frames left.
-    of_queues: ArrayVec<Offered, BURST_MAX>,
+    merged: ArrayVec<TxSegment, BURST_MAX>,
 }
 
-impl Offer {
+impl TxOffer {
     #[inline(always)]
-    fn push(&mut self, row: Offered) {
-        let others = self.of_queues.iter_mut().rev();
-        match others.take(CLASSES).find(|other| other.queue == row.queue && other.at.behind(other.count) == row.at) {
-            Some(before) => (before.count, before.bytes) = (before.count + row.count, before.bytes + row.bytes),
-            None => self.of_queues.push(row),
+    fn push(&mut self, segment: TxSegment) {
+        let others = self.merged.iter_mut().rev();
+        match others
+            .take(CLASSES)
+            .find(|other| other.queue == segment.queue && other.at.advanced_by(other.count) == segment.at)
+        {
+            Some(before) => (before.count, before.bytes) = (before.count + segment.count, before.bytes + segment.bytes),
+            None => self.merged.push(segment),
         }
-        self.rows.push(row);
+        self.segments.push(segment);
     }
 }
 
 /// Frames of an offer, in place.
-struct OfferedRows<'o, P> {
+struct TxSegments<'o, P> {
     fifos: &'o mut Chunks<P>,
-    rows: &'o [Offered],
+    segments: &'o [TxSegment],
 }
 
-impl<P> Rows<P> for OfferedRows<'_, P> {
+impl<P> PacketRuns<P> for TxSegments<'_, P> {
     #[inline(always)]
-    fn each(&mut self, mut show: impl FnMut(&mut [Option<P>])) {
-        self.rows.iter().for_each(|row| show(self.fifos.row(row.at, row.count).packets));
+    fn for_each_run(&mut self, mut show: impl FnMut(&mut [Option<P>])) {
+        self.segments.iter().for_each(|segment| show(self.fifos.run(segment.at, segment.count).packets));
     }
 }
 
 /// Consecutive packets for one egress queue.
 #[derive(Default)]
-struct Train {
+struct QueueRun {
     queue: QueueId,
     packets: u64,
 }
@@ -80,25 +83,28 @@ const TAKEN_MAX: usize = BURSTS_MAX * BURST_MAX;
 const BURSTS_MAX: usize = 4;
 
 impl<P: Packet> Transmitter<P> {
-    pub(super) fn new(transmission: Transmission<P, Bursts<P>>, inputs: Box<[FromForwarder<P>]>) -> Transmitter<P> {
+    pub(super) fn new(
+        transmission: Transmission<P, BurstOutput<P>>,
+        inputs: Box<[TxRingConsumer<P>]>,
+    ) -> Transmitter<P> {
         Transmitter { transmission, inputs }
     }
 
     /// Returns the transmit side of its ports, for frames that its own lcore admits.
     #[inline]
-    pub(super) fn transmission(&mut self) -> &mut Transmission<P, Bursts<P>> {
+    pub(super) fn transmission(&mut self) -> &mut Transmission<P, BurstOutput<P>> {
         &mut self.transmission
     }
 
     /// Takes over the forwarders' admitted frames and serves every port once; returns the number of moved frames.
-    pub(super) fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
-        let manner = &mut self.transmission.manner;
-        manner.late.poll(now);
-        manner.is_behind = false;
+    pub(super) fn run_once<D: PortOutput<P> + PacketAllocator<P>>(&mut self, now: Time, driver: &mut D) -> usize {
+        let mode = &mut self.transmission.mode;
+        mode.late.poll(now);
+        mode.is_behind = false;
         let taken = self.take_over(now);
         let transmission = &mut self.transmission;
         let sent: usize = (0..transmission.ports.len()).map(|port| transmission.serve_port(now, port, driver)).sum();
-        transmission.shared.mmu.release_gone(now, &mut transmission.manner.gone);
+        transmission.shared.mmu.flush_pending_bytes(now, &mut transmission.mode.pending_bytes);
         taken + sent
     }
 
@@ -106,7 +112,7 @@ impl<P: Packet> Transmitter<P> {
     /// should not yield its CPU.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
-        self.transmission.manner.is_behind
+        self.transmission.mode.is_behind
     }
 
     #[inline]
@@ -120,13 +126,13 @@ impl<P: Packet> Transmitter<P> {
         for input in &mut self.inputs {
             let ready = input.slots().min(TAKEN_MAX);
             let Ok(chunk) = input.read_chunk(ready) else { continue };
-            let mut train = Train::default();
+            let mut run = QueueRun::default();
             for queued in chunk {
                 // The packet is in the cache of the forwarder's lcore.
                 queued.packet.prefetch();
-                self.transmission.enqueue_in_train(now, queued, &mut train);
+                self.transmission.enqueue_in_run(now, queued, &mut run);
             }
-            self.transmission.count_train(&mut train);
+            self.transmission.count_run(&mut run);
             taken += ready;
         }
         taken
@@ -157,49 +163,50 @@ impl<P: Packet> Transmitter<P> {
         self.transmission.serve(now);
     }
 
-    pub(super) fn published(&self) -> Arc<Published> {
+    pub(super) fn published(&self) -> Arc<CounterSnapshot> {
         self.transmission.published()
     }
 }
 
-impl<P: Packet> Transmission<P, Bursts<P>> {
+impl<P: Packet> Transmission<P, BurstOutput<P>> {
     /// Puts the packets of a burst that was admitted without exception into their egress queues.
     #[inline(always)]
-    pub(super) fn enqueue_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
+    pub(super) fn enqueue_all(&mut self, now: Time, packets: &mut Burst<P>, request: &BurstRequest) {
         if self.marks_arrivals {
-            return Queued::all(packets, intake).for_each(|queued| self.enqueue(now, queued));
+            return QueuedPacket::all(packets, request).for_each(|queued| self.enqueue(now, queued));
         }
-        for bundle in intake.bundles() {
+        for bundle in request.routes() {
             self.counters.add(bundle.egress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
         }
-        if self.pass_by(packets, intake) {
+        if self.try_bypass(packets, request) {
             return;
         }
-        for bundle in intake.bundles() {
-            self.settle(bundle.egress.port());
-            self.note_backlog(bundle.egress);
+        for bundle in request.routes() {
+            self.flush_bypass(bundle.egress.port());
+            self.mark_backlogged(bundle.egress);
         }
         if self.queues.are_in_order() {
-            self.queues.fifos().put_all(packets, intake);
+            self.queues.fifos().put_all(packets, request);
         } else {
-            Queued::all(packets, intake).for_each(|queued| assert!(self.queues.push(queued).is_ok(), "{OVERFULL}"));
+            QueuedPacket::all(packets, request)
+                .for_each(|queued| assert!(self.queues.push(queued).is_ok(), "{OVERFULL}"));
         }
     }
 
     /// Appends a packet to its egress queue, after a train of others, which is counted as a whole.
     #[inline(always)]
-    fn enqueue_in_train(&mut self, now: Time, queued: Queued<P>, train: &mut Train) {
+    fn enqueue_in_run(&mut self, now: Time, queued: QueuedPacket<P>, run: &mut QueueRun) {
         if self.marks_arrivals {
             return self.enqueue(now, queued);
         }
         let queue = queued.charged.egress;
-        if train.packets == 0 || train.queue != queue {
-            self.count_train(train);
-            train.queue = queue;
-            self.settle(queue.port());
-            self.note_backlog(queue);
+        if run.packets == 0 || run.queue != queue {
+            self.count_run(run);
+            run.queue = queue;
+            self.flush_bypass(queue.port());
+            self.mark_backlogged(queue);
         }
-        train.packets += 1;
+        run.packets += 1;
         if let Err(queued) = self.queues.push(queued) {
             // There are as many places as packets in the buffer, so a full queue is impossible; if it happens, nothing leaks.
             self.give_up(now, &queued);
@@ -207,13 +214,13 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     }
 
     #[inline]
-    fn count_train(&mut self, train: &mut Train) {
-        self.counters.add(train.queue, queue_stat::HANDED_OVER, mem::take(&mut train.packets));
+    fn count_run(&mut self, run: &mut QueueRun) {
+        self.counters.add(run.queue, queue_stat::HANDED_OVER, mem::take(&mut run.packets));
     }
 
     /// Serves one port; returns the number of sent and dropped frames.
     #[inline]
-    fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+    fn serve_port<D: PortOutput<P> + PacketAllocator<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
         let port = &mut self.ports[index];
@@ -221,15 +228,15 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             port.rest();
         } else {
             if let Some(held) = held
-                && let Some(sent) = self.send_past(now, index, held, missed, driver)
+                && let Some(sent) = self.send_bypass(now, index, held, missed, driver)
             {
                 return moved + sent;
             }
-            self.settle(self.ports[index].id);
+            self.flush_bypass(self.ports[index].id);
         }
         let port = &mut self.ports[index];
-        let (Some(held), true) = (held, !port.backlog.is_empty() || Bursts::is_offering(&port.own)) else {
-            port.own.waits = Waits::Nothing;
+        let (Some(held), true) = (held, !port.backlog.is_empty() || BurstOutput::is_offering(&port.own)) else {
+            port.own.wait_reason = WaitReason::Nothing;
             port.own.open = ClassSet::EMPTY;
             return moved;
         };
@@ -237,12 +244,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let sent = if port.own.staged.is_none() {
             self.send_bursts(now, index, held | blocked, driver)
         } else {
-            let mut leaving = Leaving::default();
-            let sent = self.send_staged(now, index, &mut leaving, driver);
-            self.shared.mmu.release_leaving(now, &mut leaving);
+            let mut releases = PendingReleases::default();
+            let sent = self.send_staged(now, index, &mut releases, driver);
+            self.shared.mmu.flush_pending_releases(now, &mut releases);
             sent
         };
-        self.note_waiting(now, index, held, missed, sent);
+        self.record_waiting(now, index, held, missed, sent);
         moved + sent
     }
 
@@ -253,7 +260,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let mut sent = self.send_ready(now, index, held, driver);
         for bursts in 1..BURSTS_MAX {
             let port = &self.ports[index];
-            if sent < bursts * BURST_MAX || port.backlog.is_empty() || port.own.has_lanes {
+            if sent < bursts * BURST_MAX || port.backlog.is_empty() || port.own.is_multi_queue {
                 break;
             }
             sent += self.send_ready(now, index, held, driver);
@@ -265,33 +272,33 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     /// queues; other frames are staged in the port's burst. Frames that the port does not accept stay staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
-        let mut leaving = Leaving::default();
-        let sent = self.send_rows(now, index, held, &mut leaving, driver);
+        let mut releases = PendingReleases::default();
+        let sent = self.send_runs(now, index, held, &mut releases, driver);
         // Releases all rows together, so that a queue with several is touched once.
-        self.shared.mmu.release_leaving(now, &mut leaving);
+        self.shared.mmu.flush_pending_releases(now, &mut releases);
         sent
     }
 
     /// [`Transmission::send_ready`] without the release, for which `leaving` collects the sent frames.
     #[inline(always)]
-    fn send_rows<D: PortOutput<P>>(
+    fn send_runs<D: PortOutput<P>>(
         &mut self,
         now: Time,
         index: usize,
         held: ClassSet,
-        leaving: &mut Leaving,
+        releases: &mut PendingReleases,
         driver: &mut D,
     ) -> usize {
         let mut ready = self.ready(now, index, held);
-        let (mut offer, mut staged) = (Offer::default(), None::<Box<Staged<P>>>);
+        let (mut offer, mut staged) = (TxOffer::default(), None::<Box<TxBatch<P>>>);
         let mut left = BURST_MAX;
-        while let Some(class) = self.offer_rows(now, index, &mut ready, &mut offer, &mut left, staged.is_none()) {
+        while let Some(class) = self.offer_runs(now, index, &mut ready, &mut offer, &mut left, staged.is_none()) {
             let Transmission { shared, queues, ports, link_overhead, .. } = self;
             let port = &mut ports[index];
-            if !port.in_rows.contains(class) {
+            if !port.in_runs.contains(class) {
                 let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
                 self.ports[index].own.peak.send(wire_bytes(queued.frame_bytes, self.link_overhead));
-                staged.get_or_insert_with(|| self.manner.take_spare()).push(queued);
+                staged.get_or_insert_with(|| self.mode.take_spare()).push(queued);
                 left -= 1;
                 continue;
             }
@@ -299,34 +306,34 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let (at, lengths) = fifos.front(queue.index(), left);
             let (is_plain, regulator) = (port.plain.contains(class), &shared.port(port.id).regulator);
             let (count, bytes) = if is_plain {
-                port.extend_row::<false>(now, class, ready, lengths, *link_overhead, regulator)
+                port.extend_run::<false>(now, class, ready, lengths, *link_overhead, regulator)
             } else {
-                port.extend_row::<true>(now, class, ready, lengths, *link_overhead, regulator)
+                port.extend_run::<true>(now, class, ready, lengths, *link_overhead, regulator)
             };
             left -= count;
-            if staged.is_none() && !port.own.has_lanes {
-                offer.push(Offered { queue, at, count, bytes });
+            if staged.is_none() && !port.own.is_multi_queue {
+                offer.push(TxSegment { queue, at, count, bytes });
             } else {
-                let staged = staged.get_or_insert_with(|| self.manner.take_spare());
-                staged.take_from(queue, fifos.row(at, count), 0, count);
+                let staged = staged.get_or_insert_with(|| self.mode.take_spare());
+                staged.take_from(queue, fifos.run(at, count), 0, count);
             }
-            port.consume_row(fifos, class, count, &mut ready);
+            port.consume_run(fifos, class, count, &mut ready);
             if !is_plain && ready.contains(class) {
                 ready -= self.has_to_wait(now, index, class.alone());
             }
         }
-        let sent = self.send_offered(now, index, &offer, leaving, driver);
+        let sent = self.send_offered(now, index, &offer, releases, driver);
         // Frames that the port did not accept precede those staged after them.
         match (self.ports[index].own.staged.as_mut(), staged) {
             (Some(before), Some(mut staged)) => {
                 staged.drain(|queued| before.push(queued));
-                self.manner.spare.push(staged);
+                self.mode.spare.push(staged);
                 sent
             }
             (Some(_), None) => sent,
             (None, staged) => {
                 self.ports[index].own.staged = staged;
-                sent + self.send_staged(now, index, leaving, driver)
+                sent + self.send_staged(now, index, releases, driver)
             }
         }
     }
@@ -334,31 +341,31 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Takes rows of plain classes if they `may` be offered straight from their queues. Returns the class of the next
     /// frame that needs staging, which counts as scheduled; `None` if no frame may leave.
     #[inline(always)]
-    fn offer_rows(
+    fn offer_runs(
         &mut self,
         now: Time,
         index: usize,
         ready: &mut ClassSet,
-        offer: &mut Offer,
+        offer: &mut TxOffer,
         left: &mut usize,
         may: bool,
     ) -> Option<Class> {
         let Transmission { shared, queues, ports, link_overhead, .. } = self;
         let port = &mut ports[index];
         let regulator = &shared.port(port.id).regulator;
-        let plain = if may && !port.own.has_lanes { port.plain } else { ClassSet::EMPTY };
+        let plain = if may && !port.own.is_multi_queue { port.plain } else { ClassSet::EMPTY };
         while *left > 0 && !ready.is_empty() && port.may_send(now) {
             let class =
-                port.scheduler.next(*ready, |class| queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0))?;
+                port.scheduler.next(*ready, |class| queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0))?;
             if !plain.contains(class) {
                 return Some(class);
             }
             let (queue, fifos) = (QueueId::new(port.id, class), queues.fifos());
             let (at, lengths) = fifos.front(queue.index(), *left);
-            let (count, bytes) = port.extend_row::<false>(now, class, *ready, lengths, *link_overhead, regulator);
+            let (count, bytes) = port.extend_run::<false>(now, class, *ready, lengths, *link_overhead, regulator);
             *left -= count;
-            offer.push(Offered { queue, at, count, bytes });
-            port.consume_row(fifos, class, count, ready);
+            offer.push(TxSegment { queue, at, count, bytes });
+            port.consume_run(fifos, class, count, ready);
         }
         None
     }
@@ -369,31 +376,31 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         &mut self,
         now: Time,
         index: usize,
-        Offer { rows, of_queues }: &Offer,
-        leaving: &mut Leaving,
+        TxOffer { segments, merged }: &TxOffer,
+        releases: &mut PendingReleases,
         driver: &mut D,
     ) -> usize {
-        if rows.is_empty() {
+        if segments.is_empty() {
             return 0;
         }
-        let Transmission { queues, ports, counters, shared, manner, .. } = self;
+        let Transmission { queues, ports, counters, shared, mode, .. } = self;
         let (port, fifos) = (&mut ports[index], queues.fifos());
-        let sent = driver.transmit_rows(port.id, &mut OfferedRows { fifos, rows });
-        let telling = self.off_ports | self.by_length;
-        let offered: usize = of_queues.iter().map(|row| row.count).sum();
+        let sent = driver.transmit_runs(port.id, &mut TxSegments { fifos, segments });
+        let candidates = self.off_ports | self.by_length;
+        let offered: usize = merged.iter().map(|segment| segment.count).sum();
         let mut left = sent;
-        for Offered { queue, at, count, bytes } in if sent == offered { of_queues } else { rows } {
-            let row = fifos.row(*at, *count);
-            let gone = left.min(*count);
-            left -= gone;
-            let bytes = if gone == *count { *bytes } else { row.lengths[..gone].iter().sum() };
-            counters.add_frames(*queue, gone as u64, u64::from(bytes));
-            let (ingress, charges) = (&row.ingress[..gone], &row.bytes[..gone]);
-            shared.mmu.release_later(now, leaving, DepartureRow { egress: *queue, ingress, bytes: charges });
-            self.stirred |= told_of(shared, telling, ingress.iter().copied());
-            if gone < *count {
-                let staged = port.own.staged.get_or_insert_with(|| manner.take_spare());
-                staged.take_from(*queue, row, gone, *count);
+        for TxSegment { queue, at, count, bytes } in if sent == offered { merged } else { segments } {
+            let run = fifos.run(*at, *count);
+            let segment_sent = left.min(*count);
+            left -= segment_sent;
+            let bytes = if segment_sent == *count { *bytes } else { run.lengths[..segment_sent].iter().sum() };
+            counters.add_frames(*queue, segment_sent as u64, u64::from(bytes));
+            let (ingress, charges) = (&run.ingress[..segment_sent], &run.bytes[..segment_sent]);
+            shared.mmu.release_later(now, releases, DepartureBatch { egress: *queue, ingress, bytes: charges });
+            self.pending_ports |= ingress_ports_among(shared, candidates, ingress.iter().copied());
+            if segment_sent < *count {
+                let staged = port.own.staged.get_or_insert_with(|| mode.take_spare());
+                staged.take_from(*queue, run, segment_sent, *count);
             }
         }
         sent
@@ -412,19 +419,19 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         &mut self,
         now: Time,
         index: usize,
-        leaving: &mut Leaving,
+        releases: &mut PendingReleases,
         driver: &mut D,
     ) -> usize {
         let port = &mut self.ports[index];
-        if port.own.has_lanes {
-            return self.send_lanes(now, index, driver);
+        if port.own.is_multi_queue {
+            return self.send_tx_queues(now, index, driver);
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
-        let sent = driver.transmit_rows(port.id, &mut staged.front(BURST_MAX));
-        self.account(now, &staged, sent, leaving);
-        staged.forget_front(sent);
+        let sent = driver.transmit_runs(port.id, &mut staged.front(BURST_MAX));
+        self.account(now, &staged, sent, releases);
+        staged.remove_front(sent);
         if staged.is_empty() {
-            self.manner.spare.push(staged);
+            self.mode.spare.push(staged);
         } else {
             self.ports[index].own.staged = Some(staged);
         }
@@ -433,35 +440,36 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 
     /// Counts the first `sent` staged frames, which left, and collects them for release.
     #[inline]
-    pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize, leaving: &mut Leaving) {
+    pub(super) fn account(&mut self, now: Time, staged: &TxBatch<P>, sent: usize, releases: &mut PendingReleases) {
         let Transmission { counters, shared, .. } = self;
-        let rows = || staged.front_rows(sent);
-        for (row, lengths) in rows() {
-            counters.add_row(row.egress, lengths);
-            shared.mmu.release_later(now, leaving, row);
+        let runs = || staged.front_runs(sent);
+        for (run, lengths) in runs() {
+            counters.add_lengths(run.egress, lengths);
+            shared.mmu.release_later(now, releases, run);
         }
-        let telling = self.off_ports | self.by_length;
-        if !telling.is_empty() {
-            self.stirred |= told_of(shared, telling, rows().flat_map(|(row, _)| row.ingress.iter().copied()));
+        let candidates = self.off_ports | self.by_length;
+        if !candidates.is_empty() {
+            self.pending_ports |=
+                ingress_ports_among(shared, candidates, runs().flat_map(|(run, _)| run.ingress.iter().copied()));
         }
     }
 }
 
-impl<P: Packet> OutPort<BurstPort<P>> {
+impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Puts consecutive frames of a class on the wire by their lengths; the first one is scheduled already. The frames stay in their queue.
     /// A class that is not [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit. Returns the number of
     /// frames and their bytes.
     #[inline(always)]
-    fn extend_row<const LIMITED: bool>(
+    fn extend_run<const LIMITED: bool>(
         &mut self,
         now: Time,
         class: Class,
         ready: ClassSet,
         lengths: &[u32],
         link_overhead: Bytes,
-        regulator: &Regulator,
+        regulator: &TxRegulator,
     ) -> (usize, u32) {
-        let at_once = self.put_row_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator);
+        let at_once = self.put_run_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator);
         at_once
             .unwrap_or_else(|| self.put_each_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator))
     }
@@ -475,16 +483,16 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         ready: ClassSet,
         lengths: &[u32],
         link_overhead: Bytes,
-        regulator: &Regulator,
+        regulator: &TxRegulator,
     ) -> (usize, u32) {
         // Copies, for registers.
         let (mut shaper, mut peak, mut row) =
-            (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
-        let (mut count, mut bytes, mut wire_total, mut waits) = (0, 0, Bytes::ZERO, false);
+            (self.shaper.clone(), self.own.peak.clone(), self.scheduler.run(class, ready));
+        let (mut count, mut bytes, mut wire_total, mut is_limited) = (0, 0, Bytes::ZERO, false);
         for frame_bytes in lengths {
             if count > 0 {
                 let may_go = shaper.is_free(now) && peak.is_free(now);
-                let is_held = LIMITED && (waits || !regulator.has_credit(class, *frame_bytes));
+                let is_held = LIMITED && (is_limited || !regulator.has_credit(class, *frame_bytes));
                 if !may_go || is_held || !row.goes_on(*frame_bytes) {
                     break;
                 }
@@ -496,21 +504,21 @@ impl<P: Packet> OutPort<BurstPort<P>> {
                 if self.counts_sent {
                     regulator.handle_sent(class, *frame_bytes);
                 }
-                waits = self.limits.send(now, class, wire);
+                is_limited = self.limits.send(now, class, wire);
             }
             wire_total += wire;
             bytes += frame_bytes;
             count += 1;
         }
         (self.shaper, self.own.peak) = (shaper, peak);
-        self.scheduler.end_row(&row);
+        self.scheduler.end_run(&row);
         self.count_wire(wire_total);
         (count, bytes)
     }
 
     /// Removes frames of a class that were taken from its queue. If the queue is empty then, the class leaves `ready`.
     #[inline(always)]
-    fn consume_row(&mut self, fifos: &mut Chunks<P>, class: Class, count: usize, ready: &mut ClassSet) {
+    fn consume_run(&mut self, fifos: &mut Chunks<P>, class: Class, count: usize, ready: &mut ClassSet) {
         let queue = QueueId::new(self.id, class).index();
         if fifos.is_standing(queue) {
             fifos.prefetch_behind(queue, count);
@@ -526,18 +534,18 @@ impl<P: Packet> OutPort<BurstPort<P>> {
     /// nothing changed, if the wire or the rate or credit of a `LIMITED` class does not admit all of them at `now`. Otherwise returns the
     /// number of frames and their bytes.
     #[inline(always)]
-    fn put_row_on_wire<const LIMITED: bool>(
+    fn put_run_on_wire<const LIMITED: bool>(
         &mut self,
         now: Time,
         class: Class,
         ready: ClassSet,
         lengths: &[u32],
         link_overhead: Bytes,
-        regulator: &Regulator,
+        regulator: &TxRegulator,
     ) -> Option<(usize, u32)> {
         let (first, others) = lengths.split_first()?;
         let (mut shaper, mut peak, mut row) =
-            (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
+            (self.shaper.clone(), self.own.peak.clone(), self.scheduler.run(class, ready));
         let (others, bytes) = row.go_on(others);
         let (count, bytes) = (others + 1, bytes + first);
         let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
@@ -556,7 +564,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
             }
         }
         (self.shaper, self.own.peak) = (shaper, peak);
-        self.scheduler.end_row(&row);
+        self.scheduler.end_run(&row);
         self.count_wire(wire);
         Some((count, bytes))
     }

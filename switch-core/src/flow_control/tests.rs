@@ -1,9 +1,9 @@
 //! What a file's flow control is refused for, and what is written instead.
 
-use weir_config::{FlowControl, SwitchConfig};
+use weir_config::{FlowControlChoice, SwitchConfig};
 use weir_flowctl::Quantum;
 use weir_flowctl::gfc::{FeedbackDelay, feedback_delay_max};
-use weir_flowctl::kinds::{GfcConceptual, GfcTimeSettings};
+use weir_flowctl::kinds::{GfcConceptual, GfcTimeConfig};
 use weir_units::Span;
 
 use super::*;
@@ -91,7 +91,7 @@ fn queues_longer_than_what_is_kept_for_them_are_refused() {
     only("{ kind = \"gfc-time\", b_m = \"356.957KB\" }", &message("b_m"), &help("b_m"));
     only("{ kind = \"cbfc\", buffer = \"356.957KB\" }", &message("buffer"), &help("buffer"));
     let mut moving = switch("{ kind = \"gfc-buffer\", b_m = \"1MB\" }");
-    moving.buffer.policy = weir_mmu::policy::settings("dt", "alpha = \"1/2\"").unwrap();
+    moving.buffer.policy = weir_mmu::policy::parse_config("dt", "alpha = \"1/2\"").unwrap();
     assert!(check(&moving).is_ok());
 }
 
@@ -114,7 +114,7 @@ fn conceptual_gfc_keeps_theorem_4_1() {
     let &GfcConceptual { mapping, period, refresh, ageing } = mechanism.downcast().unwrap();
     assert_eq!((mapping.b_m(), mapping.b_0()), (Bytes::kb(350), Bytes::kb(45)));
     assert_eq!((period, refresh), (Span::from_micros(1), Span::from_nanos(52_428)));
-    assert_eq!(ageing, Quantum::at(RATE).times(u16::MAX), "as long as the longest PAUSE");
+    assert_eq!(ageing, Quantum::for_rate(RATE).times(u16::MAX), "as long as the longest PAUSE");
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn all_of_a_port_and_all_ports_are_told_at_once() {
 fn the_feedback_delay_has_the_papers_terms() {
     let config = switch("{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"60us\" }");
     let port = controlled_port(&config, 1, RATE);
-    let delay = |flow_control: &FlowControl| flow_control.feedback_delay(&port);
+    let delay = |flow_control: &FlowControlChoice| flow_control.feedback_delay(&port);
     assert_eq!(delay(&config.ports[1].flow_control), Some(Span::from_micros(160)), "with P");
-    let by_rule = FeedbackDelay::of(&port, None, Span::ZERO);
+    let by_rule = FeedbackDelay::for_port(&port, None, Span::ZERO);
     assert_eq!(by_rule.total(), feedback_delay_max(RATE, Bytes::new(1_542), port.delay, port.reaction));
-    assert_eq!(delay(&FlowControl::new(GfcTimeSettings::default())), Some(by_rule.total()));
+    assert_eq!(delay(&FlowControlChoice::new(GfcTimeConfig::default())), Some(by_rule.total()));
     assert_eq!(delay(&config.ports[0].flow_control), None, "PFC has no thresholds for it");
 }

@@ -45,7 +45,7 @@ impl Shared {
     /// driver that serves ports singly must serve this port now ([`Pipeline::run_ports`](crate::single::Pipeline::run_ports)).
     pub fn set_link_rate(&self, port: PortId, speed: BitRate) -> Option<RateChange> {
         let link = &self.port(port).rate;
-        if link.of_link() == Some(speed) {
+        if link.link_speed() == Some(speed) {
             return None;
         }
         let mut change = RateChange { before: link.get(), policy_follows: true };
@@ -58,7 +58,7 @@ impl Shared {
                 change.policy_follows &= self.mmu.set_rate(id, rate);
             }
         }
-        self.port(port).note_new_rate();
+        self.port(port).mark_new_rate();
         link.follows().then_some(change)
     }
 }
@@ -70,7 +70,7 @@ impl LinkRate {
     }
 
     /// Returns the state of a port that follows its link.
-    pub(crate) fn of_the_link(link: Option<BitRate>, shaped: bool) -> LinkRate {
+    pub(crate) fn following_link(link: Option<BitRate>, shaped: bool) -> LinkRate {
         let rate = link.unwrap_or(RATE_UNKNOWN);
         LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: true.into(), shaped }
     }
@@ -84,7 +84,7 @@ impl LinkRate {
 
     /// Sets a fixed rate, or `None` for the link's; returns the new C.
     pub(super) fn configure(&self, rate: Option<BitRate>) -> BitRate {
-        let now = rate.or(self.of_link()).unwrap_or(RATE_UNKNOWN);
+        let now = rate.or(self.link_speed()).unwrap_or(RATE_UNKNOWN);
         self.follows.store(rate.is_none(), Ordering::Relaxed);
         self.rate.store(now.as_bps(), Ordering::Relaxed);
         now
@@ -95,7 +95,7 @@ impl LinkRate {
         BitRate::bps(self.rate.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn of_link(&self) -> Option<BitRate> {
+    pub(crate) fn link_speed(&self) -> Option<BitRate> {
         let link = self.link.load(Ordering::Relaxed);
         (link > 0).then(|| BitRate::bps(link))
     }
@@ -107,7 +107,7 @@ impl LinkRate {
 
     /// Returns the rate to which the port is shaped, if any.
     pub(crate) fn shaped_to(&self) -> Option<BitRate> {
-        if self.follows() { self.of_link().filter(|_| self.shaped) } else { Some(self.get()) }
+        if self.follows() { self.link_speed().filter(|_| self.shaped) } else { Some(self.get()) }
     }
 }
 

@@ -5,11 +5,11 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::{PortId, QueueId, SetOfPorts};
+use weir_units::{PortBitmap, PortId, QueueId};
 
 use super::Pipeline;
 
-impl<P, S: SetOfPorts> Pipeline<P, S> {
+impl<P, S: PortBitmap> Pipeline<P, S> {
     /// Prefetches the pipeline itself (step 1).
     #[inline]
     pub fn prefetch(&self) {

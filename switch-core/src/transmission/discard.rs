@@ -2,11 +2,11 @@
 
 use weir_units::{ClassSet, QueueId, Time};
 
-use super::{Manner, Transmission};
+use super::{Transmission, TransmitMode};
 use crate::counters::DropReason;
-use crate::packet::{Direction, Packet, PacketStore};
+use crate::packet::{Direction, Packet, PacketAllocator};
 
-impl<P: Packet, M: Manner<P>> Transmission<P, M> {
+impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     /// Drops a port's offered frames, and up to `limit` frames together with those in its queues, and counts them; returns their number.
     pub(super) fn discard_port(
         &mut self,
@@ -14,17 +14,17 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         index: usize,
         reason: DropReason,
         limit: usize,
-        note: &mut impl FnMut(&P, QueueId),
+        on_drop: &mut impl FnMut(&P, QueueId),
     ) -> usize {
-        let Transmission { shared, ports, counters, manner, .. } = self;
-        let discarded = manner.give_up(&mut ports[index].own, |packets, departures| {
+        let Transmission { shared, ports, counters, mode, .. } = self;
+        let discarded = mode.give_up(&mut ports[index].own, |packets, departures| {
             for (packet, departure) in packets.iter().zip(departures) {
-                note(packet, departure.egress);
+                on_drop(packet, departure.egress);
                 counters.drop(departure.egress, reason);
             }
             shared.mmu.release(now, departures);
         });
-        discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded), note)
+        discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded), on_drop)
     }
 
     /// Drops and counts all offered and queued frames; returns their number.
@@ -40,7 +40,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         classes: ClassSet,
         reason: DropReason,
         limit: usize,
-        note: &mut impl FnMut(&P, QueueId),
+        on_drop: &mut impl FnMut(&P, QueueId),
     ) -> usize {
         let port = &mut self.ports[index];
         let mut discarded = 0;
@@ -49,7 +49,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             while discarded < limit
                 && let Some(queued) = self.queues.pop(queue)
             {
-                note(&queued.packet, queue);
+                on_drop(&queued.packet, queue);
                 self.counters.drop(queue, reason);
                 self.shared.mmu.release(now, &[queued.charged]);
                 discarded += 1;
@@ -64,6 +64,10 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 }
 
 /// Returns a callback that reports dropped frames to the driver, each with its egress queue.
-pub(super) fn noting<P>(now: Time, reason: DropReason, driver: &mut impl PacketStore<P>) -> impl FnMut(&P, QueueId) {
-    move |packet, queue| driver.note_drop(now, packet, queue, Direction::Outbound, reason)
+pub(super) fn drop_reporter<P>(
+    now: Time,
+    reason: DropReason,
+    driver: &mut impl PacketAllocator<P>,
+) -> impl FnMut(&P, QueueId) {
+    move |packet, queue| driver.on_drop(now, packet, queue, Direction::Outbound, reason)
 }

@@ -4,15 +4,15 @@ use weir_flowctl::MessageGenerator;
 use weir_mmu::EcnMarker;
 use weir_units::{CLASSES, ClassSet, Time};
 
-use super::{Manner, Transmission};
+use super::{Transmission, TransmitMode};
 use crate::packet::Packet;
 use crate::shared::{LinkChange, PortState};
 
-impl<P: Packet, M: Manner<P>> Transmission<P, M> {
+impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     /// Returns whether a port has a link; takes over pending changes of its state and speed first.
     #[inline]
     pub(super) fn has_link(&mut self, now: Time, index: usize) -> bool {
-        self.shared.port(self.ports[index].id).has_known_link() || self.follow_link(now, index)
+        self.shared.port(self.ports[index].id).has_known_link() || self.apply_link_change(now, index)
     }
 
     /// Takes over changes of a port, and restarts flow control if the link's state changed; returns whether there is a link.
@@ -21,39 +21,39 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// messages since then count. If a link went and came between two polls, earlier messages are discarded now, unless a message has come
     /// since.
     #[cold]
-    fn follow_link(&mut self, now: Time, index: usize) -> bool {
-        let steered = self.shared.port(self.ports[index].id).take_steered();
+    fn apply_link_change(&mut self, now: Time, index: usize) -> bool {
+        let changes = self.shared.port(self.ports[index].id).take_pending_changes();
         if self.shared.port(self.ports[index].id).take_new_rate() {
-            self.follow_rate(now, index, false);
+            self.apply_rate(now, index, false);
         }
-        if steered.rate {
-            self.follow_rate(now, index, true);
+        if changes.rate {
+            self.apply_rate(now, index, true);
         }
-        if steered.language {
-            self.follow_language(now, index);
+        if changes.flow_control {
+            self.apply_flow_control(now, index);
         }
-        if steered.tuning {
-            self.follow_tuning(now, index);
+        if changes.runtime_config {
+            self.apply_runtime_config(now, index);
         }
         let state = self.shared.port(self.ports[index].id);
         let Some(change) = state.take_link_change() else { return state.link_up() };
-        let is_up = change != LinkChange::Went;
+        let is_up = change != LinkChange::Down;
         if is_up {
             // Queues that went OFF or grew earlier are advertised only now; that delay is not the switch's.
-            state.note_admitted(now);
+            state.record_admitted(now);
         }
-        let forgets = match change {
-            LinkChange::Went => true,
-            LinkChange::Came => false,
-            LinkChange::WentAndCame => !state.has_heard_since_parting(),
+        let resets = match change {
+            LinkChange::Down => true,
+            LinkChange::Up => false,
+            LinkChange::Flapped => !state.has_heard_since_link_loss(),
         };
-        if forgets {
-            state.regulator.forget(now);
-            state.arrived().forget();
+        if resets {
+            state.regulator.reset(now);
+            state.arrived().reset();
         }
         self.count_off(now, index, self.ports[index].generator.advertised_off());
         let port = &mut self.ports[index];
-        port.told_at = [now; CLASSES];
+        port.advertised_at = [now; CLASSES];
         port.generator.restart(if is_up { now } else { Time::NEVER });
         port.paused = port.paused(now, &self.shared.port(port.id).regulator);
         // Rate updates are consumed here, as they are no reaction to a message.
@@ -62,7 +62,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 
     /// Takes over the speed of the port's link, or the configured rate.
-    fn follow_rate(&mut self, now: Time, index: usize, is_given: bool) {
+    fn apply_rate(&mut self, now: Time, index: usize, is_given: bool) {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
         if is_given || state.rate.follows() {
@@ -74,46 +74,46 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
                 None => port.shaper.lift(now),
             }
         }
-        M::note_rate(&mut port.own, state);
+        M::on_rate_change(&mut port.own, state);
     }
 
     /// Switches to another flow control, after the peer's classes were resumed by the old one.
-    fn follow_language(&mut self, now: Time, index: usize) {
+    fn apply_flow_control(&mut self, now: Time, index: usize) {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
-        state.regulator.forget(now);
+        state.regulator.reset(now);
         if state.link_up() && !port.generator.advertised_off().is_empty() {
-            port.hushed = ClassSet::ALL;
-            return state.put_off_language();
+            port.forced_xon = ClassSet::ALL;
+            return state.defer_flow_control();
         }
-        port.hushed = ClassSet::EMPTY;
+        port.forced_xon = ClassSet::EMPTY;
         // The classes matter only to GFC and credit; without them nothing is allocated.
         port.generator = MessageGenerator::new(state.mechanism(), state.rate(), ClassSet::EMPTY);
-        port.forced = forced(state);
+        port.forced_xoff = forced_xoff(state);
         // Queues that went OFF earlier are advertised only now; that delay is not the switch's.
-        port.told_at = [now; CLASSES];
+        port.advertised_at = [now; CLASSES];
     }
 
     /// Takes over the queue configuration, the watchdog's configuration and the forced pauses.
-    fn follow_tuning(&mut self, now: Time, index: usize) {
-        let Transmission { shared, ports, markers, leaving_markers, marks_arrivals, .. } = self;
-        let (port, tuning) = (&mut ports[index], &shared.tuning);
+    fn apply_runtime_config(&mut self, now: Time, index: usize) {
+        let Transmission { shared, ports, markers, departure_markers, marks_arrivals, .. } = self;
+        let (port, runtime_config) = (&mut ports[index], &shared.runtime_config);
         let state = shared.port(port.id);
-        port.scheduler.set(tuning.quanta(), tuning.strict());
-        port.limits.set_rates(now, state.rate(), tuning.rates());
-        if let Some(config) = tuning.watchdog() {
+        port.scheduler.set(runtime_config.quanta(), runtime_config.strict());
+        port.limits.set_rates(now, state.rate(), runtime_config.rates());
+        if let Some(config) = runtime_config.watchdog() {
             port.watchdogs.set_config(&config);
         }
-        port.forced = forced(state);
+        port.forced_xoff = forced_xoff(state);
         // All ports here have the same markers.
-        *markers = tuning.markers();
-        *leaving_markers = super::of_leaving(markers);
+        *markers = runtime_config.markers();
+        *departure_markers = super::select_departure_markers(markers);
         *marks_arrivals = super::marks_arrivals(markers);
-        self.find_rows();
+        self.find_run_classes();
     }
 }
 
 /// Returns the classes that the peer is to pause regardless of the buffer, if the port sends pauses.
-fn forced(state: &PortState) -> ClassSet {
-    if state.mechanism().tells().off_classes() { state.forced_pause() } else { ClassSet::EMPTY }
+fn forced_xoff(state: &PortState) -> ClassSet {
+    if state.mechanism().message_kind().advertises_xoff() { state.forced_pause() } else { ClassSet::EMPTY }
 }

@@ -2,29 +2,29 @@
 
 use std::mem;
 
-use weir_flowctl::{Demand, Tells, wire_bytes};
+use weir_flowctl::{BufferState, MessageKind, wire_bytes};
 use weir_mmu::Mmu;
-use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, SetOfPorts, Span, Time};
+use weir_units::{Bytes, Class, ClassSet, PortBitmap, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use super::{Manner, OutPort, Transmission};
+use super::{PortTransmitter, Transmission, TransmitMode};
 use crate::counters::port_stat;
-use crate::packet::{Burst, Packet, PacketStore, PortOutput};
+use crate::packet::{Burst, Packet, PacketAllocator, PortOutput};
 use crate::shared::Shared;
 
-impl<P: Packet, M: Manner<P>> Transmission<P, M> {
+impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     /// Updates the classes that are to be paused.
     #[inline]
-    pub(super) fn look_for_off(&mut self, now: Time, index: usize) {
+    pub(super) fn update_off(&mut self, now: Time, index: usize) {
         let port = &mut self.ports[index];
         let mmu = &self.shared.mmu;
         port.own_off = off_classes(mmu, port.id, port.own_off, now);
-        let mut off = port.own_off | port.forced;
+        let mut off = port.own_off | port.forced_xoff;
         for (clone, own) in &mut port.clones_off {
             *own = off_classes(mmu, *clone, *own, now);
             off |= *own;
         }
-        off -= port.watchdogs.dropping() | port.hushed;
+        off -= port.watchdogs.dropping() | port.forced_xon;
         if off != port.off {
             port.off = off;
             if off.is_empty() {
@@ -37,7 +37,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Sends a message to the peer if the state changed or a refresh is due.
     #[inline]
-    pub(super) fn send_control<D: PortOutput<P> + PacketStore<P>>(
+    pub(super) fn send_control<D: PortOutput<P> + PacketAllocator<P>>(
         &mut self,
         now: Time,
         index: usize,
@@ -46,14 +46,15 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let port = &mut self.ports[index];
         let dropping = port.watchdogs.dropping();
         let offered = |class| M::blocks_offered(&port.own, class);
-        let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping, offered)) else {
+        let Some(frame) = port.generator.poll(now, buffer_state(&self.shared, port.id, port.off, dropping, offered))
+        else {
             return 0;
         };
         self.send_control_frame(now, index, &frame, driver)
     }
 
     #[cold]
-    fn send_control_frame<D: PortOutput<P> + PacketStore<P>>(
+    fn send_control_frame<D: PortOutput<P> + PacketAllocator<P>>(
         &mut self,
         now: Time,
         index: usize,
@@ -74,7 +75,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             _ => None,
         };
         if let Some(crossed) = crossed {
-            driver.note_crossed(&mut packet, crossed);
+            driver.on_threshold_crossed(&mut packet, crossed);
         }
         let wire = wire_bytes(packet.frame_bytes(), self.link_overhead);
         let mut burst = Burst::new();
@@ -91,17 +92,17 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         // A control frame is not held back by the shaper, but takes link time of the port.
         port.shaper.send(now, wire);
-        M::note_control(&mut port.own, wire);
+        M::on_control_sent(&mut port.own, wire);
         if let Some(crossed) = crossed {
-            state.note_slowed(crossed);
+            state.record_slowed(crossed);
             if slows {
-                self.manner.note_message(now.since(crossed));
+                self.mode.record_message_delay(now.since(crossed));
             }
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
         let dropping = port.watchdogs.dropping();
         let offered = |class| M::blocks_offered(&port.own, class);
-        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping, offered));
+        port.generator.handle_sent(now, frame, buffer_state(&self.shared, port.id, off, dropping, offered));
         let after = port.generator.advertised_off();
         match frame {
             ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
@@ -109,7 +110,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => {
                 self.counters.add_port(port.id, port_stat::CREDIT, 1);
             }
-            ControlFrame::Own(_) => self.counters.add_port(port.id, port_stat::OWN, 1),
+            ControlFrame::Raw(_) => self.counters.add_port(port.id, port_stat::OWN, 1),
         }
         for class in (after | before).iter() {
             let stat = if after.contains(class) { port_stat::XOFF } else { port_stat::XON };
@@ -119,7 +120,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
             let held = self.shared.mmu.held(QueueId::new(port.id, class)).get();
             self.counters.add_port(port.id, port_stat::HELD_AT_PAUSES + class.index(), held);
-            port.told_at[class.index()] = now;
+            port.advertised_at[class.index()] = now;
         }
         self.count_off(now, index, before & !after);
         1
@@ -129,24 +130,24 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(super) fn count_off(&mut self, now: Time, index: usize, classes: ClassSet) {
         let port = &mut self.ports[index];
         for class in classes.iter() {
-            let since = mem::replace(&mut port.told_at[class.index()], now);
+            let since = mem::replace(&mut port.advertised_at[class.index()], now);
             let off_for: Span = now.since(since);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }
     }
 }
 
-impl<O> OutPort<O> {
+impl<O> PortTransmitter<O> {
     /// Returns the arrival instant that caused a message which slows the peer at `now`. `None` if there was none: forced pauses cross no
     /// threshold, or the classes are ON again.
     fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
         let state = shared.port(self.id);
-        match state.mechanism().tells() {
-            Tells::Pfc | Tells::Pause => {
-                let turned = self.off - self.generator.advertised_off() - self.forced;
+        match state.mechanism().message_kind() {
+            MessageKind::Pfc | MessageKind::Pause => {
+                let turned = self.off - self.generator.advertised_off() - self.forced_xoff;
                 turned.iter().filter_map(|class| self.turned_off_at(class, shared)).min()
             }
-            Tells::Stages => Some(state.admitted_at()),
+            MessageKind::Stages => Some(state.admitted_at()),
             _ => Some(now),
         }
     }
@@ -155,7 +156,7 @@ impl<O> OutPort<O> {
     fn turned_off_at(&self, class: Class, shared: &Shared) -> Option<Time> {
         let ports = std::iter::once(self.id).chain(self.clones_off.iter().map(|(clone, _)| *clone));
         let off_since = ports.filter_map(|port| shared.mmu.off_since(port, class)).min()?;
-        Some(off_since.max(self.told_at[class.index()]))
+        Some(off_since.max(self.advertised_at[class.index()]))
     }
 }
 
@@ -176,16 +177,16 @@ fn still_off_classes(mmu: &Mmu, port: PortId, off: ClassSet, now: Time) -> Class
 /// Returns the buffer's state for messages to a port's peer. The `dropping` classes have no occupancy, as their frames are not kept. The
 /// regulator counts `offered` data as sent; it is subtracted, since a message goes ahead of it.
 #[inline]
-fn demand<'a>(
+fn buffer_state<'a>(
     shared: &'a Shared,
     port: PortId,
     off: ClassSet,
     dropping: ClassSet,
     offered: impl Fn(Class) -> u32 + 'a,
-) -> Demand<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
+) -> BufferState<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
     let held = move |class: Class| {
         if dropping.contains(class) { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
     let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(offered(class));
-    Demand { off, held, sent, arrived: shared.port(port).arrived() }
+    BufferState { xoff: off, occupancy: held, blocks_sent: sent, arrived: shared.port(port).arrived() }
 }

@@ -1,8 +1,8 @@
 //! Frames that find their port's queues empty, and its wire free behind all of them, pass the queues by.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_flowctl::CatchUp;
-use weir_switch_core::Surroundings;
+use weir_switch_core::DriverConfig;
 use weir_units::{ClassSet, Span};
 
 use crate::common::{Bench, TestFrame, frame, introduce, pfc, toml};
@@ -14,7 +14,7 @@ fn bench() -> Bench {
     let classes = "[classes]\nlossless = [3, 4]\n[[classes.queues]]\nclass = 5\nstrict = true\n";
     let text = format!("[buffer]\nsize = \"4MB\"\n{classes}");
     let catch_up = CatchUp::at_most(Span::from_micros(60));
-    let mut bench = Bench::with(&toml(3, &text), Layout::Single, Surroundings::real_time(catch_up));
+    let mut bench = Bench::with(&toml(3, &text), LcoreLayout::Single, DriverConfig::real_time(catch_up));
     introduce(&mut bench);
     bench.step(ROUND);
     bench
@@ -34,8 +34,8 @@ fn classes_that_take_turns_leave_as_they_came() {
     bench.step(ROUND);
     assert_eq!(bench.data_sent(2), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     let report = bench.report();
-    assert!(report.balance.holds);
-    assert_eq!(report.balance.held(), 0);
+    assert!(report.conservation.holds);
+    assert_eq!(report.conservation.held(), 0);
 }
 
 #[test]
@@ -71,12 +71,12 @@ fn what_the_device_does_not_take_goes_next_and_in_order() {
     arrive(&mut bench, &[(0, 3), (0, 0), (0, 3), (0, 0), (0, 3), (1, 3)]);
     bench.step(ROUND);
     assert_eq!(bench.data_sent(2), [0, 1]);
-    assert_eq!(bench.report().balance.held(), 4);
+    assert_eq!(bench.report().conservation.held(), 4);
     // The next frames wait behind those.
     arrive(&mut bench, &[(0, 3)]);
     bench.run(5, ROUND);
     assert_eq!(bench.data_sent(2), [0, 1, 2, 3, 4, 5, 0]);
-    assert_eq!(bench.report().balance.held(), 0);
+    assert_eq!(bench.report().conservation.held(), 0);
 }
 
 #[test]
@@ -91,6 +91,6 @@ fn frames_of_more_bursts_than_a_port_sends_at_once_wait_in_their_queues() {
     sent.sort_unstable();
     assert_eq!(sent, (0..=64).collect::<Vec<_>>());
     let report = bench.report();
-    assert!(report.balance.holds);
-    assert_eq!(report.balance.held(), 0);
+    assert!(report.conservation.holds);
+    assert_eq!(report.conservation.held(), 0);
 }

@@ -1,6 +1,6 @@
 //! Ports that copy another's ingress: what arrives at the real port also arrives at each of its clones.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::ClassReport;
@@ -36,14 +36,14 @@ fn assert_ordered(sequences: &[u64], copies: usize, frames: u64) {
 }
 
 fn assert_balanced(report: &Report) {
-    let balance = report.balance;
+    let balance = report.conservation;
     assert!(balance.holds, "{balance:?}");
     assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
 }
 
 fn assert_empty(report: &Report) {
     assert_balanced(report);
-    assert_eq!((report.balance.held(), report.pool.used.get()), (0, 0));
+    assert_eq!((report.conservation.held(), report.pool.used.get()), (0, 0));
     for class in report.ports.iter().flat_map(|port| &port.classes) {
         let ingress = [class.ingress.private, class.ingress.shared, class.ingress.headroom];
         assert_eq!((ingress.map(|bytes| bytes.get()), class.egress.get(), class.ingress.off), ([0; 3], 0, false));
@@ -74,7 +74,11 @@ fn a_copy_is_charged_to_its_own_queue_and_goes_where_the_frame_goes() {
         let report = bench.report();
         assert_empty(&report);
         // The three that introduced themselves, p0 with its copies.
-        assert_eq!((report.balance.received, report.balance.sent), (3 * FRAMES + 5, 3 * FRAMES), "{layout:?}");
+        assert_eq!(
+            (report.conservation.received, report.conservation.sent),
+            (3 * FRAMES + 5, 3 * FRAMES),
+            "{layout:?}"
+        );
         for clone in &report.ports[3..] {
             assert_eq!(
                 clone.classes.each_ref().map(|class| class.tx_frames + class.xoff_tx + class.egress_max.get()),
@@ -87,7 +91,7 @@ fn a_copy_is_charged_to_its_own_queue_and_goes_where_the_frame_goes() {
 #[test]
 fn a_clone_has_a_class_of_its_own_for_what_has_none() {
     let text = cloned("") + "priority = 3\n";
-    let mut bench = Bench::new(&text, Layout::Single);
+    let mut bench = Bench::new(&text, LcoreLayout::Single);
     introduce(&mut bench);
     (0..10).for_each(|n| bench.arrive(0, unmarked(0, 1, n)));
     (10..20).for_each(|n| bench.arrive(0, frame(0, 1, 4, n)));
@@ -105,7 +109,7 @@ fn the_real_port_pauses_while_any_of_them_must() {
     // Frames without DSCP are in class 3 at c0 alone.
     let text = toml(3, extra) + &clones(0, &["c0"]) + "priority = 3\n" + &clones(0, &["c1"]);
     let off = |bench: &Bench| {
-        [0, 3, 4].map(|port| bench.shared.mmu.ingress_use(QueueId::new(PortId(port), Class::new(3)), bench.now).off)
+        [0, 3, 4].map(|port| bench.shared.mmu.ingress_usage(QueueId::new(PortId(port), Class::new(3)), bench.now).off)
     };
     for layout in LAYOUTS {
         let mut bench = Bench::new(&text, layout);
@@ -151,7 +155,7 @@ fn the_real_port_pauses_while_any_of_them_must() {
         assert_eq!(pauses, [(1, 1), (0, 0), (0, 0)], "{layout:?}");
         assert!(report.ports[0].classes[3].paused_tx > Span::from_micros(200), "{layout:?}");
         assert_eq!(report.message_delay.count, 1);
-        assert_eq!(report.balance.dropped, 5, "{layout:?}: the introductions");
+        assert_eq!(report.conservation.dropped, 5, "{layout:?}: the introductions");
     }
 }
 
@@ -163,7 +167,7 @@ fn clones_are_neither_flooded_to_nor_learnt() {
         bench.run(20, STEP);
         assert_eq!([0, 1, 2].map(|port| bench.data_sent(port)), [vec![], vec![1; 3], vec![1; 3]], "{layout:?}");
         // Two more wherever it goes.
-        let balance = bench.report().balance;
+        let balance = bench.report().conservation;
         assert_eq!((balance.received, balance.copied, balance.sent, balance.dropped), (3, 3, 6, 0), "{layout:?}");
         bench.arrive(1, frame(1, 77, 0, 2));
         bench.arrive(1, frame(1, 0, 0, 3));
@@ -193,12 +197,12 @@ fn control_frames_are_not_copied() {
     for layout in LAYOUTS {
         let mut bench = Bench::new(&cloned(""), layout);
         introduce(&mut bench);
-        let before = bench.report().balance;
+        let before = bench.report().conservation;
         bench.arrive(0, pfc(ClassSet::from_bits(1 << 3), 1_000));
         bench.arrive(0, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(7))), ..pfc(ClassSet::EMPTY, 0) });
         bench.run(4, STEP);
         let report = bench.report();
-        assert_eq!(report.balance, before, "{layout:?}");
+        assert_eq!(report.conservation, before, "{layout:?}");
         let control: Vec<_> = report.ports.iter().map(|port| (port.control_rx.pfc, port.control_rx.pause)).collect();
         assert_eq!(control, [(1, 1), (0, 0), (0, 0), (0, 0), (0, 0)], "{layout:?}");
         let paused: Vec<ClassSet> = bench.shared.ports().iter().map(|port| port.regulator.paused(bench.now)).collect();
@@ -292,7 +296,7 @@ fn stopping_counts_the_copies_too() {
 
 #[test]
 fn a_clone_has_a_link_while_its_port_has() {
-    let mut bench = Bench::new(&cloned(""), Layout::Single);
+    let mut bench = Bench::new(&cloned(""), LcoreLayout::Single);
     bench.shared.set_link_up(PortId(0), false);
     let report = bench.report();
     assert_eq!(report.ports.iter().map(|port| port.link_up).collect::<Vec<_>>(), [false, true, true, false, false]);

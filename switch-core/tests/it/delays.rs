@@ -9,7 +9,7 @@ const OUT: u16 = 1;
 const CLASSES: [Class; 2] = [Class::new(3), Class::new(4)];
 
 /// Both classes wait for p1, whose peer has paused them.
-fn waiting(layout: weir_config::Layout) -> Bench {
+fn waiting(layout: weir_config::LcoreLayout) -> Bench {
     let extra = "[buffer]\nsize = \"4MB\"\npolicy = \"static\"\nheadroom = \"100KB\"\n[buffer.static]\nthreshold = \"20KB\"\n\
                  [classes]\nlossless = [3, 4]\n";
     let mut bench = Bench::new(&toml(2, extra), layout);
@@ -25,7 +25,7 @@ fn cross(bench: &mut Bench, class: Class) {
     (0..20).for_each(|n| bench.arrive(IN, frame(IN, OUT, class.index() as u8, n)));
     bench.run(4, STEP);
     let queue = QueueId::new(PortId(IN), class);
-    assert!(bench.shared.mmu.ingress_use(queue, bench.now).off, "the test is about queues that are OFF");
+    assert!(bench.shared.mmu.ingress_usage(queue, bench.now).off, "the test is about queues that are OFF");
 }
 
 fn nanos(span: Span) -> u64 {

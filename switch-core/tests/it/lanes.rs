@@ -1,6 +1,6 @@
 //! Ports whose device has several transmit queues: classes part, and one queue that takes nothing stops its classes alone.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_switch_core::Packet;
 use weir_switch_core::burst::queue_of_class;
 use weir_switch_core::counters::DropReason;
@@ -11,7 +11,7 @@ use crate::common::{Bench, LAYOUTS, STEP, frame, introduce, pfc};
 const QUEUES: u8 = 4;
 
 /// Port 0 sends, port 1 has several queues.
-fn bench(layout: Layout) -> Bench {
+fn bench(layout: LcoreLayout) -> Bench {
     let mut toml = String::from("[pfc]\nreaction = \"0s\"\n[classes]\nlossless = [3]\n[classes.dscp]\n");
     (0..8).for_each(|n| toml += &format!("{n} = {n}\n"));
     toml += "[buffer]\nsize = \"4MB\"\n[[ports]]\nname = \"in\"\nring = \"r\"\nrate = \"100Gbps\"\n";
@@ -52,9 +52,9 @@ fn classes_leave_by_their_queue_in_order() {
         }
         assert_eq!(queue_of_class(Class::new(7), QUEUES), 3);
         let report = bench.report();
-        assert!(report.balance.holds);
+        assert!(report.conservation.holds);
         // Each station's first frame was for itself.
-        assert_eq!((report.balance.held(), report.balance.dropped), (0, 2));
+        assert_eq!((report.conservation.held(), report.conservation.dropped), (0, 2));
     }
 }
 
@@ -67,8 +67,8 @@ fn a_full_queue_holds_its_own_classes_back_and_loses_nothing() {
         bench.run(2_000, STEP);
         assert_eq!((numbers(&bench, 0).len(), numbers(&bench, 1).len(), numbers(&bench, 3).len()), (200, 200, 0));
         let report = bench.report();
-        assert!(report.balance.holds);
-        assert_eq!(report.balance.held(), 200);
+        assert!(report.conservation.holds);
+        assert_eq!(report.conservation.held(), 200);
         // The port has its rate for the others meanwhile, and the queue goes on where it stopped.
         arrive(&mut bench, &[0], 50);
         bench.run(500, STEP);
@@ -76,7 +76,7 @@ fn a_full_queue_holds_its_own_classes_back_and_loses_nothing() {
         bench.world.full_queues = 0;
         bench.run(2_000, STEP);
         assert_eq!(numbers(&bench, 3), (0..200).collect::<Vec<_>>());
-        assert_eq!(bench.report().balance.held(), 0);
+        assert_eq!(bench.report().conservation.held(), 0);
     }
 }
 
@@ -112,7 +112,7 @@ fn a_port_without_link_gives_up_what_a_full_queue_was_offered() {
         bench.shared.set_link_up(PortId(1), false);
         bench.run(1_000, STEP);
         let report = bench.report();
-        assert_eq!((report.dropped(DropReason::PortDown), report.balance.held()), (100, 0));
+        assert_eq!((report.dropped(DropReason::PortDown), report.conservation.held()), (100, 0));
         bench.shared.set_link_up(PortId(1), true);
         bench.world.full_queues = 0;
         arrive(&mut bench, &[1], 5);
@@ -127,8 +127,8 @@ fn a_port_without_link_gives_up_what_a_full_queue_was_offered() {
             lcore.discard(now, DropReason::Shutdown);
         }
         let report = bench.report();
-        assert!(report.balance.holds);
-        assert_eq!((report.dropped(DropReason::Shutdown), report.balance.held()), (100, 0));
+        assert!(report.conservation.holds);
+        assert_eq!((report.dropped(DropReason::Shutdown), report.conservation.held()), (100, 0));
     }
 }
 
@@ -152,7 +152,7 @@ fn messages_have_a_queue_of_their_own_if_they_do_not_count_what_was_sent() {
             ports(0, "10Gbps"),
             ports(1, "1Gbps")
         );
-        let mut bench = Bench::new(&toml, Layout::Single);
+        let mut bench = Bench::new(&toml, LcoreLayout::Single);
         introduce(&mut bench);
         bench.world.sent_as_control = 0;
         for _ in 0..40 {

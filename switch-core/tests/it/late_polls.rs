@@ -1,11 +1,11 @@
 //! Polls that come late, in invented time: what a port gives then, what it makes up, and what it tells of the rest.
 
 use proptest::prelude::*;
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_flowctl::CatchUp;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::line_time::LineTime;
-use weir_switch_core::{PortFacts, Surroundings};
+use weir_switch_core::line_time::LineTimeLoss;
+use weir_switch_core::{DriverConfig, PortInfo};
 use weir_units::{BitRate, Bytes, ClassSet, PortId, Span, Time};
 
 use crate::common::*;
@@ -49,8 +49,8 @@ impl Late {
              [[ports]]\nname = \"in\"\nring = \"a\"\nrate = \"100Gbps\"\n\
              [[ports]]\nname = \"out\"\n{device}\nrate = \"{rate}\"\n"
         );
-        let facts = PortFacts { rate: link, ..PortFacts::default() };
-        let mut bench = Bench::with_facts(&toml, Layout::Single, Surroundings::real_time(catch_up), facts);
+        let facts = PortInfo { rate: link, ..PortInfo::default() };
+        let mut bench = Bench::with_facts(&toml, LcoreLayout::Single, DriverConfig::real_time(catch_up), facts);
         bench.now = Time::ZERO + Span::from_secs(1);
         introduce(&mut bench);
         Late { bench, rate, backlog: Span::from_millis(200), offered: 0, sent: Vec::new(), ends: Vec::new() }
@@ -109,7 +109,7 @@ impl Late {
     /// Frames dropped, but for those by which stations were introduced.
     fn dropped(&mut self) -> u64 {
         let report = self.bench.report();
-        report.balance.dropped - report.dropped(DropReason::SamePort)
+        report.conservation.dropped - report.dropped(DropReason::SamePort)
     }
 
     /// The most bytes that stood in the port's ring, as a link of this speed carries them off.
@@ -123,7 +123,7 @@ impl Late {
         link.bytes_in(most)
     }
 
-    fn line_time(&self) -> LineTime {
+    fn line_time(&self) -> LineTimeLoss {
         self.bench.shared.ports()[1].line_time().expect("a shaped port")
     }
 
@@ -173,7 +173,7 @@ fn what_a_small_bound_costs_is_told_to_the_frame() {
     let ended = *late.sent.last().unwrap();
     let line = late.line_time().since(&line);
     let span = ended.0.since(began.0);
-    let rate = BitRate::of(Bytes::new((ended.1 - began.1) * WIRE), span).unwrap();
+    let rate = BitRate::average(Bytes::new((ended.1 - began.1) * WIRE), span).unwrap();
     assert!(rate < BitRate::mbps(14), "{rate}");
     // What the wire did and what it lost is all the time there was.
     let sending = late.rate.time_for(Bytes::new((ended.1 - began.1) * WIRE));
@@ -301,7 +301,7 @@ fn a_device_that_takes_a_burst_slowly_still_gets_all_of_it() {
     let began = *late.sent.last().unwrap();
     (0..20).for_each(|_| late.cycle(Span::from_millis(10), Span::from_millis(10)));
     let ended = *late.sent.last().unwrap();
-    let rate = BitRate::of(Bytes::new((ended.1 - began.1) * WIRE), ended.0.since(began.0)).unwrap();
+    let rate = BitRate::average(Bytes::new((ended.1 - began.1) * WIRE), ended.0.since(began.0)).unwrap();
     assert!(rate.as_bps().abs_diff(1_000_000_000) < 10_000_000, "{rate}");
     assert_eq!(late.line_time().lost(), Span::ZERO);
 }
@@ -346,7 +346,8 @@ fn a_late_poll_fills_no_nics_ring_beyond_its_bound() {
         // Nor does the link run dry while polls come in time.
         let (began, from) = (late.bench.now, late.sent_frames());
         late.cycle(Span::from_millis(20), Span::ZERO);
-        let carried = BitRate::of(Bytes::new((late.sent_frames() - from) * WIRE), late.bench.now.since(began)).unwrap();
+        let carried =
+            BitRate::average(Bytes::new((late.sent_frames() - from) * WIRE), late.bench.now.since(began)).unwrap();
         assert!(carried.as_bps() * 100 > rate.min(link).as_bps() * 99, "{rate} on a link of {link}: {carried}");
     }
 }

@@ -1,12 +1,12 @@
 //! Links that change their speed in the midst of a run, below ports with a rate and without.
 
 use proptest::prelude::*;
-use weir_config::{Layout, SwitchConfig};
+use weir_config::{LcoreLayout, SwitchConfig};
 use weir_flowctl::{CatchUp, Quantum};
 use weir_switch_core::RateChange;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_switch_core::{PortFacts, Surroundings, Switch};
+use weir_switch_core::{DriverConfig, PortInfo, Switch};
 use weir_units::{BitRate, Bytes, Class, PortId, PortSet, Span, Time};
 use weir_wire::trailer::Telemetry;
 
@@ -28,14 +28,14 @@ fn toml(extra: &str) -> String {
     )
 }
 
-fn bench(toml: &str, layout: Layout, facts: PortFacts) -> Bench {
-    let mut bench = Bench::with_facts(toml, layout, Surroundings::real_time(CatchUp::NONE), facts);
+fn bench(toml: &str, layout: LcoreLayout, facts: PortInfo) -> Bench {
+    let mut bench = Bench::with_facts(toml, layout, DriverConfig::real_time(CatchUp::NONE), facts);
     introduce(&mut bench);
     bench
 }
 
-fn link(rate: BitRate, shaped: bool) -> PortFacts {
-    PortFacts { rate: Some(rate), shaped, ..PortFacts::default() }
+fn link(rate: BitRate, shaped: bool) -> PortInfo {
+    PortInfo { rate: Some(rate), shaped, ..PortInfo::default() }
 }
 
 fn changed(before: BitRate) -> Option<RateChange> {
@@ -63,7 +63,7 @@ fn offer(bench: &mut Bench, class: u8, frames: u64) {
 
 #[test]
 fn a_port_without_a_rate_has_its_links() {
-    let bench = bench(&toml(""), Layout::Single, PortFacts::default());
+    let bench = bench(&toml(""), LcoreLayout::Single, PortInfo::default());
     let (shared, port) = (&bench.shared, &bench.shared.ports()[OUT.index()]);
     assert_eq!((port.rate(), port.link_rate()), (RATE_UNKNOWN, None));
     assert_eq!(shared.set_link_rate(OUT, SLOW), changed(RATE_UNKNOWN));
@@ -78,14 +78,14 @@ fn a_port_without_a_rate_has_its_links() {
 
 #[test]
 fn a_port_with_a_rate_keeps_it() {
-    let mut bench = Bench::new(&crate::common::toml(2, ""), Layout::Single);
+    let mut bench = Bench::new(&crate::common::toml(2, ""), LcoreLayout::Single);
     introduce(&mut bench);
     assert_eq!(bench.shared.set_link_rate(OUT, SLOW), None);
     assert_eq!(bench.shared.ports()[OUT.index()].rate(), FAST);
     assert_eq!(bench.shared.ports()[OUT.index()].link_rate(), Some(SLOW));
     bench.arrive(OUT.0, pfc(CLASS.alone(), 100));
     bench.run(1_000, STEP);
-    assert_eq!(paused(&mut bench, OUT), Quantum::at(FAST).times(100));
+    assert_eq!(paused(&mut bench, OUT), Quantum::for_rate(FAST).times(100));
     offer(&mut bench, 0, 500);
     let (frames, whole) = (leave_in(&mut bench, Span::from_micros(100)) as u64, FAST.bytes_in(Span::from_micros(100)));
     assert!((80..=whole.get() / WIRE.get() + 2).contains(&frames), "{frames} at 10 Gb/s");
@@ -136,7 +136,7 @@ proptest! {
             let (rate, span) = (BitRate::mbps(mbps), Span::from_micros(us));
             bench.shared.set_link_rate(OUT, rate);
             bench.arrive(OUT.0, pfc(CLASS.alone(), quanta));
-            until = bench.now + Quantum::at(rate).times(quanta);
+            until = bench.now + Quantum::for_rate(rate).times(quanta);
             bench.step(span);
             expected += until.min(bench.now).since(bench.now.saturating_sub(span));
             prop_assert_eq!(paused(&mut bench, OUT), expected);
@@ -175,7 +175,7 @@ fn a_pause_that_is_out_is_repeated_at_once_and_then_in_the_new_rates_quanta() {
         bench.shared.set_link_rate(IN, BitRate::gbps(100));
         assert!((33..=36).contains(&pauses(&mut bench, Span::from_micros(102))), "{layout:?}: polled every 3 us");
         let report = bench.report();
-        assert_eq!(report.balance.dropped, report.dropped(DropReason::SamePort), "{layout:?}");
+        assert_eq!(report.conservation.dropped, report.dropped(DropReason::SamePort), "{layout:?}");
     }
 }
 
@@ -198,7 +198,7 @@ fn the_shaper_gives_the_links_rate() {
 
 #[test]
 fn a_link_that_comes_up_late_shapes_from_then_on() {
-    let mut bench = bench(&toml(""), Layout::Single, PortFacts { shaped: true, ..PortFacts::default() });
+    let mut bench = bench(&toml(""), LcoreLayout::Single, PortInfo { shaped: true, ..PortInfo::default() });
     offer(&mut bench, 0, 500);
     assert!(leave_in(&mut bench, Span::from_nanos(30)) > 60, "nothing is known of the link");
     assert_eq!(bench.shared.set_link_rate(OUT, SLOW), changed(RATE_UNKNOWN));
@@ -208,7 +208,7 @@ fn a_link_that_comes_up_late_shapes_from_then_on() {
 
 #[test]
 fn a_port_that_is_not_shaped_stays_so() {
-    let mut bench = bench(&toml(""), Layout::Single, link(FAST, false));
+    let mut bench = bench(&toml(""), LcoreLayout::Single, link(FAST, false));
     bench.shared.set_link_rate(OUT, BitRate::mbps(100));
     offer(&mut bench, 0, 500);
     // 32 at each step, as they arrive.
@@ -220,7 +220,7 @@ fn a_port_that_is_not_shaped_stays_so() {
 fn a_queues_limit_is_cut_to_the_links_rate_and_comes_back() {
     let limit = BitRate::mbps(2_500);
     let queue = format!("[[classes.queues]]\nclass = 1\nrate = \"{limit}\"\n");
-    let mut bench = bench(&toml(&queue), Layout::Single, link(FAST, false));
+    let mut bench = bench(&toml(&queue), LcoreLayout::Single, link(FAST, false));
     offer(&mut bench, 1, 1_000);
     for (link, expected) in [(FAST, limit), (SLOW, SLOW), (BitRate::gbps(25), limit)] {
         bench.shared.set_link_rate(OUT, link);
@@ -233,7 +233,7 @@ fn a_queues_limit_is_cut_to_the_links_rate_and_comes_back() {
 #[test]
 fn a_policys_count_follows_and_says_where_it_can_not() {
     let toml = toml("policy = \"spfc\"\n[buffer.spfc]\ntc = \"1ms\"\n[classes]\nlossless = [3]\n");
-    let mut bench = bench(&toml, Layout::Single, link(FAST, false));
+    let mut bench = bench(&toml, LcoreLayout::Single, link(FAST, false));
     let is_victim = |bench: &mut Bench| {
         // A twentieth of 10 Gb/s departs, from the start of a window on.
         let window = bench.now.as_nanos() / 1_000_000 + 1;
@@ -255,7 +255,7 @@ fn a_policys_count_follows_and_says_where_it_can_not() {
 
 #[test]
 fn clones_have_their_ports_rate() {
-    let mut bench = bench(&(toml("") + &clones(0, &["c"])), Layout::Single, link(FAST, true));
+    let mut bench = bench(&(toml("") + &clones(0, &["c"])), LcoreLayout::Single, link(FAST, true));
     assert_eq!(bench.shared.set_link_rate(IN, SLOW), changed(FAST));
     let rates: Vec<BitRate> = bench.shared.ports().iter().map(|port| port.rate()).collect();
     assert_eq!(rates, [SLOW, FAST, SLOW]);
@@ -266,7 +266,7 @@ fn clones_have_their_ports_rate() {
 fn stamps_carry_the_new_rate() {
     let stamped = |rate: BitRate| {
         let toml = format!("[switch]\ntelemetry = true\n{}", toml(""));
-        let mut bench = bench(&toml, Layout::Single, link(FAST, true));
+        let mut bench = bench(&toml, LcoreLayout::Single, link(FAST, true));
         bench.shared.set_link_rate(OUT, rate);
         let mut asking = frame(IN.0, OUT.0, 0, 0);
         asking.stamps = Some(Vec::new());
@@ -286,7 +286,7 @@ fn what_is_made_up_hangs_on_the_links_speed() {
         .replacen("10Gbps", "1Gbps", 2)
         .replacen("1Gbps", "10Gbps", 1)
         .replacen("ring = \"r1\"", "pci = \"81:00.0\"", 1);
-    let mut bench = Bench::with_facts(&toml, Layout::Single, Surroundings::real_time(catch_up), link(SLOW, true));
+    let mut bench = Bench::with_facts(&toml, LcoreLayout::Single, DriverConfig::real_time(catch_up), link(SLOW, true));
     bench.now = Time::ZERO + Span::from_secs(1);
     introduce(&mut bench);
     let mut after_a_gap = || {
@@ -312,7 +312,7 @@ fn what_is_made_up_hangs_on_the_links_speed() {
 fn ports_that_are_served_singly_follow_too() {
     let config: SwitchConfig = weir_config::parse("single.toml", &toml("")).unwrap();
     let ports = config.ports.len();
-    let surroundings = Surroundings::real_time(CatchUp::NONE);
+    let surroundings = DriverConfig::real_time(CatchUp::NONE);
     let mut switch = Switch::new(&config, &vec![link(SLOW, true); ports], surroundings).unwrap();
     let ways: Vec<[u16; 1]> = (0..ports as u16).map(|port| [port]).collect();
     switch.set_routes(station(0), ways.iter().map(|way| &way[..]));

@@ -1,6 +1,6 @@
 //! Links that go and come in mid-run: what the ends of a link have told each other ends with it.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_units::{Bytes, Class, ClassSet, PortId, Span, Time};
 
 use crate::common::{Bench, LAYOUTS, STEP, frame, introduce, pfc, toml};
@@ -10,7 +10,7 @@ const CLASS: ClassSet = Class::new(3).alone();
 const QUANTA: u16 = u16::MAX;
 
 /// Three ports; the station at port 1 pauses class 3.
-fn paused(layout: Layout, extra: &str) -> Bench {
+fn paused(layout: LcoreLayout, extra: &str) -> Bench {
     let mut bench = Bench::new(&toml(3, extra), layout);
     introduce(&mut bench);
     bench.arrive(1, pfc(CLASS, QUANTA));
@@ -72,7 +72,7 @@ fn a_pause_ends_with_a_link_that_nobody_saw_going() {
 
 #[test]
 fn a_pause_that_came_since_a_link_went_that_nobody_saw_going_holds() {
-    let mut bench = paused(Layout::Single, "");
+    let mut bench = paused(LcoreLayout::Single, "");
     bench.shared.set_link_up(PortId(1), false);
     bench.arrive(1, pfc(CLASS, QUANTA));
     bench.shared.set_link_up(PortId(1), true);
@@ -80,7 +80,7 @@ fn a_pause_that_came_since_a_link_went_that_nobody_saw_going_holds() {
 }
 
 /// Port 1 is paused, so that what port 0 receives for it stays, until port 0 must pause too.
-fn congested(layout: Layout, extra: &str) -> Bench {
+fn congested(layout: LcoreLayout, extra: &str) -> Bench {
     let small =
         "[buffer]\nsize = \"400KB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"15KB\"\n";
     let mut bench = paused(layout, &format!("{small}{extra}"));
@@ -169,7 +169,7 @@ fn a_stage_that_still_holds_is_told_again_at_once() {
 /// Nothing wakes a driver in virtual time for a port without a link, and the link's end itself takes no memory.
 #[test]
 fn a_dead_port_wants_nothing_and_links_do_not_allocate() {
-    let mut bench = congested(Layout::Single, "");
+    let mut bench = congested(LcoreLayout::Single, "");
     bench.world.sent.iter_mut().for_each(|sent| sent.reserve(1_000));
     let counted = allocation_counter::measure(|| {
         for port in [0, 1] {

@@ -1,8 +1,8 @@
 //! Frames of any length, down to the shortest: packet memory is never what is used up first.
 
 use proptest::prelude::*;
-use weir_config::Layout;
-use weir_mmu::policy::POLICIES;
+use weir_config::LcoreLayout;
+use weir_mmu::policy::BUFFER_POLICIES;
 use weir_switch_core::Report;
 use weir_switch_core::burst::frames_held_max;
 use weir_switch_core::counters::DropReason;
@@ -77,7 +77,7 @@ struct Run {
 }
 
 /// Runs a switch of three ports. The receiver lets no frame pass for `paused` steps; then all leave.
-fn run(config: &str, layout: Layout, paused: usize, senders: &mut [Sender]) -> Run {
+fn run(config: &str, layout: LcoreLayout, paused: usize, senders: &mut [Sender]) -> Run {
     let toml = toml(3, config);
     let mut bench = Bench::new(&toml, layout);
     introduce(&mut bench);
@@ -92,7 +92,7 @@ fn run(config: &str, layout: Layout, paused: usize, senders: &mut [Sender]) -> R
         senders.iter_mut().for_each(|sender| sender.step(&mut bench));
         bench.step(STEP);
         if step % 50 == 0 {
-            let held = bench.report().balance.held();
+            let held = bench.report().conservation.held();
             held_max = held_max.max(held);
             if step > paused && held == 0 && senders.iter().all(|sender| sender.sent == sender.frames) {
                 break;
@@ -122,7 +122,7 @@ fn short_lossless_frames_are_paused_for() {
         let run = run("[buffer]\nsize = \"12MB\"\n[buffer.dt]\nalpha = 8\n", layout, 6_000, &mut senders);
         assert!(senders.iter().all(|sender| sender.pauses > 0), "{layout:?}: nobody was paused");
         assert_eq!([0, 1].map(|port| run.dropped(port, LOSSLESS)), [0, 0], "{layout:?}");
-        assert!(run.report.balance.holds);
+        assert!(run.report.conservation.holds);
         assert!(run.held_max > 30_000, "{layout:?}: {} frames are no load", run.held_max);
     }
 }
@@ -144,7 +144,7 @@ proptest! {
     /// Whatever lengths frames have: no lossless one is lost, and there is packet memory for what is held.
     #[test]
     fn frames_of_all_lengths_have_memory(
-        policy in prop::sample::select(POLICIES.names().collect::<Vec<_>>()),
+        policy in prop::sample::select(BUFFER_POLICIES.names().collect::<Vec<_>>()),
         layout in prop::sample::select(LAYOUTS.to_vec()),
         mean_frame in prop::sample::select(vec!["64", "256", "512", "1500", "\"exact\""]),
         short in prop::collection::vec(SHORTEST..200, 0..4),
@@ -158,6 +158,6 @@ proptest! {
         let config = format!("[buffer]\nsize = \"12MB\"\nmean_frame = {mean_frame}\npolicy = \"{policy}\"\n");
         let run = run(&config, layout, 6_000, &mut senders);
         prop_assert_eq!(run.dropped(0, LOSSLESS), 0, "{} with {} in {:?}", policy, mean_frame, layout);
-        prop_assert!(run.report.balance.holds);
+        prop_assert!(run.report.conservation.holds);
     }
 }

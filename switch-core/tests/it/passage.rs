@@ -5,15 +5,15 @@ use proptest::prelude::*;
 use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
 use weir_switch_core::single::Pipeline;
-use weir_switch_core::{PortFacts, Surroundings, Switch};
-use weir_units::{Bytes, ClassSet, PortId, PortSet, SetOfPorts, Span, Time, WidePortSet};
+use weir_switch_core::{DriverConfig, PortInfo, Switch};
+use weir_units::{Bytes, ClassSet, LargePortSet, PortBitmap, PortId, PortSet, Span, Time};
 
 use crate::common::{TestFrame, World, frame, pfc, station, toml};
 
 const PORTS: u16 = 3;
 
 /// A switch on one lcore, which works from one instant to the next at which it has something to do.
-struct Stepper<S: SetOfPorts> {
+struct Stepper<S: PortBitmap> {
     pipeline: Pipeline<TestFrame, S>,
     world: World,
     wakeups: [Time; PORTS as usize],
@@ -21,12 +21,12 @@ struct Stepper<S: SetOfPorts> {
     passes: bool,
 }
 
-impl<S: SetOfPorts> Stepper<S> {
+impl<S: PortBitmap> Stepper<S> {
     fn new(settings: &str, passes: bool) -> Stepper<S> {
         let config: SwitchConfig = weir_config::parse("stepper.toml", &toml(usize::from(PORTS), settings)).unwrap();
         let surroundings =
-            Surroundings { learns: false, link_overhead: Bytes::new(24), ..Surroundings::real_time(CatchUp::NONE) };
-        let mut switch = Switch::new(&config, &vec![PortFacts::default(); usize::from(PORTS)], surroundings).unwrap();
+            DriverConfig { learns: false, link_overhead: Bytes::new(24), ..DriverConfig::real_time(CatchUp::NONE) };
+        let mut switch = Switch::new(&config, &vec![PortInfo::default(); usize::from(PORTS)], surroundings).unwrap();
         let ways: Vec<[u16; 1]> = (0..PORTS).map(|port| [port]).collect();
         switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
         let pipeline = switch.into_pipeline();
@@ -56,7 +56,7 @@ impl<S: SetOfPorts> Stepper<S> {
     }
 
     fn serve(&mut self, now: Time) {
-        let mut due = self.pipeline.take_stirred();
+        let mut due = self.pipeline.take_pending_ports();
         due |= (0..PORTS).map(PortId).filter(|port| self.wakeups[port.index()] <= now).collect::<S>();
         let mut served = self.pipeline.run_ports(now, due, &mut self.world);
         // Ports with a class that is OFF are served at each instant.
@@ -89,7 +89,7 @@ proptest! {
         let settings = format!("{MARKING}[buffer]\nsize = '{buffer}'\npolicy = 'dt'\n[buffer.dt]\nalpha = '1/2'\n");
         let mut both = [true, false].map(|passes| Stepper::<PortSet>::new(&settings, passes));
         // The sets that ports are kept in make no difference.
-        let mut wide = Stepper::<WidePortSet>::new(&settings, true);
+        let mut wide = Stepper::<LargePortSet>::new(&settings, true);
         let (mut now, mut sequence) = (Time::from_nanos(1), 0);
         let mut frames = Vec::new();
         for (gap, from, to, kind, frame_bytes) in steps {
@@ -126,7 +126,7 @@ fn a_frame_that_passes_is_sent_before_ports_are_served() {
     let Stepper { pipeline, world, .. } = &mut switch;
     pipeline.handle(Time::from_nanos(20), PortId(0), frame(0, 1, 3, 7), true, world);
     assert_eq!(world.sent[1].len(), 1);
-    assert!(!pipeline.is_stirred() && pipeline.take_stirred().is_empty());
+    assert!(!pipeline.has_pending_ports() && pipeline.take_pending_ports().is_empty());
     pipeline.handle(Time::from_nanos(30), PortId(0), frame(0, 1, 3, 8), true, world);
-    assert!(world.sent[1].len() == 1 && pipeline.is_stirred(), "the wire is not free");
+    assert!(world.sent[1].len() == 1 && pipeline.has_pending_ports(), "the wire is not free");
 }

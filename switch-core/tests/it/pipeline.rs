@@ -1,8 +1,8 @@
 //! The whole pipeline without a driver: packets are small values, time is an argument.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_flowctl::CatchUp;
-use weir_switch_core::Surroundings;
+use weir_switch_core::DriverConfig;
 use weir_switch_core::counters::DropReason;
 use weir_units::{Class, ClassSet, MacAddr, PortId, Span};
 use weir_wire::ethernet::Parsed;
@@ -21,7 +21,7 @@ fn frames_find_their_port_and_strangers_are_flooded() {
         bench.run(10, STEP);
         assert_eq!(bench.data_sent(0), [8]);
         assert_eq!(bench.data_sent(2), [7], "the answer is not flooded");
-        let balance = bench.report().balance;
+        let balance = bench.report().conservation;
         assert_eq!((balance.received, balance.copied, balance.sent, balance.held()), (2, 2, 4, 0));
         assert!(balance.holds);
     }
@@ -29,7 +29,7 @@ fn frames_find_their_port_and_strangers_are_flooded() {
 
 #[test]
 fn what_a_bridge_must_not_forward_has_a_reason() {
-    let mut bench = Bench::new(&toml(3, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(3, ""), LcoreLayout::Single);
     introduce(&mut bench);
     let mut link_local = frame(0, 1, 0, 1);
     if let Parsed::Data(headers) = &mut link_local.parsed {
@@ -50,13 +50,13 @@ fn what_a_bridge_must_not_forward_has_a_reason() {
         assert_eq!(report.dropped(reason), 1, "{}", reason.name());
     }
     assert_eq!(report.dropped(DropReason::SamePort), 3 + 1, "three introductions and a frame to its own port");
-    assert_eq!((report.ports[0].control_rx.pfc, report.balance.holds), (1, true));
+    assert_eq!((report.ports[0].control_rx.pfc, report.conservation.holds), (1, true));
 }
 
 /// The whole reserved block, and only that (IEEE 802.1Q table 8-1).
 #[test]
 fn no_reserved_address_is_forwarded() {
-    let mut bench = Bench::new(&toml(3, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(3, ""), LcoreLayout::Single);
     for last in 0..=0x20 {
         let mut reserved = frame(0, 1, 0, 1);
         if let Parsed::Data(headers) = &mut reserved.parsed {
@@ -78,8 +78,8 @@ fn tagged_control_frames_go_nowhere() {
         bench.arrive(0, TestFrame { parsed: Parsed::Control(Err(DecodeError::Tagged)), ..frame(0, 1, 0, 1) });
         (0..5).for_each(|_| bench.step(Span::from_micros(50)));
         let report = bench.report();
-        assert_eq!((report.ports[0].control_rx.malformed, report.balance.received), (1, 0), "{layout:?}");
-        assert!(report.balance.holds && bench.world.sent.iter().all(Vec::is_empty), "{layout:?}");
+        assert_eq!((report.ports[0].control_rx.malformed, report.conservation.received), (1, 0), "{layout:?}");
+        assert!(report.conservation.holds && bench.world.sent.iter().all(Vec::is_empty), "{layout:?}");
     }
 }
 
@@ -120,7 +120,7 @@ fn a_paused_class_stops_alone_and_for_its_time() {
 #[test]
 fn pfc_for_a_lossy_class_is_counted_and_ignored() {
     for (keys, sent, ignored) in [("", &[460][..], 1), ("[pfc]\nobey = \"all\"\n", &[], 0)] {
-        let mut bench = Bench::new(&toml(2, keys), Layout::Single);
+        let mut bench = Bench::new(&toml(2, keys), LcoreLayout::Single);
         introduce(&mut bench);
         bench.arrive(1, pfc(ClassSet::from_bits(1 << 3 | 1 << 5), u16::MAX));
         bench.run(4, STEP);
@@ -136,7 +136,7 @@ fn pfc_for_a_lossy_class_is_counted_and_ignored() {
 /// Two tags at the full MTU are no longer than the switch forwards.
 #[test]
 fn frames_with_two_tags_pass_at_the_full_mtu() {
-    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(2, ""), LcoreLayout::Single);
     introduce(&mut bench);
     for (number, frame_bytes) in [(1, 1_500 + 14 + 8), (2, 1_500 + 14 + 8 + 1)] {
         bench.arrive(0, TestFrame { frame_bytes, ..frame(0, 1, 3, number) });
@@ -148,7 +148,7 @@ fn frames_with_two_tags_pass_at_the_full_mtu() {
 
 #[test]
 fn global_pause_is_ignored_on_a_pfc_port() {
-    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(2, ""), LcoreLayout::Single);
     introduce(&mut bench);
     bench
         .arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(ClassSet::EMPTY, 0) });
@@ -163,7 +163,7 @@ fn global_pause_is_ignored_on_a_pfc_port() {
 fn a_pause_port_obeys_global_pause_and_sends_it() {
     let text = toml(2, "[buffer]\nsize = \"200KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"20KB\"\n")
         .replace("delay = \"1us\"\n", "delay = \"1us\"\nflow_control = \"pause\"\n");
-    let mut bench = Bench::new(&text, Layout::Single);
+    let mut bench = Bench::new(&text, LcoreLayout::Single);
     introduce(&mut bench);
     bench
         .arrive(1, TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(ClassSet::EMPTY, 0) });
@@ -191,8 +191,8 @@ fn incast_is_lossless_and_ordered_in_every_layout() {
             bench.step(Span::from_nanos(1_250));
             if round % 100 == 0 {
                 let report = bench.report();
-                assert!(report.balance.holds, "{:?}", report.balance);
-                let balance = report.balance;
+                assert!(report.conservation.holds, "{:?}", report.conservation);
+                let balance = report.conservation;
                 assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held());
                 received = bench.world.sent[8].len() as u64;
                 if received == 8 * FRAMES {
@@ -213,7 +213,7 @@ fn incast_is_lossless_and_ordered_in_every_layout() {
         assert_eq!(report.dropped(DropReason::HeadroomViolation), 0);
         assert!(report.ports[0].classes[3].pauses_tx > 0, "{layout:?}: the incast never paused");
         assert!(report.message_delay.count > 0);
-        assert_eq!(bench.shared.mmu.pool_use().used.get(), 0);
+        assert_eq!(bench.shared.mmu.pool_usage().used.get(), 0);
         for class in report.ports.iter().flat_map(|port| &port.classes) {
             assert_eq!((class.ingress.headroom.get(), class.egress.get(), class.ingress.off), (0, 0, false));
         }
@@ -224,7 +224,7 @@ fn incast_is_lossless_and_ordered_in_every_layout() {
 #[test]
 fn a_deaf_peer_loses_its_own_frames_only() {
     let extra = "[buffer]\nsize = \"600KB\"\n";
-    let mut bench = Bench::new(&toml(4, extra), Layout::Single);
+    let mut bench = Bench::new(&toml(4, extra), LcoreLayout::Single);
     introduce(&mut bench);
     bench.arrive(2, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
     bench.step(STEP);
@@ -240,7 +240,7 @@ fn a_deaf_peer_loses_its_own_frames_only() {
     assert!(lost > 0);
     assert_eq!(report.dropped(DropReason::HeadroomViolation), lost);
     assert_eq!(bench.data_sent(3).len(), 250, "others go on");
-    assert!(report.balance.holds);
+    assert!(report.conservation.holds);
 }
 
 /// After the first frames nothing is allocated: not in the pipeline, whatever happens to a frame. What the test's own
@@ -266,7 +266,7 @@ fn the_packet_path_does_not_allocate() {
         let counted = allocation_counter::measure(|| bench.run(2 * FRAMES, Span::from_nanos(1_250)));
         assert_eq!(counted.count_total, 0, "{layout:?}");
         let report = bench.report();
-        assert!(report.balance.copied > 0 && report.dropped(DropReason::HeadroomViolation) > 0, "{layout:?}");
+        assert!(report.conservation.copied > 0 && report.dropped(DropReason::HeadroomViolation) > 0, "{layout:?}");
         assert_eq!([4, 5, 6].map(|clone| report.ports[clone].classes[3].tx_frames), [0; 3]);
         assert!([4, 5].iter().all(|clone| report.ports[*clone].classes[3].rx_frames >= FRAMES as u64), "{layout:?}");
     }
@@ -274,7 +274,7 @@ fn the_packet_path_does_not_allocate() {
 
 #[test]
 fn a_port_that_accepts_little_loses_and_reorders_nothing() {
-    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(2, ""), LcoreLayout::Single);
     introduce(&mut bench);
     bench.world.accepts = Some(1);
     (0..500).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
@@ -288,8 +288,8 @@ fn ports_that_accept_little_keep_the_order_of_rows_and_frames() {
     const CLASSES: [u8; 3] = [0, 3, 4];
     let ecn = "[[classes.queues]]\nclass = 4\necn = { kmin = \"900KB\", kmax = \"900KB\", pmax = 1.0 }\n";
     for accepts in [1, 5, 30, 63] {
-        let late = Surroundings::real_time(CatchUp::at_most(Span::from_micros(60)));
-        let mut bench = Bench::with(&toml(3, ecn), Layout::Single, late);
+        let late = DriverConfig::real_time(CatchUp::at_most(Span::from_micros(60)));
+        let mut bench = Bench::with(&toml(3, ecn), LcoreLayout::Single, late);
         introduce(&mut bench);
         bench.world.accepts = Some(accepts);
         for n in 0..900 {
@@ -306,13 +306,13 @@ fn ports_that_accept_little_keep_the_order_of_rows_and_frames() {
                 assert!(of_class.is_sorted() && of_class.len() == 100, "{accepts}: {of_class:?}");
             }
         }
-        assert_eq!(bench.report().balance.held(), 0);
+        assert_eq!(bench.report().conservation.held(), 0);
     }
 }
 
 #[test]
 fn frames_for_a_port_without_a_link_are_dropped_with_their_reason() {
-    let mut bench = Bench::new(&toml(3, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(3, ""), LcoreLayout::Single);
     introduce(&mut bench);
     bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
     bench.step(STEP);
@@ -324,26 +324,26 @@ fn frames_for_a_port_without_a_link_are_dropped_with_their_reason() {
     bench.run(5, STEP);
     let report = bench.report();
     assert_eq!(report.dropped(DropReason::PortDown), 11);
-    assert_eq!(report.balance.held(), 0);
-    assert_eq!(bench.shared.mmu.pool_use().used.get(), 0);
+    assert_eq!(report.conservation.held(), 0);
+    assert_eq!(bench.shared.mmu.pool_usage().used.get(), 0);
 }
 
 #[test]
 fn a_copy_without_memory_is_a_counted_fault() {
-    let mut bench = Bench::new(&toml(4, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(4, ""), LcoreLayout::Single);
     bench.world.copies_fail = true;
     bench.arrive(0, frame(0, 1, 0, 1));
     bench.run(10, STEP);
     let report = bench.report();
     assert_eq!(report.dropped(DropReason::NoMemory), 2);
-    assert_eq!(report.balance.sent, 1);
-    assert!(report.balance.holds);
+    assert_eq!(report.conservation.sent, 1);
+    assert!(report.conservation.holds);
 }
 
 #[test]
 fn departing_frames_are_marked_above_kmin_equals_kmax() {
     let extra = "[[classes.queues]]\nclass = 3\necn = { kmin = \"15180B\", kmax = \"15180B\", pmax = 1.0 }\n";
-    let mut bench = Bench::new(&toml(2, extra), Layout::Single);
+    let mut bench = Bench::new(&toml(2, extra), LcoreLayout::Single);
     introduce(&mut bench);
     bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 1_000));
     bench.step(STEP);
@@ -360,7 +360,7 @@ fn departing_frames_are_marked_above_kmin_equals_kmax() {
 fn arriving_frames_are_marked_above_kmin_equals_kmax() {
     let extra = "[[classes.queues]]\nclass = 3\n\
                  ecn = { kmin = \"15180B\", kmax = \"15180B\", pmax = 1.0, mark_on = \"arrival\" }\n";
-    for layout in [Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
+    for layout in [LcoreLayout::Single, LcoreLayout::RxTx, LcoreLayout::RxFwdTx] {
         let mut bench = Bench::new(&toml(2, extra), layout);
         introduce(&mut bench);
         bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 1_000));
@@ -387,7 +387,7 @@ fn a_limited_queue_leaves_the_rest_of_the_line_to_others() {
     // A strict queue at 1 Gb/s would without its limit take all; two of equal weight share what it leaves.
     let extra = "[[classes.queues]]\nclass = 4\nstrict = true\nrate = \"1Gbps\"\n\
                  [[classes.queues]]\nclass = 3\nrate = \"2Gbps\"\n";
-    let mut bench = Bench::new(&toml(2, extra), Layout::Single);
+    let mut bench = Bench::new(&toml(2, extra), LcoreLayout::Single);
     introduce(&mut bench);
     let before = sent_by_class(&mut bench);
     for n in 0..400 {
@@ -404,7 +404,7 @@ fn a_limited_queue_leaves_the_rest_of_the_line_to_others() {
 #[test]
 fn a_limited_queue_obeys_pause_and_shares_by_weight_below_its_limit() {
     let extra = "[[classes.queues]]\nclass = 3\nrate = \"8Gbps\"\n";
-    let mut bench = Bench::new(&toml(2, extra), Layout::Single);
+    let mut bench = Bench::new(&toml(2, extra), LcoreLayout::Single);
     introduce(&mut bench);
     let before = sent_by_class(&mut bench);
     for n in 0..400 {
@@ -427,7 +427,7 @@ fn a_limited_queue_obeys_pause_and_shares_by_weight_below_its_limit() {
 #[test]
 fn the_transmitter_wakes_when_a_limit_ends() {
     let extra = "[[classes.queues]]\nclass = 1\nrate = \"1Gbps\"\n";
-    let mut bench = Bench::new(&toml(2, extra), Layout::Single);
+    let mut bench = Bench::new(&toml(2, extra), LcoreLayout::Single);
     introduce(&mut bench);
     (0..2).for_each(|n| bench.arrive(0, frame(0, 1, 1, n)));
     bench.run(2, Span::from_nanos(10));
@@ -441,7 +441,7 @@ fn the_transmitter_wakes_when_a_limit_ends() {
 
 #[test]
 fn the_line_rate_is_kept_and_control_goes_first() {
-    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    let mut bench = Bench::new(&toml(2, ""), LcoreLayout::Single);
     introduce(&mut bench);
     (0..1_000).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
     bench.run(10_000, Span::from_nanos(10));
@@ -465,10 +465,10 @@ fn stopping_gives_everything_back() {
         }
         let report = bench.report();
         assert!(report.dropped(DropReason::Shutdown) > 0, "{layout:?}");
-        assert_eq!(report.balance.held(), 0, "{layout:?}");
-        assert!(report.balance.holds);
+        assert_eq!(report.conservation.held(), 0, "{layout:?}");
+        assert!(report.conservation.holds);
         assert_eq!(
-            bench.shared.mmu.ingress_use(weir_units::QueueId::new(PortId(0), Class::new(3)), now).shared.get(),
+            bench.shared.mmu.ingress_usage(weir_units::QueueId::new(PortId(0), Class::new(3)), now).shared.get(),
             0
         );
     }

@@ -1,7 +1,7 @@
 //! Frames that are forwarded at a glance, and the same frames read one by one, come to the same.
 
 use proptest::prelude::*;
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_units::{ClassSet, MacAddr, Span};
 use weir_wire::ethernet::Parsed;
 
@@ -60,7 +60,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(u16, u16, u8, u32, Kind)>> {
 /// What a switch makes of these arrivals: what each port sent, and its report in words.
 fn outcome(
     buffer: &str,
-    layout: Layout,
+    layout: LcoreLayout,
     arrivals: &[(u16, u16, u8, u32, Kind)],
     shows: bool,
     accepts: Option<usize>,
@@ -97,7 +97,7 @@ proptest! {
     fn at_a_glance_and_in_full_come_to_the_same(
         arrivals in arrivals(),
         buffer in prop::sample::select(BUFFERS.to_vec()),
-        layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
+        layout in prop::sample::select(vec![LcoreLayout::Single, LcoreLayout::RxTx]),
         accepts in prop::sample::select(vec![None, None, Some(1), Some(7)]),
     ) {
         let [at_a_glance, in_full] = [true, false].map(|shows| outcome(buffer, layout, &arrivals, shows, accepts));

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_flowctl::cbfc::CONFIRMATIONS;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::report::Accord;
+use weir_switch_core::report::ProtocolMismatch;
 use weir_units::{Bytes, Class, PortId, QueueId, Span, Time};
-use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, PfcFrame, QueueFrame};
+use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame, PfcFrame, QueueLengthFrame};
 
 use crate::common::{Bench, LAYOUTS, STEP, control, frame};
 
@@ -25,7 +25,7 @@ const GFC: [&str; 3] = [
 ];
 
 /// Two ports: `p0`, which speaks this to the other switch, and `p1` with a station, at half its rate behind the second switch.
-fn switch(flow_control: &str, layout: Layout, rate: &str) -> Bench {
+fn switch(flow_control: &str, layout: LcoreLayout, rate: &str) -> Bench {
     Bench::new(
         &format!(
             "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n\
@@ -40,7 +40,7 @@ fn switch(flow_control: &str, layout: Layout, rate: &str) -> Bench {
 /// Two switches joined by their ports 0; the station at the first one sends to the one at the second without end.
 struct Pair {
     flow_control: &'static str,
-    layout: Layout,
+    layout: LcoreLayout,
     switches: [Bench; 2],
     /// Frames from each switch to the other that have been taken off its port so far.
     moved: [usize; 2],
@@ -52,7 +52,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(flow_control: &'static str, layout: Layout) -> Pair {
+    fn new(flow_control: &'static str, layout: LcoreLayout) -> Pair {
         let switches = ["10Gbps", "5Gbps"].map(|rate| switch(flow_control, layout, rate));
         let mut pair = Pair { flow_control, layout, switches, moved: [0; 2], to_lose: 0, is_heard: true, arrived: 0 };
         pair.introduce();
@@ -131,8 +131,8 @@ impl Pair {
         self.switches[to].arriving[0].push_front(control(frame));
     }
 
-    fn accord(&mut self, which: usize) -> Accord {
-        self.switches[which].report().ports[0].accord
+    fn accord(&mut self, which: usize) -> ProtocolMismatch {
+        self.switches[which].report().ports[0].mismatch
     }
 
     /// Bytes of lossless frames that found no room at the second switch.
@@ -141,7 +141,7 @@ impl Pair {
     }
 }
 
-fn credit(limit: u32, account: Account) -> ControlFrame {
+fn credit(limit: u32, account: CreditAccount) -> ControlFrame {
     let mut limits = [0; 8];
     limits[CLASS.index()] = limit;
     ControlFrame::Credit(CreditFrame { enabled: CLASS.alone(), limits, account })
@@ -163,27 +163,31 @@ const WRONGS: [Wrong; 8] = [
         Bytes::ZERO,
     ),
     ("a fifth of the buffer is lost on the link", |pair| pair.to_lose = 40, Bytes::ZERO),
-    ("2^31 - 1 blocks of credit are forged", |pair| pair.forge(0, credit((1 << 31) - 1, Account::None)), Bytes::ZERO),
+    (
+        "2^31 - 1 blocks of credit are forged",
+        |pair| pair.forge(0, credit((1 << 31) - 1, CreditAccount::None)),
+        Bytes::ZERO,
+    ),
     (
         "a buffer of credit is forged",
         |pair| {
             let sent = pair.sent_by_first();
-            pair.forge(0, credit(sent + (BUFFER.get() / 64) as u32, Account::None));
+            pair.forge(0, credit(sent + (BUFFER.get() / 64) as u32, CreditAccount::None));
         },
         BUFFER,
     ),
     (
         "a large buffer, and credit for it, are forged",
         |pair| {
-            pair.forge(0, credit(1 << 30, Account::None));
-            pair.forge(0, credit(0, Account::Buffer { blocks: u32::MAX }));
+            pair.forge(0, credit(1 << 30, CreditAccount::None));
+            pair.forge(0, credit(0, CreditAccount::Buffer { blocks: u32::MAX }));
         },
         BUFFER,
     ),
     (
         "much is said to be sent",
         |pair| {
-            let account = Account::Sent { class: CLASS, blocks: 1 << 30 };
+            let account = CreditAccount::Sent { class: CLASS, blocks: 1 << 30 };
             pair.forge(1, credit(0, account));
         },
         Bytes::ZERO,
@@ -211,7 +215,7 @@ fn cbfc_gets_over_restarts_losses_and_forged_messages() {
             let lost = overflown;
             pair.run(Span::from_micros(500));
             assert_eq!(pair.overflown(), lost, "{context}: lost after all was right again");
-            assert!(pair.switches.iter_mut().all(|bench| bench.report().balance.holds), "{context}");
+            assert!(pair.switches.iter_mut().all(|bench| bench.report().conservation.holds), "{context}");
         }
     }
 }
@@ -223,7 +227,7 @@ fn counts_are_set_right_only_where_they_are_wrong() {
         let mut pair = Pair::new(CBFC, layout);
         pair.run(Span::from_millis(3));
         assert_eq!([0, 1].map(|which| pair.accord(which).resyncs), [0, 0], "{layout:?}");
-        assert_eq!([0, 1].map(|which| pair.switches[which].report().ports[0].odd_messages), [0, 0], "{layout:?}");
+        assert_eq!([0, 1].map(|which| pair.switches[which].report().ports[0].invalid_messages), [0, 0], "{layout:?}");
         pair.to_lose = 1;
         pair.run(Span::from_millis(1));
         assert_eq!([0, 1].map(|which| pair.accord(which).resyncs), [0, 1], "{layout:?}");
@@ -251,7 +255,7 @@ fn a_link_that_was_gone_starts_anew() {
             pair.run(Span::from_millis(1));
             assert_eq!((pair.overflown(), pair.accord(1).resyncs), (Bytes::ZERO, 0), "{flow_control}, {layout:?}");
             assert_eq!([0, 1].map(|which| pair.accord(which).aged), [0, 0], "{flow_control}, {layout:?}");
-            assert!(pair.switches.iter_mut().all(|bench| bench.report().balance.holds), "{flow_control}");
+            assert!(pair.switches.iter_mut().all(|bench| bench.report().conservation.holds), "{flow_control}");
         }
     }
 }
@@ -280,15 +284,15 @@ fn a_link_that_only_one_end_saw_going_is_set_right() {
 #[test]
 fn gfc_goes_back_to_the_line_rate_when_its_peer_is_silent() {
     let stop = ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; 8] });
-    let full = ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] });
-    for (flow_control, forged) in GFC.into_iter().zip([stop, credit(0, Account::None), full]) {
-        let mut pair = Pair::new(flow_control, Layout::Single);
+    let full = ControlFrame::Queue(QueueLengthFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] });
+    for (flow_control, forged) in GFC.into_iter().zip([stop, credit(0, CreditAccount::None), full]) {
+        let mut pair = Pair::new(flow_control, LcoreLayout::Single);
         pair.run(Span::from_millis(1));
         pair.is_heard = false;
         // By time it takes three that say the same, as one may be late.
         for _ in 0..3 {
             let sent = pair.sent_by_first();
-            let forged = if sent > 0 { credit(sent, Account::None) } else { forged };
+            let forged = if sent > 0 { credit(sent, CreditAccount::None) } else { forged };
             pair.forge(0, forged);
             pair.step();
         }
@@ -309,7 +313,7 @@ fn gfc_goes_back_to_the_line_rate_when_its_peer_is_silent() {
 #[test]
 fn gfc_is_set_right_by_its_peer() {
     let stop = ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; 8] });
-    let mut pair = Pair::new(GFC[0], Layout::Single);
+    let mut pair = Pair::new(GFC[0], LcoreLayout::Single);
     pair.run(Span::from_millis(2));
     let before = pair.delivered_in(Span::from_micros(500));
     pair.forge(0, stop);
@@ -325,11 +329,11 @@ fn a_peer_that_speaks_something_else_is_counted() {
     let all = [
         ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; 8] }),
         ControlFrame::Pause(u16::MAX),
-        ControlFrame::Queue(QueueFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] }),
-        credit(0, Account::None),
+        ControlFrame::Queue(QueueLengthFrame { enabled: CLASS.alone(), lengths: [u32::MAX; 8] }),
+        credit(0, CreditAccount::None),
     ];
     for (flow_control, own) in [(CBFC, 3), (GFC[0], 0), (GFC[1], 3), (GFC[2], 2), ("\"pfc\"", 0), ("\"pause\"", 1)] {
-        let mut pair = Pair::new(flow_control, Layout::RxFwdTx);
+        let mut pair = Pair::new(flow_control, LcoreLayout::RxFwdTx);
         pair.run(Span::from_millis(1));
         let before = pair.delivered_in(Span::from_micros(500));
         for (_, frame) in all.iter().enumerate().filter(|(n, _)| *n != own) {
@@ -339,7 +343,7 @@ fn a_peer_that_speaks_something_else_is_counted() {
         let after = pair.delivered_in(Span::from_micros(500));
         assert!(after.abs_diff(before) <= 2, "{flow_control}: {before} frames before, {after} after");
         let report = pair.switches[0].report();
-        let (accord, control) = (report.ports[0].accord, report.ports[0].control_rx);
+        let (accord, control) = (report.ports[0].mismatch, report.ports[0].control_rx);
         assert_eq!((accord.foreign, control.ignored), (3, 3), "{flow_control}");
         assert!(accord.heard_at > Time::ZERO || matches!(flow_control, "\"pfc\"" | "\"pause\""), "{flow_control}");
     }

@@ -3,11 +3,11 @@
 //! report. Classes that take turns leave past their queues as they came, so that each of them alone comes to the same then.
 
 use proptest::prelude::*;
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_flowctl::{CatchUp, FLOW_CONTROLS};
-use weir_switch_core::Surroundings;
+use weir_switch_core::DriverConfig;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueFrame};
+use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueLengthFrame};
 
 use crate::common::{Bench, TestFrame, control, frame, introduce, pfc};
 
@@ -61,7 +61,7 @@ fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestF
         // Stages are told in the place of quanta.
         "gfc-buffer" => pfc(enabled, number % 6),
         "gfc-conceptual" => {
-            control(ControlFrame::Queue(QueueFrame { enabled, lengths: [u32::from(number) << 8; CLASSES] }))
+            control(ControlFrame::Queue(QueueLengthFrame { enabled, lengths: [u32::from(number) << 8; CLASSES] }))
         }
         "gfc-time" | "cbfc" => control(ControlFrame::Credit(CreditFrame {
             enabled,
@@ -75,7 +75,7 @@ fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestF
 /// How a switch is driven.
 #[derive(Clone, Copy, Debug)]
 struct Drive {
-    layout: Layout,
+    layout: LcoreLayout,
     /// From one poll to the next, in turn.
     steps_us: [u64; 3],
     /// So many frames come with each step. Where they are few, all that come with a step may go with it.
@@ -120,7 +120,7 @@ fn outcome(
          [classes]\nlossless = [3, 4]\n{queues}[pfc]\nreaction = \"0s\"\n{ports}"
     );
     let catch_up = CatchUp::at_most(Span::from_micros(60));
-    let mut bench = Bench::with(&text, drive.layout, Surroundings::real_time(catch_up));
+    let mut bench = Bench::with(&text, drive.layout, DriverConfig::real_time(catch_up));
     introduce(&mut bench);
     let mut coming = arrivals.iter().enumerate();
     let steps = drive.steps_us.into_iter().cycle().take(300 + arrivals.len() / drive.come).map(|us| {
@@ -156,14 +156,14 @@ proptest! {
         arrivals in arrivals(),
         flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
-        layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
+        layout in prop::sample::select(vec![LcoreLayout::Single, LcoreLayout::RxTx]),
         steps_us in prop::sample::select(vec![[20; 3], [1, 5, 40], [2; 3]]),
         come in prop::sample::select(vec![3, 20, usize::MAX]),
         alone in prop::sample::select(vec![0, 3, 4]),
     ) {
         let drive = Drive { layout, steps_us, come, threshold: "140KB" };
         // Past its queues a switch in one piece sends.
-        let arrivals = if layout == Layout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
+        let arrivals = if layout == LcoreLayout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
         let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, rate, drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
         for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
@@ -183,7 +183,7 @@ proptest! {
         rate in prop::sample::select(RATES.to_vec()),
         come in prop::sample::select(vec![3, 10]),
     ) {
-        let drive = Drive { layout: Layout::Single, steps_us: [20; 3], come, threshold: "1MB" };
+        let drive = Drive { layout: LcoreLayout::Single, steps_us: [20; 3], come, threshold: "1MB" };
         let dscp = |sequence: &u64| match arrivals[*sequence as usize].1 {
             Arriving::Frame { dscp, .. } => dscp,
             Arriving::Message { .. } => unreachable!("messages are obeyed"),

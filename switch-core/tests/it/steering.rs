@@ -1,9 +1,9 @@
 //! What a control thread changes of a running switch takes effect between two bursts, and the books balance.
 
 use proptest::prelude::*;
-use weir_config::{EcnConfig, Layout, PortState, QueueConfig, SwitchConfig};
-use weir_flowctl::{CatchUp, Tells};
-use weir_switch_core::Surroundings;
+use weir_config::{EcnConfig, LcoreLayout, PortState, QueueConfig, SwitchConfig};
+use weir_flowctl::{CatchUp, MessageKind};
+use weir_switch_core::DriverConfig;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::fdb::Destination;
 use weir_units::{BitRate, Bytes, Class, ClassSet, PortId, Span, Time};
@@ -24,8 +24,8 @@ fn config(toml: &str) -> SwitchConfig {
     weir_config::parse("bench.toml", toml).unwrap()
 }
 
-fn bench(toml: &str, layout: Layout) -> Bench {
-    let mut bench = Bench::with(toml, layout, Surroundings::real_time(CatchUp::NONE));
+fn bench(toml: &str, layout: LcoreLayout) -> Bench {
+    let mut bench = Bench::with(toml, layout, DriverConfig::real_time(CatchUp::NONE));
     introduce(&mut bench);
     bench
 }
@@ -63,8 +63,8 @@ fn whole(rate: BitRate, span: Span) -> u64 {
 #[track_caller]
 fn assert_lossless(bench: &mut Bench) {
     let report = bench.report();
-    assert!(report.balance.holds, "{:?}", report.balance);
-    assert_eq!(report.balance.dropped, report.dropped(DropReason::SamePort), "{:?}", report.balance);
+    assert!(report.conservation.holds, "{:?}", report.conservation);
+    assert_eq!(report.conservation.dropped, report.dropped(DropReason::SamePort), "{:?}", report.conservation);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_port_that_is_down_neither_sends_nor_receives() {
         assert_eq!(report.dropped(DropReason::PortDown), waited + 3, "{layout:?}");
         assert_eq!((bench.world.sent[OUT.index()].len(), bench.world.sent[2].len()), (sent, 0), "{layout:?}");
         assert_eq!(bench.shared.fdb.lookup(station(77), bench.now), None, "{layout:?}");
-        assert!(!report.ports[OUT.index()].link_up && report.balance.holds, "{layout:?}");
+        assert!(!report.ports[OUT.index()].link_up && report.conservation.holds, "{layout:?}");
         // A link that comes meanwhile does not open it.
         bench.shared.set_link_up(OUT, false);
         bench.shared.set_link_up(OUT, true);
@@ -195,7 +195,7 @@ fn a_port_that_is_down_neither_sends_nor_receives() {
         bench.arrive(OUT.0, frame(OUT.0, 2, 0, 4));
         bench.run(20, STEP);
         assert_eq!((bench.data_sent(OUT.0).last(), bench.data_sent(2).last()), (Some(&3), Some(&4)), "{layout:?}");
-        assert!(bench.report().balance.holds);
+        assert!(bench.report().conservation.holds);
     }
 }
 
@@ -218,12 +218,12 @@ fn a_blocked_port_lets_go_what_waits_and_speaks_flow_control() {
         assert_eq!(bench.data_sent(OUT.0).len(), 200, "{layout:?}: what waited has left");
         let report = bench.report();
         assert_eq!((report.dropped(DropReason::PortDown), bench.data_sent(2).len()), (2, 0), "{layout:?}");
-        assert!(report.balance.holds && report.ports[OUT.index()].link_up);
+        assert!(report.conservation.holds && report.ports[OUT.index()].link_up);
         // Flooded frames do not go there either.
         bench.arrive(2, frame(2, 99, 0, 5));
         bench.run(20, STEP);
         assert_eq!((bench.data_sent(IN.0).last(), bench.data_sent(OUT.0).len()), (Some(&5), 200), "{layout:?}");
-        assert!(bench.report().balance.holds);
+        assert!(bench.report().conservation.holds);
     }
 }
 
@@ -237,7 +237,7 @@ fn a_closed_ports_clones_are_closed() {
         bench.run(20, STEP);
         let report = bench.report();
         assert_eq!((report.dropped(DropReason::PortDown), bench.data_sent(OUT.0).len()), (2, 0), "{layout:?}");
-        assert!(report.balance.holds);
+        assert!(report.conservation.holds);
     }
 }
 
@@ -296,7 +296,7 @@ fn a_port_turns_from_pfc_to_pause_to_nothing_and_back() {
         bench.run(20, STEP);
         assert_eq!((told(&bench, IN), bench.data_sent(OUT.0).len()), (vec![("pfc", true)], 0), "{layout:?}");
         for port in [IN, OUT] {
-            assert!(bench.shared.set_flow_control(port, Tells::Pause));
+            assert!(bench.shared.set_flow_control(port, MessageKind::Pause));
         }
         bench.run(20, STEP);
         assert_eq!(told(&bench, IN)[1..], [("pfc", false), ("pause", true)], "{layout:?}: resumed, then paused anew");
@@ -311,14 +311,17 @@ fn a_port_turns_from_pfc_to_pause_to_nothing_and_back() {
         bench.run(20, STEP);
         assert_eq!(bench.data_sent(OUT.0).len(), 6, "{layout:?}: PAUSE is");
         for port in [IN, OUT] {
-            assert!(bench.shared.set_flow_control(port, Tells::Nothing));
+            assert!(bench.shared.set_flow_control(port, MessageKind::Nothing));
         }
         bench.run(20, STEP);
         assert_eq!(told(&bench, IN)[3..], [("pause", false)], "{layout:?}: and no more");
         assert_eq!(bench.data_sent(OUT.0).len(), 9, "{layout:?}");
         bench.run(400, STEP);
         assert_eq!(told(&bench, IN).len(), 4, "{layout:?}");
-        assert!(bench.shared.set_flow_control(IN, Tells::Pfc) && !bench.shared.set_flow_control(IN, Tells::Room));
+        assert!(
+            bench.shared.set_flow_control(IN, MessageKind::Pfc)
+                && !bench.shared.set_flow_control(IN, MessageKind::Room)
+        );
         bench.run(4, STEP);
         assert_eq!(told(&bench, IN)[4..], [("pfc", true)], "{layout:?}: what is still to pause is told");
         assert_eq!(bench.report().message_delay.count, 0, "{layout:?}");
@@ -328,7 +331,7 @@ fn a_port_turns_from_pfc_to_pause_to_nothing_and_back() {
 
 #[test]
 fn static_addresses_come_and_go() {
-    let bench = bench(&toml(3, ""), Layout::Single);
+    let bench = bench(&toml(3, ""), LcoreLayout::Single);
     let (fdb, now) = (&bench.shared.fdb, bench.now);
     let known = |n: u16| fdb.lookup(station(n), now);
     // One that was learned behind another port.
@@ -397,8 +400,8 @@ proptest! {
                         kb.map(|kb| EcnConfig { kmin: Bytes::kb(kb), kmax: Bytes::kb(2 * kb), pmax_ppm: 500_000, at_rate: None, on_arrival: kb % 2 == 0 });
                 }
                 Turn::Alpha(n) => {
-                    let policy = weir_mmu::policy::settings("dt", &format!("alpha = \"{n}/16\"")).unwrap();
-                    shared.mmu.retune(&*policy, config.xon(), config.buffer.lossy_alpha);
+                    let policy = weir_mmu::policy::parse_config("dt", &format!("alpha = \"{n}/16\"")).unwrap();
+                    shared.mmu.update_config(&*policy, config.xon(), config.buffer.lossy_alpha);
                 }
                 Turn::Blocked(port, is) => {
                     blocked |= is;
@@ -423,13 +426,13 @@ proptest! {
         }
         bench.run(2_000, STEP);
         let report = bench.report();
-        prop_assert!(report.balance.holds, "{:?}", report.balance);
+        prop_assert!(report.conservation.holds, "{:?}", report.conservation);
         let closed = report.dropped(DropReason::PortDown);
-        prop_assert_eq!(report.balance.dropped, report.dropped(DropReason::SamePort) + closed);
+        prop_assert_eq!(report.conservation.dropped, report.dropped(DropReason::SamePort) + closed);
         prop_assert!(blocked || closed == 0);
         prop_assert_eq!(bench.data_sent(2).len() as u64 + closed, 2 * FRAMES);
-        prop_assert_eq!(report.balance.held(), 0);
-        prop_assert_eq!(bench.shared.mmu.pool_use().used, Bytes::ZERO);
+        prop_assert_eq!(report.conservation.held(), 0);
+        prop_assert_eq!(bench.shared.mmu.pool_usage().used, Bytes::ZERO);
     }
 }
 
@@ -440,7 +443,7 @@ fn a_watchdog_goes_by_new_times() {
         2,
         "[pfc_watchdog]\ndetection_time = \"100ms\"\nrestoration_time = \"100ms\"\npoll_interval = \"100us\"\n",
     );
-    let mut bench = bench(&toml, Layout::Single);
+    let mut bench = bench(&toml, LcoreLayout::Single);
     let storms = |bench: &Bench| {
         let counters = bench.shared.ports()[OUT.index()].storm_counters(Class::new(3)).unwrap();
         (counters.deadlock_detected, counters.deadlock_restored)
@@ -463,5 +466,5 @@ fn a_watchdog_goes_by_new_times() {
     assert_eq!(storms(&bench), (1, 0), "it has held for 20 ms");
     until(&mut bench, start + Span::from_millis(30), false);
     assert_eq!(storms(&bench), (1, 1), "5 ms without a frame");
-    assert!(bench.report().balance.holds);
+    assert!(bench.report().conservation.holds);
 }

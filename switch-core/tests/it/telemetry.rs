@@ -1,6 +1,6 @@
 //! What a switch stamps on frames that ask for it.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 use weir_wire::trailer::Telemetry;
 
@@ -23,7 +23,7 @@ fn stamps(bench: &Bench) -> Vec<Option<Vec<Telemetry>>> {
 }
 
 /// Three frames that wait for a pause to end, the second of which asks for nothing.
-fn sent(settings: &str, layout: Layout) -> (Vec<Option<Vec<Telemetry>>>, Time) {
+fn sent(settings: &str, layout: LcoreLayout) -> (Vec<Option<Vec<Telemetry>>>, Time) {
     let mut bench = Bench::new(&toml(2, settings), layout);
     introduce(&mut bench);
     bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
@@ -56,7 +56,7 @@ fn a_frame_is_stamped_with_what_it_leaves_behind() {
 #[test]
 fn without_the_key_nothing_is_stamped() {
     for settings in ["", "[switch]\ntelemetry = false\n"] {
-        let (stamps, _) = sent(settings, Layout::Single);
+        let (stamps, _) = sent(settings, LcoreLayout::Single);
         assert_eq!(stamps, [Some(Vec::new()), None, Some(Vec::new())]);
     }
 }

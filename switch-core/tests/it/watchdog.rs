@@ -1,6 +1,6 @@
 //! PFC storms at a switch whose PFC watchdog is on.
 
-use weir_config::Layout;
+use weir_config::LcoreLayout;
 use weir_flowctl::pfc::{StormCounters, StormPackets};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
@@ -26,7 +26,7 @@ fn watched(action: &str, extra: &str) -> String {
     toml(4, &format!("[buffer]\nsize = \"4MB\"\n{watchdog}{extra}"))
 }
 
-fn bench(toml: &str, layout: Layout) -> Bench {
+fn bench(toml: &str, layout: LcoreLayout) -> Bench {
     let mut bench = Bench::new(toml, layout);
     introduce(&mut bench);
     bench
@@ -67,7 +67,7 @@ fn turns(bench: &mut Bench, port: u16) -> (u64, u64) {
 }
 
 fn assert_balanced(report: &Report) {
-    let balance = report.balance;
+    let balance = report.conservation;
     assert!(balance.holds, "{balance:?}");
     assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
 }
@@ -117,7 +117,7 @@ fn in_a_storm_the_queue_is_emptied_and_what_comes_is_dropped() {
         bench.arrive(SICK, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, 0, SICK, 3, QUEUED, None);
-        assert_eq!(bench.report().balance.held(), QUEUED, "{layout:?}");
+        assert_eq!(bench.report().conservation.held(), QUEUED, "{layout:?}");
         when_turned(&mut bench, storm(), Span::from_millis(1));
         // Frames that are yet to be dropped are not sent, even if they could be.
         bench.arrive(SICK, pfc(CLASS.alone(), 0));
@@ -125,7 +125,7 @@ fn in_a_storm_the_queue_is_emptied_and_what_comes_is_dropped() {
         assert_eq!(wakeup(&bench), bench.now, "{layout:?}");
         pass(&mut bench, Span::from_micros(20), storm());
         let report = bench.report();
-        assert_eq!((report.balance.held(), report.pool.used.get()), (0, 0), "{layout:?}: emptied");
+        assert_eq!((report.conservation.held(), report.pool.used.get()), (0, 0), "{layout:?}: emptied");
         let sick = &report.ports[usize::from(SICK)].classes[3];
         assert_eq!(sick.tx_drops[DropReason::PfcWatchdog as usize], QUEUED, "{layout:?}");
 
@@ -203,7 +203,7 @@ fn the_ingress_queue_of_a_storm_sends_no_pause() {
 #[test]
 fn the_pulses_of_gfc_stop_in_a_storm() {
     let flow_control = "flow_control = { kind = \"gfc-buffer\", b_m = \"400KB\", peer = \"pfc\" }\n";
-    let mut bench = bench(&(watched("drop", "") + flow_control), Layout::Single);
+    let mut bench = bench(&(watched("drop", "") + flow_control), LcoreLayout::Single);
     bench.arrive(1, pfc(CLASS.alone(), u16::MAX));
     send(&mut bench, SICK, 1, 3, 250, None);
     let told = bench.control_sent(SICK).len();
@@ -221,7 +221,7 @@ fn the_pulses_of_gfc_stop_in_a_storm() {
 
 #[test]
 fn clones_of_a_port_in_a_storm_receive_nothing_either() {
-    let mut bench = bench(&(watched("drop", "") + &clones(SICK, &["c0"])), Layout::Single);
+    let mut bench = bench(&(watched("drop", "") + &clones(SICK, &["c0"])), LcoreLayout::Single);
     when_turned(&mut bench, storm(), Span::from_millis(1));
     send(&mut bench, SICK, 1, 3, 20, storm());
     pass(&mut bench, Span::from_micros(20), storm());
@@ -239,7 +239,7 @@ fn clones_of_a_port_in_a_storm_receive_nothing_either() {
 
 #[test]
 fn a_flooded_frame_is_lost_only_where_the_storm_is() {
-    let mut bench = bench(&watched("drop", ""), Layout::Single);
+    let mut bench = bench(&watched("drop", ""), LcoreLayout::Single);
     when_turned(&mut bench, storm(), Span::from_millis(1));
     bench.arrive(0, frame(0, 77, 3, 5));
     bench.run(10, STEP);
@@ -263,7 +263,7 @@ fn forward_sends_through_the_storm_and_obeys_again_after_it() {
         pass(&mut bench, Span::from_micros(20), storm());
         let counters = storms(&mut bench, SICK);
         assert_eq!(counters.last, StormPackets { tx: 50, tx_dropped: 0, rx: 20, rx_dropped: 0 }, "{layout:?}");
-        assert_eq!(bench.report().balance.dropped, 4, "{layout:?}: the introductions");
+        assert_eq!(bench.report().conservation.dropped, 4, "{layout:?}: the introductions");
         when_turned(&mut bench, None, Span::from_millis(1));
         send(&mut bench, 0, SICK, 3, 50, None);
         assert_eq!(bench.data_sent(SICK).len(), 50, "{layout:?}: the last pause of 3.4 ms still runs");
@@ -304,7 +304,7 @@ fn conditions_differ_in_what_they_take_for_a_storm() {
         ("", 5, true, 1),
         (stalled, 5, true, 1),
     ] {
-        let mut bench = bench(&watched("drop", condition), Layout::Single);
+        let mut bench = bench(&watched("drop", condition), LcoreLayout::Single);
         bench.arrive(SICK, pfc(CLASS.alone(), u16::MAX));
         bench.run(4, STEP);
         send(&mut bench, 0, SICK, 3, queued, None);
@@ -317,7 +317,7 @@ fn conditions_differ_in_what_they_take_for_a_storm() {
 /// A peer that lets the queue go in between is a slow one, no storm; one that comes back is a storm again.
 #[test]
 fn a_flapping_peer() {
-    let mut bench = bench(&watched("drop", ""), Layout::Single);
+    let mut bench = bench(&watched("drop", ""), LcoreLayout::Single);
     for _ in 0..20 {
         pass(&mut bench, Span::from_micros(80), storm());
         pass(&mut bench, Span::from_micros(20), Some(pfc(CLASS.alone(), 0)));
@@ -342,7 +342,8 @@ fn a_flapping_peer() {
 /// Classes and ports storm apart; what is not lossless, and what speaks no PFC, is not watched.
 #[test]
 fn each_watched_queue_has_storms_of_its_own() {
-    let mut bench = bench(&watched("drop", "").replacen("delay", "flow_control = \"pause\"\ndelay", 1), Layout::Single);
+    let mut bench =
+        bench(&watched("drop", "").replacen("delay", "flow_control = \"pause\"\ndelay", 1), LcoreLayout::Single);
     let both = Some(pfc(ClassSet::of(&[1, 3, 4].map(Class::new)), u16::MAX));
     pass(&mut bench, Span::from_micros(400), both);
     let report = bench.report();
@@ -361,7 +362,7 @@ fn each_watched_queue_has_storms_of_its_own() {
 
 #[test]
 fn nothing_is_watched_unless_configured() {
-    let mut bench = bench(&toml(4, ""), Layout::Single);
+    let mut bench = bench(&toml(4, ""), LcoreLayout::Single);
     pass(&mut bench, Span::from_millis(2), storm());
     assert_eq!(wakeup(&bench), Time::NEVER);
     let report = bench.report();
@@ -371,7 +372,7 @@ fn nothing_is_watched_unless_configured() {
 /// A port that takes nothing keeps what it was offered; a link that goes has its own reason.
 #[test]
 fn a_storm_on_a_dead_link_is_a_dead_link() {
-    let mut bench = bench(&watched("drop", ""), Layout::Single);
+    let mut bench = bench(&watched("drop", ""), LcoreLayout::Single);
     when_turned(&mut bench, storm(), Span::from_millis(1));
     let shared = bench.shared.clone();
     let port = &shared.ports()[usize::from(SICK)];

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_config::PortState;
 use weir_flowctl::CatchUp;
 use weir_switch_core::single::Pipeline;
-use weir_switch_core::{PortFacts, Report, Surroundings, Switch};
-use weir_units::{Class, ClassSet, PortId, SetOfPorts, Time, WidePortSet};
+use weir_switch_core::{DriverConfig, PortInfo, Report, Switch};
+use weir_units::{Class, ClassSet, LargePortSet, PortBitmap, PortId, Time};
 
 use crate::common::{TestFrame, World, frame, pfc, station, toml};
 
@@ -17,7 +17,7 @@ const OUT: u16 = PORTS - 1;
 const FROM: [u16; 2] = [36, 100];
 
 struct Wide {
-    pipeline: Pipeline<TestFrame, WidePortSet>,
+    pipeline: Pipeline<TestFrame, LargePortSet>,
     world: World,
     now: Time,
 }
@@ -26,11 +26,11 @@ impl Wide {
     fn new(settings: &str) -> Wide {
         let ports = usize::from(PORTS);
         let config = weir_config::parse_for_virtual_time("wide.toml", &toml(ports, settings)).unwrap();
-        let surroundings = Surroundings { learns: false, ..Surroundings::real_time(CatchUp::NONE) };
-        let mut switch = Switch::new(&config, &vec![PortFacts::default(); ports], surroundings).unwrap();
+        let surroundings = DriverConfig { learns: false, ..DriverConfig::real_time(CatchUp::NONE) };
+        let mut switch = Switch::new(&config, &vec![PortInfo::default(); ports], surroundings).unwrap();
         let ways: Vec<[u16; 1]> = (0..PORTS).map(|port| [port]).collect();
         switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
-        let pipeline: Pipeline<TestFrame, WidePortSet> = switch.into_pipeline();
+        let pipeline: Pipeline<TestFrame, LargePortSet> = switch.into_pipeline();
         (0..PORTS).for_each(|port| pipeline.shared().set_link_up(PortId(port), true));
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         let mut wide = Wide { pipeline, world, now: Time::from_nanos(1) };
@@ -38,15 +38,15 @@ impl Wide {
         wide
     }
 
-    fn serve(&mut self, mut due: WidePortSet) -> WidePortSet {
-        due |= self.pipeline.take_stirred();
+    fn serve(&mut self, mut due: LargePortSet) -> LargePortSet {
+        due |= self.pipeline.take_pending_ports();
         self.pipeline.run_ports(self.now, due, &mut self.world)
     }
 
     /// A frame arrives, and the ports are served that have something to do.
     fn arrive(&mut self, port: u16, frame: TestFrame) {
         self.pipeline.handle(self.now, PortId(port), frame, false, &mut self.world);
-        self.serve(WidePortSet::EMPTY);
+        self.serve(LargePortSet::EMPTY);
         self.pipeline.audit();
     }
 
@@ -58,7 +58,7 @@ impl Wide {
             if self.now == Time::NEVER {
                 break;
             }
-            self.serve(WidePortSet::of_one(PortId(OUT)));
+            self.serve(LargePortSet::from_port(PortId(OUT)));
         }
         self.world.sent[usize::from(OUT)][before..].iter().map(|frame| frame.sequence).collect()
     }

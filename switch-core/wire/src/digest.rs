@@ -78,9 +78,9 @@ impl DigestCode {
     /// one. A utilisation above the largest gets its code.
     #[inline]
     pub fn encode(&self, utilisation: u64, random: u32) -> u16 {
-        let whole = (utilisation >> (UTILISATION_BITS - SCALE_BITS)).min(LARGEST);
+        let integer = (utilisation >> (UTILISATION_BITS - SCALE_BITS)).min(LARGEST);
         let has_rest = utilisation & ((1 << (UTILISATION_BITS - SCALE_BITS)) - 1) != 0;
-        let value = (whole + u64::from(has_rest)).clamp(1, LARGEST) << POWER_BITS;
+        let value = (integer + u64::from(has_rest)).clamp(1, LARGEST) << POWER_BITS;
         let above = self.powers.partition_point(|power| *power <= value);
         let Some(upper) = self.powers.get(above) else { return (self.powers.len() - 1) as u16 };
         let lower = self.powers[above - 1];

@@ -15,7 +15,7 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 
 /// Shortest frame of the fast parser: an IPv6 header behind a tag. A whole frame is longer.
-pub(crate) const GLANCE_BYTES: usize = ETHERNET_BYTES + TAG_BYTES + IPV6_BYTES;
+pub(crate) const FAST_PARSE_BYTES_MIN: usize = ETHERNET_BYTES + TAG_BYTES + IPV6_BYTES;
 
 const ECN_MASK: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
@@ -62,7 +62,7 @@ pub fn parse(frame: &[u8]) -> Parsed {
 /// Fast parse of the most common frames: IPv4 or IPv6, behind one VLAN tag or none, between unicast addresses. Equal to the result of
 /// [`parse`] for such a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Glance {
+pub struct FastHeaders {
     /// Destination address, [as a number](MacAddr::to_u64).
     pub destination: u64,
     /// Source address, as a number.
@@ -75,19 +75,20 @@ pub struct Glance {
     pub is_plain: bool,
 }
 
-impl Glance {
+impl FastHeaders {
     /// Value of `pcp` for a frame without tag.
     pub const NO_PCP: u8 = 8;
 
     /// Result for a frame of another kind.
-    pub const OTHER: Glance = Glance { destination: 0, source: 0, dscp: 0, pcp: Glance::NO_PCP, is_plain: false };
+    pub const OTHER: FastHeaders =
+        FastHeaders { destination: 0, source: 0, dscp: 0, pcp: FastHeaders::NO_PCP, is_plain: false };
 
     /// Returns the headers as [`parse`] does.
     #[inline]
     pub fn headers(self) -> Headers {
         Headers {
             destination: MacAddr::from_u64(self.destination),
-            pcp: (self.pcp != Glance::NO_PCP).then_some(self.pcp),
+            pcp: (self.pcp != FastHeaders::NO_PCP).then_some(self.pcp),
             dscp: Some(self.dscp),
         }
     }
@@ -96,22 +97,22 @@ impl Glance {
 /// Parses a frame in the fast way. It branches only on the frame's length, not on its contents: frames of a burst differ, and a
 /// mispredicted branch takes as long as this whole function.
 #[inline(always)]
-pub fn glance(frame: &[u8]) -> Glance {
+pub fn parse_fast(frame: &[u8]) -> FastHeaders {
     const GROUP: u64 = 1 << 40;
-    let Some(frame) = frame.first_chunk::<GLANCE_BYTES>() else { return Glance::OTHER };
+    let Some(frame) = frame.first_chunk::<FAST_PARSE_BYTES_MIN>() else { return FastHeaders::OTHER };
     let eight = |at: usize| frame[at..].first_chunk().map_or(0, |eight| u64::from_be_bytes(*eight));
     let (destination, source) = (eight(0) >> 16, eight(6) >> 16);
     // Either ethertype, tag, ethertype, and two bytes of the IP header; or ethertype and those two bytes.
     let behind_addresses = eight(ETHERNET_BYTES - 2);
     let is_tagged = behind_addresses >> 48 == u64::from(ETHERTYPE_VLAN);
-    let pcp = if is_tagged { (behind_addresses >> 45 & 7) as u8 } else { Glance::NO_PCP };
+    let pcp = if is_tagged { (behind_addresses >> 45 & 7) as u8 } else { FastHeaders::NO_PCP };
     let network = if is_tagged { behind_addresses as u32 } else { (behind_addresses >> 32) as u32 };
     let (ethertype, head) = ((network >> 16) as u16, network as u16);
     let is_ipv4 = ethertype == ETHERTYPE_IPV4 && head >> 12 == 4;
     let is_ipv6 = ethertype == ETHERTYPE_IPV6 && head >> 12 == 6;
     let class = if is_ipv4 { head as u8 } else { (head >> 4) as u8 };
     let is_plain = (is_ipv4 | is_ipv6) & ((destination | source) & GROUP == 0);
-    Glance { destination, source, dscp: class >> 2, pcp, is_plain }
+    FastHeaders { destination, source, dscp: class >> 2, pcp, is_plain }
 }
 
 /// Returns the source address of a frame; all zero for one without a header.
@@ -133,16 +134,16 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
         _ => {}
     }
     match ip {
-        Ip::V4(at) => {
+        IpOffset::V4(at) => {
             let before = u16::from_be_bytes([frame[at], frame[at + 1]]);
             frame[at + 1] |= ECN_CE;
             let after = u16::from_be_bytes([frame[at], frame[at + 1]]);
             let checksum = u16::from_be_bytes([frame[at + 10], frame[at + 11]]);
-            let mended = mend_checksum(checksum, before, after);
-            frame[at + 10..at + 12].copy_from_slice(&mended.to_be_bytes());
+            let updated = update_checksum(checksum, before, after);
+            frame[at + 10..at + 12].copy_from_slice(&updated.to_be_bytes());
         }
         // The traffic class straddles the first two bytes; ECN is bits 4 and 5 of the second.
-        Ip::V6(at) => frame[at + 1] |= ECN_CE << 4,
+        IpOffset::V6(at) => frame[at + 1] |= ECN_CE << 4,
     }
     true
 }
@@ -160,14 +161,14 @@ pub(crate) fn behind_ipv4(frame: &[u8]) -> Option<usize> {
 
 /// Offset of a network header.
 #[derive(Clone, Copy)]
-pub(crate) enum Ip {
+pub(crate) enum IpOffset {
     V4(usize),
     V6(usize),
 }
 
 /// Returns the outer tag's PCP, and the offset of the IP header if it is complete.
 #[inline]
-pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
+pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<IpOffset>) {
     let mut at = ETHERNET_BYTES;
     let mut pcp = None;
     let mut ethertype = word(frame, at - 2);
@@ -180,8 +181,8 @@ pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
         at += TAG_BYTES;
     }
     let ip = match ethertype {
-        Some(ETHERTYPE_IPV4) if frame.len() >= at + IPV4_BYTES_MIN && frame[at] >> 4 == 4 => Some(Ip::V4(at)),
-        Some(ETHERTYPE_IPV6) if frame.len() >= at + IPV6_BYTES && frame[at] >> 4 == 6 => Some(Ip::V6(at)),
+        Some(ETHERTYPE_IPV4) if frame.len() >= at + IPV4_BYTES_MIN && frame[at] >> 4 == 4 => Some(IpOffset::V4(at)),
+        Some(ETHERTYPE_IPV6) if frame.len() >= at + IPV6_BYTES && frame[at] >> 4 == 6 => Some(IpOffset::V6(at)),
         _ => None,
     };
     (pcp, ip)
@@ -189,10 +190,10 @@ pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
 
 /// Returns the traffic class byte, DSCP and ECN, of either IP version.
 #[inline]
-fn traffic_class(frame: &[u8], ip: Ip) -> Option<u8> {
+fn traffic_class(frame: &[u8], ip: IpOffset) -> Option<u8> {
     match ip {
-        Ip::V4(at) => frame.get(at + 1).copied(),
-        Ip::V6(at) => word(frame, at).map(|word| (word >> 4) as u8),
+        IpOffset::V4(at) => frame.get(at + 1).copied(),
+        IpOffset::V6(at) => word(frame, at).map(|word| (word >> 4) as u8),
     }
 }
 
@@ -202,7 +203,7 @@ fn word(frame: &[u8], at: usize) -> Option<u16> {
 }
 
 /// HC' = ~(~HC + ~m + m') (RFC 1624 eq. 3).
-fn mend_checksum(checksum: u16, before: u16, after: u16) -> u16 {
+fn update_checksum(checksum: u16, before: u16, after: u16) -> u16 {
     let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
@@ -341,7 +342,7 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn at_a_glance_as_read_in_full(frame in some_frame()) {
-            let seen = glance(&frame);
+            let seen = parse_fast(&frame);
             if seen.is_plain {
                 prop_assert_eq!(parse(&frame), Parsed::Data(seen.headers()));
                 prop_assert_eq!(MacAddr::from_u64(seen.source), source(&frame));

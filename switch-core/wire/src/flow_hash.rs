@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_units::MacAddr;
 
-use crate::ethernet::{IPV6_BYTES, Ip, network_header};
+use crate::ethernet::{IPV6_BYTES, IpOffset, network_header};
 
 /// Protocol numbers of IP.
 const TCP: u8 = 6;
@@ -15,8 +15,8 @@ const UDP: u8 = 17;
 pub fn flow_hash(frame: &[u8]) -> u32 {
     let stations = hash_on(0, frame.get(..12).unwrap_or(frame));
     let (at, addresses, protocol, header) = match network_header(frame).1 {
-        Some(Ip::V4(at)) => (at, 12..20, 9, usize::from(frame[at] & 15) * 4),
-        Some(Ip::V6(at)) => (at, 8..40, 6, IPV6_BYTES),
+        Some(IpOffset::V4(at)) => (at, 12..20, 9, usize::from(frame[at] & 15) * 4),
+        Some(IpOffset::V6(at)) => (at, 8..40, 6, IPV6_BYTES),
         None => return stations,
     };
     let ip = hash_on(stations, &frame[at + addresses.start..at + addresses.end]);

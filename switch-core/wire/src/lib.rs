@@ -40,9 +40,9 @@
 pub mod digest;
 pub mod ethernet;
 pub mod flow_hash;
-mod head;
+mod header_key;
 pub mod mac_control;
 pub mod rocev2;
 pub mod trailer;
 
-pub use head::{Head, head};
+pub use header_key::{HeaderKey, header_key};

@@ -57,9 +57,9 @@ pub enum ControlFrame {
     /// Credit limits of CBFC or time-based GFC.
     Credit(CreditFrame),
     /// Queue lengths of conceptual GFC.
-    Queue(QueueFrame),
+    Queue(QueueLengthFrame),
     /// Message of another flow control, which parses the content itself.
-    Own(OwnFrame),
+    Raw(RawControlFrame),
 }
 
 /// PFC frame: a pause time for each class that its vector enables.
@@ -80,12 +80,12 @@ pub struct CreditFrame {
     /// Meaningless where not enabled.
     pub limits: [u32; CLASSES],
     /// Count that resynchronises both ends.
-    pub account: Account,
+    pub account: CreditAccount,
 }
 
 /// Number in a credit frame besides the limits. Frames alternate, as each has room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
-pub enum Account {
+pub enum CreditAccount {
     /// Absent account.
     #[default]
     None,
@@ -105,7 +105,7 @@ pub enum Account {
 
 /// Queue frame: the lengths of a port's ingress queues, for conceptual GFC. Weir's own format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
-pub struct QueueFrame {
+pub struct QueueLengthFrame {
     /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
     /// Queue length q of each class, in bytes. Meaningless where not enabled.
@@ -117,14 +117,14 @@ pub struct QueueFrame {
 /// IEEE 802.3 leaves opcode [`OwnFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex 31C). The
 /// standard reserves all other free opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
-pub struct OwnFrame {
+pub struct RawControlFrame {
     /// Opcode other than PAUSE's and PFC's.
     pub opcode: u16,
     /// Bytes behind the opcode, to the end of the smallest frame; a shorter frame is padded with zeros.
-    pub content: [u8; OwnFrame::CONTENT_BYTES],
+    pub content: [u8; RawControlFrame::CONTENT_BYTES],
 }
 
-impl OwnFrame {
+impl RawControlFrame {
     /// Opcode of MAC control extensions of organisations.
     pub const EXTENSION: u16 = extension::OPCODE;
     /// Length of the content behind the opcode.
@@ -134,25 +134,25 @@ impl OwnFrame {
     ///
     /// # Panics
     /// If `says` is longer than a frame has room for, 41 bytes.
-    pub fn extension(identifier: [u8; 3], says: &[u8]) -> OwnFrame {
-        let mut content = [0; OwnFrame::CONTENT_BYTES];
+    pub fn extension(identifier: [u8; 3], payload: &[u8]) -> RawControlFrame {
+        let mut content = [0; RawControlFrame::CONTENT_BYTES];
         content[..3].copy_from_slice(&identifier);
-        content[3..][..says.len()].copy_from_slice(says);
-        OwnFrame { opcode: OwnFrame::EXTENSION, content }
+        content[3..][..payload.len()].copy_from_slice(payload);
+        RawControlFrame { opcode: RawControlFrame::EXTENSION, content }
     }
 
     /// Returns the content of an extension message of this organisation; `None` for any other message.
-    pub fn of_extension(&self, identifier: [u8; 3]) -> Option<&[u8; OwnFrame::CONTENT_BYTES - 3]> {
-        let says = self.content.strip_prefix(&identifier)?;
-        if self.opcode == OwnFrame::EXTENSION { says.try_into().ok() } else { None }
+    pub fn extension_payload(&self, identifier: [u8; 3]) -> Option<&[u8; RawControlFrame::CONTENT_BYTES - 3]> {
+        let payload = self.content.strip_prefix(&identifier)?;
+        if self.opcode == RawControlFrame::EXTENSION { payload.try_into().ok() } else { None }
     }
 
-    fn decode(opcode: u16, frame: &[u8]) -> OwnFrame {
-        let mut content = [0; OwnFrame::CONTENT_BYTES];
+    fn decode(opcode: u16, frame: &[u8]) -> RawControlFrame {
+        let mut content = [0; RawControlFrame::CONTENT_BYTES];
         let there = frame.get(field::OPCODE.end..).unwrap_or(&[]);
         let length = there.len().min(content.len());
         content[..length].copy_from_slice(&there[..length]);
-        OwnFrame { opcode, content }
+        RawControlFrame { opcode, content }
     }
 }
 
@@ -207,7 +207,7 @@ impl ControlFrame {
                 Ok(ControlFrame::Pfc(PfcFrame { enabled, times }))
             }
             extension::OPCODE => extension::decode(frame),
-            unknown => Ok(ControlFrame::Own(OwnFrame::decode(unknown, frame))),
+            unknown => Ok(ControlFrame::Raw(RawControlFrame::decode(unknown, frame))),
         }
     }
 
@@ -224,7 +224,7 @@ impl ControlFrame {
             }
             ControlFrame::Credit(credit) => credit.encode(&mut frame),
             ControlFrame::Queue(queue) => queue.encode(&mut frame),
-            ControlFrame::Own(own) => {
+            ControlFrame::Raw(own) => {
                 frame[field::OPCODE].copy_from_slice(&own.opcode.to_be_bytes());
                 frame[field::OPCODE.end..].copy_from_slice(&own.content);
             }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_frames_are_refused_with_their_reason() {
+    fn malformed_frames_are_rejected_with_their_reason() {
         let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::from_bits(1), times: [1; 8] }).encode(SOURCE);
         assert_eq!(ControlFrame::decode(&pfc[..33]), Err(DecodeError::Truncated));
         assert_eq!(ControlFrame::decode(&pfc[..15]), Err(DecodeError::Truncated));
@@ -310,18 +310,22 @@ mod tests {
 
     #[test]
     fn a_message_of_another_flow_control_is_handed_on_as_it_is() {
-        let own = OwnFrame::extension([0xaa, 0xbb, 0xcc], b"credit 7");
-        let frame = ControlFrame::Own(own).encode(SOURCE);
+        let own = RawControlFrame::extension([0xaa, 0xbb, 0xcc], b"credit 7");
+        let frame = ControlFrame::Raw(own).encode(SOURCE);
         assert_eq!(frame[12..20], [0x88, 0x08, 0xff, 0xfe, 0xaa, 0xbb, 0xcc, b'c']);
-        assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Own(own)));
-        assert!(own.of_extension([0xaa, 0xbb, 0xcc]).is_some_and(|says| says.starts_with(b"credit 7\0")));
+        assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Raw(own)));
+        assert!(own.extension_payload([0xaa, 0xbb, 0xcc]).is_some_and(|payload| payload.starts_with(b"credit 7\0")));
         assert_eq!(
-            (own.of_extension([1, 2, 3]), OwnFrame { opcode: 7, ..own }.of_extension([0xaa, 0xbb, 0xcc])),
+            (
+                own.extension_payload([1, 2, 3]),
+                RawControlFrame { opcode: 7, ..own }.extension_payload([0xaa, 0xbb, 0xcc])
+            ),
             (None, None)
         );
         let mut unknown = ControlFrame::Pfc(PfcFrame { enabled: Class::new(0).alone(), times: [1; 8] }).encode(SOURCE);
         unknown[15] = 0x77;
-        let Ok(ControlFrame::Own(OwnFrame { opcode: 0x0177, content })) = ControlFrame::decode(&unknown[..18]) else {
+        let Ok(ControlFrame::Raw(RawControlFrame { opcode: 0x0177, content })) = ControlFrame::decode(&unknown[..18])
+        else {
             panic!("an opcode that nobody knows")
         };
         assert_eq!((content[1], content[2..].iter().max()), (1, Some(&0)), "what is not there reads as zeros");

@@ -25,8 +25,8 @@ mod tests;
 
 pub use ids::{Dscp, Ecn, PathMtu, Psn, QueuePair};
 pub use packet::{Packet, ReadError};
-pub use repr::{Operation, Part, Repr, Reth, WriteError, source_port};
-pub use syndrome::{Refusal, Syndrome};
+pub use repr::{Operation, PacketPosition, Repr, Reth, WriteError, source_port};
+pub use syndrome::{NakCode, Syndrome};
 
 use std::ops::Range;
 

@@ -30,7 +30,7 @@ pub const TIME_WRAPS: Span = Span::from_nanos(1 << WRAPPING_BITS);
 const VERSION: u8 = 1;
 const STAMPED: usize = 5;
 const COLLECTS: u8 = 1;
-const NOT_TOLD: u64 = u64::MAX;
+const ABSENT: u64 = u64::MAX;
 
 /// Width of instants and of bytes sent, in bits.
 const WRAPPING_BITS: u32 = 40;
@@ -101,13 +101,13 @@ pub fn write(trailer: &mut [u8], sent_at: Time, collects: bool, hops: &[Telemetr
     let Some((header, rest)) = trailer.split_first_chunk_mut::<HEADER_BYTES>() else { return };
     rest.fill(0);
     let (places, _) = rest.as_chunks_mut::<PLACE_BYTES>();
-    let places_told = places.len().min(usize::from(u8::MAX));
-    let stamped = hops.len().min(places_told);
+    let place_count = places.len().min(usize::from(u8::MAX));
+    let stamped = hops.len().min(place_count);
     places.iter_mut().zip(&hops[..stamped]).for_each(|(place, hop)| *place = place_of(hop).to_be_bytes());
-    let sent_at = if sent_at == Time::NEVER { NOT_TOLD } else { sent_at.as_nanos() };
+    let sent_at = if sent_at == Time::NEVER { ABSENT } else { sent_at.as_nanos() };
     let collects = if collects { COLLECTS } else { 0 };
     header[..4].copy_from_slice(&MAGIC);
-    header[4..8].copy_from_slice(&[VERSION, stamped as u8, places_told as u8, collects]);
+    header[4..8].copy_from_slice(&[VERSION, stamped as u8, place_count as u8, collects]);
     header[8..].copy_from_slice(&sent_at.to_be_bytes());
 }
 
@@ -140,8 +140,8 @@ fn next_place(frame: &[u8]) -> Option<NextStamp> {
     let trailer = ethernet::behind_ipv4(frame)?;
     let (header, rest) = frame.get(trailer..)?.split_first_chunk::<HEADER_BYTES>()?;
     let Header { stamped, places, collects } = Header::read(header)?;
-    let is_whole = rest.len() >= places * PLACE_BYTES;
-    (collects && is_whole && stamped < places).then_some(NextStamp { trailer, stamped })
+    let is_complete = rest.len() >= places * PLACE_BYTES;
+    (collects && is_complete && stamped < places).then_some(NextStamp { trailer, stamped })
 }
 
 /// Fixed header of a trailer.
@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_not_read() {
-        let whole = trailer(2, Time::ZERO, false, &[hop_by_hand()]);
-        for length in 0..whole.len() {
-            assert!(Trailer::read(&whole[..length]).is_none(), "{length} B");
+        let full = trailer(2, Time::ZERO, false, &[hop_by_hand()]);
+        for length in 0..full.len() {
+            assert!(Trailer::read(&full[..length]).is_none(), "{length} B");
         }
-        let mut too_many = whole.clone();
+        let mut too_many = full.clone();
         too_many[STAMPED] = 3;
         assert!(Trailer::read(&too_many).is_none());
-        let padded = [&whole[..], &[0; 3]].concat();
+        let padded = [&full[..], &[0; 3]].concat();
         assert_eq!(Trailer::read(&padded).unwrap().hops().len(), 1);
         let mut short = [7; 15];
         write(&mut short, Time::ZERO, true, &[]);

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use weir_results::measure::SIZE_BINS;
-use weir_results::plot::{Figure, Interval, Line, Panel, Style, XAxis};
+use weir_results::plot::{ConfidenceInterval, Figure, Panel, PlotLine, Style, XAxis};
 use weir_units::{Bytes, count};
 
 use crate::Failure;
 use crate::files::json_text;
 use crate::table::Table;
-use bins::{MEASURES, Slowdowns, Spread, Verdict, deviation, spread, spreads, verdict};
-use reading::{Given, Side, Standalone, read};
+use bins::{BinVerdict, MEASURES, Slowdowns, Spread, deviation, spread, spreads, verdict};
+use reading::{CompareInput, ComparedRun, Standalone, read};
 
 /// Arguments of `weir compare ns3`.
 #[derive(Debug, clap::Args)]
@@ -36,13 +36,13 @@ pub struct Ns3Arguments {
     json: bool,
 }
 
-struct Row {
+struct ComparisonRow {
     bin: &'static str,
     /// Numbers of messages: the simulator's and Weir's.
     messages: [usize; 2],
     measure: &'static str,
     sides: [Option<Spread>; 2],
-    verdict: Verdict,
+    verdict: BinVerdict,
 }
 
 /// Compares both sides and prints the result.
@@ -55,11 +55,11 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
             return Err(Failure::Argument(format!("{option} {percent}: write per cent, like 5")));
         }
     }
-    let Sides { theirs, their_pauses, ours } = sides(&arguments.paths)?;
-    let standalone = Standalone::of(&theirs);
+    let ComparedRuns { theirs, their_pauses, ours } = sides(&arguments.paths)?;
+    let standalone = Standalone::from_runs(&theirs);
     let mut by_own = 0;
-    let mut slowdowns = |sides: &[Side]| -> Vec<Slowdowns> {
-        let mut of = |side: &Side| {
+    let mut slowdowns = |sides: &[ComparedRun]| -> Vec<Slowdowns> {
+        let mut of = |side: &ComparedRun| {
             let all = side.messages.iter().filter_map(|message| {
                 let (slowdown, is_theirs) = standalone.slowdown(message)?;
                 by_own += usize::from(!is_theirs);
@@ -120,7 +120,7 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
             arguments.plot.iter().for_each(|path| println!("\nfigure: {}", path.display()));
         }
     }
-    let differing = rows.iter().filter(|row| matches!(row.verdict, Verdict::Differs | Verdict::Missing)).count();
+    let differing = rows.iter().filter(|row| matches!(row.verdict, BinVerdict::Differs | BinVerdict::Missing)).count();
     match differing {
         0 => Ok(()),
         n => Err(Failure::Run(format!("{n} of {} figures differ", rows.len()))),
@@ -132,21 +132,21 @@ fn runs_of(n: usize) -> String {
 }
 
 #[derive(Default)]
-struct Sides {
+struct ComparedRuns {
     /// Runs of the simulator.
-    theirs: Vec<Side>,
+    theirs: Vec<ComparedRun>,
     /// Number of pauses in each `pfc.txt` of the simulator.
     their_pauses: Vec<u64>,
-    ours: Vec<Side>,
+    ours: Vec<ComparedRun>,
 }
 
-fn sides(paths: &[PathBuf]) -> Result<Sides, Failure> {
-    let Sides { mut theirs, their_pauses: mut pauses, mut ours } = Sides::default();
+fn sides(paths: &[PathBuf]) -> Result<ComparedRuns, Failure> {
+    let ComparedRuns { mut theirs, their_pauses: mut pauses, mut ours } = ComparedRuns::default();
     for path in paths {
         match read(path)? {
-            Given::Fct(side) => theirs.push(side),
-            Given::Pfc(begun) => pauses.push(begun),
-            Given::Runs(runs) => ours.extend(runs),
+            CompareInput::Fct(side) => theirs.push(side),
+            CompareInput::Pfc(begun) => pauses.push(begun),
+            CompareInput::Runs(runs) => ours.extend(runs),
         }
     }
     for (sides, what) in
@@ -159,7 +159,7 @@ fn sides(paths: &[PathBuf]) -> Result<Sides, Failure> {
             return Err(Failure::Argument(format!("{}: no message was completed", side.name)));
         }
     }
-    Ok(Sides { theirs, their_pauses: pauses, ours })
+    Ok(ComparedRuns { theirs, their_pauses: pauses, ours })
 }
 
 fn row(
@@ -168,21 +168,21 @@ fn row(
     measure: &'static str,
     sides: [Option<Spread>; 2],
     within_percent: f64,
-) -> Row {
+) -> ComparisonRow {
     let verdict = match sides {
         [Some(theirs), Some(ours)] => verdict(theirs, ours, within_percent / 100.0),
-        _ => Verdict::Missing,
+        _ => BinVerdict::Missing,
     };
-    Row { bin, messages, measure, sides, verdict }
+    ComparisonRow { bin, messages, measure, sides, verdict }
 }
 
-impl Row {
+impl ComparisonRow {
     fn deviation(&self) -> Option<f64> {
         deviation(self.sides[0]?, self.sides[1]?)
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ComparisonRow]) -> String {
     let mut table = Table::new(["size", "messages", "", "simulator", "runs", "Weir", "runs", "deviation", "verdict"])
         .with_text_last();
     let mut above = None;
@@ -210,14 +210,14 @@ fn table(rows: &[Row]) -> String {
             value(ours),
             range(ours),
             row.deviation().map_or("-".to_owned(), |share| format!("{:+.1} %", share * 100.0)),
-            row.verdict.words().to_owned(),
+            row.verdict.label().to_owned(),
         ]);
     }
     table.to_string()
 }
 
-fn as_json(rows: &[Row], theirs: &[Side], ours: &[Side], notes: &[String]) -> Value {
-    let names = |sides: &[Side]| sides.iter().map(|side| side.name.clone()).collect::<Vec<_>>();
+fn as_json(rows: &[ComparisonRow], theirs: &[ComparedRun], ours: &[ComparedRun], notes: &[String]) -> Value {
+    let names = |sides: &[ComparedRun]| sides.iter().map(|side| side.name.clone()).collect::<Vec<_>>();
     let side = |side: Option<Spread>| {
         side.map(|side| json!({ "value": side.value, "least": side.least, "most": side.most, "runs": side.runs }))
     };
@@ -231,7 +231,7 @@ fn as_json(rows: &[Row], theirs: &[Side], ours: &[Side], notes: &[String]) -> Va
                 "simulator": side(row.sides[0]),
                 "weir": side(row.sides[1]),
                 "deviation": row.deviation(),
-                "verdict": row.verdict.words(),
+                "verdict": row.verdict.label(),
             })
         })
         .collect();
@@ -239,19 +239,21 @@ fn as_json(rows: &[Row], theirs: &[Side], ours: &[Side], notes: &[String]) -> Va
 }
 
 /// Draws both sides, with a panel for each measure.
-fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
+fn plot(rows: &[ComparisonRow], path: &Path) -> Result<(), Failure> {
     let panel = |measure: &&str| {
-        let of_measure: Vec<&Row> = rows.iter().filter(|row| row.measure == *measure).collect();
+        let of_measure: Vec<&ComparisonRow> = rows.iter().filter(|row| row.measure == *measure).collect();
         let line = |n: usize, name: &str| {
             let places = (0u32..).map(f64::from).zip(&of_measure).filter_map(|(x, row)| Some((x, row.sides[n]?)));
             let places: Vec<(f64, Spread)> = places.collect();
             let several = places.iter().filter(|(_, side)| side.runs > 1);
-            Line {
+            PlotLine {
                 name: name.to_owned(),
                 style: Style::Bars,
                 points: places.iter().map(|(x, side)| (*x, side.value)).collect(),
-                intervals: several.map(|(x, side)| Interval { x: *x, low: side.least, high: side.most }).collect(),
-                ..Line::default()
+                intervals: several
+                    .map(|(x, side)| ConfidenceInterval { x: *x, low: side.least, high: side.most })
+                    .collect(),
+                ..PlotLine::default()
             }
         };
         Panel {
@@ -348,7 +350,7 @@ mod tests {
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text + "flows,0,50000,,H0,H5,\n").unwrap();
         assert!(compared(folder.path(), &["fct.txt", "pfc.txt", "out"]).is_ok());
-        let Given::Runs(runs) = read(&folder.path().join("out")).unwrap() else { panic!("these are runs") };
+        let CompareInput::Runs(runs) = read(&folder.path().join("out")).unwrap() else { panic!("these are runs") };
         assert_eq!((runs[0].messages.len(), runs[0].unfinished), (2, 1));
     }
 

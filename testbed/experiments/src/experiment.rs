@@ -33,7 +33,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_CO
 impl Backend {
     /// Real frames if built in, else virtual time.
     pub fn best() -> Backend {
-        if real_frames::are_built() { Backend::Dpdk } else { Backend::Sim }
+        if real_frames::is_available() { Backend::Dpdk } else { Backend::Sim }
     }
 
     /// Name of the backend in options.

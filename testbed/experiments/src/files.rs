@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::Failure;
 
 /// Writes a file under a temporary name and renames it; removes it on failure.
-pub fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+pub fn write_atomic(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = Path::new(&part);
@@ -38,7 +38,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Adds the file's path to an error.
-pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
+pub fn with_path(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Run(format!("{}: {error}", path.display()))
 }
 
@@ -50,11 +50,11 @@ pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
 pub fn write_scenario(
     output: &Path,
     scenario: &str,
-    beside: &[(String, String)],
+    data_files: &[(String, String)],
     force: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let beside = beside.iter().map(|(name, text)| (output.with_file_name(name), text.as_str()));
-    let files: Vec<(PathBuf, &str)> = beside.chain([(output.to_owned(), scenario)]).collect();
+    let data_files = data_files.iter().map(|(name, text)| (output.with_file_name(name), text.as_str()));
+    let files: Vec<(PathBuf, &str)> = data_files.chain([(output.to_owned(), scenario)]).collect();
     if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !force) {
         let path = path.display();
         return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));

@@ -71,12 +71,13 @@ fn write_png(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
 
 #[cfg(test)]
 mod tests {
-    use weir_results::plot::{Figure, Line, Panel};
+    use weir_results::plot::{Figure, Panel, PlotLine};
 
     use super::*;
 
     fn svg() -> String {
-        let line = Line { name: "queue".into(), points: vec![(0.0, 0.0), (1.0, 5.0), (2.0, 3.0)], ..Line::default() };
+        let line =
+            PlotLine { name: "queue".into(), points: vec![(0.0, 0.0), (1.0, 5.0), (2.0, 3.0)], ..PlotLine::default() };
         let panel = Panel {
             title: "PFC".into(),
             x_label: "time (ms)".into(),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use weir_results::plot;
 
 use crate::Failure;
-use crate::files::at;
+use crate::files::with_path;
 use crate::picture;
 
 use names::resolved;
@@ -84,7 +84,7 @@ pub fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
 }
 
 /// Written files, and notes for the reader.
-pub(crate) struct Drawn {
+pub(crate) struct DrawnFigure {
     pub written: Vec<PathBuf>,
     pub notes: Vec<String>,
 }
@@ -95,7 +95,7 @@ pub(crate) fn draw(
     results: &Results,
     directory: &Path,
     output: Option<&Path>,
-) -> Result<Drawn, Failure> {
+) -> Result<DrawnFigure, Failure> {
     let wanted = resolved(spec, &results.names()).map_err(Failure::Argument)?;
     let points = pooled::points(&wanted, results).map_err(Failure::Argument)?;
     let figure = drawn::figure(spec, &wanted, &points, results);
@@ -107,14 +107,14 @@ pub(crate) fn draw(
         _ => base,
     };
     if let Some(folder) = base.parent() {
-        fs::create_dir_all(folder).map_err(at(folder))?;
+        fs::create_dir_all(folder).map_err(with_path(folder))?;
     }
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     let mut written = picture::write_all(&figure.to_svg().map_err(failed)?, &base).map_err(failed)?;
     let csv = PathBuf::from(format!("{}.csv", base.display()));
-    drawn::table(&wanted, &points, results).write_csv(&csv).map_err(at(&csv))?;
+    drawn::table(&wanted, &points, results).write_csv(&csv).map_err(with_path(&csv))?;
     written.push(csv);
-    Ok(Drawn { written, notes: pooled::notes(&points) })
+    Ok(DrawnFigure { written, notes: pooled::notes(&points) })
 }
 
 /// Checks, before anything runs, that a sweep has the columns and parameters (by path) that its figures name.
@@ -126,7 +126,7 @@ pub(crate) fn check(
     parameters: Vec<String>,
     columns: &[String],
 ) -> Result<(), (usize, String)> {
-    let names = results::Names::of_sweep(parameters, columns);
+    let names = results::ColumnNames::of_sweep(parameters, columns);
     figures.iter().enumerate().try_for_each(|(n, spec)| resolved(spec, &names).map(drop).map_err(|wrong| (n, wrong)))
 }
 

@@ -4,7 +4,7 @@
 //! DPDK, which executes the command from its start.
 
 mod bench;
-mod finding;
+mod check_result;
 mod machine;
 mod replay;
 
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use weir_config::SwitchConfig;
-use weir_hosts::Experiment;
+use weir_hosts::RealHostSet;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
@@ -23,14 +23,16 @@ use weir_units::{BitRate, Span};
 
 use crate::Failure;
 
-pub use finding::{Finding, Health};
-pub use machine::{Lcores, Machine, MachineFindings, NicFound, OnCpu, PacketMemory, PollGap, SwitchOnMachine};
+pub use check_result::{CheckResult, Health};
+pub use machine::{
+    CpuAssignment, Lcores, MachineFindings, MachineResources, NicInfo, PacketMemory, PollGap, SwitchResources,
+};
 
 pub use bench::{BenchCommand, CommonArguments, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments};
 pub use replay::ReplayArguments;
 
 /// Operations that need DPDK: switches on ports of this machine, and scenarios with real frames.
-pub trait RealFrames: Sync {
+pub trait PortBackend: Sync {
     /// Runs switches until a signal.
     ///
     /// # Errors
@@ -45,14 +47,14 @@ pub trait RealFrames: Sync {
 
     /// Checks this machine for the requirements of these switches; each problem comes with its fix. Without switches,
     /// checks general requirements.
-    fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding>;
+    fn examine(&self, switches: &[SwitchConfig]) -> Vec<CheckResult>;
 
     /// Sends frames, PFC frames included, between the first two cabled ports of a file, or over a link inside the
     /// process, and reports which arrived.
     ///
     /// # Errors
     /// As [`RealFrames::try_devices`].
-    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Failure>;
+    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<CheckResult>, Failure>;
 
     /// Benchmarks switches on this machine.
     ///
@@ -67,7 +69,7 @@ pub trait RealFrames: Sync {
     fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure>;
 
     /// Resources of this machine that these switches use.
-    fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine>;
+    fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn MachineResources>;
 
     /// Checks that this machine has the resources that the scenarios' switches request.
     ///
@@ -83,11 +85,11 @@ pub trait RealFrames: Sync {
     ///
     /// # Errors
     /// Failures of EAL or a device.
-    fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn Backend>, Failure>;
+    fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn ScenarioRunner>, Failure>;
 }
 
 /// DPDK, started for scenarios.
-pub trait Backend {
+pub trait ScenarioRunner {
     /// Executes a scenario to its end, or until `stop` is set. Files go to `run`; `observe` receives progress.
     ///
     /// # Errors
@@ -110,7 +112,7 @@ pub trait Backend {
         &self,
         scenario: &Scenario,
         run: RunDir,
-        hosts: Option<&mut Experiment>,
+        hosts: Option<&mut RealHostSet>,
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, Failure>;
@@ -195,45 +197,45 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// Provider of real frames.
 #[derive(Clone, Copy)]
-pub enum Source {
+pub enum BackendSource {
     /// Implementation linked into this program.
-    BuiltIn(&'static dyn RealFrames),
+    BuiltIn(&'static dyn PortBackend),
     /// Another program that replaces this process: the function returns only on failure.
-    Elsewhere(fn() -> Missing),
+    External(fn() -> BackendUnavailable),
     /// Build without DPDK.
-    LeftOut,
+    NotBuilt,
 }
 
 /// Reason for missing real frames, in a sentence.
 #[derive(Debug)]
-pub struct Missing(pub String);
+pub struct BackendUnavailable(pub String);
 
-impl fmt::Display for Missing {
+impl fmt::Display for BackendUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<Missing> for Failure {
-    fn from(missing: Missing) -> Failure {
+impl From<BackendUnavailable> for Failure {
+    fn from(missing: BackendUnavailable) -> Failure {
         Failure::Unavailable(missing.0)
     }
 }
 
 /// Provider set by [`come_from`]. A program has one main function, and its linked libraries do not change.
-static SOURCE: OnceLock<Source> = OnceLock::new();
+static SOURCE: OnceLock<BackendSource> = OnceLock::new();
 
 /// Sets the provider of real frames, before any command runs; without a call there is none.
 ///
 /// # Panics
 /// If called twice.
-pub fn come_from(source: Source) {
+pub fn set_source(source: BackendSource) {
     assert!(SOURCE.set(source).is_ok(), "where real frames are is said once");
 }
 
 /// Whether this program or another one provides real frames, so that commands use them by default.
-pub(crate) fn are_built() -> bool {
-    !matches!(source(), Source::LeftOut)
+pub(crate) fn is_available() -> bool {
+    !matches!(source(), BackendSource::NotBuilt)
 }
 
 /// Returns the implementation of real frames. Call before printing or writing: another program may execute the command
@@ -241,11 +243,11 @@ pub(crate) fn are_built() -> bool {
 ///
 /// # Errors
 /// Reason for missing real frames, and the remedy.
-pub fn reach() -> Result<&'static dyn RealFrames, Missing> {
+pub fn reach() -> Result<&'static dyn PortBackend, BackendUnavailable> {
     match source() {
-        Source::BuiltIn(real_frames) => Ok(real_frames),
-        Source::Elsewhere(replace_this) => Err(replace_this()),
-        Source::LeftOut => Err(Missing(
+        BackendSource::BuiltIn(real_frames) => Ok(real_frames),
+        BackendSource::External(replace_this) => Err(replace_this()),
+        BackendSource::NotBuilt => Err(BackendUnavailable(
             "ports and real frames need DPDK, and this weir is built without it: install libdpdk and clang (make setup does) and \
              build with the feature `dpdk`, which is the default; virtual time needs none: --backend sim"
                 .to_owned(),
@@ -253,6 +255,6 @@ pub fn reach() -> Result<&'static dyn RealFrames, Missing> {
     }
 }
 
-fn source() -> Source {
-    SOURCE.get().copied().unwrap_or(Source::LeftOut)
+fn source() -> BackendSource {
+    SOURCE.get().copied().unwrap_or(BackendSource::NotBuilt)
 }

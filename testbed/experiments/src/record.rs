@@ -9,13 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_trace::{Capture, Choice, Recording};
+use weir_trace::{Capture, FrameSelection, Recording};
 use weir_units::{BitRate, Span};
 
 use crate::files::{json_text, listed, write_scenario};
 use crate::table::count;
 use crate::{Failure, progress};
-use scenario::{Made, Surroundings};
+use scenario::{GeneratedScenario, RecordedNetwork};
 
 /// Arguments of `weir record`.
 #[derive(clap::Args)]
@@ -51,18 +51,18 @@ const MEMORY_BYTES_MAX: u64 = 8 << 30;
 /// Captures that can't be read or have no message; output files that can't be written or exist already.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let mut files = Vec::new();
-    let mut surroundings = None;
+    let mut network = None;
     for source in &arguments.sources {
         if source.is_dir() {
-            surroundings = surroundings.or(Surroundings::of(source)?);
+            network = network.or(RecordedNetwork::from_run_dir(source)?);
             files.extend(captures_in(source)?);
         } else {
             files.push(source.clone());
         }
     }
     let captures = read_all(&files)?;
-    let recording = Recording::of(&captures, arguments.idle);
-    if recording.sent.is_empty() {
+    let recording = Recording::from_captures(&captures, arguments.idle);
+    if recording.messages.is_empty() {
         return Err(Failure::Argument(format!(
             "no message of RoCEv2 or TCP in {} frames: {} answers, {} other frames; a capture of encrypted or tunnelled traffic shows none",
             count(captures.iter().map(|capture| capture.frames().len() as u64).sum()),
@@ -70,23 +70,28 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
             count(recording.others)
         )));
     }
-    let surroundings =
-        surroundings.unwrap_or_else(|| Surroundings::around(&recording, arguments.rate, arguments.delay));
+    let network =
+        network.unwrap_or_else(|| RecordedNetwork::from_recording(&recording, arguments.rate, arguments.delay));
     let names: Vec<String> = arguments.sources.iter().map(|source| source.display().to_string()).collect();
     let stem = stem(&arguments.output)?;
-    let made = surroundings.scenario(&recording, &names.join(", "), &stem)?;
-    let written = write_scenario(&arguments.output, &made.scenario, &made.beside, arguments.force)?;
-    let told = told(&recording, &made);
+    let generated = network.scenario(&recording, &names.join(", "), &stem)?;
+    let written = write_scenario(&arguments.output, &generated.scenario, &generated.data_files, arguments.force)?;
+    let counts = summary_counts(&recording, &generated);
     if arguments.json {
-        print!("{}", json_text(&as_json(&recording, &made, &told, &captures, &written)));
+        print!("{}", json_text(&as_json(&recording, &generated, &counts, &captures, &written)));
         return Ok(());
     }
-    println!("{} messages of {} B between {} hosts", count(made.messages), count(bytes(&recording)), made.hosts);
-    for Told { number, what, .. } in told.iter().filter(|told| told.number > 0) {
+    println!(
+        "{} messages of {} B between {} hosts",
+        count(generated.messages),
+        count(bytes(&recording)),
+        generated.hosts
+    );
+    for SummaryCount { number, what, .. } in counts.iter().filter(|entry| entry.number > 0) {
         println!("  {}: {what}", count(*number));
     }
-    for capture in captures.iter().filter(|capture| capture.left_out().refused() > 0) {
-        println!("  {}: {}", capture.path().display(), capture.left_out().told());
+    for capture in captures.iter().filter(|capture| capture.skipped().rejected() > 0) {
+        println!("  {}: {}", capture.path().display(), capture.skipped().describe());
     }
     println!("written: {}", listed(&written));
     Ok(())
@@ -107,15 +112,15 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
-    let choice = Choice {
+    let choice = FrameSelection {
         headers_suffice: true,
         frame_bytes_max: usize::MAX,
         memory_bytes_max: MEMORY_BYTES_MAX,
-        ..Choice::default()
+        ..FrameSelection::default()
     };
     let bytes = files.iter().filter_map(|file| fs::metadata(file).ok()).map(|of| of.len()).sum();
     let bar = progress::bar(bytes, 0, "reading captures [{bar:32}] {bytes} of {total_bytes}, {left} left");
-    let read = |file: &PathBuf| Capture::read_telling(file, &choice, &mut |bytes| bar.inc(bytes));
+    let read = |file: &PathBuf| Capture::read_with_progress(file, &choice, &mut |bytes| bar.inc(bytes));
     let captures = files.iter().map(read).collect::<Result<_, _>>();
     bar.finish_and_clear();
     captures.map_err(|error| Failure::Argument(error.to_string()))
@@ -132,60 +137,66 @@ fn stem(output: &Path) -> Result<String, Failure> {
 }
 
 /// Count of the summary, with its description.
-struct Told {
+struct SummaryCount {
     key: &'static str,
     number: u64,
     what: &'static str,
 }
 
 fn bytes(recording: &Recording) -> u64 {
-    recording.sent.iter().map(|sent| sent.bytes).sum()
+    recording.messages.iter().map(|sent| sent.bytes).sum()
 }
 
-fn told(recording: &Recording, made: &Made) -> [Told; 8] {
-    let whole = recording.sent.iter().filter(|sent| sent.is_whole).count();
-    let told = |key, number, what| Told { key, number, what };
+fn summary_counts(recording: &Recording, generated: &GeneratedScenario) -> [SummaryCount; 8] {
+    let complete = recording.messages.iter().filter(|sent| sent.is_complete).count();
+    let entry = |key, number, what| SummaryCount { key, number, what };
     [
-        told("packets", recording.packets, "packets with data"),
-        told("sent_again", recording.sent_again, "of them sent again, and counted once"),
-        told(
+        entry("packets", recording.packets, "packets with data"),
+        entry("sent_again", recording.sent_again, "of them sent again, and counted once"),
+        entry(
             "missing",
             recording.missing,
             "packets that are missing in the captures; messages have their bytes all the same where a RETH tells them",
         ),
-        told(
+        entry(
             "not_whole",
-            (recording.sent.len() - whole) as u64,
+            (recording.messages.len() - complete) as u64,
             "messages without beginning or end in the captures: their bytes are a least",
         ),
-        told(
+        entry(
             "left_out",
-            made.left_out,
+            generated.left_out,
             "messages of hosts that the run directory does not have, or to their own host: left out",
         ),
-        told("seen_elsewhere", recording.seen_elsewhere, "frames that another capture has too"),
-        told("answers", recording.answers, "acknowledgements and the like, which follow from messages"),
-        told("others", recording.others, "other frames"),
+        entry("seen_elsewhere", recording.seen_elsewhere, "frames that another capture has too"),
+        entry("answers", recording.answers, "acknowledgements and the like, which follow from messages"),
+        entry("others", recording.others, "other frames"),
     ]
 }
 
-fn as_json(recording: &Recording, made: &Made, told: &[Told], captures: &[Capture], written: &[PathBuf]) -> Value {
+fn as_json(
+    recording: &Recording,
+    generated: &GeneratedScenario,
+    counts: &[SummaryCount],
+    captures: &[Capture],
+    written: &[PathBuf],
+) -> Value {
     let capture = |capture: &Capture| {
         json!({
             "file": capture.path(),
             "frames": capture.frames().len(),
-            "refused_frames": capture.left_out().refused(),
-            "left_out": capture.left_out().told(),
+            "refused_frames": capture.skipped().rejected(),
+            "left_out": capture.skipped().describe(),
         })
     };
     let mut all = json!({
-        "messages": made.messages,
+        "messages": generated.messages,
         "bytes": bytes(recording),
-        "hosts": made.hosts,
+        "hosts": generated.hosts,
         "captures": captures.iter().map(capture).collect::<Vec<_>>(),
         "written": written,
     });
-    for Told { key, number, .. } in told {
+    for SummaryCount { key, number, .. } in counts {
         all[key] = json!(number);
     }
     all

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use recorded::RecordedRuns;
 
-use crate::files::{json_text, whole};
+use crate::files::{json_text, write_atomic};
 use crate::{Failure, has_color};
 
 /// Arguments of `weir report`.
@@ -116,7 +116,7 @@ pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if file.file_name().is_none() {
         return Err(Failure::Argument(format!("-o {}: name a file", file.display())));
     }
-    whole(file, |part| fs::write(part, text)).map_err(failed)
+    write_atomic(file, |part| fs::write(part, text)).map_err(failed)
 }
 
 #[cfg(test)]

@@ -5,19 +5,18 @@
 //! `outcome` prints, and `page` writes a page for colleagues.
 
 pub mod backends;
-mod breaking;
-mod broken;
 mod catalogue;
 mod check;
 mod document;
+mod earlier_page;
 mod experiment;
 pub mod explore;
 mod figure;
-mod kept;
 mod late_runs;
 mod lateness;
 mod measure;
-mod open;
+mod mutation;
+mod mutation_test;
 mod outcome;
 mod page;
 mod paper;
@@ -27,6 +26,7 @@ mod sentence;
 mod slurm;
 pub(crate) mod statistics;
 mod units;
+mod unspecified;
 mod verdict;
 
 use std::collections::BTreeSet;
@@ -38,16 +38,16 @@ use weir_results::run_dir::{Provenance, Summary};
 
 use self::experiment::Experiment;
 use self::lateness::Lateness;
-use self::outcome::MadeOn;
+use self::outcome::Environment;
 use self::paper_file::PaperFile;
-use self::rows::Rows;
-use self::verdict::{Outcome, Verdict};
+use self::rows::ResultRows;
+use self::verdict::{ExperimentOutcome, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
 use crate::real_frames;
-use crate::sweep::{self, Columns, Hash, KeyPath, Say, Shard, SweepFile, SweepPlan};
-use crate::sweep::{Outcome as PointOutcome, Record};
+use crate::sweep::{self, ColumnSelection, Hash, KeyPath, OutputMode, Shard, SweepFile, SweepPlan};
+use crate::sweep::{PointOutcome, PointRecord};
 
 pub(crate) use self::statistics::{Estimate, mean};
 pub(crate) use self::units::column_unit;
@@ -132,7 +132,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         Backend::Hosts => "runs/papers-hosts",
     };
     let output = arguments.farm.clone().or_else(|| arguments.output.clone()).unwrap_or_else(|| PathBuf::from(usual));
-    let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
+    let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
         let all = catalogue::catalogue(&choice.folders()?)?;
         if arguments.json {
@@ -185,17 +185,17 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (mut outcomes, mut told, version) = (Vec::new(), Vec::new(), version()?);
+    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
         if let Some(shard) = arguments.shard {
-            work_off(experiment, &plan, &directory, &version, Some(shard), jobs, Say { json: false })?;
+            work_off(experiment, &plan, &directory, &version, Some(shard), jobs, OutputMode { json: false })?;
             continue;
         }
         match run(experiment, &plan, arguments, &directory, &version, jobs) {
             Ok((outcome, of_broken)) => {
                 outcomes.push(outcome);
-                told.push((experiment.id.clone(), of_broken));
+                mutation_results.push((experiment.id.clone(), of_broken));
             }
             // Finished experiments are reported despite the failure.
             Err(failure) => {
@@ -205,7 +205,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
     }
     conclude(&outcomes, arguments.json);
-    breaking::conclude(&told)?;
+    mutation_test::conclude(&mutation_results)?;
     match outcomes.iter().find(|outcome| outcome.verdict == Verdict::NotJudged) {
         None => Ok(()),
         Some(outcome) => Err(Failure::Unavailable(format!(
@@ -216,7 +216,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
 }
 
-fn conclude(outcomes: &[Outcome], json: bool) {
+fn conclude(outcomes: &[ExperimentOutcome], json: bool) {
     if json {
         print!("{}", json_text(&outcomes));
     } else if outcomes.len() > 1 {
@@ -254,12 +254,12 @@ fn plan(
         None => experiment.sweep(arguments.quick, arguments.backend)?.with_seeds(arguments.seeds),
     };
     let file = SweepFile {
-        columns: Columns::only(experiment.columns()),
+        columns: ColumnSelection::only(experiment.columns()),
         overrides: overrides.to_vec(),
         backend: arguments.backend,
         ..sweep
     };
-    let mut plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
+    let mut plan = SweepPlan::new(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
     plan.allowed_lateness =
         arguments.backend.is_real().then(|| arguments.lateness.unwrap_or(Summary::LATE_PERCENT_MAX));
     // Measures may refer to points that only a farm runs.
@@ -277,7 +277,7 @@ fn run(
     directory: &Path,
     version: &str,
     jobs: usize,
-) -> Result<(Outcome, Vec<breaking::Told>), Failure> {
+) -> Result<(ExperimentOutcome, Vec<mutation_test::MutationResult>), Failure> {
     if !arguments.json {
         outcome::head(experiment);
     }
@@ -285,19 +285,19 @@ fn run(
     // Real frames need the whole machine.
     let jobs = if arguments.backend.is_real() { 1 } else { jobs };
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
-    let say = Say { json: arguments.json };
+    let mode = OutputMode { json: arguments.json };
     let records = match arguments.farm {
-        Some(_) => work_off(experiment, plan, directory, version, None, jobs, say)?,
+        Some(_) => work_off(experiment, plan, directory, version, None, jobs, mode)?,
         None => {
-            let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, say)?;
+            let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, mode)?;
             uninterrupted(experiment, records, plan.points.len())?
         }
     };
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
     let (failed, matters) = failed_of(&experiment.paper, plan.allowed_lateness, &records);
     let failures = records.iter().filter(|record| !record.is_good()).count();
-    let lateness = Lateness::of(&records, plan.allowed_lateness);
-    let rows = Rows::new(plan.columns.clone(), records.clone());
+    let lateness = Lateness::from_records(&records, plan.allowed_lateness);
+    let rows = ResultRows::new(plan.columns.clone(), records.clone());
     let readings = measure::read(&experiment.paper.measures, &rows)?;
     let (mut numbers, mut claims) = verdict::judge(&experiment.paper, &readings);
     if !arguments.backend.is_real() && arguments.seeds.is_none() {
@@ -310,11 +310,11 @@ fn run(
     let verdict = verdict::conclude(!failed.is_empty(), matters, &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
     let less = experiment.less(arguments.quick, arguments.backend);
-    let outcome = Outcome {
-        format: Outcome::FORMAT.to_owned(),
+    let outcome = ExperimentOutcome {
+        format: ExperimentOutcome::FORMAT.to_owned(),
         id: experiment.id.clone(),
         verdict,
-        says: sentence::says(verdict, failures, lateness.as_ref(), &numbers, &claims),
+        summary: sentence::summary(verdict, failures, lateness.as_ref(), &numbers, &claims),
         reasons: sentence::reasons(failed, lateness.as_ref(), &numbers, &claims),
         lateness,
         left_out: less.map(|less| less.leaves_out.clone()),
@@ -325,13 +325,13 @@ fn run(
         numbers,
         claims,
     };
-    let made_on = MadeOn {
+    let environment = Environment {
         commit: env!("WEIR_COMMIT").to_owned(),
         wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         cpu_ms,
         provenance: Provenance::new(VERSION, std::env::args(), began),
     };
-    outcome::write(directory, &outcome, &made_on)?;
+    outcome::write(directory, &outcome, &environment)?;
     let figure = figure::draw(experiment, &rows, directory)?;
     let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
     if !arguments.json {
@@ -342,9 +342,10 @@ fn run(
             println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
         }
     }
-    let breaking = breaking::Breaking { experiment, quick: arguments.quick, directory, version, jobs, say };
-    let told = if arguments.broken { breaking.run(&records)? } else { Vec::new() };
-    Ok((outcome, told))
+    let mutation_test =
+        mutation_test::MutationTest { experiment, quick: arguments.quick, directory, version, jobs, mode };
+    let mutation_results = if arguments.broken { mutation_test.run(&records)? } else { Vec::new() };
+    Ok((outcome, mutation_results))
 }
 
 /// Runs the unfinished points of a farm, or of a shard, and removes nothing.
@@ -355,9 +356,9 @@ fn work_off(
     version: &str,
     shard: Option<Shard>,
     jobs: usize,
-    say: Say,
-) -> Result<Vec<Record>, Failure> {
-    let (records, all) = sweep::work_off(plan, directory, version.to_owned(), shard, jobs, say)?;
+    mode: OutputMode,
+) -> Result<Vec<PointRecord>, Failure> {
+    let (records, all) = sweep::work_off(plan, directory, version.to_owned(), shard, jobs, mode)?;
     uninterrupted(experiment, records, all)
 }
 
@@ -365,7 +366,7 @@ fn work_off(
 ///
 /// # Errors
 /// An interrupted sweep, with runs left.
-fn uninterrupted(experiment: &Experiment, records: Vec<Record>, all: usize) -> Result<Vec<Record>, Failure> {
+fn uninterrupted(experiment: &Experiment, records: Vec<PointRecord>, all: usize) -> Result<Vec<PointRecord>, Failure> {
     let left = all - records.len();
     if left > 0 {
         return Err(Failure::Run(format!(
@@ -379,7 +380,7 @@ fn uninterrupted(experiment: &Experiment, records: Vec<Record>, all: usize) -> R
 /// Submits a farm to Slurm: the shards, and the job that computes the verdict.
 fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path) -> Result<(), Failure> {
     let [folder, to] = [experiment.folder(), output].map(slurm::shown);
-    let array = slurm::Array {
+    let array = slurm::JobArray {
         folder: output.join(&experiment.id).join("slurm"),
         command: format!("{} reproduce {} --farm {}", slurm::program()?, folder?, to?),
         last: "verdict",
@@ -394,32 +395,37 @@ fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path
 
 /// Failed runs, in sentences; and whether a conclusion depends on a failed run that was not late. A late run may have
 /// failed because it was late.
-fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[Record]) -> (Vec<String>, bool) {
+fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[PointRecord]) -> (Vec<String>, bool) {
     const NAMED_MAX: usize = 3;
-    let bad: Vec<&Record> = records.iter().filter(|record| record.finished.outcome != PointOutcome::Good).collect();
-    let tell = |record: &&Record| {
+    let bad: Vec<&PointRecord> =
+        records.iter().filter(|record| record.finished.outcome != PointOutcome::Good).collect();
+    let describe = |record: &&PointRecord| {
         let finished = &record.finished;
         format!("the run {} failed: {}", finished.point.folder, finished.reason)
     };
-    let mut told: Vec<String> = bad.iter().take(NAMED_MAX).map(tell).collect();
+    let mut sentences: Vec<String> = bad.iter().take(NAMED_MAX).map(describe).collect();
     if bad.len() > NAMED_MAX {
-        told.push(format!("{} more of {} runs failed, see sweep/failures.csv", bad.len() - NAMED_MAX, records.len()));
+        sentences.push(format!(
+            "{} more of {} runs failed, see sweep/failures.csv",
+            bad.len() - NAMED_MAX,
+            records.len()
+        ));
     }
     let concluded_from = paper.concluded_from();
     let in_time = bad.iter().filter(|record| !record.is_late(allowed_lateness));
     let matters = in_time.into_iter().any(|record| concluded_from.iter().any(|of| of.has(&record.finished.point)));
-    (told, matters)
+    (sentences, matters)
 }
 
 /// Selection of experiments by a command's arguments.
-struct Choice<'a> {
+struct ExperimentSelection<'a> {
     /// Ids, papers, `all`, or folders.
     ids: &'a [String],
     /// Folders of papers; empty for the default one.
     papers: &'a [PathBuf],
 }
 
-impl Choice<'_> {
+impl ExperimentSelection<'_> {
     /// The selected experiments. `may` filters those that no id names directly.
     fn experiments(&self, may: impl Fn(&Experiment) -> bool) -> Result<Vec<Experiment>, Failure> {
         let mut chosen: Vec<Experiment> = Vec::new();
@@ -497,9 +503,9 @@ fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
 fn blamed(failure: Failure, set: &[String]) -> Failure {
     match failure {
         Failure::Input(errors) if !set.is_empty() => {
-            let told: Vec<String> =
+            let messages: Vec<String> =
                 errors.iter().take(1).map(|error| format!("{}; {}", error.message(), error.help_text())).collect();
-            Failure::Argument(format!("--set {}: {}", set.join(" --set "), told.concat()))
+            Failure::Argument(format!("--set {}: {}", set.join(" --set "), messages.concat()))
         }
         other => other,
     }
@@ -509,7 +515,7 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
 fn version() -> Result<String, Failure> {
     let build = match weir_sim::own_build_id() {
         Some(id) => id,
-        None => Hash::of(&fs::read(std::env::current_exe()?)?).text(),
+        None => Hash::digest(&fs::read(std::env::current_exe()?)?).text(),
     };
     Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
 }

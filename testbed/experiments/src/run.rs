@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::{ConfigErrors, Device};
-use weir_hosts::Experiment;
+use weir_hosts::RealHostSet;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary, read_summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
-use weir_sim::{Forecast, SimBackend, Threads, free_memory, memory_shown};
+use weir_sim::{CostEstimate, SimBackend, Threads, format_memory, free_memory};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::Failure;
@@ -139,7 +139,7 @@ impl RunArguments {
     }
 }
 
-pub(crate) struct Ended {
+pub(crate) struct CompletedRun {
     pub name: String,
     pub expects: Expectation,
     pub scenario: Scenario,
@@ -147,7 +147,7 @@ pub(crate) struct Ended {
     pub directory: PathBuf,
 }
 
-struct Planned {
+struct PlannedRun {
     run: ScenarioRun,
     scenario: Scenario,
     /// Directory to write; `None` for a resumed run that has its results already.
@@ -190,7 +190,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     for (run, scenario) in runs.into_iter().zip(scenarios) {
         let directory = output.join(slug(&run.name));
         let run_dir = arguments.run_dir(&directory, &text)?;
-        planned.push(Planned { run_dir, run, scenario, directory });
+        planned.push(PlannedRun { run_dir, run, scenario, directory });
     }
     let names: Vec<String> = planned.iter().map(|planned| planned.run.name.clone()).collect();
     let ended = match &dpdk {
@@ -230,7 +230,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
     let stop = experiment::stopped_by_signals()?;
     let (mut planned, mut of) = (Vec::new(), Vec::new());
-    for seeds::Seeded { of: run_of, seed, run, text } in seeds::seeded(&arguments.file, &text, &names, count)? {
+    for seeds::SeededRun { of: run_of, seed, run, text } in seeds::seeded(&arguments.file, &text, &names, count)? {
         let [scenario] = <[Scenario; 1]>::try_from(at_dilation(arguments, std::slice::from_ref(&run), backend)?)
             .map_err(|_| Failure::Argument("a run is one scenario".to_owned()))?;
         let mut scenario = scenario;
@@ -238,7 +238,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         let directory = output.join(slug(&run.name));
         let run_dir = arguments.run_dir(&directory, &text)?;
         of.push((run_of, seed));
-        planned.push(Planned { run, scenario, run_dir, directory });
+        planned.push(PlannedRun { run, scenario, run_dir, directory });
     }
     if !arguments.json {
         introduce(&planned.iter().map(|planned| planned.scenario.clone()).collect::<Vec<_>>(), backend);
@@ -307,16 +307,16 @@ impl RunArguments {
 
     /// Command line that repeats this call for the given runs.
     fn again(&self, backend: Backend, runs: &[&str]) -> String {
-        let mut words = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
-        words.push(format!("--backend {}", backend.name()));
-        words.extend(runs.iter().map(|run| format!("--run {}", quoted(run))));
-        words.extend(self.dilation.map(|dilation| format!("--dilation {dilation}")));
-        words.extend(self.until.map(|until| format!("--until {until}")));
-        words.extend(self.snapshots.iter().map(|at| format!("--snapshot {}", quoted(at))));
-        words.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
-        words.extend(self.checkpoint.map(|every| format!("--checkpoint {every} --resume")));
-        words.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
-        words.join(" ")
+        let mut arguments = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
+        arguments.push(format!("--backend {}", backend.name()));
+        arguments.extend(runs.iter().map(|run| format!("--run {}", quoted(run))));
+        arguments.extend(self.dilation.map(|dilation| format!("--dilation {dilation}")));
+        arguments.extend(self.until.map(|until| format!("--until {until}")));
+        arguments.extend(self.snapshots.iter().map(|at| format!("--snapshot {}", quoted(at))));
+        arguments.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
+        arguments.extend(self.checkpoint.map(|every| format!("--checkpoint {every} --resume")));
+        arguments.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
+        arguments.join(" ")
     }
 }
 
@@ -364,7 +364,7 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
         }
         (Some(asked), ..) => asked,
         (None, Some(_), _) => Backend::Sim,
-        (None, None, None) if !real_frames::are_built() => Backend::Sim,
+        (None, None, None) if !real_frames::is_available() => Backend::Sim,
         (None, None, None) if runs.iter().any(|run| is_usually_virtual(&run.scenario)) => Backend::Sim,
         (None, None, _) => Backend::Dpdk,
     };
@@ -399,11 +399,11 @@ pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
 
 /// Executes runs on DPDK or real hosts until `stop` is set; runs after an interrupted one are omitted.
 fn run_on_dpdk(
-    backend: &dyn real_frames::Backend,
-    planned: Vec<Planned>,
-    mut hosts: Option<&mut Experiment>,
+    backend: &dyn real_frames::ScenarioRunner,
+    planned: Vec<PlannedRun>,
+    mut hosts: Option<&mut RealHostSet>,
     stop: &AtomicBool,
-) -> Result<Vec<Ended>, Failure> {
+) -> Result<Vec<CompletedRun>, Failure> {
     let message = |progress: &Progress| {
         format!(
             "received {:5.2} Gb/s  PAUSEs {}  buffers {:.1} MB",
@@ -413,7 +413,7 @@ fn run_on_dpdk(
         )
     };
     let mut ended = Vec::new();
-    for Planned { run, scenario, run_dir, directory } in planned {
+    for PlannedRun { run, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -421,27 +421,27 @@ fn run_on_dpdk(
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
             backend.run_with_hosts(&scenario, run_dir, hosts.as_deref_mut(), observe, stop)
         })?;
-        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+        ended.push(CompletedRun { name: run.name, expects: run.expects, scenario, summary, directory });
     }
     Ok(ended)
 }
 
 /// Executes runs in virtual time until `stop` is set; runs after an interrupted one are omitted.
 fn run_in_virtual_time(
-    planned: Vec<Planned>,
+    planned: Vec<PlannedRun>,
     arguments: &RunArguments,
     stop: &AtomicBool,
-) -> Result<Vec<Ended>, Failure> {
+) -> Result<Vec<CompletedRun>, Failure> {
     let (ns3_files, threads) = (arguments.ns3_files, arguments.threads);
     let threads = threads.map_or_else(Threads::all, |most| Threads::up_to(most as usize));
     let mut ended = Vec::new();
-    for Planned { run, scenario, run_dir, directory } in planned {
+    for PlannedRun { run, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let Some(run_dir) = run_dir else {
             let summary = read_summary(&directory)?;
-            ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+            ended.push(CompletedRun { name: run.name, expects: run.expects, scenario, summary, directory });
             continue;
         };
         let checkpoint_every = arguments.checkpoint.map(|every| Duration::from_nanos(every.as_nanos()));
@@ -473,7 +473,7 @@ fn run_in_virtual_time(
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
             Ok(backend.run(&scenario, run_dir, observe, stop)?)
         })?;
-        ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+        ended.push(CompletedRun { name: run.name, expects: run.expects, scenario, summary, directory });
     }
     Ok(ended)
 }
@@ -547,8 +547,8 @@ pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
 
 /// Directory name of a run: `gfc-by-stages-arrival`.
 pub(crate) fn slug(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
+    let parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    parts.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }
 
 fn introduce(scenarios: &[Scenario], backend: Backend) {
@@ -590,7 +590,7 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
 
 /// Expected memory and CPU time of runs in virtual time, as a sentence; `None` if both are small.
 fn forecast(scenarios: &[Scenario]) -> Option<String> {
-    let all: Vec<Forecast> = scenarios.iter().map(Forecast::of).collect();
+    let all: Vec<CostEstimate> = scenarios.iter().map(CostEstimate::for_scenario).collect();
     let memory = all.iter().map(|one| one.memory).max()?;
     let hops: u64 = all.iter().map(|one| one.packet_hops).sum();
     let [fast, slow] = [0, 1].map(|n| all.iter().map(|one| one.core_time()[n]).sum::<Span>());
@@ -598,10 +598,10 @@ fn forecast(scenarios: &[Scenario]) -> Option<String> {
         return None;
     }
     let [fast, slow] = [fast, slow].map(|time| time.as_secs_f64());
-    let free = free_memory().map_or(String::new(), |free| format!(" of {} that are free", memory_shown(free)));
+    let free = free_memory().map_or(String::new(), |free| format!(" of {} that are free", format_memory(free)));
     Some(format!(
         "They take about {} of memory{free}, and {} million packet-hops: {fast:.0} to {slow:.0} s of one core.",
-        memory_shown(memory),
+        format_memory(memory),
         count(hops / 1_000_000),
     ))
 }

@@ -32,7 +32,7 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::ProgressBar;
 
-use self::directory::{MadeBy, Manifest, SweepDir};
+use self::directory::{Manifest, Origin, SweepDir};
 use self::stop::Stop;
 use crate::Failure;
 use crate::experiment::cores;
@@ -42,14 +42,14 @@ use crate::progress;
 use crate::switches;
 use crate::table::count;
 
-pub(crate) use self::columns::{Columns, check as check_column};
-pub(crate) use self::directory::{Finished, Outcome, Shard, name_and_columns};
+pub(crate) use self::columns::{ColumnSelection, check as check_column};
+pub(crate) use self::directory::{FinishedPoint, PointOutcome, Shard, name_and_columns};
 pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
 pub(crate) use self::hash::Hash;
 pub(crate) use self::path::Path as KeyPath;
 pub(crate) use self::plan::SweepPlan;
 pub(crate) use self::point_file::Point;
-pub(crate) use self::results::Record;
+pub(crate) use self::results::PointRecord;
 pub(crate) use self::slurm::sbatch;
 pub(crate) use self::table::{Cell, Table};
 
@@ -119,7 +119,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
-    let kind = switches::WeirFile::of(path);
+    let kind = switches::FileKind::detect(path);
     if kind.is_scenario {
         let name = path.display();
         return Err(Failure::Argument(format!(
@@ -131,11 +131,11 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
     }
     let file = file::load(path)?;
-    let plan = SweepPlan::of(&file, jobs)?;
+    let plan = SweepPlan::new(&file, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
-    let say = Say { json: arguments.json };
-    say.line(&format!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display()));
+    let mode = OutputMode { json: arguments.json };
+    mode.print(&format!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display()));
     if arguments.slurm {
         let tasks = arguments.tasks.map_or(TASKS_MAX, |tasks| tasks as usize).min(plan.points.len());
         let cores = arguments.jobs.map_or(1, |jobs| jobs as usize);
@@ -149,36 +149,36 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (records, all) = run_points(&plan, &output, &manifest, jobs, say)?;
+    let (records, all) = run_points(&plan, &output, &manifest, jobs, mode)?;
     if manifest.shard.is_none() && records.len() == all {
-        draw(&file.figures, &output, say)?;
+        draw(&file.figures, &output, mode)?;
     }
-    conclude(&output, &records, all, say)
+    conclude(&output, &records, all, mode)
 }
 
-fn draw(figures: &[plot::FigureSpec], output: &Path, say: Say) -> Result<(), Failure> {
+fn draw(figures: &[plot::FigureSpec], output: &Path, mode: OutputMode) -> Result<(), Failure> {
     if figures.is_empty() {
         return Ok(());
     }
     let results = plot::Results::read(output)?;
     for spec in figures {
         let drawn = plot::draw(spec, &results, output, None)?;
-        drawn.notes.iter().for_each(|note| say.line(note));
-        drawn.written.iter().take(1).for_each(|file| say.line(&format!("look at: {}", file.display())));
+        drawn.notes.iter().for_each(|note| mode.print(note));
+        drawn.written.iter().take(1).for_each(|file| mode.print(&format!("look at: {}", file.display())));
     }
     Ok(())
 }
 
 /// Output mode: sentences on standard output, or only JSON at the end.
 #[derive(Clone, Copy)]
-pub struct Say {
+pub struct OutputMode {
     /// Whether the output is JSON.
     pub json: bool,
 }
 
-impl Say {
+impl OutputMode {
     /// Prints a line of text, unless the output is JSON.
-    pub(crate) fn line(self, text: &str) {
+    pub(crate) fn print(self, text: &str) {
         if !self.json {
             println!("{text}");
         }
@@ -192,15 +192,15 @@ pub(crate) fn run_plan(
     output: &Path,
     version: String,
     jobs: usize,
-    say: Say,
-) -> Result<Vec<Record>, Failure> {
+    mode: OutputMode,
+) -> Result<Vec<PointRecord>, Failure> {
     let manifest = manifest(plan, version);
     let is_others = Manifest::read(output).is_ok_and(|there| manifest.clash(&there).is_some());
     if is_others {
-        say.line(&format!("Other runs stood in {}: they are removed.", output.display()));
+        mode.print(&format!("Other runs stood in {}: they are removed.", output.display()));
         fs::remove_dir_all(output)?;
     }
-    Ok(run_points(plan, output, &manifest, jobs, say)?.0)
+    Ok(run_points(plan, output, &manifest, jobs, mode)?.0)
 }
 
 /// Runs the unfinished points of a plan, or of a shard, and removes nothing: a directory with other runs is refused.
@@ -212,8 +212,8 @@ pub(crate) fn work_off(
     version: String,
     shard: Option<Shard>,
     jobs: usize,
-    say: Say,
-) -> Result<(Vec<Record>, usize), Failure> {
+    mode: OutputMode,
+) -> Result<(Vec<PointRecord>, usize), Failure> {
     let shards = output.join("shards");
     let manifest = Manifest { shard, ..manifest(plan, version) };
     let directory = match shard {
@@ -223,7 +223,7 @@ pub(crate) fn work_off(
     if shard.is_none() {
         merge::take_over(&shards, &directory, &manifest)?;
     }
-    run_points(plan, &directory, &manifest, jobs, say)
+    run_points(plan, &directory, &manifest, jobs, mode)
 }
 
 fn manifest(plan: &SweepPlan, version: String) -> Manifest {
@@ -231,7 +231,7 @@ fn manifest(plan: &SweepPlan, version: String) -> Manifest {
         format: Manifest::FORMAT.to_owned(),
         version,
         name: plan.name.clone(),
-        made_by: MadeBy::Run,
+        made_by: Origin::Run,
         identity: plan.identity.clone(),
         points: plan.points.len(),
         shard: None,
@@ -245,24 +245,24 @@ fn run_points(
     output: &Path,
     manifest: &Manifest,
     jobs: usize,
-    say: Say,
-) -> Result<(Vec<Record>, usize), Failure> {
+    mode: OutputMode,
+) -> Result<(Vec<PointRecord>, usize), Failure> {
     let to = SweepDir::open(output, manifest)?;
     to.clear_unfinished()?;
     let program = std::env::current_exe()?;
     let mine: Vec<&Point> =
         plan.points.iter().filter(|point| manifest.shard.is_none_or(|shard| shard.has(point.number))).collect();
-    let Begun { records, pending, late } = begun(plan, &to, &mine)?;
+    let ResumeState { records, pending, late } = resume_state(plan, &to, &mine)?;
     if !records.is_empty() {
-        say.line(&format!("{} of them finished by an earlier call.", count(records.len() as u64)));
+        mode.print(&format!("{} of them finished by an earlier call.", count(records.len() as u64)));
     }
     if late > 0 {
-        say.line(&format!("{} of them lost too much of their time to the machine, and run anew.", count(late)));
+        mode.print(&format!("{} of them lost too much of their time to the machine, and run anew.", count(late)));
     }
     let stop = Stop::by_signals()?;
     let bar = progress_bar(&plan.name, mine.len(), &records);
     let records = Mutex::new((records, Ok(())));
-    let tell = |finished: Finished| {
+    let on_finished = |finished: FinishedPoint| {
         let number = finished.point.number;
         let read = record(&to, finished, &plan.columns);
         let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,51 +273,50 @@ fn run_points(
         bar.set_message(failed_so_far(&records.0));
         bar.inc(1);
     };
-    let ran = workers::run(&program, jobs, plan, &pending, &to, &stop, &tell);
+    let ran = workers::run(&program, jobs, plan, &pending, &to, &stop, &on_finished);
     bar.finish_and_clear();
     let (records, read) = records.into_inner().unwrap_or_else(PoisonError::into_inner);
     ran.and(read)?;
-    let records: Vec<Record> = records.into_values().collect();
+    let records: Vec<PointRecord> = records.into_values().collect();
     results::write(output, &plan.points[0], &plan.columns, &records)?;
     Ok((records, mine.len()))
 }
 
 /// Finished and remaining points of an earlier call.
-struct Begun<'p> {
-    records: BTreeMap<usize, Record>,
+struct ResumeState<'p> {
+    records: BTreeMap<usize, PointRecord>,
     pending: Vec<&'p Point>,
     /// Number of pending points that are finished but were late.
     late: u64,
 }
 
-fn begun<'p>(plan: &SweepPlan, to: &SweepDir, points: &[&'p Point]) -> Result<Begun<'p>, Failure> {
-    let mut begun = Begun { records: BTreeMap::new(), pending: Vec::new(), late: 0 };
+fn resume_state<'p>(plan: &SweepPlan, to: &SweepDir, points: &[&'p Point]) -> Result<ResumeState<'p>, Failure> {
+    let mut state = ResumeState { records: BTreeMap::new(), pending: Vec::new(), late: 0 };
     for point in points {
         let finished = to.finished(point).map(|finished| record(to, finished, &plan.columns)).transpose()?;
         match finished {
-            Some(record) if !record.is_late(plan.allowed_lateness) => drop(begun.records.insert(point.number, record)),
+            Some(record) if !record.is_late(plan.allowed_lateness) => drop(state.records.insert(point.number, record)),
             finished => {
-                begun.late += u64::from(finished.is_some());
-                begun.pending.push(*point);
+                state.late += u64::from(finished.is_some());
+                state.pending.push(*point);
             }
         }
     }
-    Ok(begun)
+    Ok(state)
 }
 
-fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Record, Failure> {
+fn record(to: &SweepDir, finished: FinishedPoint, columns: &[String]) -> Result<PointRecord, Failure> {
     let folder = to.folder(&finished.point);
-    Record::read(finished, &folder, columns)
+    PointRecord::read(finished, &folder, columns)
 }
 
 /// Reports the results, failures first.
-fn conclude(output: &Path, records: &[Record], all: usize, say: Say) -> Result<(), Failure> {
-    let bad: Vec<&Finished> =
+fn conclude(output: &Path, records: &[PointRecord], all: usize, mode: OutputMode) -> Result<(), Failure> {
+    let bad: Vec<&FinishedPoint> =
         records.iter().filter(|record| !record.is_good()).map(|record| &record.finished).collect();
     let missing = all - records.len();
-    if say.json {
-        let failed =
-            |finished: &&Finished| serde_json::json!({ "point": finished.point.folder, "reason": finished.reason });
+    if mode.json {
+        let failed = |finished: &&FinishedPoint| serde_json::json!({ "point": finished.point.folder, "reason": finished.reason });
         print!(
             "{}",
             json_text(&serde_json::json!({
@@ -329,9 +328,9 @@ fn conclude(output: &Path, records: &[Record], all: usize, say: Say) -> Result<(
             }))
         );
     } else {
-        tell(output, records, &bad, all);
+        print_summary(output, records, &bad, all);
     }
-    let crashed = bad.iter().filter(|finished| finished.outcome == Outcome::Crashed).count();
+    let crashed = bad.iter().filter(|finished| finished.outcome == PointOutcome::Crashed).count();
     let again =
         if crashed > 0 { format!("; weir sweep called again tries the {crashed} that crashed") } else { String::new() };
     match (bad.len(), missing) {
@@ -341,7 +340,7 @@ fn conclude(output: &Path, records: &[Record], all: usize, say: Say) -> Result<(
     }
 }
 
-fn tell(output: &Path, records: &[Record], bad: &[&Finished], all: usize) {
+fn print_summary(output: &Path, records: &[PointRecord], bad: &[&FinishedPoint], all: usize) {
     const NAMED_MAX: usize = 5;
     if !bad.is_empty() {
         println!("{} of {} FAILED:", count(bad.len() as u64), points(all));
@@ -365,14 +364,14 @@ fn points(n: usize) -> String {
     if n == 1 { "1 point".to_owned() } else { format!("{} points", count(n as u64)) }
 }
 
-fn failed_so_far(records: &BTreeMap<usize, Record>) -> String {
+fn failed_so_far(records: &BTreeMap<usize, PointRecord>) -> String {
     match records.values().filter(|record| !record.is_good()).count() {
         0 => String::new(),
         failed => format!("{} failed", count(failed as u64)),
     }
 }
 
-fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, Record>) -> ProgressBar {
+fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, PointRecord>) -> ProgressBar {
     let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {left} left  {msg}";
     let bar = progress::bar(points as u64, records.len() as u64, template);
     bar.set_prefix(name.to_owned());
@@ -393,18 +392,19 @@ mod tests {
         let mut plan = plan(&directory, "seeds = [1, 2]\nruns = [\"DT\"]\n").unwrap();
         let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan, "1".to_owned())).unwrap();
         for (point, late_ns) in plan.points.iter().zip([10_000, 80_000]) {
-            let [part, text, log] = to.under_way(point);
+            let [part, text, log] = to.unfinished_paths(point);
             fs::create_dir_all(&part).unwrap();
             let summary = Summary { duration_ns: 1_000_000, late_ns, ..Summary::default() };
             fs::write(part.join("summary.json"), serde_json::to_string(&summary).unwrap()).unwrap();
             fs::write(&text, "").unwrap();
             fs::write(&log, "").unwrap();
-            let finished = Finished { point: point.clone(), outcome: Outcome::Good, reason: String::new(), wall_ms: 1 };
+            let finished =
+                FinishedPoint { point: point.clone(), outcome: PointOutcome::Good, reason: String::new(), wall_ms: 1 };
             to.finish(&finished).unwrap();
         }
         let told = |plan: &SweepPlan| {
             let points: Vec<&Point> = plan.points.iter().collect();
-            let Begun { records, pending, late } = begun(plan, &to, &points).unwrap();
+            let ResumeState { records, pending, late } = resume_state(plan, &to, &points).unwrap();
             let pending: Vec<usize> = pending.into_iter().map(|point| point.number).collect();
             (records.into_keys().collect::<Vec<_>>(), pending, late)
         };

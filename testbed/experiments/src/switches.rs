@@ -13,7 +13,7 @@ use crate::Failure;
 /// Errors of all files together.
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let switches = load_each(files)?;
-    weir_config::check_together(&switches)?;
+    weir_config::check_process(&switches)?;
     Ok(switches)
 }
 
@@ -24,7 +24,7 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 /// Errors of all files together.
 pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
-    let kinds: Vec<(&PathBuf, WeirFile)> = files.iter().map(|file| (file, WeirFile::of(file))).collect();
+    let kinds: Vec<(&PathBuf, FileKind)> = files.iter().map(|file| (file, FileKind::detect(file))).collect();
     if let Some((scenario, _)) = kinds.iter().find(|(_, kind)| kind.is_scenario) {
         let name = scenario.display();
         return Err(Failure::Argument(format!("{name} is a scenario and not a switch: weir testbed run {name}")));
@@ -46,19 +46,19 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 }
 
 /// Kind of a file, by its tables; a reader of another kind would only report unknown tables.
-pub(crate) struct WeirFile {
+pub(crate) struct FileKind {
     pub(crate) is_scenario: bool,
     pub(crate) is_switch: bool,
     pub(crate) is_sweep: bool,
 }
 
-impl WeirFile {
+impl FileKind {
     /// Determines the kind of a file; all false if it can't be read.
-    pub(crate) fn of(file: &Path) -> WeirFile {
+    pub(crate) fn detect(file: &Path) -> FileKind {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let has = |wanted: &[&str]| text.lines().any(|line| wanted.contains(&line.trim()));
         let is_scenario = has(&["[scenario]", "[[switches]]"]);
-        WeirFile {
+        FileKind {
             is_scenario,
             is_switch: !is_scenario && has(&["[[ports]]"]),
             is_sweep: !is_scenario && has(&["[parameters]", "[[zip]]"]),
@@ -69,9 +69,9 @@ impl WeirFile {
 /// Refuses a switch's or sweep's file, and names the right command: `command` for a switch's.
 pub(crate) fn refuse_other_than_scenario(file: &Path, command: &str) -> Result<(), Failure> {
     let name = file.display();
-    let (kind, command) = match WeirFile::of(file) {
-        WeirFile { is_switch: true, .. } => ("switch", command),
-        WeirFile { is_sweep: true, .. } => ("sweep", "weir sweep"),
+    let (kind, command) = match FileKind::detect(file) {
+        FileKind { is_switch: true, .. } => ("switch", command),
+        FileKind { is_sweep: true, .. } => ("sweep", "weir sweep"),
         _ => return Ok(()),
     };
     Err(Failure::Argument(format!("{name} is a {kind} and not a scenario: {command} {name}")))

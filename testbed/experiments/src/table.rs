@@ -59,9 +59,9 @@ impl fmt::Display for Table {
 }
 
 /// Groups equal texts, with the names that each belongs to: `p0, p1`.
-pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
+pub fn group_by_text<'n>(texts: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
-    for (what, name) in said {
+    for (what, name) in texts {
         match together.iter_mut().find(|(known, _)| *known == what) {
             Some((_, names)) => *names += &format!(", {name}"),
             None => together.push((what, name.to_owned())),

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::guest::{Ended, Running};
+use crate::guest::{CommandOutput, RunningGuest};
 
 /// Access to a host's shell.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
     /// Serial ports of a guest.
-    Guest(Running),
+    Guest(RunningGuest),
     /// Network namespace of this machine.
     Netns(String),
     /// Remote machine over ssh.
@@ -36,14 +36,14 @@ const END_WITHIN: Duration = Duration::from_secs(3);
 
 impl Access {
     /// Runs a POSIX shell script to its end, or until `stop` is set; stdout and stderr are combined.
-    pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
+    pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<CommandOutput, String> {
         match self {
             Access::Guest(guest) => {
                 let mut output = Vec::new();
                 let is_stopped = || stop.load(Ordering::Relaxed);
                 let mut keep = |piece: &[u8]| output.extend_from_slice(piece);
                 let code = guest.run(script, within, &mut keep, &is_stopped).map_err(|error| error.to_string())?;
-                Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
+                Ok(CommandOutput { code, output: String::from_utf8_lossy(&output).into_owned() })
             }
             Access::Netns(name) => {
                 let mut command = Command::new("ip");
@@ -69,14 +69,19 @@ impl Access {
 }
 
 /// Runs a local command, which runs `script`, to its end.
-fn run_here(mut command: Command, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
+fn run_here(
+    mut command: Command,
+    script: &str,
+    within: Duration,
+    stop: &Arc<AtomicBool>,
+) -> Result<CommandOutput, String> {
     let file = tempfile::tempfile().map_err(|error| error.to_string())?;
     let both = |file: &File| file.try_clone().map_err(|error| error.to_string());
     command.stdin(Stdio::null()).stdout(both(&file)?).stderr(both(&file)?);
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
     let deadline = Instant::now() + within;
-    let mut told_to_end = None;
+    let mut terminated_at = None;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -84,11 +89,11 @@ fn run_here(mut command: Command, script: &str, within: Duration, stop: &Arc<Ato
             Err(error) => return Err(format!("{name}: {error}")),
         }
         let now = Instant::now();
-        match told_to_end {
+        match terminated_at {
             None if now > deadline || stop.load(Ordering::Relaxed) => {
                 let process = Pid::from_child(&child);
                 let _ = kill_process(process, Signal::TERM);
-                told_to_end = Some(now);
+                terminated_at = Some(now);
             }
             Some(at) if now > at + END_WITHIN => {
                 let _ = child.kill();
@@ -101,18 +106,18 @@ fn run_here(mut command: Command, script: &str, within: Duration, stop: &Arc<Ato
     let mut file = file;
     std::io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut output)).map_err(|error| error.to_string())?;
     let output = String::from_utf8_lossy(&output).into_owned();
-    if told_to_end.is_some() && !stop.load(Ordering::Relaxed) {
+    if terminated_at.is_some() && !stop.load(Ordering::Relaxed) {
         let (within, output) = (within.as_secs(), output.trim());
         return Err(format!("a command has not ended within {within} s: {script}; it said: {output}"));
     }
-    Ok(Ended { code: status.code().unwrap_or(1), output })
+    Ok(CommandOutput { code: status.code().unwrap_or(1), output })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shell(script: &str, within: Duration, stop: bool) -> Result<Ended, String> {
+    fn shell(script: &str, within: Duration, stop: bool) -> Result<CommandOutput, String> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         run_here(command, script, within, &Arc::new(AtomicBool::new(stop)))
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn both_outputs_and_the_code_come_back() {
         let ended = shell("echo one; echo two >&2; exit 3", Duration::from_secs(60), false).unwrap();
-        assert_eq!(ended, Ended { code: 3, output: "one\ntwo\n".into() });
+        assert_eq!(ended, CommandOutput { code: 3, output: "one\ntwo\n".into() });
     }
 
     #[test]

@@ -11,11 +11,11 @@ use weir_scenario::{Reach, RealPlan, Scenario};
 
 use crate::access::Access;
 use crate::host::Host;
-use crate::probe::Found;
+use crate::probe::ProbeResult;
 
 /// Result of checking one prerequisite of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct HostFinding {
     /// Name of the host.
     pub host: String,
     /// Prerequisite, as `DSCP trust`.
@@ -23,7 +23,7 @@ pub struct Finding {
     /// Value found.
     pub found: String,
     /// Verdict on the value.
-    pub verdict: Verdict,
+    pub verdict: FindingStatus,
     /// Command that fixes the problem.
     pub command: Option<String>,
 }
@@ -31,7 +31,7 @@ pub struct Finding {
 /// Verdict on a prerequisite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum FindingStatus {
     /// The prerequisite is met.
     Good,
     /// The scenario does not run, or not as intended.
@@ -51,30 +51,30 @@ struct Needs {
 }
 
 /// Overhead of a RoCEv2 frame in bytes: headers and ICRC.
-const ROCE_BESIDE: u64 = 60;
+const ROCE_OVERHEAD: u64 = 60;
 
 /// Checks all real hosts of a scenario. Guests are not booted: their image has all prerequisites.
-pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<Finding> {
+pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<HostFinding> {
     let mut findings = Vec::new();
     for (n, host) in scenario.hosts.iter().enumerate() {
         let Some(plan) = &real.hosts[n] else { continue };
         let needs = needs(scenario, real, n);
-        let mut told = Told { host: &host.name, findings: &mut findings };
+        let mut writer = FindingsWriter { host: &host.name, findings: &mut findings };
         match &plan.reach {
-            Reach::Vm { memory_mb, .. } => guest(&mut told, *memory_mb),
-            Reach::Netns => namespace(&mut told, &needs),
+            Reach::Vm { memory_mb, .. } => guest(&mut writer, *memory_mb),
+            Reach::Netns => namespace(&mut writer, &needs),
             Reach::Ssh { target, .. } => {
                 let access = Access::Ssh { target: target.clone(), control: folder.join(format!("check{n}")) };
                 let machine = Host::new(&host.name, plan, access, host.nic.ip);
                 match machine.probe(&Arc::new(AtomicBool::new(false))) {
                     Err(error) => {
-                        told.bad(
+                        writer.bad(
                             "reached by ssh",
                             error.to_string(),
                             Some(format!("ssh -o BatchMode=yes {target} true   # until it works")),
                         );
                     }
-                    Ok(found) => over_ssh(&mut told, &needs, &machine, target, &found),
+                    Ok(found) => over_ssh(&mut writer, &needs, &machine, target, &found),
                 }
             }
         }
@@ -97,7 +97,7 @@ fn needs(scenario: &Scenario, real: &RealPlan, host: usize) -> Needs {
             Transport::Rdma => {
                 needs.is_rdma = true;
                 needs.tools.extend([real.flows[n].test.name(), "rdma", "nstat"]);
-                needs.mtu = needs.mtu.max(u64::from(scenario.hosts[host].nic.sizes.payload_max) + ROCE_BESIDE);
+                needs.mtu = needs.mtu.max(u64::from(scenario.hosts[host].nic.sizes.payload_max) + ROCE_OVERHEAD);
             }
         }
         if config.classes.lossless.contains(flow.config.class) {
@@ -113,23 +113,23 @@ fn needs(scenario: &Scenario, real: &RealPlan, host: usize) -> Needs {
     needs
 }
 
-struct Told<'a> {
+struct FindingsWriter<'a> {
     host: &'a str,
-    findings: &'a mut Vec<Finding>,
+    findings: &'a mut Vec<HostFinding>,
 }
 
-impl Told<'_> {
-    fn add(&mut self, what: &str, found: impl Into<String>, verdict: Verdict, command: Option<String>) {
+impl FindingsWriter<'_> {
+    fn add(&mut self, what: &str, found: impl Into<String>, verdict: FindingStatus, command: Option<String>) {
         let (host, what, found) = (self.host.to_owned(), what.to_owned(), found.into());
-        self.findings.push(Finding { host, what, found, verdict, command });
+        self.findings.push(HostFinding { host, what, found, verdict, command });
     }
 
     fn good(&mut self, what: &str, found: impl Into<String>) {
-        self.add(what, found, Verdict::Good, None);
+        self.add(what, found, FindingStatus::Good, None);
     }
 
     fn bad(&mut self, what: &str, found: impl Into<String>, command: Option<String>) {
-        self.add(what, found, Verdict::Bad, command);
+        self.add(what, found, FindingStatus::Bad, command);
     }
 
     /// Checks programs; the fix installs their packages.
@@ -169,41 +169,41 @@ fn is_here(program: &str) -> bool {
     all.into_iter().any(|folder| folder.join(program).is_file())
 }
 
-fn guest(told: &mut Told<'_>, memory_mb: u64) {
-    told.programs(&["python3", "apt-get", "apt-cache", "dpkg-deb", "setpriv"], is_here, "");
+fn guest(writer: &mut FindingsWriter<'_>, memory_mb: u64) {
+    writer.programs(&["python3", "apt-get", "apt-cache", "dpkg-deb", "setpriv"], is_here, "");
     match crate::guest::refuse_more_than_fits(1, memory_mb) {
-        Ok(()) => told.good("memory", format!("{memory_mb} MB")),
-        Err(error) => told.bad("memory", error.to_string(), None),
+        Ok(()) => writer.good("memory", format!("{memory_mb} MB")),
+        Err(error) => writer.bad("memory", error.to_string(), None),
     }
     match std::fs::File::options().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => told.good("/dev/kvm", "there; used if a guest boots with it, and emulation else"),
-        Err(error) => told.add(
+        Ok(_) => writer.good("/dev/kvm", "there; used if a guest boots with it, and emulation else"),
+        Err(error) => writer.add(
             "/dev/kvm",
             format!("{error}: the guest is emulated, and sends about 0.1 Gb/s"),
-            Verdict::Good,
+            FindingStatus::Good,
             None,
         ),
     }
-    told.good("the rest", "in the image that weir vm image makes");
+    writer.good("the rest", "in the image that weir vm image makes");
 }
 
-fn namespace(told: &mut Told<'_>, needs: &Needs) {
+fn namespace(writer: &mut FindingsWriter<'_>, needs: &Needs) {
     let mut tools = needs.tools.clone();
     tools.extend(["ethtool"]);
-    told.programs(&tools, is_here, "");
+    writer.programs(&tools, is_here, "");
     if rustix::process::geteuid().is_root() {
-        told.good("rights", "root");
+        writer.good("rights", "root");
     } else {
-        told.bad("rights", "a namespace takes root", Some("sudo weir testbed run …".to_owned()));
+        writer.bad("rights", "a namespace takes root", Some("sudo weir testbed run …".to_owned()));
     }
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let known: Vec<String> = known.split_whitespace().map(str::to_owned).collect();
-    controls(told, needs, &known, "");
+    controls(writer, needs, &known, "");
     if needs.is_rdma {
         match Path::new("/sys/module/rdma_rxe").exists() {
-            true => told.good("Soft-RoCE", "loaded"),
+            true => writer.good("Soft-RoCE", "loaded"),
             false => {
-                told.bad(
+                writer.bad(
                     "Soft-RoCE",
                     "not loaded; in a namespace rxe needs Linux 6.12 or newer: a guest (`vm`) has it",
                     Some("modprobe rdma_rxe".into()),
@@ -213,11 +213,11 @@ fn namespace(told: &mut Told<'_>, needs: &Needs) {
     }
 }
 
-fn controls(told: &mut Told<'_>, needs: &Needs, known: &[String], before: &str) {
+fn controls(writer: &mut FindingsWriter<'_>, needs: &Needs, known: &[String], before: &str) {
     for control in &needs.tcp {
         match known.contains(control) {
-            true => told.good(&format!("TCP {control}"), "there"),
-            false => told.bad(
+            true => writer.good(&format!("TCP {control}"), "there"),
+            false => writer.bad(
                 &format!("TCP {control}"),
                 format!("the kernel has {}", known.join(", ")),
                 Some(format!("{before}modprobe tcp_{control}")),
@@ -226,43 +226,43 @@ fn controls(told: &mut Told<'_>, needs: &Needs, known: &[String], before: &str) 
     }
 }
 
-fn over_ssh(told: &mut Told<'_>, needs: &Needs, host: &Host, target: &str, found: &Found) {
+fn over_ssh(writer: &mut FindingsWriter<'_>, needs: &Needs, host: &Host, target: &str, found: &ProbeResult) {
     let at = format!("ssh {target} ");
     let name = &host.interface;
-    told.good("reached by ssh", format!("Linux {}", found.kernel));
+    writer.good("reached by ssh", format!("Linux {}", found.kernel));
     if !found.is_root {
-        told.bad(
+        writer.bad(
             "rights",
             "addresses of other hosts and counters take root",
             Some(format!("# write to = \"root@…\" for {target}")),
         );
     }
-    told.programs(&needs.tools, |program| found.has(program), &at);
+    writer.programs(&needs.tools, |program| found.has(program), &at);
     let Some(interface) = &found.interface else {
-        return told.bad(
+        return writer.bad(
             "interface",
             format!("there is no {name}"),
             Some(format!("{at}ip -br link   # and write `interface`")),
         );
     };
     match interface.state.as_str() {
-        "down" => told.bad("interface", format!("{name} is down"), Some(format!("{at}ip link set {name} up"))),
-        state => told.good("interface", format!("{name} {state}, {}", interface.mac)),
+        "down" => writer.bad("interface", format!("{name} is down"), Some(format!("{at}ip link set {name} up"))),
+        state => writer.good("interface", format!("{name} {state}, {}", interface.mac)),
     }
     match interface.mtu >= needs.mtu {
-        true => told.good("MTU", interface.mtu.to_string()),
-        false => told.bad(
+        true => writer.good("MTU", interface.mtu.to_string()),
+        false => writer.bad(
             "MTU",
             format!("{} B, and frames of the flows carry {} B", interface.mtu, needs.mtu),
             Some(format!("{at}ip link set {name} mtu {}", needs.mtu.max(1_500))),
         ),
     }
-    address(told, found, host.ip, name, &at);
-    controls(told, needs, &found.tcp, &at);
+    address(writer, found, host.ip, name, &at);
+    controls(writer, needs, &found.tcp, &at);
     if !needs.tcp.is_empty() {
         match found.tcp_ecn {
-            Some(1) => told.good("TCP with ECN", "asked for and agreed to"),
-            other => told.bad(
+            Some(1) => writer.good("TCP with ECN", "asked for and agreed to"),
+            other => writer.bad(
                 "TCP with ECN",
                 format!(
                     "tcp_ecn = {}: what it sends is not marked but dropped",
@@ -273,23 +273,27 @@ fn over_ssh(told: &mut Told<'_>, needs: &Needs, host: &Host, target: &str, found
         }
     }
     if needs.is_rdma {
-        rdma(told, needs, found, host.ip, name, &at);
+        rdma(writer, needs, found, host.ip, name, &at);
     }
     for (class, dscp) in &needs.lossless {
-        priority(told, found, name, &at, *class, *dscp);
+        priority(writer, found, name, &at, *class, *dscp);
     }
 }
 
-fn address(told: &mut Told<'_>, found: &Found, ip: Ipv4Addr, name: &str, at: &str) {
+fn address(writer: &mut FindingsWriter<'_>, found: &ProbeResult, ip: Ipv4Addr, name: &str, at: &str) {
     if found.addresses.contains(&ip) {
-        return told.good("address", ip.to_string());
+        return writer.good("address", ip.to_string());
     }
     let has: Vec<String> = found.addresses.iter().map(Ipv4Addr::to_string).collect();
     let has = if has.is_empty() { "no address".to_owned() } else { has.join(", ") };
-    told.bad("address", format!("{name} has {has}, not {ip}"), Some(format!("{at}ip address add {ip}/24 dev {name}")));
+    writer.bad(
+        "address",
+        format!("{name} has {has}, not {ip}"),
+        Some(format!("{at}ip address add {ip}/24 dev {name}")),
+    );
 }
 
-fn rdma(told: &mut Told<'_>, needs: &Needs, found: &Found, ip: Ipv4Addr, name: &str, at: &str) {
+fn rdma(writer: &mut FindingsWriter<'_>, needs: &Needs, found: &ProbeResult, ip: Ipv4Addr, name: &str, at: &str) {
     let Some(device) = &found.rdma else {
         let (found, command) = match found.has_rxe {
             true => (
@@ -303,45 +307,48 @@ fn rdma(told: &mut Told<'_>, needs: &Needs, found: &Found, ip: Ipv4Addr, name: &
                 ),
             ),
         };
-        return told.bad("RDMA device", found, Some(command));
+        return writer.bad("RDMA device", found, Some(command));
     };
-    told.good("RDMA device", device);
+    writer.good("RDMA device", device);
     match found.gid {
-        Some(gid) => told.good("GID", format!("index {gid}, RoCEv2, {ip}")),
-        None => told.bad(
+        Some(gid) => writer.good("GID", format!("index {gid}, RoCEv2, {ip}")),
+        None => writer.bad(
             "GID",
             format!("none of RoCEv2 for {ip} on {device}"),
             Some(format!("{at}ip address add {ip}/24 dev {name}   # it brings the GID")),
         ),
     }
     if let Some(mtu) = found.active_mtu {
-        let wanted = needs.mtu - ROCE_BESIDE;
+        let wanted = needs.mtu - ROCE_OVERHEAD;
         match mtu >= wanted {
-            true => told.good("RDMA MTU", mtu.to_string()),
-            false => told.bad(
+            true => writer.good("RDMA MTU", mtu.to_string()),
+            false => writer.bad(
                 "RDMA MTU",
                 format!("{mtu} B in a frame, and the scenario's hosts send {wanted}"),
-                Some(format!("{at}ip link set {name} mtu {}", wanted + ROCE_BESIDE)),
+                Some(format!("{at}ip link set {name} mtu {}", wanted + ROCE_OVERHEAD)),
             ),
         }
     }
 }
 
 /// Checks that the NIC maps the DSCP to the lossless class, and enables PFC for the class.
-fn priority(told: &mut Told<'_>, found: &Found, name: &str, at: &str, class: u8, dscp: u8) {
+fn priority(writer: &mut FindingsWriter<'_>, found: &ProbeResult, name: &str, at: &str, class: u8, dscp: u8) {
     let what = "DSCP trust";
     match found.trusts_dscp {
-        Some(true) => told.good(what, format!("DSCP {dscp} is class {class}'s by its map")),
-        Some(false) => told.bad(
+        Some(true) => writer.good(what, format!("DSCP {dscp} is class {class}'s by its map")),
+        Some(false) => writer.bad(
             what,
             "the NIC goes by the VLAN tag's priority: all frames without a tag are class 0, which no PFC holds",
             Some(format!(
                 "{at}mlnx_qos -i {name} --trust dscp   # or: dcb app add dev {name} dscp-prio {dscp}:{class}"
             )),
         ),
-        None => {
-            told.add(what, "neither mlnx_qos nor dcb tells", Verdict::Unknown, Some(format!("{at}mlnx_qos -i {name}")))
-        }
+        None => writer.add(
+            what,
+            "neither mlnx_qos nor dcb tells",
+            FindingStatus::Unknown,
+            Some(format!("{at}mlnx_qos -i {name}")),
+        ),
     }
     let what = format!("PFC of class {class}");
     let classes: Vec<&str> = (0..8u8).map(|n| if n == class { "1" } else { "0" }).collect();
@@ -350,10 +357,10 @@ fn priority(told: &mut Told<'_>, found: &Found, name: &str, at: &str, class: u8,
         classes.join(",")
     );
     match &found.pfc {
-        Some(on) if on.contains(&class) => told.good(&what, "on"),
-        Some(on) if on.is_empty() => told.bad(&what, "off for all classes", Some(command)),
-        Some(on) => told.bad(&what, format!("on for {on:?} only"), Some(command)),
-        None => told.add(&what, "neither mlnx_qos nor dcb tells", Verdict::Unknown, Some(command)),
+        Some(on) if on.contains(&class) => writer.good(&what, "on"),
+        Some(on) if on.is_empty() => writer.bad(&what, "off for all classes", Some(command)),
+        Some(on) => writer.bad(&what, format!("on for {on:?} only"), Some(command)),
+        None => writer.add(&what, "neither mlnx_qos nor dcb tells", FindingStatus::Unknown, Some(command)),
     }
 }
 
@@ -362,7 +369,7 @@ mod tests {
     use super::*;
     use crate::probe::Interface;
 
-    fn findings(found: &Found) -> Vec<Finding> {
+    fn findings(found: &ProbeResult) -> Vec<HostFinding> {
         let needs = Needs {
             tools: vec!["ib_write_bw", "iperf3"],
             tcp: vec!["dctcp".into()],
@@ -377,12 +384,12 @@ mod tests {
         let access = Access::Netns("never".into());
         let host = Host::new("H0", &plan, access, Ipv4Addr::new(10, 0, 0, 1));
         let mut all = Vec::new();
-        over_ssh(&mut Told { host: "H0", findings: &mut all }, &needs, &host, "root@s1", found);
+        over_ssh(&mut FindingsWriter { host: "H0", findings: &mut all }, &needs, &host, "root@s1", found);
         all
     }
 
-    fn good() -> Found {
-        Found {
+    fn good() -> ProbeResult {
+        ProbeResult {
             kernel: "6.1".into(),
             programs: vec!["ib_write_bw".into(), "iperf3".into()],
             interface: Some(Interface { state: "up".into(), mtu: 4_200, mac: "02:00:00:00:00:01".into() }),
@@ -401,16 +408,16 @@ mod tests {
 
     #[test]
     fn a_host_with_all_lacks_nothing() {
-        let bad: Vec<Finding> =
-            findings(&good()).into_iter().filter(|finding| finding.verdict != Verdict::Good).collect();
+        let bad: Vec<HostFinding> =
+            findings(&good()).into_iter().filter(|finding| finding.verdict != FindingStatus::Good).collect();
         assert_eq!(bad, []);
     }
 
     /// Each missing prerequisite is reported with a command, and nothing else is.
     #[test]
-    fn each_lack_is_told_with_its_command() {
-        type Lack<'a> = (&'a str, &'a dyn Fn(&mut Found), &'a str);
-        let lacks: [Lack<'_>; 9] = [
+    fn each_missing_requirement_has_its_command() {
+        type MissingRequirement<'a> = (&'a str, &'a dyn Fn(&mut ProbeResult), &'a str);
+        let lacks: [MissingRequirement<'_>; 9] = [
             ("programs", &|found| found.programs.retain(|program| program == "iperf3"), "apt-get install perftest"),
             ("MTU", &|found| found.interface.as_mut().unwrap().mtu = 1_000, "ip link set ens1 mtu 1500"),
             ("address", &|found| found.addresses.clear(), "ip address add 10.0.0.1/24 dev ens1"),
@@ -424,11 +431,11 @@ mod tests {
         for (what, take, command) in lacks {
             let mut found = good();
             take(&mut found);
-            let bad: Vec<Finding> =
-                findings(&found).into_iter().filter(|finding| finding.verdict == Verdict::Bad).collect();
+            let bad: Vec<HostFinding> =
+                findings(&found).into_iter().filter(|finding| finding.verdict == FindingStatus::Bad).collect();
             assert_eq!(bad.iter().map(|finding| finding.what.as_str()).collect::<Vec<_>>(), [what]);
-            let told = bad[0].command.as_deref().unwrap();
-            assert!(told.starts_with("ssh root@s1 ") && told.contains(command), "{told}");
+            let text = bad[0].command.as_deref().unwrap();
+            assert!(text.starts_with("ssh root@s1 ") && text.contains(command), "{text}");
         }
     }
 }

@@ -23,8 +23,8 @@ pub(crate) fn parse(output: &str) -> Counters {
         match part {
             "rdma" => counters.extend(of_rdma(line)),
             "nstat" => {
-                let mut words = line.split_whitespace();
-                if let (Some(name), Some(Ok(count))) = (words.next(), words.next().map(str::parse)) {
+                let mut fields = line.split_whitespace();
+                if let (Some(name), Some(Ok(count))) = (fields.next(), fields.next().map(str::parse)) {
                     counters.insert(format!("nstat.{name}"), count);
                 }
             }
@@ -86,13 +86,13 @@ pub(crate) fn between(before: &Counters, after: &Counters) -> Counters {
 mod tests {
     use super::*;
 
-    const TOLD: &str = "@rdma\n[{\"ifindex\":0,\"ifname\":\"rxe0\",\"port\":1,\"sent_pkts\":25600,\"rcvd_seq_err\":2}]\n\
+    const OUTPUT: &str = "@rdma\n[{\"ifindex\":0,\"ifname\":\"rxe0\",\"port\":1,\"sent_pkts\":25600,\"rcvd_seq_err\":2}]\n\
         @nstat\n#kernel\nIpInReceives                    120                0.0\nIpExtInCEPkts                   7                  0.0\n\
         @nic\nNIC statistics:\n     rx_queue_0_packets: 55\n     rx_prio3_pause: 12\n";
 
     #[test]
     fn all_kinds_are_read() {
-        let counters = parse(TOLD);
+        let counters = parse(OUTPUT);
         let read: Vec<(&str, u64)> = counters.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         let expected = [
             ("nic.rx_prio3_pause", 12),
@@ -106,9 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_grew_is_told() {
-        let before = parse(TOLD);
-        let after = parse(&TOLD.replace("120 ", "121 ").replace("\"rcvd_seq_err\":2", "\"rcvd_seq_err\":2,\"new\":3"));
+    fn unchanged_counters_are_left_out() {
+        let before = parse(OUTPUT);
+        let after =
+            parse(&OUTPUT.replace("120 ", "121 ").replace("\"rcvd_seq_err\":2", "\"rcvd_seq_err\":2,\"new\":3"));
         let grown: Vec<(String, u64)> = between(&before, &after).into_iter().collect();
         assert_eq!(grown, [("nstat.IpInReceives".to_owned(), 1), ("rdma.new".to_owned(), 3)]);
         let rows = rows("H0", &before, &after);

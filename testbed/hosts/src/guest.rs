@@ -16,11 +16,11 @@ mod shell;
 
 pub use accelerator::Accelerator;
 pub use accelerator_choice::AcceleratorChoice;
-pub use fleet::{Fleet, Running, State};
+pub use fleet::{Fleet, RunningGuest, State};
 pub use image::{Image, store};
-pub use machine::{GuestPlan, Life};
+pub use machine::{GuestLifetime, GuestPlan};
 pub use memory::refuse_more_than_fits;
-pub use shell::Ended;
+pub use shell::CommandOutput;
 
 use std::io;
 use std::path::PathBuf;
@@ -49,12 +49,12 @@ pub enum GuestError {
         known: Vec<String>,
     },
     /// QEMU has ended.
-    #[error("guest {name}: QEMU has ended: {said}")]
+    #[error("guest {name}: QEMU has ended: {output}")]
     Ended {
         /// Name of the guest.
         name: String,
         /// Last output of QEMU and the guest's kernel.
-        said: String,
+        output: String,
     },
     /// The guest has not booted.
     #[error(
@@ -71,14 +71,14 @@ pub enum GuestError {
         console: String,
     },
     /// The guest does not respond.
-    #[error("guest {name} has not answered for {seconds} s; its console said last: {said}")]
+    #[error("guest {name} has not answered for {seconds} s; end of its console: {output}")]
     Silent {
         /// Name of the guest.
         name: String,
         /// Time waited, in seconds.
         seconds: u64,
         /// Last output of the guest's console.
-        said: String,
+        output: String,
     },
     /// All shells of the guest are in use.
     #[error("guest {0} runs {1} commands already, and no more at a time")]

@@ -9,9 +9,9 @@ use weir_scenario::{Reach, RealHost};
 
 use crate::HostError;
 use crate::access::Access;
-use crate::guest::Ended;
+use crate::guest::CommandOutput;
 use crate::netns;
-use crate::probe::{self, Found};
+use crate::probe::{self, ProbeResult};
 use crate::script::CLOCK;
 
 /// Timeout of a short command: on a guest emulated together with others, on a busy machine.
@@ -52,22 +52,27 @@ impl Host {
     }
 
     /// Runs a script to its end; returns any exit code.
-    pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, HostError> {
+    pub(crate) fn run(
+        &self,
+        script: &str,
+        within: Duration,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<CommandOutput, HostError> {
         // Root's tools, which not every login's PATH has.
         let script = format!("export PATH=$PATH:/usr/sbin:/sbin; {script}");
-        self.access.run(&script, within, stop).map_err(|why| HostError::of(&self.name, why))
+        self.access.run(&script, within, stop).map_err(|why| HostError::for_host(&self.name, why))
     }
 
     /// Runs a short script that must not fail.
     pub(crate) fn must(&self, script: &str, what: &str, stop: &Arc<AtomicBool>) -> Result<String, HostError> {
         let ended = self.run(script, SHORT, stop)?;
         if ended.code != 0 {
-            return Err(HostError::of(&self.name, format!("{what}: {}", ended.output.trim())));
+            return Err(HostError::for_host(&self.name, format!("{what}: {}", ended.output.trim())));
         }
         Ok(ended.output)
     }
 
-    pub(crate) fn probe(&self, stop: &Arc<AtomicBool>) -> Result<Found, HostError> {
+    pub(crate) fn probe(&self, stop: &Arc<AtomicBool>) -> Result<ProbeResult, HostError> {
         let script = probe::script(&self.interface, self.wanted_rdma(), self.ip);
         Ok(probe::parse(&self.run(&script, SHORT, stop)?.output))
     }
@@ -77,12 +82,12 @@ impl Host {
         let mut best: Option<(Duration, HostClock)> = None;
         for _ in 0..CLOCK_READINGS {
             let asked = Instant::now();
-            let told = self.must(CLOCK, "its clock", stop)?;
+            let text = self.must(CLOCK, "its clock", stop)?;
             let took = asked.elapsed();
-            let there = told
+            let there = text
                 .trim()
                 .parse()
-                .map_err(|_| HostError::of(&self.name, format!("its clock says {}", told.trim())))?;
+                .map_err(|_| HostError::for_host(&self.name, format!("its clock says {}", text.trim())))?;
             if best.is_none_or(|(least, _)| took < least) {
                 best = Some((took, HostClock { here: asked + took / 2, there }));
             }
@@ -93,7 +98,7 @@ impl Host {
 
 impl HostClock {
     /// Returns the host's clock at an instant of this machine, in hundredths of a second.
-    pub(crate) fn at(&self, instant: Instant) -> u64 {
+    pub(crate) fn time_at(&self, instant: Instant) -> u64 {
         let later = instant.saturating_duration_since(self.here).as_millis() as u64 / 10;
         let earlier = self.here.saturating_duration_since(instant).as_millis() as u64 / 10;
         (self.there + later).saturating_sub(earlier)

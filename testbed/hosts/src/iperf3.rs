@@ -3,7 +3,7 @@
 use crate::perftest::Extent;
 
 /// Flow sent by iperf3.
-pub(crate) struct Transfer<'a> {
+pub(crate) struct Iperf3Flow<'a> {
     /// Linux's name of the TCP congestion control.
     pub control: &'a str,
     pub port: u16,
@@ -16,7 +16,7 @@ pub(crate) struct Transfer<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Transferred {
+pub(crate) struct Iperf3Result {
     pub sent: u64,
     pub received: u64,
     pub rate_bps: u64,
@@ -25,13 +25,13 @@ pub(crate) struct Transferred {
     pub mean_rtt: Option<u64>,
 }
 
-impl Transfer<'_> {
+impl Iperf3Flow<'_> {
     pub(crate) fn server(&self) -> String {
         format!("iperf3 --server --one-off --port {} --json", self.port)
     }
 
     pub(crate) fn client(&self, server: &str) -> String {
-        let Transfer { control, port, traffic_class, message, .. } = self;
+        let Iperf3Flow { control, port, traffic_class, message, .. } = self;
         let mut command =
             format!("iperf3 --client {server} --port {port} --json --congestion {control} --tos {traffic_class}");
         command += &match self.extent {
@@ -49,21 +49,21 @@ impl Transfer<'_> {
 ///
 /// # Errors
 /// Error message of iperf3.
-pub(crate) fn parse(output: &str) -> Result<Transferred, String> {
+pub(crate) fn parse(output: &str) -> Result<Iperf3Result, String> {
     let json = output.find('{').map_or("", |at| &output[at..]);
-    let told: serde_json::Value = serde_json::from_str(json)
+    let result: serde_json::Value = serde_json::from_str(json)
         .map_err(|_| format!("it said: {}", output.trim().lines().last().unwrap_or("nothing")))?;
-    if let Some(error) = told["error"].as_str() {
+    if let Some(error) = result["error"].as_str() {
         return Err(error.to_owned());
     }
-    let (sent, received) = (&told["end"]["sum_sent"], &told["end"]["sum_received"]);
+    let (sent, received) = (&result["end"]["sum_sent"], &result["end"]["sum_received"]);
     let number = |value: &serde_json::Value| value.as_f64().map(|number| number as u64);
-    Ok(Transferred {
+    Ok(Iperf3Result {
         sent: number(&sent["bytes"]).ok_or("its result has no bytes sent")?,
         received: number(&received["bytes"]).ok_or("its result has no bytes received")?,
         rate_bps: number(&received["bits_per_second"]).unwrap_or(0),
         retransmits: number(&sent["retransmits"]).unwrap_or(0),
-        mean_rtt: number(&told["end"]["streams"][0]["sender"]["mean_rtt"]),
+        mean_rtt: number(&result["end"]["streams"][0]["sender"]["mean_rtt"]),
     })
 }
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_are_told() {
+    fn error_messages_are_returned() {
         let refused = r#"{ "start": {}, "error": "unable to connect to server: Connection refused" }"#;
         assert_eq!(parse(refused).unwrap_err(), "unable to connect to server: Connection refused");
         assert_eq!(parse("sh: iperf3: not found\n").unwrap_err(), "it said: sh: iperf3: not found");
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn arguments_of_both_ends() {
-        let transfer = Transfer {
+        let transfer = Iperf3Flow {
             control: "dctcp",
             port: 5_201,
             extent: Extent::Messages(3),

@@ -33,18 +33,18 @@
 mod access;
 pub mod check;
 mod counters;
-pub mod exchange;
-mod experiment;
 pub mod guest;
 mod host;
 mod iperf3;
 mod netns;
 mod perftest;
+pub mod perftest_handshake;
 mod probe;
+mod real_host_set;
 mod script;
 mod sockets;
 
-pub use experiment::{ConnectionSample, CounterRow, Experiment, Outcome, Session, perftest_port};
+pub use real_host_set::{ConnectionSample, CounterRow, RealHostSet, RealHostsResult, Session, perftest_port};
 
 use guest::GuestError;
 
@@ -68,7 +68,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    fn of(host: &str, why: impl Into<String>) -> HostError {
+    fn for_host(host: &str, why: impl Into<String>) -> HostError {
         HostError::Host { host: host.to_owned(), why: why.into() }
     }
 }

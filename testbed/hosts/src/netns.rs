@@ -83,6 +83,6 @@ fn run(command: &[&str]) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(format!("{}: {}", command.join(" "), if said.is_empty() { output.status.to_string() } else { said }))
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("{}: {}", command.join(" "), if stderr.is_empty() { output.status.to_string() } else { stderr }))
 }

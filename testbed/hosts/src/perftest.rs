@@ -6,7 +6,7 @@ use weir_scenario::{FlowTool, PerfTest};
 
 /// Flow sent by perftest.
 #[derive(Clone, Copy)]
-pub(crate) struct Test<'a> {
+pub(crate) struct PerftestFlow<'a> {
     pub tool: FlowTool,
     /// RDMA device, and the index of the GID with the host's address.
     pub device: &'a str,
@@ -38,7 +38,7 @@ const TIMEOUT: u32 = 18;
 const TIMEOUT_MAX: u32 = 22;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Table {
+pub(crate) struct PerftestTable {
     pub message: u64,
     pub messages: u64,
     /// Mean payload rate of a bandwidth test, in bit/s.
@@ -47,10 +47,10 @@ pub(crate) struct Table {
     pub times_ns: BTreeMap<String, u64>,
 }
 
-impl Test<'_> {
+impl PerftestFlow<'_> {
     /// Returns the command of one end. `server` is the server's address, for the client; `None` for the server.
     pub(crate) fn command(&self, server: Option<&str>) -> String {
-        let Test { device, gid, port, message, traffic_class, dilation, .. } = self;
+        let PerftestFlow { device, gid, port, message, traffic_class, dilation, .. } = self;
         let timeout = (TIMEOUT + dilation.next_power_of_two().ilog2()).min(TIMEOUT_MAX);
         let mut command = format!(
             "{} -F -d {device} -x {gid} -p {port} -s {message} -u {timeout} --tclass={traffic_class}",
@@ -80,14 +80,14 @@ impl Test<'_> {
 ///
 /// # Errors
 /// Output of perftest, if there is no table.
-pub(crate) fn parse(output: &str) -> Result<Table, String> {
+pub(crate) fn parse(output: &str) -> Result<PerftestTable, String> {
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
     let head = lines.iter().rposition(|line| line.starts_with("#bytes")).ok_or_else(|| complaint(&lines))?;
     let row = lines[head + 1..].iter().rev().find(|line| line.starts_with(|c: char| c.is_ascii_digit()));
     let cells: Vec<f64> =
         row.ok_or_else(|| complaint(&lines))?.split_whitespace().map(|cell| cell.parse().unwrap_or(f64::NAN)).collect();
     let cell = |n: usize| cells.get(n).copied().filter(|value| value.is_finite()).ok_or_else(|| complaint(&lines));
-    let mut table = Table { message: cell(0)? as u64, messages: cell(1)? as u64, ..Table::default() };
+    let mut table = PerftestTable { message: cell(0)? as u64, messages: cell(1)? as u64, ..PerftestTable::default() };
     let columns = columns(lines[head]);
     for (name, value) in columns.iter().zip(cells.iter()).skip(2) {
         if name.starts_with("BW average") {
@@ -127,10 +127,10 @@ fn complaint(lines: &[&str]) -> String {
             .iter()
             .any(|word| line.contains(word))
     };
-    let told: Vec<&str> = lines.iter().filter(is_of_interest).copied().collect();
-    match told.is_empty() {
+    let errors: Vec<&str> = lines.iter().filter(is_of_interest).copied().collect();
+    match errors.is_empty() {
         true => format!("it said: {}", lines.iter().rev().find(|line| !line.is_empty()).unwrap_or(&"nothing")),
-        false => told.join("; "),
+        false => errors.join("; "),
     }
 }
 
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_told() {
-        let told = parse("IB device rxe7 not found\n Unable to find the Infiniband/RoCE device\n").unwrap_err();
-        assert_eq!(told, "IB device rxe7 not found; Unable to find the Infiniband/RoCE device");
+    fn error_messages_are_returned() {
+        let message = parse("IB device rxe7 not found\n Unable to find the Infiniband/RoCE device\n").unwrap_err();
+        assert_eq!(message, "IB device rxe7 not found; Unable to find the Infiniband/RoCE device");
         assert_eq!(parse("").unwrap_err(), "it said: nothing");
         assert!(parse(&BANDWIDTH[..BANDWIDTH.find("65536").unwrap()]).is_err(), "a head alone is no result");
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn arguments_of_both_ends() {
         let tool = FlowTool { test: PerfTest::WriteBw, queue_pairs: 4, receive_depth: None };
-        let test = Test {
+        let test = PerftestFlow {
             tool,
             device: "rxe0",
             gid: 1,
@@ -199,11 +199,11 @@ mod tests {
         };
         let both = "ib_write_bw -F -d rxe0 -x 1 -p 18515 -s 65536 -u 18 --tclass=106 -D 3 -f 0 -q 4 --report_gbits";
         assert_eq!(test.command(None), both);
-        let few = Test { extent: Extent::Messages(2), ..test };
+        let few = PerftestFlow { extent: Extent::Messages(2), ..test };
         assert!(few.command(Some("10.0.0.2")).ends_with("-n 5 -q 4 --report_gbits 10.0.0.2"));
-        let short = Test { tool: FlowTool { test: PerfTest::SendBw, receive_depth: Some(1), ..tool }, ..few };
+        let short = PerftestFlow { tool: FlowTool { test: PerfTest::SendBw, receive_depth: Some(1), ..tool }, ..few };
         assert!(short.command(None).ends_with(" --report_gbits -r 1"));
-        let slow = |dilation| Test { dilation, ..few }.command(None);
+        let slow = |dilation| PerftestFlow { dilation, ..few }.command(None);
         assert!(slow(3).contains(" -u 20 ") && slow(1_000).contains(" -u 22 "));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     pub kernel: String,
     pub programs: Vec<String>,
     /// State, MTU and address of the interface; `None` if it does not exist.
@@ -87,8 +87,8 @@ true"#
     )
 }
 
-pub(crate) fn parse(output: &str) -> Found {
-    let mut found = Found::default();
+pub(crate) fn parse(output: &str) -> ProbeResult {
+    let mut found = ProbeResult::default();
     for line in output.lines() {
         let (key, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let rest = rest.trim();
@@ -97,8 +97,8 @@ pub(crate) fn parse(output: &str) -> Found {
             "root" => found.is_root = true,
             "program" => found.programs.push(rest.to_owned()),
             "interface" => {
-                let words: Vec<&str> = rest.split_whitespace().collect();
-                if let [state, mtu, mac] = words[..] {
+                let fields: Vec<&str> = rest.split_whitespace().collect();
+                if let [state, mtu, mac] = fields[..] {
                     let mtu = mtu.parse().unwrap_or(0);
                     found.interface = Some(Interface { state: state.to_owned(), mtu, mac: mac.to_owned() });
                 }
@@ -112,10 +112,10 @@ pub(crate) fn parse(output: &str) -> Found {
             "mtu" => found.active_mtu = rest.parse().ok(),
             "trust" => found.trusts_dscp = Some(rest == "dscp"),
             // `enabled 0 0 0 1 0 0 0 0`, a number for each class.
-            "mlnxpfc" => found.pfc = Some(on(rest.split_whitespace().map(|on| on == "1"))),
+            "mlnxpfc" => found.pfc = Some(enabled_classes(rest.split_whitespace().map(|on| on == "1"))),
             // `prio-pfc 0:off 1:off … 3:on`.
             "pfc" if rest.starts_with("prio-pfc") => {
-                found.pfc = Some(on(rest.split_whitespace().skip(1).map(|word| word.ends_with(":on"))));
+                found.pfc = Some(enabled_classes(rest.split_whitespace().skip(1).map(|word| word.ends_with(":on"))));
             }
             // If the kernel has a DSCP map, the NIC uses it.
             "dscp" if rest.starts_with("dscp-prio") => found.trusts_dscp = Some(rest.split_whitespace().count() > 1),
@@ -125,11 +125,11 @@ pub(crate) fn parse(output: &str) -> Found {
     found
 }
 
-fn on(classes: impl Iterator<Item = bool>) -> Vec<u8> {
+fn enabled_classes(classes: impl Iterator<Item = bool>) -> Vec<u8> {
     classes.zip(0..8).filter(|(on, _)| *on).map(|(_, class)| class).collect()
 }
 
-impl Found {
+impl ProbeResult {
     pub(crate) fn has(&self, program: &str) -> bool {
         self.programs.iter().any(|there| there == program)
     }
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_host_with_all_is_read() {
-        let told = "kernel 6.1.0\nroot\nprogram ib_write_bw\nprogram iperf3\ninterface up 4200 02:00:00:00:00:01\n\
+        let output = "kernel 6.1.0\nroot\nprogram ib_write_bw\nprogram iperf3\ninterface up 4200 02:00:00:00:00:01\n\
             address 10.0.0.1/24\nrxe\ntcp reno cubic dctcp\necn 1\nrdma mlx5_0\ngid 3\nmtu 4096\n\
             trust dscp\nmlnxpfc 0   0   0   1   0   0   0   0\n";
-        let found = parse(told);
+        let found = parse(output);
         assert!(found.has("iperf3") && !found.has("ss") && found.is_root && found.has_rxe);
         assert_eq!((found.rdma.as_deref(), found.gid, found.active_mtu), (Some("mlx5_0"), Some(3), Some(4_096)));
         assert_eq!((found.pfc, found.trusts_dscp, found.tcp_ecn), (Some(vec![3]), Some(true), Some(1)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dcb_tells_is_read() {
+    fn output_of_dcb_is_read() {
         let found = parse("pfc prio-pfc 0:off 1:off 2:off 3:on 4:on 5:off 6:off 7:off\ndscp dscp-prio 26:3\n");
         assert_eq!((found.pfc, found.trusts_dscp), (Some(vec![3, 4]), Some(true)));
         let silent = parse("pfc \ndscp \n");

@@ -8,7 +8,7 @@ pub(crate) const CLOCK: &str = "read up rest < /proc/uptime; echo ${up%.*}${up#*
 
 /// Returns a script that waits until the host's clock reaches `clock`, prints the clock, and executes a command with
 /// timeout `within`.
-pub(crate) fn at(clock: u64, command: &str, within: Duration) -> String {
+pub(crate) fn run_at(clock: u64, command: &str, within: Duration) -> String {
     format!(
         "read up rest < /proc/uptime; left=$(({clock} - ${{up%.*}}${{up#*.}})); \
          [ $left -le 0 ] || sleep $((left / 100)).$(printf %02d $((left % 100))); \
@@ -20,8 +20,8 @@ pub(crate) fn at(clock: u64, command: &str, within: Duration) -> String {
 /// Splits the output of [`at`] into the clock at the command's start, and the command's output.
 pub(crate) fn begun(output: &str) -> (Option<u64>, &str) {
     let Some((_, rest)) = output.split_once("weir-begins ") else { return (None, output) };
-    let (clock, said) = rest.split_once('\n').unwrap_or((rest, ""));
-    (clock.trim().parse().ok(), said)
+    let (clock, command_output) = rest.split_once('\n').unwrap_or((rest, ""));
+    (clock.trim().parse().ok(), command_output)
 }
 
 /// Returns a script that waits until a process listens at a TCP port.
@@ -38,18 +38,18 @@ mod tests {
 
     use super::*;
 
-    fn said(script: &str) -> String {
+    fn run_shell(script: &str) -> String {
         String::from_utf8(Command::new("sh").args(["-c", script]).output().unwrap().stdout).unwrap()
     }
 
     #[test]
-    fn a_command_begins_when_the_clock_says() {
-        let now: u64 = said(CLOCK).trim().parse().unwrap();
-        let output = said(&at(now + 30, "echo done", Duration::from_secs(60)));
+    fn a_command_begins_at_the_clock() {
+        let now: u64 = run_shell(CLOCK).trim().parse().unwrap();
+        let output = run_shell(&run_at(now + 30, "echo done", Duration::from_secs(60)));
         let (began, rest) = begun(&output);
         assert!(began.unwrap() >= now + 30 && rest == "done\n", "{output}, {now}");
         // A past time starts at once.
-        assert_eq!(begun(&said(&at(now, "echo late", Duration::from_secs(60)))).1, "late\n");
+        assert_eq!(begun(&run_shell(&run_at(now, "echo late", Duration::from_secs(60)))).1, "late\n");
         assert_eq!(begun("nothing"), (None, "nothing"));
     }
 

@@ -48,7 +48,7 @@ impl ConnectionSample {
 
 /// State of a connection at an instant of the host's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct RawSample {
     clock: u64,
     local_port: u16,
     server_port: u16,
@@ -66,9 +66,9 @@ pub(crate) fn script(ports: &[u16], within: Duration) -> String {
     )
 }
 
-pub(crate) fn parse(told: &str) -> Vec<Look> {
+pub(crate) fn parse(output: &str) -> Vec<RawSample> {
     let (mut looks, mut clock) = (Vec::new(), None);
-    for line in told.lines() {
+    for line in output.lines() {
         if let Some(rest) = line.strip_prefix(LOOK) {
             clock = rest.trim().parse().ok();
         } else if let Some(clock) = clock {
@@ -78,13 +78,13 @@ pub(crate) fn parse(told: &str) -> Vec<Look> {
     looks
 }
 
-fn connection(clock: u64, line: &str) -> Option<Look> {
-    let mut words = line.split_whitespace();
-    let (_state, _received, _sent) = (words.next()?, words.next()?, words.next()?);
+fn connection(clock: u64, line: &str) -> Option<RawSample> {
+    let mut fields = line.split_whitespace();
+    let (_state, _received, _sent) = (fields.next()?, fields.next()?, fields.next()?);
     let port = |address: &str| address.rsplit_once(':')?.1.parse().ok();
-    let (local_port, server_port) = (port(words.next()?)?, port(words.next()?)?);
+    let (local_port, server_port) = (port(fields.next()?)?, port(fields.next()?)?);
     let mut sample = ConnectionSample::default();
-    for word in words {
+    for word in fields {
         let Some((key, value)) = word.split_once(':') else { continue };
         let number = || value.parse::<u64>().unwrap_or(0);
         match key {
@@ -102,7 +102,7 @@ fn connection(clock: u64, line: &str) -> Option<Look> {
             _ => {}
         }
     }
-    Some(Look { clock, local_port, server_port, sample })
+    Some(RawSample { clock, local_port, server_port, sample })
 }
 
 /// Parses milliseconds with a fraction into nanoseconds.
@@ -112,12 +112,12 @@ fn nanoseconds(milliseconds: &str) -> Option<u64> {
 
 /// Returns the samples of a flow, by its server's port: of the data connection, as iperf3 also has a control
 /// connection. The scenario began when the host's clock showed `begins`.
-pub(crate) fn of_flow(looks: &[Look], server_port: u16, begins: u64, dilation: u32) -> Vec<ConnectionSample> {
+pub(crate) fn of_flow(looks: &[RawSample], server_port: u16, begins: u64, dilation: u32) -> Vec<ConnectionSample> {
     let of_flow = || looks.iter().filter(|look| look.server_port == server_port);
     let Some(most) = of_flow().max_by_key(|look| look.sample.bytes_sent) else { return Vec::new() };
     let slowed = u64::from(dilation);
     let of_data = of_flow().filter(|look| look.local_port == most.local_port);
-    let in_scenario = |look: &Look| ConnectionSample {
+    let in_scenario = |look: &RawSample| ConnectionSample {
         at_us: look.clock.saturating_sub(begins) * 10_000 / slowed,
         rtt_ns: look.sample.rtt_ns / slowed,
         rttvar_ns: look.sample.rttvar_ns / slowed,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     /// Output of ss from iproute2 6.1; the second connection is iperf3's control connection.
-    const TOLD: &str = "@look 1200\n\
+    const OUTPUT: &str = "@look 1200\n\
         @look 1220\n\
         ESTAB 0      86880   10.0.0.1:43712 10.0.0.2:5201 cubic wscale:7,7 rto:212 rtt:8.462/1.25 mss:1448 pmtu:1500 rcvmss:536 advmss:1448 \
         cwnd:23 ssthresh:16 bytes_sent:501008 bytes_retrans:2896 bytes_acked:401008 segs_out:346 segs_in:180 data_segs_out:344 \
@@ -158,8 +158,8 @@ mod tests {
         ESTAB 0 0 10.0.0.1:50000 10.0.0.9:5202 dctcp rtt:1/1 cwnd:5 bytes_sent:9\n";
 
     #[test]
-    fn the_connection_that_sends_is_told_from_others() {
-        let looks = parse(TOLD);
+    fn the_data_connection_is_chosen() {
+        let looks = parse(OUTPUT);
         assert_eq!(looks.len(), 4);
         let samples = of_flow(&looks, 5_201, 1_200, 2);
         let first = ConnectionSample {
@@ -185,7 +185,7 @@ mod tests {
     fn the_script_runs_in_a_plain_shell() {
         let script = script(&[5_201, 5_202], Duration::from_millis(100));
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && told.starts_with(LOOK) && parse(&told).is_empty(), "{told}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.starts_with(LOOK) && parse(&text).is_empty(), "{text}");
     }
 }

@@ -71,30 +71,30 @@ mod tests {
 
     use super::*;
 
-    fn at(ns: u64) -> Time {
+    fn instant(ns: u64) -> Time {
         Time::from_nanos(ns)
     }
 
     #[test]
     fn items_come_out_after_the_delay_and_not_before() {
         let mut link = DelayLine::new(Span::from_micros(9), 4);
-        link.push(at(100), 'a').unwrap();
-        link.push(at(300), 'b').unwrap();
-        assert_eq!(link.next_wakeup(), at(9_100));
-        assert_eq!(link.poll(at(9_099)), None);
-        assert_eq!(link.poll(at(9_100)), Some('a'));
-        assert_eq!((link.poll(at(9_100)), link.next_wakeup()), (None, at(9_300)));
-        assert_eq!((link.poll(at(20_000)), link.is_empty()), (Some('b'), true));
+        link.push(instant(100), 'a').unwrap();
+        link.push(instant(300), 'b').unwrap();
+        assert_eq!(link.next_wakeup(), instant(9_100));
+        assert_eq!(link.poll(instant(9_099)), None);
+        assert_eq!(link.poll(instant(9_100)), Some('a'));
+        assert_eq!((link.poll(instant(9_100)), link.next_wakeup()), (None, instant(9_300)));
+        assert_eq!((link.poll(instant(20_000)), link.is_empty()), (Some('b'), true));
         assert_eq!(link.next_wakeup(), Time::NEVER);
     }
 
     #[test]
     fn a_full_link_gives_the_item_back() {
         let mut link = DelayLine::new(Span::from_micros(1), 1);
-        assert_eq!(link.push(at(0), 1), Ok(()));
-        assert_eq!((link.push(at(0), 2), link.room()), (Err(2), 0));
-        assert_eq!(link.poll(at(1_000)), Some(1));
-        assert_eq!(link.push(at(1_000), 2), Ok(()));
+        assert_eq!(link.push(instant(0), 1), Ok(()));
+        assert_eq!((link.push(instant(0), 2), link.room()), (Err(2), 0));
+        assert_eq!(link.poll(instant(1_000)), Some(1));
+        assert_eq!(link.push(instant(1_000), 2), Ok(()));
     }
 
     proptest! {

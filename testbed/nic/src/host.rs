@@ -18,14 +18,14 @@ mod connection;
 mod departure;
 mod ends;
 mod flow;
-mod intake;
 mod outgoing;
 mod packet;
+mod receive_buffer;
 mod receiver;
 mod schedule;
 mod sender;
 mod sender_stats;
-mod slots;
+mod slab;
 mod stats;
 mod stream;
 mod tcp_frames;
@@ -34,12 +34,12 @@ mod tests;
 mod transport;
 
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit, RemoteMemory};
-pub use congestion::CongestionControl;
+pub use congestion::CongestionControlChoice;
 pub use connection::Connection;
 pub use flow::{FlowConfig, Repeat};
-pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Verb, Write};
+pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, PacketKind, RdmaOperation, TcpAck, TelemetryMode, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
-pub use schedule::Turns;
+pub use schedule::RoundRobinUnit;
 pub use sender_stats::{FctSummary, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 pub use transport::Transport;
@@ -49,19 +49,19 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_flowctl::{Arrived, ClassLimits, MessageGenerator, Regulator, Shaper};
+use weir_flowctl::{ClassRateLimiters, MessageGenerator, ReceiveAccounting, Shaper, TxRegulator};
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
-use weir_wire::rocev2::{QueuePair, Refusal};
+use weir_wire::rocev2::{NakCode, QueuePair};
 
 use crate::tcp::TcpSender;
-use intake::Intake;
+use receive_buffer::HostReceiveBuffer;
 use receiver::Receiver;
 use schedule::Schedule;
 use sender::Sender;
-use slots::Slots;
-use stream::Acks;
-use tcp_frames::Queued;
+use slab::Slab;
+use stream::PendingAcks;
+use tcp_frames::QueuedTcpFrame;
 
 /// Emulated host.
 ///
@@ -73,23 +73,23 @@ pub struct Host {
     #[state(same)]
     config: HostConfig,
     #[state(shared)]
-    regulator: Regulator,
-    limits: ClassLimits,
+    regulator: TxRegulator,
+    limits: ClassRateLimiters,
     generator: MessageGenerator,
     /// Received frames, as flow control counts them.
     #[state(shared)]
-    arrived: Arrived,
+    arrived: ReceiveAccounting,
     /// Receive buffer; `None` if frames are processed at once.
     #[state(fixed)]
-    intake: Option<Box<Intake>>,
+    receive_buffer: Option<Box<HostReceiveBuffer>>,
     /// Length of the longest frame in bytes, without FCS.
     frame_bytes_max: u32,
     wire: Shaper,
-    senders: Slots<Sender>,
-    receivers: Slots<Receiver>,
+    senders: Slab<Sender>,
+    receivers: Slab<Receiver>,
     /// Ends of the initial connections, sorted by queue pair number.
     #[state(same)]
-    ends: Box<[(QueuePair, End)]>,
+    ends: Box<[(QueuePair, Endpoint)]>,
     /// Order in which the flows send.
     schedule: Schedule,
     /// Instants at which a sender's acknowledgement may be overdue, by place and generation. Each sender uses the earliest
@@ -100,9 +100,9 @@ pub struct Host {
     /// Receivers with a pending congestion notification, by place, at most once each.
     cnps_due: VecDeque<usize>,
     /// Pending acknowledgements of TCP receivers.
-    tcp_acks: Acks,
+    tcp_acks: PendingAcks,
     /// Frames of TCP that wait for the line, where they have a queue. It has a turn as long as something is in it.
-    tcp_queue: VecDeque<Queued>,
+    tcp_queue: VecDeque<QueuedTcpFrame>,
     /// Unused telemetry buffers, passed from packet to packet without clearing.
     #[expect(clippy::vec_box)]
     #[state(same)]
@@ -118,7 +118,7 @@ pub struct Host {
 type Answer = (Ack, Option<Box<Hops>>);
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum Endpoint {
     Sender(usize),
     Receiver(usize),
 }
@@ -127,31 +127,31 @@ impl Host {
     /// Returns a host with these flows to send and these connections to receive on.
     pub fn new(config: HostConfig, flows: &[FlowConfig], receivers: &[ReceiverConfig]) -> Result<Host, HostError> {
         let senders = flows.iter().map(|flow| Sender::new(flow, &config)).collect::<Result<Vec<Sender>, _>>()?;
-        let of_flows = flows.iter().enumerate().map(|(n, flow)| (flow.queue_pair, End::Sender(n)));
-        let of_receivers = receivers.iter().enumerate().map(|(n, end)| (end.queue_pair, End::Receiver(n)));
-        let mut ends: Vec<(QueuePair, End)> = of_flows.chain(of_receivers).collect();
+        let of_flows = flows.iter().enumerate().map(|(n, flow)| (flow.queue_pair, Endpoint::Sender(n)));
+        let of_receivers = receivers.iter().enumerate().map(|(n, end)| (end.queue_pair, Endpoint::Receiver(n)));
+        let mut ends: Vec<(QueuePair, Endpoint)> = of_flows.chain(of_receivers).collect();
         ends.sort_by_key(|(number, _)| *number);
         if let Some(twice) = ends.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(HostError::QueuePairTwice(twice[0].0));
         }
         let (mechanism, lossless) = (&config.flow_control, config.lossless);
-        let regulator = Regulator::new(mechanism, config.rate, lossless);
+        let regulator = TxRegulator::new(mechanism, config.rate, lossless);
         let mut host = Host {
-            limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
+            limits: ClassRateLimiters::new(config.rate, config.slack, [None; CLASSES], &regulator),
             regulator,
             generator: MessageGenerator::new(mechanism, config.rate, lossless),
-            arrived: mechanism.arrived(config.link_overhead),
-            intake: config.receive.map(|limit| Box::new(Intake::new(limit, lossless))),
+            arrived: mechanism.receive_accounting(config.link_overhead),
+            receive_buffer: config.receive.map(|limit| Box::new(HostReceiveBuffer::new(limit, lossless))),
             frame_bytes_max: longest(&senders, receivers, &config),
             wire: Shaper::timed(Some(config.rate), config.slack, config.frame_times),
-            senders: Slots::new(senders),
-            receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
+            senders: Slab::new(senders),
+            receivers: Slab::new(receivers.iter().map(|end| Receiver::new(end, &config))),
             ends: ends.into(),
-            schedule: Schedule::of(config.turns),
+            schedule: Schedule::new(config.round_robin),
             timers: BinaryHeap::new(),
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),
-            tcp_acks: Acks::default(),
+            tcp_acks: PendingAcks::default(),
             tcp_queue: VecDeque::new(),
             spare_hops: Vec::new(),
             payload: (0..config.sizes.payload_max).map(|n| n as u8).collect(),
@@ -178,7 +178,7 @@ impl Host {
         prefetch_index(from_ref(&self.tcp_acks), 0);
         prefetch_index(from_ref(&self.limits), 0);
         prefetch_index(from_ref(&self.counters), 0);
-        prefetch_index(from_ref(&self.intake), 0);
+        prefetch_index(from_ref(&self.receive_buffer), 0);
     }
 
     /// Whether all flows have sent all their data, and have it acknowledged.
@@ -192,7 +192,7 @@ impl Host {
     }
 
     /// Returns the reason for which a flow's peer refused it, by the flow's place; `None` if it did not.
-    pub fn refusal(&self, flow: usize) -> Option<Refusal> {
+    pub fn refusal(&self, flow: usize) -> Option<NakCode> {
         self.senders[flow].refusal()
     }
 
@@ -229,7 +229,7 @@ impl Host {
 
     /// Returns the bytes of a class in the buffer that a [`ReceiveLimit`] drains, as of the last call.
     pub fn receive_buffer(&self, class: Class) -> Bytes {
-        self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class))
+        self.receive_buffer.as_ref().map_or(Bytes::ZERO, |buffer| buffer.held(class))
     }
 
     /// Returns a class's PFC counters as of `now`.
@@ -278,12 +278,12 @@ impl Host {
 
 /// The longest frame of a host with these senders and receivers.
 fn longest(senders: &[Sender], receivers: &[ReceiverConfig], host: &HostConfig) -> u32 {
-    let answers = receivers.iter().map(|receiver| longest_answer(receiver.stamps, host));
+    let answers = receivers.iter().map(|receiver| longest_answer(receiver.telemetry, host));
     let all = senders.iter().map(Sender::frame_bytes_max).chain(answers);
-    all.fold(host.frame_bytes_max(Stamps::None) as u32, u32::max)
+    all.fold(host.frame_bytes_max(TelemetryMode::None) as u32, u32::max)
 }
 
 /// The longest answer of a receiver of RDMA.
-fn longest_answer(stamps: Stamps, host: &HostConfig) -> u32 {
-    u32::from(host.sizes.bringing(stamps).ack)
+fn longest_answer(stamps: TelemetryMode, host: &HostConfig) -> u32 {
+    u32::from(host.sizes.with_telemetry(stamps).ack)
 }

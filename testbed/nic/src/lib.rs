@@ -24,12 +24,12 @@ pub mod tcp;
 
 pub use delay_line::DelayLine;
 
-use weir_reader::{Gauge, Named};
+use weir_reader::{Gauge, Plugin};
 
 /// Returns the gauges of flows: those of all RDMA and TCP congestion controls, after the common ones. Names may repeat.
 /// Closes the registries: no kind can be added from now on.
 pub fn flow_gauges() -> impl Iterator<Item = &'static Gauge> {
-    let of_rdma = host::congestion::kinds().flat_map(Named::gauges);
-    let of_tcp = tcp::kinds().flat_map(Named::gauges);
+    let of_rdma = host::congestion::kinds().flat_map(Plugin::gauges);
+    let of_tcp = tcp::kinds().flat_map(Plugin::gauges);
     host::congestion::GAUGES.iter().chain(tcp::GAUGES).chain(of_rdma).chain(of_tcp)
 }

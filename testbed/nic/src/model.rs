@@ -17,20 +17,23 @@ mod send;
 mod tests;
 
 pub use config::{ModelConfig, ReceiveBuffer};
-pub use report::{ModelClass, ModelDrop, ModelReport, Way};
+pub use report::{DirectionCounters, ModelClass, ModelDrop, ModelReport};
 
 use weir_flowctl::kinds::NoFlowControl;
-use weir_flowctl::{Arrived, ClassLimits, Demand, Mechanism, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_flowctl::{
+    BufferState, ClassRateLimiters, MessageGenerator, PortFlowControl, ReceiveAccounting, Shaper, TxRegulator,
+    wire_bytes,
+};
 use weir_units::{CLASSES, Class, ClassSet, LINK_OVERHEAD, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::DelayLine;
-use receive::Receive;
+use receive::ReceiveSide;
 use report::Counters;
-use send::Send;
+use send::TransmitSide;
 
 /// A frame that a NIC carries.
-pub trait Carried {
+pub trait ModelFrame {
     /// Returns the bytes of the frame, without FCS.
     fn bytes(&self) -> &[u8];
 
@@ -48,47 +51,47 @@ pub trait Carried {
 /// [`NicModel::take_to_switch`] and [`NicModel::take_to_host`]. All memory is allocated by `new`; no other call allocates or blocks.
 #[derive(Debug)]
 pub struct NicModel<F> {
-    regulator: Regulator,
-    limits: ClassLimits,
+    regulator: TxRegulator,
+    limits: ClassRateLimiters,
     generator: MessageGenerator,
     /// Frames received from the switch, as flow control counts them.
-    arrived: Arrived,
+    arrived: ReceiveAccounting,
     obeys: bool,
     is_up: bool,
     wire: Shaper,
-    send: Send<F>,
+    send: TransmitSide<F>,
     to_switch: DelayLine<F>,
     /// Frames from the switch with their class; `None` for control frames.
     to_host: DelayLine<(Option<Class>, F)>,
-    receive: Receive<F>,
+    receive: ReceiveSide<F>,
     /// Pacing of the frames to the host.
     host_pace: Shaper,
     counters: Counters,
 }
 
-impl<F: Carried> NicModel<F> {
+impl<F: ModelFrame> NicModel<F> {
     /// Returns an empty NIC with its link up.
     pub fn new(config: &ModelConfig) -> NicModel<F> {
-        let of_port = config.flow_control.of_a_host();
-        let none = || Mechanism::new(NoFlowControl);
+        let of_port = config.flow_control.for_host();
+        let none = || PortFlowControl::new(NoFlowControl);
         let obeyed = if config.obeys { of_port.clone() } else { none() };
-        let regulator = Regulator::new(&obeyed, config.rate, config.lossless);
+        let regulator = TxRegulator::new(&obeyed, config.rate, config.lossless);
         let generator = match config.pauses {
             true => MessageGenerator::new(&of_port, config.rate, config.lossless),
             false => MessageGenerator::silent(),
         };
         NicModel {
-            limits: ClassLimits::new(config.rate, config.slack, [None; CLASSES], &regulator),
+            limits: ClassRateLimiters::new(config.rate, config.slack, [None; CLASSES], &regulator),
             regulator,
             generator,
-            arrived: of_port.arrived(LINK_OVERHEAD),
+            arrived: of_port.receive_accounting(LINK_OVERHEAD),
             obeys: config.obeys,
             is_up: true,
             wire: Shaper::new(Some(config.rate), config.slack),
-            send: Send::new(config),
+            send: TransmitSide::new(config),
             to_switch: DelayLine::new(config.delay, config.link_frames()),
             to_host: DelayLine::new(config.delay, config.link_frames()),
-            receive: Receive::new(config),
+            receive: ReceiveSide::new(config),
             host_pace: Shaper::new(config.receive_rate, config.slack),
             counters: Counters::default(),
         }
@@ -103,8 +106,8 @@ impl<F: Carried> NicModel<F> {
         self.is_up = is_up;
         if !is_up {
             self.discard(ModelDrop::NoHost);
-            self.regulator.forget(now);
-            self.arrived.forget();
+            self.regulator.reset(now);
+            self.arrived.reset();
             self.limits.follow(now, &self.regulator);
         }
         self.generator.restart(if is_up { now } else { Time::NEVER });
@@ -223,10 +226,10 @@ impl<F: Carried> NicModel<F> {
     }
 
     fn next_message(&mut self, now: Time, make: &mut impl FnMut(&ControlFrame) -> Option<F>) -> Option<F> {
-        let demand = Demand {
-            off: self.receive.off(),
-            held: |class| self.receive.held(class),
-            sent: |class| self.regulator.sent_total(class),
+        let demand = BufferState {
+            xoff: self.receive.off(),
+            occupancy: |class| self.receive.held(class),
+            blocks_sent: |class| self.regulator.sent_total(class),
             arrived: &self.arrived,
         };
         let message = self.generator.poll(now, demand)?;
@@ -278,24 +281,24 @@ impl<F: Carried> NicModel<F> {
     }
 
     /// Drops all frames in the NIC and on its link.
-    pub fn discard(&mut self, why: ModelDrop) {
+    pub fn discard(&mut self, reason: ModelDrop) {
         let counters = &mut self.counters;
-        self.send.clear(|class| counters.drop_to_switch(why, Some(class)));
-        self.receive.clear(|class| counters.drop_to_host(why, Some(class)));
+        self.send.clear(|class| counters.drop_to_switch(reason, Some(class)));
+        self.receive.clear(|class| counters.drop_to_host(reason, Some(class)));
         while let Some((class, _)) = self.to_host.poll(Time::NEVER) {
-            counters.drop_to_host(why, class);
+            counters.drop_to_host(reason, class);
         }
         while self.to_switch.poll(Time::NEVER).is_some() {
-            counters.drop_to_switch(why, None);
+            counters.drop_to_switch(reason, None);
         }
     }
 
     /// Notes that frames were dropped after they had been taken from here: `[to the switch, to the host]`.
-    pub fn note_dropped(&mut self, why: ModelDrop, [to_switch, to_host]: [usize; 2]) {
+    pub fn record_dropped(&mut self, reason: ModelDrop, [to_switch, to_host]: [usize; 2]) {
         self.counters.taken_to_switch -= to_switch as u64;
         self.counters.taken_to_host -= to_host as u64;
-        (0..to_switch).for_each(|_| self.counters.drop_to_switch(why, None));
-        (0..to_host).for_each(|_| self.counters.drop_to_host(why, None));
+        (0..to_switch).for_each(|_| self.counters.drop_to_switch(reason, None));
+        (0..to_host).for_each(|_| self.counters.drop_to_host(reason, None));
     }
 
     /// All counters as of `now`. `waiting` are frames that were taken from here and not handed on yet: `[to the switch, to the host]`.

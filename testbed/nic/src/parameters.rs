@@ -58,7 +58,7 @@ pub struct Parameters<'p> {
 }
 
 /// Error in a text, and the suggested correction.
-type Told = (String, String);
+type ParseFailure = (String, String);
 
 /// Valid rates in bit/s: from the lowest of a limiter to above the fastest Ethernet.
 const RATES: RangeInclusive<u64> = 8_000..=3_200_000_000_000;
@@ -93,11 +93,12 @@ impl<'p> Parameters<'p> {
     /// A rate: `40Mbps`, or a part of the line's, `line/1000`.
     pub fn rate(&self, key: &Key) -> BitRate {
         self.value(key, |text| {
-            if let Some(divisor) = part_of(text, "line") {
+            if let Some(divisor) = parse_divisor(text, "line") {
                 return Ok(BitRate::bps((self.network.line.as_bps() / divisor).max(1)));
             }
             let what = "a rate with its unit, or a part of the line's";
-            let rate: BitRate = text.parse().map_err(|_| told(key, text, what, "\"40Mbps\" or \"line/1000\""))?;
+            let rate: BitRate =
+                text.parse().map_err(|_| parse_failure(key, text, what, "\"40Mbps\" or \"line/1000\""))?;
             if RATES.contains(&rate.as_bps()) {
                 Ok(rate)
             } else {
@@ -134,11 +135,11 @@ impl<'p> Parameters<'p> {
     /// Reads a size with its unit, or a fraction of the line's bandwidth-delay product over `base_rtt`: `bdp/100`.
     pub fn size_or_part(&self, key: &Key, base_rtt: Span) -> Bytes {
         self.value(key, |text| {
-            if let Some(divisor) = part_of(text, "bdp") {
+            if let Some(divisor) = parse_divisor(text, "bdp") {
                 return Ok(self.network.line.bytes_in(base_rtt).divided_by(divisor));
             }
             let what = "a size with its unit, or a part of the bandwidth-delay product";
-            text.parse().map_err(|_| told(key, text, what, "\"100B\" or \"bdp/100\""))
+            text.parse().map_err(|_| parse_failure(key, text, what, "\"100B\" or \"bdp/100\""))
         })
     }
 
@@ -148,14 +149,14 @@ impl<'p> Parameters<'p> {
             if text == "none" {
                 return Ok(None);
             }
-            if let Some(divisor) = part_of(text, "bdp") {
+            if let Some(divisor) = parse_divisor(text, "bdp") {
                 return Ok(Some(
                     self.network.line.bytes_in(self.network.base_rtt).divided_by(divisor).max(Bytes::new(1)),
                 ));
             }
             let what = "a size with its unit, a part of the bandwidth-delay product, or \"none\"";
             let size: Option<Bytes> = text.parse().ok().filter(|size| *size > Bytes::ZERO);
-            size.map(Some).ok_or_else(|| told(key, text, what, "\"100KB\" or \"bdp\""))
+            size.map(Some).ok_or_else(|| parse_failure(key, text, what, "\"100KB\" or \"bdp\""))
         })
     }
 
@@ -168,7 +169,7 @@ impl<'p> Parameters<'p> {
     pub fn millionths(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
         self.value(key, |text| {
             let [from, to] = [range.start(), range.end()].map(|millionths| f64::from(*millionths) / 1e6);
-            let number = number(text).ok_or_else(|| told(key, text, "a number", "0.95"))?;
+            let number = number(text).ok_or_else(|| parse_failure(key, text, "a number", "0.95"))?;
             let millionths = (number * 1e6).round();
             let is_within = millionths >= f64::from(*range.start()) && millionths <= f64::from(*range.end());
             if is_within { Ok(millionths as u32) } else { Err(out_of_range(&text, &from, &to)) }
@@ -180,14 +181,14 @@ impl<'p> Parameters<'p> {
         self.value(key, |text| {
             let inverse = number(text).filter(|gain| *gain > 0.0).map_or(0.0, |gain| 1.0 / gain);
             let shift = (0..=GAIN_SHIFT_MAX).find(|shift| inverse == f64::from(1u32 << shift));
-            shift.ok_or_else(|| told(key, text, "1 over a power of two, no less than 1/65536", "\"1/256\""))
+            shift.ok_or_else(|| parse_failure(key, text, "1 over a power of two, no less than 1/65536", "\"1/256\""))
         })
     }
 
     /// A whole number.
     pub fn integer(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
         self.value(key, |text| {
-            let number: u64 = text.parse().map_err(|_| told(key, text, "a whole number", "5"))?;
+            let number: u64 = text.parse().map_err(|_| parse_failure(key, text, "a whole number", "5"))?;
             let in_range = u32::try_from(number).ok().filter(|number| range.contains(number));
             in_range.ok_or_else(|| out_of_range(&number, range.start(), range.end()))
         })
@@ -198,15 +199,18 @@ impl<'p> Parameters<'p> {
         self.value(key, |text| {
             let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
             chosen.ok_or_else(|| {
-                let words: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-                (format!("\"{text}\" is none of {}", words.join(", ")), format!("write {} = {}", key.name, words[0]))
+                let options: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+                (
+                    format!("\"{text}\" is none of {}", options.join(", ")),
+                    format!("write {} = {}", key.name, options[0]),
+                )
             })
         })
     }
 
     /// True or false.
     pub fn boolean(&self, key: &Key) -> bool {
-        self.value(key, |text| text.parse().map_err(|_| told(key, text, "true or false", "true")))
+        self.value(key, |text| text.parse().map_err(|_| parse_failure(key, text, "true or false", "true")))
     }
 
     /// A value of a type of its own.
@@ -216,11 +220,11 @@ impl<'p> Parameters<'p> {
 
     /// # Panics
     /// If the default is no such value: a mistake in the program.
-    fn value<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, Told>) -> T {
+    fn value<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> T {
         self.optional(key, parse).unwrap_or_else(|| panic!("`{}` has no default", key.name))
     }
 
-    fn optional<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, Told>) -> Option<T> {
+    fn optional<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> Option<T> {
         if let Some((_, text)) = self.given.iter().find(|(name, _)| *name == key.name) {
             match parse(text.trim()) {
                 Ok(value) => return Some(value),
@@ -238,8 +242,8 @@ impl<'p> Parameters<'p> {
 const GAIN_SHIFT_MAX: u8 = 16;
 
 /// Returns the divisor n of `line/n`; 1 for `line`.
-fn part_of(text: &str, whole: &str) -> Option<u64> {
-    let rest = text.strip_prefix(whole)?.trim_start();
+fn parse_divisor(text: &str, dividend: &str) -> Option<u64> {
+    let rest = text.strip_prefix(dividend)?.trim_start();
     let Some(divisor) = rest.strip_prefix('/') else { return rest.is_empty().then_some(1) };
     divisor.trim().parse().ok().filter(|divisor| *divisor > 0)
 }
@@ -251,19 +255,19 @@ fn number(text: &str) -> Option<f64> {
     Some(over / under).filter(|number| number.is_finite())
 }
 
-fn parsed<T: FromStr<Err = UnitError>>(key: &Key, text: &str) -> Result<T, Told> {
-    text.parse().map_err(|error: UnitError| told(key, text, error.expected, &format!("\"{}\"", error.example)))
+fn parsed<T: FromStr<Err = UnitError>>(key: &Key, text: &str) -> Result<T, ParseFailure> {
+    text.parse().map_err(|error: UnitError| parse_failure(key, text, error.expected, &format!("\"{}\"", error.example)))
 }
 
-fn told(key: &Key, text: &str, expected: &str, example: &str) -> Told {
+fn parse_failure(key: &Key, text: &str, expected: &str, example: &str) -> ParseFailure {
     (format!("\"{text}\" is not {expected}"), format!("write for example {} = {example}", key.name))
 }
 
-fn within<T: PartialOrd + Display>(value: T, range: &RangeInclusive<T>) -> Result<T, Told> {
+fn within<T: PartialOrd + Display>(value: T, range: &RangeInclusive<T>) -> Result<T, ParseFailure> {
     if range.contains(&value) { Ok(value) } else { Err(out_of_range(&value, range.start(), range.end())) }
 }
 
-fn out_of_range(value: &dyn Display, from: &dyn Display, to: &dyn Display) -> Told {
+fn out_of_range(value: &dyn Display, from: &dyn Display, to: &dyn Display) -> ParseFailure {
     (format!("{value} is out of range"), format!("write a value from {from} to {to}"))
 }
 
@@ -274,7 +278,11 @@ mod tests {
     const NETWORK: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
 
     /// Reads one key of this value; the wrong one's message and help.
-    fn read<T>(text: &str, default: &'static str, read: impl Fn(&Parameters<'_>, &Key) -> T) -> Result<T, Told> {
+    fn read<T>(
+        text: &str,
+        default: &'static str,
+        read: impl Fn(&Parameters<'_>, &Key) -> T,
+    ) -> Result<T, ParseFailure> {
         let key = Key::new("key", default, "");
         let given = [("key", text)];
         let parameters = Parameters::new(NETWORK, &given, &[]);

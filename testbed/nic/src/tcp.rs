@@ -16,7 +16,7 @@
 //! Congestion control computes in `f64`, only with `+ - * /` and a cube root in software: runs are bit-identical on
 //! every machine.
 
-mod control;
+mod congestion;
 mod cubic;
 mod cubic_linux;
 mod dctcp;
@@ -36,7 +36,7 @@ use weir_units::archive::Value;
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
-pub use control::{Control, RoundTrip, TcpControlKind, WindowControl, WindowLaw};
+pub use congestion::{RoundTrip, TcpCongestionChoice, TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 pub use keys::{GAUGES, TcpKeys, WrongTcp};
 pub use receiver::TcpReceiver;
 pub use registry::{add, kinds};
@@ -46,7 +46,7 @@ pub use sender::{TcpSender, TcpStats};
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
     /// Congestion control of the connection.
-    pub control: Control,
+    pub control: TcpCongestionChoice,
     /// Whether data is ECN-capable (RFC 3168). Data of DCTCP always is.
     pub ecn: bool,
     /// Payload of a full-sized segment in bytes; not zero.

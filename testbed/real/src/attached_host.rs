@@ -6,51 +6,57 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_driver::{Phase, Tap, TapPlan, Tapped, Task, tap};
 use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
 use weir_nic::host::{Completion, Host};
-use weir_results::record::Teller;
-use weir_scenario::{CapturePlan, PortPlace};
+use weir_results::record::MessageOrigin;
+use weir_scenario::{CapturePlan, PortRef};
 use weir_switch_core::Direction;
 use weir_units::{Class, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::attachment::Attachment;
-use super::board::{Board, LastWords};
-use super::door::{Door, Order};
+use super::in_flight::{BURST, InFlightFrame, LinkConfig};
 use super::instants::PortInstants;
-use super::on_link::{BURST, LinkShape, OnLink};
-use crate::lane::{self, Lane};
+use super::shared_stats::{FinalStats, SharedStats};
+use super::software_channel::{ConnectionCommand, NicQueues};
+use crate::delayed_link::{self, DelayedLink};
 
 /// Capacity of the event ring to the control thread.
-const NOTES: usize = 4_096;
+const EVENT_RING_CAPACITY: usize = 4_096;
 
 /// Event of a host or link for the control thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Note {
+pub(super) enum HostEvent {
     /// PFC frame sent by a switch port, or by the host attached to it.
-    Pfc(Time, Teller, PortPlace, PfcFrame),
+    Pfc(Time, MessageOrigin, PortRef, PfcFrame),
     /// Completed message; the flow is the host's own index.
-    Done(Completion),
+    Completed(Completion),
 }
 
 /// Control thread's end of an event ring.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct EventReceiver {
     /// Host that the events are from, by index in the scenario; `None` for a link.
     pub(super) host: Option<usize>,
-    pub(super) notes: Consumer<Note>,
+    pub(super) events: Consumer<HostEvent>,
     pub(super) capture: Option<Tapped>,
 }
 
 /// Creates an event ring, with the control thread's end.
-pub(super) fn notes(host: Option<usize>, capture: Option<Tapped>) -> (Producer<Note>, Reader) {
-    let (notes, notes_out) = RingBuffer::new(NOTES);
-    (notes, Reader { host, notes: notes_out, capture })
+pub(super) fn event_ring(host: Option<usize>, capture: Option<Tapped>) -> (Producer<HostEvent>, EventReceiver) {
+    let (events, consumer) = RingBuffer::new(EVENT_RING_CAPACITY);
+    (events, EventReceiver { host, events: consumer, capture })
 }
 
 /// Records a PFC frame that a port sends or receives.
-pub(super) fn note_told(notes: &mut Producer<Note>, now: Time, by: Teller, port: PortPlace, frame: &Mbuf) {
+pub(super) fn record_pfc(
+    events: &mut Producer<HostEvent>,
+    now: Time,
+    origin: MessageOrigin,
+    port: PortRef,
+    frame: &Mbuf,
+) {
     if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame.data()) {
         // Full only if the control thread is stuck; counters are exact anyway.
-        let _ = notes.push(Note::Pfc(now, by, port, pfc));
+        let _ = events.push(HostEvent::Pfc(now, origin, port, pfc));
     }
 }
 
@@ -62,20 +68,20 @@ pub(super) struct AttachedHost {
     host: Host,
     number: usize,
     /// Switch port, and its flow-control timestamps.
-    port: PortPlace,
+    port: PortRef,
     instants: PortInstants,
     attachment: Attachment,
     /// Channel to the host's software; `None` without software.
-    door: Option<Door>,
+    nic_queues: Option<NicQueues>,
     pool: Mempool,
     /// Spare mbuf, allocated before it is known whether there is a frame to send.
-    blank: Option<Mbuf>,
-    to_switch: Lane<OnLink>,
-    to_host: Lane<OnLink>,
+    spare: Option<Mbuf>,
+    to_switch: DelayedLink<InFlightFrame>,
+    to_host: DelayedLink<InFlightFrame>,
     arrived: Batch,
     unsent: Batch,
-    board: Arc<Board>,
-    notes: Producer<Note>,
+    shared_stats: Arc<SharedStats>,
+    events: Producer<HostEvent>,
     tap: Option<Tap>,
     /// Time of the last poll, and the scenario's end. Polls after the end don't count.
     polled: Time,
@@ -83,17 +89,17 @@ pub(super) struct AttachedHost {
     /// Line time lost to late polls.
     late: Span,
     gap_max: Span,
-    has_left: bool,
+    has_finished: bool,
 }
 
 /// Emulated host, and the switch port that it is attached to.
 pub(super) struct HostEnd {
     pub(super) number: usize,
     pub(super) host: Host,
-    pub(super) port: PortPlace,
+    pub(super) port: PortRef,
     pub(super) instants: PortInstants,
     pub(super) attachment: Attachment,
-    pub(super) door: Option<Door>,
+    pub(super) nic_queues: Option<NicQueues>,
     pub(super) end: Time,
 }
 
@@ -101,58 +107,58 @@ impl AttachedHost {
     /// Creates a host at the far end of a port. `shape` gives its link in both directions.
     pub(super) fn new(
         end: HostEnd,
-        shape: LinkShape,
+        link_config: LinkConfig,
         pool: Mempool,
-        board: Arc<Board>,
+        shared_stats: Arc<SharedStats>,
         capture: Option<&CapturePlan>,
-    ) -> (AttachedHost, Reader) {
-        let HostEnd { number, host, port, instants, attachment, door, end } = end;
+    ) -> (AttachedHost, EventReceiver) {
+        let HostEnd { number, host, port, instants, attachment, nic_queues, end } = end;
         let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
         let (tap, captured) = capture.map(plan).map(tap).unzip();
-        let (notes, reader) = notes(Some(number), captured);
-        let [to_host, to_switch] = shape.lanes();
+        let (events, event_receiver) = event_ring(Some(number), captured);
+        let [to_host, to_switch] = link_config.directions();
         let attached = AttachedHost {
             host,
             number,
             port,
             instants,
             attachment,
-            door,
+            nic_queues,
             pool,
-            blank: None,
+            spare: None,
             to_switch: to_switch.with_probe(),
             to_host,
             arrived: Batch::new(),
             unsent: Batch::new(),
-            board,
-            notes,
+            shared_stats,
+            events,
             tap,
             polled: Time::ZERO,
             end,
             late: Span::ZERO,
             gap_max: Span::ZERO,
-            has_left: false,
+            has_finished: false,
         };
-        (attached, reader)
+        (attached, event_receiver)
     }
 
     /// Moves frames from the switch into the link, and arrived ones to the host.
     fn receive(&mut self, now: Time) -> usize {
         let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
         for mbuf in self.arrived.drain() {
-            note_told(&mut self.notes, now, Teller::Port, self.port, &mbuf);
+            record_pfc(&mut self.events, now, MessageOrigin::Port, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
-                tap.note(now, Direction::Outbound, &mbuf);
+                tap.record(now, Direction::Outbound, &mbuf);
             }
-            let frame = OnLink::from_port(mbuf, &self.instants, &self.board);
+            let frame = InFlightFrame::from_port(mbuf, &self.instants, &self.shared_stats);
             self.to_host.handle(now, frame, |frame| frame.copy(&self.pool));
         }
         let mut delivered = 0;
         while delivered < BURST
             && let Some(frame) = self.to_host.poll(now)
         {
-            frame.tell(now, self.to_switch.probe_mut());
-            if !self.door.as_mut().is_some_and(|door| door.take(frame.bytes())) {
+            frame.pass_to_probe(now, self.to_switch.probe_mut());
+            if !self.nic_queues.as_mut().is_some_and(|nic_queues| nic_queues.take(frame.bytes())) {
                 self.host.handle_frame(now, frame.bytes());
             }
             delivered += 1;
@@ -168,16 +174,16 @@ impl AttachedHost {
     fn transmit(&mut self, now: Time) -> usize {
         let mut moved = 0;
         while moved < BURST && self.to_switch.room() > 0 {
-            let Some(frame) = self.next_of_software(now).or_else(|| self.next_frame(now)) else { break };
-            self.to_switch.handle(now, OnLink { mbuf: frame, crossed: None }, |frame| frame.copy(&self.pool));
+            let Some(frame) = self.next_software_frame(now).or_else(|| self.next_frame(now)) else { break };
+            self.to_switch.handle(now, InFlightFrame { mbuf: frame, crossed: None }, |frame| frame.copy(&self.pool));
             moved += 1;
         }
         while self.unsent.len() < BURST
-            && let Some(OnLink { mbuf, .. }) = self.to_switch.poll(now)
+            && let Some(InFlightFrame { mbuf, .. }) = self.to_switch.poll(now)
         {
-            note_told(&mut self.notes, now, Teller::Host, self.port, &mbuf);
+            record_pfc(&mut self.events, now, MessageOrigin::Host, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
-                tap.note(now, Direction::Inbound, &mbuf);
+                tap.record(now, Direction::Inbound, &mbuf);
             }
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
         }
@@ -185,44 +191,44 @@ impl AttachedHost {
     }
 
     /// Returns the next frame of the host's software when the transmitter is free.
-    fn next_of_software(&mut self, now: Time) -> Option<Mbuf> {
-        let frame = self.door.as_mut()?.next()?;
+    fn next_software_frame(&mut self, now: Time) -> Option<Mbuf> {
+        let frame = self.nic_queues.as_mut()?.next()?;
         let class = Class::new(self.host.config().class_of_dscp[0]);
-        if !self.host.send_beside(now, class, frame.bytes().len() as u32) {
+        if !self.host.try_send_software_frame(now, class, frame.bytes().len() as u32) {
             return None;
         }
-        let mut mbuf = self.blank.take().or_else(|| self.pool.alloc())?;
+        let mut mbuf = self.spare.take().or_else(|| self.pool.alloc())?;
         frame.write(&mut mbuf);
-        self.door.as_mut()?.advance();
+        self.nic_queues.as_mut()?.advance();
         Some(mbuf)
     }
 
     /// Executes the commands of the host's software.
-    fn obey(&mut self, now: Time) {
-        while let Some(order) = self.door.as_mut().and_then(Door::next_order) {
-            match order {
-                Order::Send { place, peer, first } => self.host.connect_sender(now, place, peer, first),
-                Order::Receive { place, peer, first } => self.host.connect_receiver(place, peer, first),
+    fn execute_commands(&mut self, now: Time) {
+        while let Some(command) = self.nic_queues.as_mut().and_then(NicQueues::next_command) {
+            match command {
+                ConnectionCommand::Send { place, peer, first } => self.host.connect_sender(now, place, peer, first),
+                ConnectionCommand::Receive { place, peer, first } => self.host.connect_receiver(place, peer, first),
             }
         }
     }
 
     /// Serves the software before the scenario's start, so that real hosts can resolve and reach this one. The host
     /// sends no data yet, and the link has no delay.
-    fn talk(&mut self) -> usize {
-        self.obey(Time::ZERO);
-        let Some(door) = &mut self.door else { return 0 };
+    fn serve_software(&mut self) -> usize {
+        self.execute_commands(Time::ZERO);
+        let Some(nic_queues) = &mut self.nic_queues else { return 0 };
         let received = self.attachment.receive(&mut self.arrived, BURST);
         for mbuf in self.arrived.drain() {
-            door.take(mbuf.data());
+            nic_queues.take(mbuf.data());
         }
         while self.unsent.len() < BURST
-            && let Some(frame) = door.next()
+            && let Some(frame) = nic_queues.next()
             && let Some(mut mbuf) = self.pool.alloc()
         {
             frame.write(&mut mbuf);
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
-            door.advance();
+            nic_queues.advance();
         }
         if self.unsent.is_empty() { received } else { received + self.attachment.send(&mut self.unsent) }
     }
@@ -231,7 +237,7 @@ impl AttachedHost {
         if self.host.next_wakeup(now) > now {
             return None;
         }
-        let mut mbuf = self.blank.take().or_else(|| self.pool.alloc())?;
+        let mut mbuf = self.spare.take().or_else(|| self.pool.alloc())?;
         assert!(mbuf.set_len(self.host.frame_bytes_max() as u16), "the pool's mbufs hold any frame");
         match self.host.poll_transmit(now, mbuf.data_mut()) {
             Some(frame_bytes) => {
@@ -239,36 +245,36 @@ impl AttachedHost {
                 Some(mbuf)
             }
             None => {
-                self.blank = Some(mbuf);
+                self.spare = Some(mbuf);
                 None
             }
         }
     }
 
-    fn note_completions(&mut self) {
+    fn record_completions(&mut self) {
         for completion in self.host.drain_completions() {
-            let _ = self.notes.push(Note::Done(completion));
+            let _ = self.events.push(HostEvent::Completed(completion));
         }
     }
 
     /// Drops the frames in flight and publishes the final statistics.
-    fn leave(&mut self, now: Time) {
-        if self.has_left {
+    fn finish(&mut self, now: Time) {
+        if self.has_finished {
             return;
         }
-        self.has_left = true;
+        self.has_finished = true;
         self.arrived.clear();
         self.unsent.clear();
         self.to_switch.clear();
         self.to_host.clear();
-        self.blank = None;
-        self.board.leave(
+        self.spare = None;
+        self.shared_stats.store_host_stats(
             self.number,
-            LastWords {
+            FinalStats {
                 stats: self.host.stats(now),
                 late: self.late,
                 gap_max: self.gap_max,
-                link: lane::words([&self.to_host, &self.to_switch]),
+                link: delayed_link::link_stats([&self.to_host, &self.to_switch]),
             },
         );
     }
@@ -276,22 +282,22 @@ impl AttachedHost {
 
 impl Task for AttachedHost {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
-        let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else {
-            return if phase >= Phase::Discard { 0 } else { self.talk() };
+        let Some(now) = self.shared_stats.scenario_time(Time::from_picos(clock.now_ps())) else {
+            return if phase >= Phase::Discard { 0 } else { self.serve_software() };
         };
         if phase >= Phase::Discard {
-            self.leave(now);
+            self.finish(now);
             return 0;
         }
         let gap = now.min(self.end).since(self.polled.min(self.end));
         self.gap_max = self.gap_max.max(gap);
         self.late += gap.saturating_sub(self.host.config().slack);
         self.polled = now;
-        self.obey(now);
+        self.execute_commands(now);
         let moved = self.receive(now) + self.transmit(now);
         if moved > 0 {
-            self.note_completions();
-            self.board.publish(now, self.number, &self.host);
+            self.record_completions();
+            self.shared_stats.publish(now, self.number, &self.host);
         }
         moved
     }

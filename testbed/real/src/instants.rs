@@ -2,33 +2,33 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_switch_core::Feedback;
+use weir_switch_core::FeedbackInstants;
 use weir_units::Time;
 
-use super::board::Board;
+use super::shared_stats::SharedStats;
 
 /// Timestamps of a port's flow control, in scenario time.
 #[derive(Debug)]
-pub(super) struct PortInstants(Feedback);
+pub(super) struct PortInstants(FeedbackInstants);
 
 impl PortInstants {
     /// Creates a reader of the port's timestamps.
-    pub(super) fn new(feedback: &Feedback) -> PortInstants {
+    pub(super) fn new(feedback: &FeedbackInstants) -> PortInstants {
         PortInstants(feedback.clone())
     }
 
     /// Returns the arrival time that triggered the port's last message; `None` before the scenario's start.
-    pub(super) fn crossed(&self, board: &Board) -> Option<Time> {
-        read(&self.0.crossed_at, board)
+    pub(super) fn crossed(&self, shared_stats: &SharedStats) -> Option<Time> {
+        read(&self.0.crossed_at, shared_stats)
     }
 
     /// Returns the time at which the port last applied a message; `None` before the scenario's start.
-    pub(super) fn applied(&self, board: &Board) -> Option<Time> {
-        read(&self.0.applied_at, board)
+    pub(super) fn applied(&self, shared_stats: &SharedStats) -> Option<Time> {
+        read(&self.0.applied_at, shared_stats)
     }
 }
 
 /// Reads a timestamp. Relaxed: a measurement only; no other data depends on it.
-fn read(instant: &AtomicU64, board: &Board) -> Option<Time> {
-    board.scenario_time(Time::from_picos(instant.load(Ordering::Relaxed)))
+fn read(instant: &AtomicU64, shared_stats: &SharedStats) -> Option<Time> {
+    shared_stats.scenario_time(Time::from_picos(instant.load(Ordering::Relaxed)))
 }

@@ -31,47 +31,47 @@
 
 mod attached_host;
 mod attachment;
-mod board;
 mod connections;
-mod door;
+mod delayed_link;
 mod fit;
+mod in_flight;
 mod instants;
-mod lane;
-mod on_link;
 mod real_hosts;
 mod recorder;
 mod results;
 mod run;
+mod shared_stats;
 mod software;
+mod software_channel;
 mod switch_link;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use weir_config::{CatchUp, Device, SwitchConfig};
+use weir_config::{CatchUpBound, Device, SwitchConfig};
 use weir_dpdk_driver::{
     CATCH_UP_BASE, DeviceLocks, DriverError, Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions,
     claim_devices, pci_addresses_of,
 };
 use weir_dpdk_io::RingEnd;
-use weir_hosts::{Experiment, HostError as RealHostError};
+use weir_hosts::{HostError as RealHostError, RealHostSet};
 use weir_nic::host::{Host, HostError};
 use weir_results::record::write_configs;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
-use weir_scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
+use weir_scenario::{HostPlan, LinkPlan, PortRef, Scenario, ScenarioError};
 use weir_units::{BitRate, Span};
 
-use attached_host::{AttachedHost, HostEnd, Reader};
+use attached_host::{AttachedHost, EventReceiver, HostEnd};
 use attachment::Attachment;
-use board::Board;
 use connections::Connections;
+use in_flight::LinkConfig;
 use instants::PortInstants;
-use on_link::LinkShape;
 use recorder::Recorder;
-use results::Left;
+use results::SummaryInputs;
 use run::Run;
-use software::{Doors, Software};
+use shared_stats::SharedStats;
+use software::{Software, SoftwareChannels};
 use switch_link::{SwitchLink, SwitchLinkEnd};
 
 pub use fit::fitting_dilation;
@@ -161,7 +161,7 @@ impl DpdkBackend {
         let mut memory_mb = 0;
         for scenario in scenarios {
             let placement = placement(scenario, &allowed)?;
-            let mut memory = Memory::of(&scenario.switches, HOST_CPUS_MAX + 3, mbufs_of(scenario));
+            let mut memory = Memory::for_switches(&scenario.switches, HOST_CPUS_MAX + 3, mbufs_of(scenario));
             memory.for_devices = !pci.is_empty();
             memory_mb = memory_mb.max(memory.megabytes());
             cpus.extend(placement.cpus.into_iter().filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
@@ -192,24 +192,21 @@ impl DpdkBackend {
         &self,
         scenario: &Scenario,
         run: RunDir,
-        hosts: Option<&mut Experiment>,
+        hosts: Option<&mut RealHostSet>,
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, BackendError> {
         let started = Instant::now();
         scenario.check()?;
-        let scenario = &in_step(scenario.with_static_macs());
+        let scenario = &with_catch_up(scenario.with_static_macs());
         write_configs(scenario, &run)?;
-        let board = Arc::new(Board::new(scenario));
-        let Prepared { prepared, readers, connections, doors } = self.prepare(scenario, &board)?;
-        let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
+        let shared_stats = Arc::new(SharedStats::new(scenario));
+        let PreparedRun { prepared, event_receivers, connections, channels } = self.prepare(scenario, &shared_stats)?;
+        let mut recorder = Recorder::new(scenario, &run, shared_stats.clone(), event_receivers, connections)?;
         let running = prepared.start()?;
-        let software = Software::start(scenario, doors, &board)?;
-        let outcome = Run { scenario, running: &running, software: &software, board: &board, stop }.conduct(
-            hosts,
-            &mut recorder,
-            observe,
-        );
+        let software = Software::start(scenario, channels, &shared_stats)?;
+        let outcome = Run { scenario, running: &running, software: &software, shared_stats: &shared_stats, stop }
+            .conduct(hosts, &mut recorder, observe);
         let failures = software.finish();
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
@@ -219,14 +216,14 @@ impl DpdkBackend {
             real.failures.extend(failures);
             run.write_hosts(&real.files())?;
         }
-        let left = Left { stopped: &stopped, record, traffic, ended, wall: started.elapsed() };
-        let summary = results::summary(scenario, &board, left);
+        let inputs = SummaryInputs { stopped: &stopped, record, traffic, ended, wall: started.elapsed() };
+        let summary = results::summary(scenario, &shared_stats, inputs);
         run.finish(&summary)?;
         Ok(summary)
     }
 
     /// Opens the ports and attaches hosts and links to their far ends.
-    fn prepare(&self, scenario: &Scenario, board: &Arc<Board>) -> Result<Prepared<'_>, BackendError> {
+    fn prepare(&self, scenario: &Scenario, shared_stats: &Arc<SharedStats>) -> Result<PreparedRun<'_>, BackendError> {
         let mut placement = placement(scenario, &weir_dpdk_io::cpu::allowed())?;
         let of_switches = placement.cpus.len();
         placement.cpus.extend(&self.host_cpus);
@@ -236,7 +233,7 @@ impl DpdkBackend {
         };
         let mut prepared =
             PreparedSwitches::prepare(&self.runtime, &scenario.switches, &placement, mbufs_of(scenario))?;
-        let mut readers = Vec::new();
+        let mut event_receivers = Vec::new();
         let of_host = |n: usize, source| BackendError::Host { host: scenario.hosts[n].name.clone(), source };
         let hosts = (0..scenario.hosts.len()).map(|n| {
             let plan = &scenario.hosts[n];
@@ -249,7 +246,7 @@ impl DpdkBackend {
         });
         let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
-        let mut doors = Doors::of(scenario);
+        let mut channels = SoftwareChannels::new(scenario);
         let emulated = scenario.hosts.iter().zip(hosts).enumerate().filter(|(n, _)| !scenario.is_real(*n));
         for (n, (plan, host)) in emulated {
             let attachment = match &plan.device {
@@ -262,13 +259,13 @@ impl DpdkBackend {
                 }
             };
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
-            let (shape, pool) = (host_link(scenario, plan), prepared.store().data.clone());
+            let (link_config, pool) = (host_link(scenario, plan), prepared.store().data.clone());
             let (port, instants) = (plan.place(), instants(&prepared, plan.place()));
-            let (door, end) = (doors.doors[n].take(), scenario.end);
-            let end = HostEnd { number: n, host, port, instants, attachment, door, end };
-            let (attached, reader) = AttachedHost::new(end, shape, pool, board.clone(), capture);
+            let (nic_queues, end) = (channels.nic_queues[n].take(), scenario.end);
+            let end = HostEnd { number: n, host, port, instants, attachment, nic_queues, end };
+            let (attached, event_receiver) = AttachedHost::new(end, link_config, pool, shared_stats.clone(), capture);
             prepared.add_task(cpu(n), Box::new(attached));
-            readers.push(reader);
+            event_receivers.push(event_receiver);
         }
         for (n, plan) in scenario.links.iter().enumerate().filter(|(_, plan)| scenario.is_emulated(plan)) {
             let mut end = |place| -> Result<SwitchLinkEnd, BackendError> {
@@ -276,12 +273,12 @@ impl DpdkBackend {
                 Ok(SwitchLinkEnd::new(place, instants(&prepared, place), ring))
             };
             let ends = [end(plan.ends[0])?, end(plan.ends[1])?];
-            let (shape, pool) = (switch_link(scenario, plan), prepared.store().data.clone());
-            let (wire, reader) = SwitchLink::new(n, ends, shape, pool, board.clone());
+            let (link_config, pool) = (switch_link(scenario, plan), prepared.store().data.clone());
+            let (wire, event_receiver) = SwitchLink::new(n, ends, link_config, pool, shared_stats.clone());
             prepared.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
-            readers.push(reader);
+            event_receivers.push(event_receiver);
         }
-        Ok(Prepared { prepared, readers, connections, doors })
+        Ok(PreparedRun { prepared, event_receivers, connections, channels })
     }
 }
 
@@ -292,7 +289,7 @@ fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
     for host in scenarios.iter().flat_map(|scenario| &scenario.hosts) {
         if let Some(device) = &host.device {
             let named = |error| match error {
-                DriverError::Taken(told) => DriverError::Taken(format!("host {}: {told}", host.name)),
+                DriverError::Taken(message) => DriverError::Taken(format!("host {}: {message}", host.name)),
                 error => error,
             };
             locks.claim(device).map_err(named)?;
@@ -301,25 +298,21 @@ fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
     Ok(locks)
 }
 
-struct Prepared<'a> {
+struct PreparedRun<'a> {
     prepared: PreparedSwitches<'a>,
-    readers: Vec<Reader>,
+    event_receivers: Vec<EventReceiver>,
     connections: Connections,
-    doors: Doors,
+    channels: SoftwareChannels,
 }
 
-fn far_end(
-    prepared: &mut PreparedSwitches<'_>,
-    scenario: &Scenario,
-    place: PortPlace,
-) -> Result<RingEnd, BackendError> {
+fn far_end(prepared: &mut PreparedSwitches<'_>, scenario: &Scenario, place: PortRef) -> Result<RingEnd, BackendError> {
     let Device::Ring(ring) = &scenario.switches[place.switch].ports[place.port].device else {
         return Err(BackendError::NoRing(scenario.port_name(place)));
     };
     prepared.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
 }
 
-fn instants(prepared: &PreparedSwitches<'_>, place: PortPlace) -> PortInstants {
+fn instants(prepared: &PreparedSwitches<'_>, place: PortRef) -> PortInstants {
     PortInstants::new(prepared.shared(place.switch).ports()[place.port].feedback())
 }
 
@@ -334,27 +327,28 @@ fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverEr
 
 /// Catch-up of a late poll if all hosts are real, in scenario time: short compared with a round trip, and a burst of
 /// 12.5 KB at 10 Gb/s.
-const MADE_UP_FOR_REAL_HOSTS: Span = Span::from_micros(10);
+const REAL_HOST_CATCH_UP: Span = Span::from_micros(10);
 
 /// Returns the catch-up of a switch's late ports and of their hosts, in scenario time. Hosts with more catch-up would
 /// congest a switch that lost the same time. The default is small: ports and hosts polled in turn on one CPU stall
 /// together.
 fn slack(switch: &SwitchConfig) -> Span {
     let real = match switch.lcores.catch_up {
-        CatchUp::Auto => CATCH_UP_BASE,
-        CatchUp::AtMost(most) => most,
+        CatchUpBound::Auto => CATCH_UP_BASE,
+        CatchUpBound::AtMost(most) => most,
     };
     real.divided_by(u64::from(switch.time_dilation))
 }
 
 /// Sets the switches' automatic catch-up. If all hosts are real, none stalls together with a switch, so it catches up
 /// more.
-fn in_step(mut scenario: Scenario) -> Scenario {
+fn with_catch_up(mut scenario: Scenario) -> Scenario {
     let is_apart = scenario.links.is_empty() && (0..scenario.hosts.len()).all(|host| scenario.is_real(host));
     for switch in &mut scenario.switches {
-        if switch.lcores.catch_up == CatchUp::Auto {
-            let apart = MADE_UP_FOR_REAL_HOSTS * u64::from(switch.time_dilation);
-            switch.lcores.catch_up = CatchUp::AtMost(if is_apart { apart.max(CATCH_UP_BASE) } else { CATCH_UP_BASE });
+        if switch.lcores.catch_up == CatchUpBound::Auto {
+            let apart = REAL_HOST_CATCH_UP * u64::from(switch.time_dilation);
+            switch.lcores.catch_up =
+                CatchUpBound::AtMost(if is_apart { apart.max(CATCH_UP_BASE) } else { CATCH_UP_BASE });
         }
     }
     scenario
@@ -365,23 +359,23 @@ fn late(scenario: &Scenario) -> Span {
     scenario.switches.iter().map(slack).max().unwrap_or(Span::ZERO) * 4
 }
 
-fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkShape {
+fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkConfig {
     // A device has its own cable.
     let delay = if plan.device.is_some() { Span::ZERO } else { plan.link_delay };
-    LinkShape::new(plan.nic.rate, delay, late(scenario), plan.faults)
+    LinkConfig::new(plan.nic.rate, delay, late(scenario), plan.faults)
 }
 
-fn switch_link(scenario: &Scenario, plan: &LinkPlan) -> LinkShape {
+fn switch_link(scenario: &Scenario, plan: &LinkPlan) -> LinkConfig {
     let rates = plan.ends.iter().filter_map(|end| scenario.switches[end.switch].ports[end.port].rate);
     let rate = rates.max().unwrap_or(UNSHAPED);
-    LinkShape::new(rate, plan.delay, late(scenario), plan.faults)
+    LinkConfig::new(rate, plan.delay, late(scenario), plan.faults)
 }
 
 /// Returns the number of mbufs that hosts and links hold.
 fn mbufs_of(scenario: &Scenario) -> u32 {
     let of_hosts = scenario.hosts.iter().map(|plan| host_link(scenario, plan));
     let of_links = scenario.links.iter().map(|plan| switch_link(scenario, plan));
-    of_hosts.chain(of_links).map(|shape| shape.mbufs()).sum::<usize>() as u32
+    of_hosts.chain(of_links).map(|link_config| link_config.mbufs()).sum::<usize>() as u32
 }
 
 #[cfg(test)]
@@ -402,10 +396,10 @@ mod tests {
                 true => run.with_real_hosts(time_dilation, &RealPorts::default()),
                 false => run.dilated(time_dilation),
             };
-            in_step(scenario.unwrap()).switches[0].lcores.catch_up
+            with_catch_up(scenario.unwrap()).switches[0].lcores.catch_up
         };
-        let (little, guests) = (CatchUp::AtMost(CATCH_UP_BASE), "spfc-testbed-guests.toml");
-        assert_eq!(made_up(guests, 500, true), CatchUp::AtMost(Span::from_millis(5)));
+        let (little, guests) = (CatchUpBound::AtMost(CATCH_UP_BASE), "spfc-testbed-guests.toml");
+        assert_eq!(made_up(guests, 500, true), CatchUpBound::AtMost(Span::from_millis(5)));
         assert_eq!(made_up(guests, 1, true), little);
         assert_eq!(made_up(guests, 500, false), little, "emulated hosts stand still with the switch");
         assert_eq!(made_up("emulated-meets-real.toml", 500, true), little, "as one of these does");

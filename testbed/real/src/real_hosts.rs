@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_dpdk_driver::{RunningSwitches, Stopped};
-use weir_hosts::{Experiment, HostError, Outcome, Session};
+use weir_hosts::{HostError, RealHostSet, RealHostsResult, Session};
 use weir_nic::host::{ClassStats, ReceiverStats, SenderStats, Transport};
 use weir_nic::model::{ModelDrop, ModelReport};
-use weir_results::record::NicWords;
+use weir_results::record::NicStats;
 use weir_results::run_dir::{FlowSample, Summary, throughput};
-use weir_scenario::{PortPlace, Scenario};
+use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, CLASSES, Span};
 
@@ -26,22 +26,22 @@ const TCP_HEADERS: u64 = 66;
 pub(super) struct RealHosts {
     session: Session,
     /// Counters that identify each flow's frames at switch ports; `None` if other flows share them.
-    seen: Vec<Option<Seen>>,
+    measurable_flows: Vec<Option<MeasurableFlow>>,
 }
 
 /// Flow that has a class to itself at its sender's port, its receiver's port, or both.
 #[derive(Clone, Copy)]
-struct Seen {
-    from: Option<PortPlace>,
-    to: Option<PortPlace>,
+struct MeasurableFlow {
+    from: Option<PortRef>,
+    to: Option<PortRef>,
     class: usize,
     headers: u64,
 }
 
 impl RealHosts {
     /// Boots the guests and prepares all hosts. Returns `None` if `stop` is set meanwhile.
-    pub(super) fn get_ready(
-        experiment: &mut Experiment,
+    pub(super) fn prepare(
+        experiment: &mut RealHostSet,
         scenario: &Scenario,
         running: &RunningSwitches,
         software: &Software,
@@ -79,7 +79,7 @@ impl RealHosts {
             }
             std::thread::park_timeout(LOOK_EVERY);
         }
-        Ok(Some(RealHosts { session, seen: seen(scenario) }))
+        Ok(Some(RealHosts { session, measurable_flows: measurable_flows(scenario) }))
     }
 
     /// Asks the running programs to end, without waiting for them.
@@ -99,17 +99,17 @@ impl RealHosts {
 
     /// Returns the progress of a flow, by index, from switch counters; `None` if other flows share them.
     pub(super) fn sample(&self, flow: usize, reports: &[Report]) -> Option<FlowSample> {
-        let seen = self.seen[flow]?;
-        let class = |place: PortPlace| &reports[place.switch].ports[place.port].classes[seen.class];
-        let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * seen.headers));
-        let sent = seen.from.map(|from| payload(class(from).rx_bytes, class(from).rx_frames));
-        let received = seen.to.map(|to| payload(class(to).tx_bytes, class(to).tx_frames));
+        let measurable = self.measurable_flows[flow]?;
+        let class = |place: PortRef| &reports[place.switch].ports[place.port].classes[measurable.class];
+        let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * measurable.headers));
+        let sent = measurable.from.map(|from| payload(class(from).rx_bytes, class(from).rx_frames));
+        let received = measurable.to.map(|to| payload(class(to).tx_bytes, class(to).tx_frames));
         // Counters of a single end stand for both ends.
         Some(FlowSample { sent: sent.or(received)?, received: received.or(sent)? })
     }
 
     /// Waits for the hosts' programs, which are stopped first if interrupted, and returns their results.
-    pub(super) fn finish(self, is_interrupted: bool) -> Result<Outcome, HostError> {
+    pub(super) fn finish(self, is_interrupted: bool) -> Result<RealHostsResult, HostError> {
         if is_interrupted {
             self.session.stop();
         }
@@ -118,7 +118,7 @@ impl RealHosts {
 }
 
 /// Returns the flows that switch counters can identify: those with a class to themselves at one end at least.
-fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
+fn measurable_flows(scenario: &Scenario) -> Vec<Option<MeasurableFlow>> {
     let place = |host: usize| scenario.hosts[host].place();
     let alone = |n: usize, same: &dyn Fn(usize) -> bool| {
         let flow = &scenario.flows[n];
@@ -134,13 +134,23 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
         let from = alone(n, &|other| scenario.flows[other].from == flow.from).then(|| place(flow.from));
         let to = alone(n, &|other| scenario.flows[other].to == flow.to).then(|| place(flow.to));
         let headers = if matches!(flow.config.transport, Transport::Tcp(_)) { TCP_HEADERS } else { ROCE_HEADERS };
-        (from.is_some() || to.is_some()).then_some(Seen { from, to, class: flow.config.class.index(), headers })
+        (from.is_some() || to.is_some()).then_some(MeasurableFlow {
+            from,
+            to,
+            class: flow.config.class.index(),
+            headers,
+        })
     };
     (0..scenario.flows.len()).map(of_flow).collect()
 }
 
 /// Fills in the statistics that the programs counted for each flow, in place of emulated hosts' statistics.
-pub(super) fn count(scenario: &Scenario, outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
+pub(super) fn fill_stats(
+    scenario: &Scenario,
+    outcome: &RealHostsResult,
+    sent: &mut [SenderStats],
+    arrived: &mut [ReceiverStats],
+) {
     for (n, flow) in scenario.flows.iter().enumerate() {
         if !scenario.is_real(flow.from) && scenario.is_real(flow.to) {
             // Soft-RoCE counts no payload, but data that it has acknowledged has arrived.
@@ -158,14 +168,14 @@ pub(super) fn count(scenario: &Scenario, outcome: &Outcome, sent: &mut [SenderSt
 }
 
 /// Returns the statistics of the NIC model of a real host; `None` without one.
-pub(super) fn nic_of(scenario: &Scenario, stopped: &Stopped, host: usize) -> Option<NicWords> {
+pub(super) fn nic_stats(scenario: &Scenario, stopped: &Stopped, host: usize) -> Option<NicStats> {
     let place = scenario.hosts[host].place();
     let report = stopped.devices.get(place.switch)?.get(place.port)?.nic?;
     let full = ModelDrop::ReceiveBufferFull as usize;
-    let mut words = NicWords::default();
+    let mut stats = NicStats::default();
     for n in 0..CLASSES {
         let class = &report.classes[n];
-        words.classes[n] = ClassStats {
+        stats.classes[n] = ClassStats {
             paused_for: class.paused_for,
             pauses: class.pauses,
             pauses_sent: class.pauses_sent,
@@ -174,8 +184,8 @@ pub(super) fn nic_of(scenario: &Scenario, stopped: &Stopped, host: usize) -> Opt
             ..ClassStats::default()
         };
     }
-    words.control_sent = report.to_switch.made;
-    Some(words)
+    stats.control_sent = report.to_switch.generated;
+    Some(stats)
 }
 
 /// Returns a failure for each NIC model of a real host whose frame conservation does not hold.
@@ -187,25 +197,25 @@ pub(super) fn unbalanced<'a>(scenario: &'a Scenario, stopped: &'a Stopped) -> im
     })
 }
 
-pub(super) fn add(summary: &mut Summary, outcome: Outcome, duration: Span) {
-    for (flow, told) in summary.flows.iter_mut().zip(&outcome.flows) {
-        let Some(told) = told else { continue };
+pub(super) fn add(summary: &mut Summary, outcome: RealHostsResult, duration: Span) {
+    for (flow, result) in summary.flows.iter_mut().zip(&outcome.flows) {
+        let Some(result) = result else { continue };
         // The program's rate replaces the switches' if they could not identify the flow.
         if flow.throughput_bps == 0 {
-            flow.throughput_bps = throughput(Bytes::new(told.received), duration);
+            flow.throughput_bps = throughput(Bytes::new(result.received), duration);
         }
-        flow.tool = Some(told.tool.clone());
+        flow.tool = Some(result.tool.clone());
     }
     let errors = |host: &weir_results::run_dir::RealHostSummary| {
         host.counter("rdma.rcvd_seq_err") + host.counter("rdma.out_of_seq_request")
     };
-    let told =
+    let missed =
         outcome.hosts.iter().filter(|host| errors(host) > 0).map(|host| format!("{} {}", host.name, errors(host)));
-    let told: Vec<String> = told.collect();
-    if !told.is_empty() {
+    let missed: Vec<String> = missed.collect();
+    if !missed.is_empty() {
         summary
             .notes
-            .push(format!("RDMA hosts missed packets (rcvd_seq_err and out_of_seq_request): {}", told.join(", ")));
+            .push(format!("RDMA hosts missed packets (rcvd_seq_err and out_of_seq_request): {}", missed.join(", ")));
     }
     summary.failures.extend(outcome.failures);
     summary.real_hosts = outcome.hosts;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use weir_nic::host::Completion;
-use weir_results::record::{self, Depth, Record};
+use weir_results::record::{self, RunRecord, SampleScope};
 use weir_results::run_dir::{
     CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, RunFile, TrafficSummary,
 };
@@ -12,15 +12,15 @@ use weir_scenario::Scenario;
 use weir_switch_core::Report;
 use weir_units::Time;
 
-use super::attached_host::{Note, Reader};
-use super::board::Board;
+use super::attached_host::{EventReceiver, HostEvent};
 use super::connections::Connections;
+use super::shared_stats::SharedStats;
 
 /// Recorder that writes a run's files during the run.
 pub(super) struct Recorder<'a> {
     scenario: &'a Scenario,
-    board: Arc<Board>,
-    readers: Vec<Reader>,
+    shared_stats: Arc<SharedStats>,
+    event_receivers: Vec<EventReceiver>,
     connections: Connections,
     capture: Option<CaptureWriter<RunFile>>,
     record: record::Recorder<'a>,
@@ -30,8 +30,8 @@ impl<'a> Recorder<'a> {
     pub(super) fn new(
         scenario: &'a Scenario,
         run: &RunDir,
-        board: Arc<Board>,
-        readers: Vec<Reader>,
+        shared_stats: Arc<SharedStats>,
+        event_receivers: Vec<EventReceiver>,
         connections: Connections,
     ) -> Result<Recorder<'a>, RunDirError> {
         let capture = scenario.capture.map(|plan| {
@@ -42,7 +42,14 @@ impl<'a> Recorder<'a> {
             run.capture(&CapturePort { name, mac: port.mac.unwrap_or_default(), rate })
         });
         let capture = capture.transpose()?;
-        Ok(Recorder { scenario, board, readers, connections, capture, record: record::Recorder::new(scenario, run)? })
+        Ok(Recorder {
+            scenario,
+            shared_stats,
+            event_receivers,
+            connections,
+            capture,
+            record: record::Recorder::new(scenario, run)?,
+        })
     }
 
     /// Returns the planned times of samples.
@@ -57,17 +64,19 @@ impl<'a> Recorder<'a> {
 
     /// Writes the events that hosts and links have sent.
     pub(super) fn collect(&mut self) -> io::Result<()> {
-        for reader in &mut self.readers {
-            while let Ok(note) = reader.notes.pop() {
-                match note {
-                    Note::Pfc(at, by, place, frame) => self.record.note_told(at, by, place, &frame)?,
-                    Note::Done(completion) => {
-                        let Some(host) = reader.host else { continue };
-                        note_completed(self.scenario, &mut self.connections, &mut self.record, host, &completion)?;
+        for receiver in &mut self.event_receivers {
+            while let Ok(event) = receiver.events.pop() {
+                match event {
+                    HostEvent::Pfc(at, origin, place, frame) => {
+                        self.record.record_pfc_frame(at, origin, place, &frame)?
+                    }
+                    HostEvent::Completed(completion) => {
+                        let Some(host) = receiver.host else { continue };
+                        record_completion(self.scenario, &mut self.connections, &mut self.record, host, &completion)?;
                     }
                 }
             }
-            if let (Some(ring), Some(capture)) = (&mut reader.capture, &mut self.capture) {
+            if let (Some(ring), Some(capture)) = (&mut receiver.capture, &mut self.capture) {
                 for frame in ring {
                     capture.write(frame.at, frame.direction, &frame.bytes)?;
                 }
@@ -78,9 +87,11 @@ impl<'a> Recorder<'a> {
 
     /// Takes a sample: the switches' reports as of `at`, and the hosts' current counters.
     pub(super) fn sample(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        let flows: Vec<FlowSample> = self.board.flows().collect();
-        let board = &self.board;
-        self.record.sample(at, Depth::All, reports, &flows, &self.board.gauges(), |host, class| board.rate(host, class))
+        let flows: Vec<FlowSample> = self.shared_stats.flows().collect();
+        let shared_stats = &self.shared_stats;
+        self.record.sample(at, SampleScope::All, reports, &flows, &self.shared_stats.gauges(), |host, class| {
+            shared_stats.rate(host, class)
+        })
     }
 
     /// Passes the switches' state as of `at` to the deadlock detector.
@@ -93,18 +104,18 @@ impl<'a> Recorder<'a> {
     }
 
     /// Writes the traffic messages that are incomplete.
-    fn note_unfinished(&mut self) -> io::Result<()> {
+    fn record_unfinished(&mut self) -> io::Result<()> {
         let scenario = self.scenario;
         for (number, plan) in scenario.traffic.iter().enumerate() {
             let unfinished = self.connections.measures(number).unfinished(plan.before(scenario.end));
-            self.record.note_unfinished(plan, unfinished, |_| None)?;
+            self.record.record_unfinished(plan, unfinished, |_| None)?;
         }
         Ok(())
     }
 
     /// Closes the files; returns the record of the samples, and the traffic summaries.
-    pub(super) fn finish(mut self) -> io::Result<(Record, Vec<TrafficSummary>)> {
-        self.note_unfinished()?;
+    pub(super) fn finish(mut self) -> io::Result<(RunRecord, Vec<TrafficSummary>)> {
+        self.record_unfinished()?;
         let traffic = self.connections.summaries(self.scenario);
         let record = self.record.finish()?;
         if let Some(capture) = self.capture {
@@ -118,7 +129,7 @@ impl<'a> Recorder<'a> {
 ///
 /// The ideal completion time is not recorded. A frame arrives with its first byte here, so the measured time could be
 /// shorter.
-fn note_completed(
+fn record_completion(
     scenario: &Scenario,
     connections: &mut Connections,
     record: &mut record::Recorder<'_>,
@@ -135,12 +146,12 @@ fn note_completed(
         }
         Some(end) => {
             let Some((traffic, message)) = connections.message(host, end) else { return Ok(()) };
-            connections.measures(traffic).note(message, scenario.warm_up, released, size, fct, None);
+            connections.measures(traffic).record(message, scenario.warm_up, released, size, fct, None);
             let plan = &scenario.traffic[traffic];
             let message = &plan.messages()[message];
             (&plan.name, [message.from, message.to].map(|host| host as usize))
         }
     };
     let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());
-    record.note_message(&FctRow { flow, from, to, released, size, fct: Some(fct), ideal: None })
+    record.record_message(&FctRow { flow, from, to, released, size, fct: Some(fct), ideal: None })
 }

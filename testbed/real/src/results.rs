@@ -4,38 +4,38 @@ use std::time::Duration;
 
 use weir_dpdk_driver::Stopped;
 use weir_nic::host::{ReceiverStats, SenderStats};
-use weir_results::record::{self, NicWords, Record, dropped, lost_lossless, overflown_lossless};
+use weir_results::record::{self, NicStats, RunRecord, dropped, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
-use weir_switch_core::line_time::LineTime;
+use weir_switch_core::line_time::LineTimeLoss;
 use weir_units::{Span, Time};
-use weir_wire::rocev2::Refusal;
+use weir_wire::rocev2::NakCode;
 
-use super::board::{Board, LeftBy};
 use super::real_hosts;
-use super::run::{CameTo, Ended, Machine};
+use super::run::{EmulationEnd, EmulationResult, HostInterference};
+use super::shared_stats::{HostFinalStats, SharedStats};
 
 /// Inputs of the summary.
-pub(super) struct Left<'a> {
+pub(super) struct SummaryInputs<'a> {
     pub(super) stopped: &'a Stopped,
-    pub(super) record: Record,
+    pub(super) record: RunRecord,
     pub(super) traffic: Vec<TrafficSummary>,
-    pub(super) ended: Ended,
+    pub(super) ended: EmulationResult,
     /// Duration of the run, in real time.
     pub(super) wall: Duration,
 }
 
-pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Summary {
-    let Left { stopped, record, traffic, ended, wall } = left;
-    let Ended { came_to, machine, real } = ended;
-    let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
+pub(super) fn summary(scenario: &Scenario, shared_stats: &SharedStats, inputs: SummaryInputs<'_>) -> Summary {
+    let SummaryInputs { stopped, record, traffic, ended, wall } = inputs;
+    let EmulationResult { end_reason, interference, real } = ended;
+    let host_stats: Vec<_> = (0..scenario.hosts.len()).map(|host| shared_stats.host_final_stats(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
     // Connections of messages count for gaps only: acknowledgements show whether their whole payload arrived.
     let mut gaps = 0;
-    for LeftBy { last, sends, receives } in left.iter().flatten() {
-        let stats = &last.stats;
+    for HostFinalStats { final_stats, sends, receives } in host_stats.iter().flatten() {
+        let stats = &final_stats.stats;
         gaps += stats.receivers[receives.len()..].iter().map(|arrived| arrived.lost).sum::<u64>();
         sends.iter().zip(&stats.flows).for_each(|(flow, stats)| sent[*flow] = *stats);
         receives.iter().zip(&stats.receivers).for_each(|(flow, stats)| arrived[*flow] = *stats);
@@ -50,11 +50,11 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         .all(|((sent, arrived), _)| {
             (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload)
         });
-    let late_hosts = board.unfinished();
+    let late_hosts = shared_stats.unfinished();
     let is_stuck = record.deadlock().is_some_and(|deadlock| deadlock.persists());
-    let (end, interrupted) = match came_to {
-        CameTo::End => (scenario.end, None),
-        CameTo::Interruption(at) => (at, Some(record::interrupted(at, scenario.end))),
+    let (end, interrupted) = match end_reason {
+        EmulationEnd::Completed => (scenario.end, None),
+        EmulationEnd::Interrupted(at) => (at, Some(record::interrupted(at, scenario.end))),
     };
     let mut notes = Vec::new();
     if !late_hosts.is_empty() && !is_stuck && interrupted.is_none() {
@@ -65,12 +65,12 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     // an interruption.
     let arrived_or_held =
         if is_stuck || interrupted.is_some() { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
-    notes.extend(machine_notes(scenario, stopped, &machine));
-    let nic = |(host, left): (usize, &Option<_>)| match left {
-        Some(left) => words(left),
-        None => real_hosts::nic_of(scenario, stopped, host).unwrap_or_default(),
+    notes.extend(interference_notes(scenario, stopped, &interference));
+    let nic = |(host, stats): (usize, &Option<_>)| match stats {
+        Some(stats) => nic_stats(stats),
+        None => real_hosts::nic_stats(scenario, stopped, host).unwrap_or_default(),
     };
-    let nics: Vec<NicWords> = left.iter().enumerate().map(nic).collect();
+    let nics: Vec<NicStats> = host_stats.iter().enumerate().map(nic).collect();
     let overflown = overflown_lossless(scenario, &nics);
     let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0 && overflown.is_none();
     let lost: Vec<String> = lost_lossless(scenario, &stopped.reports, false).into_iter().chain(overflown).collect();
@@ -79,25 +79,27 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         .or_else(|| (gaps > 0).then(|| format!("{gaps} lossless frames were lost")))
         .or_else(|| (!lossless).then(|| "not all that was sent has arrived, and no deadlock holds it".to_owned()));
     let refused = scenario.flows.iter().zip(&sent).filter_map(|(flow, sent)| {
-        let given_up = Refusal::ALL.into_iter().find(|refusal| sent.refusals[*refusal as usize] > 0)?;
+        let given_up = NakCode::ALL.into_iter().find(|refusal| sent.refusals[*refusal as usize] > 0)?;
         let to = &scenario.hosts[flow.to].name;
         Some(format!("flow {}: host {to} has given the connection up: {}", flow.name, given_up.name()))
     });
     let refused: Vec<String> = refused.collect();
     let of_nics = real_hosts::unbalanced(scenario, stopped);
     if let Some(real) = &real {
-        real_hosts::count(scenario, real, &mut sent, &mut arrived);
+        real_hosts::fill_stats(scenario, real, &mut sent, &mut arrived);
     }
-    let of_host = |host: usize| left[host].as_ref().map(|left| &left.last);
+    let of_host = |host: usize| host_stats[host].as_ref().map(|stats| &stats.final_stats);
     let mut summary = record::summary(
         scenario,
-        record::Ended {
+        record::RunResult {
             backend: if scenario.real.is_some() { "hosts" } else { "dpdk" },
             reports: &stopped.reports,
             duration: end.since(Time::ZERO),
             nics,
-            host_links: (0..scenario.hosts.len()).map(|host| of_host(host).map(|last| last.link)).collect(),
-            links: (0..scenario.links.len()).map(|link| board.left_by_link(link)).collect(),
+            host_links: (0..scenario.hosts.len())
+                .map(|host| of_host(host).map(|final_stats| final_stats.link))
+                .collect(),
+            links: (0..scenario.links.len()).map(|link| shared_stats.link_final_stats(link)).collect(),
             sent,
             arrived,
             lossless,
@@ -109,8 +111,8 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     if let Some(real) = real {
         real_hosts::add(&mut summary, real, end.since(Time::ZERO));
     }
-    let of_hosts = left.iter().flatten().map(|left| (left.last.late, left.last.gap_max));
-    let (late, gap) = lateness(&machine, u64::from(scenario.time_dilation()), end.since(Time::ZERO), of_hosts);
+    let of_hosts = host_stats.iter().flatten().map(|stats| (stats.final_stats.late, stats.final_stats.gap_max));
+    let (late, gap) = lateness(&interference, u64::from(scenario.time_dilation()), end.since(Time::ZERO), of_hosts);
     Summary {
         traffic,
         wall_ms: Some(wall.as_millis() as u64),
@@ -123,33 +125,33 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
 /// Returns the largest line time lost by a host or switch port, and the longest time between polls, both limited to the
 /// run's `duration`. `hosts` are such pairs too.
 fn lateness(
-    machine: &Machine,
+    interference: &HostInterference,
     dilation: u64,
     duration: Span,
     hosts: impl Iterator<Item = (Span, Span)>,
 ) -> (Span, Span) {
-    let lines = |reports: &[Report]| -> Vec<LineTime> {
+    let lines = |reports: &[Report]| -> Vec<LineTimeLoss> {
         reports.iter().flat_map(|report| &report.ports).map(|port| port.line_time.unwrap_or_default()).collect()
     };
-    let mut before = lines(&machine.before).into_iter();
-    let since = lines(&machine.after).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
+    let mut before = lines(&interference.before).into_iter();
+    let since = lines(&interference.after).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
     let of_ports = since.map(|line| line.lost_late).max().unwrap_or_default();
     // The machine's gap is in real time.
-    let of_lcores = machine.gap_max.divided_by(dilation);
+    let of_lcores = interference.gap_max.divided_by(dilation);
     let (late, gap) = hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)));
     // A gap may begin before the run, and ports are read a moment after its end.
     (late.min(duration), gap.min(duration))
 }
 
 /// Returns the final statistics of a host's NIC.
-fn words(left: &LeftBy<'_>) -> NicWords {
-    let last = &left.last;
-    NicWords { classes: last.stats.classes, control_sent: last.stats.counters.control_sent }
+fn nic_stats(stats: &HostFinalStats<'_>) -> NicStats {
+    let final_stats = &stats.final_stats;
+    NicStats { classes: final_stats.stats.classes, control_sent: final_stats.stats.counters.control_sent }
 }
 
 /// Returns notes on the machine's effect on the run.
-fn machine_notes(scenario: &Scenario, stopped: &Stopped, machine: &Machine) -> Vec<String> {
-    let mut notes = vec![format!("longest time between two polls, real: {}", machine.gap_max)];
+fn interference_notes(scenario: &Scenario, stopped: &Stopped, interference: &HostInterference) -> Vec<String> {
+    let mut notes = vec![format!("longest time between two polls, real: {}", interference.gap_max)];
     for (config, report) in scenario.switches.iter().zip(&stopped.reports) {
         let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
         notes.push(format!(
@@ -163,8 +165,8 @@ fn machine_notes(scenario: &Scenario, stopped: &Stopped, machine: &Machine) -> V
                 reaction.p50, reaction.p99, reaction.max
             ));
         }
-        if !report.balance.holds {
-            notes.push(format!("{of}the switch's books do not balance: {:?}", report.balance));
+        if !report.conservation.holds {
+            notes.push(format!("{of}the switch's books do not balance: {:?}", report.conservation));
         }
     }
     if stopped.mbufs_missing > 0 {
@@ -180,7 +182,7 @@ mod tests {
     #[test]
     fn the_machine_takes_no_more_of_a_run_than_all_of_it() {
         let ms = Span::from_millis;
-        let machine = Machine { gap_max: ms(5_870), ..Machine::default() };
+        let machine = HostInterference { gap_max: ms(5_870), ..HostInterference::default() };
         let taken = |hosts: &[(Span, Span)]| lateness(&machine, 100, ms(50), hosts.iter().copied());
         assert_eq!(taken(&[]), (Span::ZERO, ms(50)), "a gap of 58.7 ms on the scenario's clock");
         assert_eq!(taken(&[(ms(7), ms(2)), (ms(68), ms(9))]), (ms(50), ms(50)));

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_dpdk_driver::{DriverError, RunningSwitches};
-use weir_hosts::{Experiment, Outcome};
-use weir_results::record::{Progress, ProgressOf};
+use weir_hosts::{RealHostSet, RealHostsResult};
+use weir_results::record::{Progress, ProgressMeter};
 use weir_results::run_dir::FlowSample;
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
 use weir_units::{Bytes, Span, Time};
 
 use crate::BackendError;
-use crate::board::Board;
 use crate::real_hosts::RealHosts;
 use crate::recorder::Recorder;
+use crate::shared_stats::SharedStats;
 use crate::software::Software;
 
 /// Time between the start of the polling loops and the scenario's start, in real time.
@@ -24,7 +24,7 @@ const COLLECT_EVERY: Duration = Duration::from_millis(2);
 /// Longest time for hosts to finish after the scenario's end, in real time.
 const FINISH_WITHIN: Duration = Duration::from_secs(20);
 /// Longest time for connections between emulated and real hosts to close, in real time.
-const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Run of a scenario whose switches are started.
 #[derive(Clone, Copy)]
@@ -32,23 +32,23 @@ pub(super) struct Run<'r> {
     pub(super) scenario: &'r Scenario,
     pub(super) running: &'r RunningSwitches,
     pub(super) software: &'r Software,
-    pub(super) board: &'r Board,
+    pub(super) shared_stats: &'r SharedStats,
     /// Interrupts the run if set.
     pub(super) stop: &'r AtomicBool,
 }
 
 /// Outcome of a run, with the results of its real hosts.
-pub(super) struct Ended {
-    pub(super) came_to: CameTo,
+pub(super) struct EmulationResult {
+    pub(super) end_reason: EmulationEnd,
     /// Effects of the machine on the switches up to the end.
-    pub(super) machine: Machine,
-    pub(super) real: Option<Outcome>,
+    pub(super) interference: HostInterference,
+    pub(super) real: Option<RealHostsResult>,
 }
 
 /// Effects of the machine on the switches during the scenario. Excludes the time before, when guests boot, and after,
 /// when their programs end.
 #[derive(Debug, Default)]
-pub(super) struct Machine {
+pub(super) struct HostInterference {
     /// Switch reports at the scenario's start; empty without real hosts, as emulated ones do nothing before.
     pub(super) before: Vec<Report>,
     pub(super) after: Vec<Report>,
@@ -58,26 +58,30 @@ pub(super) struct Machine {
 
 /// Outcome of a run, in scenario time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CameTo {
-    End,
-    Interruption(Time),
+pub(super) enum EmulationEnd {
+    Completed,
+    Interrupted(Time),
 }
 
 impl Run<'_> {
     /// Runs and samples the scenario until all hosts have finished or timed out, or `stop` is set.
     pub(super) fn conduct(
         &self,
-        hosts: Option<&mut Experiment>,
+        hosts: Option<&mut RealHostSet>,
         recorder: &mut Recorder<'_>,
         observe: &mut dyn FnMut(&Progress),
-    ) -> Result<Ended, BackendError> {
+    ) -> Result<EmulationResult, BackendError> {
         let real = match hosts {
             None => None,
             Some(experiment) => {
-                match RealHosts::get_ready(experiment, self.scenario, self.running, self.software, self.stop)? {
+                match RealHosts::prepare(experiment, self.scenario, self.running, self.software, self.stop)? {
                     None => {
-                        let came_to = CameTo::Interruption(Time::ZERO);
-                        return Ok(Ended { came_to, machine: Machine::default(), real: None });
+                        let end_reason = EmulationEnd::Interrupted(Time::ZERO);
+                        return Ok(EmulationResult {
+                            end_reason,
+                            interference: HostInterference::default(),
+                            real: None,
+                        });
                     }
                     ready => ready,
                 }
@@ -87,9 +91,13 @@ impl Run<'_> {
         let reports = || real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports());
         let before = reports()?;
         self.gap_since_last();
-        let (came_to, machine) = self.sample_all(real.as_ref(), before, recorder, observe)?;
-        let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
-        Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
+        let (end_reason, interference) = self.sample_all(real.as_ref(), before, recorder, observe)?;
+        let is_interrupted = end_reason != EmulationEnd::Completed || recorder.is_deadlocked();
+        Ok(EmulationResult {
+            end_reason,
+            interference,
+            real: real.map(|real| real.finish(is_interrupted)).transpose()?,
+        })
     }
 
     /// Samples the scenario from its start, which is now, to its end; returns the outcome, and the machine's effects.
@@ -99,13 +107,13 @@ impl Run<'_> {
         before: Vec<Report>,
         recorder: &mut Recorder<'_>,
         observe: &mut dyn FnMut(&Progress),
-    ) -> Result<(CameTo, Machine), BackendError> {
-        let Run { scenario, running, software, board, stop } = *self;
-        let mut progress = ProgressOf::default();
+    ) -> Result<(EmulationEnd, HostInterference), BackendError> {
+        let Run { scenario, running, software, shared_stats, stop } = *self;
+        let mut progress = ProgressMeter::default();
         let dilation = u64::from(scenario.time_dilation());
         let real_lead = real.map_or(LEAD, RealHosts::begin);
         let lead = Span::from_nanos(real_lead.as_nanos() as u64).divided_by(dilation);
-        board.begin(running.now() + lead);
+        shared_stats.set_start(running.now() + lead);
         let publish = |reports: &[Report]| {
             let Some(real) = real else { return };
             running.update_links();
@@ -118,22 +126,23 @@ impl Run<'_> {
                 let [from, to] =
                     [scenario.flows[flow].from, scenario.flows[flow].to].map(|host| scenario.is_real(host));
                 let (sent, received) = (since(now.sent, start.sent), since(now.received, start.received));
-                board.set_flow(flow, from.then_some(sent), to.then_some(received));
+                shared_stats.set_flow(flow, from.then_some(sent), to.then_some(received));
             }
         };
         // The end need not be a sample's time.
         let times = recorder.schedule().into_iter().map(Some).chain([None]);
         for next in times {
             loop {
-                let left = next.unwrap_or(scenario.end).since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
+                let left =
+                    next.unwrap_or(scenario.end).since(shared_stats.scenario_time(running.now()).unwrap_or(Time::ZERO));
                 if left == Span::ZERO {
                     break;
                 }
                 if stop.load(Ordering::Relaxed) {
                     let (now, reports) = self.reports()?;
                     recorder.sample(now, &reports)?;
-                    let machine = Machine { before, after: reports, gap_max: self.gap_since_last() };
-                    return Ok((CameTo::Interruption(now), machine));
+                    let interference = HostInterference { before, after: reports, gap_max: self.gap_since_last() };
+                    return Ok((EmulationEnd::Interrupted(now), interference));
                 }
                 let left = Duration::from_nanos((left * dilation).as_nanos().max(1_000));
                 std::thread::park_timeout(left.min(COLLECT_EVERY));
@@ -146,16 +155,16 @@ impl Run<'_> {
                 let (now, reports) = self.reports()?;
                 publish(&reports);
                 recorder.sample(now, &reports)?;
-                let flows: Vec<FlowSample> = board.flows().collect();
-                observe(&progress.at(now, &flows, &reports));
+                let flows: Vec<FlowSample> = shared_stats.flows().collect();
+                observe(&progress.update(now, &flows, &reports));
             }
         }
         let after = running.reports()?;
-        let machine = Machine { before, after, gap_max: self.gap_since_last() };
+        let interference = HostInterference { before, after, gap_max: self.gap_since_last() };
         let deadline = Instant::now() + FINISH_WITHIN;
         // Real hosts end by themselves.
         let are_awaited =
-            || (!board.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
+            || (!shared_stats.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
         while are_awaited() && !recorder.is_deadlocked() && !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(COLLECT_EVERY);
             if Instant::now() > deadline {
@@ -170,15 +179,15 @@ impl Run<'_> {
             recorder.look_for_deadlock(now, &reports)?;
         }
         // Connections of ended programs are still closing.
-        let said_within = Instant::now() + FAREWELL_WITHIN;
-        while !software.is_done() && Instant::now() < said_within && !stop.load(Ordering::Relaxed) {
+        let close_deadline = Instant::now() + CLOSE_WITHIN;
+        while !software.is_done() && Instant::now() < close_deadline && !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(COLLECT_EVERY);
             recorder.collect()?;
         }
         // RESUME frames may follow the last acknowledgement, in flight for a link's delay.
         let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
         std::thread::park_timeout(settle + Duration::from_millis(10));
-        Ok((CameTo::End, machine))
+        Ok((EmulationEnd::Completed, interference))
     }
 
     /// Returns the longest time between two polls of an lcore since the last call, in real time.
@@ -189,7 +198,7 @@ impl Run<'_> {
     /// Returns the switches' reports, and the scenario time of the first.
     fn reports(&self) -> Result<(Time, Vec<Report>), DriverError> {
         let reports = self.running.reports()?;
-        let now = reports.first().and_then(|report| self.board.scenario_time(report.at)).unwrap_or(Time::ZERO);
+        let now = reports.first().and_then(|report| self.shared_stats.scenario_time(report.at)).unwrap_or(Time::ZERO);
         Ok((now, reports))
     }
 }

@@ -1,8 +1,8 @@
 //! Software of emulated hosts that communicate with real hosts: ARP, ping and TCP by smoltcp, and perftest's exchange
 //! of queue-pair parameters over TCP. Data frames don't pass here: the emulated NIC handles them on its lcore.
 
-mod link;
-mod talk;
+mod device;
+mod perftest_exchange;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant as RealInstant};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
-use weir_hosts::exchange::Side;
+use weir_hosts::perftest_handshake::Role;
 use weir_scenario::Scenario;
 
-use crate::board::Board;
-use crate::door::{Door, Inside, door};
-use link::Link;
-use talk::Talk;
+use crate::shared_stats::SharedStats;
+use crate::software_channel::{NicQueues, SoftwareQueues, channel};
+use device::ChannelDevice;
+use perftest_exchange::PerftestExchange;
 
 const EVERY: Duration = Duration::from_millis(1);
 
@@ -29,10 +29,10 @@ pub(super) struct Software {
 }
 
 /// Channels between hosts' lcores and their software, before the run.
-pub(super) struct Doors {
+pub(super) struct SoftwareChannels {
     /// Lcore side of each host; `None` if no real host communicates with the host.
-    pub(super) doors: Vec<Option<Door>>,
-    insides: Vec<(usize, Inside)>,
+    pub(super) nic_queues: Vec<Option<NicQueues>>,
+    software_queues: Vec<(usize, SoftwareQueues)>,
 }
 
 /// State shared between the software and the control thread.
@@ -49,9 +49,9 @@ struct Shared {
     failures: Mutex<Vec<String>>,
 }
 
-impl Doors {
+impl SoftwareChannels {
     /// Creates channels for the emulated hosts that have flows from or to real ones.
-    pub(super) fn of(scenario: &Scenario) -> Doors {
+    pub(super) fn new(scenario: &Scenario) -> SoftwareChannels {
         let has_flows = |host: usize| {
             let mut flows = scenario.flows.iter();
             !scenario.is_real(host)
@@ -59,39 +59,47 @@ impl Doors {
                     (flow.from == host && scenario.is_real(flow.to)) || (flow.to == host && scenario.is_real(flow.from))
                 })
         };
-        let mut doors = Doors { doors: Vec::new(), insides: Vec::new() };
+        let mut channels = SoftwareChannels { nic_queues: Vec::new(), software_queues: Vec::new() };
         for host in 0..scenario.hosts.len() {
-            doors.doors.push(has_flows(host).then(|| {
-                let (door, inside) = door();
-                doors.insides.push((host, inside));
-                door
+            channels.nic_queues.push(has_flows(host).then(|| {
+                let (nic_queues, software_queues) = channel();
+                channels.software_queues.push((host, software_queues));
+                nic_queues
             }));
         }
-        doors
+        channels
     }
 }
 
 impl Software {
     /// Starts the software: the hosts respond from now on.
-    pub(super) fn start(scenario: &Scenario, insides: Doors, board: &Arc<Board>) -> std::io::Result<Software> {
+    pub(super) fn start(
+        scenario: &Scenario,
+        channels: SoftwareChannels,
+        shared_stats: &Arc<SharedStats>,
+    ) -> std::io::Result<Software> {
         let shared = Arc::new(Shared::default());
-        let insides = insides.insides.into_iter();
+        let software_queues = channels.software_queues.into_iter();
         let mut hosts: Vec<HostSoftware> =
-            insides.map(|(host, inside)| HostSoftware::new(scenario, host, inside)).collect();
+            software_queues.map(|(host, software_queues)| HostSoftware::new(scenario, host, software_queues)).collect();
         let is_none = hosts.is_empty();
-        let talks = || hosts.iter().flat_map(|host| &host.talks);
-        let clients = talks().filter(|talk| talk.side() == Side::Client).count();
+        let exchanges = || hosts.iter().flat_map(|host| &host.exchanges);
+        let clients = exchanges().filter(|exchange| exchange.side() == Role::Client).count();
         shared.unconnected.store(clients, Ordering::Relaxed);
-        shared.unfinished.store(talks().count(), Ordering::Relaxed);
-        let (of_thread, board) = (shared.clone(), board.clone());
+        shared.unfinished.store(exchanges().count(), Ordering::Relaxed);
+        let (of_thread, shared_stats) = (shared.clone(), shared_stats.clone());
         let run = move || {
             while !of_thread.stop.load(Ordering::Acquire) {
-                hosts.iter_mut().for_each(|host| host.poll(&of_thread, &board));
-                let talks = || hosts.iter().flat_map(|host| &host.talks);
+                hosts.iter_mut().for_each(|host| host.poll(&of_thread, &shared_stats));
+                let exchanges = || hosts.iter().flat_map(|host| &host.exchanges);
                 // Release: a reader that sees zero also sees the failures. Pairs with Acquire in `is_connected` and
                 // `is_done`.
-                of_thread.unconnected.store(talks().filter(|talk| talk.is_awaited()).count(), Ordering::Release);
-                of_thread.unfinished.store(talks().filter(|talk| !talk.is_over()).count(), Ordering::Release);
+                of_thread
+                    .unconnected
+                    .store(exchanges().filter(|exchange| exchange.is_awaited()).count(), Ordering::Release);
+                of_thread
+                    .unfinished
+                    .store(exchanges().filter(|exchange| !exchange.is_over()).count(), Ordering::Release);
                 thread::park_timeout(EVERY);
             }
         };
@@ -151,53 +159,59 @@ impl Drop for Software {
 /// Software of one host.
 struct HostSoftware {
     name: String,
-    link: Link,
+    device: ChannelDevice,
     interface: Interface,
     sockets: SocketSet<'static>,
-    talks: Vec<Talk>,
+    exchanges: Vec<PerftestExchange>,
     started: RealInstant,
     /// Lost frames already reported.
     lost: u64,
 }
 
 impl HostSoftware {
-    fn new(scenario: &Scenario, host: usize, inside: Inside) -> HostSoftware {
+    fn new(scenario: &Scenario, host: usize, software_queues: SoftwareQueues) -> HostSoftware {
         let nic = &scenario.hosts[host].nic;
-        let mut link = Link::new(scenario, host, inside);
+        let mut device = ChannelDevice::new(scenario, host, software_queues);
         let mut config = Config::new(EthernetAddress(nic.mac.0).into());
         // Seeds TCP sequence numbers differently for each run: a guest may still know connections of the last run.
         config.random_seed =
             u64::from(std::process::id()) << 32 | RealInstant::now().elapsed().as_nanos() as u64 ^ host as u64;
-        let mut interface = Interface::new(config, &mut link, Instant::ZERO);
+        let mut interface = Interface::new(config, &mut device, Instant::ZERO);
         interface.update_ip_addrs(|addresses| {
             // All hosts of a scenario are in one network.
             let _ = addresses.push(IpCidr::new(IpAddress::Ipv4(nic.ip), 0));
         });
         let mut sockets = SocketSet::new(Vec::new());
-        let talks = Talk::of_host(scenario, host, &mut sockets);
+        let exchanges = PerftestExchange::for_host(scenario, host, &mut sockets);
         let (name, started) = (scenario.hosts[host].name.clone(), RealInstant::now());
-        HostSoftware { name, link, interface, sockets, talks, started, lost: 0 }
+        HostSoftware { name, device: device, interface, sockets, exchanges, started, lost: 0 }
     }
 
-    fn poll(&mut self, shared: &Shared, board: &Board) {
+    fn poll(&mut self, shared: &Shared, shared_stats: &SharedStats) {
         let now = Instant::from_micros(self.started.elapsed().as_micros() as i64);
-        self.interface.poll(now, &mut self.link, &mut self.sockets);
-        let may = talk::May {
+        self.interface.poll(now, &mut self.device, &mut self.sockets);
+        let gate = perftest_exchange::ExchangeGate {
             connect: shared.may_connect.load(Ordering::Relaxed),
             give_up: shared.must_give_up.load(Ordering::Relaxed),
         };
-        for talk in &mut self.talks {
-            let failed = talk.poll(may, &mut self.interface, &mut self.sockets, &mut self.link.inside, board);
+        for exchange in &mut self.exchanges {
+            let failed = exchange.poll(
+                gate,
+                &mut self.interface,
+                &mut self.sockets,
+                &mut self.device.software_queues,
+                shared_stats,
+            );
             if let Err(why) = failed {
                 shared.failures.lock().expect("nobody panics with it").push(why);
             }
         }
-        let lost = self.link.inside.lost();
+        let lost = self.device.software_queues.lost();
         if lost > self.lost {
             eprintln!("weir: host {}: {} frames for its software found no room", self.name, lost - self.lost);
             self.lost = lost;
         }
         // Sends replies at once.
-        self.interface.poll(now, &mut self.link, &mut self.sockets);
+        self.interface.poll(now, &mut self.device, &mut self.sockets);
     }
 }

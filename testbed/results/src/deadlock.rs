@@ -21,7 +21,7 @@ use std::fmt::Display;
 
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
-use weir_scenario::{PortPlace, Scenario};
+use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
 use weir_units::archive::{Archive, Blank, State, Value};
@@ -31,7 +31,7 @@ use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct EgressQueue {
     /// Switch and port of the queue.
-    pub place: PortPlace,
+    pub place: PortRef,
     /// Class of the queue.
     pub class: Class,
 }
@@ -42,7 +42,7 @@ pub struct EgressQueue {
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     /// Peer of each port, in both directions.
-    peers: BTreeMap<PortPlace, PortPlace>,
+    peers: BTreeMap<PortRef, PortRef>,
 }
 
 /// State of a switch's egress queues at an instant.
@@ -127,7 +127,7 @@ impl Links {
     }
 
     /// Returns the links of a scenario.
-    pub fn of(scenario: &Scenario) -> Links {
+    pub fn from_scenario(scenario: &Scenario) -> Links {
         let mut links = Links::new();
         scenario.links.iter().for_each(|link| links.join(link.ends[0], link.ends[1]));
         links
@@ -137,7 +137,7 @@ impl Links {
     ///
     /// # Panics
     /// If one of the ports has a link already.
-    pub fn join(&mut self, one: PortPlace, other: PortPlace) {
+    pub fn join(&mut self, one: PortRef, other: PortRef) {
         for (from, to) in [(one, other), (other, one)] {
             let before = self.peers.insert(from, to);
             assert!(before.is_none(), "port {} of switch {} has two links", from.port, from.switch);
@@ -145,14 +145,14 @@ impl Links {
     }
 
     /// Returns the switch port at the other end of a port's link; `None` if there is no link, or a host.
-    pub fn peer(&self, port: PortPlace) -> Option<PortPlace> {
+    pub fn peer(&self, port: PortRef) -> Option<PortRef> {
         self.peers.get(&port).copied()
     }
 }
 
 impl SwitchState {
     /// Reads a switch's report. Reports name the ingress ports of blocked queues only; others are irrelevant here.
-    pub fn of(report: &Report) -> SwitchState {
+    pub fn from_report(report: &Report) -> SwitchState {
         let queue = |class: &ClassReport| EgressState {
             blocked: !class.blocked_from.is_empty(),
             backlogged: class.egress > Bytes::ZERO,
@@ -188,7 +188,7 @@ impl Deadlock {
     }
 
     /// Describes the cycle, such as `S1.p1 -> S2.p1 -> S3.p1 -> S1.p1, class 3`, with port names from `port_name`.
-    pub fn describe<N: Display>(&self, port_name: impl Fn(PortPlace) -> N) -> String {
+    pub fn describe<N: Display>(&self, port_name: impl Fn(PortRef) -> N) -> String {
         let around = self.queues.iter().chain(self.queues.first());
         let names: Vec<String> = around.map(|queue| port_name(queue.place).to_string()).collect();
         // Waits stay within a class.
@@ -220,9 +220,9 @@ impl Detector {
     }
 
     /// Creates a detector for a scenario's switches. The standstill is 20 times the longest delay, and at least 1 ms.
-    pub fn of(scenario: &Scenario) -> Detector {
+    pub fn for_scenario(scenario: &Scenario) -> Detector {
         let standstill = (scenario.longest_delay() * 20).max(Span::from_millis(1));
-        Detector::new(Links::of(scenario), standstill)
+        Detector::new(Links::from_scenario(scenario), standstill)
     }
 
     /// Observes the switches at `now`; returns the deadlock that this observation declares, if any.
@@ -295,11 +295,11 @@ pub fn cycles(links: &Links, switches: &[SwitchState]) -> Vec<Vec<EgressQueue>> 
 /// Returns all waits at an instant.
 fn waits(links: &Links, switches: &[SwitchState]) -> impl Iterator<Item = Wait> {
     let between = links.peers.iter().flat_map(|link| Class::ALL.map(|class| (link, class)));
-    let at = |place: &PortPlace, class: Class| EgressQueue { place: *place, class };
+    let at = |place: &PortRef, class: Class| EgressQueue { place: *place, class };
     between.filter(move |((from, _), class)| at(from, *class).state(switches).is_stuck()).flat_map(
         move |((from, to), class)| {
             let ports = 0..switches[to.switch].ports.len();
-            let egress = ports.map(move |port| at(&PortPlace { port, ..*to }, class));
+            let egress = ports.map(move |port| at(&PortRef { port, ..*to }, class));
             let awaited = egress.filter(|queue| {
                 let state = queue.state(switches);
                 state.is_stuck() && state.holds_any_from(to.port)

@@ -29,7 +29,7 @@ pub struct FeedbackProbe {
     /// Instants at which the last delivered frame entered and left.
     last: Option<(Time, Time)>,
     /// Messages delivered, not yet obeyed.
-    waiting: VecDeque<Message>,
+    waiting: VecDeque<DeliveredMessage>,
     /// Messages obeyed, with a last frame still on the link.
     ending: VecDeque<Ending>,
 }
@@ -38,8 +38,8 @@ pub struct FeedbackProbe {
 #[derive(Clone, Debug)]
 pub struct FeedbackDelays {
     /// Last pause time or stage of each class; `told_link` is that of the whole link, by 802.3x PAUSE.
-    told: [u16; CLASSES],
-    told_link: u16,
+    advertised: [u16; CLASSES],
+    advertised_link: u16,
     nanos: Histogram<u64>,
     longest: Span,
     unmeasured: u64,
@@ -47,9 +47,9 @@ pub struct FeedbackDelays {
 
 impl State for FeedbackDelays {
     fn state(&mut self, archive: &mut Archive) {
-        let FeedbackDelays { told, told_link, nanos, longest, unmeasured } = self;
-        told.state(archive);
-        told_link.state(archive);
+        let FeedbackDelays { advertised, advertised_link, nanos, longest, unmeasured } = self;
+        advertised.state(archive);
+        advertised_link.state(archive);
         // A recorded value stands for its whole bin.
         let mut counts: Vec<(u64, u64)> =
             nanos.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
@@ -85,7 +85,7 @@ pub struct FeedbackStats {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Message {
+struct DeliveredMessage {
     crossed: Time,
     delivered: Time,
 }
@@ -150,7 +150,7 @@ impl FeedbackProbe {
             self.waiting.clear();
         }
         if self.waiting.len() + self.ending.len() < MESSAGES_MAX {
-            self.waiting.push_back(Message { crossed, delivered: now });
+            self.waiting.push_back(DeliveredMessage { crossed, delivered: now });
         } else {
             self.delays.unmeasured += 1;
         }
@@ -197,24 +197,25 @@ impl FeedbackDelays {
     pub fn new() -> FeedbackDelays {
         let mut nanos = Histogram::new_with_bounds(1, NANOS_MAX, 2).expect("legal bounds");
         nanos.auto(false);
-        FeedbackDelays { told: [0; CLASSES], told_link: 0, nanos, longest: Span::ZERO, unmeasured: 0 }
+        FeedbackDelays { advertised: [0; CLASSES], advertised_link: 0, nanos, longest: Span::ZERO, unmeasured: 0 }
     }
 
     /// Whether a control frame has a larger pause time or stage for any class than the previous one. Stores the new values.
     pub fn slows_down(&mut self, frame: &ControlFrame) -> bool {
-        let tell = |told: &mut u16, now: u16| std::mem::replace(told, now) < now;
+        let increases = |last: &mut u16, now: u16| std::mem::replace(last, now) < now;
         match frame {
             ControlFrame::Pfc(pfc) => {
-                let told = |class: &Class| tell(&mut self.told[class.index()], pfc.times[class.index()]);
-                pfc.enabled.iter().filter(told).count() > 0
+                let is_increase =
+                    |class: &Class| increases(&mut self.advertised[class.index()], pfc.times[class.index()]);
+                pfc.enabled.iter().filter(is_increase).count() > 0
             }
-            ControlFrame::Pause(quanta) => tell(&mut self.told_link, *quanta),
+            ControlFrame::Pause(quanta) => increases(&mut self.advertised_link, *quanta),
             // Its effect is computed at the other end.
             ControlFrame::Credit(_) => true,
             // Many queue lengths are in flight at once, so their effects cannot be distinguished.
             ControlFrame::Queue(_) => false,
             // Only its own flow control knows its meaning.
-            ControlFrame::Own(_) => false,
+            ControlFrame::Raw(_) => false,
         }
     }
 
@@ -244,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    fn at(ns: u64) -> Time {
+    fn time_at(ns: u64) -> Time {
         Time::from_nanos(ns)
     }
 
@@ -257,11 +258,11 @@ mod tests {
     /// A probe, and data frames that entered at these instants.
     fn probe(entered: &[u64]) -> FeedbackProbe {
         let mut probe = FeedbackProbe::new(1_000);
-        entered.iter().for_each(|ns| probe.handle_data_entered(at(*ns)));
+        entered.iter().for_each(|ns| probe.handle_data_entered(time_at(*ns)));
         probe
     }
 
-    fn told(probe: &FeedbackProbe) -> (u64, u64) {
+    fn count_and_longest(probe: &FeedbackProbe) -> (u64, u64) {
         let stats = probe.stats();
         (stats.count, stats.longest.as_nanos())
     }
@@ -270,35 +271,35 @@ mod tests {
     fn it_ends_with_the_last_frame_that_was_sent_before() {
         // Crossed at 1,000, delivered at 2,100, obeyed at 2,150; one frame enters at that instant, one after.
         let mut probe = probe(&[2_000, 2_150, 2_300]);
-        probe.handle_message(at(2_100), at(1_000), &pfc(3, 65_535));
-        probe.handle_applied(at(2_150));
-        probe.handle_data_delivered(at(3_000));
-        assert_eq!(told(&probe), (0, 0), "the frame of 2,150 is on its way");
-        probe.handle_data_delivered(at(3_150));
-        assert_eq!(told(&probe), (1, 2_150));
-        probe.handle_data_delivered(at(3_300));
-        assert_eq!(told(&probe), (1, 2_150));
+        probe.handle_message(time_at(2_100), time_at(1_000), &pfc(3, 65_535));
+        probe.handle_applied(time_at(2_150));
+        probe.handle_data_delivered(time_at(3_000));
+        assert_eq!(count_and_longest(&probe), (0, 0), "the frame of 2,150 is on its way");
+        probe.handle_data_delivered(time_at(3_150));
+        assert_eq!(count_and_longest(&probe), (1, 2_150));
+        probe.handle_data_delivered(time_at(3_300));
+        assert_eq!(count_and_longest(&probe), (1, 2_150));
     }
 
     #[test]
     fn it_ends_at_once_where_nothing_is_on_the_link() {
         let mut probe = probe(&[]);
-        probe.handle_message(at(2_100), at(1_000), &pfc(3, 9));
-        probe.handle_applied(at(2_099));
-        assert_eq!(told(&probe), (0, 0), "that was another message");
-        probe.handle_data_entered(at(2_500));
-        probe.handle_applied(at(2_300));
-        assert_eq!(told(&probe), (1, 1_300), "what entered after it does not count");
+        probe.handle_message(time_at(2_100), time_at(1_000), &pfc(3, 9));
+        probe.handle_applied(time_at(2_099));
+        assert_eq!(count_and_longest(&probe), (0, 0), "that was another message");
+        probe.handle_data_entered(time_at(2_500));
+        probe.handle_applied(time_at(2_300));
+        assert_eq!(count_and_longest(&probe), (1, 1_300), "what entered after it does not count");
     }
 
     #[test]
-    fn it_counts_what_came_out_before_the_probe_was_told() {
+    fn it_counts_frames_delivered_before_the_call() {
         let mut probe = probe(&[2_000, 2_100]);
-        probe.handle_message(at(2_050), at(1_000), &pfc(3, 9));
-        probe.handle_data_delivered(at(2_900));
-        probe.handle_data_delivered(at(3_000));
-        probe.handle_applied(at(2_200));
-        assert_eq!(told(&probe), (1, 2_000));
+        probe.handle_message(time_at(2_050), time_at(1_000), &pfc(3, 9));
+        probe.handle_data_delivered(time_at(2_900));
+        probe.handle_data_delivered(time_at(3_000));
+        probe.handle_applied(time_at(2_200));
+        assert_eq!(count_and_longest(&probe), (1, 2_000));
     }
 
     #[test]
@@ -307,10 +308,10 @@ mod tests {
         let mut now = 1_000;
         let mut counts = |class, time| {
             now += 1_000;
-            let before = told(&probe).0;
-            probe.handle_message(at(now), at(now - 500), &pfc(class, time));
-            probe.handle_applied(at(now));
-            told(&probe).0 > before
+            let before = count_and_longest(&probe).0;
+            probe.handle_message(time_at(now), time_at(now - 500), &pfc(class, time));
+            probe.handle_applied(time_at(now));
+            count_and_longest(&probe).0 > before
         };
         // PFC: the first PAUSE, a refresh, the RESUME, the next PAUSE; another class has a memory of its own.
         assert_eq!([65_535, 65_535, 0, 65_535].map(|time| counts(3, time)), [true, false, false, true]);
@@ -320,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_the_whole_link_counts_and_other_frames_do_not() {
+    fn a_link_pause_counts_and_other_frames_do_not() {
         let mut probe = probe(&[]);
         let pause = |quanta| ControlFrame::Pause(quanta).encode(MacAddr::default());
         for (frame, count) in [(pause(7), 1), (pause(7), 1), (pause(0), 1), (pause(7), 2), ([0; 60], 2)] {
-            probe.handle_message(at(10), at(10), &frame);
-            probe.handle_applied(at(10));
+            probe.handle_message(time_at(10), time_at(10), &frame);
+            probe.handle_applied(time_at(10));
             assert_eq!(probe.stats().count, count);
         }
     }
@@ -333,22 +334,26 @@ mod tests {
     #[test]
     fn several_messages_at_once_have_each_its_own() {
         let mut probe = probe(&[900]);
-        probe.handle_message(at(1_000), at(500), &pfc(3, 1));
-        probe.handle_message(at(1_100), at(800), &pfc(3, 2));
-        probe.handle_applied(at(1_050));
-        probe.handle_data_entered(at(1_080));
-        probe.handle_applied(at(1_100));
-        probe.handle_data_delivered(at(1_900));
-        assert_eq!(told(&probe), (1, 1_400));
-        probe.handle_data_delivered(at(2_080));
-        assert_eq!((told(&probe), probe.stats().median), ((2, 1_400), Span::from_nanos(1_287)), "1,280 to 1 %");
+        probe.handle_message(time_at(1_000), time_at(500), &pfc(3, 1));
+        probe.handle_message(time_at(1_100), time_at(800), &pfc(3, 2));
+        probe.handle_applied(time_at(1_050));
+        probe.handle_data_entered(time_at(1_080));
+        probe.handle_applied(time_at(1_100));
+        probe.handle_data_delivered(time_at(1_900));
+        assert_eq!(count_and_longest(&probe), (1, 1_400));
+        probe.handle_data_delivered(time_at(2_080));
+        assert_eq!(
+            (count_and_longest(&probe), probe.stats().median),
+            ((2, 1_400), Span::from_nanos(1_287)),
+            "1,280 to 1 %"
+        );
     }
 
     #[test]
     fn too_many_messages_are_counted_and_not_measured() {
         let mut probe = probe(&[]);
-        (1..=MESSAGES_MAX as u16 + 3).for_each(|stage| probe.handle_message(at(10), at(5), &pfc(3, stage)));
-        probe.handle_applied(at(20));
+        (1..=MESSAGES_MAX as u16 + 3).for_each(|stage| probe.handle_message(time_at(10), time_at(5), &pfc(3, stage)));
+        probe.handle_applied(time_at(20));
         let stats = probe.stats();
         assert_eq!((stats.count, stats.unmeasured), (MESSAGES_MAX as u64, 3));
         assert_eq!((stats.p99, stats.longest), (Span::from_nanos(15), Span::from_nanos(15)));

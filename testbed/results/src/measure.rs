@@ -1,15 +1,15 @@
 //! Measures of a run: completion times and slowdowns by message size, PAUSEs, and the queue that was nearest to a PAUSE.
 
 mod distribution;
+mod ideal_paths;
 mod messages;
 mod rank;
 mod survey;
-mod ways;
 
+pub use ideal_paths::IdealPaths;
 pub use messages::{MessageMeasures, SIZE_BINS, SizeBin};
 pub use rank::nearest_rank;
 pub(crate) use survey::Survey;
-pub use ways::Ways;
 
 use weir_switch_core::Report;
 use weir_units::Span;

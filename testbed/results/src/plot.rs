@@ -100,9 +100,9 @@ pub struct Panel {
     /// lines, marks and, on a linear axis, 0, in common with all panels of the row that have this label and scale and no range.
     pub y_range: Option<(f64, f64)>,
     /// Lines in drawing order; bars are below all others.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
     /// Marks, drawn below the lines.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<PlotMark>,
 }
 
 /// Kind of horizontal axis.
@@ -126,7 +126,7 @@ pub enum Scale {
 
 /// Series of values over the panel's horizontal axis.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct PlotLine {
     /// Name in the legend.
     pub name: String,
     /// Name of lines to compare with, such as measured values for stated ones. This line takes their colour, or its markers are
@@ -138,7 +138,7 @@ pub struct Line {
     /// not finite interrupts the line.
     pub points: Vec<(f64, f64)>,
     /// Confidence intervals of any number of the points.
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<ConfidenceInterval>,
 }
 
 /// Style of a line's points.
@@ -166,7 +166,7 @@ pub enum Marker {
 
 /// Confidence interval of a value, such as 95 %: a vertical line with a cap at each end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Horizontal position of the point.
     pub x: f64,
     /// The lower end.
@@ -177,18 +177,18 @@ pub struct Interval {
 
 /// Reference value, such as a threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Mark {
+pub struct PlotMark {
     /// Text to the right of a horizontal mark, above a vertical one: `B_1 750 KB`.
     pub label: String,
     /// Position; no effect outside the panel's range.
     pub value: f64,
     /// Orientation of the mark's line.
-    pub direction: Direction,
+    pub orientation: Orientation,
 }
 
 /// Orientation of a mark's line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum Orientation {
     /// A horizontal line at a value of the vertical axis.
     #[default]
     Horizontal,
@@ -238,7 +238,7 @@ impl Figure {
         write_file(path, self.to_svg()?.as_bytes())
     }
 
-    fn draw(&self, root: &Canvas<'_>, layout: &Layout) -> Drawn {
+    fn draw(&self, root: &Canvas<'_>, layout: &Layout) -> DrawResult {
         root.fill(&WHITE)?;
         let title_at = (layout.size.width / 2, px(MARGIN));
         root.draw_text(&self.title, &text(FIGURE_TITLE, HPos::Center, VPos::Top), title_at)?;
@@ -256,7 +256,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
-type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+type DrawResult = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 impl Panel {
     /// Whether the panel is a placeholder.

@@ -1,6 +1,6 @@
 //! Ports of a scenario with the hosts and ports behind them, and the queues of its series.
 
-use weir_scenario::{Behind, PortPlace, Scenario};
+use weir_scenario::{LinkPeer, PortRef, Scenario};
 use weir_units::Class;
 
 /// Most queues of a series. The series of a larger fabric has the drawn ports only.
@@ -12,7 +12,7 @@ pub struct Ports {
     ports: Vec<Port>,
     /// Index of each switch's first port.
     first: Vec<usize>,
-    queues: Vec<Queue>,
+    queues: Vec<SeriesQueue>,
     /// Number of lossless queues of linked ports. The series of a large fabric shows only some.
     queues_in_all: usize,
     /// Whether the series needs reports of each switch: it shows a queue of the switch, or of a peer.
@@ -22,10 +22,10 @@ pub struct Ports {
 /// Port of a switch.
 #[derive(Debug)]
 pub struct Port {
-    pub place: PortPlace,
+    pub place: PortRef,
     pub name: String,
     /// Host or switch port behind the port; `None` without one in the scenario, as for clones and all ports of a lab switch.
-    pub behind: Option<Behind>,
+    pub peer: Option<LinkPeer>,
     /// Whether the port has a link: to a host or switch of the scenario, or outside on a lab switch.
     is_cabled: bool,
     /// Range of the port's queues in the series: first, and one past the last.
@@ -34,34 +34,34 @@ pub struct Port {
 
 /// Queue of the series: a lossless class of a linked port or of its clone.
 #[derive(Clone, Copy, Debug)]
-pub struct Queue {
-    pub place: PortPlace,
+pub struct SeriesQueue {
+    pub place: PortRef,
     pub class: Class,
-    pub behind: Option<Behind>,
+    pub peer: Option<LinkPeer>,
 }
 
 impl Ports {
     /// Reads the ports of a scenario.
-    pub fn of(scenario: &Scenario) -> Ports {
-        let mut behind: Vec<Vec<Option<Behind>>> =
+    pub fn new(scenario: &Scenario) -> Ports {
+        let mut peers: Vec<Vec<Option<LinkPeer>>> =
             scenario.switches.iter().map(|switch| vec![None; switch.ports.len()]).collect();
         for link in &scenario.links {
             for (end, other) in [(0, 1), (1, 0)] {
-                behind[link.ends[end].switch][link.ends[end].port] = Some(Behind::Port(link.ends[other]));
+                peers[link.ends[end].switch][link.ends[end].port] = Some(LinkPeer::Port(link.ends[other]));
             }
         }
         for (number, host) in scenario.hosts.iter().enumerate() {
-            behind[host.switch][host.port] = Some(Behind::Host(number));
+            peers[host.switch][host.port] = Some(LinkPeer::Host(number));
         }
         let (mut ports, mut first) = (Vec::new(), Vec::new());
-        for (switch, behind) in behind.iter().enumerate() {
+        for (switch, peers) in peers.iter().enumerate() {
             first.push(ports.len());
-            for (port, behind) in behind.iter().enumerate() {
-                let place = PortPlace { switch, port };
+            for (port, peer) in peers.iter().enumerate() {
+                let place = PortRef { switch, port };
                 let name = scenario.port_name(place);
                 let is_outside = scenario.is_lab() && scenario.switches[switch].ports[port].clone_of().is_none();
-                let is_cabled = behind.is_some() || is_outside;
-                ports.push(Port { place, name, behind: *behind, is_cabled, queues: (0, 0) });
+                let is_cabled = peer.is_some() || is_outside;
+                ports.push(Port { place, name, peer: *peer, is_cabled, queues: (0, 0) });
             }
         }
         let shown = vec![false; scenario.switches.len()];
@@ -71,20 +71,20 @@ impl Ports {
     }
 
     fn choose_queues(&mut self, scenario: &Scenario) {
-        let lossless = |place: PortPlace| scenario.switches[place.switch].classes.lossless;
-        let is_linked = |ports: &Ports, place: PortPlace| {
+        let lossless = |place: PortRef| scenario.switches[place.switch].classes.lossless;
+        let is_linked = |ports: &Ports, place: PortRef| {
             let real = scenario.switches[place.switch].real_port(place.port);
-            ports.at(PortPlace { port: real, ..place }).is_cabled
+            ports.port(PortRef { port: real, ..place }).is_cabled
         };
         let linked: Vec<bool> = self.ports.iter().map(|port| is_linked(self, port.place)).collect();
         let of_linked = self.ports.iter().zip(&linked).filter(|(_, linked)| **linked);
         self.queues_in_all = of_linked.map(|(port, _)| lossless(port.place).len()).sum();
-        let drawn = |place: PortPlace| self.queues_in_all <= QUEUES_MAX || scenario.draw.contains(&place);
+        let drawn = |place: PortRef| self.queues_in_all <= QUEUES_MAX || scenario.draw.contains(&place);
         for (port, linked) in self.ports.iter_mut().zip(linked) {
             let from = self.queues.len();
             let place = port.place;
             if linked && drawn(place) {
-                let queues = lossless(place).iter().map(|class| Queue { place, class, behind: port.behind });
+                let queues = lossless(place).iter().map(|class| SeriesQueue { place, class, peer: port.peer });
                 self.queues.extend(queues.take(QUEUES_MAX - from));
             }
             port.queues = (from, self.queues.len());
@@ -92,19 +92,19 @@ impl Ports {
         for queue in &self.queues {
             self.shown[queue.place.switch] = true;
             // The peer's report has the rate that the peer was set.
-            if let Some(Behind::Port(peer)) = queue.behind {
+            if let Some(LinkPeer::Port(peer)) = queue.peer {
                 self.shown[peer.switch] = true;
             }
         }
     }
 
     /// Returns the index of a port, in the order of [`Ports::iter`].
-    pub fn number(&self, place: PortPlace) -> usize {
+    pub fn number(&self, place: PortRef) -> usize {
         self.first[place.switch] + place.port
     }
 
     /// Returns the port at a place.
-    pub fn at(&self, place: PortPlace) -> &Port {
+    pub fn port(&self, place: PortRef) -> &Port {
         &self.ports[self.number(place)]
     }
 
@@ -125,13 +125,13 @@ impl Ports {
     }
 
     /// Returns the queues of the series.
-    pub fn queues(&self) -> &[Queue] {
+    pub fn queues(&self) -> &[SeriesQueue] {
         &self.queues
     }
 
     /// Returns the indices of a port's queues in the series.
-    pub(crate) fn queues_of(&self, place: PortPlace) -> std::ops::Range<usize> {
-        let (from, to) = self.at(place).queues;
+    pub(crate) fn queues_of(&self, place: PortRef) -> std::ops::Range<usize> {
+        let (from, to) = self.port(place).queues;
         from..to
     }
 
@@ -181,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_fabric_is_shown_whole() {
+    fn a_small_fabric_is_shown_completely() {
         let scenario = pair(31, "");
-        let ports = Ports::of(&scenario);
+        let ports = Ports::new(&scenario);
         assert_eq!((ports.len(), ports.queues().len(), ports.is_large()), (64, 64, false));
         assert!(ports.note().is_none() && ports.linked().count() == 64);
         for port in ports.iter() {
-            assert_eq!((port.behind, &port.name), (scenario.behind(port.place), &scenario.port_name(port.place)));
+            assert_eq!((port.peer, &port.name), (scenario.peer(port.place), &scenario.port_name(port.place)));
             let of_port = ports.queues_of(port.place).map(|n| ports.queues()[n].place);
             assert_eq!(of_port.collect::<Vec<_>>(), [port.place]);
         }
@@ -195,16 +195,16 @@ mod tests {
 
     #[test]
     fn of_a_large_fabric_the_drawn_ports_are() {
-        let ports = Ports::of(&pair(32, "draw = [\"S1.h1\", \"S1.next\"]"));
-        let names: Vec<&str> = ports.queues().iter().map(|queue| ports.at(queue.place).name.as_str()).collect();
+        let ports = Ports::new(&pair(32, "draw = [\"S1.h1\", \"S1.next\"]"));
+        let names: Vec<&str> = ports.queues().iter().map(|queue| ports.port(queue.place).name.as_str()).collect();
         assert_eq!((names.len(), ports.is_large()), (2, true));
         assert!(names.contains(&"S1.h1") && names.contains(&"S1.next"));
         assert!(ports.shows(0) && ports.shows(1), "the peer's rate is told at its other end");
         let note = ports.note().unwrap();
         assert!(note.starts_with("series.csv shows 2 of 66 queues"), "{note}");
         // All ports with hosts are drawn where nothing is said.
-        assert_eq!(Ports::of(&pair(60, "")).queues().len(), QUEUES_MAX);
-        let one_side = Ports::of(&pair(40, "draw = [\"S1.h1\"]"));
+        assert_eq!(Ports::new(&pair(60, "")).queues().len(), QUEUES_MAX);
+        let one_side = Ports::new(&pair(40, "draw = [\"S1.h1\"]"));
         assert!(one_side.shows(0) && !one_side.shows(1));
     }
 }

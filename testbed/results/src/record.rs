@@ -5,16 +5,16 @@
 
 mod counts;
 mod messages;
-mod off_queues;
 mod progress;
 mod recorder;
 mod results;
-mod watched;
+mod sample_summary;
+mod xoff_queues;
 
 pub use crate::ports::Ports;
-pub use progress::{Progress, ProgressOf};
-pub use recorder::{Depth, Record, Recorder, Teller};
-pub use results::{Ended, LinkWords, NicWords, dropped, interrupted, lost_lossless, overflown_lossless, summary};
+pub use progress::{Progress, ProgressMeter};
+pub use recorder::{MessageOrigin, Recorder, RunRecord, SampleScope};
+pub use results::{LinkStats, NicStats, RunResult, dropped, interrupted, lost_lossless, overflown_lossless, summary};
 
 use weir_scenario::Scenario;
 
@@ -22,7 +22,7 @@ use crate::run_dir::{RunDir, RunDirError, Topology};
 
 /// Writes the topology, and copies of the switches' configurations.
 pub fn write_configs(scenario: &Scenario, run: &RunDir) -> Result<(), RunDirError> {
-    run.write_topology(&Topology::of(scenario))?;
+    run.write_topology(&Topology::from_scenario(scenario))?;
     match &scenario.switches[..] {
         [single] => run.write_config(single.source.text()),
         several => several.iter().try_for_each(|switch| run.write_config_of(&switch.name, switch.source.text())),

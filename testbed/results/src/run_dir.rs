@@ -43,12 +43,12 @@ mod topology;
 
 pub use capture::{CapturePort, CaptureWriter};
 pub use events::{EventKind, EventWriter, FctRow, FctWriter};
-pub use file::{RunFile, whole_lines};
+pub use file::{RunFile, complete_lines};
 pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
 pub use messages::{RunMessage, has_messages, read_messages};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Nodes, Ns3Pauses};
-pub use provenance::{Machine, Provenance};
+pub use provenance::{MachineInfo, Provenance};
 pub use queues::QueueWriter;
 pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
@@ -58,8 +58,9 @@ pub use speed::{CheckpointSpeed, Speed};
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
-    FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes,
-    OffQueuesSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window, throughput,
+    FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LinkDirectionSummary, MessageSummary,
+    MessageTimes, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window,
+    XoffQueuesSummary, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 
@@ -203,14 +204,14 @@ impl RunDir {
     }
 
     /// Syncs all files of the running run to disk, and returns their names and lengths. Flush buffered writers first.
-    pub fn settle(&self) -> io::Result<Vec<(String, u64)>> {
+    pub fn sync(&self) -> io::Result<Vec<(String, u64)>> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.iter().map(RunFile::settle).collect()
+        files.iter().map(RunFile::sync).collect()
     }
 
     /// Truncates the files to the given lengths, and removes the results of an interrupted run.
-    pub fn cut_back(&self, lengths: &[(String, u64)]) -> io::Result<()> {
-        self.on_files(|file| file.cut_back(lengths))?;
+    pub fn truncate(&self, lengths: &[(String, u64)]) -> io::Result<()> {
+        self.on_files(|file| file.truncate(lengths))?;
         for name in [SUMMARY, SUMMARY_UNFINISHED, SPEED] {
             match fs::remove_file(self.path.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -366,7 +367,7 @@ impl RunDir {
 
     /// Writes the results so far of an unfinished run.
     pub fn write_so_far(&self, summary: &Summary) -> Result<(), RunDirError> {
-        self.write_whole(SUMMARY_UNFINISHED, summary)
+        self.write_atomically(SUMMARY_UNFINISHED, summary)
     }
 
     /// Writes a lab switch's further state.
@@ -388,7 +389,7 @@ impl RunDir {
 
     /// Writes the final results, and removes the results so far.
     pub fn finish(self, summary: &Summary) -> Result<PathBuf, RunDirError> {
-        self.write_whole(SUMMARY, summary)?;
+        self.write_atomically(SUMMARY, summary)?;
         let so_far = self.path.join(SUMMARY_UNFINISHED);
         match fs::remove_file(&so_far) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_at(&so_far, "can't be removed")(error)),
@@ -397,7 +398,7 @@ impl RunDir {
     }
 
     /// Writes results atomically, so that a full disk keeps the old ones.
-    fn write_whole(&self, name: &str, summary: &Summary) -> Result<(), RunDirError> {
+    fn write_atomically(&self, name: &str, summary: &Summary) -> Result<(), RunDirError> {
         self.write_json(SUMMARY_NEXT, summary)?;
         let path = self.path.join(name);
         fs::rename(self.path.join(SUMMARY_NEXT), &path).map_err(io_at(&path, "can't be written"))
@@ -436,7 +437,7 @@ pub fn read_so_far(run: &Path) -> Result<Option<Summary>, RunDirError> {
 /// Reads the time series of a run.
 pub fn read_series(run: &Path) -> Result<Series, RunDirError> {
     let path = run.join(SERIES);
-    let lines = whole_lines(&path).map_err(io_at(&path, "can't be read"))?;
+    let lines = complete_lines(&path).map_err(io_at(&path, "can't be read"))?;
     Series::read(lines).map_err(io_at(&path, "can't be read"))
 }
 

@@ -9,29 +9,29 @@ use std::fmt;
 
 /// Scenario imported from another tool's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedScenario {
     /// The scenario file's text.
     pub scenario: String,
     /// Names and texts of further files that the scenario names, to be written to its folder.
-    pub beside: Vec<(String, String)>,
+    pub files: Vec<(String, String)>,
     /// Report of the import.
-    pub report: Report,
+    pub report: ImportReport,
 }
 
 /// Report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ImportReport {
     /// Settings that the scenario has exactly.
-    pub taken: Vec<Note>,
+    pub taken: Vec<ImportNote>,
     /// Settings that the scenario approximates, with the difference.
-    pub approximated: Vec<Note>,
+    pub approximated: Vec<ImportNote>,
     /// Settings that the scenario omits, with the reason.
-    pub left: Vec<Note>,
+    pub left: Vec<ImportNote>,
 }
 
 /// Fact about a file, or a line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct ImportNote {
     /// Name of the file and, where there is one, line from 1. `None` for facts that no file has.
     pub at: Option<(String, Option<usize>)>,
     /// Description.
@@ -60,22 +60,22 @@ pub struct ImportErrors {
     pub more: usize,
 }
 
-impl Note {
-    pub(crate) fn at(file: &str, line: usize, text: impl Into<String>) -> Note {
-        Note { at: Some((file.to_owned(), Some(line))), text: text.into() }
+impl ImportNote {
+    pub(crate) fn for_line(file: &str, line: usize, text: impl Into<String>) -> ImportNote {
+        ImportNote { at: Some((file.to_owned(), Some(line))), text: text.into() }
     }
 
-    pub(crate) fn of(file: &str, text: impl Into<String>) -> Note {
-        Note { at: Some((file.to_owned(), None)), text: text.into() }
+    pub(crate) fn for_file(file: &str, text: impl Into<String>) -> ImportNote {
+        ImportNote { at: Some((file.to_owned(), None)), text: text.into() }
     }
 
     /// Creates a note on a fact that no file has.
-    pub(crate) fn on_nothing(text: impl Into<String>) -> Note {
-        Note { at: None, text: text.into() }
+    pub(crate) fn general(text: impl Into<String>) -> ImportNote {
+        ImportNote { at: None, text: text.into() }
     }
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for ImportNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.at {
             Some((file, Some(line))) => write!(f, "{file}:{line}: {}", self.text),

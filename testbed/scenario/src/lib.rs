@@ -48,11 +48,11 @@
 
 pub mod import;
 pub mod link;
-mod place;
+mod port_ref;
 mod scenario;
 pub mod topology;
 pub mod victim;
 pub mod workload;
 
-pub use place::{Behind, PortPlace};
+pub use port_ref::{LinkPeer, PortRef};
 pub use scenario::*;

@@ -5,6 +5,6 @@
 mod faults;
 mod frame;
 
-pub use faults::{ChosenFrames, FaultCounters, FaultPlan, Faults, HoldBack};
+pub use faults::{ChosenFrames, FaultCounters, FaultPlan, Faults, ReorderDelay};
 pub use frame::{LinkFrame, ipv4_dscp};
 pub use weir_nic::DelayLine;

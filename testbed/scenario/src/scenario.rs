@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps};
+use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, TelemetryMode};
 use weir_units::archive::Value;
-use weir_units::{Alpha, Bytes, ClassSet, FrameTimes, LINK_OVERHEAD, Span, SplitMix64, Time};
+use weir_units::{Alpha, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
 
 use crate::link::FaultPlan;
-use crate::place::{Behind, PortPlace};
+use crate::port_ref::{LinkPeer, PortRef};
 use crate::topology::Routes;
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
-pub use traffic::{Sends, TrafficPlan};
+pub use traffic::{TrafficPlan, TrafficSource};
 
 /// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, as perftest has for flows between real hosts.
 const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
@@ -53,7 +53,7 @@ pub struct Scenario {
     /// Link overhead per frame: FCS 4 B, preamble 8 B and gap 12 B on a real link.
     pub link_overhead: Bytes,
     /// Rounding of serialization times at link rates and at the rates of congestion control.
-    pub frame_times: FrameTimes,
+    pub frame_times: SerialisationRounding,
     /// Whether the feedback delay τ is measured in virtual time; with real frames it always is.
     pub measures_feedback: bool,
     /// Classes that the switches' buffers do not count; for virtual time only.
@@ -79,7 +79,7 @@ pub struct Scenario {
     /// Capture at a port.
     pub capture: Option<CapturePlan>,
     /// Ports whose ingress queues and input rates are plotted.
-    pub draw: Vec<PortPlace>,
+    pub draw: Vec<PortRef>,
     /// Remarks for readers of the results.
     pub notes: Vec<String>,
     /// Real hosts and tools; only for the backend with real hosts.
@@ -120,7 +120,7 @@ pub struct HostPlan {
 #[derive(Clone, Debug)]
 pub struct LinkPlan {
     /// The ports at its ends.
-    pub ends: [PortPlace; 2],
+    pub ends: [PortRef; 2],
     /// Propagation delay of an emulated link, one way.
     pub delay: Span,
     /// Faults of the link: in frames from the first end, and from the second.
@@ -169,7 +169,7 @@ pub struct FlowPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Link that is cut.
-    pub link: AnyLink,
+    pub link: LinkRef,
     /// Instant of the cut.
     pub at: Time,
     /// Instant of the repair; [`Time::NEVER`] for none.
@@ -178,7 +178,7 @@ pub struct Outage {
 
 /// Route changes of a fabric's switches over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reroutings {
+pub struct RerouteSchedule {
     /// Instants of the changes, each with the number of the route set in use from then on.
     pub at: Vec<(Time, usize)>,
     /// Inter-switch links that each set avoids, by their places. Set 0 avoids none.
@@ -187,7 +187,7 @@ pub struct Reroutings {
 
 /// A link, by its place in the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
-pub enum AnyLink {
+pub enum LinkRef {
     /// Link between switches.
     Between(usize),
     /// Link to a host.
@@ -237,15 +237,15 @@ impl Scenario {
 
     /// Returns the instants at which all switches learn of cut or repaired links, earliest first. Empty unless there are routes and a
     /// [`Scenario::routing_delay`].
-    pub fn reroutings(&self) -> Reroutings {
-        let mut reroutings = Reroutings { at: Vec::new(), sets: vec![Vec::new()] };
+    pub fn reroutings(&self) -> RerouteSchedule {
+        let mut reroutings = RerouteSchedule { at: Vec::new(), sets: vec![Vec::new()] };
         let Some(delay) = self.routing_delay.filter(|_| self.routes.is_some()) else { return reroutings };
         let edges: BTreeSet<Time> = self.outages.iter().flat_map(|outage| [outage.at, outage.until]).collect();
         for at in edges.into_iter().filter(|at| *at < Time::NEVER) {
             let is_cut = |outage: &&Outage| outage.at <= at && at < outage.until;
             let cut = self.outages.iter().filter(is_cut).filter_map(|outage| match outage.link {
-                AnyLink::Between(link) => Some(link),
-                AnyLink::ToHost(_) => None,
+                LinkRef::Between(link) => Some(link),
+                LinkRef::ToHost(_) => None,
             });
             let cut: Vec<usize> = cut.collect::<BTreeSet<usize>>().into_iter().collect();
             let set = reroutings.sets.iter().position(|set| *set == cut).unwrap_or_else(|| {
@@ -282,7 +282,7 @@ impl Scenario {
             outages: Vec::new(),
             routing_delay: None,
             link_overhead: LINK_OVERHEAD,
-            frame_times: FrameTimes::Exact,
+            frame_times: SerialisationRounding::Exact,
             measures_feedback: false,
             unbuffered: ClassSet::EMPTY,
             unscheduled_alpha: None,
@@ -349,7 +349,12 @@ impl Scenario {
         }
         let timeout = ROCE_TIMEOUT.divided_by(u64::from(self.time_dilation()));
         let verb = self.tool(n).test.verb();
-        FlowConfig { peer: Peer::UNKNOWN, verb, retransmission: config.retransmission.or(Some(timeout)), ..config }
+        FlowConfig {
+            peer: Peer::UNKNOWN,
+            operation: verb,
+            retransmission: config.retransmission.or(Some(timeout)),
+            ..config
+        }
     }
 
     /// Returns a flow's receiver. A real sender repeats frames on request, and stamps none.
@@ -358,8 +363,15 @@ impl Scenario {
         if !self.is_real(flow.from) {
             return config;
         }
-        let (answers_each, echoes_ecn, stamps) = (false, false, Stamps::None);
-        ReceiverConfig { peer: Peer::UNKNOWN, wants_repeats: true, answers_each, echoes_ecn, stamps, ..config }
+        let (answers_each, echoes_ecn, stamps) = (false, false, TelemetryMode::None);
+        ReceiverConfig {
+            peer: Peer::UNKNOWN,
+            retransmits: true,
+            acks_every_packet: answers_each,
+            echoes_ecn,
+            telemetry: stamps,
+            ..config
+        }
     }
 
     /// Builds a host with the flows that begin or end there; its transmissions may be late by `slack`.
@@ -430,7 +442,7 @@ impl Scenario {
     }
 
     /// Returns a port's name: `p0` with a single switch, `S1.p0` with several.
-    pub fn port_name(&self, place: PortPlace) -> String {
+    pub fn port_name(&self, place: PortRef) -> String {
         let switch = &self.switches[place.switch];
         let port = &switch.ports[place.port].name;
         if self.switches.len() == 1 { port.clone() } else { format!("{}.{port}", switch.name) }
@@ -445,26 +457,26 @@ impl Scenario {
     }
 
     /// Returns all ports, switch by switch.
-    pub fn ports(&self) -> impl Iterator<Item = PortPlace> + '_ {
+    pub fn ports(&self) -> impl Iterator<Item = PortRef> + '_ {
         let switches = self.switches.iter().enumerate();
-        switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortPlace { switch, port }))
+        switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortRef { switch, port }))
     }
 
     /// Returns the far end of a port's link; `None` for a port without host or link, such as a clone.
-    pub fn behind(&self, place: PortPlace) -> Option<Behind> {
-        let host = self.hosts.iter().position(|host| host.place() == place).map(Behind::Host);
+    pub fn peer(&self, place: PortRef) -> Option<LinkPeer> {
+        let host = self.hosts.iter().position(|host| host.place() == place).map(LinkPeer::Host);
         let across = |link: &LinkPlan| {
             let end = link.ends.iter().position(|end| *end == place)?;
-            Some(Behind::Port(link.ends[1 - end]))
+            Some(LinkPeer::Port(link.ends[1 - end]))
         };
         host.or_else(|| self.links.iter().find_map(across))
     }
 
     /// Returns the name of a port's peer: a host, or another switch's port.
-    pub fn name_behind(&self, behind: Behind) -> String {
-        match behind {
-            Behind::Host(host) => self.hosts[host].name.clone(),
-            Behind::Port(place) => self.port_name(place),
+    pub fn peer_name(&self, peer: LinkPeer) -> String {
+        match peer {
+            LinkPeer::Host(host) => self.hosts[host].name.clone(),
+            LinkPeer::Port(place) => self.port_name(place),
         }
     }
 
@@ -487,8 +499,8 @@ impl Scenario {
 
 impl HostPlan {
     /// Returns the host's port.
-    pub fn place(&self) -> PortPlace {
-        PortPlace { switch: self.switch, port: self.port }
+    pub fn place(&self) -> PortRef {
+        PortRef { switch: self.switch, port: self.port }
     }
 }
 
@@ -507,7 +519,7 @@ mod tests {
         scenario.switches = names.iter().map(|name| SwitchConfig { name: (*name).into(), ..switch.clone() }).collect();
         scenario.links = (0..names.len())
             .map(|n| LinkPlan {
-                ends: [PortPlace { switch: n, port: 5 }, PortPlace { switch: (n + 1) % names.len(), port: 4 }],
+                ends: [PortRef { switch: n, port: 5 }, PortRef { switch: (n + 1) % names.len(), port: 4 }],
                 delay: Span::from_micros(2),
                 faults: Default::default(),
             })
@@ -519,7 +531,7 @@ mod tests {
     fn ports_are_named_with_their_switch_where_there_are_several() {
         let (one, three) = (ring(&["S1"]), ring(&["S1", "S2", "S3"]));
         assert_eq!((one.check(), three.check()), (Ok(()), Ok(())));
-        let place = PortPlace { switch: 0, port: 5 };
+        let place = PortRef { switch: 0, port: 5 };
         assert_eq!((one.port_name(place), three.port_name(place)), ("p5".to_owned(), "S1.p5".to_owned()));
         assert_eq!((one.pool_names(), three.pool_names()[2].as_str()), (vec!["pool".to_owned()], "S3.pool"));
         assert_eq!(three.ports().count(), 18);
@@ -528,12 +540,12 @@ mod tests {
     #[test]
     fn both_ends_of_a_link_know_each_other() {
         let three = ring(&["S1", "S2", "S3"]);
-        let [last, first] = [PortPlace { switch: 2, port: 5 }, PortPlace { switch: 0, port: 4 }];
-        assert_eq!((three.behind(last), three.behind(first)), (Some(Behind::Port(first)), Some(Behind::Port(last))));
-        let of_host = PortPlace { switch: 0, port: 1 };
-        assert_eq!(three.behind(of_host).map(|behind| three.name_behind(behind)), Some("R1".to_owned()));
-        assert_eq!(three.name_behind(Behind::Port(first)), "S1.p4");
-        assert_eq!(three.behind(PortPlace { switch: 1, ..of_host }), None);
+        let [last, first] = [PortRef { switch: 2, port: 5 }, PortRef { switch: 0, port: 4 }];
+        assert_eq!((three.peer(last), three.peer(first)), (Some(LinkPeer::Port(first)), Some(LinkPeer::Port(last))));
+        let of_host = PortRef { switch: 0, port: 1 };
+        assert_eq!(three.peer(of_host).map(|peer| three.peer_name(peer)), Some("R1".to_owned()));
+        assert_eq!(three.peer_name(LinkPeer::Port(first)), "S1.p4");
+        assert_eq!(three.peer(PortRef { switch: 1, ..of_host }), None);
         assert_eq!(three.longest_delay(), Span::from_micros(2));
     }
 

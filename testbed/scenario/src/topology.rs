@@ -15,10 +15,10 @@ mod routes;
 mod small;
 mod wiring;
 
-use weir_units::{BitRate, SetOfPorts, Span, WidePortSet};
+use weir_units::{BitRate, LargePortSet, PortBitmap, Span};
 
 use self::wiring::Wiring;
-use crate::place::{Behind, PortPlace};
+use crate::port_ref::{LinkPeer, PortRef};
 
 pub use self::clos::{Clos, FatTree, Uplinks};
 pub use self::failures::NoLink;
@@ -29,7 +29,7 @@ pub use self::routes::{Routes, Unreachable};
 pub use self::small::{Dumbbell, Ring, SingleSwitch};
 
 /// Maximum number of ports of a switch in virtual time; with real frames it is [`PortSet::PORTS_MAX`](weir_units::PortSet::PORTS_MAX).
-pub const PORTS_MAX: usize = <WidePortSet as SetOfPorts>::PORTS_MAX;
+pub const PORTS_MAX: usize = <LargePortSet as PortBitmap>::PORTS_MAX;
 /// Maximum number of ports of a fat-tree's switches, which then has 65,536 hosts.
 pub(crate) const K_MAX: usize = 64;
 /// Maximum number of switches of a fabric.
@@ -61,7 +61,7 @@ pub struct HostNode {
     /// Name of the host.
     pub name: String,
     /// The switch's port.
-    pub at: PortPlace,
+    pub at: PortRef,
     /// The link's rate, both ways.
     pub rate: BitRate,
     /// Propagation delay of the link, one way.
@@ -72,7 +72,7 @@ pub struct HostNode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricLink {
     /// The ports at its ends.
-    pub ends: [PortPlace; 2],
+    pub ends: [PortRef; 2],
     /// Rate of the link, both ways.
     pub rate: BitRate,
     /// Propagation delay of the link, one way.
@@ -83,7 +83,7 @@ pub struct FabricLink {
 
 /// Rate and propagation delay of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cable {
+pub struct LinkSpec {
     /// Rate, both ways.
     pub rate: BitRate,
     /// Propagation delay, one way.
@@ -166,10 +166,10 @@ pub enum TopologyError {
     Loop(String),
 }
 
-impl Cable {
+impl LinkSpec {
     /// Creates a link of this rate and one-way delay.
-    pub const fn new(rate: BitRate, delay: Span) -> Cable {
-        Cable { rate, delay }
+    pub const fn new(rate: BitRate, delay: Span) -> LinkSpec {
+        LinkSpec { rate, delay }
     }
 }
 
@@ -189,7 +189,7 @@ impl Fabric {
     ///
     /// # Panics
     /// If there is no such switch.
-    pub fn add_host(&mut self, name: impl Into<String>, switch: usize, cable: Cable) -> usize {
+    pub fn add_host(&mut self, name: impl Into<String>, switch: usize, cable: LinkSpec) -> usize {
         let at = self.next_port(switch);
         self.hosts.push(HostNode { name: name.into(), at, rate: cable.rate, delay: cable.delay });
         self.hosts.len() - 1
@@ -199,7 +199,7 @@ impl Fabric {
     ///
     /// # Panics
     /// If there is no such switch.
-    pub fn join(&mut self, one: usize, other: usize, cable: Cable) -> usize {
+    pub fn join(&mut self, one: usize, other: usize, cable: LinkSpec) -> usize {
         let ends = [self.next_port(one), self.next_port(other)];
         self.links.push(FabricLink { ends, rate: cable.rate, delay: cable.delay, is_up: true });
         self.links.len() - 1
@@ -219,8 +219,8 @@ impl Fabric {
     ///
     /// # Panics
     /// If the fabric is inconsistent ([`Fabric::check`]).
-    pub fn behind(&self) -> Vec<Vec<Behind>> {
-        Wiring::of(self).switches().map(|wires| wires.iter().map(|wire| wire.behind).collect()).collect()
+    pub fn peers(&self) -> Vec<Vec<LinkPeer>> {
+        Wiring::new(self).switches().map(|wires| wires.iter().map(|wire| wire.peer).collect()).collect()
     }
 
     /// Checks the fabric's consistency. Builders' fabrics are consistent; check those that are built by hand.
@@ -237,7 +237,7 @@ impl Fabric {
             return Err(TopologyError::Loop(name.name.clone()));
         }
         let mut cables: Vec<Vec<usize>> = self.switches.iter().map(|switch| vec![0; switch.ports]).collect();
-        for PortPlace { switch, port } in self.places() {
+        for PortRef { switch, port } in self.places() {
             match cables.get_mut(switch).and_then(|ports| ports.get_mut(port)) {
                 Some(cables) => *cables += 1,
                 None => return Err(TopologyError::NoPort { switch, port }),
@@ -252,28 +252,28 @@ impl Fabric {
     }
 
     /// Returns the ports of hosts and links.
-    fn places(&self) -> impl Iterator<Item = PortPlace> + '_ {
+    fn places(&self) -> impl Iterator<Item = PortRef> + '_ {
         self.hosts.iter().map(|host| host.at).chain(self.links.iter().flat_map(|link| link.ends))
     }
 
-    fn next_port(&mut self, switch: usize) -> PortPlace {
+    fn next_port(&mut self, switch: usize) -> PortRef {
         let node = &mut self.switches[switch];
         node.ports += 1;
-        PortPlace { switch, port: node.ports - 1 }
+        PortRef { switch, port: node.ports - 1 }
     }
 }
 
 impl HostNode {
     /// Returns the link's rate and delay.
-    pub fn cable(&self) -> Cable {
-        Cable { rate: self.rate, delay: self.delay }
+    pub fn cable(&self) -> LinkSpec {
+        LinkSpec { rate: self.rate, delay: self.delay }
     }
 }
 
 impl FabricLink {
     /// Returns the link's rate and delay.
-    pub fn cable(&self) -> Cable {
-        Cable { rate: self.rate, delay: self.delay }
+    pub fn cable(&self) -> LinkSpec {
+        LinkSpec { rate: self.rate, delay: self.delay }
     }
 }
 
@@ -290,7 +290,7 @@ fn check_fewest(of: &'static str, what: &'static str, given: usize, fewest: usiz
 mod tests {
     use super::*;
 
-    const CABLE: Cable = Cable::new(BitRate::gbps(10), Span::from_micros(1));
+    const CABLE: LinkSpec = LinkSpec::new(BitRate::gbps(10), Span::from_micros(1));
 
     fn pair() -> Fabric {
         let mut fabric = Fabric::new();
@@ -306,10 +306,10 @@ mod tests {
     fn ports_are_numbered_as_they_are_attached() {
         let fabric = pair();
         assert_eq!(fabric.check(), Ok(()));
-        let place = |switch, port| PortPlace { switch, port };
-        let (host, port) = (Behind::Host, |switch, port| Behind::Port(place(switch, port)));
-        assert_eq!(fabric.behind()[0], [host(0), port(1, 0), port(1, 2)]);
-        assert_eq!(fabric.behind()[1], [port(0, 1), host(1), port(0, 2)]);
+        let place = |switch, port| PortRef { switch, port };
+        let (host, port) = (LinkPeer::Host, |switch, port| LinkPeer::Port(place(switch, port)));
+        assert_eq!(fabric.peers()[0], [host(0), port(1, 0), port(1, 2)]);
+        assert_eq!(fabric.peers()[1], [port(0, 1), host(1), port(0, 2)]);
         assert_eq!((fabric.switch("other"), fabric.host("b"), fabric.host("one")), (Some(1), Some(1), None));
     }
 
@@ -322,7 +322,7 @@ mod tests {
         };
         let twice = refused(&|fabric| fabric.hosts[1].at = fabric.hosts[0].at);
         assert_eq!(twice, TopologyError::Port { switch: 0, port: 0, cables: 2 });
-        let missing = refused(&|fabric| fabric.links[0].ends[1] = PortPlace { switch: 2, port: 0 });
+        let missing = refused(&|fabric| fabric.links[0].ends[1] = PortRef { switch: 2, port: 0 });
         assert_eq!(missing, TopologyError::NoPort { switch: 2, port: 0 });
         let open = refused(&|fabric| fabric.switches[1].ports = 4);
         assert_eq!(open, TopologyError::Port { switch: 1, port: 3, cables: 0 });

@@ -20,7 +20,7 @@ use std::net::Ipv4Addr;
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::wire_bytes;
-use weir_nic::host::{CongestionControl, FlowConfig, HostConfig, Repeat};
+use weir_nic::host::{CongestionControlChoice, FlowConfig, HostConfig, Repeat};
 use weir_units::{BitRate, Bytes, Class, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 
@@ -64,7 +64,7 @@ pub struct Victim {
     /// End of F1, F2 and the measurement.
     pub end: Time,
     /// Congestion control of F1 and F2.
-    pub congestion_control: CongestionControl,
+    pub congestion_control: CongestionControlChoice,
     /// Sampling interval of the state.
     pub sample_every: Span,
     /// Time dilation: the factor by which the experiment runs slower than real time.
@@ -242,7 +242,7 @@ impl Victim {
             let name = format!("B{}", from - 2);
             let during = (self.burst_start, self.burst_stop);
             // Each message models a flow of its own, which starts at line rate and ends before congestion control slows it down.
-            flow(name, from, 2, during, self.burst_repeat, CongestionControl::none())
+            flow(name, from, 2, during, self.burst_repeat, CongestionControlChoice::none())
         });
         long_lived.into_iter().chain(bursts).collect()
     }
@@ -335,14 +335,14 @@ impl Victim {
 }
 
 /// Returns the DCQCN paper's parameters for a line of this rate.
-fn dcqcn(line: BitRate) -> CongestionControl {
-    CongestionControl::preset("dcqcn", line, Span::ZERO).expect("a preset")
+fn dcqcn(line: BitRate) -> CongestionControlChoice {
+    CongestionControlChoice::preset("dcqcn", line, Span::ZERO).expect("a preset")
 }
 
 #[cfg(test)]
 mod tests {
     use weir_config::EcnConfig;
-    use weir_mmu::policy::{SpfcSettings, StaticSettings};
+    use weir_mmu::policy::{SpfcConfig, StaticThresholdConfig};
 
     use super::*;
     use weir_nic::host::Host;
@@ -395,7 +395,7 @@ mod tests {
     fn spfc_counts_over_four_round_trips_or_sixty_frames() {
         let window = |victim: Victim| {
             let policy = victim.scenario().unwrap().switches.remove(0).buffer.policy;
-            let spfc: &SpfcSettings = policy.downcast().expect("spfc");
+            let spfc: &SpfcConfig = policy.downcast().expect("spfc");
             (spfc.k_spfc, spfc.tc)
         };
         let spfc = VictimPolicy::new(PolicyChoice::Spfc);
@@ -408,7 +408,7 @@ mod tests {
     fn the_static_threshold_is_an_even_share() {
         let switch =
             Victim::simulation(3, VictimPolicy::new(PolicyChoice::Static)).scenario().unwrap().switches.remove(0);
-        let policy = StaticSettings { threshold: Some(Bytes::kb(500)) };
+        let policy = StaticThresholdConfig { threshold: Some(Bytes::kb(500)) };
         assert_eq!(switch.buffer.policy.downcast(), Some(&policy));
     }
 

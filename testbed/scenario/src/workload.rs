@@ -33,7 +33,7 @@ pub use closed_loop::{ClosedLoop, ClosedLoopTerms};
 pub use error::WorkloadError;
 pub use incast::{Incast, Senders};
 pub use instants::Instants;
-pub use load::{Framing, Load};
+pub use load::{Load, LoadFraming};
 pub use merge::{Merge, merge};
 pub use pairs::Pairs;
 pub use peers::Peers;

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use weir_config::ConfigErrors;
 use weir_nic::host::{Transport, congestion};
 use weir_nic::tcp::{self, TcpKeys};
-use weir_reader::Named;
+use weir_reader::Plugin;
 use weir_scenario::file::{ScenarioRun, known_keys, load, parse};
 use weir_scenario::{FlowPlan, RealPorts};
 
@@ -24,10 +24,10 @@ fn good(path: &Path, text: &str) -> Vec<ScenarioRun> {
 }
 
 /// All that have tables of parameters in `[nic]`.
-fn kinds() -> Vec<&'static dyn Named> {
-    let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Named);
-    let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Named);
-    of_rdma.chain([&TcpKeys as &'static dyn Named]).chain(of_tcp).collect()
+fn kinds() -> Vec<&'static dyn Plugin> {
+    let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Plugin);
+    let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Plugin);
+    of_rdma.chain([&TcpKeys as &'static dyn Plugin]).chain(of_tcp).collect()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn the_reference_is_true() {
             assert_eq!(run.scenario.check(), Ok(()));
         }
     }
-    let kinds: Vec<&str> = kinds().iter().map(|kind| kind.name()).collect();
+    let kinds: Vec<&str> = kinds().iter().map(|kind| kind.id()).collect();
     let of_kind = |table: &str| table.rsplit('.').next().is_some_and(|last| kinds.contains(&last));
     for (table, keys) in known_keys().filter(|(table, _)| !table.starts_with("ports.") && !of_kind(table)) {
         let heading = match table {
@@ -75,12 +75,11 @@ fn the_reference_is_true() {
 /// Each kind's table of keys, with their defaults.
 #[test]
 fn the_references_of_congestion_controls_are_true() {
-    for (kind, page) in kinds()
-        .into_iter()
-        .map(|kind| (kind, if kind.name().starts_with("tcp") { "TCP" } else { "CONGESTION_CONTROL" }))
+    for (kind, page) in
+        kinds().into_iter().map(|kind| (kind, if kind.id().starts_with("tcp") { "TCP" } else { "CONGESTION_CONTROL" }))
     {
         let text = fs::read_to_string(here("../../docs").join(page).with_extension("md")).unwrap();
-        let heading = format!("### `[nic.{}]`\n", kind.name());
+        let heading = format!("### `[nic.{}]`\n", kind.id());
         let section = match text.split_once(&heading) {
             Some((_, rest)) => rest.split("\n#").next().unwrap(),
             None => {
@@ -98,7 +97,7 @@ fn the_references_of_congestion_controls_are_true() {
         assert_eq!(written, keys, "{heading}");
         for (row, key) in rows.iter().zip(kind.keys()) {
             let default = row[1].trim_matches(['`', '"']);
-            let expected = key.default.unwrap_or(key.otherwise);
+            let expected = key.default.unwrap_or(key.default_help);
             assert!(default.starts_with(expected), "{heading} {}: {default}, but it is {expected}", key.name);
         }
     }

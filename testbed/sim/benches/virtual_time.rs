@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use weir_alone::{Counted, hold_all};
+use weir_alone::{InstructionBenchmark, check_limits};
 use weir_scenario::{Scenario, file};
 use weir_sim::{Sim, Threads, begin_with_huge_pages};
 use weir_units::Span;
@@ -154,7 +154,7 @@ fn run(case: &Case, threads: Threads) {
     let all_hops = sim.packet_hops();
     let (hops, wakeups) = (sim.packet_hops() - hops, sim.wakeups() - wakeups);
     let full = resident();
-    let under_way = sim.under_way() + held(&mut sim);
+    let under_way = sim.frames_in_flight() + held(&mut sim);
     let hosts = scenario.hosts.len();
     println!(
         "{:<22} {:>6} {:>9} {:>10.2} {:>10.2} {:>9.0} {:>11.1} {:>11.0} {:>8.2}",
@@ -187,7 +187,7 @@ fn run(case: &Case, threads: Threads) {
 
 /// Runs the small fabric under callgrind.
 fn count_instructions() {
-    let counted = Counted {
+    let counted = InstructionBenchmark {
         name: COUNTED,
         argument: COUNTED,
         environment: &[("WEIR_BENCH_DETAILS", "1")],
@@ -197,11 +197,11 @@ fn count_instructions() {
         most: INSTRUCTIONS_MAX,
         parts: &[],
     };
-    hold_all(&[counted]);
+    check_limits(&[counted]);
 }
 
 fn held(sim: &mut Sim) -> usize {
-    sim.reports().iter().map(|report| report.balance.held() as usize).sum()
+    sim.reports().iter().map(|report| report.conservation.held() as usize).sum()
 }
 
 /// Resident memory in bytes, but for what is mapped from files: the program itself is no host's.

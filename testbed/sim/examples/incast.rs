@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for message in &done {
         println!("  {}  {:>4} us", scenario.hosts[message.host].name, message.fct.as_picos() / 1_000_000);
     }
-    let balance = sim.report(0).balance;
+    let balance = sim.report(0).conservation;
     assert_eq!((done.len(), balance.dropped), (8, 0));
     println!("\ndropped: {}; the books balance: {}", balance.dropped, balance.holds);
     Ok(())

@@ -7,7 +7,7 @@
 use weir_switch_core::Shared;
 use weir_units::{Class, PortId, QueueId, Time};
 
-use super::{Sim, balance};
+use super::{Sim, frame_conservation};
 
 /// Windows per check of one switch's buffer; switches are checked in rotation.
 const BUFFER_EVERY: u64 = 32;
@@ -25,28 +25,29 @@ impl Sim {
         self.audited += 1;
         let windows = self.audited;
         if windows.is_multiple_of(BUFFER_EVERY) {
-            let switch = (windows / BUFFER_EVERY) as usize % self.parts.switches();
+            let switch = (windows / BUFFER_EVERY) as usize % self.partition.switches();
             let now = self.clock_of(switch);
-            let whole = bytes_add_up(self.parts.switch(switch).shared(), now);
-            whole.unwrap_or_else(|what| panic!("switch {switch} at {now:?}: {what}"));
+            let result = check_byte_conservation(self.partition.switch(switch).shared(), now);
+            result.unwrap_or_else(|what| panic!("switch {switch} at {now:?}: {what}"));
         }
         if windows.is_multiple_of(SWITCH_EVERY) {
-            let switch = (windows / SWITCH_EVERY) as usize % self.parts.switches();
+            let switch = (windows / SWITCH_EVERY) as usize % self.partition.switches();
             let now = self.clock_of(switch);
-            let report = self.parts.switch_mut(switch).report(now);
-            balance::of_switch(switch, &report).unwrap_or_else(|what| panic!("at {now:?}: {what}"));
+            let report = self.partition.switch_mut(switch).report(now);
+            frame_conservation::check_switch(switch, &report).unwrap_or_else(|what| panic!("at {now:?}: {what}"));
         }
         if windows.is_multiple_of(ALL_EVERY) {
-            let clocks: Vec<Time> = (0..self.parts.switches()).map(|switch| self.clock_of(switch)).collect();
+            let clocks: Vec<Time> = (0..self.partition.switches()).map(|switch| self.clock_of(switch)).collect();
             let reports: Vec<_> =
-                (0..).zip(clocks).map(|(switch, now)| self.parts.switch_mut(switch).report(now)).collect();
-            balance::frames(self, &reports).unwrap_or_else(|what| panic!("between {:?}: {what}", self.clocks));
+                (0..).zip(clocks).map(|(switch, now)| self.partition.switch_mut(switch).report(now)).collect();
+            frame_conservation::frames(self, &reports)
+                .unwrap_or_else(|what| panic!("between {:?}: {what}", self.clocks));
         }
     }
 
     /// Returns the time that a switch has reached.
     fn clock_of(&self, switch: usize) -> Time {
-        self.clocks[self.parts.sides().of(switch)]
+        self.clocks[self.partition.phases().node_phase(switch)]
     }
 }
 
@@ -54,7 +55,7 @@ impl Sim {
 ///
 /// # Errors
 /// Describes the values that differ.
-fn bytes_add_up(switch: &Shared, now: Time) -> Result<(), String> {
+fn check_byte_conservation(switch: &Shared, now: Time) -> Result<(), String> {
     let mmu = &switch.mmu;
     let ports = || (0..mmu.layout().ports().len() as u16).map(PortId);
     let queues = || ports().flat_map(|port| Class::ALL.map(|class| QueueId::new(port, class)));
@@ -68,7 +69,7 @@ fn bytes_add_up(switch: &Shared, now: Time) -> Result<(), String> {
     }
     let (mut shared, mut headroom, mut lossy) = (0, 0, 0);
     for queue in queues().filter(|queue| mmu.held(*queue).get() > 0) {
-        let part = mmu.ingress_use(queue, now);
+        let part = mmu.ingress_usage(queue, now);
         shared += part.shared.get();
         headroom += part.headroom.get();
         if !mmu.layout().is_lossless(queue.port(), queue.class()) {
@@ -76,9 +77,9 @@ fn bytes_add_up(switch: &Shared, now: Time) -> Result<(), String> {
         }
     }
     let pools = [
-        ("shared", shared, Some(mmu.pool_use())),
-        ("headroom", headroom, mmu.headroom_pool_use()),
-        ("egress lossy", lossy, mmu.egress_lossy_pool_use()),
+        ("shared", shared, Some(mmu.pool_usage())),
+        ("headroom", headroom, mmu.headroom_pool_usage()),
+        ("egress lossy", lossy, mmu.egress_lossy_pool_usage()),
     ];
     for (name, held, pool) in pools {
         if let Some(pool) = pool

@@ -11,39 +11,40 @@
 
 mod checkpoint;
 mod end;
-mod ends;
+mod flow_ends;
 mod outages;
-mod words;
+mod stats;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_flowctl::Tells;
-use weir_results::measure::{MessageMeasures, Ways};
+use weir_flowctl::MessageKind;
+use weir_results::measure::{IdealPaths, MessageMeasures};
 use weir_results::record::{
-    self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, Teller, dropped, overflown_lossless, write_configs,
+    self, MessageOrigin, NicStats, Progress, ProgressMeter, Recorder, RunResult, SampleScope, dropped,
+    overflown_lossless, write_configs,
 };
 use weir_results::run_dir::{
     FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
-use weir_scenario::{AnyLink, Behind, PortPlace, Scenario};
+use weir_scenario::{LinkPeer, LinkRef, PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
-use super::crew::cpu_time;
-use super::forecast::{Forecast, free_memory, memory_shown};
-use super::network::Told;
-use super::{Done, Sent, Sim, SimError, Threads, balance};
+use super::cost_estimate::{CostEstimate, format_memory, free_memory};
+use super::network::ControlFrameEvent;
+use super::worker_pool::cpu_time;
+use super::{CompletedMessage, MessageSource, Sim, SimError, Threads, frame_conservation};
 use checkpoint::{Checkpoints, Identity};
-use end::{CameTo, drain_time, undrained, until_end};
-use ends::FlowEnds;
+use end::{SimulationEnd, drain_time, undrained, until_end};
+use flow_ends::FlowEnds;
 use outages::Outages;
-use words::{host_words, link_words};
+use stats::{host_stats, link_stats};
 
 pub use checkpoint::CheckpointError;
 
@@ -72,7 +73,7 @@ pub enum SimRunError {
     /// The machine has too little free memory.
     #[error(
         "a run of {switches} switches and {hosts} hosts takes about {} of memory, and {} are free: take a smaller fabric, or a machine with more",
-        memory_shown(*.needed), memory_shown(*.free)
+        format_memory(*.needed), format_memory(*.free)
     )]
     Memory {
         /// Number of switches.
@@ -98,7 +99,7 @@ pub enum SimRunError {
 /// Shortest interval between reports of all switches in a large fabric. Switches in the series report at each sample.
 const SURVEY_EVERY: Span = Span::from_micros(250);
 /// Target range of wall time per call of [`Sim::run_until`], between progress reports and checks for interruption.
-const STRETCH: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(160)];
+const RUN_STEP_TIME: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(160)];
 /// Longest time after the end during which steady progress extends draining.
 const DRAIN_MAX: Span = Span::from_secs(10);
 
@@ -120,54 +121,54 @@ impl SimBackend {
     ) -> Result<Summary, SimRunError> {
         let clock = (Instant::now(), cpu_time());
         let scenario = &until_end(scenario);
-        refuse_more_than(free_memory(), scenario)?;
-        let identity = Identity::of(self, scenario);
+        check_memory(free_memory(), scenario)?;
+        let identity = Identity::new(self, scenario);
         let resumed = if run.is_resumed() { Some(identity.read(&run)?) } else { None };
         let mut sim = Sim::new(scenario)?;
-        sim.keep_told();
+        sim.record_control_frames();
         sim.set_threads(self.threads);
         write_configs(scenario, &run)?;
         let ns3 = if self.ns3_files { Some(run.ns3_files()?) } else { None };
         let recorder = Recorder::new(scenario, &run)?;
-        let mut running = Running {
-            ends: FlowEnds::of(scenario),
-            outages: Outages::of(scenario),
-            ways: Ways::of(scenario),
+        let mut running = ActiveRun {
+            ends: FlowEnds::new(scenario),
+            outages: Outages::new(scenario),
+            ideal_paths: IdealPaths::new(scenario),
             measures: vec![MessageMeasures::new(); scenario.traffic.len()],
             reports: sim.reports(),
             surveyed: Time::ZERO,
-            stretch: scenario.end.since(Time::ZERO).divided_by(1_000).max(Span::from_nanos(1)),
+            run_step: scenario.end.since(Time::ZERO).divided_by(1_000).max(Span::from_nanos(1)),
             progress: Progress::default(),
-            progress_of: ProgressOf::default(),
+            progress_of: ProgressMeter::default(),
             scenario,
             sim,
             recorder,
             ns3,
-            nodes: Ns3Nodes::of(
+            nodes: Ns3Nodes::from_names(
                 scenario.hosts.iter().map(|host| host.name.as_str()),
                 scenario.switches.iter().map(|switch| switch.name.as_str()),
             ),
             observe,
             stop,
             run: &run,
-            course: Course::default(),
+            stage: RunStage::default(),
             checkpoints: Checkpoints::new(self.checkpoint_every, identity),
         };
         let schedule = running.recorder.schedule();
         match resumed {
             Some(payload) => running.resume(payload)?,
-            None => running.refuse_what_has_no_checkpoint()?,
+            None => running.check_checkpoint_support()?,
         }
-        let came_to = running.conduct(&schedule)?;
+        let end_reason = running.conduct(&schedule)?;
         let written = running.checkpoints.written();
-        let (summary, speed) = running.finish(came_to, self.expects)?;
+        let (summary, speed) = running.finish(end_reason, self.expects)?;
         run.write_speed(&Speed {
             wall_ms: clock.0.elapsed().as_millis() as u64,
             checkpoints: written,
-            ..speed.taking(cpu_time().zip(clock.1).map(|(now, before)| now.saturating_sub(before)))
+            ..speed.into_speed(cpu_time().zip(clock.1).map(|(now, before)| now.saturating_sub(before)))
         })?;
         let path = run.finish(&summary)?;
-        if came_to != CameTo::Interruption {
+        if end_reason != SimulationEnd::Interruption {
             RunDir::remove_checkpoint(&path)?;
         }
         Ok(summary)
@@ -175,8 +176,8 @@ impl SimBackend {
 }
 
 /// Rejects a scenario that needs more than the free memory, where that is known.
-fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimRunError> {
-    let needed = Forecast::of(scenario).memory;
+fn check_memory(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimRunError> {
+    let needed = CostEstimate::for_scenario(scenario).memory;
     match free.filter(|free| *free < needed) {
         None => Ok(()),
         Some(free) => {
@@ -185,7 +186,7 @@ fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimR
     }
 }
 
-struct Running<'a> {
+struct ActiveRun<'a> {
     scenario: &'a Scenario,
     sim: Sim,
     recorder: Recorder<'a>,
@@ -193,25 +194,25 @@ struct Running<'a> {
     nodes: Ns3Nodes,
     ends: FlowEnds,
     outages: Outages,
-    ways: Ways<'a>,
+    ideal_paths: IdealPaths<'a>,
     measures: Vec<MessageMeasures>,
     reports: Vec<Report>,
     /// Time of the last report of all switches.
     surveyed: Time,
     /// Virtual time per call of [`Sim::run_until`].
-    stretch: Span,
+    run_step: Span,
     progress: Progress,
-    progress_of: ProgressOf,
+    progress_of: ProgressMeter,
     observe: &'a mut dyn FnMut(&Progress),
     stop: &'a AtomicBool,
     run: &'a RunDir,
-    course: Course,
+    stage: RunStage,
     checkpoints: Checkpoints,
 }
 
 /// Stage of a run.
 #[derive(Clone, Copy, Debug, Value)]
-enum Course {
+enum RunStage {
     /// Number of the planned sample that is next.
     Sampling(usize),
     /// Run to the scenario's end.
@@ -224,46 +225,52 @@ struct Draining {
     end: Time,
     hops_by_end: u64,
     /// Time at which hosts last received a packet, and the number received by then.
-    heard: (Time, u64),
-    at_rest: bool,
+    last_received: (Time, u64),
+    is_drained: bool,
     /// Time of the next check; `None` if it is due now.
     until: Option<Time>,
 }
 
-impl Default for Course {
-    fn default() -> Course {
-        Course::Sampling(0)
+impl Default for RunStage {
+    fn default() -> RunStage {
+        RunStage::Sampling(0)
     }
 }
 
-impl Running<'_> {
+impl ActiveRun<'_> {
     /// Runs from the current stage to the end.
-    fn conduct(&mut self, schedule: &[Time]) -> Result<CameTo, SimRunError> {
-        while let Course::Sampling(number) = self.course {
+    fn conduct(&mut self, schedule: &[Time]) -> Result<SimulationEnd, SimRunError> {
+        while let RunStage::Sampling(number) = self.stage {
             let Some(planned) = schedule.get(number).copied() else {
-                self.course = Course::Ending;
+                self.stage = RunStage::Ending;
                 break;
             };
             if !self.advance(planned)? {
                 // Sampled after the checkpoint, since a resumed run has no such sample.
                 if self.recorder.is_due(self.sim.now()) {
-                    self.sample(self.sim.now(), Depth::All)?;
+                    self.sample(self.sim.now(), SampleScope::All)?;
                 }
-                return Ok(CameTo::Interruption);
+                return Ok(SimulationEnd::Interruption);
             }
             if self.recorder.is_due(planned) {
                 self.sample(planned, self.depth_at(planned))?;
             }
-            self.course = Course::Sampling(number + 1);
+            self.stage = RunStage::Sampling(number + 1);
         }
-        let draining = match self.course {
-            Course::Draining(draining) => draining,
-            Course::Sampling(_) | Course::Ending => {
+        let draining = match self.stage {
+            RunStage::Draining(draining) => draining,
+            RunStage::Sampling(_) | RunStage::Ending => {
                 if !self.advance(self.scenario.end)? {
-                    return Ok(CameTo::Interruption);
+                    return Ok(SimulationEnd::Interruption);
                 }
                 let (end, hops_by_end) = (self.sim.now(), self.sim.packet_hops());
-                Draining { end, hops_by_end, heard: (end, self.heard_by_hosts()), at_rest: false, until: None }
+                Draining {
+                    end,
+                    hops_by_end,
+                    last_received: (end, self.received_by_hosts()),
+                    is_drained: false,
+                    until: None,
+                }
             }
         };
         self.drain(draining)
@@ -275,10 +282,10 @@ impl Running<'_> {
             if self.outages.next() <= self.sim.now() {
                 for (link, is_up) in self.outages.apply(self.scenario, &mut self.sim) {
                     let text = format!("{} {}", link_name(self.scenario, link), if is_up { "mended" } else { "cut" });
-                    self.recorder.note_mark(self.sim.now(), &text)?;
+                    self.recorder.record_mark(self.sim.now(), &text)?;
                 }
                 if self.outages.reroute(&mut self.sim) {
-                    self.recorder.note_mark(self.sim.now(), "all switches know the ways")?;
+                    self.recorder.record_mark(self.sim.now(), "all switches know the ways")?;
                 }
             }
             let stops = self.stop.load(Ordering::Relaxed);
@@ -290,18 +297,18 @@ impl Running<'_> {
             }
             let now = self.sim.now();
             // Also at the current instant, whose events may be pending.
-            let next = until.min(self.outages.next()).min(now.saturating_add(self.stretch));
+            let next = until.min(self.outages.next()).min(now.saturating_add(self.run_step));
             let before = Instant::now();
             self.sim.run_until(next);
             self.collect()?;
             let took = before.elapsed();
-            if took < STRETCH[0] && next.since(now) == self.stretch {
-                self.stretch = self.stretch * 2;
-            } else if took > STRETCH[1] {
-                self.stretch = self.stretch.divided_by(2).max(Span::from_nanos(1));
+            if took < RUN_STEP_TIME[0] && next.since(now) == self.run_step {
+                self.run_step = self.run_step * 2;
+            } else if took > RUN_STEP_TIME[1] {
+                self.run_step = self.run_step.divided_by(2).max(Span::from_nanos(1));
             }
-            if took > STRETCH[0] {
-                self.tell_progress();
+            if took > RUN_STEP_TIME[0] {
+                self.report_progress();
             }
             if next == until && self.outages.next() > until {
                 return Ok(true);
@@ -309,7 +316,7 @@ impl Running<'_> {
         }
     }
 
-    fn tell_progress(&mut self) {
+    fn report_progress(&mut self) {
         self.progress.now = self.sim.now();
         self.progress.packet_hops = self.sim.packet_hops();
         self.progress.messages_done = self.measures.iter().map(MessageMeasures::completed).sum();
@@ -318,17 +325,17 @@ impl Running<'_> {
 
     /// Writes events since the last call.
     fn collect(&mut self) -> Result<(), SimRunError> {
-        let Running { scenario, sim, recorder, ns3, nodes, .. } = self;
-        for told in sim.drain_told() {
-            let ControlFrame::Pfc(frame) = told.frame else { continue };
+        let ActiveRun { scenario, sim, recorder, ns3, nodes, .. } = self;
+        for event in sim.drain_control_frames() {
+            let ControlFrame::Pfc(frame) = event.frame else { continue };
             if let Some(ns3) = ns3 {
-                note_pause(ns3, nodes, scenario, recorder, &told, &frame);
+                record_pause(ns3, nodes, scenario, recorder, &event, &frame);
             }
-            recorder.note_told(told.at, told.by, told.place, &frame)?;
+            recorder.record_pfc_frame(event.at, event.origin, event.place, &frame)?;
         }
-        let done: Vec<Done> = self.sim.drain_completions().collect();
-        for done in &done {
-            self.note_done(done)?;
+        let completions: Vec<CompletedMessage> = self.sim.drain_completions().collect();
+        for completion in &completions {
+            self.record_completion(completion)?;
         }
         if let Some(ns3) = &mut self.ns3 {
             ns3.advance(self.sim.now())?;
@@ -336,17 +343,17 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn note_done(&mut self, done: &Done) -> Result<(), SimRunError> {
+    fn record_completion(&mut self, completion: &CompletedMessage) -> Result<(), SimRunError> {
         let scenario = self.scenario;
-        let (flow, [from, to], (transport, control), ports) = match done.of {
-            Sent::Flow(n) => {
-                let place = self.ends.sends[done.host][n];
+        let (flow, [from, to], (transport, control), ports) = match completion.source {
+            MessageSource::Flow(n) => {
+                let place = self.ends.sends[completion.host][n];
                 let plan = &scenario.flows[place];
-                let (first, message) = (scenario.traffic.len() + place, self.ends.note_message(place));
+                let (first, message) = (scenario.traffic.len() + place, self.ends.count_completed(place));
                 let carried_by = (&plan.config.transport, &plan.config.congestion_control);
                 (&plan.name, [plan.from, plan.to], carried_by, numbers(first, message))
             }
-            Sent::Message(traffic, message) => {
+            MessageSource::Message(traffic, message) => {
                 let plan = &scenario.traffic[traffic as usize];
                 let ends = &self.sim.messages(traffic as usize)[message as usize];
                 let ends = [ends.from, ends.to].map(|host| host as usize);
@@ -355,36 +362,51 @@ impl Running<'_> {
                 (&plan.name, ends, carried_by, [source, plan.dport.unwrap_or(destination)])
             }
         };
-        let ideal = self.ways.ideal_fct([from, to], done.size, transport, control.stamps());
-        if let Sent::Message(traffic, message) = done.of {
+        let ideal = self.ideal_paths.ideal_fct([from, to], completion.size, transport, control.telemetry());
+        if let MessageSource::Message(traffic, message) = completion.source {
             let measures = &mut self.measures[traffic as usize];
-            measures.note(message as usize, scenario.warm_up, done.released, done.size, done.fct, ideal);
+            measures.record(
+                message as usize,
+                scenario.warm_up,
+                completion.released,
+                completion.size,
+                completion.fct,
+                ideal,
+            );
         }
-        self.recorder.note_message(&FctRow {
+        self.recorder.record_message(&FctRow {
             flow,
             from: &scenario.hosts[from].name,
             to: &scenario.hosts[to].name,
-            released: done.released,
-            size: done.size,
-            fct: Some(done.fct),
+            released: completion.released,
+            size: completion.size,
+            fct: Some(completion.fct),
             ideal,
         })?;
         if let Some(ns3) = &mut self.ns3 {
-            let (start, standalone) = (done.released, ideal.unwrap_or(done.fct));
+            let (start, standalone) = (completion.released, ideal.unwrap_or(completion.fct));
             let [from, to] = [from, to].map(|host| self.nodes.hosts[host]);
-            ns3.message(&Ns3Message { from, to, ports, size: done.size, start, fct: done.fct, standalone })?;
+            ns3.message(&Ns3Message {
+                from,
+                to,
+                ports,
+                size: completion.size,
+                start,
+                fct: completion.fct,
+                standalone,
+            })?;
         }
         Ok(())
     }
 
     /// Writes the traffic messages that have started and are incomplete.
-    fn note_unfinished(&mut self) -> Result<(), SimRunError> {
+    fn record_unfinished(&mut self) -> Result<(), SimRunError> {
         for (number, (plan, measures)) in self.scenario.traffic.iter().zip(&self.measures).enumerate() {
             let unfinished = measures.unfinished(started(&self.sim, number));
-            let (transport, stamps) = (&plan.transport, plan.congestion_control.stamps());
-            self.recorder.note_unfinished(plan, unfinished, |message| {
+            let (transport, stamps) = (&plan.transport, plan.congestion_control.telemetry());
+            self.recorder.record_unfinished(plan, unfinished, |message| {
                 let ends = [message.from, message.to].map(|host| host as usize);
-                self.ways.ideal_fct(ends, message.size, transport, stamps)
+                self.ideal_paths.ideal_fct(ends, message.size, transport, stamps)
             })?;
         }
         Ok(())
@@ -392,35 +414,35 @@ impl Running<'_> {
 
     /// Returns the depth of a sample planned for an instant. The depth depends on the scenario alone, not on when the
     /// run is interrupted.
-    fn depth_at(&self, planned: Time) -> Depth {
+    fn depth_at(&self, planned: Time) -> SampleScope {
         let is_last = planned.saturating_add(self.scenario.sample_every) > self.scenario.end;
         let is_due = !self.recorder.ports().is_large() || planned.since(self.surveyed) >= SURVEY_EVERY;
-        if is_due || is_last || self.recorder.is_edge(planned) { Depth::All } else { Depth::Series }
+        if is_due || is_last || self.recorder.is_edge(planned) { SampleScope::All } else { SampleScope::Series }
     }
 
-    fn sample(&mut self, at: Time, depth: Depth) -> Result<(), SimRunError> {
+    fn sample(&mut self, at: Time, depth: SampleScope) -> Result<(), SimRunError> {
         self.report(depth);
         let flows: Vec<FlowSample> = self.ends.samples(&self.sim).collect();
         let hosts =
             |host: usize, class: Class| -> Option<BitRate> { self.sim.host(host).peer_rate(self.sim.now(), class) };
         let gauges = if self.scenario.shows_flow_gauges { self.ends.gauges(&self.sim) } else { Vec::new() };
         self.recorder.sample(at, depth, &self.reports, &flows, &gauges, hosts)?;
-        self.progress = self.progress_of.at(at, &flows, &self.reports);
-        self.tell_progress();
+        self.progress = self.progress_of.update(at, &flows, &self.reports);
+        self.report_progress();
         self.sample_lengths();
         Ok(())
     }
 
     /// Updates the reports of all switches, or of those in the series and all pools.
-    fn report(&mut self, depth: Depth) {
+    fn report(&mut self, depth: SampleScope) {
         for (switch, report) in self.reports.iter_mut().enumerate() {
-            if depth == Depth::All || self.recorder.ports().shows(switch) {
+            if depth == SampleScope::All || self.recorder.ports().shows(switch) {
                 *report = self.sim.report(switch);
             } else {
-                report.pool = self.sim.shared(switch).mmu.pool_use();
+                report.pool = self.sim.shared(switch).mmu.pool_usage();
             }
         }
-        if depth == Depth::All {
+        if depth == SampleScope::All {
             self.surveyed = self.sim.now();
         }
     }
@@ -437,61 +459,61 @@ impl Running<'_> {
     }
 
     /// Drains after the scenario's end, until all sent data has arrived or no more will.
-    fn drain(&mut self, mut draining: Draining) -> Result<CameTo, SimRunError> {
+    fn drain(&mut self, mut draining: Draining) -> Result<SimulationEnd, SimRunError> {
         // Frames that no flow waits for have also arrived after a few traversals of the longest link.
-        let settle = self.scenario.longest_delay() * 4 + Span::from_micros(20);
-        let patience = drain_time(self.scenario);
+        let settling_time = self.scenario.longest_delay() * 4 + Span::from_micros(20);
+        let drain_timeout = drain_time(self.scenario);
         loop {
             let until = match draining.until {
                 Some(until) => until,
-                None => match self.look(&mut draining, settle, patience)? {
+                None => match self.check_progress(&mut draining, settling_time, drain_timeout)? {
                     ControlFlow::Continue(until) => until,
-                    ControlFlow::Break(came_to) => return Ok(came_to),
+                    ControlFlow::Break(end_reason) => return Ok(end_reason),
                 },
             };
             draining.until = Some(until);
-            self.course = Course::Draining(draining);
+            self.stage = RunStage::Draining(draining);
             if !self.advance(until)? {
-                return Ok(CameTo::Interruption);
+                return Ok(SimulationEnd::Interruption);
             }
             draining.until = None;
         }
     }
 
     /// Checks the progress of draining: returns the time of the next check, or the outcome.
-    fn look(
+    fn check_progress(
         &mut self,
         draining: &mut Draining,
-        settle: Span,
-        patience: Span,
-    ) -> Result<ControlFlow<CameTo, Time>, SimRunError> {
-        let Draining { end, hops_by_end, heard, at_rest, .. } = draining;
-        self.report(Depth::All);
+        settling_time: Span,
+        drain_timeout: Span,
+    ) -> Result<ControlFlow<SimulationEnd, Time>, SimRunError> {
+        let Draining { end, hops_by_end, last_received, is_drained, .. } = draining;
+        self.report(SampleScope::All);
         let now = self.sim.now();
-        self.recorder.note_after_end(now, &self.reports)?;
+        self.recorder.record_after_end(now, &self.reports)?;
         if self.recorder.is_deadlocked() {
-            return Ok(ControlFlow::Break(CameTo::Deadlock));
+            return Ok(ControlFlow::Break(SimulationEnd::Deadlock));
         }
-        let is_empty = self.reports.iter().all(|report| report.balance.held() == 0);
-        let was_at_rest = std::mem::replace(at_rest, self.sim.is_finished() && is_empty);
-        if *at_rest && was_at_rest {
-            return Ok(ControlFlow::Break(CameTo::Rest));
+        let is_empty = self.reports.iter().all(|report| report.conservation.held() == 0);
+        let was_drained = std::mem::replace(is_drained, self.sim.is_finished() && is_empty);
+        if *is_drained && was_drained {
+            return Ok(ControlFlow::Break(SimulationEnd::Drained));
         }
-        let by_now = self.heard_by_hosts();
-        if by_now > heard.1 {
-            *heard = (now, by_now);
+        let by_now = self.received_by_hosts();
+        if by_now > last_received.1 {
+            *last_received = (now, by_now);
         }
         let is_slow = self.sim.packet_hops() - *hops_by_end <= *hops_by_end && now.since(*end) < DRAIN_MAX;
-        let has_patience = now.since(heard.0) < patience;
-        if now.since(*end) >= patience && !(is_slow && has_patience) {
-            return Ok(ControlFlow::Break(CameTo::Bound));
+        let is_receiving = now.since(last_received.0) < drain_timeout;
+        if now.since(*end) >= drain_timeout && !(is_slow && is_receiving) {
+            return Ok(ControlFlow::Break(SimulationEnd::DrainTimeout));
         }
-        let step = if *at_rest { settle } else { SURVEY_EVERY.max(self.scenario.sample_every) };
+        let step = if *is_drained { settling_time } else { SURVEY_EVERY.max(self.scenario.sample_every) };
         Ok(ControlFlow::Continue(now + step))
     }
 
     /// Returns the number of packets that hosts have received, without flow control.
-    fn heard_by_hosts(&self) -> u64 {
+    fn received_by_hosts(&self) -> u64 {
         let host = |host: usize| {
             let counters = self.sim.host(host).counters();
             self.sim.host_frames(host)[1]
@@ -504,49 +526,53 @@ impl Running<'_> {
     }
 
     /// Closes the files and returns the summary.
-    fn finish(mut self, came_to: CameTo, expects: Expectation) -> Result<(Summary, Work), SimRunError> {
-        self.report(Depth::All);
+    fn finish(mut self, end_reason: SimulationEnd, expects: Expectation) -> Result<(Summary, RunCost), SimRunError> {
+        self.report(SampleScope::All);
         self.collect()?;
-        self.note_unfinished()?;
-        let Running { scenario, mut sim, recorder, ns3, reports, mut ends, measures, .. } = self;
+        self.record_unfinished()?;
+        let ActiveRun { scenario, mut sim, recorder, ns3, reports, mut ends, measures, .. } = self;
         let now = sim.now();
         if let Some(ns3) = ns3 {
             ns3.finish(now)?;
         }
-        let frames = balance::frames(&sim, &reports);
+        let frames = frame_conservation::frames(&sim, &reports);
         debug_assert!(frames.is_ok(), "{frames:?}");
         let record = recorder.finish()?;
         let (sent, arrived) = ends.stats(&sim);
         let has_outages = !scenario.outages.is_empty();
         let duration = now.min(scenario.end).since(Time::ZERO);
         let mut failures: Vec<String> = frames.as_ref().err().cloned().into_iter().collect();
-        failures.extend(end::failures(scenario, &sim, &reports, record.deadlock(), came_to, expects));
-        let nics: Vec<NicWords> = sim.hosts().map(|host| NicWords::of(host, now)).collect();
+        failures.extend(end::failures(scenario, &sim, &reports, record.deadlock(), end_reason, expects));
+        let nics: Vec<NicStats> = sim.hosts().map(|host| NicStats::read(host, now)).collect();
         let overflown = overflown_lossless(scenario, &nics);
         failures.extend(overflown.clone());
-        if came_to == CameTo::Bound {
+        if end_reason == SimulationEnd::DrainTimeout {
             failures.push(undrained(scenario, &sim, &reports, &measures));
         }
         let of_traffic = scenario.traffic.iter().zip(&measures).enumerate();
         let traffic: Vec<TrafficSummary> =
             of_traffic.map(|(number, (plan, of))| of.summary(plan, scenario.warm_up, started(&sim, number))).collect();
-        let mut notes = vec![match came_to {
-            CameTo::Rest => format!("all that was sent had arrived {} after the end", now.since(scenario.end)),
-            CameTo::Deadlock => "what the deadlock holds was left where it is".to_owned(),
-            CameTo::Bound | CameTo::Interruption => "what was under way was left where it is".to_owned(),
+        let mut notes = vec![match end_reason {
+            SimulationEnd::Drained => {
+                format!("all that was sent had arrived {} after the end", now.since(scenario.end))
+            }
+            SimulationEnd::Deadlock => "what the deadlock holds was left where it is".to_owned(),
+            SimulationEnd::DrainTimeout | SimulationEnd::Interruption => {
+                "what was under way was left where it is".to_owned()
+            }
         }];
         let repeated: u64 = sent.iter().map(|sent| sent.retransmitted).sum();
         if repeated > 0 {
             notes.push(format!("{repeated} frames of flows were sent again"));
         }
-        let ended = Ended {
+        let ended = RunResult {
             backend: "sim",
             reports: &reports,
             duration,
             host_links: (0..scenario.hosts.len())
-                .map(|host| Some(host_words(scenario, &sim, &reports, host)))
+                .map(|host| Some(host_stats(scenario, &sim, &reports, host)))
                 .collect(),
-            links: (0..scenario.links.len()).map(|link| Some(link_words(scenario, &sim, &reports, link))).collect(),
+            links: (0..scenario.links.len()).map(|link| Some(link_stats(scenario, &sim, &reports, link))).collect(),
             sent,
             arrived,
             lossless: dropped(scenario, &reports, true, has_outages) == 0 && overflown.is_none(),
@@ -556,13 +582,13 @@ impl Running<'_> {
         };
         let summary = record::summary(scenario, ended, &record);
         let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), ..summary };
-        let work = Work {
+        let cost = RunCost {
             packet_hops: sim.packet_hops(),
             wakeups: sim.wakeups(),
             threads: sim.threads(),
-            crew: sim.crew_time(),
+            worker_cpu_time: sim.worker_cpu_time(),
         };
-        Ok((summary, work))
+        Ok((summary, cost))
     }
 }
 
@@ -574,17 +600,17 @@ fn started(sim: &Sim, traffic: usize) -> &[Message] {
 
 /// Work of a run, and the CPU time of its worker threads.
 #[derive(Clone, Copy, Debug)]
-struct Work {
+struct RunCost {
     packet_hops: u64,
     wakeups: u64,
     threads: usize,
-    crew: Option<Duration>,
+    worker_cpu_time: Option<Duration>,
 }
 
-impl Work {
+impl RunCost {
     /// Adds the calling thread's CPU time.
-    fn taking(self, own: Option<Duration>) -> Speed {
-        let cpu = own.zip(self.crew).map(|(own, crew)| own + crew);
+    fn into_speed(self, own: Option<Duration>) -> Speed {
+        let cpu = own.zip(self.worker_cpu_time).map(|(own, workers)| own + workers);
         let per_second = |cpu: Duration| u128::from(self.packet_hops) * 1_000_000_000 / cpu.as_nanos().max(1);
         Speed {
             wall_ms: 0,
@@ -608,37 +634,37 @@ fn numbers(traffic: usize, message: usize) -> [u16; 2] {
 }
 
 /// Writes a frame that changes a pause to `pfc.txt`.
-fn note_pause(
+fn record_pause(
     ns3: &mut Ns3Files<RunFile>,
     nodes: &Ns3Nodes,
     scenario: &Scenario,
     recorder: &Recorder<'_>,
-    told: &Told,
+    event: &ControlFrameEvent,
     frame: &PfcFrame,
 ) {
-    let (by, place) = (told.by, told.place);
-    if scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
+    let (origin, place) = (event.origin, event.place);
+    if scenario.switches[place.switch].ports[place.port].flow_control.message_kind() == MessageKind::Stages {
         return;
     }
-    let port = |place: PortPlace| (nodes.switches[place.switch], true, place.port + 1);
-    let (node, is_switch, interface) = match (by, recorder.ports().at(place).behind) {
-        (Teller::Host, _) => port(place),
-        (Teller::Port, Some(Behind::Host(host))) => (nodes.hosts[host], false, 1),
-        (Teller::Port, Some(Behind::Port(peer))) => port(peer),
-        (Teller::Port, None) => return,
+    let port = |place: PortRef| (nodes.switches[place.switch], true, place.port + 1);
+    let (node, is_switch, interface) = match (origin, recorder.ports().port(place).peer) {
+        (MessageOrigin::Host, _) => port(place),
+        (MessageOrigin::Port, Some(LinkPeer::Host(host))) => (nodes.hosts[host], false, 1),
+        (MessageOrigin::Port, Some(LinkPeer::Port(peer))) => port(peer),
+        (MessageOrigin::Port, None) => return,
     };
-    for class in recorder.changes(by, place, frame) {
-        ns3.pauses().pause(told.arrives, node, is_switch, interface, frame.times[class.index()] > 0);
+    for class in recorder.changes(origin, place, frame) {
+        ns3.pauses().pause(event.arrives, node, is_switch, interface, frame.times[class.index()] > 0);
     }
 }
 
-fn link_name(scenario: &Scenario, link: AnyLink) -> String {
+fn link_name(scenario: &Scenario, link: LinkRef) -> String {
     match link {
-        AnyLink::Between(link) => {
+        LinkRef::Between(link) => {
             let [one, other] = scenario.links[link].ends.map(|end| scenario.port_name(end));
             format!("link {one} - {other}")
         }
-        AnyLink::ToHost(host) => format!("link to {}", scenario.hosts[host].name),
+        LinkRef::ToHost(host) => format!("link to {}", scenario.hosts[host].name),
     }
 }
 
@@ -653,10 +679,10 @@ mod tests {
         let text = "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
                     [topology]\nkind = \"fat-tree\"\nk = 24\nrate = \"100Gbps\"\ndelay = \"1us\"\n";
         let scenario = weir_scenario::file::parse(Path::new("tree.toml"), text).unwrap().remove(0).scenario;
-        assert!(refuse_more_than(None, &scenario).is_ok());
-        assert!(refuse_more_than(Some(Bytes::mb(4_000)), &scenario).is_ok());
-        let told = refuse_more_than(Some(Bytes::mb(200)), &scenario).unwrap_err().to_string();
+        assert!(check_memory(None, &scenario).is_ok());
+        assert!(check_memory(Some(Bytes::mb(4_000)), &scenario).is_ok());
+        let message = check_memory(Some(Bytes::mb(200)), &scenario).unwrap_err().to_string();
         let expected = "a run of 720 switches and 3456 hosts takes about 215 MB of memory, and 200 MB are free";
-        assert!(told.starts_with(expected), "{told}");
+        assert!(message.starts_with(expected), "{message}");
     }
 }

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_are_told_by_their_note() {
+    fn builds_are_distinguished_by_their_note() {
         let note = [&b"\x7fELF....\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"[..], &[0xab; 9], &[1; 11]].concat();
         assert_eq!(build_id(&note).as_deref(), Some("ababababababababab01"));
         assert_eq!((build_id(&note[..24]), build_id(b"\x7fELF")), (None, None));

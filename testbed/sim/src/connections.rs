@@ -14,15 +14,15 @@ use weir_scenario::{Scenario, TrafficPlan};
 use weir_units::archive::{Archive, State, Value};
 use weir_units::{Bytes, Span, Time};
 
-use super::parts::Parts;
+use super::lp_partition::LpPartition;
 
 /// Completed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
-pub struct Done {
+pub struct CompletedMessage {
     /// Sending host, by index in the scenario.
     pub host: usize,
     /// Flow or traffic that the message belongs to.
-    pub of: Sent,
+    pub source: MessageSource,
     /// Time at which the message was passed to the NIC.
     pub released: Time,
     /// Payload of the message.
@@ -33,7 +33,7 @@ pub struct Done {
 
 /// Origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
-pub enum Sent {
+pub enum MessageSource {
     /// Flow, by index among the flows that the host sends.
     Flow(usize),
     /// Traffic and message, by index.
@@ -47,7 +47,7 @@ pub(super) struct Connections {
     /// Number of static flows that each host sends; their indices come first.
     flows: Box<[usize]>,
     /// Open sending ends, by host and index.
-    open: Box<[Vec<Open>]>,
+    open: Box<[Vec<OpenConnection>]>,
     /// Traffic and message that a receiving end was last opened for, by host and index after the static flows.
     received: Box<[Vec<(u32, u32)>]>,
     /// Number of static flows to each host.
@@ -58,7 +58,7 @@ pub(super) struct Connections {
     window: Span,
     /// Hosts and sending ends whose message is complete.
     to_close: Vec<(u32, u32)>,
-    done: Vec<Done>,
+    completed: Vec<CompletedMessage>,
 }
 
 #[derive(Debug, State)]
@@ -67,11 +67,11 @@ struct Traffic {
     plan: TrafficPlan,
     started: usize,
     /// State of a closed loop; empty for a list.
-    going_round: Round,
+    closed_loop: ClosedLoopState,
 }
 
 #[derive(Debug, Default, State)]
-struct Round {
+struct ClosedLoopState {
     /// Start times of pending messages, with the sender's index.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     senders: Box<[LoopSender]>,
@@ -88,7 +88,7 @@ struct LoopSender {
 
 /// Sending end of a connection.
 #[derive(Clone, Copy, Debug, Default, Value)]
-struct Open {
+struct OpenConnection {
     traffic: u32,
     message: u32,
     /// Receiving host, and index of its end.
@@ -102,7 +102,7 @@ impl Connections {
         let traffic = scenario.traffic.iter().map(|plan| Traffic {
             plan: plan.clone(),
             started: 0,
-            going_round: plan.closed_loop().map_or_else(Round::default, Round::of),
+            closed_loop: plan.closed_loop().map_or_else(ClosedLoopState::default, ClosedLoopState::new),
         });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
         let sent_to = |host: usize| scenario.flows.iter().filter(|flow| flow.to == host).count();
@@ -115,37 +115,37 @@ impl Connections {
             next: (Time::NEVER, 0),
             window,
             to_close: Vec::new(),
-            done: Vec::new(),
+            completed: Vec::new(),
         };
-        connections.look_ahead();
+        connections.update_next();
         connections
     }
 
     /// Saves or loads the open connections. Loaded ends are opened at their hosts, which must be newly built; loading
     /// overwrites their state next.
-    pub(super) fn checkpoint(&mut self, archive: &mut Archive, parts: &mut Parts) {
-        let Connections { traffic, flows: _, open, received, receives: _, next, window: _, to_close, done } = self;
+    pub(super) fn checkpoint(&mut self, archive: &mut Archive, partition: &mut LpPartition) {
+        let Connections { traffic, flows: _, open, received, receives: _, next, window: _, to_close, completed } = self;
         traffic.state(archive);
         open.state(archive);
         received.state(archive);
         next.state(archive);
         to_close.state(archive);
-        done.state(archive);
-        if archive.is_loading() && !archive.is_damaged() && self.open_ends(parts).is_none() {
-            archive.damaged();
+        completed.state(archive);
+        if archive.is_loading() && !archive.is_corrupt() && self.open_ends(partition).is_none() {
+            archive.mark_corrupt();
         }
     }
 
     /// Opens all ends that were loaded; `None` if they are invalid.
-    fn open_ends(&self, parts: &mut Parts) -> Option<()> {
+    fn open_ends(&self, partition: &mut LpPartition) -> Option<()> {
         let flow = |(traffic, message): (u32, u32)| {
             let traffic = self.traffic.get(traffic as usize)?;
             Some(traffic.plan.flow(traffic.messages().get(message as usize)?))
         };
         for (number, (open, received)) in self.open.iter().zip(&self.received).enumerate() {
             let senders = open.iter().map(|open| flow((open.traffic, open.message))).collect::<Option<Vec<_>>>()?;
-            let flows = received.iter().map(|of| flow(*of)).collect::<Option<Vec<_>>>()?;
-            let host = &mut parts.host_mut(number).host;
+            let flows = received.iter().map(|message| flow(*message)).collect::<Option<Vec<_>>>()?;
+            let host = &mut partition.host_mut(number).host;
             // The senders' addresses are loaded later.
             let receivers: Vec<_> = flows.iter().map(|flow| flow.receiver(host.config())).collect();
             host.refill(senders.into_iter(), receivers.into_iter()).ok()?;
@@ -154,10 +154,10 @@ impl Connections {
     }
 
     /// Passes one flow of each traffic to the archive, to find state that can't be saved.
-    pub(super) fn try_flows(&self, archive: &mut Archive, parts: &Parts) {
+    pub(super) fn try_flows(&self, archive: &mut Archive, partition: &LpPartition) {
         for traffic in &self.traffic {
             if let Some(first) = traffic.first() {
-                parts.host(first.from as usize).host.try_flow(&traffic.plan.flow(&first), archive);
+                partition.host(first.from as usize).host.try_flow(&traffic.plan.flow(&first), archive);
             }
         }
     }
@@ -173,82 +173,84 @@ impl Connections {
         self.traffic[traffic].messages()
     }
 
-    fn look_ahead(&mut self) {
+    fn update_next(&mut self) {
         let starts = self.traffic.iter().map(Traffic::next_start);
         self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
     }
 
-    pub(super) fn open_before(&mut self, end: Time, parts: &mut Parts) {
+    pub(super) fn open_before(&mut self, end: Time, partition: &mut LpPartition) {
         while self.next.0 < end {
-            self.open_next(parts);
+            self.open_next(partition);
         }
     }
 
     /// Opens the connection of the next message, and wakes its sender at its start.
-    fn open_next(&mut self, parts: &mut Parts) {
+    fn open_next(&mut self, partition: &mut LpPartition) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
         let Some(next) = traffic.begin_next() else { return };
         let message = traffic.started as u32 - 1;
         let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
-        let ends = parts.two_hosts([from as usize, to as usize]);
+        let ends = partition.two_hosts([from as usize, to as usize]);
         let opened = Connection::open(ends.map(|node| &mut node.host), &flow);
         let Connection { sender, receiver } =
             opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");
         let open = &mut self.open[from as usize];
-        let place = sender - self.flows[from as usize];
-        open.resize(open.len().max(place + 1), Open::default());
-        open[place] = Open { traffic: number as u32, message, to, receiver: receiver as u32 };
+        let index = sender - self.flows[from as usize];
+        open.resize(open.len().max(index + 1), OpenConnection::default());
+        open[index] = OpenConnection { traffic: number as u32, message, to, receiver: receiver as u32 };
         let received = &mut self.received[to as usize];
-        let place = receiver - self.receives[to as usize];
-        received.resize(received.len().max(place + 1), (0, 0));
-        received[place] = (number as u32, message);
-        parts.wake_host(from as usize, start);
-        self.look_ahead();
+        let index = receiver - self.receives[to as usize];
+        received.resize(received.len().max(index + 1), (0, 0));
+        received[index] = (number as u32, message);
+        partition.wake_host(from as usize, start);
+        self.update_next();
     }
 
     /// Records the messages that hosts completed.
-    pub(super) fn note_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
-        let mut goes_round = false;
+    pub(super) fn record_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
+        let mut schedule_changed = false;
         for (host, Completion { flow, released, size, fct }) in completed {
             let number = host as usize;
-            let of = match flow.checked_sub(self.flows[number]) {
-                None => Sent::Flow(flow),
-                Some(place) => {
+            let source = match flow.checked_sub(self.flows[number]) {
+                None => MessageSource::Flow(flow),
+                Some(index) => {
                     self.to_close.push((number as u32, flow as u32));
-                    let Open { traffic, message, .. } = self.open[number][place];
-                    goes_round |= self.traffic[traffic as usize].go_round(host, released + fct + self.window);
-                    Sent::Message(traffic, message)
+                    let OpenConnection { traffic, message, .. } = self.open[number][index];
+                    schedule_changed |=
+                        self.traffic[traffic as usize].schedule_next(host, released + fct + self.window);
+                    MessageSource::Message(traffic, message)
                 }
             };
-            self.done.push(Done { host: number, of, released, size, fct });
+            self.completed.push(CompletedMessage { host: number, source, released, size, fct });
         }
-        if goes_round {
-            self.look_ahead();
+        if schedule_changed {
+            self.update_next();
         }
     }
 
     /// Closes both ends of completed messages. Call between two windows, when all hosts are at the same time.
-    pub(super) fn close_completed(&mut self, parts: &mut Parts) {
+    pub(super) fn close_completed(&mut self, partition: &mut LpPartition) {
         // Sorted, so that the order in which hosts ran does not affect the reuse of indices.
         self.to_close.sort_unstable();
         for (host, sender) in self.to_close.drain(..) {
-            let Open { to, receiver, .. } = self.open[host as usize][sender as usize - self.flows[host as usize]];
-            parts.host_mut(host as usize).host.close_sender(sender as usize);
-            parts.host_mut(to as usize).host.close_receiver(receiver as usize);
+            let OpenConnection { to, receiver, .. } =
+                self.open[host as usize][sender as usize - self.flows[host as usize]];
+            partition.host_mut(host as usize).host.close_sender(sender as usize);
+            partition.host_mut(to as usize).host.close_receiver(receiver as usize);
         }
     }
 
-    pub(super) fn drain_done(&mut self) -> impl Iterator<Item = Done> {
-        self.done.sort_by_key(|done| (done.released + done.fct, done.host));
-        self.done.drain(..)
+    pub(super) fn drain_completed(&mut self) -> impl Iterator<Item = CompletedMessage> {
+        self.completed.sort_by_key(|message| (message.released + message.fct, message.host));
+        self.completed.drain(..)
     }
 }
 
 impl Traffic {
     /// Returns the messages of the traffic: all of a list, or those of a closed loop that have been opened.
     fn messages(&self) -> &[Message] {
-        if self.plan.closed_loop().is_some() { &self.going_round.begun } else { self.plan.messages() }
+        if self.plan.closed_loop().is_some() { &self.closed_loop.begun } else { self.plan.messages() }
     }
 
     /// Returns a representative message.
@@ -260,7 +262,7 @@ impl Traffic {
 
     fn next_start(&self) -> Time {
         if self.plan.closed_loop().is_some() {
-            return self.going_round.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+            return self.closed_loop.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
         }
         self.plan.messages().get(self.started).map_or(Time::NEVER, |message| message.start)
     }
@@ -269,7 +271,7 @@ impl Traffic {
     fn begin_next(&mut self) -> Option<Message> {
         let message = match self.plan.closed_loop() {
             None => self.plan.messages().get(self.started).copied()?,
-            Some(closed) => self.going_round.begin_next(closed)?,
+            Some(closed) => self.closed_loop.begin_next(closed)?,
         };
         self.started += 1;
         Some(message)
@@ -277,38 +279,38 @@ impl Traffic {
 
     /// Schedules another message of this host at `at` in a closed loop, after an acknowledgement. Returns whether the
     /// schedule changed.
-    fn go_round(&mut self, host: u32, at: Time) -> bool {
-        self.plan.closed_loop().is_some_and(|closed| self.going_round.go_on(closed, host, at))
+    fn schedule_next(&mut self, host: u32, at: Time) -> bool {
+        self.plan.closed_loop().is_some_and(|closed| self.closed_loop.schedule_next(closed, host, at))
     }
 }
 
-impl Round {
-    fn of(closed: &ClosedLoop) -> Round {
+impl ClosedLoopState {
+    fn new(closed: &ClosedLoop) -> ClosedLoopState {
         let senders = closed.senders().iter();
-        let places = 0..closed.senders().len() as u32;
-        Round {
-            due: places.flat_map(|place| (0..closed.first()).map(move |_| Reverse((closed.from(), place)))).collect(),
+        let indices = 0..closed.senders().len() as u32;
+        ClosedLoopState {
+            due: indices.flat_map(|index| (0..closed.first()).map(move |_| Reverse((closed.from(), index)))).collect(),
             senders: senders.map(|host| LoopSender { source: closed.source(*host), begun: closed.first() }).collect(),
             begun: Vec::new(),
         }
     }
 
     fn begin_next(&mut self, closed: &ClosedLoop) -> Option<Message> {
-        let Reverse((start, place)) = self.due.pop()?;
-        let place = place as usize;
-        let message = closed.next(closed.senders()[place], &mut self.senders[place].source, start);
+        let Reverse((start, index)) = self.due.pop()?;
+        let index = index as usize;
+        let message = closed.next(closed.senders()[index], &mut self.senders[index].source, start);
         self.begun.push(message);
         Some(message)
     }
 
-    fn go_on(&mut self, closed: &ClosedLoop, host: u32, at: Time) -> bool {
-        let Ok(place) = closed.senders().binary_search(&host) else { return false };
-        let sender = &mut self.senders[place];
-        let goes_on = closed.goes_on(sender.begun, at);
-        if goes_on {
+    fn schedule_next(&mut self, closed: &ClosedLoop, host: u32, at: Time) -> bool {
+        let Ok(index) = closed.senders().binary_search(&host) else { return false };
+        let sender = &mut self.senders[index];
+        let continues = closed.goes_on(sender.begun, at);
+        if continues {
             sender.begun += 1;
-            self.due.push(Reverse((at, place as u32)));
+            self.due.push(Reverse((at, index as u32)));
         }
-        goes_on
+        continues
     }
 }

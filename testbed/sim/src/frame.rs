@@ -17,13 +17,13 @@ use weir_wire::trailer::Telemetry;
 #[derive(Clone, Debug, Value)]
 pub(super) struct Frame {
     content: Box<NicFrame>,
-    label: Label,
+    metadata: FrameMetadata,
 }
 
 /// Fields that switches read. Stored next to the pointer, since each access to the content is a cache miss in a large
 /// fabric. Two words, since a frame is moved several times per hop.
 #[derive(Clone, Copy, Debug, Value)]
-struct Label {
+struct FrameMetadata {
     /// Destination address, type-of-service byte (DSCP and ECN), and kind. For flow control, in place of the first two:
     /// the arrival time in ps that triggered it, plus 1; 0 if unknown.
     head: u64,
@@ -49,14 +49,14 @@ const UNSCHEDULED: u64 = 4;
 /// Free frame memory, last in first out, since the most recent is cached.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the memory goes from frame to frame")]
-pub(super) struct Spare(Vec<Box<NicFrame>>);
+pub(super) struct FramePool(Vec<Box<NicFrame>>);
 
 impl Frame {
     /// Returns the content, with the ECN marks set on the path.
     #[inline]
     pub(super) fn content(&mut self) -> &mut NicFrame {
         if let NicFrame::Packet(packet) = &mut *self.content {
-            packet.ecn = Ecn::from_bits(self.label.tos());
+            packet.ecn = Ecn::from_bits(self.metadata.tos());
         }
         &mut self.content
     }
@@ -72,42 +72,44 @@ impl Frame {
     /// Sets the arrival time that triggered this flow control.
     pub(super) fn set_crossed(&mut self, at: Time) {
         debug_assert!(self.is_flow_control() && at.as_picos() + 1 < 1 << KIND_SHIFT);
-        self.label.head = CONTROL << KIND_SHIFT | (at.as_picos() + 1);
+        self.metadata.head = CONTROL << KIND_SHIFT | (at.as_picos() + 1);
     }
 
     /// Returns the arrival time that triggered this flow control, if known.
     pub(super) fn crossed(&self) -> Option<Time> {
         debug_assert!(self.is_flow_control());
-        self.label.head.checked_sub(1).map(Time::from_picos)
+        self.metadata.head.checked_sub(1).map(Time::from_picos)
     }
 
     /// Sets the port that receives this flow control.
     pub(super) fn set_port(&mut self, port: u16) {
         debug_assert!(self.is_flow_control());
-        self.label.tail |= u64::from(port);
+        self.metadata.tail |= u64::from(port);
     }
 
     /// Returns the port set by [`Frame::set_port`].
     pub(super) fn port(&self) -> u16 {
-        self.label.tail as u16
+        self.metadata.tail as u16
     }
 
     #[inline]
     pub(super) fn is_flow_control(&self) -> bool {
-        self.label.kind() == CONTROL
+        self.metadata.kind() == CONTROL
     }
 
     /// Returns the content, without the marks set by switches.
-    pub(super) fn says(&self) -> &NicFrame {
+    pub(super) fn unmarked_content(&self) -> &NicFrame {
         &self.content
     }
 }
 
-impl Label {
+impl FrameMetadata {
     #[inline]
-    fn of(content: &NicFrame) -> Label {
+    fn new(content: &NicFrame) -> FrameMetadata {
         match content {
-            NicFrame::Control(_) => Label { head: CONTROL << KIND_SHIFT, tail: (FRAME_BYTES as u64) << LENGTH_SHIFT },
+            NicFrame::Control(_) => {
+                FrameMetadata { head: CONTROL << KIND_SHIFT, tail: (FRAME_BYTES as u64) << LENGTH_SHIFT }
+            }
             NicFrame::Packet(packet) => {
                 let tos = packet.dscp.get() << 2 | packet.ecn.bits();
                 let kind = match packet.collects_stamps() {
@@ -116,7 +118,7 @@ impl Label {
                     false if packet.is_unscheduled() => UNSCHEDULED,
                     false => DATA,
                 };
-                Label {
+                FrameMetadata {
                     head: packet.destination.to_u64() | u64::from(tos) << TOS_SHIFT | kind << KIND_SHIFT,
                     tail: u64::from(packet.flow_hash) | u64::from(packet.frame_bytes) << LENGTH_SHIFT,
                 }
@@ -150,10 +152,10 @@ impl Label {
     }
 }
 
-impl Spare {
+impl FramePool {
     #[inline]
-    pub(super) fn frame(&mut self, content: NicFrame) -> Frame {
-        let label = Label::of(&content);
+    pub(super) fn allocate(&mut self, content: NicFrame) -> Frame {
+        let metadata = FrameMetadata::new(&content);
         let content = match self.0.pop() {
             Some(mut place) => {
                 *place = content;
@@ -161,7 +163,7 @@ impl Spare {
             }
             None => Box::new(content),
         };
-        Frame { content, label }
+        Frame { content, metadata }
     }
 
     /// Returns the number of frames for which memory is free.
@@ -170,47 +172,51 @@ impl Spare {
     }
 
     /// Takes the memory of `other` beyond `kept` frames.
-    pub(super) fn take_from(&mut self, other: &mut Spare, kept: usize) {
+    pub(super) fn take_from(&mut self, other: &mut FramePool, kept: usize) {
         if other.0.len() > kept {
             self.0.append(&mut other.0.split_off(kept));
         }
     }
 
     #[inline]
-    pub(super) fn take_back(&mut self, frame: Frame) {
+    pub(super) fn recycle(&mut self, frame: Frame) {
         self.0.push(frame.content);
     }
 }
 
 impl LinkFrame for Frame {
     fn is_control(&self) -> bool {
-        self.label.kind() == CONTROL
+        self.metadata.kind() == CONTROL
     }
 
     fn dscp(&self) -> Option<u8> {
-        (self.label.kind() != CONTROL).then_some(self.label.tos() >> 2)
+        (self.metadata.kind() != CONTROL).then_some(self.metadata.tos() >> 2)
     }
 }
 
 impl Packet for Frame {
     #[inline]
     fn frame_bytes(&self) -> u32 {
-        self.label.frame_bytes()
+        self.metadata.frame_bytes()
     }
 
     #[inline]
     fn is_control(&self) -> bool {
-        self.label.kind() == CONTROL
+        self.metadata.kind() == CONTROL
     }
 
     #[inline]
     fn parse(&self) -> Parsed {
-        if self.label.kind() == CONTROL
+        if self.metadata.kind() == CONTROL
             && let NicFrame::Control(frame) = &*self.content
         {
             return Parsed::Control(Ok(*frame));
         }
-        Parsed::Data(Headers { destination: self.label.destination(), pcp: None, dscp: Some(self.label.tos() >> 2) })
+        Parsed::Data(Headers {
+            destination: self.metadata.destination(),
+            pcp: None,
+            dscp: Some(self.metadata.tos() >> 2),
+        })
     }
 
     #[inline]
@@ -223,21 +229,21 @@ impl Packet for Frame {
 
     #[inline]
     fn mark_ce(&mut self) -> bool {
-        let is_capable = self.label.head & ECN != 0;
+        let is_capable = self.metadata.head & ECN != 0;
         if is_capable {
-            self.label.head |= ECN;
+            self.metadata.head |= ECN;
         }
         is_capable
     }
 
     #[inline]
     fn flow_hash(&self) -> u32 {
-        self.label.flow_hash()
+        self.metadata.flow_hash()
     }
 
     #[inline]
     fn wants_telemetry(&self) -> bool {
-        self.label.kind() == STAMPED
+        self.metadata.kind() == STAMPED
     }
 
     #[inline]
@@ -249,12 +255,12 @@ impl Packet for Frame {
 
     #[inline]
     fn wants_digest(&self) -> bool {
-        self.label.kind() == DIGESTED
+        self.metadata.kind() == DIGESTED
     }
 
     #[inline]
     fn is_unscheduled(&self) -> bool {
-        self.label.kind() == UNSCHEDULED
+        self.metadata.kind() == UNSCHEDULED
     }
 
     #[inline]

@@ -54,32 +54,32 @@
 
 #![forbid(unsafe_code)]
 
-mod agenda;
-mod ahead;
 mod audit;
 mod backend;
-mod balance;
 mod build_id;
-mod cabling;
 mod connections;
-mod crew;
+mod cost_estimate;
+mod event_queue;
 mod feedback;
-mod forecast;
 mod frame;
+mod frame_conservation;
 mod huge_pages;
+mod load_balancer;
+mod logical_process;
+mod lp_partition;
+mod mailbox;
 mod network;
 mod node;
-mod pace;
-mod part;
-mod partition;
-mod parts;
-mod post;
-mod roster;
-mod shares;
-mod sides;
+mod partitioner;
+mod phases;
+mod prefetcher;
 #[cfg(test)]
 mod tests;
+mod thread_tuner;
+mod wakeup_table;
 mod wire;
+mod wire_map;
+mod worker_pool;
 
 use std::time::Duration;
 
@@ -90,39 +90,39 @@ use weir_results::run_dir::FrameSummary;
 use weir_scenario::link::FaultCounters;
 use weir_scenario::topology::Routes;
 use weir_scenario::workload::Message;
-use weir_scenario::{PortPlace, Scenario, ScenarioError};
+use weir_scenario::{PortRef, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
 use weir_units::archive::{Archive, State};
 use weir_units::{Span, Time};
 
 use connections::Connections;
-use crew::Crew;
-use network::Told;
+use load_balancer::LoadBalancer;
+use lp_partition::LpPartition;
+use network::ControlFrameEvent;
 use node::{SimHost, SimSwitch};
-use pace::Pace;
-use partition::Fabric;
-use parts::Parts;
-use shares::Shares;
-use sides::Sides;
+use partitioner::SwitchGraph;
+use phases::Phases;
+use thread_tuner::ThreadTuner;
 use wire::Wire;
+use worker_pool::WorkerPool;
 
 pub use backend::{CheckpointError, SimBackend, SimRunError};
 pub use build_id::own_build_id;
-pub use connections::{Done, Sent};
-pub use forecast::{Forecast, free_memory, memory_shown};
+pub use connections::{CompletedMessage, MessageSource};
+pub use cost_estimate::{CostEstimate, format_memory, free_memory};
 pub use huge_pages::begin_with_huge_pages;
-pub use pace::Threads;
+pub use thread_tuner::Threads;
 pub use weir_results::record::Progress;
 
 /// Simulation of a scenario in virtual time.
 #[derive(Debug)]
 pub struct Sim {
     /// Logical processes; together they hold all nodes.
-    parts: Parts,
-    crew: Crew,
-    shares: Shares,
-    pace: Pace,
-    fabric: Fabric,
+    partition: LpPartition,
+    worker_pool: WorkerPool,
+    load_balancer: LoadBalancer,
+    thread_tuner: ThreadTuner,
+    switch_graph: SwitchGraph,
     connections: Connections,
     links: Links,
     /// Shortest time in which an action of one node can affect another node.
@@ -170,10 +170,10 @@ impl Sim {
     /// The scenario is inconsistent, a port with a link has no rate, or a switch or host can't be built.
     pub fn new(scenario: &Scenario) -> Result<Sim, SimError> {
         scenario.check()?;
-        let (wires, leaving) = cabling::wires(scenario)?;
-        let around = sets_around(scenario);
-        let routes: Vec<&Routes> = scenario.routes.as_deref().into_iter().chain(&around).collect();
-        let switches = scenario.switches.iter().zip(&leaving.ports).enumerate();
+        let (wires, wire_map) = wire_map::build_wires(scenario)?;
+        let reroutes = reroute_sets(scenario);
+        let routes: Vec<&Routes> = scenario.routes.as_deref().into_iter().chain(&reroutes).collect();
+        let switches = scenario.switches.iter().zip(&wire_map.ports).enumerate();
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
             SimSwitch::new(number, config, wires.clone().into(), &routes, scenario).map_err(failed)
@@ -184,20 +184,20 @@ impl Sim {
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
             let measures = scenario.measures_feedback;
-            Ok(SimHost::new(n, scenario.hosts[n].place(), host, leaving.hosts[n], measures))
+            Ok(SimHost::new(n, scenario.hosts[n].place(), host, wire_map.hosts[n], measures))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let lookahead = network::lookahead(&wires, scenario.frame_bytes_min());
-        let sides = Sides::new(scenario);
-        let window = lookahead * sides.count() as u64;
-        let parts = Parts::new(switches, hosts, wires, leaving.ends, sides);
-        let (connections, links) = (Connections::new(scenario, window), Links::of(scenario));
+        let phases = Phases::new(scenario);
+        let window = lookahead * phases.count() as u64;
+        let partition = LpPartition::new(switches, hosts, wires, wire_map.ends, phases);
+        let (connections, links) = (Connections::new(scenario, window), Links::from_scenario(scenario));
         Ok(Sim {
-            parts,
-            crew: Crew::default(),
-            shares: Shares::of(1, 1),
-            pace: Pace::default(),
-            fabric: Fabric::of(scenario),
+            partition,
+            worker_pool: WorkerPool::default(),
+            load_balancer: LoadBalancer::new(1, 1),
+            thread_tuner: ThreadTuner::default(),
+            switch_graph: SwitchGraph::new(scenario),
             connections,
             links,
             lookahead,
@@ -210,9 +210,9 @@ impl Sim {
 
     /// Sets the number of threads, including the calling thread; 1 until the first call. Results don't depend on it.
     pub fn set_threads(&mut self, threads: Threads) {
-        self.pace.set_threads(threads, self.fabric.most_threads());
-        if let Some(threads) = self.pace.at_once(self.shares.threads()) {
-            self.deal(threads);
+        self.thread_tuner.set_threads(threads, self.switch_graph.threads_max());
+        if let Some(threads) = self.thread_tuner.at_once(self.load_balancer.threads()) {
+            self.repartition(threads);
         }
     }
 
@@ -223,69 +223,69 @@ impl Sim {
     pub fn run_until(&mut self, until: Time) {
         assert!(self.now <= until, "{until:?} is past: it is {:?}", self.now);
         let lookahead = self.lookahead.as_picos();
-        let mut turn = 0;
-        self.pace.begin();
+        let mut interval = 0;
+        self.thread_tuner.begin();
         loop {
-            let next = self.parts.first_due().min(self.connections.next_start());
+            let next = self.partition.first_due().min(self.connections.next_start());
             // `Time::NEVER` is no instant, so `until` must not reach it.
             if next > until || next == Time::NEVER {
                 break;
             }
             // All events before `next` are done, so empty windows are skipped.
-            turn = turn.max(next.as_picos() / lookahead);
-            let end = Time::from_picos((turn + 1) * lookahead);
-            let side = self.parts.sides().turn(turn);
-            if side == self.parts.sides().of_hosts() {
-                let window = turn / self.parts.sides().count() as u64;
+            interval = interval.max(next.as_picos() / lookahead);
+            let end = Time::from_picos((interval + 1) * lookahead);
+            let phase = self.partition.phases().phase_at(interval);
+            if phase == self.partition.phases().host_phase() {
+                let window = interval / self.partition.phases().count() as u64;
                 if self.window != Some(window) {
                     self.window = Some(window);
-                    self.connections.close_completed(&mut self.parts);
-                    self.connections.open_before(end, &mut self.parts);
+                    self.connections.close_completed(&mut self.partition);
+                    self.connections.open_before(end, &mut self.partition);
                 }
             }
             let limit = until.min(Time::from_picos(end.as_picos() - 1));
-            self.take_turn(side, limit);
-            self.clocks[side] = limit;
+            self.run_window(phase, limit);
+            self.clocks[phase] = limit;
             if cfg!(debug_assertions) {
                 self.audit();
             }
-            turn += 1;
+            interval += 1;
         }
-        self.pace.end();
+        self.thread_tuner.end();
         self.clocks = [until; 2];
         self.now = until;
     }
 
     /// Runs all nodes of phase `side` up to `limit`, each logical process on its assigned thread.
-    fn take_turn(&mut self, side: usize, limit: Time) {
-        let Sim { parts, crew, shares, connections, pace, .. } = self;
-        match parts.all_mut() {
-            [all] => all.run_side(side, limit),
+    fn run_window(&mut self, phase: usize, limit: Time) {
+        let Sim { partition, worker_pool, load_balancer, connections, thread_tuner, .. } = self;
+        match partition.lps_mut() {
+            [all] => all.run_phase(phase, limit),
             _ => {
-                parts.let_go(side, limit);
-                crew.run(parts.as_crew(), shares, side, limit);
-                pace.note_turn(shares.note(side, parts.took()));
+                partition.release_until(phase, limit);
+                worker_pool.run(partition.as_mut_vec(), load_balancer, phase, limit);
+                thread_tuner.record_window(load_balancer.record_durations(phase, partition.took()));
             }
         }
-        for part in parts.all_mut() {
-            connections.note_completed(part.completed.drain(..));
+        for lp in partition.lps_mut() {
+            connections.record_completed(lp.completed.drain(..));
         }
-        if pace.is_review_due() {
-            let (threads, woken) = (shares.threads(), parts.woken());
-            if let Some(threads) = pace.review(threads, woken) {
-                self.deal(threads);
+        if thread_tuner.is_review_due() {
+            let (threads, woken) = (load_balancer.threads(), partition.woken());
+            if let Some(threads) = thread_tuner.review(threads, woken) {
+                self.repartition(threads);
             }
-            self.parts.level_memory();
+            self.partition.level_memory();
         }
     }
 
     /// Repartitions all nodes for this number of threads, by the work of each node since the last repartition.
-    fn deal(&mut self, threads: usize) {
-        let count = self.fabric.parts_for(threads);
-        let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
-        self.parts.deal(&plan, count);
-        self.shares = Shares::of(count, threads);
-        self.crew.grow_to(threads - 1);
+    fn repartition(&mut self, threads: usize) {
+        let count = self.switch_graph.lp_count(threads);
+        let plan = self.switch_graph.partition(count, self.partition.phases(), &self.partition.work());
+        self.partition.repartition(&plan, count);
+        self.load_balancer = LoadBalancer::new(count, threads);
+        self.worker_pool.grow_to(threads - 1);
     }
 
     /// Saves or loads all state that changes between calls of [`Sim::run_until`]. A checkpoint of a scenario loads for
@@ -294,26 +294,26 @@ impl Sim {
     /// The archive records whether a file is [damaged](Archive::is_damaged), or [refused](Archive::refused) because an
     /// extension does not expose its state.
     pub fn checkpoint(&mut self, archive: &mut Archive) {
-        let count = self.parts.count();
-        let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
+        let count = self.partition.count();
+        let plan = self.switch_graph.partition(count, self.partition.phases(), &self.partition.work());
         let Sim {
-            parts,
+            partition,
             connections,
             now,
             clocks,
             window,
             // Built from the scenario, or specific to this machine and process.
-            crew: _,
-            shares: _,
-            pace: _,
-            fabric: _,
+            worker_pool: _,
+            load_balancer: _,
+            thread_tuner: _,
+            switch_graph: _,
             links: _,
             lookahead: _,
             audited: _,
         } = self;
-        connections.checkpoint(archive, parts);
-        if !archive.is_damaged() {
-            parts.checkpoint(archive, &plan, count);
+        connections.checkpoint(archive, partition);
+        if !archive.is_corrupt() {
+            partition.checkpoint(archive, &plan, count);
         }
         now.state(archive);
         clocks.state(archive);
@@ -321,8 +321,8 @@ impl Sim {
         if !archive.is_loading() {
             // Future flows must be supported too.
             let mut tried = Archive::to_save();
-            connections.try_flows(&mut tried, parts);
-            tried.refused().into_iter().for_each(|what| archive.refuse(what));
+            connections.try_flows(&mut tried, partition);
+            tried.unsupported().into_iter().for_each(|what| archive.mark_unsupported(what));
         }
     }
 
@@ -338,33 +338,33 @@ impl Sim {
 
     /// Returns the report of a switch, by index in the scenario.
     pub fn report(&mut self, switch: usize) -> Report {
-        self.parts.switch_mut(switch).report(self.now)
+        self.partition.switch_mut(switch).report(self.now)
     }
 
     /// Returns the reports of all switches.
     pub fn reports(&mut self) -> Vec<Report> {
-        (0..self.parts.switches()).map(|switch| self.report(switch)).collect()
+        (0..self.partition.switches()).map(|switch| self.report(switch)).collect()
     }
 
     /// Returns the state that a switch shares with readers: its buffer and flow control. Cheaper than a report, for
     /// frequent reads.
     pub fn shared(&self, switch: usize) -> &Shared {
-        self.parts.switch(switch).shared()
+        self.partition.switch(switch).shared()
     }
 
     /// Returns a host, by index in the scenario.
     pub fn host(&self, host: usize) -> &Host {
-        &self.parts.host(host).host
+        &self.partition.host(host).host
     }
 
     /// Returns all hosts in scenario order.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
-        (0..self.parts.hosts()).map(|host| self.host(host))
+        (0..self.partition.hosts()).map(|host| self.host(host))
     }
 
     /// Returns the messages completed since the last call, oldest first.
-    pub fn drain_completions(&mut self) -> impl Iterator<Item = Done> {
-        self.connections.drain_done()
+    pub fn drain_completions(&mut self) -> impl Iterator<Item = CompletedMessage> {
+        self.connections.drain_completed()
     }
 
     /// Returns the messages of a traffic, by index in the scenario: all of a list, or those of a closed loop that have
@@ -377,14 +377,14 @@ impl Sim {
     /// link, and flow control restarts at both ends.
     pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
         let place = scenario.hosts[host].place();
-        self.parts.set_host_link_up(self.now, host, is_up);
-        self.parts.set_port_up(self.now, place, is_up);
+        self.partition.set_host_link_up(self.now, host, is_up);
+        self.partition.set_port_up(self.now, place, is_up);
     }
 
     /// Sets a link between switches up or down, by index in the scenario. Going down loses the frames in flight, and
     /// both switches drop the frames queued for the link. Equal-cost multipath avoids it.
     pub fn set_link_up(&mut self, scenario: &Scenario, link: usize, is_up: bool) {
-        scenario.links[link].ends.into_iter().for_each(|end| self.parts.set_port_up(self.now, end, is_up));
+        scenario.links[link].ends.into_iter().for_each(|end| self.partition.set_port_up(self.now, end, is_up));
     }
 
     /// Makes all switches route by this set of the scenario's [`reroutings`](weir_scenario::Scenario::reroutings) from
@@ -393,12 +393,12 @@ impl Sim {
     /// # Panics
     /// If the set does not exist.
     pub(crate) fn use_routes(&mut self, set: usize) {
-        (0..self.parts.switches()).for_each(|switch| self.shared(switch).fdb.use_routes(set));
+        (0..self.partition.switches()).for_each(|switch| self.shared(switch).fdb.use_routes(set));
     }
 
     /// Returns the counters of injected faults, summed over all links.
     pub fn fault_counters(&self) -> FaultCounters {
-        let of_wires = self.parts.wires().map(Wire::fault_counters);
+        let of_wires = self.partition.wires().map(Wire::fault_counters);
         of_wires.fold(FaultCounters::default(), |sum, of_wire| FaultCounters {
             chosen: sum.chosen + of_wire.chosen,
             lost: sum.lost + of_wire.lost,
@@ -410,7 +410,7 @@ impl Sim {
 
     /// Returns the number of frames lost because a link was down.
     pub fn cut_off(&self) -> u64 {
-        self.parts.wires().map(Wire::cut_off).sum()
+        self.partition.wires().map(Wire::cut_off).sum()
     }
 
     /// Returns the frame conservation summary: the final state of every frame that was put on a link.
@@ -419,42 +419,42 @@ impl Sim {
     /// Describes the counters that do not balance: a bug in the program.
     pub fn frames(&mut self) -> Result<FrameSummary, String> {
         let reports = self.reports();
-        balance::frames(self, &reports)
+        frame_conservation::frames(self, &reports)
     }
 
     /// Returns the frames that a host has sent and received, including flow control.
     pub(crate) fn host_frames(&self, host: usize) -> [u64; 2] {
-        self.parts.host(host).frames
+        self.partition.host(host).frames
     }
 
     /// Returns the counters of injected faults on frames that a switch's port sends.
-    fn faults_of_port(&self, place: PortPlace) -> FaultCounters {
-        self.parts.wire_of_port(place).map_or_else(FaultCounters::default, Wire::fault_counters)
+    fn faults_of_port(&self, place: PortRef) -> FaultCounters {
+        self.partition.wire_of_port(place).map_or_else(FaultCounters::default, Wire::fault_counters)
     }
 
     /// Returns the counters of injected faults on frames that a host sends.
     fn faults_of_host(&self, host: usize) -> FaultCounters {
-        self.parts.wire_of_host(host).fault_counters()
+        self.partition.wire_of_host(host).fault_counters()
     }
 
     /// Returns the feedback delay τ of flow control that a switch's port sends.
-    fn feedback_of_port(&self, place: PortPlace) -> Option<FeedbackStats> {
-        self.parts.switch(place.switch).feedback(place.port)
+    fn feedback_of_port(&self, place: PortRef) -> Option<FeedbackStats> {
+        self.partition.switch(place.switch).feedback(place.port)
     }
 
     /// Returns the feedback delay τ of flow control that a host sends.
     fn feedback_of_host(&self, host: usize) -> Option<FeedbackStats> {
-        self.parts.host(host).feedback()
+        self.partition.host(host).feedback()
     }
 
     /// Starts recording sent flow-control frames for [`Sim::drain_told`].
-    fn keep_told(&mut self) {
-        self.parts.keep_told();
+    fn record_control_frames(&mut self) {
+        self.partition.record_control_frames();
     }
 
     /// Returns the recorded flow-control frames that switch ports sent or received since the last call, in time order.
-    fn drain_told(&mut self) -> impl Iterator<Item = Told> {
-        self.parts.drain_told(self.now)
+    fn drain_control_frames(&mut self) -> impl Iterator<Item = ControlFrameEvent> {
+        self.partition.drain_control_frames(self.now)
     }
 
     /// Returns the links between switches, for a [`Detector`](weir_results::deadlock::Detector).
@@ -464,18 +464,18 @@ impl Sim {
 
     /// Returns the state of the egress queues, for a [`Detector`](weir_results::deadlock::Detector).
     pub fn snapshot(&mut self) -> Vec<SwitchState> {
-        self.reports().iter().map(SwitchState::of).collect()
+        self.reports().iter().map(SwitchState::from_report).collect()
     }
 
     /// Returns the number of frames put on any link, including flow control. A packet that crosses one switch counts
     /// twice.
     pub fn packet_hops(&self) -> u64 {
-        self.parts.hops()
+        self.partition.hops()
     }
 
     /// Returns the number of frames in flight on all links.
-    pub fn under_way(&self) -> usize {
-        self.parts.under_way()
+    pub fn frames_in_flight(&self) -> usize {
+        self.partition.frames_in_flight()
     }
 
     /// Whether all flows have sent all their data and received all acknowledgements.
@@ -485,25 +485,25 @@ impl Sim {
 
     /// Returns the number of node wake-ups, a measure of the run's cost.
     pub fn wakeups(&self) -> u64 {
-        self.parts.woken()
+        self.partition.woken()
     }
 
     /// Returns the largest number of threads used so far.
     pub fn threads(&self) -> usize {
-        self.crew.len() + 1
+        self.worker_pool.len() + 1
     }
 
     /// Returns the CPU time of the worker threads; `None` if the system does not report it.
-    fn crew_time(&mut self) -> Option<Duration> {
-        self.crew.cpu_time()
+    fn worker_cpu_time(&mut self) -> Option<Duration> {
+        self.worker_pool.cpu_time()
     }
 }
 
 /// Returns the routes that avoid the failed links of each of the scenario's [`reroutings`](Scenario::reroutings), from
 /// set 1 on.
-fn sets_around(scenario: &Scenario) -> Vec<Routes> {
+fn reroute_sets(scenario: &Scenario) -> Vec<Routes> {
     let Some(routes) = &scenario.routes else { return Vec::new() };
     let ends = |link: &usize| scenario.links[*link].ends;
-    let around = |cut: &Vec<usize>| routes.around(&cut.iter().map(ends).collect::<Vec<_>>());
-    scenario.reroutings().sets[1..].iter().map(around).collect()
+    let avoiding = |cut: &Vec<usize>| routes.around(&cut.iter().map(ends).collect::<Vec<_>>());
+    scenario.reroutings().sets[1..].iter().map(avoiding).collect()
 }

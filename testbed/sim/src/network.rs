@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 
 use prefetch_index::prefetch_index;
-use weir_results::record::Teller;
-use weir_scenario::PortPlace;
+use weir_results::record::MessageOrigin;
+use weir_scenario::PortRef;
 use weir_units::archive::Value;
-use weir_units::{SetOfPorts, Span, Time, WidePortSet};
+use weir_units::{LargePortSet, PortBitmap, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use super::frame::{Frame, Spare};
-use super::post::Post;
-use super::roster::Roster;
-use super::sides::Sides;
-use super::wire::{FarEnd, Wire};
+use super::frame::{Frame, FramePool};
+use super::mailbox::Mailbox;
+use super::phases::Phases;
+use super::wakeup_table::WakeupTable;
+use super::wire::{NodePort, Wire};
 
 /// Wires and wake-up times of all nodes. Nodes and wires have numbers local to the logical process.
 #[derive(Debug)]
@@ -22,23 +22,23 @@ pub(super) struct Network {
     /// processes.
     pub(super) wires: Box<[Wire]>,
     /// First wire to each node, and their number.
-    inboxes: Box<[(u32, u32)]>,
-    arrivals: Arrivals,
-    sides: Sides,
-    rosters: Box<[Roster]>,
-    pub(super) spare: Spare,
+    incoming_wires: Box<[(u32, u32)]>,
+    arrivals: WindowArrivals,
+    phases: Phases,
+    wakeup_tables: Box<[WakeupTable]>,
+    pub(super) frame_pool: FramePool,
     /// Channels to and from other logical processes.
-    pub(super) post: Post,
+    pub(super) mailbox: Mailbox,
     hops: u64,
     /// Sent flow-control frames; `None` unless recorded.
-    pub(super) told: Option<Vec<Told>>,
+    pub(super) control_frames: Option<Vec<ControlFrameEvent>>,
 }
 
 /// Flow-control frame sent by a switch port, or by the host attached to it.
 #[derive(Clone, Copy, Debug, Value)]
-pub(super) struct Told {
-    pub(super) by: Teller,
-    pub(super) place: PortPlace,
+pub(super) struct ControlFrameEvent {
+    pub(super) origin: MessageOrigin,
+    pub(super) place: PortRef,
     /// Time at which the port sends or receives it, without injected faults.
     pub(super) at: Time,
     /// Arrival time at the far end, without injected faults; [`Time::NEVER`] if the link is down.
@@ -48,9 +48,9 @@ pub(super) struct Told {
 
 /// Arrivals at a node in one window; all of them are on wires when the window begins.
 #[derive(Debug, Default)]
-struct Arrivals {
+struct WindowArrivals {
     /// Arrivals by time, then by port.
-    due: Vec<Arrival>,
+    due: Vec<ArrivalKey>,
     /// Number of arrivals taken.
     taken: usize,
     /// Time of the next arrival, in the window or after it.
@@ -61,32 +61,32 @@ struct Arrivals {
     first_wire: usize,
 }
 
-impl Arrivals {
+impl WindowArrivals {
     /// Caches the time of the next arrival, which is read more often than it changes.
     #[inline]
-    fn note_next(&mut self) {
-        self.next = self.due.get(self.taken).map_or(self.later, |arrival| arrival.at());
+    fn update_next(&mut self) {
+        self.next = self.due.get(self.taken).map_or(self.later, |arrival| arrival.time());
     }
 }
 
 /// Arrival packed into one integer, for fast sorting: time in ps, with the index among the node's wires in the lowest
 /// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrival(u64);
+struct ArrivalKey(u64);
 
-impl Arrival {
+impl ArrivalKey {
     /// Bits for the most ports that a switch may have. The other bits hold 75 minutes of simulated time; a scenario has
     /// 1,000 s at most.
-    const WIRE_BITS: u32 = WidePortSet::PORTS_MAX.ilog2();
+    const WIRE_BITS: u32 = LargePortSet::PORTS_MAX.ilog2();
 
     #[inline]
-    fn new(at: Time, wire: u64) -> Arrival {
+    fn new(at: Time, wire: u64) -> ArrivalKey {
         debug_assert!(wire < 1 << Self::WIRE_BITS && at.as_picos() < u64::MAX >> Self::WIRE_BITS);
-        Arrival(at.as_picos() << Self::WIRE_BITS | wire)
+        ArrivalKey(at.as_picos() << Self::WIRE_BITS | wire)
     }
 
     #[inline]
-    fn at(self) -> Time {
+    fn time(self) -> Time {
         Time::from_picos(self.0 >> Self::WIRE_BITS)
     }
 
@@ -108,48 +108,53 @@ pub(super) fn lookahead(wires: &[Wire], frame_bytes_min: u32) -> Span {
 impl Network {
     /// Creates the network of a logical process. The wires are in order, near halves last; `sides` has the phase of
     /// each node. No node has a wake-up.
-    pub(super) fn new(wires: Box<[Wire]>, post: Post, sides: Sides) -> Network {
-        let inner = wires.len() - post.near_halves();
-        debug_assert!(wires[..inner].is_sorted_by_key(|wire| wire.to()));
-        let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); sides.nodes()].into();
+    pub(super) fn new(wires: Box<[Wire]>, mailbox: Mailbox, phases: Phases) -> Network {
+        let inner = wires.len() - mailbox.near_halves();
+        debug_assert!(wires[..inner].is_sorted_by_key(|wire| wire.destination()));
+        let mut incoming_wires: Box<[(u32, u32)]> = vec![(0, 0); phases.nodes()].into();
         for (number, wire) in (0..).zip(&wires[..inner]) {
-            let (first, count) = &mut inboxes[wire.to().node as usize];
+            let (first, count) = &mut incoming_wires[wire.destination().node as usize];
             if *count == 0 {
                 *first = number;
             }
             *count += 1;
         }
-        let rosters = (0..sides.count()).map(|_| Roster::new(sides.nodes())).collect();
+        let wakeup_tables = (0..phases.count()).map(|_| WakeupTable::new(phases.nodes())).collect();
         Network {
             wires,
-            inboxes,
-            arrivals: Arrivals::default(),
-            sides,
-            rosters,
-            spare: Spare::default(),
-            post,
+            incoming_wires,
+            arrivals: WindowArrivals::default(),
+            phases,
+            wakeup_tables,
+            frame_pool: FramePool::default(),
+            mailbox,
             hops: 0,
-            told: None,
+            control_frames: None,
         }
     }
 
     /// Returns the earliest wake-up time, including wake-ups in other logical processes by frames sent to them.
     pub(super) fn first_due(&mut self) -> Time {
-        self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER).min(self.post.first_sent())
+        self.wakeup_tables
+            .iter_mut()
+            .map(WakeupTable::first)
+            .min()
+            .unwrap_or(Time::NEVER)
+            .min(self.mailbox.first_sent())
     }
 
     pub(super) fn due(&self, node: usize) -> Time {
-        self.rosters[self.sides.of(node)].due(node)
+        self.wakeup_tables[self.phases.node_phase(node)].due(node)
     }
 
     /// Puts frames from other logical processes on the wires to the nodes here.
     pub(super) fn deliver(&mut self) {
-        let Network { wires, rosters, sides, post, .. } = self;
-        post.deliver(|wire, frames| {
+        let Network { wires, wakeup_tables, phases, mailbox, .. } = self;
+        mailbox.deliver(|wire, frames| {
             let wire = &mut wires[wire as usize];
-            let node = wire.to().node as usize;
+            let node = wire.destination().node as usize;
             if let Some(arrives) = wire.deliver(frames) {
-                rosters[sides.of(node)].wake(node, arrives);
+                wakeup_tables[phases.node_phase(node)].wake(node, arrives);
             }
         });
     }
@@ -157,32 +162,32 @@ impl Network {
     /// Puts frames from a wire's near half on the wire.
     pub(super) fn put(&mut self, wire: u32, frames: &mut VecDeque<(Time, Frame)>) {
         let wire = &mut self.wires[wire as usize];
-        let node = wire.to().node as usize;
+        let node = wire.destination().node as usize;
         if let Some(arrives) = wire.deliver(frames) {
-            self.rosters[self.sides.of(node)].wake(node, arrives);
+            self.wakeup_tables[self.phases.node_phase(node)].wake(node, arrives);
         }
     }
 
     /// Returns the phase of the node at the end of a wire.
-    pub(super) fn side_of(&self, wire: u32) -> usize {
-        self.sides.of(self.wires[wire as usize].to().node as usize)
+    pub(super) fn destination_phase(&self, wire: u32) -> usize {
+        self.phases.node_phase(self.wires[wire as usize].destination().node as usize)
     }
 
     /// Moves the frames on near halves into the channels.
     pub(super) fn hand_over(&mut self) {
-        let Network { wires, post, .. } = self;
-        post.hand_over(wires);
+        let Network { wires, mailbox, .. } = self;
+        mailbox.hand_over(wires);
     }
 
     /// Lists the nodes of a phase due by `limit`.
-    pub(super) fn list_due(&self, side: usize, limit: Time, due: &mut Vec<u32>) {
-        self.rosters[side].list_due(limit, due);
+    pub(super) fn list_due(&self, phase: usize, limit: Time, due: &mut Vec<u32>) {
+        self.wakeup_tables[phase].list_due(limit, due);
     }
 
     /// Prefetches the wires to a node.
     #[inline]
     pub(super) fn prefetch_wires(&self, node: usize) {
-        let (first, count) = self.inboxes[node];
+        let (first, count) = self.incoming_wires[node];
         (first..first + count).for_each(|wire| self.prefetch_wire(wire));
     }
 
@@ -194,33 +199,33 @@ impl Network {
     /// Prefetches the ring buffer of the `n`th wire to a node.
     #[inline]
     pub(super) fn prefetch_arrivals(&self, node: usize, n: usize) {
-        self.leading_to(node).get(n).into_iter().for_each(Wire::prefetch);
+        self.wires_to(node).get(n).into_iter().for_each(Wire::prefetch);
     }
 
     /// Returns the number of frames in flight to a node.
     #[inline]
-    pub(super) fn arriving_at(&self, node: usize) -> usize {
-        self.leading_to(node).iter().map(Wire::under_way).sum()
+    pub(super) fn frames_in_flight_to(&self, node: usize) -> usize {
+        self.wires_to(node).iter().map(Wire::frames_in_flight).sum()
     }
 
     /// Prefetches the frames in flight to a node.
     #[inline]
     pub(super) fn prefetch_frames(&self, node: usize) {
-        self.leading_to(node).iter().for_each(Wire::prefetch_frames);
+        self.wires_to(node).iter().for_each(Wire::prefetch_frames);
     }
 
     #[inline]
-    fn leading_to(&self, node: usize) -> &[Wire] {
-        let (first, count) = self.inboxes[node];
+    fn wires_to(&self, node: usize) -> &[Wire] {
+        let (first, count) = self.incoming_wires[node];
         &self.wires[first as usize..][..count as usize]
     }
 
     /// Puts a frame on a wire at `now` that leaves from this port or leads to it; records flow control if enabled.
     // Always inlined: the few callers each get a specialised copy.
     #[inline(always)]
-    pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
+    pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame, origin: MessageOrigin, place: PortRef) {
         if frame.is_flow_control() {
-            return self.send_control(now, wire, frame, by, place);
+            return self.send_control(now, wire, frame, origin, place);
         }
         self.put_on_wire(now, wire, frame);
     }
@@ -230,8 +235,8 @@ impl Network {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
         if let Some(arrives) = on.send(now, frame) {
-            match on.to().node {
-                FarEnd::ELSEWHERE => self.post.note(wire),
+            match on.destination().node {
+                NodePort::REMOTE_NODE => self.mailbox.record_first_frame(wire),
                 node => self.wake(node as usize, arrives),
             }
         }
@@ -239,34 +244,34 @@ impl Network {
 
     /// Puts flow control on a wire, and records it if enabled.
     #[cold]
-    fn send_control(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
-        let control = frame.says().as_control();
+    fn send_control(&mut self, now: Time, wire: u32, frame: Frame, origin: MessageOrigin, place: PortRef) {
+        let control = frame.unmarked_content().as_control();
         self.put_on_wire(now, wire, frame);
-        if let (Some(told), Some(frame)) = (&mut self.told, control) {
-            let arrives = self.wires[wire as usize].last_arrives();
-            let at = match by {
-                Teller::Port => now,
-                Teller::Host => arrives,
+        if let (Some(events), Some(frame)) = (&mut self.control_frames, control) {
+            let arrives = self.wires[wire as usize].last_arrival();
+            let at = match origin {
+                MessageOrigin::Port => now,
+                MessageOrigin::Host => arrives,
             };
-            told.push(Told { by, place, at, arrives, frame });
+            events.push(ControlFrameEvent { origin, place, at, arrives, frame });
         }
     }
 
     /// Begins a node's window up to `limit`: collects its arrivals.
     #[inline]
     pub(super) fn begin(&mut self, node: usize, limit: Time) {
-        let Network { wires, arrivals, inboxes, .. } = self;
-        let (first, count) = inboxes[node];
+        let Network { wires, arrivals, incoming_wires, .. } = self;
+        let (first, count) = incoming_wires[node];
         arrivals.due.clear();
         (arrivals.taken, arrivals.later, arrivals.first_wire) = (0, Time::NEVER, first as usize);
         for (wire, number) in wires[first as usize..][..count as usize].iter_mut().zip(0..) {
-            let first_later = wire.arriving(limit, |at| arrivals.due.push(Arrival::new(at, number)));
+            let first_later = wire.arriving(limit, |at| arrivals.due.push(ArrivalKey::new(at, number)));
             arrivals.later = arrivals.later.min(first_later);
         }
         if count > 1 {
             arrivals.due.sort_unstable();
         }
-        arrivals.note_next();
+        arrivals.update_next();
     }
 
     /// Returns the time of the current node's next arrival.
@@ -283,22 +288,22 @@ impl Network {
         }
         let arrival = *self.arrivals.due.get(self.arrivals.taken)?;
         self.arrivals.taken += 1;
-        self.arrivals.note_next();
+        self.arrivals.update_next();
         let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
-        Some((wire.to().port, wire.take()))
+        Some((wire.destination().port, wire.take()))
     }
 
     /// Ends the current node's window. It next wakes at `until`, or when a frame arrives.
     #[inline]
     pub(super) fn sleep(&mut self, node: usize, until: Time) {
         let at = until.min(self.next_arrival());
-        self.rosters[self.sides.of(node)].set(node, at);
+        self.wakeup_tables[self.phases.node_phase(node)].set(node, at);
     }
 
     /// Makes a node wake at `at` or earlier.
     #[inline]
     pub(super) fn wake(&mut self, node: usize, at: Time) {
-        self.rosters[self.sides.of(node)].wake(node, at);
+        self.wakeup_tables[self.phases.node_phase(node)].wake(node, at);
     }
 
     pub(super) fn wire(&self, wire: u32) -> &Wire {

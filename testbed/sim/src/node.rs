@@ -7,17 +7,17 @@ use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
 use weir_nic::host::{Host, NicFrame};
 use weir_results::feedback::FeedbackStats;
-use weir_results::record::Teller;
+use weir_results::record::MessageOrigin;
 use weir_scenario::topology::Routes;
-use weir_scenario::{PortPlace, Scenario};
+use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
-use weir_switch_core::{BuildError, Burst, PacketStore, PortFacts, PortOutput, Shared, Surroundings, Switch};
+use weir_switch_core::{BuildError, Burst, DriverConfig, PacketAllocator, PortInfo, PortOutput, Shared, Switch};
 use weir_units::archive::State;
-use weir_units::{MacAddr, PortId, PortSet, SetOfPorts, Span, Time, WidePortSet};
+use weir_units::{LargePortSet, MacAddr, PortBitmap, PortId, PortSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use super::agenda::Agenda;
+use super::event_queue::EventQueue;
 use super::feedback::EndFeedback;
 use super::frame::Frame;
 use super::network::Network;
@@ -25,33 +25,33 @@ use super::network::Network;
 /// Simulated switch, with its wires and wake-ups.
 #[derive(Debug, State)]
 pub(super) struct SimSwitch {
-    pipeline: AnyPipeline,
-    pub(super) around: Around,
+    pipeline: PipelineVariant,
+    pub(super) environment: SwitchEnvironment,
 }
 
 /// Pipeline specialised for the number of ports. The variant is dispatched once per window, not per frame.
 #[derive(Debug, State)]
 #[expect(clippy::large_enum_variant, reason = "mostly all are narrow, and none of them is to be behind a pointer")]
-enum AnyPipeline {
+enum PipelineVariant {
     /// Ports fit into a bitmap of one word.
     Narrow(Pipeline<Frame>),
     /// Ports need a bitmap of several words.
-    Wide(Box<Pipeline<Frame, WidePortSet>>),
+    Wide(Box<Pipeline<Frame, LargePortSet>>),
 }
 
 /// Runs the same expression on either variant.
-macro_rules! with {
+macro_rules! match_pipeline {
     ($any:expr, $pipeline:ident => $does:expr) => {
         match $any {
-            AnyPipeline::Narrow($pipeline) => $does,
-            AnyPipeline::Wide($pipeline) => $does,
+            PipelineVariant::Narrow($pipeline) => $does,
+            PipelineVariant::Wide($pipeline) => $does,
         }
     };
 }
 
 /// Environment of a switch: wires, arrivals and wake-ups.
 #[derive(Debug, State)]
-pub(super) struct Around {
+pub(super) struct SwitchEnvironment {
     /// Index in the scenario.
     #[state(same)]
     number: usize,
@@ -65,7 +65,7 @@ pub(super) struct Around {
     /// Port that comes first among arrivals at the same instant.
     turn: usize,
     /// Wake-up time of each port without arrivals.
-    wakeups: Agenda,
+    wakeups: EventQueue,
     /// Time of the next check of ports with an XOFF class; [`Time::NEVER`] if there is none.
     sweep_at: Time,
     /// Feedback delay τ measured at each port; `None` unless enabled.
@@ -83,12 +83,12 @@ pub(super) struct SimHost {
     #[state(same)]
     node: u32,
     #[state(same)]
-    place: PortPlace,
+    place: PortRef,
     pub(super) host: Host,
     #[state(same)]
     wire: u32,
     /// Wake-up time without arrivals.
-    own: Time,
+    own_wakeup: Time,
     /// Frames sent and received.
     pub(super) frames: [u64; 2],
     /// Feedback delay τ measured at the host; `None` unless enabled.
@@ -96,7 +96,7 @@ pub(super) struct SimHost {
     feedback: Option<Box<EndFeedback>>,
 }
 
-struct Ports<'s> {
+struct SimPorts<'s> {
     now: Time,
     number: usize,
     network: &'s mut Network,
@@ -120,12 +120,11 @@ impl SimSwitch {
     ) -> Result<SimSwitch, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
         let ports = config.ports.len();
-        let facts: Vec<PortFacts> =
-            (0..ports).map(|port| PortFacts { mac: mac(port), ..PortFacts::default() }).collect();
+        let facts: Vec<PortInfo> = (0..ports).map(|port| PortInfo { mac: mac(port), ..PortInfo::default() }).collect();
         let mut switch = Switch::new(
             config,
             &facts,
-            Surroundings {
+            DriverConfig {
                 catch_up: CatchUp::NONE,
                 // Hash buckets of static entries must not overflow.
                 stations: if !routes.is_empty() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
@@ -141,21 +140,21 @@ impl SimSwitch {
             },
         )?;
         let hosts = scenario.hosts.len();
-        if let [intact, around @ ..] = routes {
-            switch.set_routes(scenario.hosts[0].nic.mac, to_hosts(intact, number, hosts));
-            around.iter().for_each(|routes| switch.add_routes(to_hosts(routes, number, hosts)));
+        if let [intact, reroutes @ ..] = routes {
+            switch.set_routes(scenario.hosts[0].nic.mac, ports_to_hosts(intact, number, hosts));
+            reroutes.iter().for_each(|routes| switch.add_routes(ports_to_hosts(routes, number, hosts)));
         }
         let has_link = |(port, wire): (PortId, &Option<u32>)| switch.shared().set_link_up(port, wire.is_some());
         (0..).map(PortId).zip(&wires).for_each(has_link);
         let pipeline = match ports <= PortSet::PORTS_MAX {
-            true => AnyPipeline::Narrow(switch.into_pipeline()),
-            false => AnyPipeline::Wide(Box::new(switch.into_pipeline())),
+            true => PipelineVariant::Narrow(switch.into_pipeline()),
+            false => PipelineVariant::Wide(Box::new(switch.into_pipeline())),
         };
-        let mut wakeups = Agenda::new(ports);
+        let mut wakeups = EventQueue::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        let shared = with!(&pipeline, pipeline => pipeline.shared());
-        let feedback = shared.ports().iter().map(|port| EndFeedback::of_port(port.feedback())).collect();
-        let around = Around {
+        let shared = match_pipeline!(&pipeline, pipeline => pipeline.shared());
+        let feedback = shared.ports().iter().map(|port| EndFeedback::for_port(port.feedback())).collect();
+        let environment = SwitchEnvironment {
             number,
             node: number as u32,
             wires,
@@ -165,59 +164,59 @@ impl SimSwitch {
             sweep_at: Time::NEVER,
             feedback: scenario.measures_feedback.then_some(feedback),
         };
-        Ok(SimSwitch { pipeline, around })
+        Ok(SimSwitch { pipeline, environment })
     }
 
     /// Prefetches the state for its window, in the steps of [`ahead`](super::ahead), port by port; `number` is its
     /// node. Returns whether a further port remains.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
-        with!(&self.pipeline, pipeline => self.around.prefetch(pipeline, step, port, number, network))
+        match_pipeline!(&self.pipeline, pipeline => self.environment.prefetch(pipeline, step, port, number, network))
     }
 
     /// Runs up to and including `limit`, instant by instant, and calls `meanwhile` after each. Returns the number of
     /// instants.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, meanwhile: impl FnMut(&Network)) -> u64 {
-        with!(&mut self.pipeline, pipeline => self.around.run_until(pipeline, limit, network, meanwhile))
+        match_pipeline!(&mut self.pipeline, pipeline => self.environment.run_until(pipeline, limit, network, meanwhile))
     }
 
     /// Sets the link of a port up or down.
     pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
         self.shared().set_link_up(PortId(port as u16), is_up);
-        self.around.wakeups.set(port, now);
+        self.environment.wakeups.set(port, now);
     }
 
     pub(super) fn number(&self) -> usize {
-        self.around.number
+        self.environment.number
     }
 
     /// Sets the switch's number in the logical process.
-    pub(super) fn settle(&mut self, node: u32) {
-        self.around.node = node;
+    pub(super) fn set_local_number(&mut self, node: u32) {
+        self.environment.node = node;
     }
 
     pub(super) fn wire(&self, port: usize) -> Option<usize> {
-        self.around.wires[port].map(|wire| wire as usize)
+        self.environment.wires[port].map(|wire| wire as usize)
     }
 
     /// Returns τ of flow control that a port sends, if measured.
     pub(super) fn feedback(&self, port: usize) -> Option<FeedbackStats> {
-        self.around.feedback.as_ref().map(|feedback| feedback[port].stats())
+        self.environment.feedback.as_ref().map(|feedback| feedback[port].stats())
     }
 
     pub(super) fn shared(&self) -> &Shared {
-        with!(&self.pipeline, pipeline => pipeline.shared())
+        match_pipeline!(&self.pipeline, pipeline => pipeline.shared())
     }
 
     pub(super) fn report(&mut self, now: Time) -> Report {
-        with!(&mut self.pipeline, pipeline => pipeline.report(now))
+        match_pipeline!(&mut self.pipeline, pipeline => pipeline.report(now))
     }
 }
 
-impl Around {
+impl SwitchEnvironment {
     /// See [`SimSwitch::prefetch`].
     #[inline]
-    fn prefetch<S: SetOfPorts>(
+    fn prefetch<S: PortBitmap>(
         &self,
         pipeline: &Pipeline<Frame, S>,
         step: usize,
@@ -225,7 +224,7 @@ impl Around {
         number: usize,
         network: &Network,
     ) -> bool {
-        let Around { wires, wakeups, .. } = self;
+        let SwitchEnvironment { wires, wakeups, .. } = self;
         if step == 0 {
             pipeline.prefetch();
             prefetch_index(from_ref(wires), 0);
@@ -234,7 +233,7 @@ impl Around {
             return false;
         }
         // With few arrivals most of a switch's state is not needed.
-        if port == 0 && network.arriving_at(number) < wires.len().max(1) {
+        if port == 0 && network.frames_in_flight_to(number) < wires.len().max(1) {
             return false;
         }
         let id = PortId(port as u16);
@@ -257,7 +256,7 @@ impl Around {
     }
 
     /// See [`SimSwitch::run_until`].
-    fn run_until<S: SetOfPorts>(
+    fn run_until<S: PortBitmap>(
         &mut self,
         pipeline: &mut Pipeline<Frame, S>,
         limit: Time,
@@ -281,8 +280,9 @@ impl Around {
 
     /// Forwards arrived frames and transmits where possible.
     #[inline]
-    fn run<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
-        let mut ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
+    fn run<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
+        let mut ports =
+            SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
         if let Some((port, frame)) = ports.network.poll(now) {
             let port = PortId(port);
             if ports.network.next_arrival() > now {
@@ -291,10 +291,11 @@ impl Around {
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(pipeline, now, network);
-                ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
+                ports =
+                    SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
             }
         }
-        let mut due = pipeline.take_stirred();
+        let mut due = pipeline.take_pending_ports();
         if self.sweep_at <= now {
             due |= *pipeline.off_ports();
             self.sweep_at = Time::NEVER;
@@ -304,7 +305,7 @@ impl Around {
             if at <= now {
                 due.insert(PortId(port as u16));
             }
-            if due.is_empty() && !pipeline.is_stirred() {
+            if due.is_empty() && !pipeline.has_pending_ports() {
                 break;
             }
             for port in pipeline.run_ports(now, due, &mut ports) {
@@ -319,12 +320,13 @@ impl Around {
 
     /// Forwards several frames that arrived at the same instant.
     #[inline(never)]
-    fn handle_several<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
+    fn handle_several<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
         while let Some((port, frame)) = network.poll(now) {
             self.arrived.push((PortId(port), frame));
         }
-        take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
-        let mut ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
+        order_round_robin(&mut self.arrived, &mut self.turn, self.wires.len());
+        let mut ports =
+            SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
         for (port, frame) in self.arrived.drain(..) {
             pipeline.handle(now, port, frame, false, &mut ports);
         }
@@ -336,9 +338,9 @@ const LEARNED_MAX: usize = 4_096;
 
 impl SimHost {
     /// Creates host `number` of a scenario; `measures` enables τ.
-    pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32, measures: bool) -> SimHost {
+    pub(super) fn new(number: usize, place: PortRef, host: Host, wire: u32, measures: bool) -> SimHost {
         let feedback = measures.then(Box::default);
-        SimHost { number: number as u32, node: 0, place, host, wire, own: Time::ZERO, frames: [0; 2], feedback }
+        SimHost { number: number as u32, node: 0, place, host, wire, own_wakeup: Time::ZERO, frames: [0; 2], feedback }
     }
 
     /// Returns τ of flow control that the host sends, if measured.
@@ -355,7 +357,7 @@ impl SimHost {
     }
 
     /// Sets the host's number in the logical process, and that of the wire that leaves it.
-    pub(super) fn settle(&mut self, node: u32, wire: u32) {
+    pub(super) fn set_local_numbers(&mut self, node: u32, wire: u32) {
         (self.node, self.wire) = (node, wire);
     }
 
@@ -382,12 +384,12 @@ impl SimHost {
         network.begin(self.node as usize, limit);
         let mut instants = 0;
         loop {
-            let now = network.next_arrival().min(self.own);
+            let now = network.next_arrival().min(self.own_wakeup);
             if now > limit {
                 network.sleep(self.node as usize, now);
                 return instants;
             }
-            self.own = self.run(now, network);
+            self.own_wakeup = self.run(now, network);
             meanwhile(network);
             instants += 1;
         }
@@ -404,23 +406,23 @@ impl SimHost {
                 feedback.handle(now, &frame, network.wire(self.wire).sent_until());
             }
             self.host.handle(now, frame.content());
-            network.spare.take_back(frame);
+            network.frame_pool.recycle(frame);
         }
         let mut in_vain = 0;
         loop {
             while let Some(frame) = self.host.poll(now) {
                 self.frames[0] += 1;
-                let mut frame = network.spare.frame(frame);
+                let mut frame = network.frame_pool.allocate(frame);
                 if let Some(feedback) = &mut self.feedback
                     && frame.is_flow_control()
                 {
                     let before = network.wire(self.wire).sent_until();
-                    frame.set_port(network.wire(self.wire).to().port);
-                    network.send(now, self.wire, frame, Teller::Host, self.place);
-                    feedback.note_sent(before, network.wire(self.wire).sent_until());
+                    frame.set_port(network.wire(self.wire).destination().port);
+                    network.send(now, self.wire, frame, MessageOrigin::Host, self.place);
+                    feedback.record_sent(before, network.wire(self.wire).sent_until());
                     continue;
                 }
-                network.send(now, self.wire, frame, Teller::Host, self.place);
+                network.send(now, self.wire, frame, MessageOrigin::Host, self.place);
             }
             let next = self.host.next_wakeup(now);
             if next > now {
@@ -440,7 +442,7 @@ impl SimHost {
 
     /// Makes the host wake at `at` or earlier.
     pub(super) fn wake(&mut self, at: Time) {
-        self.own = self.own.min(at);
+        self.own_wakeup = self.own_wakeup.min(at);
     }
 
     pub(super) fn wire(&self) -> usize {
@@ -448,29 +450,29 @@ impl SimHost {
     }
 }
 
-impl PacketStore<Frame> for Ports<'_> {
+impl PacketAllocator<Frame> for SimPorts<'_> {
     fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         Some(packet.clone())
     }
 
     fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<Frame> {
-        Some(self.network.spare.frame(NicFrame::Control(*frame)))
+        Some(self.network.frame_pool.allocate(NicFrame::Control(*frame)))
     }
 
     #[inline]
-    fn take_back(&mut self, frame: Frame) {
+    fn recycle(&mut self, frame: Frame) {
         if self.feedback.is_some() && frame.is_flow_control() {
-            self.note_taken(&frame);
+            self.record_handled(&frame);
         }
-        self.network.spare.take_back(frame);
+        self.network.frame_pool.recycle(frame);
     }
 
-    fn note_crossed(&mut self, packet: &mut Frame, crossed: Time) {
+    fn on_threshold_crossed(&mut self, packet: &mut Frame, crossed: Time) {
         packet.set_crossed(crossed);
     }
 }
 
-impl PortOutput<Frame> for Ports<'_> {
+impl PortOutput<Frame> for SimPorts<'_> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let sent = burst.len();
         burst.drain(..).for_each(|frame| self.send_measured(port, frame));
@@ -484,7 +486,7 @@ impl PortOutput<Frame> for Ports<'_> {
     }
 }
 
-impl Ports<'_> {
+impl SimPorts<'_> {
     /// Sends a frame, and records it for τ if it is flow control.
     #[inline(never)]
     fn send_measured(&mut self, port: PortId, mut frame: Frame) {
@@ -492,16 +494,16 @@ impl Ports<'_> {
             return self.send(port, frame);
         };
         let before = self.network.wire(wire).sent_until();
-        frame.set_port(self.network.wire(wire).to().port);
+        frame.set_port(self.network.wire(wire).destination().port);
         self.send(port, frame);
         if let Some(feedback) = self.feedback {
-            feedback[port.index()].note_sent(before, self.network.wire(wire).sent_until());
+            feedback[port.index()].record_sent(before, self.network.wire(wire).sent_until());
         }
     }
 
     /// Records a handled flow-control frame for τ.
     #[cold]
-    fn note_taken(&mut self, frame: &Frame) {
+    fn record_handled(&mut self, frame: &Frame) {
         let port = usize::from(frame.port());
         if let (Some(feedback), Some(wire)) = (&mut *self.feedback, self.wires[port]) {
             feedback[port].handle(self.now, frame, self.network.wire(wire).sent_until());
@@ -512,20 +514,20 @@ impl Ports<'_> {
     fn send(&mut self, port: PortId, frame: Frame) {
         // Flow control to a port without a link is discarded.
         let Some(wire) = self.wires[port.index()] else { return };
-        let place = PortPlace { switch: self.number, port: port.index() };
-        self.network.send(self.now, wire, frame, Teller::Port, place);
+        let place = PortRef { switch: self.number, port: port.index() };
+        self.network.send(self.now, wire, frame, MessageOrigin::Port, place);
     }
 }
 
 /// Returns the equal-cost ports of a switch to each host.
-fn to_hosts(routes: &Routes, switch: usize, hosts: usize) -> impl Iterator<Item = &[u16]> {
+fn ports_to_hosts(routes: &Routes, switch: usize, hosts: usize) -> impl Iterator<Item = &[u16]> {
     (0..hosts).map(move |host| routes.ports(switch, host))
 }
 
 /// Orders arrivals of one instant by port, starting with port `turn`, which advances if it made a difference. So no
 /// port is always first among ports whose frames always arrive together.
 #[inline]
-fn take_turns<T>(arrived: &mut [(PortId, T)], turn: &mut usize, ports: usize) {
+fn order_round_robin<T>(arrived: &mut [(PortId, T)], turn: &mut usize, ports: usize) {
     let [(first, _), rest @ ..] = &*arrived else { return };
     if rest.iter().all(|(port, _)| port == first) {
         return;
@@ -543,7 +545,7 @@ mod tests {
         let mut turn = 0;
         let mut order = |ports: &[u16]| {
             let mut arrived: Vec<(PortId, usize)> = ports.iter().map(|port| PortId(*port)).zip(0..).collect();
-            take_turns(&mut arrived, &mut turn, 4);
+            order_round_robin(&mut arrived, &mut turn, 4);
             arrived.into_iter().map(|(port, n)| (port.0, n)).collect::<Vec<_>>()
         };
         assert_eq!(order(&[0, 3, 0]), [(0, 0), (0, 2), (3, 1)], "frames of a port keep their order");

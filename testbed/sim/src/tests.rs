@@ -81,7 +81,7 @@ fn frames_follow_each_other_at_the_line_rate() {
     let expected = Time::from_nanos(10_000) + first_wire + RATES[1].time_for(FRAME) + DELAYS[0] + DELAYS[1];
     assert_eq!(last, expected);
     let report = sim.report(0);
-    assert!(report.balance.holds && report.balance.held() == 0, "{:?}", report.balance);
+    assert!(report.conservation.holds && report.conservation.held() == 0, "{:?}", report.conservation);
     assert_eq!(report.ports[1].classes[3].tx_frames, FRAMES);
     assert_eq!(report.dropped(DropReason::PortDown), 0);
 }
@@ -112,7 +112,7 @@ fn traffic_on_a_fabric_is_the_same_run_however_often_it_is_looked_at() {
     let scenario = &runs[0].scenario;
     let end = Time::from_nanos(2_000_000);
     let told = |sim: &mut Sim| {
-        let done: Vec<Done> = sim.drain_completions().collect();
+        let done: Vec<CompletedMessage> = sim.drain_completions().collect();
         assert!(done.len() > 1_000, "{} messages", done.len());
         format!("{done:?} {:?} {}", sim.hosts().map(|host| host.stats(end)).collect::<Vec<_>>(), sim.packet_hops())
     };
@@ -170,7 +170,7 @@ fn a_stranger_is_flooded_and_a_port_without_a_link_left_out() {
     scenario.switches[0].static_macs.clear();
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));
-    let balance = sim.report(0).balance;
+    let balance = sim.report(0).conservation;
     assert_eq!((balance.received, balance.copied, balance.sent, balance.dropped), (2, 0, 2, 0));
 }
 

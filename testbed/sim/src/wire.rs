@@ -8,7 +8,7 @@ use weir_flowctl::wire_bytes;
 use weir_scenario::link::{FaultCounters, FaultPlan, Faults};
 use weir_switch_core::Packet;
 use weir_units::archive::{Archive, State};
-use weir_units::{Bytes, Serialiser, Span, Time};
+use weir_units::{Bytes, SerialisationDelay, Span, Time};
 
 use super::frame::Frame;
 
@@ -22,9 +22,9 @@ pub(super) struct Wire {
     port: u16,
     /// True if frames pass; false if the link is down.
     is_up: bool,
-    kind: Arc<WireParameters>,
+    parameters: Arc<WireParameters>,
     free_at: Time,
-    way: Way,
+    in_flight: InFlight,
     /// Frames sent while the wire was down, or in flight when it went down.
     cut_off: u64,
     /// Frames sent minus frames taken; negative if faults duplicate some.
@@ -34,20 +34,20 @@ pub(super) struct Wire {
 
 /// Destination of a wire: a port of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FarEnd {
+pub(super) struct NodePort {
     pub(super) node: u32,
     /// Port; 0 for a host.
     pub(super) port: u16,
 }
 
-impl FarEnd {
+impl NodePort {
     /// Destination node of a near half, whose far half is in another logical process.
-    pub(super) const ELSEWHERE: u32 = u32::MAX;
+    pub(super) const REMOTE_NODE: u32 = u32::MAX;
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WireParameters {
-    pub(super) rate: Serialiser,
+    pub(super) rate: SerialisationDelay,
     /// Bytes on the wire beyond the frame's length without FCS.
     pub(super) overhead: Bytes,
     pub(super) delay: Span,
@@ -58,10 +58,10 @@ const _: () = assert!(size_of::<Wire>() == 64);
 
 /// Frames in transmission, waiting for it, or in propagation.
 #[derive(Debug, State)]
-enum Way {
+enum InFlight {
     /// Frames with their arrival times.
     Plain(VecDeque<(Time, Frame)>),
-    Faulty(Box<FaultyWay>),
+    Faulty(Box<FaultyInFlight>),
 }
 
 /// Largest number of frames of a wire that are prefetched.
@@ -69,7 +69,7 @@ const FRAMES_AHEAD: usize = 40;
 
 /// Frames of a wire with injected faults, which apply when a frame's last byte leaves.
 #[derive(Debug, State)]
-struct FaultyWay {
+struct FaultyInFlight {
     faults: Faults<Frame>,
     #[state(same)]
     delay: Span,
@@ -82,42 +82,42 @@ impl State for Wire {
             node: _,
             port: _,
             is_up,
-            kind: _,
+            parameters: _,
             free_at,
-            way,
+            in_flight,
             cut_off,
             #[cfg(debug_assertions)]
                 not_taken: _,
         } = self;
         is_up.state(archive);
         free_at.state(archive);
-        way.state(archive);
+        in_flight.state(archive);
         cut_off.state(archive);
         #[cfg(debug_assertions)]
         if archive.is_loading() {
             let faults = self.fault_counters();
-            let gone = faults.lost + faults.corrupted + self.cut_off;
-            self.not_taken = (gone + self.under_way() as u64) as i64 - faults.doubled as i64;
+            let lost = faults.lost + faults.corrupted + self.cut_off;
+            self.not_taken = (lost + self.frames_in_flight() as u64) as i64 - faults.doubled as i64;
         }
     }
 }
 
 impl Wire {
-    pub(super) fn new(kind: Arc<WireParameters>, faults: FaultPlan, to: FarEnd) -> Wire {
-        let way = if faults.is_none() {
-            Way::Plain(VecDeque::new())
+    pub(super) fn new(parameters: Arc<WireParameters>, faults: FaultPlan, destination: NodePort) -> Wire {
+        let in_flight = if faults.is_none() {
+            InFlight::Plain(VecDeque::new())
         } else {
-            let (faults, delay) = (Faults::new(faults), kind.delay);
-            Way::Faulty(Box::new(FaultyWay { faults, delay, frames: VecDeque::new() }))
+            let (faults, delay) = (Faults::new(faults), parameters.delay);
+            InFlight::Faulty(Box::new(FaultyInFlight { faults, delay, frames: VecDeque::new() }))
         };
-        let FarEnd { node, port } = to;
+        let NodePort { node, port } = destination;
         Wire {
             node,
             port,
             is_up: true,
-            kind,
+            parameters,
             free_at: Time::ZERO,
-            way,
+            in_flight,
             cut_off: 0,
             #[cfg(debug_assertions)]
             not_taken: 0,
@@ -125,23 +125,23 @@ impl Wire {
     }
 
     #[inline]
-    pub(super) fn to(&self) -> FarEnd {
-        FarEnd { node: self.node, port: self.port }
+    pub(super) fn destination(&self) -> NodePort {
+        NodePort { node: self.node, port: self.port }
     }
 
     /// Sets the number of the destination node.
-    pub(super) fn lead_to(&mut self, node: u32) {
+    pub(super) fn set_destination_node(&mut self, node: u32) {
         self.node = node;
     }
 
     /// Splits the wire into a near half, on which frames are put, and a far half, from which they are taken. Faults and
     /// the frames they hold back stay on the near half; frames with a known arrival go to the far half.
     pub(super) fn split(mut self) -> [Wire; 2] {
-        let mut far = Wire::new(self.kind.clone(), FaultPlan::default(), self.to());
+        let mut far = Wire::new(self.parameters.clone(), FaultPlan::default(), self.destination());
         let mut frames = VecDeque::new();
         self.hand_over(&mut frames);
         far.deliver(&mut frames);
-        self.node = FarEnd::ELSEWHERE;
+        self.node = NodePort::REMOTE_NODE;
         [self, far]
     }
 
@@ -166,13 +166,13 @@ impl Wire {
     }
 
     /// Whether the wire is a near half.
-    pub(super) fn leads_elsewhere(&self) -> bool {
-        self.node == FarEnd::ELSEWHERE
+    pub(super) fn is_near_half(&self) -> bool {
+        self.node == NodePort::REMOTE_NODE
     }
 
     /// Whether the wire has injected faults, which may determine a frame's arrival time late.
     pub(super) fn is_faulty(&self) -> bool {
-        matches!(self.way, Way::Faulty(_))
+        matches!(self.in_flight, InFlight::Faulty(_))
     }
 
     /// Moves frames with a known arrival to `frames`, in exchange for an empty buffer.
@@ -208,24 +208,24 @@ impl Wire {
 
     #[inline]
     fn frames_mut(&mut self) -> &mut VecDeque<(Time, Frame)> {
-        match &mut self.way {
-            Way::Plain(frames) => frames,
-            Way::Faulty(way) => &mut way.frames,
+        match &mut self.in_flight {
+            InFlight::Plain(frames) => frames,
+            InFlight::Faulty(faulty) => &mut faulty.frames,
         }
     }
 
     /// Moves held-back frames that arrive by `limit` to the frames in flight.
-    pub(super) fn let_go(&mut self, limit: Time) {
-        if let Way::Faulty(way) = &mut self.way {
-            way.let_go(limit.saturating_sub(way.delay));
+    pub(super) fn release_until(&mut self, limit: Time) {
+        if let InFlight::Faulty(faulty) = &mut self.in_flight {
+            faulty.release_until(limit.saturating_sub(faulty.delay));
         }
     }
 
     /// Returns the earliest known arrival time; [`Time::NEVER`] if there is none.
     pub(super) fn next_arrival(&self) -> Time {
-        match &self.way {
-            Way::Plain(frames) => frames.front().map_or(Time::NEVER, |(arrives, _)| *arrives),
-            Way::Faulty(way) => way.next_wakeup(),
+        match &self.in_flight {
+            InFlight::Plain(frames) => frames.front().map_or(Time::NEVER, |(arrives, _)| *arrives),
+            InFlight::Faulty(faulty) => faulty.next_wakeup(),
         }
     }
 
@@ -233,7 +233,7 @@ impl Wire {
     /// changed, which is rare: usually earlier frames are in flight.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
-        let leaves = self.free_at.max(now) + self.kind.time_for(frame.frame_bytes());
+        let leaves = self.free_at.max(now) + self.parameters.time_for(frame.frame_bytes());
         self.free_at = leaves;
         #[cfg(debug_assertions)]
         {
@@ -242,17 +242,17 @@ impl Wire {
         if !self.is_up {
             return self.lose(frame);
         }
-        let first = match &mut self.way {
-            Way::Plain(frames) => {
+        let first = match &mut self.in_flight {
+            InFlight::Plain(frames) => {
                 if frames.len() == frames.capacity() {
                     make_room(frames);
                 }
-                let arrives = leaves + self.kind.delay;
+                let arrives = leaves + self.parameters.delay;
                 let is_first = frames.is_empty();
                 frames.push_back((arrives, frame));
                 is_first.then_some(arrives)
             }
-            Way::Faulty(way) => way.send_and_look(leaves, frame),
+            InFlight::Faulty(faulty) => faulty.send_and_look(leaves, frame),
         };
         self.audit();
         first
@@ -268,18 +268,18 @@ impl Wire {
 
     /// Returns the shortest time from sending a frame of this length (without FCS) to its arrival.
     pub(super) fn lookahead(&self, frame_bytes: u32) -> Span {
-        self.kind.delay + self.kind.time_for(frame_bytes)
+        self.parameters.delay + self.parameters.time_for(frame_bytes)
     }
 
     /// Calls `each` with every arrival time up to `limit`; returns the next known one after it. Precondition: no frame
     /// sent later arrives by `limit`.
     #[inline]
     pub(super) fn arriving(&mut self, limit: Time, mut each: impl FnMut(Time)) -> Time {
-        let (frames, held) = match &mut self.way {
-            Way::Plain(frames) => (&*frames, Time::NEVER),
-            Way::Faulty(way) => {
-                way.let_go(limit.saturating_sub(way.delay));
-                (&way.frames, way.faults.next_wakeup().saturating_add(way.delay))
+        let (frames, held) = match &mut self.in_flight {
+            InFlight::Plain(frames) => (&*frames, Time::NEVER),
+            InFlight::Faulty(faulty) => {
+                faulty.release_until(limit.saturating_sub(faulty.delay));
+                (&faulty.frames, faulty.faults.next_wakeup().saturating_add(faulty.delay))
             }
         };
         for (at, _) in frames {
@@ -309,18 +309,18 @@ impl Wire {
 
     #[inline]
     fn frames(&self) -> &VecDeque<(Time, Frame)> {
-        match &self.way {
-            Way::Plain(frames) => frames,
-            Way::Faulty(way) => &way.frames,
+        match &self.in_flight {
+            InFlight::Plain(frames) => frames,
+            InFlight::Faulty(way) => &way.frames,
         }
     }
 
     /// Takes the next frame that [`Wire::arriving`] listed.
     #[inline]
     pub(super) fn take(&mut self) -> Frame {
-        let frames = match &mut self.way {
-            Way::Plain(frames) => frames,
-            Way::Faulty(way) => &mut way.frames,
+        let frames = match &mut self.in_flight {
+            InFlight::Plain(frames) => frames,
+            InFlight::Faulty(faulty) => &mut faulty.frames,
         };
         let (_, frame) = frames.pop_front().expect("it was there");
         #[cfg(debug_assertions)]
@@ -339,12 +339,12 @@ impl Wire {
         #[cfg(debug_assertions)]
         {
             let faults = self.fault_counters();
-            let gone = faults.lost + faults.corrupted + self.cut_off;
-            let under_way = self.under_way() as u64;
+            let lost = faults.lost + faults.corrupted + self.cut_off;
+            let in_flight = self.frames_in_flight() as u64;
             assert_eq!(
                 self.not_taken + faults.doubled as i64,
-                (gone + under_way) as i64,
-                "frames on a wire: {faults:?}, {under_way} under way"
+                (lost + in_flight) as i64,
+                "frames on a wire: {faults:?}, {in_flight} under way"
             );
         }
     }
@@ -353,26 +353,26 @@ impl Wire {
     pub(super) fn set_up(&mut self, is_up: bool) {
         self.is_up = is_up;
         if !is_up {
-            self.cut_off += match &mut self.way {
-                Way::Plain(frames) => {
+            self.cut_off += match &mut self.in_flight {
+                InFlight::Plain(frames) => {
                     let cut_off = frames.len();
                     frames.clear();
                     cut_off as u64
                 }
-                Way::Faulty(way) => way.clear() as u64,
+                InFlight::Faulty(faulty) => faulty.clear() as u64,
             };
         }
         self.audit();
     }
 
     /// Returns the arrival time of the last frame sent; [`Time::NEVER`] if the wire is down.
-    pub(super) fn last_arrives(&self) -> Time {
-        if self.is_up { self.free_at + self.kind.delay } else { Time::NEVER }
+    pub(super) fn last_arrival(&self) -> Time {
+        if self.is_up { self.free_at + self.parameters.delay } else { Time::NEVER }
     }
 
     /// Returns the arrival time of the last frame sent, ignoring faults and link state.
     pub(super) fn sent_until(&self) -> Time {
-        self.free_at + self.kind.delay
+        self.free_at + self.parameters.delay
     }
 
     pub(super) fn cut_off(&self) -> u64 {
@@ -380,17 +380,17 @@ impl Wire {
     }
 
     pub(super) fn fault_counters(&self) -> FaultCounters {
-        match &self.way {
-            Way::Plain(_) => FaultCounters::default(),
-            Way::Faulty(way) => way.faults.counters(),
+        match &self.in_flight {
+            InFlight::Plain(_) => FaultCounters::default(),
+            InFlight::Faulty(faulty) => faulty.faults.counters(),
         }
     }
 
     #[inline]
-    pub(super) fn under_way(&self) -> usize {
-        match &self.way {
-            Way::Plain(frames) => frames.len(),
-            Way::Faulty(way) => way.frames.len() + way.faults.held(),
+    pub(super) fn frames_in_flight(&self) -> usize {
+        match &self.in_flight {
+            InFlight::Plain(frames) => frames.len(),
+            InFlight::Faulty(faulty) => faulty.frames.len() + faulty.faults.held(),
         }
     }
 }
@@ -410,7 +410,7 @@ fn make_room(frames: &mut VecDeque<(Time, Frame)>) {
     frames.reserve_exact((frames.len() / 4).max(4));
 }
 
-impl FaultyWay {
+impl FaultyInFlight {
     /// Sends a frame; returns the first arrival time if it changed.
     #[cold]
     #[inline(never)]
@@ -423,8 +423,8 @@ impl FaultyWay {
 
     /// Applies faults to a frame whose last byte leaves at `leaves`. Calls are in order of time.
     fn send(&mut self, leaves: Time, frame: Frame) {
-        self.let_go(leaves);
-        let FaultyWay { faults, delay, frames } = self;
+        self.release_until(leaves);
+        let FaultyInFlight { faults, delay, frames } = self;
         let is_chosen = faults.plan().frames.includes(&frame);
         let arrives = leaves + *delay;
         faults.handle(
@@ -437,7 +437,7 @@ impl FaultyWay {
     }
 
     /// Moves frames held back until `until` or earlier to the frames in flight.
-    fn let_go(&mut self, until: Time) {
+    fn release_until(&mut self, until: Time) {
         while let at = self.faults.next_wakeup()
             && at <= until
             && let Some(frame) = self.faults.poll(at)

@@ -18,24 +18,24 @@ use crate::headers;
 
 /// Capture time of a frame in picoseconds since 1970, at the file's resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp(pub i128);
+pub struct CaptureTime(pub i128);
 
 /// Capture file in memory.
 #[derive(Clone, Debug)]
 pub struct Capture {
     path: PathBuf,
-    frames: Vec<Captured>,
+    frames: Vec<TraceFrame>,
     bytes: Vec<u8>,
-    left_out: LeftOut,
+    skipped: SkippedFrames,
 }
 
 /// Frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Captured {
+pub struct TraceFrame {
     /// Number in the file, from 1, as in Wireshark.
     pub number: u64,
     /// Capture time.
-    pub at: Stamp,
+    pub at: CaptureTime,
     /// Direction at the capturing host, if the file has it.
     pub direction: Option<ReplayDirection>,
     /// Length without FCS, in bytes. It exceeds the stored bytes if the file has only the headers ([`Choice::headers_suffice`]).
@@ -46,7 +46,7 @@ pub struct Captured {
 
 /// Selection of a file's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct FrameSelection {
     /// Direction of the selected frames; frames of unknown direction are selected, too.
     pub direction: Option<ReplayDirection>,
     /// Interface of a pcapng file, from 0, whose frames are selected.
@@ -64,17 +64,17 @@ pub struct Choice {
 
 /// Frames of a file that were left out or changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedFrames {
     /// Frames of the other direction, or of other interfaces.
     pub others: u64,
     /// MAC control frames.
     pub mac_control: u64,
     /// Truncated frames (snapshot length) without the headers needed.
-    pub cut_short: Refused,
+    pub truncated: RejectedFrames,
     /// Frames longer than the maximum.
-    pub too_long: Refused,
+    pub too_long: RejectedFrames,
     /// Frames shorter than an Ethernet header.
-    pub too_short: Refused,
+    pub too_short: RejectedFrames,
     /// Selected frames that were shorter than Ethernet's minimum, and were padded with zeros.
     pub padded: u64,
     /// Selected frames that are in the file after a later one, by more than [`STEP_BACK_MAX`].
@@ -89,7 +89,7 @@ pub struct LeftOut {
 
 /// Frames that can't be sent: their number, and the first few.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedFrames {
     /// Number of frames.
     pub frames: u64,
     /// Numbers of the first few, and their lengths.
@@ -168,17 +168,17 @@ const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const PIECE: usize = 1 << 20;
 
 /// Reader that reports its progress.
-struct Telling<'t> {
+struct ProgressReader<'t> {
     file: File,
-    told: &'t mut dyn FnMut(u64),
+    on_progress: &'t mut dyn FnMut(u64),
 }
 
-impl Read for Telling<'_> {
+impl Read for ProgressReader<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         // The caller asks for large reads; progress is reported more often.
         let piece = to.len().min(PIECE);
         let bytes = self.file.read(&mut to[..piece])?;
-        (self.told)(bytes as u64);
+        (self.on_progress)(bytes as u64);
         Ok(bytes)
     }
 }
@@ -188,15 +188,19 @@ impl Capture {
     ///
     /// # Errors
     /// See [`CaptureError`].
-    pub fn read(path: &Path, choice: &Choice) -> Result<Capture, CaptureError> {
-        Capture::read_telling(path, choice, &mut |_| {})
+    pub fn read(path: &Path, selection: &FrameSelection) -> Result<Capture, CaptureError> {
+        Capture::read_with_progress(path, selection, &mut |_| {})
     }
 
     /// Reads like [`Capture::read`], and calls `told` with the size in bytes of each read.
     ///
     /// # Errors
     /// See [`CaptureError`].
-    pub fn read_telling(path: &Path, choice: &Choice, told: &mut dyn FnMut(u64)) -> Result<Capture, CaptureError> {
+    pub fn read_with_progress(
+        path: &Path,
+        selection: &FrameSelection,
+        on_progress: &mut dyn FnMut(u64),
+    ) -> Result<Capture, CaptureError> {
         let name = || path.display().to_string();
         let failed = |error| CaptureError::Io { path: name(), error };
         let mut file = File::open(path).map_err(failed)?;
@@ -209,15 +213,15 @@ impl Capture {
         }
         file.rewind().map_err(failed)?;
         let mut capture =
-            Capture { path: path.to_owned(), frames: Vec::new(), bytes: Vec::new(), left_out: LeftOut::default() };
-        let file = BufReader::with_capacity(PIECE, Telling { file, told });
+            Capture { path: path.to_owned(), frames: Vec::new(), bytes: Vec::new(), skipped: SkippedFrames::default() };
+        let file = BufReader::with_capacity(PIECE, ProgressReader { file, on_progress });
         if magic == PCAPNG {
-            capture.read_pcapng(file, choice)?
+            capture.read_pcapng(file, selection)?
         } else {
-            capture.read_pcap(file, choice)?
+            capture.read_pcap(file, selection)?
         }
         if capture.frames.is_empty() {
-            return Err(CaptureError::Nothing { path: name(), what: capture.left_out.told() });
+            return Err(CaptureError::Nothing { path: name(), what: capture.skipped.describe() });
         }
         capture.put_in_order();
         Ok(capture)
@@ -229,10 +233,10 @@ impl Capture {
         for frame in &mut self.frames {
             let back = before.0 - frame.at.0;
             if (1..=i128::from(STEP_BACK_MAX.as_picos())).contains(&back) {
-                self.left_out.stepped_back += 1;
+                self.skipped.stepped_back += 1;
                 frame.at = before;
             }
-            self.left_out.out_of_order += u64::from(frame.at < before);
+            self.skipped.out_of_order += u64::from(frame.at < before);
             before = frame.at;
         }
         self.frames.sort_by_key(|frame| frame.at);
@@ -244,12 +248,12 @@ impl Capture {
     }
 
     /// Frames, in the order of their times; at least one.
-    pub fn frames(&self) -> &[Captured] {
+    pub fn frames(&self) -> &[TraceFrame] {
         &self.frames
     }
 
     /// Bytes of a frame, without FCS.
-    pub fn bytes(&self, frame: &Captured) -> &[u8] {
+    pub fn bytes(&self, frame: &TraceFrame) -> &[u8] {
         &self.bytes[frame.bytes.clone()]
     }
 
@@ -261,28 +265,32 @@ impl Capture {
     }
 
     /// Returns the frames that were left out.
-    pub fn left_out(&self) -> &LeftOut {
-        &self.left_out
+    pub fn skipped(&self) -> &SkippedFrames {
+        &self.skipped
     }
 
     /// Returns the error of a capture that can't be replayed at this pace, because frames have no times.
     pub fn lacks_times(&self, pace: ReplayPace) -> Option<CaptureError> {
-        let frames = self.left_out.without_time;
+        let frames = self.skipped.without_time;
         let path = || self.path.display().to_string();
         (frames > 0 && matches!(pace, ReplayPace::Speed(_))).then(|| CaptureError::NoTimes { path: path(), frames })
     }
 
     /// Capture time of the first frame.
-    pub fn first(&self) -> Stamp {
+    pub fn first(&self) -> CaptureTime {
         self.frames[0].at
     }
 
     /// Returns frames and bytes, for a schedule.
-    pub(crate) fn into_bytes(self) -> (Vec<Captured>, Vec<u8>) {
+    pub(crate) fn into_bytes(self) -> (Vec<TraceFrame>, Vec<u8>) {
         (self.frames, self.bytes)
     }
 
-    fn read_pcap(&mut self, file: BufReader<Telling<'_>>, choice: &Choice) -> Result<(), CaptureError> {
+    fn read_pcap(
+        &mut self,
+        file: BufReader<ProgressReader<'_>>,
+        selection: &FrameSelection,
+    ) -> Result<(), CaptureError> {
         let mut reader = PcapReader::new(file).map_err(|error| self.no_capture(error))?;
         let header = reader.header();
         self.check_link(header.datalink)?;
@@ -293,25 +301,35 @@ impl Capture {
         let mut number = 0;
         while let Some(packet) = reader.next_raw_packet() {
             let Ok(packet) = packet else {
-                self.left_out.file_is_cut = true;
+                self.skipped.file_is_cut = true;
                 break;
             };
             number += 1;
-            let at = Stamp(i128::from(packet.ts_sec) * PICOS_A_SECOND + i128::from(packet.ts_frac) * picos);
-            let seen = Seen { number, at: Some(at), direction: None, interface: 0, original: packet.orig_len as usize };
-            self.add(&seen, &packet.data, choice)?;
+            let at = CaptureTime(i128::from(packet.ts_sec) * PICOS_A_SECOND + i128::from(packet.ts_frac) * picos);
+            let record = PacketRecord {
+                number,
+                at: Some(at),
+                direction: None,
+                interface: 0,
+                original: packet.orig_len as usize,
+            };
+            self.add(&record, &packet.data, selection)?;
         }
         Ok(())
     }
 
-    fn read_pcapng(&mut self, file: BufReader<Telling<'_>>, choice: &Choice) -> Result<(), CaptureError> {
+    fn read_pcapng(
+        &mut self,
+        file: BufReader<ProgressReader<'_>>,
+        selection: &FrameSelection,
+    ) -> Result<(), CaptureError> {
         let mut reader = PcapNgReader::new(file).map_err(|error| self.no_capture(error))?;
         // Interfaces are numbered from 0 in each section of the file.
         let (mut interfaces, mut section) = (Vec::<Interface>::new(), 0);
         let mut number = 0;
         while let Some(block) = reader.next_block() {
             let Ok(block) = block else {
-                self.left_out.file_is_cut = true;
+                self.skipped.file_is_cut = true;
                 break;
             };
             match block {
@@ -327,10 +345,10 @@ impl Capture {
                         _ => None,
                     });
                     // The crate takes all units for nanoseconds.
-                    let at = Some(interface.stamp(packet.timestamp.as_nanos()));
+                    let at = Some(interface.capture_time(packet.timestamp.as_nanos()));
                     let (data, original) = interface.without_fcs(&packet.data, packet.original_len);
-                    let seen = Seen { number, at, direction, interface: place as u32, original };
-                    self.add(&seen, data, choice)?;
+                    let record = PacketRecord { number, at, direction, interface: place as u32, original };
+                    self.add(&record, data, selection)?;
                 }
                 Block::SimplePacket(packet) => {
                     number += 1;
@@ -339,18 +357,19 @@ impl Capture {
                     // The block is padded; the padding's length is known only if the frame is whole.
                     let data = &packet.data[..packet.data.len().min(packet.original_len as usize)];
                     let (data, original) = interface.without_fcs(data, packet.original_len);
-                    let seen = Seen { number, at: None, direction: None, interface: section as u32, original };
-                    self.add(&seen, data, choice)?;
+                    let record =
+                        PacketRecord { number, at: None, direction: None, interface: section as u32, original };
+                    self.add(&record, data, selection)?;
                 }
                 Block::Packet(packet) => {
                     number += 1;
                     let place = section + usize::from(packet.interface_id);
                     let Some(interface) = interfaces.get(place) else { continue };
                     self.check_link(interface.link)?;
-                    let at = Some(interface.stamp(u128::from(packet.timestamp)));
+                    let at = Some(interface.capture_time(u128::from(packet.timestamp)));
                     let (data, original) = interface.without_fcs(&packet.data, packet.original_len);
-                    let seen = Seen { number, at, direction: None, interface: place as u32, original };
-                    self.add(&seen, data, choice)?;
+                    let record = PacketRecord { number, at, direction: None, interface: place as u32, original };
+                    self.add(&record, data, selection)?;
                 }
                 _ => {}
             }
@@ -359,48 +378,49 @@ impl Capture {
     }
 
     /// Adds a frame, or counts the reason why not.
-    fn add(&mut self, seen: &Seen, data: &[u8], choice: &Choice) -> Result<(), CaptureError> {
-        let left = &mut self.left_out;
-        let is_other_way = choice.direction.is_some() && seen.direction.is_some() && choice.direction != seen.direction;
-        if is_other_way || choice.interface.is_some_and(|interface| interface != seen.interface) {
-            left.others += 1;
+    fn add(&mut self, record: &PacketRecord, data: &[u8], selection: &FrameSelection) -> Result<(), CaptureError> {
+        let skipped = &mut self.skipped;
+        let is_other_direction =
+            selection.direction.is_some() && record.direction.is_some() && selection.direction != record.direction;
+        if is_other_direction || selection.interface.is_some_and(|interface| interface != record.interface) {
+            skipped.others += 1;
             return Ok(());
         }
-        if !choice.with_mac_control && ControlFrame::is_control(data) {
-            left.mac_control += 1;
+        if !selection.with_mac_control && ControlFrame::is_control(data) {
+            skipped.mac_control += 1;
             return Ok(());
         }
         // Some tools capture frames without FCS, but count it in the length.
-        let is_cut = seen.original > data.len() && seen.original - data.len() != FCS_BYTES;
-        if is_cut && !(choice.headers_suffice && headers::are_there(data, seen.original)) {
-            left.cut_short.note(seen.number, seen.original);
+        let is_cut = record.original > data.len() && record.original - data.len() != FCS_BYTES;
+        if is_cut && !(selection.headers_suffice && headers::has_required_headers(data, record.original)) {
+            skipped.truncated.add(record.number, record.original);
             return Ok(());
         }
         if data.len() < ETHERNET_BYTES {
-            left.too_short.note(seen.number, data.len());
+            skipped.too_short.add(record.number, data.len());
             return Ok(());
         }
-        let length = if is_cut { seen.original } else { data.len() };
-        if length > choice.frame_bytes_max {
-            left.too_long.note(seen.number, length);
+        let length = if is_cut { record.original } else { data.len() };
+        if length > selection.frame_bytes_max {
+            skipped.too_long.add(record.number, length);
             return Ok(());
         }
         // Only a whole frame is padded: headers alone stay as they are.
         let stored = if is_cut { data.len() } else { data.len().max(FRAME_BYTES_MIN) };
-        let taken = (self.bytes.len() + stored) as u64 + ((self.frames.len() + 1) * size_of::<Captured>()) as u64;
-        if taken > choice.memory_bytes_max {
+        let taken = (self.bytes.len() + stored) as u64 + ((self.frames.len() + 1) * size_of::<TraceFrame>()) as u64;
+        if taken > selection.memory_bytes_max {
             let path = self.path.display().to_string();
-            return Err(CaptureError::TooLarge { path, mb: choice.memory_bytes_max / 1_000_000 });
+            return Err(CaptureError::TooLarge { path, mb: selection.memory_bytes_max / 1_000_000 });
         }
-        left.padded += u64::from(stored > data.len());
+        skipped.padded += u64::from(stored > data.len());
         let start = self.bytes.len();
         self.bytes.extend_from_slice(data);
         self.bytes.resize(start + stored, 0);
-        left.without_time += u64::from(seen.at.is_none());
+        skipped.without_time += u64::from(record.at.is_none());
         // A frame without a time has that of the frame before.
-        let at = seen.at.unwrap_or_else(|| self.frames.last().map_or(Stamp::default(), |frame| frame.at));
-        let (number, direction) = (seen.number, seen.direction);
-        self.frames.push(Captured {
+        let at = record.at.unwrap_or_else(|| self.frames.last().map_or(CaptureTime::default(), |frame| frame.at));
+        let (number, direction) = (record.number, record.direction);
+        self.frames.push(TraceFrame {
             number,
             at,
             direction,
@@ -427,9 +447,9 @@ impl Capture {
 }
 
 /// A frame's record in the file, without its bytes.
-struct Seen {
+struct PacketRecord {
     number: u64,
-    at: Option<Stamp>,
+    at: Option<CaptureTime>,
     direction: Option<ReplayDirection>,
     interface: u32,
     /// Length on the wire in bytes, without FCS if the file's frames have one.
@@ -463,8 +483,8 @@ impl Interface {
         Interface { link: described.linktype, picos, offset, fcs_bytes }
     }
 
-    fn stamp(&self, units: u128) -> Stamp {
-        Stamp(units as i128 * self.picos.0 / self.picos.1 + self.offset)
+    fn capture_time(&self, units: u128) -> CaptureTime {
+        CaptureTime(units as i128 * self.picos.0 / self.picos.1 + self.offset)
     }
 
     /// Returns a frame's bytes and its length on the link, both without the FCS that the interface declares.
@@ -495,8 +515,8 @@ fn direction(flags: u32) -> Option<ReplayDirection> {
     }
 }
 
-impl Refused {
-    fn note(&mut self, number: u64, bytes: usize) {
+impl RejectedFrames {
+    fn add(&mut self, number: u64, bytes: usize) {
         self.frames += 1;
         if self.first.len() < NAMED {
             self.first.push((number, bytes));
@@ -504,25 +524,27 @@ impl Refused {
     }
 
     /// Formats `3 (number 4 of 9014 B, …)`.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let named = self.first.iter().map(|(number, bytes)| format!("number {number} of {bytes} B"));
         let more = if self.frames as usize > self.first.len() { ", …" } else { "" };
         format!("{} ({}{more})", self.frames, named.collect::<Vec<_>>().join(", "))
     }
 }
 
-impl LeftOut {
+impl SkippedFrames {
     /// Number of frames that were selected but can't be sent.
-    pub fn refused(&self) -> u64 {
-        self.cut_short.frames + self.too_long.frames + self.too_short.frames
+    pub fn rejected(&self) -> u64 {
+        self.truncated.frames + self.too_long.frames + self.too_short.frames
     }
 
     /// Describes the frames in one phrase for each kind; `nothing` if all were taken unchanged.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let counted = |frames: u64, what: &str| (frames > 0).then(|| format!("{frames} {what}"));
-        let named = |refused: &Refused, what: &str| (refused.frames > 0).then(|| format!("{what}: {}", refused.told()));
+        let named = |rejected: &RejectedFrames, what: &str| {
+            (rejected.frames > 0).then(|| format!("{what}: {}", rejected.describe()))
+        };
         let all = [
-            named(&self.cut_short, "of which the file has only the beginning"),
+            named(&self.truncated, "of which the file has only the beginning"),
             named(&self.too_long, "longer than can be sent"),
             named(&self.too_short, "without a header"),
             counted(self.mac_control, "MAC control frames (--mac-control sends them too)"),
@@ -532,8 +554,8 @@ impl LeftOut {
             counted(self.stepped_back, "at the time of the frame before, as the clock went back by up to 100 us"),
             self.file_is_cut.then(|| "the file ends in the middle of a frame".to_owned()),
         ];
-        let told = all.into_iter().flatten().collect::<Vec<_>>().join("; ");
-        if told.is_empty() { "nothing".to_owned() } else { told }
+        let description = all.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        if description.is_empty() { "nothing".to_owned() } else { description }
     }
 }
 
@@ -541,7 +563,7 @@ impl LeftOut {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) const ALL: Choice = Choice {
+    pub(crate) const ALL: FrameSelection = FrameSelection {
         direction: None,
         interface: None,
         with_mac_control: false,
@@ -563,23 +585,23 @@ pub(crate) mod tests {
         file
     }
 
-    fn read(bytes: &[u8], choice: &Choice) -> Result<Capture, CaptureError> {
+    fn read(bytes: &[u8], selection: &FrameSelection) -> Result<Capture, CaptureError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        Capture::read(file.path(), choice)
+        Capture::read(file.path(), selection)
     }
 
     const MICROSECONDS: u32 = 0xa1b2_c3d4;
     const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
     #[test]
-    fn each_piece_that_is_read_is_told() {
+    fn each_read_is_reported() {
         // More than one read takes.
         let frames: Vec<_> = (0..2_000).map(|n| (n, 0, 1_000, vec![2; 1_000])).collect();
         let (file, bytes) = (tempfile::NamedTempFile::new().unwrap(), pcap(MICROSECONDS, &frames));
         std::fs::write(file.path(), &bytes).unwrap();
         let mut pieces = Vec::new();
-        let capture = Capture::read_telling(file.path(), &ALL, &mut |bytes| pieces.push(bytes)).unwrap();
+        let capture = Capture::read_with_progress(file.path(), &ALL, &mut |bytes| pieces.push(bytes)).unwrap();
         assert_eq!((capture.frames().len(), pieces.iter().sum::<u64>()), (2_000, bytes.len() as u64));
         assert!(pieces.iter().filter(|bytes| **bytes > 0).count() > 1, "{pieces:?}");
     }
@@ -610,29 +632,29 @@ pub(crate) mod tests {
         ];
         let file = pcap(MICROSECONDS, &frames);
         let capture = read(&file, &ALL).unwrap();
-        let left = capture.left_out();
-        assert_eq!((left.cut_short.first.clone(), left.too_long.first.clone()), (vec![(2, 900)], vec![(3, 9_100)]));
+        let left = capture.skipped();
+        assert_eq!((left.truncated.first.clone(), left.too_long.first.clone()), (vec![(2, 900)], vec![(3, 9_100)]));
         assert_eq!((left.too_short.frames, left.mac_control, left.padded, left.out_of_order), (1, 1, 1, 1));
-        assert_eq!(left.refused(), 3);
+        assert_eq!(left.rejected(), 3);
         // The last one has the earliest time, and is padded.
         assert_eq!(capture.frames().iter().map(|frame| frame.number).collect::<Vec<_>>(), [6, 1]);
         assert_eq!(capture.bytes(&capture.frames()[0]).len(), 60);
-        assert!(left.told().contains("only the beginning: 1 (number 2 of 900 B)"), "{}", left.told());
-        let with_control = Choice { with_mac_control: true, ..ALL };
+        assert!(left.describe().contains("only the beginning: 1 (number 2 of 900 B)"), "{}", left.describe());
+        let with_control = FrameSelection { with_mac_control: true, ..ALL };
         assert_eq!(read(&file, &with_control).unwrap().frames().len(), 3);
-        assert!(read(&file[..file.len() - 1], &ALL).unwrap().left_out().file_is_cut);
+        assert!(read(&file[..file.len() - 1], &ALL).unwrap().skipped().file_is_cut);
     }
 
     #[test]
     fn what_is_no_capture_is_refused() {
-        let said = |bytes: &[u8]| read(bytes, &ALL).unwrap_err().to_string();
-        assert!(said(b"no").contains("less than 4 bytes"));
-        assert!(said(b"no capture file at all, and long enough").contains("no capture file"));
-        assert!(said(&pcap(MICROSECONDS, &[])).contains("no frame to send: nothing"));
+        let message = |bytes: &[u8]| read(bytes, &ALL).unwrap_err().to_string();
+        assert!(message(b"no").contains("less than 4 bytes"));
+        assert!(message(b"no capture file at all, and long enough").contains("no capture file"));
+        assert!(message(&pcap(MICROSECONDS, &[])).contains("no frame to send: nothing"));
         let mut wifi = pcap(MICROSECONDS, &[]);
         wifi[20] = 105;
-        assert!(said(&wifi).contains("only Ethernet"));
-        let small = Choice { memory_bytes_max: 100, ..ALL };
+        assert!(message(&wifi).contains("only Ethernet"));
+        let small = FrameSelection { memory_bytes_max: 100, ..ALL };
         let file = pcap(MICROSECONDS, &[(1, 0, 60, vec![2; 60]), (1, 0, 60, vec![2; 60])]);
         assert!(read(&file, &small).unwrap_err().to_string().contains("editcap -c"));
     }
@@ -679,8 +701,8 @@ pub(crate) mod tests {
         let capture = read(&file, &ALL).unwrap();
         let at: Vec<i128> = capture.frames().iter().map(|frame| frame.at.0).collect();
         assert_eq!(at, [3, 100 * PICOS_A_SECOND + 5_000, 1_700_000_100_000_000_007_000]);
-        let only = |choice| read(&file, &choice).unwrap().frames().iter().map(|f| f.number).collect::<Vec<_>>();
-        assert_eq!(only(Choice { direction: Some(ReplayDirection::In), ..ALL }), [3, 1]);
-        assert_eq!(only(Choice { interface: Some(1), ..ALL }), [3]);
+        let only = |selection| read(&file, &selection).unwrap().frames().iter().map(|f| f.number).collect::<Vec<_>>();
+        assert_eq!(only(FrameSelection { direction: Some(ReplayDirection::In), ..ALL }), [3, 1]);
+        assert_eq!(only(FrameSelection { interface: Some(1), ..ALL }), [3]);
     }
 }

@@ -58,7 +58,7 @@ pub(crate) enum Transport {
 
 /// Returns whether the bytes of a truncated frame of this length have the headers up to RoCEv2's BTH, or TCP's. Frames of other protocols
 /// need only the headers that name their protocol.
-pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
+pub(crate) fn has_required_headers(frame: &[u8], length: usize) -> bool {
     let at = type_at(frame);
     let ip_bytes = match word(frame, at) {
         None => return false,

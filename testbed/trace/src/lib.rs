@@ -37,7 +37,7 @@ mod messages;
 mod rewrite;
 mod schedule;
 
-pub use capture::{Capture, CaptureError, Captured, Choice, LeftOut, STEP_BACK_MAX, Stamp};
-pub use messages::{Recording, Sent};
+pub use capture::{Capture, CaptureError, CaptureTime, FrameSelection, STEP_BACK_MAX, SkippedFrames, TraceFrame};
+pub use messages::{CapturedMessage, Recording};
 pub use rewrite::{Mapping, Rewriting, RewritingError};
-pub use schedule::{Due, LineLimit, Schedule};
+pub use schedule::{LineLimit, Schedule, ScheduledFrame};

@@ -10,14 +10,14 @@ use std::net::IpAddr;
 
 use weir_units::Span;
 
-use crate::capture::{Capture, Stamp};
+use crate::capture::{Capture, CaptureTime};
 use crate::headers::{Network, Transport, network};
 
 /// Message between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct CapturedMessage {
     /// Capture time of the first packet.
-    pub at: Stamp,
+    pub at: CaptureTime,
     /// Sender of the data.
     pub from: IpAddr,
     /// Receiver of the data.
@@ -29,7 +29,7 @@ pub struct Sent {
     /// Number of the connection, from 0.
     pub connection: usize,
     /// Whether both the beginning and the end were captured.
-    pub is_whole: bool,
+    pub is_complete: bool,
     /// Whether the message is of TCP; otherwise it is of RoCEv2.
     pub is_tcp: bool,
 }
@@ -38,7 +38,7 @@ pub struct Sent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// Messages, by their beginning.
-    pub sent: Vec<Sent>,
+    pub messages: Vec<CapturedMessage>,
     /// Packets of RoCEv2 and TCP with data.
     pub packets: u64,
     /// Retransmitted packets among them.
@@ -52,7 +52,7 @@ pub struct Recording {
     /// Frames without data of RoCEv2 or TCP.
     pub others: u64,
     /// Capture time of the last frame.
-    pub last: Stamp,
+    pub last: CaptureTime,
 }
 
 /// Packet from its transport header on: the captured bytes, and its length.
@@ -63,7 +63,7 @@ struct CapturedSegment<'f> {
 }
 
 /// Classification of a packet by its transport.
-enum Seen {
+enum PacketClass {
     /// Data, either new or retransmitted.
     Data { again: bool },
     /// A packet without data.
@@ -72,28 +72,28 @@ enum Seen {
 
 impl Recording {
     /// Reads captures with a common clock. TCP data after a pause of `idle` is another message.
-    pub fn of(captures: &[Capture], idle: Span) -> Recording {
-        let mut frames: Vec<(Stamp, usize, usize)> = Vec::new();
-        for (place, capture) in captures.iter().enumerate() {
-            frames.extend(capture.frames().iter().enumerate().map(|(number, frame)| (frame.at, place, number)));
+    pub fn from_captures(captures: &[Capture], idle: Span) -> Recording {
+        let mut frames: Vec<(CaptureTime, usize, usize)> = Vec::new();
+        for (capture_index, capture) in captures.iter().enumerate() {
+            frames.extend(capture.frames().iter().enumerate().map(|(number, frame)| (frame.at, capture_index, number)));
         }
         frames.sort();
         let mut recording =
-            Recording { last: frames.last().map_or(Stamp::default(), |last| last.0), ..Recording::default() };
+            Recording { last: frames.last().map_or(CaptureTime::default(), |last| last.0), ..Recording::default() };
         let mut connections = Connections { idle, ..Connections::default() };
-        for (at, place, number) in frames {
-            let capture = &captures[place];
+        for (at, capture_index, number) in frames {
+            let capture = &captures[capture_index];
             let frame = &capture.frames()[number];
-            connections.note(
+            connections.add_frame(
                 network(capture.bytes(frame), frame.length),
                 capture.bytes(frame),
                 at,
-                place,
+                capture_index,
                 &mut recording,
             );
         }
         connections.finish(&mut recording);
-        recording.sent.sort_by_key(|sent| (sent.at, sent.connection));
+        recording.messages.sort_by_key(|message| (message.at, message.connection));
         recording
     }
 }
@@ -110,7 +110,7 @@ struct Connections {
 
 struct Connection {
     /// Capture that had the connection first.
-    place: usize,
+    capture_index: usize,
     flow: Flow,
 }
 
@@ -121,14 +121,21 @@ enum Flow {
 
 /// Addresses and connection of a direction's messages.
 #[derive(Clone, Copy)]
-struct Way {
+struct ConnectionDirection {
     from: IpAddr,
     to: IpAddr,
     connection: usize,
 }
 
 impl Connections {
-    fn note(&mut self, network: Network, frame: &[u8], at: Stamp, place: usize, recording: &mut Recording) {
+    fn add_frame(
+        &mut self,
+        network: Network,
+        frame: &[u8],
+        at: CaptureTime,
+        capture_index: usize,
+        recording: &mut Recording,
+    ) {
         let Network::Ip(ip) = network else {
             recording.others += 1;
             return;
@@ -154,36 +161,38 @@ impl Connections {
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
             let flow = if is_rdma { Flow::Rdma(rdma::Flow::default()) } else { Flow::Tcp(tcp::Flow::default()) };
-            self.all.push(Connection { place, flow });
+            self.all.push(Connection { capture_index, flow });
         }
         let connection = &mut self.all[number];
-        if connection.place != place {
+        if connection.capture_index != capture_index {
             recording.seen_elsewhere += 1;
             return;
         }
-        let way = Way { from, to, connection: number };
-        let seen = match (&mut connection.flow, ip.transport) {
-            (Flow::Rdma(flow), Transport::Udp(start)) => flow.note(body(start), at, ip.dscp, way, recording),
-            (Flow::Tcp(flow), Transport::Tcp(start)) => flow.note(body(start), at, ip.dscp, self.idle, way, recording),
+        let direction = ConnectionDirection { from, to, connection: number };
+        let class = match (&mut connection.flow, ip.transport) {
+            (Flow::Rdma(flow), Transport::Udp(start)) => flow.on_packet(body(start), at, ip.dscp, direction, recording),
+            (Flow::Tcp(flow), Transport::Tcp(start)) => {
+                flow.on_packet(body(start), at, ip.dscp, self.idle, direction, recording)
+            }
             _ => unreachable!("the key says which it is"),
         };
-        match seen {
-            Seen::Data { again } => {
+        match class {
+            PacketClass::Data { again } => {
                 recording.packets += 1;
                 recording.sent_again += u64::from(again);
             }
-            Seen::Answer => recording.answers += 1,
+            PacketClass::Answer => recording.answers += 1,
         }
     }
 
     /// Ends messages whose end was not captured.
     fn finish(&mut self, recording: &mut Recording) {
-        let ways: Vec<(Key, usize)> = self.numbers.iter().map(|(key, number)| (*key, *number)).collect();
-        for ((from, to, ..), connection) in ways {
-            let way = Way { from, to, connection };
+        let directions: Vec<(Key, usize)> = self.numbers.iter().map(|(key, number)| (*key, *number)).collect();
+        for ((from, to, ..), connection) in directions {
+            let direction = ConnectionDirection { from, to, connection };
             match &mut self.all[connection].flow {
-                Flow::Rdma(flow) => flow.finish(way, recording),
-                Flow::Tcp(flow) => flow.finish(way, recording),
+                Flow::Rdma(flow) => flow.finish(direction, recording),
+                Flow::Tcp(flow) => flow.finish(direction, recording),
             }
         }
     }

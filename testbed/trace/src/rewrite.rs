@@ -204,7 +204,7 @@ mod tests {
 
     /// An RDMA WRITE of 10.0.0.1 to 10.0.0.2, with a right ICRC by `weir-wire`.
     fn roce() -> Vec<u8> {
-        use weir_wire::rocev2::{Operation, Part, Psn, QueuePair, Repr, source_port};
+        use weir_wire::rocev2::{Operation, PacketPosition, Psn, QueuePair, Repr, source_port};
         let repr = Repr {
             source: MacAddr([2, 0, 0, 0, 0, 1]),
             destination: MacAddr([2, 0, 0, 0, 0, 2]),
@@ -215,7 +215,7 @@ mod tests {
             ecn: Ecn::Ect0,
             queue_pair: QueuePair::new(7),
             psn: Psn::new(5),
-            operation: Operation::Write { part: Part::Middle, ack_request: false },
+            operation: Operation::Write { position: PacketPosition::Middle, ack_request: false },
         };
         let mut frame = vec![0; repr.frame_bytes(256)];
         repr.write(&[7; 256], &mut frame).unwrap();

@@ -3,23 +3,23 @@
 use std::ops::Range;
 
 use weir_config::ReplayPace;
-use weir_units::{BitRate, Bytes, FCS_BYTES, Serialiser, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, Bytes, FCS_BYTES, SerialisationDelay, Span, WIRE_OVERHEAD_BYTES};
 
-use crate::capture::{Capture, Stamp};
+use crate::capture::{Capture, CaptureTime};
 
 /// Frames of a capture with their due times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    frames: Vec<Due>,
+    frames: Vec<ScheduledFrame>,
     bytes: Vec<u8>,
-    lasts: Span,
+    period: Span,
     line_limit: LineLimit,
     is_timed: bool,
 }
 
 /// Frame with its due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct ScheduledFrame {
     /// Due time, after the start of all traces that are replayed together.
     pub at: Span,
     start: usize,
@@ -39,11 +39,11 @@ pub struct LineLimit {
 impl Schedule {
     /// Schedules the frames. `origin` is the instant of the captures' clock at which all of them start; `line` is the rate of the port,
     /// if known. Frames are at least their serialization time on that line apart.
-    pub fn new(capture: Capture, pace: ReplayPace, line: Option<BitRate>, origin: Stamp) -> Schedule {
+    pub fn new(capture: Capture, pace: ReplayPace, line: Option<BitRate>, origin: CaptureTime) -> Schedule {
         let (captured, bytes) = capture.into_bytes();
-        let line = line.map(Serialiser::new);
+        let line = line.map(SerialisationDelay::new);
         let paced = match pace {
-            ReplayPace::Rate(rate) => Some(Serialiser::new(rate)),
+            ReplayPace::Rate(rate) => Some(SerialisationDelay::new(rate)),
             _ => None,
         };
         let mut frames = Vec::with_capacity(captured.len());
@@ -68,7 +68,7 @@ impl Schedule {
                 line_limit.longest = line_limit.longest.max(at.saturating_sub(wanted));
             }
             free = at + line.map_or(Span::ZERO, |line| line.time_for(on_wire));
-            frames.push(Due { at, start, bytes: (end - start) as u32 });
+            frames.push(ScheduledFrame { at, start, bytes: (end - start) as u32 });
         }
         let last = frames.last().map_or(Span::ZERO, |frame| frame.at);
         let first = frames.first().map_or(Span::ZERO, |frame| frame.at);
@@ -77,25 +77,25 @@ impl Schedule {
             0 | 1 => Span::ZERO,
             frames => last.saturating_sub(first).divided_by(frames - 1),
         };
-        let lasts = free.max(next).max(last + gap);
+        let period = free.max(next).max(last + gap);
         let is_timed = line.is_some() || pace != ReplayPace::Max;
-        Schedule { frames, bytes, lasts, line_limit, is_timed }
+        Schedule { frames, bytes, period, line_limit, is_timed }
     }
 
     /// Frames, in the order of their due times.
-    pub fn frames(&self) -> &[Due] {
+    pub fn frames(&self) -> &[ScheduledFrame] {
         &self.frames
     }
 
     /// Bytes of a frame, without FCS.
     #[inline]
-    pub fn bytes(&self, frame: &Due) -> &[u8] {
+    pub fn bytes(&self, frame: &ScheduledFrame) -> &[u8] {
         &self.bytes[frame.start..frame.start + frame.bytes as usize]
     }
 
     /// Duration from the start to the next repetition of the trace.
-    pub fn lasts(&self) -> Span {
-        self.lasts
+    pub fn period(&self) -> Span {
+        self.period
     }
 
     /// Frames that the line delays.
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(due(ReplayPace::Speed(2_500_000), None).0, [0, 4_000, 4_400, 40_000]);
         let (_, schedule) = due(ReplayPace::Speed(1_000_000), None);
         // The mean gap is a third of 100 us.
-        assert_eq!((schedule.lasts().as_nanos(), schedule.line_limit()), (133_333, LineLimit::default()));
+        assert_eq!((schedule.period().as_nanos(), schedule.line_limit()), (133_333, LineLimit::default()));
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_rate_spreads_frames_evenly() {
         let (at, schedule) = due(ReplayPace::Rate(BitRate::mbps(10)), Some(BitRate::mbps(100)));
-        assert_eq!((at, schedule.lasts().as_nanos()), (vec![0, 67_200, 134_400, 201_600], 268_800));
+        assert_eq!((at, schedule.period().as_nanos()), (vec![0, 67_200, 134_400, 201_600], 268_800));
         let (at, schedule) = due(ReplayPace::Max, None);
         assert_eq!((at, schedule.is_timed()), (vec![0; 4], false));
     }

@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hugepages::Reserved;
-use list::{AIMS, Aim, MEASURED, Measured, Way};
+use list::{AIMS, Aim, LoadMode, MEASURED, Measured};
 use weir_bench::Spread;
-use weir_bench::forwarding::{Forwarded, Setup, Until, forward, forward_from_standing_queues};
-use weir_bench::machine::{Machine, NeighbourWatch};
+use weir_bench::forwarding::{Forwarded, RoundEnd, Setup, forward, forward_from_standing_queues};
+use weir_bench::machine::{HostInfo, HostLoadMeter};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
@@ -42,8 +42,8 @@ fn main() {
     let is_wanted = |aim: &&Aim| words.is_empty() || words.iter().any(|word| aim.what.contains(word.as_str()));
     let aims: Vec<&Aim> = AIMS.iter().filter(is_wanted).filter(|aim| aim.lcores() <= cpus.len()).collect();
     let hugepages = Reserved::at_least(700);
-    let watch = NeighbourWatch::start();
-    println!("{}", Machine::here());
+    let watch = HostLoadMeter::start();
+    println!("{}", HostInfo::here());
     println!("pages: {}", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
     let rates = if aims.is_empty() { Vec::new() } else { measure(&aims, &cpus, rounds) };
     println!("{}", watch.read());
@@ -51,7 +51,7 @@ fn main() {
     println!("| what | aim | measured | holds |\n|---|---|---|---|");
     for aim in aims {
         let values = rates.iter().map(|round| aim.value(&|name| round[position_of(name)]));
-        tell(aim.what, &aim.aim(), Spread::of(values), aim.least.map(|least| (least, true)));
+        print_result(aim.what, &aim.aim(), Spread::from_values(values), aim.least.map(|least| (least, true)));
     }
     if words.is_empty() {
         own_process::measure_all();
@@ -59,7 +59,7 @@ fn main() {
 }
 
 /// Prints a row. The bound is the least that is to be, or, where it is no such, the most.
-fn tell(what: &str, aim: &str, Spread { min, median, max }: Spread, bound: Option<(f64, bool)>) {
+fn print_result(what: &str, aim: &str, Spread { min, median, max }: Spread, bound: Option<(f64, bool)>) {
     let holds = bound.map_or("", |(bound, is_least)| match (median >= bound, is_least) {
         (true, true) | (false, false) => "yes",
         _ => "no",
@@ -84,7 +84,7 @@ fn measure(aims: &[&Aim], cpus: &[u32], rounds: usize) -> Vec<Vec<f64>> {
         })
     };
     let switches: Vec<Option<Vec<SwitchConfig>>> = MEASURED.iter().map(prepare).collect();
-    let memory_of = |switches: &Vec<SwitchConfig>| Memory::of(switches, 2, 0).megabytes();
+    let memory_of = |switches: &Vec<SwitchConfig>| Memory::for_switches(switches, 2, 0).megabytes();
     let memory_mb = switches.iter().flatten().map(memory_of).max().expect("something to measure");
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let lcores = aims.iter().map(|aim| aim.lcores()).max().unwrap_or(1);
@@ -96,13 +96,13 @@ fn measure(aims: &[&Aim], cpus: &[u32], rounds: usize) -> Vec<Vec<f64>> {
 }
 
 fn forwarded(runtime: &Runtime, measured: &Measured, switches: &[SwitchConfig]) -> Forwarded {
-    let forwarded = match measured.way {
-        Way::Usual | Way::Overrun | Way::Apart => forward(runtime, switches, Until::Time(SPAN)),
-        Way::Standing(bytes) => forward_from_standing_queues(runtime, &switches[0], Bytes::new(bytes), SPAN),
+    let forwarded = match measured.load_mode {
+        LoadMode::Usual | LoadMode::Overrun | LoadMode::Apart => forward(runtime, switches, RoundEnd::Time(SPAN)),
+        LoadMode::Standing(bytes) => forward_from_standing_queues(runtime, &switches[0], Bytes::new(bytes), SPAN),
     };
     let forwarded = forwarded.unwrap_or_else(|error| panic!("{}: {error}", measured.name));
     // Drops cost time too: a figure counts only if there are hardly any, but where more comes than one port may send.
-    let overruns = matches!(measured.way, Way::Overrun);
+    let overruns = matches!(measured.load_mode, LoadMode::Overrun);
     assert!(overruns || forwarded.sent * 100 > forwarded.received * 99, "{}: {forwarded:?}", measured.name);
     forwarded
 }

@@ -34,11 +34,11 @@ mod testpmd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ground::Ground;
+use ground::PeerConfig;
 use hugepages::Reserved;
-use weir_alone::{Counted, Part, hold_all};
-use weir_bench::forwarding::{CASES, Case, Forwarded, OF_TWO_PORTS, Setup, Until, forward};
-use weir_bench::machine::Machine;
+use weir_alone::{BenchmarkPart, InstructionBenchmark, check_limits};
+use weir_bench::forwarding::{CASES, Case, Forwarded, OF_TWO_PORTS, RoundEnd, Setup, forward};
+use weir_bench::machine::HostInfo;
 use weir_bench::{Spread, bursts};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
@@ -82,14 +82,14 @@ const RUNS: [Run; 8] = [
 ];
 /// Its parts, by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Parts that take few may take two
 /// more: how many rounds find nothing to do is the processor's matter.
-const PARTS: [Part; 3] = [
-    Part {
+const PARTS: [BenchmarkPart; 3] = [
+    BenchmarkPart {
         name: "receiving, finding each frame's way by its first bytes, sums, past the egress queue or into it",
         functions: &["SwitchLcore", "burst::plain"],
         most: 76.0,
     },
-    Part { name: "admission", functions: &["::forwarding::", "mmu::admission", "mmu::whole"], most: 17.0 },
-    Part {
+    BenchmarkPart { name: "admission", functions: &["::forwarding::", "mmu::admission", "mmu::whole"], most: 17.0 },
+    BenchmarkPart {
         name: "gate, shaper, scheduler, release, counters",
         functions: &[
             "::transmission::",
@@ -106,8 +106,8 @@ const ROUNDS: usize = 5;
 const SECONDS: Duration = Duration::from_secs(3);
 /// Packets that a run under callgrind forwards at least, so that the switch's start is the same small part of each on any machine; where few
 /// frames come at a time, a packet takes longer.
-const COUNTED: Until = Until::Sent(400_000);
-const COUNTED_IN_BURSTS: Until = Until::Sent(100_000);
+const COUNTED: RoundEnd = RoundEnd::Sent(400_000);
+const COUNTED_IN_BURSTS: RoundEnd = RoundEnd::Sent(100_000);
 fn main() {
     let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
     if is_asked("--instructions") {
@@ -124,7 +124,7 @@ fn main() {
         return println!("packets {}", counted(run, lcore, dir.path()));
     }
     let hugepages = Reserved::at_least(700);
-    println!("{}", Machine::here());
+    println!("{}", HostInfo::here());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
     let rounds = std::env::args().skip_while(|argument| argument != "--rounds").nth(1);
     let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
@@ -144,14 +144,14 @@ fn main() {
             (captures, switch)
         })
         .unzip();
-    let memory_of = |switch| Memory::of(std::slice::from_ref(switch), 1, 0).megabytes();
+    let memory_of = |switch| Memory::for_switches(std::slice::from_ref(switch), 1, 0).megabytes();
     let memory_mb = switches.iter().map(memory_of).max().expect("there are cases");
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     if is_asked("--alone") {
         for (case, switch) in CASES.iter().zip(&switches).filter(|(case, _)| takes_part(case)) {
             let Spread { median, max, .. } =
-                Spread::of((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
+                Spread::from_values((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
             println!("{}: {max:.1} M packets per CPU-second at best, median {median:.1}", case.what);
         }
         return;
@@ -165,7 +165,7 @@ fn main() {
         for ((files, switch), table) in taking_part.filter(|(_, case)| takes_part(case)).map(|(all, _)| all) {
             let weir = weir_rate(&runtime, switch, span);
             let files: &[PathBuf; 2] = files.as_slice().try_into().expect("two ports");
-            let ground = Ground { ports: &ground::replaying(files), lcore, hugepages: hugepages.available() };
+            let ground = PeerConfig { ports: &ground::replaying(files), lcore, hugepages: hugepages.available() };
             table.add(weir, peers.iter().map(|peer| peer.rate(&ground, span)));
         }
     }
@@ -182,7 +182,7 @@ fn main() {
 
 /// Has each of the [`RUNS`] run under callgrind, and holds an lcore's rounds against their limits.
 fn count_instructions() {
-    let counted = |(n, Run { name, argument, most, .. }): (usize, &'static Run)| Counted {
+    let counted = |(n, Run { name, argument, most, .. }): (usize, &'static Run)| InstructionBenchmark {
         name,
         argument,
         environment: &[],
@@ -192,7 +192,7 @@ fn count_instructions() {
         most: *most,
         parts: if n == 0 { &PARTS } else { &[] },
     };
-    hold_all(&RUNS.iter().enumerate().map(counted).collect::<Vec<_>>());
+    check_limits(&RUNS.iter().enumerate().map(counted).collect::<Vec<_>>());
 }
 
 /// The packets that a run forwards in the time that callgrind has.
@@ -213,18 +213,18 @@ fn counted(Run { case, policy, flow_control, at_a_time, .. }: &Run, lcore: u32, 
 
 /// DPDK, for a run under callgrind: there is no address space for hugepages, even if the machine has some.
 fn start_without_hugepages(lcore: u32, switch: &SwitchConfig) -> Runtime {
-    let memory_mb = Memory::of(std::slice::from_ref(switch), 1, 0).megabytes();
+    let memory_mb = Memory::for_switches(std::slice::from_ref(switch), 1, 0).megabytes();
     let options = RuntimeOptions { memory_mb, eal_args: vec!["--no-huge".to_owned()], ..RuntimeOptions::default() };
     Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK")
 }
 
 /// Packets per CPU-second of a switch, over so much time.
 fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
-    weir(runtime, switch, Until::Time(time)).rate()
+    weir(runtime, switch, RoundEnd::Time(time)).rate()
 }
 
 /// What a switch forwards in a round. A figure counts only if hardly anything was dropped.
-fn weir(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Forwarded {
+fn weir(runtime: &Runtime, switch: &SwitchConfig, until: RoundEnd) -> Forwarded {
     let forwarded = forward(runtime, std::slice::from_ref(switch), until).expect("a switch that keeps its books");
     assert!(forwarded.sent * 100 > forwarded.received * 99, "{forwarded:?}");
     forwarded

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_bench::machine::Machine;
+use weir_bench::machine::HostInfo;
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{Batch, cpu};
@@ -19,7 +19,7 @@ const FRAME_BYTES: u16 = 1000;
 const SECONDS: u64 = 5;
 
 fn main() {
-    println!("{}\n", Machine::here());
+    println!("{}\n", HostInfo::here());
     let id = std::process::id();
     let names = [["in", "out"].map(|role| format!("wl{role}{id}")), ["in", "out"].map(|role| format!("wx{role}{id}"))];
     let [near, far] = &names;
@@ -30,7 +30,7 @@ fn main() {
     }
     let lcore = *cpu::allowed().last().expect("a CPU");
     let switch = config(near, lcore);
-    let memory_mb = Memory::of(std::slice::from_ref(&switch), 1, 8_192).megabytes();
+    let memory_mb = Memory::for_switches(std::slice::from_ref(&switch), 1, 8_192).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("netdev_lossless", &[lcore], &[], &options).expect("DPDK");
     for busy in [false, true] {
@@ -85,9 +85,9 @@ fn run(runtime: &Runtime, switch: &SwitchConfig, source: &str, lcore: u32, busy:
         "{}: {:.0} Mb/s given, {sent} frames; received {}, sent on {}, dropped {}, missed by the port {missed}; longest poll gap {}; CPU {:.2} s of {:.1} s",
         if busy { "beside a busy thread on the core" } else { "alone on the core" },
         (sent * u64::from(FRAME_BYTES) * 8) as f64 / took.as_secs_f64() / 1e6,
-        report.balance.received,
-        report.balance.sent,
-        report.balance.dropped,
+        report.conservation.received,
+        report.conservation.sent,
+        report.conservation.dropped,
         stats.gap_max(),
         stats.cpu_time_ns() as f64 / 1e9,
         took.as_secs_f64() + 1.0,

@@ -10,11 +10,11 @@ use weir_dpdk_driver::{Phase, Placement, PreparedSwitches, Runtime, Task};
 use weir_dpdk_io::{Batch, Clock, MAX_BURST, cpu};
 use weir_units::{FCS_BYTES, FRAME_BYTES_MIN};
 
-use crate::bed::check_books;
-use crate::error::{BenchError, of_arguments};
-use crate::forwarding::{Forwarded, Until};
+use crate::error::{BenchError, from_arguments};
+use crate::forwarding::{Forwarded, RoundEnd};
 use crate::frames::{HEADER_BYTES, Station, headers};
-use crate::tester::{End, fresh};
+use crate::testbed::check_conservation;
+use crate::tester::{TesterPort, fresh};
 
 const PORTS: [&str; 2] = ["left", "right"];
 /// DSCP of a lossless class in the preset `roce`.
@@ -35,7 +35,7 @@ pub fn switch(lcore: u32) -> Result<SwitchConfig, BenchError> {
     for name in PORTS {
         text += &format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"400Gbps\"\n");
     }
-    weir_config::parse("weir bench bursts", &text).map_err(|errors| of_arguments(&errors))
+    weir_config::parse("weir bench bursts", &text).map_err(|errors| from_arguments(&errors))
 }
 
 /// Runs the [switch] with `frames` frames of 64 B a port and round, each from another station.
@@ -45,20 +45,25 @@ pub fn switch(lcore: u32) -> Result<SwitchConfig, BenchError> {
 ///
 /// # Panics
 /// If `frames` is not 1 to [`MAX_BURST`].
-pub fn forward(runtime: &Runtime, switch: &SwitchConfig, frames: usize, until: Until) -> Result<Forwarded, BenchError> {
+pub fn forward(
+    runtime: &Runtime,
+    switch: &SwitchConfig,
+    frames: usize,
+    until: RoundEnd,
+) -> Result<Forwarded, BenchError> {
     assert!((1..=MAX_BURST).contains(&frames), "{frames} frames a round");
     let placement = Placement::new(std::slice::from_ref(switch), &cpu::allowed(), 0)?;
     let mut prepared = PreparedSwitches::prepare(runtime, std::slice::from_ref(switch), &placement, 0)?;
     let mut ends = Vec::new();
     for (port, name) in PORTS.iter().enumerate() {
-        let end = End::Ring(prepared.open_far_end(name)?);
+        let end = TesterPort::Ring(prepared.open_far_end(name)?);
         ends.push((end, burst(&prepared, port as u8, frames)?));
     }
     let [(left, to_left), (right, to_right)] = ends.try_into().unwrap_or_else(|_| unreachable!("two ports"));
     prepared.add_task(placement.switches[0].on[0], Box::new(Shuttle { left, to_left, right, to_right }));
     let running = prepared.start()?;
     until.wait(&running)?;
-    Ok(Forwarded::from_stopped(&check_books(running.stop(DRAIN)?)?))
+    Ok(Forwarded::from_stopped(&check_conservation(running.stop(DRAIN)?)?))
 }
 
 /// Creates the frames that arrive at `port`, addressed to the other port.
@@ -78,10 +83,10 @@ fn burst(prepared: &PreparedSwitches<'_>, port: u8, frames: usize) -> Result<Bat
 
 /// Far ends of both ports' rings, which pass each received frame to the other port.
 struct Shuttle {
-    left: End,
+    left: TesterPort,
     /// Frames to hand to the left port.
     to_left: Batch,
-    right: End,
+    right: TesterPort,
     to_right: Batch,
 }
 

@@ -30,10 +30,10 @@ impl From<weir_dpdk_io::PortError> for BenchError {
 }
 
 /// Converts the first error of a configuration made from arguments; omits the source lines, since no file has them.
-pub(crate) fn of_arguments(errors: &ConfigErrors) -> BenchError {
-    let said = errors.iter().next().map(|error| match error.help_text() {
+pub(crate) fn from_arguments(errors: &ConfigErrors) -> BenchError {
+    let message = errors.iter().next().map(|error| match error.help_text() {
         "" => error.message().to_owned(),
         help => format!("{}; {help}", error.message()),
     });
-    BenchError::Plan(said.unwrap_or_default())
+    BenchError::Plan(message.unwrap_or_default())
 }

@@ -16,12 +16,12 @@ use weir_flowctl::cbfc::Advertiser;
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
-use crate::bed::check_books;
-use crate::error::{BenchError, of_arguments};
+use crate::error::{BenchError, from_arguments};
 use crate::frames::{Formats, Traffic};
-use crate::interrupted::{Interrupted, Next, Tell};
-use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
+use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
+use crate::machine::{HostInfo, HostLoad, HostLoadMeter, kept_from_cpu};
 use crate::spread::Spread;
+use crate::testbed::check_conservation;
 
 /// Frames and stations of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,21 +41,21 @@ pub struct Case {
 }
 
 impl Case {
-    const fn of(name: &'static str, what: &'static str, dscps: &'static [u8], stations: u8) -> Case {
+    const fn new(name: &'static str, what: &'static str, dscps: &'static [u8], stations: u8) -> Case {
         Case { name, what, dscps, stations, formats: Formats::Ipv4, destinations: 1 }
     }
 }
 
 /// All cases. The first [`OF_TWO_PORTS`], with two ports and IPv4, also exist for other programs.
 pub const CASES: [Case; 5] = [
-    Case::of("one-class", "a lossless class", &[26], 1),
-    Case::of("stations", "a lossless class, 64 stations a port", &[26], 64),
-    Case::of("lossy", "a lossy class", &[0], 1),
-    Case::of("two-classes", "a lossless and a lossy class, in turn", &[26, 0], 1),
+    Case::new("one-class", "a lossless class", &[26], 1),
+    Case::new("stations", "a lossless class, 64 stations a port", &[26], 64),
+    Case::new("lossy", "a lossy class", &[0], 1),
+    Case::new("two-classes", "a lossless and a lossy class, in turn", &[26, 0], 1),
     Case {
         formats: Formats::Mixed,
         destinations: 4,
-        ..Case::of(
+        ..Case::new(
             "mixed",
             "a lossless and a lossy class in turn, IPv4 and IPv6, with and without a VLAN tag, 64 stations a port, 4 destinations",
             &[26, 0],
@@ -95,28 +95,28 @@ const FRAMES_WITHIN: Duration = Duration::from_secs(180);
 
 /// End of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Until {
+pub enum RoundEnd {
     /// Fixed duration.
     Time(Duration),
     /// Number of frames that must have been sent.
     Sent(u64),
 }
 
-impl Until {
+impl RoundEnd {
     /// Waits for the end of a round.
     ///
     /// # Errors
     /// The frames were not sent within [`FRAMES_WITHIN`], or a switch does not report.
     pub(crate) fn wait(self, running: &RunningSwitches) -> Result<(), BenchError> {
         let frames = match self {
-            Until::Time(time) => {
+            RoundEnd::Time(time) => {
                 std::thread::sleep(time);
                 return Ok(());
             }
-            Until::Sent(frames) => frames,
+            RoundEnd::Sent(frames) => frames,
         };
         let started = Instant::now();
-        while running.reports()?.iter().map(|report| report.balance.sent).sum::<u64>() < frames {
+        while running.reports()?.iter().map(|report| report.conservation.sent).sum::<u64>() < frames {
             if started.elapsed() > FRAMES_WITHIN {
                 let seconds = FRAMES_WITHIN.as_secs();
                 return Err(BenchError::Run(format!("less than {frames} frames were sent in {seconds} s")));
@@ -145,7 +145,7 @@ pub struct ForwardingPlan {
     /// Number of rounds: each measurement is taken once a round.
     pub rounds: usize,
     /// End of a round.
-    pub until: Until,
+    pub until: RoundEnd,
 }
 
 /// Ports by which an lcore's received frames leave.
@@ -300,7 +300,7 @@ impl Setup<'_> {
                 self.is_endless(port)
             );
         }
-        weir_config::parse("weir bench forwarding", &text).map_err(|errors| of_arguments(&errors))
+        weir_config::parse("weir bench forwarding", &text).map_err(|errors| from_arguments(&errors))
     }
 }
 
@@ -326,10 +326,10 @@ impl Forwarded {
     pub(crate) fn from_stopped(stopped: &Stopped) -> Forwarded {
         let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
         Forwarded {
-            received: sum(|report| report.balance.received),
-            copied: sum(|report| report.balance.copied),
-            sent: sum(|report| report.balance.sent),
-            dropped: sum(|report| report.balance.dropped),
+            received: sum(|report| report.conservation.received),
+            copied: sum(|report| report.conservation.copied),
+            sent: sum(|report| report.conservation.sent),
+            dropped: sum(|report| report.conservation.dropped),
             cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
             kept_from_cpu: kept_from_cpu(&stopped.lcores),
         }
@@ -345,11 +345,11 @@ impl Forwarded {
 ///
 /// # Errors
 /// A switch does not start or stop, frames are not accounted for, or packet buffers were not returned.
-pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Result<Forwarded, BenchError> {
+pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: RoundEnd) -> Result<Forwarded, BenchError> {
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
     until.wait(&running)?;
-    Ok(Forwarded::from_stopped(&check_books(running.stop(DRAIN)?)?))
+    Ok(Forwarded::from_stopped(&check_conservation(running.stop(DRAIN)?)?))
 }
 
 /// Runs a switch with about this many bytes in its queues, so that each frame has left the CPU cache before it is
@@ -388,7 +388,7 @@ pub fn forward_from_standing_queues(
     let stands = standing > Bytes::ZERO;
     let fill = || if stands { turn_to(FILLING_RATE, &|used| used >= most) } else { Ok(()) };
     fill()?;
-    let (before, cpu_before, started) = (running.report(0)?.balance, cpu_use(&running), Instant::now());
+    let (before, cpu_before, started) = (running.report(0)?.conservation, cpu_use(&running), Instant::now());
     while started.elapsed() < time {
         if stands {
             turn_to(PORT_RATE, &|used| used <= least)?;
@@ -397,8 +397,8 @@ pub fn forward_from_standing_queues(
             std::thread::sleep(time);
         }
     }
-    let (after, cpu_after) = (running.report(0)?.balance, cpu_use(&running));
-    check_books(running.stop(DRAIN)?)?;
+    let (after, cpu_after) = (running.report(0)?.conservation, cpu_use(&running));
+    check_conservation(running.stop(DRAIN)?)?;
     let uses = cpu_after.iter().zip(&cpu_before).map(|(after, before)| after.since(before));
     Ok(Forwarded {
         received: after.received - before.received,
@@ -418,9 +418,9 @@ fn cpu_use(running: &RunningSwitches) -> Vec<CpuUse> {
 #[derive(Clone, Debug, Serialize)]
 pub struct ForwardingReport {
     /// Machine that ran the measurements.
-    pub machine: Machine,
+    pub machine: HostInfo,
     /// Load on the machine by other processes.
-    pub neighbours: Neighbours,
+    pub host_load: HostLoad,
     /// The buffer policy.
     pub policy: String,
     /// The ports' flow control.
@@ -472,7 +472,11 @@ pub struct ForwardingRow {
 ///
 /// # Errors
 /// The plan needs more than this machine or the configuration has, or a measurement fails.
-pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result<ForwardingReport, BenchError> {
+pub fn run(
+    plan: &ForwardingPlan,
+    eal: &[String],
+    on_progress: &mut ProgressCallback<'_>,
+) -> Result<ForwardingReport, BenchError> {
     check(plan)?;
     let allowed = cpu::allowed();
     let directory = tempfile::tempdir()?;
@@ -498,13 +502,13 @@ pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result
         }
     }
     let megabytes = |(setup, switch): &(Setup<'_>, SwitchConfig)| {
-        Memory::of(std::slice::from_ref(switch), setup.lcores.len(), 0).megabytes()
+        Memory::for_switches(std::slice::from_ref(switch), setup.lcores.len(), 0).megabytes()
     };
     let memory_mb = setups.iter().map(megabytes).max().unwrap_or(0);
     let most = *plan.lcores.iter().max().expect("checked");
     let options = RuntimeOptions { memory_mb, eal_args: eal.to_vec(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("weir-bench", &allowed[allowed.len() - most..], &[], &options)?;
-    let watch = NeighbourWatch::start();
+    let watch = HostLoadMeter::start();
     let mut rounds: Vec<Vec<Forwarded>> = vec![Vec::new(); setups.len()];
     let mut done = 0;
     'rounds: for round in 1..=plan.rounds {
@@ -512,7 +516,7 @@ pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result
             let Setup { frame_bytes, case, lcores, .. } = setup;
             let what =
                 format!("round {round} of {}: {}, {frame_bytes} B, {} lcores", plan.rounds, case.what, lcores.len());
-            if tell(&Next { what: &what, done, planned: plan.rounds * setups.len() }).is_break() {
+            if on_progress(&NextMeasurement { what: &what, done, planned: plan.rounds * setups.len() }).is_break() {
                 break 'rounds;
             }
             done += 1;
@@ -530,8 +534,8 @@ pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result
         row(setup, forwarded, alone.map(|(_, forwarded)| &forwarded[..]))
     });
     Ok(ForwardingReport {
-        machine: Machine::with(&runtime),
-        neighbours: watch.read(),
+        machine: HostInfo::with_dpdk(&runtime),
+        host_load: watch.read(),
         policy: plan.policy.clone(),
         flow_control: plan.flow_control.clone(),
         across: plan.across,
@@ -569,10 +573,11 @@ fn check(plan: &ForwardingPlan) -> Result<(), BenchError> {
 
 fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>) -> ForwardingRow {
     let sum = |of: fn(&Forwarded) -> u64| rounds.iter().map(of).sum();
-    let rates = Spread::of(rounds.iter().map(Forwarded::rate));
+    let rates = Spread::from_values(rounds.iter().map(Forwarded::rate));
     let bits = (u64::from(setup.frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
     let seconds = |of: fn(&Forwarded) -> Duration| rounds.iter().map(of).sum::<Duration>().as_secs_f64();
-    let ratios = |alone: &[Forwarded]| Spread::of(rounds.iter().zip(alone).map(|(all, one)| all.rate() / one.rate()));
+    let ratios =
+        |alone: &[Forwarded]| Spread::from_values(rounds.iter().zip(alone).map(|(all, one)| all.rate() / one.rate()));
     ForwardingRow {
         case: setup.case.name,
         what: setup.case.what,
@@ -603,7 +608,7 @@ mod tests {
             flow_control: "pfc".to_owned(),
             across: false,
             rounds: 1,
-            until: Until::Sent(1),
+            until: RoundEnd::Sent(1),
         }
     }
 

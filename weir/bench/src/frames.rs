@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use weir_units::{CLASSES, Class, FCS_BYTES, MacAddr};
-use weir_wire::mac_control::{Account, ControlFrame, CreditFrame};
+use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame};
 
 /// Length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 14 + 20 + 8;
@@ -151,7 +151,7 @@ fn tagged(frame: &[u8]) -> Vec<u8> {
 /// for the lossless class of the preset `roce`.
 fn all_credit() -> ControlFrame {
     let last = i32::MAX as u32;
-    let account = Account::Buffer { blocks: last };
+    let account = CreditAccount::Buffer { blocks: last };
     let mut limits = [0; CLASSES];
     limits[LOSSLESS.index()] = last;
     ControlFrame::Credit(CreditFrame { enabled: LOSSLESS.alone(), limits, account })
@@ -227,7 +227,7 @@ mod tests {
         let mut seen = BTreeMap::new();
         for n in 0..64 {
             let frame = &file[24 + n * 76 + 16..][..60];
-            let (Parsed::Data(headers), glance) = (ethernet::parse(frame), ethernet::glance(frame)) else {
+            let (Parsed::Data(headers), glance) = (ethernet::parse(frame), ethernet::parse_fast(frame)) else {
                 panic!("frame {n} is no data")
             };
             assert!(glance.is_plain, "{n}");

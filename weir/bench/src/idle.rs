@@ -3,21 +3,22 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_config::{Idle, SwitchConfig};
+use weir_config::{IdlePolicy, SwitchConfig};
 use weir_dpdk_driver::Runtime;
 use weir_dpdk_io::cpu;
 use weir_units::{FCS_BYTES, Span};
 
-use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, clock_cost_ns, lcores_of, start_dpdk};
-use crate::error::{BenchError, of_arguments};
-use crate::interrupted::{Interrupted, Next, Tell};
+use crate::error::{BenchError, from_arguments};
+use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
 use crate::latency::Latency;
-use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
+use crate::machine::{HostInfo, HostLoad, HostLoadMeter, kept_from_cpu};
 use crate::spread::Spread;
-use crate::tester::{End, Interval, Order};
+use crate::testbed::{CpuPlan, DIRECTLY, THROUGH, Testbed, clock_cost_ns, lcores_of, start_dpdk};
+use crate::tester::{Interval, TesterPort, TrialSpec};
 
 /// All idle policies, with their names in files.
-pub const MODES: [(&str, Idle); 3] = [("poll", Idle::Poll), ("yield", Idle::Yield), ("sleep", Idle::Sleep)];
+pub const MODES: [(&str, IdlePolicy); 3] =
+    [("poll", IdlePolicy::Poll), ("yield", IdlePolicy::Yield), ("sleep", IdlePolicy::Sleep)];
 /// Time limit for the last frame.
 const WAIT: Span = Span::from_millis(200);
 const MTU: u16 = 1_500;
@@ -26,7 +27,7 @@ const MTU: u16 = 1_500;
 #[derive(Clone, Debug)]
 pub struct IdlePlan {
     /// Idle policies with their names.
-    pub modes: Vec<(&'static str, Idle)>,
+    pub modes: Vec<(&'static str, IdlePolicy)>,
     /// Number of rounds; policies alternate within a round.
     pub rounds: usize,
     /// Duration of each of a round's two parts: without frames, and with lone frames.
@@ -41,9 +42,9 @@ pub struct IdlePlan {
 #[derive(Clone, Debug, Serialize)]
 pub struct IdleReport {
     /// Machine that ran the measurements.
-    pub machine: Machine,
+    pub machine: HostInfo,
     /// Load on the machine by other processes.
-    pub neighbours: Neighbours,
+    pub host_load: HostLoad,
     /// CPU and task of each lcore.
     pub lcores: Vec<String>,
     /// Warnings about the validity of the figures.
@@ -93,7 +94,7 @@ struct Rounds {
 ///
 /// # Errors
 /// The plan is invalid, there is no CPU for the generator, or a measurement fails.
-pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleReport, BenchError> {
+pub fn run(plan: &IdlePlan, eal: &[String], on_progress: &mut ProgressCallback<'_>) -> Result<IdleReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.modes.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO || plan.interval == Span::ZERO {
         return wrong("nothing to measure: give at least one mode and round, and times above 0");
@@ -105,9 +106,9 @@ pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleR
         return wrong("--interval must be less than half of --duration, or no frame is sent");
     }
     let switches: Vec<SwitchConfig> = plan.modes.iter().map(|(mode, _)| switch(mode)).collect::<Result<_, _>>()?;
-    let seats = Seats::new(&switches[0], &cpu::allowed())?;
-    let runtime = start_dpdk(&seats.placement.cpus, &switches[0], &[], eal)?;
-    let watch = NeighbourWatch::start();
+    let cpu_plan = CpuPlan::new(&switches[0], &cpu::allowed())?;
+    let runtime = start_dpdk(&cpu_plan.placement.cpus, &switches[0], &[], eal)?;
+    let watch = HostLoadMeter::start();
     let mut clock_ns = f64::INFINITY;
     let mut direct = Vec::new();
     let mut modes: Vec<Rounds> = plan.modes.iter().map(|_| Rounds::default()).collect();
@@ -115,20 +116,20 @@ pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleR
         for (index, (switch, rounds)) in switches.iter().zip(&mut modes).enumerate() {
             let what = format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0);
             let (done, planned) = ((round - 1) * switches.len() + index, plan.rounds * switches.len());
-            if tell(&Next { what: &what, done, planned }).is_break() {
+            if on_progress(&NextMeasurement { what: &what, done, planned }).is_break() {
                 break 'rounds;
             }
-            let test = Test { plan, runtime: &runtime, seats: &seats, switch };
+            let test = IdleTest { plan, runtime: &runtime, cpu_plan: &cpu_plan, switch };
             test.without_frames(rounds)?;
             let (alone, cost) = test.with_lone_frames(rounds, index == 0)?;
             direct.extend(alone);
             clock_ns = clock_ns.min(cost);
         }
     }
-    let report = |((mode, _), rounds): (&(&'static str, Idle), Rounds)| ModeReport {
+    let report = |((mode, _), rounds): (&(&'static str, IdlePolicy), Rounds)| ModeReport {
         mode,
-        cpu_percent: Spread::of(rounds.cpu),
-        cpu_percent_lone: Spread::of(rounds.cpu_lone),
+        cpu_percent: Spread::from_values(rounds.cpu),
+        cpu_percent_lone: Spread::from_values(rounds.cpu_lone),
         latency: rounds.latency,
         frames: rounds.frames,
         kept_from_cpu_ms: rounds.kept.as_millis() as u64,
@@ -136,10 +137,10 @@ pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleR
     let rounds = modes.iter().map(|rounds| rounds.latency.len());
     let interrupted = Interrupted::after_rounds(plan.rounds, rounds);
     Ok(IdleReport {
-        machine: Machine::with(&runtime),
-        neighbours: watch.read(),
-        lcores: seats.roles(),
-        warnings: seats.warnings.clone(),
+        machine: HostInfo::with_dpdk(&runtime),
+        host_load: watch.read(),
+        lcores: cpu_plan.roles(),
+        warnings: cpu_plan.warnings.clone(),
         clock_ns,
         interval_us: plan.interval.as_micros(),
         frame_bytes: plan.frame_bytes,
@@ -158,40 +159,40 @@ fn switch(mode: &str) -> Result<SwitchConfig, BenchError> {
         port("a"),
         port("b")
     );
-    weir_config::parse("weir bench idle", &text).map_err(|errors| of_arguments(&errors))
+    weir_config::parse("weir bench idle", &text).map_err(|errors| from_arguments(&errors))
 }
 
-struct Test<'t> {
+struct IdleTest<'t> {
     plan: &'t IdlePlan,
     runtime: &'t Runtime,
-    seats: &'t Seats,
+    cpu_plan: &'t CpuPlan,
     switch: &'t SwitchConfig,
 }
 
-impl Test<'_> {
+impl IdleTest<'_> {
     /// Starts the switch; also returns the cost of a clock read, in nanoseconds.
-    fn start(&self) -> Result<(Bed, f64), BenchError> {
-        let mut prepared = self.seats.prepare(self.runtime, self.switch)?;
+    fn start(&self) -> Result<(Testbed, f64), BenchError> {
+        let mut prepared = self.cpu_plan.prepare(self.runtime, self.switch)?;
         let clock_ns = clock_cost_ns(&prepared.clock());
-        let ends = [prepared.open_far_end("a")?, prepared.open_far_end("b")?].map(End::Ring);
-        Ok((Bed::start(prepared, self.seats, ends, MTU)?, clock_ns))
+        let ends = [prepared.open_far_end("a")?, prepared.open_far_end("b")?].map(TesterPort::Ring);
+        Ok((Testbed::start(prepared, self.cpu_plan, ends, MTU)?, clock_ns))
     }
 
     /// Stops the switch; returns its lcore's CPU time, in percent of the time since `started`.
-    fn stop(&self, bed: Bed, started: std::time::Instant, rounds: &mut Rounds) -> Result<f64, BenchError> {
+    fn stop(&self, testbed: Testbed, started: std::time::Instant, rounds: &mut Rounds) -> Result<f64, BenchError> {
         let ran = started.elapsed();
-        let stopped = bed.stop()?;
-        let lcores = lcores_of(&stopped, self.seats);
+        let stopped = testbed.stop()?;
+        let lcores = lcores_of(&stopped, self.cpu_plan);
         let cpu_ns: u64 = lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum();
         rounds.kept += kept_from_cpu(&lcores);
         Ok(cpu_ns as f64 * 100.0 / ran.as_nanos() as f64)
     }
 
     fn without_frames(&self, rounds: &mut Rounds) -> Result<(), BenchError> {
-        let (bed, _) = self.start()?;
+        let (testbed, _) = self.start()?;
         let started = std::time::Instant::now();
         std::thread::sleep(Duration::from_nanos(self.plan.duration.as_nanos()));
-        let cpu = self.stop(bed, started, rounds)?;
+        let cpu = self.stop(testbed, started, rounds)?;
         rounds.cpu.push(cpu);
         Ok(())
     }
@@ -199,25 +200,25 @@ impl Test<'_> {
     /// Measures lone frames. Returns the latency with the generator's ends connected directly, if requested, and
     /// the cost of a clock read.
     fn with_lone_frames(&self, rounds: &mut Rounds, is_first: bool) -> Result<(Option<Latency>, f64), BenchError> {
-        let (mut bed, clock_ns) = self.start()?;
+        let (mut testbed, clock_ns) = self.start()?;
         let started = std::time::Instant::now();
-        let through = bed.carry_out(self.order(THROUGH))?.outcome;
-        rounds.latency.push(Latency::of(&through.latencies));
+        let through = testbed.carry_out(self.trial_spec(THROUGH))?.outcome;
+        rounds.latency.push(Latency::from_histogram(&through.latencies));
         rounds.frames[0] += through.sent;
-        rounds.frames[1] += through.came.received;
+        rounds.frames[1] += through.sequence.received;
         let alone = match is_first {
-            true => Some(Latency::of(&bed.carry_out(self.order(DIRECTLY))?.outcome.latencies)),
+            true => Some(Latency::from_histogram(&testbed.carry_out(self.trial_spec(DIRECTLY))?.outcome.latencies)),
             false => None,
         };
-        let cpu = self.stop(bed, started, rounds)?;
+        let cpu = self.stop(testbed, started, rounds)?;
         rounds.cpu_lone.push(cpu);
         Ok((alone, clock_ns))
     }
 
-    fn order(&self, circuit: usize) -> Order {
+    fn trial_spec(&self, port_pair: usize) -> TrialSpec {
         let frames = self.plan.duration.as_picos() / self.plan.interval.as_picos();
-        Order {
-            circuit,
+        TrialSpec {
+            port_pair,
             length: self.plan.frame_bytes - FCS_BYTES as u16,
             dscp: 26,
             frames: frames.clamp(1, u64::from(u32::MAX)) as u32,
@@ -251,10 +252,10 @@ mod tests {
                 frame_bytes: 64,
             };
             change(&mut plan);
-            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| std::ops::ControlFlow::Continue(())) else {
+            let Err(BenchError::Plan(message)) = run(&plan, &[], &mut |_| std::ops::ControlFlow::Continue(())) else {
                 panic!("accepted")
             };
-            said
+            message
         };
         assert!(plan(&|plan| plan.rounds = 0).contains("nothing to measure"));
         assert!(plan(&|plan| plan.frame_bytes = 63).contains("--frame-bytes"));

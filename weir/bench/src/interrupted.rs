@@ -6,11 +6,11 @@ use serde::Serialize;
 
 /// Callback that receives the next measurement and returns whether to continue. After a break, finished
 /// measurements are reported.
-pub type Tell<'t> = dyn FnMut(&Next<'_>) -> ControlFlow<()> + 't;
+pub type ProgressCallback<'t> = dyn FnMut(&NextMeasurement<'_>) -> ControlFlow<()> + 't;
 
 /// Next measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Next<'w> {
+pub struct NextMeasurement<'w> {
     /// Description of the measurement.
     pub what: &'w str,
     /// Number of finished measurements, each of about equal duration.
@@ -37,12 +37,12 @@ impl Interrupted {
     /// Returns the progress after this many finished rounds of each item; `None` if all are finished.
     pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Option<Interrupted> {
         let finished: Vec<usize> = finished.collect();
-        let whole = finished.iter().min().copied().unwrap_or(0);
+        let full_rounds = finished.iter().min().copied().unwrap_or(0);
         let (done, planned) = (finished.iter().sum(), rounds * finished.len());
         (done < planned).then(|| Interrupted {
             done,
             planned,
-            rounds_left: Some(rounds - whole),
+            rounds_left: Some(rounds - full_rounds),
             frame_bytes_left: Vec::new(),
         })
     }

@@ -50,7 +50,7 @@ pub(crate) fn record(histogram: &mut Histogram<u64>, latency: Span) {
 
 impl Latency {
     /// Summarises a histogram.
-    pub fn of(histogram: &Histogram<u64>) -> Latency {
+    pub fn from_histogram(histogram: &Histogram<u64>) -> Latency {
         let at = |quantile| histogram.value_at_quantile(quantile);
         if histogram.is_empty() {
             return Latency::default();
@@ -73,7 +73,7 @@ impl Latency {
     }
 
     /// Returns the percentiles that the switch keeps of a delay.
-    pub(crate) fn told(delay: &weir_switch_core::report::Delay) -> Latency {
+    pub(crate) fn from_delay(delay: &weir_switch_core::report::DelayStats) -> Latency {
         Latency {
             count: delay.count,
             min_ns: None,
@@ -91,19 +91,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_and_buckets_tell_of_all() {
+    fn percentiles_and_buckets_include_all_samples() {
         let mut latencies = histogram();
         (0..990).for_each(|_| record(&mut latencies, Span::from_nanos(800)));
         (0..9).for_each(|_| record(&mut latencies, Span::from_micros(20)));
         record(&mut latencies, Span::from_millis(3));
         record(&mut latencies, Span::from_secs(100));
-        let told = Latency::of(&latencies);
-        let near = |told: u64, ns: u64| told.abs_diff(ns) <= ns / 500;
-        assert_eq!(told.count, 1_001);
-        assert!(near(told.p50_ns, 800) && near(told.p99_ns, 20_000) && near(told.p999_ns, 3_000_000), "{told:?}");
-        assert!(near(told.max_ns, NANOS_MAX) && near(told.min_ns.unwrap(), 800), "{told:?}");
-        assert_eq!(told.histogram.iter().map(|bucket| bucket.count).sum::<u64>(), 1_001);
-        assert_eq!(told.histogram.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [990, 9, 1, 1]);
-        assert_eq!(Latency::of(&histogram()), Latency::default());
+        let summary = Latency::from_histogram(&latencies);
+        let near = |value: u64, ns: u64| value.abs_diff(ns) <= ns / 500;
+        assert_eq!(summary.count, 1_001);
+        assert!(
+            near(summary.p50_ns, 800) && near(summary.p99_ns, 20_000) && near(summary.p999_ns, 3_000_000),
+            "{summary:?}"
+        );
+        assert!(near(summary.max_ns, NANOS_MAX) && near(summary.min_ns.unwrap(), 800), "{summary:?}");
+        assert_eq!(summary.histogram.iter().map(|bucket| bucket.count).sum::<u64>(), 1_001);
+        assert_eq!(summary.histogram.iter().map(|bucket| bucket.count).collect::<Vec<_>>(), [990, 9, 1, 1]);
+        assert_eq!(Latency::from_histogram(&histogram()), Latency::default());
     }
 }

@@ -29,7 +29,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bed;
 pub mod bursts;
 pub mod cabled;
 mod error;
@@ -45,10 +44,11 @@ pub mod rfc2544;
 pub mod search;
 mod sequence;
 mod spread;
+mod testbed;
 mod tester;
 
 pub use error::BenchError;
 pub use frames::{Formats, Traffic};
-pub use interrupted::{Interrupted, Next, Tell};
+pub use interrupted::{Interrupted, NextMeasurement, ProgressCallback};
 pub use latency::{Bucket, Latency};
 pub use spread::Spread;

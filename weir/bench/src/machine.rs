@@ -10,7 +10,7 @@ use weir_dpdk_io::cpu;
 
 /// Machine of a measurement: CPU, kernel, and DPDK.
 #[derive(Clone, Debug, Serialize)]
-pub struct Machine {
+pub struct HostInfo {
     /// Model name of the CPU.
     pub cpu: String,
     /// Number of CPUs that this process may use.
@@ -23,13 +23,13 @@ pub struct Machine {
     pub pages: Option<&'static str>,
 }
 
-impl Machine {
+impl HostInfo {
     /// Describes this machine.
-    pub fn here() -> Machine {
+    pub fn here() -> HostInfo {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        Machine {
+        HostInfo {
             cpu: model.unwrap_or("unknown CPU").trim_start_matches([' ', '\t', ':']).to_owned(),
             cpus: cpu::allowed().len(),
             kernel: kernel.trim().to_owned(),
@@ -39,13 +39,13 @@ impl Machine {
     }
 
     /// Describes this machine and the pages of the running DPDK.
-    pub fn with(runtime: &Runtime) -> Machine {
+    pub fn with_dpdk(runtime: &Runtime) -> HostInfo {
         let pages = if runtime.eal().has_hugepages() { "hugepages" } else { "ordinary pages" };
-        Machine { pages: Some(pages), ..Machine::here() }
+        HostInfo { pages: Some(pages), ..HostInfo::here() }
     }
 }
 
-impl fmt::Display for Machine {
+impl fmt::Display for HostInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} CPUs, Linux {}, {}", self.cpu, self.cpus, self.kernel, self.dpdk)?;
         self.pages.map_or(Ok(()), |pages| write!(f, ", packet memory in {pages}"))
@@ -54,7 +54,7 @@ impl fmt::Display for Machine {
 
 /// CPU time of other processes and of a hypervisor during a measurement, as shares of all CPU time.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Neighbours {
+pub struct HostLoad {
     /// Duration of the measurement, in seconds.
     pub wall_s: f64,
     /// CPU time of other processes and the kernel, in percent.
@@ -65,25 +65,25 @@ pub struct Neighbours {
 
 /// Measurement of the machine's CPU time since a start.
 #[derive(Debug)]
-pub struct NeighbourWatch {
+pub struct HostLoadMeter {
     started: Instant,
     before: CpuTicks,
     own_before: u64,
 }
 
-impl NeighbourWatch {
+impl HostLoadMeter {
     /// Starts the measurement.
-    pub fn start() -> NeighbourWatch {
-        NeighbourWatch { started: Instant::now(), before: CpuTicks::now(), own_before: own_ticks() }
+    pub fn start() -> HostLoadMeter {
+        HostLoadMeter { started: Instant::now(), before: CpuTicks::now(), own_before: own_ticks() }
     }
 
     /// Returns the CPU time used since the start.
-    pub fn read(&self) -> Neighbours {
+    pub fn read(&self) -> HostLoad {
         let (now, own) = (CpuTicks::now(), own_ticks());
         let total = (now.total.saturating_sub(self.before.total)).max(1) as f64;
         let busy = now.busy.saturating_sub(self.before.busy);
         let others = busy.saturating_sub(own.saturating_sub(self.own_before));
-        Neighbours {
+        HostLoad {
             wall_s: self.started.elapsed().as_secs_f64(),
             others_percent: others as f64 * 100.0 / total,
             stolen_percent: now.stolen.saturating_sub(self.before.stolen) as f64 * 100.0 / total,
@@ -91,7 +91,7 @@ impl NeighbourWatch {
     }
 }
 
-impl fmt::Display for Neighbours {
+impl fmt::Display for HostLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -132,11 +132,11 @@ struct CpuTicks {
 
 impl CpuTicks {
     fn now() -> CpuTicks {
-        CpuTicks::of(&fs::read_to_string("/proc/stat").unwrap_or_default())
+        CpuTicks::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
     /// Parses the first line of `/proc/stat`: `cpu user nice system idle iowait irq softirq steal …`.
-    fn of(stat: &str) -> CpuTicks {
+    fn parse(stat: &str) -> CpuTicks {
         let line = stat.lines().next().unwrap_or_default();
         let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
         let [user, nice, system, idle, iowait, irq, softirq, stolen] = ticks[..] else { return CpuTicks::default() };
@@ -158,15 +158,15 @@ mod tests {
 
     #[test]
     fn the_kernels_texts_are_understood() {
-        let ticks = CpuTicks::of("cpu  10 1 5 80 4 2 3 7 9 9\ncpu0 1 1 1 1 1 1 1 1 0 0\n");
+        let ticks = CpuTicks::parse("cpu  10 1 5 80 4 2 3 7 9 9\ncpu0 1 1 1 1 1 1 1 1 0 0\n");
         assert_eq!(ticks, CpuTicks { total: 112, busy: 21, stolen: 7 });
-        assert_eq!(CpuTicks::of("nothing"), CpuTicks::default());
+        assert_eq!(CpuTicks::parse("nothing"), CpuTicks::default());
         assert_eq!((cpu_list("0\n"), cpu_list("1,4-6\n"), cpu_list("")), (vec![0], vec![1, 4, 5, 6], vec![]));
     }
 
     #[test]
     fn own_work_is_no_neighbours() {
-        let watch = NeighbourWatch::start();
+        let watch = HostLoadMeter::start();
         let before = own_ticks();
         let mut sum = 0u64;
         while own_ticks() < before + 5 {

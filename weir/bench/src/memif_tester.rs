@@ -10,10 +10,10 @@ use weir_config::{Device, SocketAccess};
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime};
 use weir_units::{FCS_BYTES, FRAME_BYTES_MIN, Span};
 
-use crate::bed::{Bed, Seats, THROUGH};
 use crate::error::BenchError;
 use crate::latency::Latency;
-use crate::tester::{End, Interval, MBUFS, Order, Outcome};
+use crate::testbed::{CpuPlan, THROUGH, Testbed};
+use crate::tester::{Interval, MBUFS, TesterPort, TrialSpec, TrialStats};
 
 /// Ids of the two interfaces on the socket. Frames go from the first to the second.
 pub const INTERFACES: [u32; 2] = [0, 1];
@@ -22,18 +22,18 @@ const LENGTH: u16 = FRAME_BYTES_MIN as u16 - FCS_BYTES as u16;
 /// Waiting time for the last frames of a trial.
 const WAIT: Span = Span::from_millis(50);
 /// Number of probe frames in each attempt to detect the forwarder.
-const KNOCKS: u32 = 10;
+const PROBES: u32 = 10;
 /// Time limit for sending the probe frames, and waiting time for their return.
-const KNOCKED_FOR: Span = Span::from_millis(20);
+const PROBE_TIME: Span = Span::from_millis(20);
 
 /// Generator of 64 B frames of a lossy class that measures their latency.
 pub struct MemifTester {
-    bed: Bed,
+    testbed: Testbed,
 }
 
 /// Rate of an overloaded forwarder.
 #[derive(Clone, Copy, Debug)]
-pub struct OwnRate {
+pub struct OverloadRate {
     /// Received frames a second.
     pub fps: f64,
     /// Share of frames that waited for room at the forwarder.
@@ -44,7 +44,7 @@ pub struct OwnRate {
 
 /// Latency and losses of frames sent at a rate.
 #[derive(Clone, Debug)]
-pub struct Timed {
+pub struct TrialLatency {
     /// Latency from the hand-over of a frame to the port, or its due time if the port had no room, to its receipt.
     pub latency: Latency,
     /// Frames due.
@@ -58,7 +58,7 @@ pub struct Timed {
 impl MemifTester {
     /// Returns the DPDK memory that a tester needs.
     pub fn memory(socket: &Path) -> Memory {
-        Memory::of_tasks(&devices(socket), usize::from(MTU), MBUFS)
+        Memory::for_tasks(&devices(socket), usize::from(MTU), MBUFS)
     }
 
     /// Listens on a new socket and starts the generator, idle, on this CPU.
@@ -69,24 +69,25 @@ impl MemifTester {
         let mut prepared = PreparedSwitches::without_switches(runtime, &[cpu], &MemifTester::memory(socket))?;
         let mut open = |device: &Device| {
             let (rx, tx) = prepared.open_device(device, MTU)?;
-            Ok::<_, BenchError>(End::Memif(rx, tx))
+            Ok::<_, BenchError>(TesterPort::Memif(rx, tx))
         };
         let [first, second] = devices(socket);
         let ends = [open(&first)?, open(&second)?];
         let placement = Placement { cpus: vec![cpu], switches: Vec::new(), replayer: None };
-        let seats = Seats { placement, tester: 0, warnings: Vec::new() };
-        Ok(MemifTester { bed: Bed::start(prepared, &seats, ends, MTU)? })
+        let cpu_plan = CpuPlan { placement, tester: 0, warnings: Vec::new() };
+        Ok(MemifTester { testbed: Testbed::start(prepared, &cpu_plan, ends, MTU)? })
     }
 
     /// Sends probe frames until one returns; false if none does within `patience`.
     ///
     /// # Errors
     /// The generator's lcore has ended.
-    pub fn wait_until_forwarded(&mut self, patience: Duration) -> Result<bool, BenchError> {
+    pub fn wait_until_forwarded(&mut self, timeout: Duration) -> Result<bool, BenchError> {
         let started = Instant::now();
-        while started.elapsed() < patience {
-            let outcome = self.try_it(Order { wait: KNOCKED_FOR, ..order(KNOCKS, Interval::NONE, KNOCKED_FOR) })?;
-            if outcome.came.received > 0 {
+        while started.elapsed() < timeout {
+            let outcome =
+                self.try_it(TrialSpec { wait: PROBE_TIME, ..trial_spec(PROBES, Interval::NONE, PROBE_TIME) })?;
+            if outcome.sequence.received > 0 {
                 return Ok(true);
             }
         }
@@ -97,12 +98,12 @@ impl MemifTester {
     ///
     /// # Errors
     /// The generator's lcore has ended.
-    pub fn own_rate(&mut self, time: Span) -> Result<OwnRate, BenchError> {
-        let outcome = self.try_it(order(u32::MAX, Interval::NONE, time))?;
+    pub fn overload_rate(&mut self, time: Span) -> Result<OverloadRate, BenchError> {
+        let outcome = self.try_it(trial_spec(u32::MAX, Interval::NONE, time))?;
         let sent = outcome.sent.max(1) as f64;
-        Ok(OwnRate {
+        Ok(OverloadRate {
             // While the generator is off its CPU, the forwarder continues with the frames that it has.
-            fps: outcome.came.received as f64 / (outcome.took + outcome.away).as_secs_f64().max(1e-9),
+            fps: outcome.sequence.received as f64 / (outcome.took + outcome.away).as_secs_f64().max(1e-9),
             held: outcome.late as f64 / sent,
             lost: outcome.lost() as f64 / sent,
         })
@@ -112,7 +113,7 @@ impl MemifTester {
     ///
     /// # Errors
     /// The generator's lcore has ended.
-    pub fn lone_frames(&mut self, interval: Span, time: Span) -> Result<Timed, BenchError> {
+    pub fn lone_frames(&mut self, interval: Span, time: Span) -> Result<TrialLatency, BenchError> {
         let frames = time.as_picos() / interval.as_picos().max(1);
         self.timed(frames, Interval::Uneven(interval))
     }
@@ -121,7 +122,7 @@ impl MemifTester {
     ///
     /// # Errors
     /// The generator's lcore has ended.
-    pub fn at_rate(&mut self, fps: f64, time: Span) -> Result<Timed, BenchError> {
+    pub fn at_rate(&mut self, fps: f64, time: Span) -> Result<TrialLatency, BenchError> {
         self.timed((fps * time.as_secs_f64()) as u64, Interval::of_rate(fps))
     }
 
@@ -130,27 +131,27 @@ impl MemifTester {
     /// # Errors
     /// The generator's lcore does not end.
     pub fn stop(self) -> Result<(), BenchError> {
-        self.bed.stop().map(drop)
+        self.testbed.stop().map(drop)
     }
 
-    fn timed(&mut self, frames: u64, interval: Interval) -> Result<Timed, BenchError> {
+    fn timed(&mut self, frames: u64, interval: Interval) -> Result<TrialLatency, BenchError> {
         let frames = frames.clamp(1, u64::from(u32::MAX)) as u32;
-        let outcome = self.try_it(Order { is_timed: true, ..order(frames, interval, Span::from_secs(60)) })?;
-        Ok(Timed {
-            latency: Latency::of(&outcome.latencies),
+        let outcome = self.try_it(TrialSpec { is_timed: true, ..trial_spec(frames, interval, Span::from_secs(60)) })?;
+        Ok(TrialLatency {
+            latency: Latency::from_histogram(&outcome.latencies),
             due: outcome.sent + outcome.refused,
             missing: outcome.lost() + outcome.refused,
             untimed: outcome.untimed,
         })
     }
 
-    fn try_it(&mut self, order: Order) -> Result<Outcome, BenchError> {
-        Ok(self.bed.carry_out(order)?.outcome)
+    fn try_it(&mut self, spec: TrialSpec) -> Result<TrialStats, BenchError> {
+        Ok(self.testbed.carry_out(spec)?.outcome)
     }
 }
 
-fn order(frames: u32, interval: Interval, at_most: Span) -> Order {
-    Order { circuit: THROUGH, length: LENGTH, dscp: 0, frames, interval, wait: WAIT, at_most, is_timed: false }
+fn trial_spec(frames: u32, interval: Interval, at_most: Span) -> TrialSpec {
+    TrialSpec { port_pair: THROUGH, length: LENGTH, dscp: 0, frames, interval, wait: WAIT, at_most, is_timed: false }
 }
 
 fn devices(socket: &Path) -> [Device; 2] {

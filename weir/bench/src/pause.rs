@@ -11,7 +11,7 @@
 //! | PAUSE to obeyed | the burst with the PAUSE was read | the transmitter no longer starts a frame of the class | the switch |
 //! | PAUSE to last frame | the receiver handed the PAUSE to its port | the last data frame that came after it | the receiver |
 
-mod presser;
+mod congestion;
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ use weir_dpdk_driver::Runtime;
 use weir_dpdk_io::cpu;
 use weir_units::{BitRate, Span};
 
-use crate::bed::{Seats, check_books, lcores_of, start_dpdk, start_with};
-use crate::error::{BenchError, of_arguments};
-use crate::interrupted::{Interrupted, Next, Tell};
+use crate::error::{BenchError, from_arguments};
+use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
 use crate::latency::Latency;
-use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
-use crate::tester::End;
-use presser::{Load, Presser};
+use crate::machine::{HostInfo, HostLoad, HostLoadMeter, kept_from_cpu};
+use crate::testbed::{CpuPlan, check_conservation, lcores_of, start_dpdk, start_with};
+use crate::tester::TesterPort;
+use congestion::{CongestionSource, Load};
 
 /// Names of the pipeline's layouts on lcores.
 pub const LAYOUTS: [&str; 3] = ["single", "rx-tx", "rx-fwd-tx"];
@@ -57,9 +57,9 @@ pub struct PausePlan {
 #[derive(Clone, Debug, Serialize)]
 pub struct PauseReport {
     /// Machine that ran the measurements.
-    pub machine: Machine,
+    pub machine: HostInfo,
     /// Load on the machine by other processes.
-    pub neighbours: Neighbours,
+    pub host_load: HostLoad,
     /// Rate of the ports in bit/s.
     pub rate_bps: u64,
     /// Load in percent of the rate.
@@ -115,7 +115,11 @@ pub struct PauseRound {
 ///
 /// # Errors
 /// The plan is invalid, there is no CPU for the generator, or a measurement fails.
-pub fn run(plan: &PausePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseReport, BenchError> {
+pub fn run(
+    plan: &PausePlan,
+    eal: &[String],
+    on_progress: &mut ProgressCallback<'_>,
+) -> Result<PauseReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.layouts.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO {
         return wrong("nothing to measure: give at least one layout and round, and a time above 0");
@@ -132,44 +136,44 @@ pub fn run(plan: &PausePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<Paus
     let cpus = cpu::allowed();
     let all = plan.layouts.iter().map(|layout| {
         let switch = switch(layout, plan.rate)?;
-        let seats = Seats::new(&switch, &cpus)?;
-        Ok((switch, seats))
+        let cpu_plan = CpuPlan::new(&switch, &cpus)?;
+        Ok((switch, cpu_plan))
     });
-    let all: Vec<(SwitchConfig, Seats)> = all.collect::<Result<_, BenchError>>()?;
-    let most = all.iter().max_by_key(|(_, seats)| seats.placement.cpus.len()).expect("there is a layout");
+    let all: Vec<(SwitchConfig, CpuPlan)> = all.collect::<Result<_, BenchError>>()?;
+    let most = all.iter().max_by_key(|(_, cpu_plan)| cpu_plan.placement.cpus.len()).expect("there is a layout");
     // Union of all layouts' CPUs, since DPDK starts only once.
-    let mut used: Vec<u32> = all.iter().flat_map(|(_, seats)| seats.placement.cpus.iter().copied()).collect();
+    let mut used: Vec<u32> = all.iter().flat_map(|(_, cpu_plan)| cpu_plan.placement.cpus.iter().copied()).collect();
     used.sort_unstable();
     used.dedup();
     let runtime = start_dpdk(&used, &most.0, &[], eal)?;
-    let watch = NeighbourWatch::start();
+    let watch = HostLoadMeter::start();
     let mut layouts: Vec<LayoutReport> = plan
         .layouts
         .iter()
         .zip(&all)
-        .map(|(layout, (_, seats))| LayoutReport {
+        .map(|(layout, (_, cpu_plan))| LayoutReport {
             layout: layout.clone(),
-            lcores: seats.roles(),
-            warnings: seats.warnings.clone(),
+            lcores: cpu_plan.roles(),
+            warnings: cpu_plan.warnings.clone(),
             rounds: Vec::new(),
         })
         .collect();
     'rounds: for round in 1..=plan.rounds {
-        for (index, (told, (switch, seats))) in layouts.iter_mut().zip(&all).enumerate() {
-            let what = format!("round {round} of {}: {}", plan.rounds, told.layout);
+        for (index, (layout_report, (switch, cpu_plan))) in layouts.iter_mut().zip(&all).enumerate() {
+            let what = format!("round {round} of {}: {}", plan.rounds, layout_report.layout);
             let (done, planned) = ((round - 1) * all.len() + index, plan.rounds * all.len());
-            if tell(&Next { what: &what, done, planned }).is_break() {
+            if on_progress(&NextMeasurement { what: &what, done, planned }).is_break() {
                 break 'rounds;
             }
-            told.rounds.push(measure(plan, &runtime, switch, seats)?);
+            layout_report.rounds.push(measure(plan, &runtime, switch, cpu_plan)?);
         }
     }
     let rounds = layouts.iter().map(|layout| layout.rounds.len());
     let interrupted = Interrupted::after_rounds(plan.rounds, rounds);
     layouts.retain(|layout| !layout.rounds.is_empty());
     Ok(PauseReport {
-        machine: Machine::with(&runtime),
-        neighbours: watch.read(),
+        machine: HostInfo::with_dpdk(&runtime),
+        host_load: watch.read(),
         rate_bps: plan.rate.as_bps(),
         load_percent: plan.load_percent,
         frame_bytes: plan.frame_bytes,
@@ -182,31 +186,31 @@ fn measure(
     plan: &PausePlan,
     runtime: &Runtime,
     switch: &SwitchConfig,
-    seats: &Seats,
+    cpu_plan: &CpuPlan,
 ) -> Result<PauseRound, BenchError> {
-    let mut prepared = seats.prepare(runtime, switch)?;
-    let ends = [prepared.open_far_end("in")?, prepared.open_far_end("out")?].map(End::Ring);
+    let mut prepared = cpu_plan.prepare(runtime, switch)?;
+    let ends = [prepared.open_far_end("in")?, prepared.open_far_end("out")?].map(TesterPort::Ring);
     let load = Load { rate: plan.rate, percent: plan.load_percent, frame_bytes: plan.frame_bytes };
-    let (presser, mut handle) = Presser::new(ends, prepared.store().clone(), &load);
-    let running = start_with(prepared, seats, Box::new(presser))?;
+    let (source, mut handle) = CongestionSource::new(ends, prepared.store().clone(), &load);
+    let running = start_with(prepared, cpu_plan, Box::new(source))?;
     std::thread::sleep(Duration::from_nanos(plan.duration.as_nanos()));
     let started = Instant::now();
     // A round without a sample is useless.
     while running.report(0)?.reaction.count == 0 && started.elapsed() < SAMPLE_WITHIN {
         std::thread::sleep(LOOK_EVERY);
     }
-    let Some(seen) = handle.finish(|| running.has_failed()) else {
+    let Some(measurement) = handle.finish(|| running.has_failed()) else {
         return Err(BenchError::Run("an lcore has ended: a bug".to_owned()));
     };
-    let stopped = check_books(running.stop(DRAIN)?)?;
-    let (report, lcores) = (&stopped.reports[0], lcores_of(&stopped, seats));
+    let stopped = check_conservation(running.stop(DRAIN)?)?;
+    let (report, lcores) = (&stopped.reports[0], lcores_of(&stopped, cpu_plan));
     Ok(PauseRound {
-        xoff_to_pause: Latency::told(&report.message_delay),
-        pause_to_obeyed: Latency::told(&report.reaction),
-        pause_to_last_frame: Latency::of(&seen.to_last_frame),
-        left_out: seen.left_out,
-        sent: seen.sent,
-        received: seen.received,
+        xoff_to_pause: Latency::from_delay(&report.message_delay),
+        pause_to_obeyed: Latency::from_delay(&report.reaction),
+        pause_to_last_frame: Latency::from_histogram(&measurement.to_last_frame),
+        left_out: measurement.left_out,
+        sent: measurement.sent,
+        received: measurement.received,
         dropped: report.dropped(weir_switch_core::counters::DropReason::HeadroomViolation),
         busy_percent: lcores.iter().map(|(_, stats)| stats.busy_permille() as f64 / 10.0).collect(),
         poll_gap_max_us: lcores.iter().map(|(_, stats)| stats.gap_max().as_micros()).max().unwrap_or(0),
@@ -224,9 +228,9 @@ fn switch(layout: &str, rate: BitRate) -> Result<SwitchConfig, BenchError> {
         text += &format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"{}bps\"\n", rate.as_bps());
     }
     for (end, name) in ["in", "out"].into_iter().enumerate() {
-        text += &format!("[[static_macs]]\nmac = \"{}\"\nport = \"{name}\"\n", presser::STATIONS[end].mac());
+        text += &format!("[[static_macs]]\nmac = \"{}\"\nport = \"{name}\"\n", congestion::STATIONS[end].mac());
     }
-    weir_config::parse("weir bench pause", &text).map_err(|errors| of_arguments(&errors))
+    weir_config::parse("weir bench pause", &text).map_err(|errors| from_arguments(&errors))
 }
 
 #[cfg(test)]
@@ -255,10 +259,10 @@ mod tests {
                 duration: Span::from_secs(1),
             };
             change(&mut plan);
-            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| std::ops::ControlFlow::Continue(())) else {
+            let Err(BenchError::Plan(message)) = run(&plan, &[], &mut |_| std::ops::ControlFlow::Continue(())) else {
                 panic!("accepted")
             };
-            said
+            message
         };
         assert!(plan(&|plan| plan.layouts.clear()).contains("nothing to measure"));
         assert!(plan(&|plan| plan.load_percent = 91).contains("--load"));

@@ -18,19 +18,19 @@ use std::time::Duration;
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::{PreparedSwitches, check_machine, claim_devices, pci_addresses_of};
 use weir_dpdk_io::cpu;
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, FCS_BYTES, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
-use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, Tried, clock_cost_ns, start_dpdk};
 use crate::cabled::{parse_device, veth_peer};
 use crate::error::BenchError;
-use crate::interrupted::{Interrupted, Next, Tell};
-use crate::machine::{Machine, NeighbourWatch};
-use crate::search::{Found, Search, Verdict};
+use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
+use crate::machine::{HostInfo, HostLoadMeter};
+use crate::search::{Search, SearchResult, TrialVerdict};
 use crate::spread::Spread;
-use crate::tester::{End, Interval, Order, Outcome};
-pub use report::{BackToBack, LatencyAt, Limit, Rfc2544Report, Searched, SizeReport, Throughput};
+use crate::testbed::{CpuPlan, DIRECTLY, THROUGH, Testbed, TrialOutcome, clock_cost_ns, start_dpdk};
+use crate::tester::{Interval, TesterPort, TrialSpec, TrialStats};
+pub use report::{BackToBack, LatencyAt, LimitCause, Rfc2544Report, SearchState, SizeReport, Throughput};
 
 /// RFC 2544's frame sizes on Ethernet, with FCS.
 pub(crate) const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
@@ -79,12 +79,12 @@ pub struct Rfc2544Plan {
 }
 
 /// Switch under test, with the facts known before DPDK starts.
-struct Test<'p> {
+struct Rfc2544Test<'p> {
     plan: &'p Rfc2544Plan,
     ports: [usize; 2],
     /// Devices of the generator's ends; `None` for a ring's far end.
     devices: [Option<Device>; 2],
-    seats: Seats,
+    cpu_plan: CpuPlan,
     rate: BitRate,
     frame_bytes: Vec<u16>,
 }
@@ -93,8 +93,12 @@ struct Test<'p> {
 ///
 /// # Errors
 /// The plan does not match the file, this machine or the generator, or a step fails.
-pub fn run(plan: &Rfc2544Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Report, BenchError> {
-    let test = Test::new(plan)?;
+pub fn run(
+    plan: &Rfc2544Plan,
+    eal: &[String],
+    on_progress: &mut ProgressCallback<'_>,
+) -> Result<Rfc2544Report, BenchError> {
+    let test = Rfc2544Test::new(plan)?;
     let switches = std::slice::from_ref(&plan.switch);
     check_machine(switches).map_err(weir_dpdk_driver::DriverError::from)?;
     // Held until the ports are closed.
@@ -104,21 +108,22 @@ pub fn run(plan: &Rfc2544Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rf
     }
     let devices = plan.switch.ports.iter().map(|port| &port.device).chain(test.devices.iter().flatten());
     let pci = pci_addresses_of(devices);
-    let runtime = start_dpdk(&test.seats.placement.cpus, &plan.switch, &pci, eal)?;
-    let mut prepared = test.seats.prepare(&runtime, &plan.switch)?;
+    let runtime = start_dpdk(&test.cpu_plan.placement.cpus, &plan.switch, &pci, eal)?;
+    let mut prepared = test.cpu_plan.prepare(&runtime, &plan.switch)?;
     let clock_ns = clock_cost_ns(&prepared.clock());
     let mtu = plan.switch.mtu.get() as u16;
     let ends = [test.end(0, &mut prepared, mtu)?, test.end(1, &mut prepared, mtu)?];
-    let watch = NeighbourWatch::start();
-    let mut bed = Bed::start(prepared, &test.seats, ends, mtu)?;
+    let watch = HostLoadMeter::start();
+    let mut testbed = Testbed::start(prepared, &test.cpu_plan, ends, mtu)?;
     let mut sizes = Vec::new();
     let mut interrupted = None;
     for (done, frame_bytes) in test.frame_bytes.iter().enumerate() {
         let mut size = SizeReport { frame_bytes: *frame_bytes, ..SizeReport::default() };
         let planned = test.frame_bytes.len();
-        let measured = test.size(&mut bed, &mut size, &mut |what| tell(&Next { what, done, planned }));
-        size.is_whole = measured.is_ok();
-        if size.is_whole || size.throughput.is_some() || size.searched.is_some() {
+        let measured =
+            test.size(&mut testbed, &mut size, &mut |what| on_progress(&NextMeasurement { what, done, planned }));
+        size.is_complete = measured.is_ok();
+        if size.is_complete || size.throughput.is_some() || size.searched.is_some() {
             sizes.push(size);
         }
         match measured {
@@ -129,42 +134,42 @@ pub fn run(plan: &Rfc2544Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rf
             measured => measured?,
         }
     }
-    let stopped = bed.stop()?;
+    let stopped = testbed.stop()?;
     let report = &stopped.reports[0];
     let drops = DropReason::ALL.into_iter().map(|reason| (reason.name(), report.dropped(reason)));
     let class = plan.switch.classes.dscp[usize::from(plan.dscp)];
     Ok(Rfc2544Report {
-        machine: Machine::with(&runtime),
-        neighbours: watch.read(),
+        machine: HostInfo::with_dpdk(&runtime),
+        host_load: watch.read(),
         switch: plan.switch.name.clone(),
         policy: plan.switch.buffer.policy.name(),
         from: plan.from.clone(),
         to: plan.to.clone(),
         class,
         is_lossless: plan.switch.classes.lossless.contains(weir_units::Class::new(class)),
-        lcores: test.seats.roles(),
-        warnings: test.seats.warnings.clone(),
+        lcores: test.cpu_plan.roles(),
+        warnings: test.cpu_plan.warnings.clone(),
         clock_ns,
         trial_s: plan.duration.as_secs_f64(),
         trials_max: plan.trials,
         loss_allowed: plan.loss,
         interrupted,
         sizes,
-        received: report.balance.received,
-        sent: report.balance.sent,
+        received: report.conservation.received,
+        sent: report.conservation.sent,
         drops: drops.filter(|(_, frames)| *frames > 0).collect(),
     })
 }
 
 /// Progress callback of a frame size's tests: receives the next step and returns whether to continue.
-type TellOfSize<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
+type StepCallback<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
 
-fn go_on(tell: &mut TellOfSize<'_>, next: &str) -> Result<(), BenchError> {
-    if tell(next).is_break() { Err(BenchError::Interrupted) } else { Ok(()) }
+fn go_on(on_step: &mut StepCallback<'_>, next: &str) -> Result<(), BenchError> {
+    if on_step(next).is_break() { Err(BenchError::Interrupted) } else { Ok(()) }
 }
 
-impl<'p> Test<'p> {
-    fn new(plan: &'p Rfc2544Plan) -> Result<Test<'p>, BenchError> {
+impl<'p> Rfc2544Test<'p> {
+    fn new(plan: &'p Rfc2544Plan) -> Result<Rfc2544Test<'p>, BenchError> {
         let wrong = |message: String| Err(BenchError::Plan(message));
         let switch = &plan.switch;
         if switch.time_dilation != 1 {
@@ -178,8 +183,8 @@ impl<'p> Test<'p> {
             return wrong(format!("--from and --to are both {}: a switch sends no frame back", plan.from));
         }
         for at in ports {
-            let tells = switch.ports[at].flow_control.tells();
-            if matches!(tells, Tells::Room | Tells::Own) {
+            let message_kind = switch.ports[at].flow_control.message_kind();
+            if matches!(message_kind, MessageKind::Room | MessageKind::Own) {
                 return wrong(format!(
                     "port {} has a flow control by which it sends only what its peer has told it to have room for, and the generator \
                      tells nothing: write flow_control = \"pfc\" or \"none\" there",
@@ -209,48 +214,53 @@ impl<'p> Test<'p> {
         if plan.resolution <= 0.0 || plan.resolution >= 1.0 || !(0.0..1.0).contains(&plan.loss) {
             return wrong("--resolution is a percentage above 0 and below 100, --loss one of at least 0".to_owned());
         }
-        Ok(Test { plan, ports, devices, seats: Seats::new(switch, &cpu::allowed())?, rate, frame_bytes })
+        Ok(Rfc2544Test { plan, ports, devices, cpu_plan: CpuPlan::new(switch, &cpu::allowed())?, rate, frame_bytes })
     }
 
     /// Opens the generator's end of a link.
-    fn end(&self, end: usize, prepared: &mut PreparedSwitches<'_>, mtu: u16) -> Result<End, BenchError> {
+    fn end(&self, end: usize, prepared: &mut PreparedSwitches<'_>, mtu: u16) -> Result<TesterPort, BenchError> {
         if let Some(device) = &self.devices[end] {
             let (rx, tx) = prepared.open_device(device, mtu)?;
-            return Ok(End::Device(rx, tx));
+            return Ok(TesterPort::Device(rx, tx));
         }
         match &self.plan.switch.ports[self.ports[end]].device {
-            Device::Ring(link) => Ok(End::Ring(prepared.open_far_end(link)?)),
+            Device::Ring(link) => Ok(TesterPort::Ring(prepared.open_far_end(link)?)),
             device => Err(BenchError::Run(format!("{device} has no far end"))),
         }
     }
 
     /// Runs all tests with one frame size. `report` has the finished results, also after an error.
-    fn size(&self, bed: &mut Bed, report: &mut SizeReport, tell: &mut TellOfSize<'_>) -> Result<(), BenchError> {
+    fn size(
+        &self,
+        testbed: &mut Testbed,
+        report: &mut SizeReport,
+        on_step: &mut StepCallback<'_>,
+    ) -> Result<(), BenchError> {
         let (plan, frame_bytes) = (self.plan, report.frame_bytes);
         let wire_bits = (u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
         let line_fps = self.rate.as_bps() as f64 / wire_bits as f64;
         report.line_fps = line_fps;
-        go_on(tell, &format!("{frame_bytes} B: the generator's own rate"))?;
-        let own = bed.carry_out(Order {
-            circuit: DIRECTLY,
+        go_on(on_step, &format!("{frame_bytes} B: the generator's own rate"))?;
+        let own = testbed.carry_out(TrialSpec {
+            port_pair: DIRECTLY,
             frames: u32::MAX,
             interval: Interval::NONE,
             at_most: OWN_RATE_TIME,
-            ..self.order(frame_bytes, line_fps)
+            ..self.trial_spec(frame_bytes, line_fps)
         })?;
         let generator_fps = own.outcome.sent as f64 / own.outcome.took.as_secs_f64().max(1e-9);
         report.generator_fps = generator_fps;
         let top = line_fps.min(generator_fps * OWN_RATE_SHARE);
         let mut kept = Duration::ZERO;
         let search = Search { resolution: plan.resolution, trials: plan.trials, least: RATE_LEAST.min(top) };
-        let found: Found = search.highest(top, |fps| {
-            let tried = bed.carry_out(self.order(frame_bytes, fps))?;
-            kept += tried.kept_from_cpu;
+        let found: SearchResult = search.highest(top, |fps| {
+            let trial = testbed.carry_out(self.trial_spec(frame_bytes, fps))?;
+            kept += trial.kept_from_cpu;
             report.trials += 1;
             report.kept_from_cpu_ms = kept.as_millis() as u64;
-            let verdict = verdict(&tried.outcome, plan.loss);
-            report.searched.get_or_insert_default().note(fps, verdict);
-            go_on(tell, &format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, told(&tried)))?;
+            let verdict = verdict(&trial.outcome, plan.loss);
+            report.searched.get_or_insert_default().record(fps, verdict);
+            go_on(on_step, &format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, describe(&trial)))?;
             Ok::<_, BenchError>(verdict)
         })?;
         report.searched = None;
@@ -259,54 +269,59 @@ impl<'p> Test<'p> {
             gbps: fps * wire_bits as f64 / 1e9,
             line_percent: fps * 100.0 / line_fps,
             limit: match found.is_top {
-                false => Limit::Switch,
-                true if top < line_fps => Limit::Generator,
-                true => Limit::Line,
+                false => LimitCause::Switch,
+                true if top < line_fps => LimitCause::Generator,
+                true => LimitCause::Line,
             },
         });
         for percent in plan.shares.iter().filter(|_| found.value.is_some()) {
             let fps = found.value.unwrap_or_default() * f64::from(*percent) / 100.0;
-            go_on(tell, &format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6))?;
-            let timed = |circuit| Order { circuit, is_timed: true, ..self.order(frame_bytes, fps) };
-            let direct = bed.carry_out(timed(DIRECTLY))?;
-            report.latency.push(LatencyAt::of(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
+            go_on(on_step, &format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6))?;
+            let timed = |port_pair| TrialSpec { port_pair, is_timed: true, ..self.trial_spec(frame_bytes, fps) };
+            let direct = testbed.carry_out(timed(DIRECTLY))?;
+            report.latency.push(LatencyAt::from_trials(
+                *percent,
+                fps,
+                &testbed.carry_out(timed(THROUGH))?,
+                &direct.outcome,
+            ));
         }
-        self.back_to_back(bed, report, top, tell)
+        self.back_to_back(testbed, report, top, on_step)
     }
 
     fn back_to_back(
         &self,
-        bed: &mut Bed,
+        testbed: &mut Testbed,
         report: &mut SizeReport,
         fps: f64,
-        tell: &mut TellOfSize<'_>,
+        on_step: &mut StepCallback<'_>,
     ) -> Result<(), BenchError> {
         let frame_bytes = report.frame_bytes;
         let longest = (fps * BURST_MAX_S).min(FRAMES_MAX).floor();
         let search = Search { resolution: self.plan.resolution, trials: 1, least: 1.0 };
         let (mut frames, mut is_longest) = (Vec::new(), true);
         for turn in 1..=self.plan.bursts {
-            go_on(tell, &format!("{frame_bytes} B: the longest burst, search {turn} of {}", self.plan.bursts))?;
+            go_on(on_step, &format!("{frame_bytes} B: the longest burst, search {turn} of {}", self.plan.bursts))?;
             let found = search.highest(longest, |burst| {
                 let frames = burst.floor() as u32;
-                let tried = bed.carry_out(Order { frames, ..self.order(frame_bytes, fps) })?;
-                let outcome = &tried.outcome;
-                let is_whole = outcome.late == 0 && verdict(outcome, 0.0) == Verdict::Carried;
-                go_on(tell, &format!("{frame_bytes} B: a burst of {frames} frames: {}", told(&tried)))?;
-                Ok::<_, BenchError>(if is_whole { Verdict::Carried } else { Verdict::Lost })
+                let trial = testbed.carry_out(TrialSpec { frames, ..self.trial_spec(frame_bytes, fps) })?;
+                let outcome = &trial.outcome;
+                let is_carried = outcome.late == 0 && verdict(outcome, 0.0) == TrialVerdict::Carried;
+                go_on(on_step, &format!("{frame_bytes} B: a burst of {frames} frames: {}", describe(&trial)))?;
+                Ok::<_, BenchError>(if is_carried { TrialVerdict::Carried } else { TrialVerdict::Lost })
             })?;
             is_longest &= found.is_top;
             frames.push(found.value.unwrap_or(0.0).floor());
-            report.back_to_back = Some(BackToBack { fps, frames: Spread::of(frames.clone()), is_longest });
+            report.back_to_back = Some(BackToBack { fps, frames: Spread::from_values(frames.clone()), is_longest });
         }
         Ok(())
     }
 
     /// Returns the order of a trial at this rate.
-    fn order(&self, frame_bytes: u16, fps: f64) -> Order {
+    fn trial_spec(&self, frame_bytes: u16, fps: f64) -> TrialSpec {
         let frames = (fps * self.plan.duration.as_secs_f64()).ceil().clamp(1.0, FRAMES_MAX) as u32;
-        Order {
-            circuit: THROUGH,
+        TrialSpec {
+            port_pair: THROUGH,
             length: frame_bytes - FCS_BYTES as u16,
             dscp: self.plan.dscp,
             frames,
@@ -319,14 +334,18 @@ impl<'p> Test<'p> {
 }
 
 /// Returns [`Verdict::Carried`] if frames were sent, at most the share `loss` is missing, and the switch sent no control frame.
-fn verdict(outcome: &Outcome, loss: f64) -> Verdict {
+fn verdict(outcome: &TrialStats, loss: f64) -> TrialVerdict {
     let due = (outcome.sent + outcome.refused) as f64;
     let missing = (outcome.lost() + outcome.refused) as f64;
-    if missing <= due * loss && outcome.control == 0 && outcome.sent > 0 { Verdict::Carried } else { Verdict::Lost }
+    if missing <= due * loss && outcome.control == 0 && outcome.sent > 0 {
+        TrialVerdict::Carried
+    } else {
+        TrialVerdict::Lost
+    }
 }
 
 /// Describes the result of a trial.
-fn told(Tried { outcome, kept_from_cpu }: &Tried) -> String {
+fn describe(TrialOutcome { outcome, kept_from_cpu }: &TrialOutcome) -> String {
     let counts = [
         (outcome.lost(), "lost"),
         (outcome.refused, "not taken by the port"),
@@ -359,7 +378,7 @@ fn check_links(switch: &SwitchConfig, ports: [usize; 2]) -> Result<(), BenchErro
             others.ports[at].device = Device::Null { frame_bytes: FRAME_BYTES_MIN as u16 };
         }
     }
-    Ok(weir_config::check_together(&[others]).map_err(weir_dpdk_driver::DriverError::from)?)
+    Ok(weir_config::check_process(&[others]).map_err(weir_dpdk_driver::DriverError::from)?)
 }
 
 /// Returns the plan's frame sizes, or those of the RFC that the switch's MTU allows.
@@ -441,8 +460,8 @@ mod tests {
     fn refused(change: impl Fn(&mut Rfc2544Plan)) -> String {
         let mut plan = two_rings();
         change(&mut plan);
-        let Err(BenchError::Plan(said)) = Test::new(&plan) else { panic!("accepted") };
-        said
+        let Err(BenchError::Plan(message)) = Rfc2544Test::new(&plan) else { panic!("accepted") };
+        message
     }
 
     #[test]
@@ -494,7 +513,7 @@ mod tests {
         let rings =
             ["a", "b", "d"].map(|name| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n"));
         plan.switch = weir_config::parse("test.toml", &rings.concat()).unwrap();
-        let Err(error) = Test::new(&plan) else { panic!("accepted") };
+        let Err(error) = Rfc2544Test::new(&plan) else { panic!("accepted") };
         assert!(error.to_string().contains("test.toml:11"), "{error}");
     }
 

@@ -2,7 +2,7 @@
 
 /// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TrialVerdict {
     /// All frames arrived.
     Carried,
     /// Some frames were lost.
@@ -23,7 +23,7 @@ pub struct Search {
 
 /// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// Highest value that passed, confirmed by a second pass unless it is the top; `None` if no value passed.
     pub value: Option<f64>,
     /// Whether the value is the top of the search.
@@ -38,19 +38,23 @@ impl Search {
     ///
     /// # Errors
     /// The first error of a trial.
-    pub fn highest<E>(&self, top: f64, mut trial: impl FnMut(f64) -> Result<Verdict, E>) -> Result<Found, E> {
+    pub fn highest<E>(
+        &self,
+        top: f64,
+        mut trial: impl FnMut(f64) -> Result<TrialVerdict, E>,
+    ) -> Result<SearchResult, E> {
         let mut trials = 0;
         let mut passes = |value: f64| -> Result<bool, E> {
             for _ in 0..self.trials.max(1) {
                 trials += 1;
-                if trial(value)? == Verdict::Carried {
+                if trial(value)? == TrialVerdict::Carried {
                     return Ok(true);
                 }
             }
             Ok(false)
         };
         if passes(top)? {
-            return Ok(Found { value: Some(top), is_top: true, trials });
+            return Ok(SearchResult { value: Some(top), is_top: true, trials });
         }
         let (mut carried, mut lost) = (0.0, top);
         while lost - carried > self.resolution * lost && lost > self.least {
@@ -67,7 +71,7 @@ impl Search {
                 carried = 0.0;
             }
         }
-        Ok(Found { value: (carried > 0.0).then_some(carried), is_top: false, trials })
+        Ok(SearchResult { value: (carried > 0.0).then_some(carried), is_top: false, trials })
     }
 }
 
@@ -94,20 +98,20 @@ mod tests {
             Model { capacity, spurious_loss: 0, spurious_pass: 0, random: SplitMix64::new(1) }
         }
 
-        fn search(&mut self, search: Search, top: f64) -> Found {
+        fn search(&mut self, search: Search, top: f64) -> SearchResult {
             let Ok(found) = search.highest::<Infallible>(top, |value| {
                 let chance = self.random.next_u64() % 100;
                 let carries = match value <= self.capacity {
                     true => chance >= self.spurious_loss,
                     false => chance < self.spurious_pass,
                 };
-                Ok(if carries { Verdict::Carried } else { Verdict::Lost })
+                Ok(if carries { TrialVerdict::Carried } else { TrialVerdict::Lost })
             });
             found
         }
     }
 
-    fn near(found: Found, capacity: f64) -> bool {
+    fn near(found: SearchResult, capacity: f64) -> bool {
         found.value.is_some_and(|value| value <= capacity && value >= capacity * 0.99)
     }
 
@@ -123,7 +127,7 @@ mod tests {
     #[test]
     fn what_carries_all_takes_one_trial() {
         let found = Model::exact(100.0).search(SEARCH, 100.0);
-        assert_eq!(found, Found { value: Some(100.0), is_top: true, trials: 1 });
+        assert_eq!(found, SearchResult { value: Some(100.0), is_top: true, trials: 1 });
     }
 
     #[test]
@@ -172,7 +176,7 @@ mod tests {
         let mut trials = 0;
         let result = SEARCH.highest(100.0, |_| {
             trials += 1;
-            if trials == 3 { Err("gone") } else { Ok(Verdict::Lost) }
+            if trials == 3 { Err("gone") } else { Ok(TrialVerdict::Lost) }
         });
         assert_eq!(result, Err("gone"));
     }

@@ -13,7 +13,7 @@ pub(crate) struct Sequence {
     /// Highest number received, plus 1.
     next: u32,
     /// Bitmap of the received ones of the last [`WINDOW`] numbers, indexed by number modulo the window.
-    came: Box<[u64]>,
+    received: Box<[u64]>,
     counts: SequenceCounts,
 }
 
@@ -37,7 +37,7 @@ impl SequenceCounts {
 
 impl Default for Sequence {
     fn default() -> Sequence {
-        Sequence { next: 0, came: vec![0; (WINDOW / WORD) as usize].into(), counts: SequenceCounts::default() }
+        Sequence { next: 0, received: vec![0; (WINDOW / WORD) as usize].into(), counts: SequenceCounts::default() }
     }
 }
 
@@ -45,15 +45,15 @@ impl Sequence {
     /// Resets the tracker, without reallocation.
     pub(crate) fn restart(&mut self) {
         self.next = 0;
-        self.came.fill(0);
+        self.received.fill(0);
         self.counts = SequenceCounts::default();
     }
 
     /// Records a received frame with this number.
     #[inline]
-    pub(crate) fn note(&mut self, number: u32) {
+    pub(crate) fn record(&mut self, number: u32) {
         if number == self.next {
-            self.forget(number);
+            self.clear(number);
             self.next += 1;
         } else if number > self.next {
             self.jump_to(number);
@@ -69,7 +69,7 @@ impl Sequence {
         }
         self.counts.received += 1;
         let (word, bit) = place(number);
-        self.came[word] |= bit;
+        self.received[word] |= bit;
     }
 
     /// Returns the counts so far.
@@ -81,19 +81,19 @@ impl Sequence {
     #[cold]
     fn jump_to(&mut self, number: u32) {
         let first = self.next.max(number.saturating_sub(WINDOW - 1));
-        (first..=number).for_each(|skipped| self.forget(skipped));
+        (first..=number).for_each(|skipped| self.clear(skipped));
         self.next = number + 1;
     }
 
     #[inline]
-    fn forget(&mut self, number: u32) {
+    fn clear(&mut self, number: u32) {
         let (word, bit) = place(number);
-        self.came[word] &= !bit;
+        self.received[word] &= !bit;
     }
 
     fn has(&self, number: u32) -> bool {
         let (word, bit) = place(number);
-        self.came[word] & bit != 0
+        self.received[word] & bit != 0
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
     fn counts(numbers: impl IntoIterator<Item = u32>) -> (u64, u64, u64) {
         let mut sequence = Sequence::default();
-        numbers.into_iter().for_each(|number| sequence.note(number));
+        numbers.into_iter().for_each(|number| sequence.record(number));
         let SequenceCounts { received, reordered, duplicated } = sequence.counts();
         (received, reordered, duplicated)
     }
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_lost_and_not_reordered() {
         assert_eq!(counts((0..1_000).filter(|n| n % 10 != 3)), (900, 0, 0));
-        let gone = SequenceCounts { received: 900, ..SequenceCounts::default() };
-        assert_eq!((gone.lost(1_000), gone.lost(900), gone.lost(10)), (100, 0, 0));
+        let partial = SequenceCounts { received: 900, ..SequenceCounts::default() };
+        assert_eq!((partial.lost(1_000), partial.lost(900), partial.lost(10)), (100, 0, 0));
         // A loss of more than the window.
         assert_eq!(counts((0..10).chain(500_000..500_010)), (20, 0, 0));
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn second_copies_are_told_from_late_frames() {
+    fn duplicates_are_distinguished_from_late_frames() {
         assert_eq!(counts([0, 1, 1, 2, 0, 3]), (4, 0, 2));
         assert_eq!(counts([0, 2, 1, 1]), (3, 1, 1));
         assert_eq!(counts((0..70_000).chain([69_999, 10_000])), (70_000, 0, 2));
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn it_begins_anew() {
         let mut sequence = Sequence::default();
-        [0, 2, 1, 1].into_iter().for_each(|number| sequence.note(number));
+        [0, 2, 1, 1].into_iter().for_each(|number| sequence.record(number));
         sequence.restart();
-        (0..3).for_each(|number| sequence.note(number));
+        (0..3).for_each(|number| sequence.record(number));
         assert_eq!(sequence.counts(), SequenceCounts { received: 3, reordered: 0, duplicated: 0 });
     }
 }

@@ -18,7 +18,7 @@ impl Spread {
     ///
     /// # Panics
     /// If there are no values.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
+    pub fn from_values(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         Spread { min: values[0], median: values[values.len() / 2], max: values[values.len() - 1] }
@@ -26,7 +26,7 @@ impl Spread {
 
     /// Converts each of the three values, and sorts the results.
     pub fn map(self, convert: impl Fn(f64) -> f64) -> Spread {
-        Spread::of([self.min, self.median, self.max].map(convert))
+        Spread::from_values([self.min, self.median, self.max].map(convert))
     }
 }
 
@@ -36,8 +36,11 @@ mod tests {
 
     #[test]
     fn rounds_are_put_in_order() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { min: 1.0, median: 2.0, max: 3.0 });
+        assert_eq!(Spread::from_values([3.0, 1.0, 2.0]), Spread { min: 1.0, median: 2.0, max: 3.0 });
         // Nanoseconds a packet are least where packets a second are most.
-        assert_eq!(Spread::of([4.0, 1.0, 2.0]).map(|rate| 8.0 / rate), Spread { min: 2.0, median: 4.0, max: 8.0 });
+        assert_eq!(
+            Spread::from_values([4.0, 1.0, 2.0]).map(|rate| 8.0 / rate),
+            Spread { min: 2.0, median: 4.0, max: 8.0 }
+        );
     }
 }

@@ -34,12 +34,12 @@ pub(crate) const MBUFS: u32 = 16_384;
 /// Delay from the frames that announce both ends, by which the switch learns their addresses, to the first frame.
 const SETTLE: Span = Span::from_millis(5);
 /// Time after the last frame's due time within which the port may accept held-back frames.
-const PATIENCE: Span = Span::from_millis(1);
+const GRACE_PERIOD: Span = Span::from_millis(1);
 /// Largest order number: frames carry it in two bytes.
-const ORDERS_MAX: u16 = u16::MAX;
+const TRIALS_MAX: u16 = u16::MAX;
 
 /// Tester's end of a link.
-pub(crate) enum End {
+pub(crate) enum TesterPort {
     /// Far end of a switch's ring port.
     Ring(RingEnd),
     /// Device cabled to a switch's port.
@@ -48,20 +48,20 @@ pub(crate) enum End {
     Memif(RxQueue, TxQueue),
 }
 
-impl End {
+impl TesterPort {
     #[inline]
     pub(crate) fn receive(&mut self, batch: &mut Batch) -> usize {
         match self {
-            End::Ring(ring) => ring.receive(batch, MAX_BURST),
-            End::Device(rx, _) | End::Memif(rx, _) => rx.receive(batch, MAX_BURST),
+            TesterPort::Ring(ring) => ring.receive(batch, MAX_BURST),
+            TesterPort::Device(rx, _) | TesterPort::Memif(rx, _) => rx.receive(batch, MAX_BURST),
         }
     }
 
     #[inline]
     pub(crate) fn send(&mut self, batch: &mut Batch) -> usize {
         match self {
-            End::Ring(ring) => ring.send(batch),
-            End::Device(_, tx) | End::Memif(_, tx) => tx.send(batch),
+            TesterPort::Ring(ring) => ring.send(batch),
+            TesterPort::Device(_, tx) | TesterPort::Memif(_, tx) => tx.send(batch),
         }
     }
 
@@ -69,22 +69,22 @@ impl End {
     /// work.
     fn away_from(&self) -> Span {
         match self {
-            End::Ring(_) => Span::from_micros(10),
+            TesterPort::Ring(_) => Span::from_micros(10),
             // Frames are copied, out of another CPU's cache.
-            End::Memif(..) => Span::from_micros(50),
+            TesterPort::Memif(..) => Span::from_micros(50),
             // A burst takes system calls.
-            End::Device(..) => Span::from_micros(500),
+            TesterPort::Device(..) => Span::from_micros(500),
         }
     }
 }
 
 /// Two ends of the path under test: frames are sent at the first and received at the second.
-pub(crate) type Circuit = [End; 2];
+pub(crate) type PortPair = [TesterPort; 2];
 
 /// Order to send a number of frames at a rate.
-pub(crate) struct Order {
+pub(crate) struct TrialSpec {
     /// Index of the circuit.
-    pub(crate) circuit: usize,
+    pub(crate) port_pair: usize,
     /// Length of a frame, without FCS.
     pub(crate) length: u16,
     /// DSCP of the frames.
@@ -121,7 +121,7 @@ impl Interval {
 }
 
 /// Result of an order.
-pub(crate) struct Outcome {
+pub(crate) struct TrialStats {
     /// Frames that the port accepted.
     pub(crate) sent: u64,
     /// Frames that were due and that the port did not accept in time.
@@ -129,7 +129,7 @@ pub(crate) struct Outcome {
     /// Frames that the port accepted late, since it had no room at their due time.
     pub(crate) late: u64,
     /// Counts of received frames.
-    pub(crate) came: SequenceCounts,
+    pub(crate) sequence: SequenceCounts,
     /// Received frames of other senders or orders, at either end, floods included.
     pub(crate) foreign: u64,
     /// PAUSE and other MAC control frames received at the first end: the switch throttles the tester.
@@ -148,14 +148,14 @@ pub(crate) struct Outcome {
 
 /// Control thread's side of the tester.
 pub(crate) struct TesterHandle {
-    orders: Producer<Order>,
-    outcomes: Consumer<Box<Outcome>>,
+    specs: Producer<TrialSpec>,
+    outcomes: Consumer<Box<TrialStats>>,
 }
 
 impl TesterHandle {
     /// Has an order carried out. Returns `None` if an order is queued already, or once `is_over` returns true.
-    pub(crate) fn carry_out(&mut self, order: Order, mut is_over: impl FnMut() -> bool) -> Option<Outcome> {
-        self.orders.push(order).ok()?;
+    pub(crate) fn carry_out(&mut self, spec: TrialSpec, mut is_over: impl FnMut() -> bool) -> Option<TrialStats> {
+        self.specs.push(spec).ok()?;
         loop {
             if let Ok(outcome) = self.outcomes.pop() {
                 return Some(*outcome);
@@ -170,10 +170,10 @@ impl TesterHandle {
 
 /// The generator.
 pub(crate) struct Tester {
-    circuits: Vec<Circuit>,
+    port_pairs: Vec<PortPair>,
     pool: Mempool,
-    orders: Consumer<Order>,
-    outcomes: Producer<Box<Outcome>>,
+    specs: Consumer<TrialSpec>,
+    outcomes: Producer<Box<TrialStats>>,
     trial: Option<Trial>,
     number: u16,
     kept: Vec<Mbuf>,
@@ -188,7 +188,7 @@ pub(crate) struct Tester {
 
 /// Order in progress.
 struct Trial {
-    order: Order,
+    spec: TrialSpec,
     template: [u8; WRITTEN_BYTES],
     start: Time,
     next: u32,
@@ -201,18 +201,18 @@ struct Trial {
     ended: Option<Time>,
     /// Instant from which frames are timed; earlier ones are not.
     timed_from: Time,
-    outcome: Box<Outcome>,
+    outcome: Box<TrialStats>,
 }
 
 impl Tester {
     /// Returns a tester with these circuits, and the control thread's side.
-    pub(crate) fn new(circuits: Vec<Circuit>, pool: Mempool) -> (Tester, TesterHandle) {
-        let (give, orders) = RingBuffer::new(1);
+    pub(crate) fn new(port_pairs: Vec<PortPair>, pool: Mempool) -> (Tester, TesterHandle) {
+        let (give, specs) = RingBuffer::new(1);
         let (outcomes, take) = RingBuffer::new(1);
         let tester = Tester {
-            circuits,
+            port_pairs,
             pool,
-            orders,
+            specs,
             outcomes,
             trial: None,
             number: 0,
@@ -224,28 +224,28 @@ impl Tester {
             last_poll: Time::ZERO,
             last_look: Time::ZERO,
         };
-        (tester, TesterHandle { orders: give, outcomes: take })
+        (tester, TesterHandle { specs: give, outcomes: take })
     }
 
     /// Accepts an order, announces both ends to the switch, and sets the start.
-    fn begin(&mut self, now: Time, order: Order) {
-        assert!(self.number < ORDERS_MAX, "fewer orders than their numbers");
+    fn begin(&mut self, now: Time, spec: TrialSpec) {
+        assert!(self.number < TRIALS_MAX, "fewer orders than their numbers");
         self.number += 1;
         self.sequence.restart();
         // Frames of another length are useless.
         self.kept.clear();
         for end in 0..2 {
-            self.introduce(order.circuit, end, order.dscp);
+            self.introduce(spec.port_pair, end, spec.dscp);
         }
         let [from, to] = STATIONS;
         let mut template = [0; WRITTEN_BYTES];
-        template[..HEADER_BYTES].copy_from_slice(&headers(from, to, order.dscp, SOURCE_PORT, order.length));
+        template[..HEADER_BYTES].copy_from_slice(&headers(from, to, spec.dscp, SOURCE_PORT, spec.length));
         template[HEADER_BYTES..][..4].copy_from_slice(&MAGIC);
         template[HEADER_BYTES + 4..][..2].copy_from_slice(&self.number.to_be_bytes());
         let start = now + SETTLE;
         (self.last_poll, self.last_look) = (now, now);
         self.trial = Some(Trial {
-            order,
+            spec,
             template,
             start,
             next: 0,
@@ -254,13 +254,13 @@ impl Tester {
             last_sent: start,
             ended: None,
             timed_from: Time::ZERO,
-            outcome: Box::new(Outcome::new()),
+            outcome: Box::new(TrialStats::new()),
         });
     }
 
     /// Sends a frame from an end's station to itself: the switch learns the station's port, and forwards the frame
     /// to no port.
-    fn introduce(&mut self, circuit: usize, end: usize, dscp: u8) {
+    fn introduce(&mut self, port_pair: usize, end: usize, dscp: u8) {
         let station = STATIONS[end];
         let Some(mut mbuf) = self.pool.alloc() else { return };
         let Some(bytes) = mbuf.append(WRITTEN_BYTES as u16) else { return };
@@ -268,14 +268,14 @@ impl Tester {
         bytes[..HEADER_BYTES].copy_from_slice(&headers(station, station, dscp, SOURCE_PORT, WRITTEN_BYTES as u16));
         let mut batch = Batch::new();
         if batch.push(mbuf).is_ok() {
-            self.circuits[circuit][end].send(&mut batch);
+            self.port_pairs[port_pair][end].send(&mut batch);
         }
     }
 
     /// Receives at the ends of all circuits without an order, so that no queue stays full.
     fn drain(&mut self) -> usize {
         let mut received = 0;
-        for end in self.circuits.iter_mut().flatten() {
+        for end in self.port_pairs.iter_mut().flatten() {
             received += end.receive(&mut self.received);
             self.received.clear();
         }
@@ -286,13 +286,13 @@ impl Tester {
 /// Stations at the two ends of a circuit. By default l3fwd, DPDK's example, routes them by its first two ports.
 const STATIONS: [Station; 2] = [Station { port: 0, number: 0xbe }, Station { port: 1, number: 0xbe }];
 
-impl Outcome {
-    fn new() -> Outcome {
-        Outcome {
+impl TrialStats {
+    fn new() -> TrialStats {
+        TrialStats {
             sent: 0,
             refused: 0,
             late: 0,
-            came: SequenceCounts::default(),
+            sequence: SequenceCounts::default(),
             foreign: 0,
             control: 0,
             took: Span::ZERO,
@@ -305,7 +305,7 @@ impl Outcome {
 
     /// Returns the number of sent frames that did not arrive.
     pub(crate) fn lost(&self) -> u64 {
-        self.came.lost(self.sent)
+        self.sequence.lost(self.sent)
     }
 }
 
@@ -319,13 +319,13 @@ impl Task for Tester {
         }
         let now = time(clock);
         let Some(mut trial) = self.trial.take() else {
-            if let Ok(order) = self.orders.pop() {
-                self.begin(now, order);
+            if let Ok(spec) = self.specs.pop() {
+                self.begin(now, spec);
                 return 1;
             }
             return self.drain();
         };
-        let [first, second] = &mut self.circuits[trial.order.circuit];
+        let [first, second] = &mut self.port_pairs[trial.spec.port_pair];
         let away_from = first.away_from().max(second.away_from());
         trial.look_whether_away(now, self.last_poll, away_from);
         self.last_poll = now;
@@ -358,7 +358,7 @@ impl Task for Tester {
             trial.last_sent = now;
         }
         if trial.is_over(now, &mut self.unsent) {
-            trial.outcome.came = self.sequence.counts();
+            trial.outcome.sequence = self.sequence.counts();
             // At most one outcome an order, so the ring has room.
             let _ = self.outcomes.push(trial.outcome);
         } else {
@@ -382,12 +382,19 @@ impl Trial {
 
     /// Counts and times received frames, and keeps their buffers.
     #[inline]
-    fn take(&mut self, now: Time, order: u16, received: &mut Batch, sequence: &mut Sequence, kept: &mut Vec<Mbuf>) {
+    fn take(
+        &mut self,
+        now: Time,
+        trial_number: u16,
+        received: &mut Batch,
+        sequence: &mut Sequence,
+        kept: &mut Vec<Mbuf>,
+    ) {
         for mbuf in received.drain() {
-            match probe(mbuf.data(), order) {
+            match probe(mbuf.data(), trial_number) {
                 Some((number, stamp)) => {
-                    sequence.note(number);
-                    if self.order.is_timed {
+                    sequence.record(number);
+                    if self.spec.is_timed {
                         if stamp >= self.timed_from {
                             record(&mut self.outcome.latencies, now.since(stamp));
                         } else {
@@ -397,7 +404,7 @@ impl Trial {
                 }
                 None => self.outcome.foreign += 1,
             }
-            let is_alike = mbuf.len() == u32::from(self.order.length) && mbuf.segment_count() == 1;
+            let is_alike = mbuf.len() == u32::from(self.spec.length) && mbuf.segment_count() == 1;
             if is_alike && kept.len() < KEPT {
                 kept.push(mbuf);
             }
@@ -411,15 +418,15 @@ impl Trial {
             return;
         }
         let elapsed = now.since(self.start);
-        if elapsed > self.order.at_most {
+        if elapsed > self.spec.at_most {
             return;
         }
-        while self.next < self.order.frames && unsent.room() > 0 {
+        while self.next < self.spec.frames && unsent.room() > 0 {
             let due = Span::from_picos(self.next_due >> 10);
             if due > elapsed {
                 break;
             }
-            let Some(mut mbuf) = kept.pop().or_else(|| fresh(pool, self.order.length)) else {
+            let Some(mut mbuf) = kept.pop().or_else(|| fresh(pool, self.spec.length)) else {
                 self.outcome.no_buffers = true;
                 break;
             };
@@ -433,7 +440,7 @@ impl Trial {
                 unreachable!("there is room");
             }
             self.next += 1;
-            self.next_due += match self.order.interval {
+            self.next_due += match self.spec.interval {
                 Interval::Even(interval) => interval,
                 Interval::Uneven(mean) => {
                     let mean = mean.as_picos();
@@ -451,10 +458,10 @@ impl Trial {
             }
             let elapsed = now.since(self.start);
             let last_due = Span::from_picos(self.next_due >> 10);
-            let all_made = self.next == self.order.frames;
-            let is_late = elapsed > self.order.at_most.min(last_due_of(&self.order, last_due)) + PATIENCE;
+            let all_made = self.next == self.spec.frames;
+            let is_late = elapsed > self.spec.at_most.min(last_due_of(&self.spec, last_due)) + GRACE_PERIOD;
             if (all_made && unsent.is_empty()) || is_late {
-                let due = self.frames_due(elapsed.min(self.order.at_most));
+                let due = self.frames_due(elapsed.min(self.spec.at_most));
                 self.outcome.refused = due.saturating_sub(self.outcome.sent);
                 self.outcome.took = self.last_sent.since(self.start);
                 unsent.clear();
@@ -462,16 +469,16 @@ impl Trial {
             }
             return false;
         };
-        now.since(ended) > self.order.wait
+        now.since(ended) > self.spec.wait
     }
 
     /// Returns the number of frames due by then. Without an interval no frame is due before the port accepts it.
     fn frames_due(&self, elapsed: Span) -> u64 {
-        match self.order.interval {
+        match self.spec.interval {
             Interval::Even(0) => self.outcome.sent,
             Interval::Even(interval) => {
                 let due = (u128::from(elapsed.as_picos()) << 10) / u128::from(interval) + 1;
-                due.min(u128::from(self.order.frames)) as u64
+                due.min(u128::from(self.spec.frames)) as u64
             }
             Interval::Uneven(_) => u64::from(self.next),
         }
@@ -482,7 +489,7 @@ impl Trial {
 const LATE_FROM: Span = Span::from_micros(10);
 
 /// Returns the due time of an order's last frame after its start, given the next frame's.
-fn last_due_of(order: &Order, next_due: Span) -> Span {
+fn last_due_of(order: &TrialSpec, next_due: Span) -> Span {
     match order.interval {
         Interval::Even(0) => order.at_most,
         Interval::Even(interval) => {
@@ -521,7 +528,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probes_are_told_from_other_frames() {
+    fn probes_are_distinguished_from_other_frames() {
         let mut frame = vec![0; 60];
         assert_eq!((WRITTEN_BYTES, probe(&frame, 3)), (60, None));
         frame[HEADER_BYTES..][..4].copy_from_slice(&MAGIC);

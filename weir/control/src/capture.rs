@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Frames that are wanted of one switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Capture {
+pub struct CaptureRequest {
     /// The switch; may be left out where there is one alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -16,10 +16,10 @@ pub struct Capture {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<u8>,
     /// Filter of the frames that pass.
-    pub passing: Passing,
+    pub passing: CaptureFrames,
     /// One way alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub direction: Option<Way>,
+    pub direction: Option<CaptureDirection>,
     /// Frames that are dropped, too.
     pub drops: bool,
     /// The first bytes of each frame alone.
@@ -36,7 +36,7 @@ pub struct Capture {
 /// Frames that pass a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Passing {
+pub enum CaptureFrames {
     /// All frames.
     #[default]
     All,
@@ -49,7 +49,7 @@ pub enum Passing {
 /// Direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum CaptureDirection {
     /// Received by the port.
     In,
     /// Sent by the port.
@@ -58,7 +58,7 @@ pub enum Way {
 
 /// A capture that has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capturing {
+pub struct CaptureStarted {
     /// The switch.
     pub switch: String,
     /// The ports, which are the capture's interfaces, in their order.

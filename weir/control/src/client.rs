@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::protocol::{Hello, NoAnswer, Refusal, Reply, Request, VERSION, parse_answer, request_line};
+use crate::protocol::{ErrorReply, Hello, Reply, ReplyError, Request, VERSION, parse_answer, request_line};
 use crate::socket::connected;
 
 /// A connection to a process of `weir run`.
@@ -17,9 +17,9 @@ pub struct Client {
 
 /// Handle that ends the data after a reply.
 #[derive(Debug)]
-pub struct Ender(UnixStream);
+pub struct StreamCloser(UnixStream);
 
-impl Ender {
+impl StreamCloser {
     /// Asks the switch to end; data that it still sends are the rest.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ pub enum ClientError {
     /// The switch is of another build.
     #[error(
         "{}: the switch speaks version {theirs} of the control language, and this weir version {VERSION}: use the `weir` that the \
-         switch was started with{}", .path.display(), in_brackets(.said)
+         switch was started with{}", .path.display(), in_brackets(.message)
     )]
     Version {
         /// The path.
@@ -59,7 +59,7 @@ pub enum ClientError {
         /// The switch's version.
         theirs: u64,
         /// Message of the switch.
-        said: String,
+        message: String,
     },
     /// The peer is no switch.
     #[error("{}: {what}; is it the socket of a switch?", .path.display())]
@@ -71,7 +71,7 @@ pub enum ClientError {
     },
     /// The switch says why not.
     #[error("{}", .0.message)]
-    Refused(Refusal),
+    Refused(ErrorReply),
 }
 
 /// Timeout of a connection and of each answer: longer than the switch's own timeouts.
@@ -108,8 +108,10 @@ impl Client {
         match parse_answer(&line) {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(refusal)) => Err(ClientError::Refused(refusal)),
-            Err(NoAnswer::Version(theirs, said)) => Err(ClientError::Version { path: self.path.clone(), theirs, said }),
-            Err(NoAnswer::Malformed(what)) => Err(ClientError::NoSwitch { path: self.path.clone(), what }),
+            Err(ReplyError::Version(theirs, message)) => {
+                Err(ClientError::Version { path: self.path.clone(), theirs, message })
+            }
+            Err(ReplyError::Malformed(what)) => Err(ClientError::NoSwitch { path: self.path.clone(), what }),
         }
     }
 
@@ -117,10 +119,10 @@ impl Client {
     ///
     /// # Errors
     /// The system's.
-    pub fn follow(self) -> io::Result<(BufReader<UnixStream>, Ender)> {
+    pub fn follow(self) -> io::Result<(BufReader<UnixStream>, StreamCloser)> {
         // A port may be quiet for long.
         self.stream.get_ref().set_read_timeout(None)?;
-        let ender = Ender(self.stream.get_ref().try_clone()?);
+        let ender = StreamCloser(self.stream.get_ref().try_clone()?);
         Ok((self.stream, ender))
     }
 

@@ -33,12 +33,12 @@ mod client;
 pub mod metrics;
 mod path;
 pub mod protocol;
+pub mod runtime_config;
 mod server;
 mod socket;
 pub mod state;
-pub mod steering;
 
-pub use client::{Client, ClientError, Ender};
+pub use client::{Client, ClientError, StreamCloser};
 pub use path::{make_own_directory, sockets};
-pub use server::{Answer, Asker, Question, Server, Stream, questions};
-pub use socket::{BindError, Bound, CLIENTS_MAX};
+pub use server::{Answer, ControlHandle, PendingRequest, Server, Stream, control_channel};
+pub use socket::{BindError, CLIENTS_MAX, ControlListener};

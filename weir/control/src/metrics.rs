@@ -17,8 +17,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::{
-    Books, BufferPool, BufferQueue, ByClass, Delay, FlowControlPort, Interface, Lcore, Loss, LossPlace, PauseDelays,
-    PfcCounters, PolicyState, PriorityGroups, Queues, WatchedQueue,
+    BufferPool, BufferQueue, ByClass, Delay, FlowControlPort, FrameConservation, Interface, Lcore, Loss, LossPlace,
+    PauseDelays, PfcCounters, PolicyState, PriorityGroups, Queues, WatchedQueue,
 };
 
 use families::{Families, Labels, by_class, class_labels, labels};
@@ -41,7 +41,7 @@ pub struct SwitchMetrics {
     /// Name of the switch.
     pub switch: String,
     /// Frame conservation: received, sent, dropped and held frames.
-    pub books: Books,
+    pub frame_conservation: FrameConservation,
     /// Links and losses of ports.
     pub interfaces: Vec<Interface>,
     /// PFC frames and pauses of ports.
@@ -87,7 +87,7 @@ impl Collector for Metrics {
             None,
             [(labels([("version", &self.weir_version)]), 1)],
         )?;
-        self.books(&mut families)?;
+        self.frame_conservation(&mut families)?;
         self.links(&mut families)?;
         self.traffic(&mut families)?;
         self.pauses(&mut families)?;
@@ -101,22 +101,24 @@ impl Collector for Metrics {
 }
 
 impl Metrics {
-    fn books(&self, families: &mut Families<'_, '_>) -> fmt::Result {
-        type Count = fn(&Books) -> u64;
+    fn frame_conservation(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Count = fn(&FrameConservation) -> u64;
         let counters: [(&str, &str, Count); 4] = [
-            ("weir_received_frames", "Data frames received by the switch.", |books| books.received),
-            ("weir_copied_frames", "Further copies of flooded frames.", |books| books.copied),
-            ("weir_sent_frames", "Data frames sent by the switch.", |books| books.sent),
-            ("weir_dropped_frames", "Data frames dropped by the switch.", |books| books.dropped),
+            ("weir_received_frames", "Data frames received by the switch.", |frames| frames.received),
+            ("weir_copied_frames", "Further copies of flooded frames.", |frames| frames.copied),
+            ("weir_sent_frames", "Data frames sent by the switch.", |frames| frames.sent),
+            ("weir_dropped_frames", "Data frames dropped by the switch.", |frames| frames.dropped),
         ];
         let rows = |count: Count| {
-            self.switches.iter().map(move |switch| (labels([("switch", &switch.switch)]), count(&switch.books)))
+            self.switches
+                .iter()
+                .map(move |switch| (labels([("switch", &switch.switch)]), count(&switch.frame_conservation)))
         };
         for (name, help, count) in counters {
             families.counter(name, help, None, rows(count))?;
         }
-        families.gauge("weir_held_frames", "Data frames that the switch holds.", None, rows(|books| books.held))?;
-        let balance: Count = |books| u64::from(books.balance);
+        families.gauge("weir_held_frames", "Data frames that the switch holds.", None, rows(|frames| frames.held))?;
+        let balance: Count = |frames| u64::from(frames.balance);
         families.gauge("weir_books_balance", "Whether every frame is accounted for.", None, rows(balance))
     }
 
@@ -339,19 +341,19 @@ impl Metrics {
 
     /// Writes the kernel's counts of other threads on the lcores' CPUs; none where the kernel has no count.
     fn others_on_cpus(&self, families: &mut Families<'_, '_>) -> fmt::Result {
-        type Told = fn(&Lcore) -> Option<u64>;
-        let rows = |told: Told| {
+        type OptionalCount = fn(&Lcore) -> Option<u64>;
+        let rows = |count: OptionalCount| {
             let of = |lcore: &Lcore| labels([("cpu", &lcore.cpu.to_string())]);
-            self.lcores.iter().filter_map(move |lcore| Some((of(lcore), told(lcore)?)))
+            self.lcores.iter().filter_map(move |lcore| Some((of(lcore), count(lcore)?)))
         };
-        let times: [(&str, &str, Told); 2] = [
+        let times: [(&str, &str, OptionalCount); 2] = [
             ("weir_lcore_cpu_waited", "How long others had the CPU while the lcore was ready to run.", |lcore| {
                 lcore.cpu_waited_ms
             }),
             ("weir_lcore_cpu_stolen", "How long a hypervisor had the CPU.", |lcore| lcore.cpu_stolen_ms),
         ];
-        for (name, help, told) in times {
-            families.counter(name, help, Some(Unit::Seconds), rows(told).map(|(of, ms)| (of, ms as f64 / 1e3)))?;
+        for (name, help, count) in times {
+            families.counter(name, help, Some(Unit::Seconds), rows(count).map(|(of, ms)| (of, ms as f64 / 1e3)))?;
         }
         let help = "How often the CPU was taken from the lcore.";
         families.counter("weir_lcore_cpu_preempted", help, None, rows(|lcore| lcore.cpu_preempted))

@@ -12,9 +12,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::capture::{Capture, Capturing};
-use crate::state::{Event, Lcore, Shown};
-use crate::steering::{Changed, Chosen, Configuration, Differences, Set};
+use crate::capture::{CaptureRequest, CaptureStarted};
+use crate::runtime_config::{ChangeReport, Configuration, Differences, SetRequest, SwitchSelector};
+use crate::state::{Event, Lcore, ViewReply};
 
 /// The version of the language. It grows with each change that the other end would not understand.
 pub const VERSION: u64 = 1;
@@ -28,28 +28,28 @@ pub enum Request {
     /// Asks for version, process and switches.
     Hello,
     /// Asks for state of the switches.
-    Show(Show),
+    Show(ShowRequest),
     /// Clears counters or watermarks.
-    Clear(Clear),
+    Clear(ClearRequest),
     /// Sets keys to new values.
-    Set(Set),
+    Set(SetRequest),
     /// Reads the switches' files and applies the changes that a running switch allows.
-    Reload(Chosen),
+    Reload(SwitchSelector),
     /// Asks for the running configurations, as files.
-    Configuration(Chosen),
+    Configuration(SwitchSelector),
     /// Asks for the differences between the files and the running configurations.
-    Differences(Chosen),
+    Differences(SwitchSelector),
     /// Frames that pass ports from now on, or are dropped there. They follow the reply on the connection, as pcapng, until the client
     /// ends its half of it, the switch ends, or there are as many as are wanted; then the connection ends.
-    Capture(Capture),
+    Capture(CaptureRequest),
 }
 
 /// A view that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Show {
+pub struct ShowRequest {
     /// Kind of state.
-    pub what: What,
+    pub what: ShowView,
     /// Name of one switch; all if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -61,7 +61,7 @@ pub struct Show {
 /// Kind of state that can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum ShowView {
     /// Links, traffic and losses of ports.
     Interfaces,
     /// PFC frames and pauses of ports, by class.
@@ -94,28 +94,28 @@ pub enum What {
     Metrics,
 }
 
-impl What {
+impl ShowView {
     /// Views of a switch, which together are its state. The others are of the process.
-    pub const OF_A_SWITCH: [What; 12] = [
-        What::Interfaces,
-        What::PfcCounters,
-        What::PfcWatchdog,
-        What::PauseDelays,
-        What::PriorityGroups,
-        What::Queues,
-        What::BufferPools,
-        What::BufferConfiguration,
-        What::Policy,
-        What::FlowControl,
-        What::Losses,
-        What::Mac,
+    pub const OF_A_SWITCH: [ShowView; 12] = [
+        ShowView::Interfaces,
+        ShowView::PfcCounters,
+        ShowView::PfcWatchdog,
+        ShowView::PauseDelays,
+        ShowView::PriorityGroups,
+        ShowView::Queues,
+        ShowView::BufferPools,
+        ShowView::BufferConfiguration,
+        ShowView::Policy,
+        ShowView::FlowControl,
+        ShowView::Losses,
+        ShowView::Mac,
     ];
 }
 
 /// A wish that something begin anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Clear {
+pub struct ClearRequest {
     /// Kind of state to clear.
     pub what: Clearable,
     /// Name of one switch; all if left out.
@@ -142,7 +142,7 @@ pub enum Reply {
     /// Version, process and switches.
     Hello(Hello),
     /// Each switch that was asked for.
-    Switches(Vec<Shown>),
+    Switches(Vec<ViewReply>),
     /// The process's lcores.
     Lcores(Vec<Lcore>),
     /// Recent events, oldest first.
@@ -152,13 +152,13 @@ pub enum Reply {
     /// Completed actions, in a line for each switch.
     Done(Vec<String>),
     /// Results of changed keys, for each switch.
-    Changed(Vec<Changed>),
+    Changed(Vec<ChangeReport>),
     /// Running configuration of each switch.
     Configurations(Vec<Configuration>),
     /// Differences between each switch's file and its running configuration.
     Differences(Vec<Differences>),
     /// Start of a capture, whose data follow.
-    Capturing(Capturing),
+    Capturing(CaptureStarted),
 }
 
 /// A process of `weir run`.
@@ -174,9 +174,9 @@ pub struct Hello {
 
 /// Reason why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct ErrorReply {
     /// Kind of reason.
-    pub kind: RefusalKind,
+    pub kind: ErrorReplyKind,
     /// Reason and advice, in a sentence.
     pub message: String,
 }
@@ -184,7 +184,7 @@ pub struct Refusal {
 /// Kinds of reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RefusalKind {
+pub enum ErrorReplyKind {
     /// The line is no request.
     Malformed,
     /// The request is of another version.
@@ -197,10 +197,10 @@ pub enum RefusalKind {
     Invalid,
 }
 
-impl Refusal {
+impl ErrorReply {
     /// A reason of this kind.
-    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Refusal {
-        Refusal { kind, message: message.into() }
+    pub fn new(kind: ErrorReplyKind, message: impl Into<String>) -> ErrorReply {
+        ErrorReply { kind, message: message.into() }
     }
 }
 
@@ -210,7 +210,7 @@ pub fn request_line(request: &Request) -> String {
 }
 
 /// An answer's line, with its end.
-pub(crate) fn answer_line(answer: &Result<Reply, Refusal>) -> String {
+pub(crate) fn answer_line(answer: &Result<Reply, ErrorReply>) -> String {
     line(match answer {
         Ok(reply) => json!({ "weir": VERSION, "reply": reply }),
         Err(refusal) => json!({ "weir": VERSION, "error": refusal }),
@@ -221,15 +221,15 @@ pub(crate) fn answer_line(answer: &Result<Reply, Refusal>) -> String {
 ///
 /// # Errors
 /// It is of another version, or no request.
-pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
-    let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
+pub fn parse_request(line: &[u8]) -> Result<Request, ErrorReply> {
+    let malformed = |message: String| ErrorReply::new(ErrorReplyKind::Malformed, message);
     let (version, mut parts) = parse_line(line).map_err(|what| malformed(format!("a request {what}")))?;
     if version != VERSION {
         let message = format!(
             "the running switch speaks version {VERSION} of the control language, and the request is of version {version}: use the \
              `weir` that the switch was started with"
         );
-        return Err(Refusal::new(RefusalKind::Version, message));
+        return Err(ErrorReply::new(ErrorReplyKind::Version, message));
     }
     let request = parts.remove("request").ok_or_else(|| malformed("the line has no `request`".to_owned()))?;
     if let Some(key) = parts.keys().find(|key| *key != "weir") {
@@ -240,7 +240,7 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
 
 /// Reason why a line is no answer of this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoAnswer {
+pub(crate) enum ReplyError {
     /// The line is of another version, with its message.
     Version(u64, String),
     /// The line is no answer.
@@ -248,17 +248,17 @@ pub(crate) enum NoAnswer {
 }
 
 /// Reads an answer's line.
-pub(crate) fn parse_answer(line: &[u8]) -> Result<Result<Reply, Refusal>, NoAnswer> {
-    let (version, mut parts) = parse_line(line).map_err(|what| NoAnswer::Malformed(format!("an answer {what}")))?;
-    let malformed = |error: serde_json::Error| NoAnswer::Malformed(format!("an answer says {error}"));
+pub(crate) fn parse_answer(line: &[u8]) -> Result<Result<Reply, ErrorReply>, ReplyError> {
+    let (version, mut parts) = parse_line(line).map_err(|what| ReplyError::Malformed(format!("an answer {what}")))?;
+    let malformed = |error: serde_json::Error| ReplyError::Malformed(format!("an answer says {error}"));
     if version != VERSION {
-        let said = parts.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
-        return Err(NoAnswer::Version(version, said.unwrap_or_default().to_owned()));
+        let message = parts.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
+        return Err(ReplyError::Version(version, message.unwrap_or_default().to_owned()));
     }
     match (parts.remove("reply"), parts.remove("error")) {
         (Some(reply), None) => serde_json::from_value(reply).map(Ok).map_err(malformed),
         (None, Some(error)) => serde_json::from_value(error).map(Err).map_err(malformed),
-        _ => Err(NoAnswer::Malformed("an answer is neither a reply nor an error".to_owned())),
+        _ => Err(ReplyError::Malformed("an answer is neither a reply nor an error".to_owned())),
     }
 }
 
@@ -280,16 +280,20 @@ fn line(value: Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::{Passing, Way};
-    use crate::steering::Assignment;
+    use crate::capture::{CaptureDirection, CaptureFrames};
+    use crate::runtime_config::Assignment;
 
     #[test]
     fn a_request_reads_as_it_was_written() {
         let requests = [
             Request::Hello,
-            Request::Show(Show { what: What::PfcCounters, switch: Some("lab".into()), ports: vec!["p0".into()] }),
-            Request::Clear(Clear { what: Clearable::Watermarks, switch: None }),
-            Request::Set(Set {
+            Request::Show(ShowRequest {
+                what: ShowView::PfcCounters,
+                switch: Some("lab".into()),
+                ports: vec!["p0".into()],
+            }),
+            Request::Clear(ClearRequest { what: Clearable::Watermarks, switch: None }),
+            Request::Set(SetRequest {
                 switch: None,
                 changes: vec![
                     Assignment { key: "ports.p0.rate".into(), value: Some("\"5Mbps\"\n".into()) },
@@ -297,20 +301,20 @@ mod tests {
                 ],
                 for_ms: Some(10_000),
             }),
-            Request::Reload(Chosen { switch: Some("lab".into()) }),
-            Request::Configuration(Chosen::default()),
-            Request::Differences(Chosen::default()),
-            Request::Capture(Capture::default()),
-            Request::Capture(Capture {
+            Request::Reload(SwitchSelector { switch: Some("lab".into()) }),
+            Request::Configuration(SwitchSelector::default()),
+            Request::Differences(SwitchSelector::default()),
+            Request::Capture(CaptureRequest::default()),
+            Request::Capture(CaptureRequest {
                 ports: vec!["p0".into()],
                 classes: vec![3],
-                passing: Passing::Control,
-                direction: Some(Way::In),
+                passing: CaptureFrames::Control,
+                direction: Some(CaptureDirection::In),
                 drops: true,
                 snaplen: Some(96),
                 frames: Some(10),
                 for_ms: Some(1_500),
-                ..Capture::default()
+                ..CaptureRequest::default()
             }),
         ];
         for request in requests {
@@ -321,13 +325,13 @@ mod tests {
         let short = br#"{"weir":1,"request":{"show":{"what":"interfaces"}}}"#;
         assert!(parse_request(short).is_ok(), "what may be left out is left out");
         let set = br#"{"weir":1,"request":{"set":{"changes":[{"key":"ports.p0.rate"}]}}}"#;
-        assert!(matches!(parse_request(set), Ok(Request::Set(Set { for_ms: None, .. }))));
+        assert!(matches!(parse_request(set), Ok(Request::Set(SetRequest { for_ms: None, .. }))));
     }
 
     #[test]
-    fn what_is_no_request_is_told_with_the_reason() {
+    fn malformed_requests_are_refused_with_the_reason() {
         let refused = |line: &str| parse_request(line.as_bytes()).unwrap_err();
-        for (line, said) in [
+        for (line, expected) in [
             ("", "a request is a line of JSON"),
             ("[1]", "a request is an object"),
             ("{}", "under `weir`"),
@@ -342,21 +346,24 @@ mod tests {
             (r#"{"weir":1,"request":{"set":{"changes":[],"for_ms":-1}}}"#, "invalid value"),
         ] {
             let refusal = refused(line);
-            assert!(refusal.kind == RefusalKind::Malformed && refusal.message.contains(said), "{line}: {refusal:?}");
+            assert!(
+                refusal.kind == ErrorReplyKind::Malformed && refusal.message.contains(expected),
+                "{line}: {refusal:?}"
+            );
         }
         // Nested deeper than anybody needs.
-        assert_eq!(refused(&"[".repeat(REQUEST_BYTES_MAX)).kind, RefusalKind::Malformed);
+        assert_eq!(refused(&"[".repeat(REQUEST_BYTES_MAX)).kind, ErrorReplyKind::Malformed);
         // The version is checked before all other members.
         let other = refused(r#"{"weir":2,"ask":{}}"#);
-        assert!(other.kind == RefusalKind::Version && other.message.contains("version 1"), "{other:?}");
+        assert!(other.kind == ErrorReplyKind::Version && other.message.contains("version 1"), "{other:?}");
     }
 
     #[test]
-    fn an_answer_of_another_version_says_so() {
-        let answer: Result<Reply, Refusal> = Ok(Reply::Done(vec!["done".into()]));
+    fn an_answer_of_another_version_is_a_version_error() {
+        let answer: Result<Reply, ErrorReply> = Ok(Reply::Done(vec!["done".into()]));
         assert_eq!(parse_answer(answer_line(&answer).as_bytes()), Ok(answer));
         let later = br#"{"weir":7,"error":{"kind":"age","message":"too old"}}"#;
-        assert_eq!(parse_answer(later), Err(NoAnswer::Version(7, "too old".into())));
-        assert!(matches!(parse_answer(b"HTTP/1.1 400 Bad Request"), Err(NoAnswer::Malformed(_))));
+        assert_eq!(parse_answer(later), Err(ReplyError::Version(7, "too old".into())));
+        assert!(matches!(parse_answer(b"HTTP/1.1 400 Bad Request"), Err(ReplyError::Malformed(_))));
     }
 }

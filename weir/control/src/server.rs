@@ -18,8 +18,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use crate::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, answer_line, parse_request};
-use crate::socket::{Bound, CLIENTS_MAX, SocketPath};
+use crate::protocol::{ErrorReply, ErrorReplyKind, REQUEST_BYTES_MAX, Reply, Request, answer_line, parse_request};
+use crate::socket::{CLIENTS_MAX, ControlListener, SocketPath};
 
 /// Timeout for a client's request, from the last answer on.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ const STREAM_NAP: Duration = Duration::from_millis(2);
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
 /// Answer of the control thread to a request.
-pub type Answer = Result<Reply, Refusal>;
+pub type Answer = Result<Reply, ErrorReply>;
 
 /// Data after a reply on its connection; at their end the connection closes. The client's thread reads it.
 pub trait Stream: Send {
@@ -51,7 +51,7 @@ pub trait Stream: Send {
 
 /// Request with the destination of its answer. Dropping a question signals the client that the switch is about to end.
 #[derive(Debug)]
-pub struct Question {
+pub struct PendingRequest {
     /// Request of the client.
     pub request: Request,
     answer: Sender<(Answer, Option<Box<dyn Stream>>)>,
@@ -59,15 +59,15 @@ pub struct Question {
 
 /// Asks the control thread, for clients of any kind. Any thread may, and several at a time.
 #[derive(Clone, Debug)]
-pub struct Asker {
-    questions: Sender<Question>,
+pub struct ControlHandle {
+    requests: Sender<PendingRequest>,
 }
 
 /// The way to the control thread: requests go in at one end, and come out of the other one as [`Question`]s, at most
 /// [`CLIENTS_MAX`] at a time.
-pub fn questions() -> (Asker, Receiver<Question>) {
-    let (questions, asked) = bounded(CLIENTS_MAX);
-    (Asker { questions }, asked)
+pub fn control_channel() -> (ControlHandle, Receiver<PendingRequest>) {
+    let (requests, asked) = bounded(CLIENTS_MAX);
+    (ControlHandle { requests }, asked)
 }
 
 /// A socket that clients are served on, until it is dropped.
@@ -75,20 +75,20 @@ pub fn questions() -> (Asker, Receiver<Question>) {
 pub struct Server {
     path: SocketPath,
     listener: Arc<UnixListener>,
-    shared: Arc<Serving>,
+    shared: Arc<ServerContext>,
     taking: Option<JoinHandle<()>>,
 }
 
 /// State shared by the threads.
 #[derive(Debug)]
-struct Serving {
+struct ServerContext {
     is_over: AtomicBool,
-    asker: Asker,
+    control: ControlHandle,
     /// Connections that are served, to end them with the server.
     clients: Mutex<BTreeMap<u64, UnixStream>>,
 }
 
-impl Question {
+impl PendingRequest {
     /// Answers. A client that has gone meanwhile misses it.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.try_send((answer, None));
@@ -100,7 +100,7 @@ impl Question {
     }
 }
 
-impl Asker {
+impl ControlHandle {
     /// The control thread's answer. Waits for it, up to 40 s.
     ///
     /// # Errors
@@ -111,10 +111,10 @@ impl Asker {
 
     /// Returns the answer, and the stream after it on the client's connection.
     fn ask_for_all(&self, request: Request) -> (Answer, Option<Box<dyn Stream>>) {
-        let busy = |what: &str| (Err(Refusal::new(RefusalKind::Busy, what)), None);
+        let busy = |what: &str| (Err(ErrorReply::new(ErrorReplyKind::Busy, what)), None);
         let (answer, answered) = bounded(1);
-        let question = Question { request, answer };
-        if self.questions.send_timeout(question, ANSWER_WITHIN).is_err() {
+        let pending = PendingRequest { request, answer };
+        if self.requests.send_timeout(pending, ANSWER_WITHIN).is_err() {
             return busy("the switch has other things to do; ask again");
         }
         match answered.recv_timeout(ANSWER_WITHIN) {
@@ -125,18 +125,18 @@ impl Asker {
     }
 }
 
-impl Bound {
+impl ControlListener {
     /// Serves clients from now on, those that wait already first. Their requests go to the control thread.
     ///
     /// # Errors
     /// There can be no thread.
-    pub fn serve(self, asker: Asker) -> io::Result<Server> {
-        let shared = Arc::new(Serving { is_over: AtomicBool::new(false), asker, clients: Mutex::default() });
+    pub fn serve(self, control: ControlHandle) -> io::Result<Server> {
+        let shared = Arc::new(ServerContext { is_over: AtomicBool::new(false), control, clients: Mutex::default() });
         let listener = Arc::new(self.listener);
-        let (serving, connections) = (shared.clone(), listener.clone());
+        let (context, connections) = (shared.clone(), listener.clone());
         let taking = std::thread::Builder::new()
             .name("weir-control".to_owned())
-            .spawn(move || take_connections(&connections, &serving))?;
+            .spawn(move || take_connections(&connections, &context))?;
         Ok(Server { path: self.path, listener, shared, taking: Some(taking) })
     }
 }
@@ -168,7 +168,7 @@ impl Drop for Server {
     }
 }
 
-impl Serving {
+impl ServerContext {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
@@ -178,10 +178,10 @@ impl Serving {
     }
 }
 
-fn take_connections(listener: &UnixListener, serving: &Arc<Serving>) {
+fn take_connections(listener: &UnixListener, context: &Arc<ServerContext>) {
     for number in 0.. {
         let connection = listener.accept();
-        if serving.is_over() {
+        if context.is_over() {
             return;
         }
         let Ok((stream, _)) = connection else {
@@ -189,26 +189,27 @@ fn take_connections(listener: &UnixListener, serving: &Arc<Serving>) {
             std::thread::park_timeout(NO_ROOM);
             continue;
         };
-        if let Err(refusal) = welcome(number, &stream, serving) {
+        if let Err(refusal) = welcome(number, &stream, context) {
             refuse(stream, refusal);
         }
     }
 }
 
 /// Gives a client a thread.
-fn welcome(number: u64, stream: &UnixStream, serving: &Arc<Serving>) -> Result<(), Refusal> {
-    let failed =
-        |error: io::Error| Refusal::new(RefusalKind::Busy, format!("the switch can't serve this client: {error}"));
+fn welcome(number: u64, stream: &UnixStream, context: &Arc<ServerContext>) -> Result<(), ErrorReply> {
+    let failed = |error: io::Error| {
+        ErrorReply::new(ErrorReplyKind::Busy, format!("the switch can't serve this client: {error}"))
+    };
     let own = stream.try_clone().map_err(failed)?;
     {
-        let mut clients = serving.clients();
+        let mut clients = context.clients();
         if clients.len() >= CLIENTS_MAX {
             let message = format!("the switch serves {CLIENTS_MAX} clients already; ask again when one has gone");
-            return Err(Refusal::new(RefusalKind::Busy, message));
+            return Err(ErrorReply::new(ErrorReplyKind::Busy, message));
         }
         clients.insert(number, stream.try_clone().map_err(failed)?);
     }
-    let client_of = serving.clone();
+    let client_of = context.clone();
     let serve = move || {
         // A client that breaks off is no event.
         let _ = serve_client(own, &client_of);
@@ -216,37 +217,37 @@ fn welcome(number: u64, stream: &UnixStream, serving: &Arc<Serving>) -> Result<(
     };
     let started = std::thread::Builder::new().name(format!("weir-client-{number}")).spawn(serve);
     started.map(drop).map_err(|error| {
-        serving.clients().remove(&number);
+        context.clients().remove(&number);
         failed(error)
     })
 }
 
 /// Says why, and closes. It must not wait: the thread that takes connections does this.
-fn refuse(mut stream: UnixStream, refusal: Refusal) {
+fn refuse(mut stream: UnixStream, refusal: ErrorReply) {
     if stream.set_nonblocking(true).is_ok() {
         let _ = stream.write_all(answer_line(&Err(refusal)).as_bytes());
     }
 }
 
 /// Answers a client's requests in turn, until it goes, takes too long, or sends a line that is too long.
-fn serve_client(stream: UnixStream, serving: &Serving) -> io::Result<()> {
+fn serve_client(stream: UnixStream, context: &ServerContext) -> io::Result<()> {
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
-    let mut requests = Requests { stream: &stream, pending: Vec::new() };
-    while !serving.is_over() {
+    let mut requests = RequestReader { stream: &stream, pending: Vec::new() };
+    while !context.is_over() {
         let ((answer, follows), is_last) = match requests.next()? {
-            Next::Line(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Next::Line(line) => {
-                (parse_request(&line).map_or_else(|no| (Err(no), None), |yes| serving.asker.ask_for_all(yes)), false)
+            RequestLine::Line(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            RequestLine::Line(line) => {
+                (parse_request(&line).map_or_else(|no| (Err(no), None), |yes| context.control.ask_for_all(yes)), false)
             }
-            Next::TooLong => {
+            RequestLine::TooLong => {
                 let message = format!("a request has at most {REQUEST_BYTES_MAX} bytes");
-                ((Err(Refusal::new(RefusalKind::Malformed, message)), None), true)
+                ((Err(ErrorReply::new(ErrorReplyKind::Malformed, message)), None), true)
             }
-            Next::End => return Ok(()),
+            RequestLine::End => return Ok(()),
         };
         (&stream).write_all(answer_line(&answer).as_bytes())?;
         if let Some(follows) = follows {
-            return serve_stream(&stream, follows, serving);
+            return serve_stream(&stream, follows, context);
         }
         if is_last {
             return Ok(());
@@ -256,7 +257,7 @@ fn serve_client(stream: UnixStream, serving: &Serving) -> io::Result<()> {
 }
 
 /// Sends a client the stream after a reply, to its end. The client ends it by shutting down its half of the connection.
-fn serve_stream(mut stream: &UnixStream, mut follows: Box<dyn Stream>, serving: &Serving) -> io::Result<()> {
+fn serve_stream(mut stream: &UnixStream, mut follows: Box<dyn Stream>, context: &ServerContext) -> io::Result<()> {
     stream.set_write_timeout(Some(STREAM_TAKEN_WITHIN))?;
     let (mut bytes, mut is_ended) = (Vec::new(), false);
     loop {
@@ -266,7 +267,7 @@ fn serve_stream(mut stream: &UnixStream, mut follows: Box<dyn Stream>, serving: 
         if !goes_on {
             return stream.shutdown(Shutdown::Write);
         }
-        if !is_ended && (serving.is_over() || has_ended(stream)) {
+        if !is_ended && (context.is_over() || has_ended(stream)) {
             is_ended = true;
             follows.end();
         } else if bytes.is_empty() {
@@ -286,21 +287,21 @@ fn has_ended(stream: &UnixStream) -> bool {
 }
 
 /// Lines of a client.
-struct Requests<'s> {
+struct RequestReader<'s> {
     stream: &'s UnixStream,
     /// Bytes after the last line, without a line end.
     pending: Vec<u8>,
 }
 
-enum Next {
+enum RequestLine {
     Line(Vec<u8>),
     TooLong,
     End,
 }
 
-impl Requests<'_> {
+impl RequestReader<'_> {
     /// The next line, without its end.
-    fn next(&mut self) -> io::Result<Next> {
+    fn next(&mut self) -> io::Result<RequestLine> {
         let deadline = Instant::now() + REQUEST_WITHIN;
         let mut looked = 0;
         loop {
@@ -308,21 +309,21 @@ impl Requests<'_> {
                 let rest = self.pending.split_off(looked + end + 1);
                 let mut line = std::mem::replace(&mut self.pending, rest);
                 line.pop();
-                return Ok(if line.len() > REQUEST_BYTES_MAX { Next::TooLong } else { Next::Line(line) });
+                return Ok(if line.len() > REQUEST_BYTES_MAX { RequestLine::TooLong } else { RequestLine::Line(line) });
             }
             looked = self.pending.len();
             if looked > REQUEST_BYTES_MAX {
-                return Ok(Next::TooLong);
+                return Ok(RequestLine::TooLong);
             }
             // A bound on the whole line: a client that sends a byte now and then is not waited for longer than another one.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(Next::End);
+                return Ok(RequestLine::End);
             }
             self.stream.set_read_timeout(Some(left))?;
             let mut some = [0; 4_096];
             match self.stream.read(&mut some) {
-                Ok(0) => return Ok(Next::End),
+                Ok(0) => return Ok(RequestLine::End),
                 Ok(length) => self.pending.extend_from_slice(&some[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

@@ -22,7 +22,7 @@ pub const CLIENTS_MAX: usize = 16;
 ///
 /// It is its owner's alone (mode 0600) until somebody gives it another mode. The path is removed with it.
 #[derive(Debug)]
-pub struct Bound {
+pub struct ControlListener {
     pub(crate) listener: UnixListener,
     pub(crate) path: SocketPath,
 }
@@ -63,13 +63,13 @@ const CLAIM_WITHIN: Duration = Duration::from_secs(2);
 /// Timeout for a connection to a live process.
 const LIVES_WITHIN: Duration = Duration::from_secs(1);
 
-impl Bound {
+impl ControlListener {
     /// A socket at this path. One that a dead process left is replaced.
     ///
     /// # Errors
     /// A process answers there, something else is there, or the system refuses.
-    pub fn at(path: &Path) -> Result<Bound, BindError> {
-        let _claim = Claim::on(path)?;
+    pub fn bind(path: &Path) -> Result<ControlListener, BindError> {
+        let _claim = DirectoryLock::acquire(path)?;
         claimed(path)
     }
 
@@ -78,14 +78,14 @@ impl Bound {
     ///
     /// # Errors
     /// The place can't be made, or the system refuses.
-    pub fn by_default(name: &str) -> Result<Bound, BindError> {
+    pub fn bind_default(name: &str) -> Result<ControlListener, BindError> {
         let failed = |error| BindError::Failed { path: own_directory(), error };
-        Bound::in_directory(&make_own_directory().map_err(failed)?, name)
+        ControlListener::in_directory(&make_own_directory().map_err(failed)?, name)
     }
 
-    fn in_directory(directory: &Path, name: &str) -> Result<Bound, BindError> {
+    fn in_directory(directory: &Path, name: &str) -> Result<ControlListener, BindError> {
         let path = directory.join(format!("{name}.{ENDING}"));
-        let _claim = Claim::on(&path)?;
+        let _claim = DirectoryLock::acquire(&path)?;
         for left in sockets_in(directory) {
             // Entries that can't be removed, or that answer, do not matter.
             let _ = remove_if_dead(&left);
@@ -117,19 +117,19 @@ impl Drop for SocketPath {
 }
 
 /// A lock on a path's directory: of two processes that find a dead one's socket, the second must not remove the first's.
-struct Claim {
+struct DirectoryLock {
     _directory: File,
 }
 
-impl Claim {
-    fn on(path: &Path) -> Result<Claim, BindError> {
+impl DirectoryLock {
+    fn acquire(path: &Path) -> Result<DirectoryLock, BindError> {
         let failed = |error: io::Error| BindError::Failed { path: path.to_owned(), error };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = File::open(parent).map_err(failed)?;
         let deadline = Instant::now() + CLAIM_WITHIN;
         loop {
             match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Claim { _directory: directory }),
+                Ok(()) => return Ok(DirectoryLock { _directory: directory }),
                 Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
                     std::thread::park_timeout(Duration::from_millis(5));
                 }
@@ -144,12 +144,12 @@ impl Claim {
 }
 
 /// Binds at a path whose directory is claimed.
-fn claimed(path: &Path) -> Result<Bound, BindError> {
+fn claimed(path: &Path) -> Result<ControlListener, BindError> {
     remove_if_dead(path)?;
     let failed = |error: io::Error| BindError::Failed { path: path.to_owned(), error };
     let listener = listen_at(path).map_err(failed)?;
     let inode = inode(path).map_err(failed)?;
-    Ok(Bound { listener, path: SocketPath { path: path.to_owned(), inode } })
+    Ok(ControlListener { listener, path: SocketPath { path: path.to_owned(), inode } })
 }
 
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
@@ -211,9 +211,9 @@ mod tests {
     fn a_live_socket_is_refused_and_a_dead_one_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lab.sock");
-        let bound = Bound::at(&path).unwrap();
+        let bound = ControlListener::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        match Bound::at(&path) {
+        match ControlListener::bind(&path) {
             Err(error @ BindError::Live { .. }) => {
                 assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
             }
@@ -221,11 +221,11 @@ mod tests {
         }
         assert!(path.exists(), "the second one left the first one's alone");
         // As a process that is killed leaves it.
-        let Bound { listener, path: left } = bound;
+        let ControlListener { listener, path: left } = bound;
         std::mem::forget(left);
         drop(listener);
         assert!(path.exists());
-        let again = Bound::at(&path).unwrap();
+        let again = ControlListener::bind(&path).unwrap();
         drop(again);
         assert!(!path.exists(), "removed with its socket");
     }
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn two_runs_of_a_name_have_a_socket_each_and_dead_ones_are_swept_up() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Bound::in_directory(folder.path(), "lab").unwrap();
-        let second = Bound::in_directory(folder.path(), "lab").unwrap();
+        let first = ControlListener::in_directory(folder.path(), "lab").unwrap();
+        let second = ControlListener::in_directory(folder.path(), "lab").unwrap();
         let own = folder.path().join(format!("lab-{}.control", std::process::id()));
         assert_eq!([first.path(), second.path()], [folder.path().join("lab.control"), own]);
         let no_socket = folder.path().join("note.control");
@@ -242,11 +242,11 @@ mod tests {
         // A port's, which a stray connection would disturb: it stays, though nobody listens.
         let ports = folder.path().join("vm.sock");
         drop(UnixListener::bind(&ports).unwrap());
-        let Bound { listener, path: left } = second;
+        let ControlListener { listener, path: left } = second;
         let dead = left.path().to_owned();
         std::mem::forget(left);
         drop(listener);
-        let other = Bound::in_directory(folder.path(), "other").unwrap();
+        let other = ControlListener::in_directory(folder.path(), "other").unwrap();
         assert_eq!(sockets_in(folder.path()), [first.path(), other.path()]);
         assert!(!dead.exists() && no_socket.exists() && ports.exists());
     }
@@ -256,18 +256,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lab.sock");
         fs::write(&path, "mine").unwrap();
-        assert!(matches!(Bound::at(&path), Err(BindError::NoSocket(_))));
+        assert!(matches!(ControlListener::bind(&path), Err(BindError::NoSocket(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         fs::remove_file(&path).unwrap();
-        let first = Bound::at(&path).unwrap();
+        let first = ControlListener::bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        let second = Bound::at(&path).unwrap();
+        let second = ControlListener::bind(&path).unwrap();
         drop(first);
         assert!(path.exists());
         drop(second);
-        let missing = Bound::at(&folder.path().join("none/lab.sock")).unwrap_err();
+        let missing = ControlListener::bind(&folder.path().join("none/lab.sock")).unwrap_err();
         assert!(missing.to_string().contains("No such file"), "{missing}");
         let long = folder.path().join("x".repeat(120));
-        assert!(matches!(Bound::at(&long), Err(BindError::Failed { .. })));
+        assert!(matches!(ControlListener::bind(&long), Err(BindError::Failed { .. })));
     }
 }

@@ -11,7 +11,7 @@ pub type ByClass = [u64; CLASSES];
 
 /// A switch in one view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ViewReply {
     /// Name of the switch.
     pub switch: String,
     /// Time at which its counters were last cleared, in milliseconds since 1970.
@@ -312,7 +312,7 @@ pub struct FlowControlPort {
     /// Messages sent.
     pub messages_tx: u64,
     /// Invalid messages that were obeyed.
-    pub odd: u64,
+    pub invalid: u64,
     /// Messages of another flow control.
     pub foreign: u64,
     /// Number of times that a class returned to the line rate because the peer's last message had aged.
@@ -496,7 +496,7 @@ pub struct DelayBucket {
 
 /// Frames of a switch, since the start: `received + copied = sent + dropped + held`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Books {
+pub struct FrameConservation {
     /// Data frames received.
     pub received: u64,
     /// Further copies of flooded frames.

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use weir_config::{CatchUp, SwitchConfig};
+use weir_config::{CatchUpBound, SwitchConfig};
 use weir_dpdk_driver::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, CpuUse, LcoreStats, Placement, RunningSwitches};
-use weir_experiments::table::{count, put_together};
-use weir_switch_core::line_time::LineTime;
+use weir_experiments::table::{count, group_by_text};
+use weir_switch_core::line_time::LineTimeLoss;
 use weir_units::{PortId, Span};
 
 /// Less than this is no news.
-const TOLD_FROM_PERCENT: f64 = 1.0;
+const LOG_FROM_PERCENT: f64 = 1.0;
 /// Minimum interval between two log lines of a port.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Says once a second which ports were served below their rate in it.
 pub(crate) struct RateLog {
     next: Instant,
     /// Counts of each (switch, port) when it was last looked at.
-    before: BTreeMap<(usize, usize), LineTime>,
+    before: BTreeMap<(usize, usize), LineTimeLoss>,
     lcores: BTreeMap<u32, CpuUse>,
 }
 
 /// Causes that kept an lcore from polling during an interval.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lateness {
+pub(crate) struct PollDelay {
     /// CPU of the lcore.
     pub cpu: u32,
     /// The longest time between two polls, in real time.
@@ -33,51 +33,52 @@ pub(crate) struct Lateness {
     pub cpu_use: CpuUse,
 }
 
-impl Lateness {
+impl PollDelay {
     /// Lateness of a whole run.
-    pub(crate) fn of_run(cpu: u32, stats: &LcoreStats) -> Lateness {
-        Lateness { cpu, gap_max: stats.gap_max(), cpu_use: stats.cpu_use(cpu) }
+    pub(crate) fn for_run(cpu: u32, stats: &LcoreStats) -> PollDelay {
+        PollDelay { cpu, gap_max: stats.gap_max(), cpu_use: stats.cpu_use(cpu) }
     }
 }
 
 impl RateLog {
     /// Creates a log of changes from now on.
     pub(crate) fn new() -> RateLog {
-        RateLog { next: Instant::now() + TOLD_EVERY, before: BTreeMap::new(), lcores: BTreeMap::new() }
+        RateLog { next: Instant::now() + LOG_INTERVAL, before: BTreeMap::new(), lcores: BTreeMap::new() }
     }
 
     /// Logs lateness, at most once a second.
-    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningSwitches) {
+    pub(crate) fn log(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
         }
-        self.next = Instant::now() + TOLD_EVERY;
-        let late: BTreeMap<u32, Lateness> = running.lcores().map(|(cpu, stats)| (cpu, self.of(cpu, stats))).collect();
+        self.next = Instant::now() + LOG_INTERVAL;
+        let late: BTreeMap<u32, PollDelay> =
+            running.lcores().map(|(cpu, stats)| (cpu, self.poll_delay(cpu, stats))).collect();
         for (index, config) in switches.iter().enumerate() {
             for (number, port) in running.shared(index).ports().iter().enumerate() {
                 let Some(now) = port.line_time() else { continue };
                 let before = self.before.insert((index, number), now).unwrap_or_default();
                 let cpu = placement.transmits_on(index, PortId(number as u16));
                 let late = cpu.and_then(|cpu| late.get(&cpu));
-                if let Some(told) = below_rate(&now.since(&before), late) {
-                    tracing::warn!(switch = %config.name, port = %port.name, "{told}");
+                if let Some(message) = below_rate(&now.since(&before), late) {
+                    tracing::warn!(switch = %config.name, port = %port.name, "{message}");
                 }
             }
         }
     }
 
-    fn of(&mut self, cpu: u32, stats: &LcoreStats) -> Lateness {
+    fn poll_delay(&mut self, cpu: u32, stats: &LcoreStats) -> PollDelay {
         let now = stats.cpu_use(cpu);
         let before = self.lcores.insert(cpu, now);
         let cpu_use = before.map_or(now, |before| now.since(&before));
-        Lateness { cpu, gap_max: stats.gaps().take_recent_max(), cpu_use }
+        PollDelay { cpu, gap_max: stats.gaps().take_recent_max(), cpu_use }
     }
 }
 
 /// `port served below its rate, 38.2 %: …`, with the cause; `None` if it was not.
-pub(crate) fn below_rate(line: &LineTime, late: Option<&Lateness>) -> Option<String> {
+pub(crate) fn below_rate(line: &LineTimeLoss, late: Option<&PollDelay>) -> Option<String> {
     let percent = line.percent_below_rate();
-    if percent < TOLD_FROM_PERCENT {
+    if percent < LOG_FROM_PERCENT {
         return None;
     }
     let mut causes = Vec::new();
@@ -90,7 +91,7 @@ pub(crate) fn below_rate(line: &LineTime, late: Option<&Lateness>) -> Option<Str
     Some(format!("port served below its rate, {percent:.1} %: {}", causes.join("; ")))
 }
 
-fn why_late(late: Option<&Lateness>) -> String {
+fn why_late(late: Option<&PollDelay>) -> String {
     let Some(late) = late else { return String::new() };
     if late.gap_max < CATCH_UP_BASE {
         return format!(
@@ -117,18 +118,18 @@ pub(crate) fn who_had(cpu: u32, cpu_use: &CpuUse) -> String {
 /// Describes the limit of catch-up after a late poll, and its burst at each shaped port.
 pub(crate) fn catch_up(switch: &SwitchConfig) -> String {
     let (most, how) = match switch.lcores.catch_up {
-        CatchUp::Auto => (CATCH_UP_AUTO_MOST, "twice the longest poll gap of the last second or two, at most "),
-        CatchUp::AtMost(most) => (most, "at most "),
+        CatchUpBound::Auto => (CATCH_UP_AUTO_MOST, "twice the longest poll gap of the last second or two, at most "),
+        CatchUpBound::AtMost(most) => (most, "at most "),
     };
     if most == Span::ZERO {
         return "a late poll makes up nothing (catch_up)".to_owned();
     }
     let on_clock = most.divided_by(u64::from(switch.time_dilation));
     let shaped = switch.ports.iter().filter_map(|port| Some((port.rate?, port)));
-    let said = shaped
+    let port_bursts = shaped
         .filter(|(_, port)| port.clone_of().is_none())
         .map(|(rate, port)| (format!("{} B", count(rate.bytes_in(on_clock).get())), port.name.as_str()));
-    let bursts = put_together(said).into_iter().map(|(bytes, ports)| format!("{bytes} at {ports}"));
+    let bursts = group_by_text(port_bursts).into_iter().map(|(bytes, ports)| format!("{bytes} at {ports}"));
     let bursts = bursts.collect::<Vec<_>>().join("; ");
     let bursts = if bursts.is_empty() { String::new() } else { format!(", in bursts of up to {bursts}") };
     format!("a late poll makes up {how}{most} (catch_up){bursts}")
@@ -142,8 +143,8 @@ fn ms(span: Span) -> String {
 mod tests {
     use super::*;
 
-    fn line(late: u64, refused: u64) -> LineTime {
-        LineTime {
+    fn line(late: u64, refused: u64) -> LineTimeLoss {
+        LineTimeLoss {
             waited: Span::from_millis(1_000),
             lost_late: Span::from_millis(late),
             lost_refused: Span::from_millis(refused),
@@ -153,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told() {
+    fn the_cause_is_named() {
         let cpu_use = CpuUse {
             ran: None,
             waited: Some(Duration::from_millis(1_610)),
             preempted: Some(7),
             stolen: Some(Duration::from_millis(20)),
         };
-        let late = Lateness { cpu: 1, gap_max: Span::from_millis(152), cpu_use };
+        let late = PollDelay { cpu: 1, gap_max: Span::from_millis(152), cpu_use };
         assert_eq!(below_rate(&line(9, 0), Some(&late)), None);
         assert_eq!(
             below_rate(&line(382, 0), Some(&late)).unwrap(),
@@ -171,29 +172,29 @@ mod tests {
             below_rate(&line(0, 500), Some(&late)).unwrap(),
             "port served below its rate, 50.0 %: 500.0 ms lost as its device, or who reads from it, took no frames"
         );
-        let busy = Lateness { gap_max: Span::from_micros(100), ..late };
+        let busy = PollDelay { gap_max: Span::from_micros(100), ..late };
         assert!(below_rate(&line(100, 0), Some(&busy)).unwrap().contains("CPU 1 has more to do than it can"));
-        let unknown = Lateness { cpu_use: CpuUse::default(), ..late };
+        let unknown = PollDelay { cpu_use: CpuUse::default(), ..late };
         assert!(below_rate(&line(100, 0), Some(&unknown)).unwrap().contains("the kernel does not tell who had CPU 1"));
     }
 
     #[test]
-    fn the_bound_is_told_in_bytes() {
-        let told = |lcores: &str| {
+    fn the_bound_is_in_bytes() {
+        let catch_up_text = |lcores: &str| {
             let text = format!(
                 "[switch]\ntime_dilation = 10\n[lcores]\n{lcores}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"1Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n[[ports]]\nname = \"c\"\nring = \"c\"\nrate = \"10Gbps\"\n"
             );
             catch_up(&weir_config::parse("lab", &text).unwrap())
         };
         assert_eq!(
-            told(""),
+            catch_up_text(""),
             "a late poll makes up twice the longest poll gap of the last second or two, at most 100ms (catch_up), in \
              bursts of up to 1,250,000 B at a, b; 12,500,000 B at c"
         );
         assert_eq!(
-            told("catch_up = \"2ms\""),
+            catch_up_text("catch_up = \"2ms\""),
             "a late poll makes up at most 2ms (catch_up), in bursts of up to 25,000 B at a, b; 250,000 B at c"
         );
-        assert_eq!(told("catch_up = \"0s\""), "a late poll makes up nothing (catch_up)");
+        assert_eq!(catch_up_text("catch_up = \"0s\""), "a late poll makes up nothing (catch_up)");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use weir_bench::{Interrupted, Next, forwarding, idle, pause, rfc2544};
+use weir_bench::{Interrupted, NextMeasurement, forwarding, idle, pause, rfc2544};
 use weir_experiments::real_frames::{
     BenchCommand, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments,
 };
@@ -30,7 +30,7 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
         tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
     });
     let mut first = None;
-    let tell = &mut |next: &Next<'_>| {
+    let on_progress = &mut |next: &NextMeasurement<'_>| {
         if stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
@@ -43,28 +43,28 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
         BenchCommand::Forwarding(arguments) => {
             let plan = forwarding_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
-            let report = forwarding::run(&plan, eal, tell)?;
+            let report = forwarding::run(&plan, eal, on_progress)?;
             let text = (!report.rows.is_empty()).then(|| tables::forwarding(&report));
             finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
         BenchCommand::Rfc2544(arguments) => {
             let plan = rfc2544_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
-            let report = rfc2544::run(&plan, eal, tell)?;
+            let report = rfc2544::run(&plan, eal, on_progress)?;
             let text = (!report.sizes.is_empty()).then(|| tables::rfc2544(&report));
             finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
         BenchCommand::Pause(arguments) => {
             let plan = pause_plan(arguments);
             let json = create_json(common.json.as_deref())?;
-            let report = pause::run(&plan, eal, tell)?;
+            let report = pause::run(&plan, eal, on_progress)?;
             let text = (!report.layouts.is_empty()).then(|| tables::pause(&report));
             finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
         BenchCommand::Idle(arguments) => {
             let plan = idle_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
-            let report = idle::run(&plan, eal, tell)?;
+            let report = idle::run(&plan, eal, on_progress)?;
             let text = (!report.modes.is_empty()).then(|| tables::idle(&report));
             finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
@@ -72,7 +72,7 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
 }
 
 /// Estimate of the remaining time at the current pace; empty before the first measurement.
-fn left(Next { done, planned, .. }: &Next<'_>, elapsed: Duration) -> String {
+fn left(NextMeasurement { done, planned, .. }: &NextMeasurement<'_>, elapsed: Duration) -> String {
     if *done == 0 {
         return String::new();
     }
@@ -178,8 +178,8 @@ fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::Forwar
         across: arguments.across,
         rounds: arguments.rounds,
         until: match arguments.frames {
-            Some(frames) => forwarding::Until::Sent(frames),
-            None => forwarding::Until::Time(Duration::from_nanos(arguments.duration.as_nanos())),
+            Some(frames) => forwarding::RoundEnd::Sent(frames),
+            None => forwarding::RoundEnd::Time(Duration::from_nanos(arguments.duration.as_nanos())),
         },
     })
 }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_estimated_by_what_was_measured() {
-        let next = |done, planned| Next { what: "", done, planned };
+        let next = |done, planned| NextMeasurement { what: "", done, planned };
         assert_eq!(left(&next(0, 15), Duration::from_secs(9)), "");
         assert_eq!(left(&next(3, 15), Duration::from_secs(9)), "; about 36 s left");
         assert_eq!(left(&next(1, 15), Duration::from_secs(9)), "; about 2 min left");

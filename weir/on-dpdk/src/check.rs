@@ -1,11 +1,11 @@
 //! Checks of `weir check` on this machine.
 
 mod examine;
+mod loopback_test;
 mod losses;
 mod machine;
 mod nics;
-mod trial;
 
 pub(crate) use examine::examine;
-pub(crate) use machine::Machine;
-pub(crate) use trial::{try_devices, try_loop};
+pub(crate) use loopback_test::{try_devices, try_loop};
+pub(crate) use machine::MachinePlacement;

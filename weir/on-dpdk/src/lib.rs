@@ -16,19 +16,19 @@ mod below_rate;
 mod bench;
 mod check;
 mod control;
+mod event_sink;
 mod fault;
 mod losses;
 mod netdevs;
 mod nics;
-mod note;
 mod packet_memory;
 mod peers;
 mod recording;
 mod replay;
 mod run;
+mod runtime_config;
 mod screen;
 mod signals;
-mod steering;
 mod storms;
 mod summary;
 mod supervisor;
@@ -39,9 +39,9 @@ use std::sync::atomic::AtomicBool;
 use weir_config::SwitchConfig;
 use weir_experiments::Failure;
 use weir_experiments::real_frames::{
-    Backend, BenchCommand, Finding, Machine, RealFrames, ReplayArguments, RunArguments,
+    BenchCommand, CheckResult, MachineResources, PortBackend, ReplayArguments, RunArguments, ScenarioRunner,
 };
-use weir_hosts::Experiment;
+use weir_hosts::RealHostSet;
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
@@ -62,7 +62,7 @@ pub fn take_the_commands_name() {
     let _ = rustix::thread::set_name(c"weir");
 }
 
-impl RealFrames for Dpdk {
+impl PortBackend for Dpdk {
     fn run(&self, arguments: &RunArguments) -> Result<(), Failure> {
         Ok(run::run(arguments)?)
     }
@@ -71,11 +71,11 @@ impl RealFrames for Dpdk {
         Ok(check::try_devices(files, eal, json)?)
     }
 
-    fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding> {
+    fn examine(&self, switches: &[SwitchConfig]) -> Vec<CheckResult> {
         check::examine(switches)
     }
 
-    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Failure> {
+    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<CheckResult>, Failure> {
         Ok(check::try_loop(file, eal)?)
     }
 
@@ -87,8 +87,8 @@ impl RealFrames for Dpdk {
         Ok(replay::replay(arguments, switch)?)
     }
 
-    fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine> {
-        Box::new(check::Machine::new(switches))
+    fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn MachineResources> {
+        Box::new(check::MachinePlacement::new(switches))
     }
 
     fn check_machine(&self, scenarios: &[Scenario]) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ impl RealFrames for Dpdk {
         weir_real::fitting_dilation(rate)
     }
 
-    fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn Backend>, Failure> {
+    fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn ScenarioRunner>, Failure> {
         Ok(Box::new(Started(DpdkBackend::start(scenarios).map_err(Fault::from)?)))
     }
 }
@@ -108,12 +108,12 @@ impl RealFrames for Dpdk {
 /// DPDK, started for scenarios.
 struct Started(DpdkBackend);
 
-impl Backend for Started {
+impl ScenarioRunner for Started {
     fn run_with_hosts(
         &self,
         scenario: &Scenario,
         run: RunDir,
-        hosts: Option<&mut Experiment>,
+        hosts: Option<&mut RealHostSet>,
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, Failure> {

@@ -14,7 +14,7 @@ use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_units::{Class, PortId};
 
-use crate::note::Note;
+use crate::event_sink::EventSink;
 
 /// Interval between reads of devices. Some NICs' counters saturate if they are not read for minutes.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl LossLog {
     }
 
     /// Reads the devices when it is time. Call it often.
-    pub(crate) fn log(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
+    pub(crate) fn log(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, sink: EventSink<'_>) {
         if Instant::now() < self.next {
             return;
         }
@@ -64,7 +64,7 @@ impl LossLog {
                     }
                     for (cause, frames) in new.causes() {
                         let kind = EventKind::DeviceLost { cause: cause.name(), frames };
-                        note(index, PortId(number as u16), None, kind);
+                        sink(index, PortId(number as u16), None, kind);
                     }
                     if port.nic.is_some() && direction == RECEIVE {
                         tracing::warn!(
@@ -114,7 +114,7 @@ const LOSSES: [DropReason; 2] = [DropReason::HeadroomViolation, DropReason::NoMe
 
 impl DropLog {
     /// Logs and notes the lossless frames dropped since the last call.
-    pub(crate) fn log(&mut self, switches: &[SwitchConfig], reports: &[Report], note: Note<'_>) {
+    pub(crate) fn log(&mut self, switches: &[SwitchConfig], reports: &[Report], sink: EventSink<'_>) {
         for (index, (config, report)) in switches.iter().zip(reports).enumerate() {
             for (number, port, class, reason, frames) in lossless_drops(config, report) {
                 let all = self.logged.entry((index, number, class, reason)).or_default();
@@ -122,10 +122,10 @@ impl DropLog {
                 if new == 0 {
                     continue;
                 }
-                note(index, PortId(number as u16), Some(class), EventKind::Drop { reason: reason.name(), frames: new });
+                sink(index, PortId(number as u16), Some(class), EventKind::Drop { reason: reason.name(), frames: new });
                 let why = match reason {
                     DropReason::HeadroomViolation => {
-                        let (what, look_at) = config.ports[number].flow_control.overrun();
+                        let (what, look_at) = config.ports[number].flow_control.loss_hint();
                         format!("{what}; {look_at}")
                     }
                     _ => "no packet memory".to_owned(),
@@ -306,7 +306,7 @@ mod tests {
 
     /// Every lost frame may have been lossless, even if no lossless frame ever arrived.
     #[test]
-    fn frames_that_may_have_been_lossless_are_told_as_such() {
+    fn frames_that_may_have_been_lossless_are_counted_as_such() {
         let losses = DeviceLosses { receive: lost(7, None), transmit: lost(5, None) };
         let at_most = |classes: &str| {
             let port = |name, priority| {

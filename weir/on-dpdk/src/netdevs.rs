@@ -5,19 +5,19 @@ use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::NetdevEvent;
 
 /// Logs the changes since the last call.
-pub(crate) fn tell(switches: &[SwitchConfig], running: &RunningSwitches) {
-    for told in running.netdev_events() {
-        let config = &switches[told.switch];
-        let (switch, port, interface) = (&config.name, &config.ports[told.port].name, &told.interface);
-        match told.event {
-            NetdevEvent::Gone => tracing::error!(
+pub(crate) fn log(switches: &[SwitchConfig], running: &RunningSwitches) {
+    for port_event in running.netdev_events() {
+        let config = &switches[port_event.switch];
+        let (switch, port, interface) = (&config.name, &config.ports[port_event.port].name, &port_event.interface);
+        match port_event.event {
+            NetdevEvent::Removed => tracing::error!(
                 switch = %switch, port = %port,
                 "the interface {interface} is gone: frames for the port are dropped as port_down"
             ),
-            NetdevEvent::Made(_) if told.attached => {
+            NetdevEvent::Created(_) if port_event.attached => {
                 tracing::info!(switch = %switch, port = %port, "there is an interface {interface} again: the port uses it");
             }
-            NetdevEvent::Made(_) => tracing::warn!(
+            NetdevEvent::Created(_) => tracing::warn!(
                 switch = %switch, port = %port,
                 "there is an interface {interface} again, and the port is not attached to it: start weir again to use it"
             ),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::RunningSwitches;
 use weir_experiments::table::{Table, count};
-use weir_nic::model::{ModelClass, ModelDrop, ModelReport, Way};
+use weir_nic::model::{DirectionCounters, ModelClass, ModelDrop, ModelReport};
 use weir_units::Class;
 
 /// Advice for lossless frames that a NIC drops.
@@ -25,7 +25,7 @@ impl NicLog {
     }
 
     /// Logs the NICs of switch `index` that have dropped frames since the last call.
-    pub(crate) fn tell(&mut self, index: usize, config: &SwitchConfig, running: &RunningSwitches) {
+    pub(crate) fn log(&mut self, index: usize, config: &SwitchConfig, running: &RunningSwitches) {
         if config.ports.iter().all(|port| port.nic.is_none()) {
             return;
         }
@@ -51,8 +51,8 @@ impl NicLog {
 pub(crate) struct NicSummary {
     /// Whether every frame is accounted for: came + made = left + ended + dropped + held.
     holds: bool,
-    to_switch: WaySummary,
-    to_host: WaySummary,
+    to_switch: NicDirectionSummary,
+    to_host: NicDirectionSummary,
     /// Messages of flow control that were not obeyed.
     control_ignored: u64,
     classes: Vec<NicClassSummary>,
@@ -62,8 +62,8 @@ pub(crate) struct NicSummary {
 }
 
 #[derive(Serialize)]
-struct WaySummary {
-    came: u64,
+struct NicDirectionSummary {
+    received: u64,
     made: u64,
     left: u64,
     ended: u64,
@@ -95,8 +95,8 @@ impl NicSummary {
         let classes = report.classes.iter().enumerate().filter(|(_, class)| is_used(class));
         NicSummary {
             holds: report.balances(),
-            to_switch: way(&report.to_switch),
-            to_host: way(&report.to_host),
+            to_switch: direction(&report.to_switch),
+            to_host: direction(&report.to_host),
             control_ignored: report.control_ignored,
             classes: classes.map(|(number, counted)| class_summary(number, counted)).collect(),
             lossless_dropped: lossless_dropped(config, report),
@@ -119,15 +119,15 @@ fn lossless_dropped(config: &SwitchConfig, report: &ModelReport) -> u64 {
     config.classes.lossless.iter().map(full).sum()
 }
 
-fn way(way: &Way) -> WaySummary {
-    WaySummary {
-        came: way.came,
-        made: way.made,
-        left: way.left,
-        ended: way.ended,
-        dropped: way.dropped(),
-        held: way.held,
-        drops: reasons(&way.dropped),
+fn direction(direction: &DirectionCounters) -> NicDirectionSummary {
+    NicDirectionSummary {
+        received: direction.received,
+        made: direction.generated,
+        left: direction.forwarded,
+        ended: direction.consumed,
+        dropped: direction.dropped(),
+        held: direction.held,
+        drops: reasons(&direction.dropped),
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     fn report(class: usize) -> ModelReport {
         let mut report = ModelReport::default();
         let full = ModelDrop::ReceiveBufferFull as usize;
-        report.to_host = Way { came: 9, left: 1, held: 2, ..Way::default() };
+        report.to_host = DirectionCounters { received: 9, forwarded: 1, held: 2, ..DirectionCounters::default() };
         report.to_host.dropped[full] = 6;
         report.classes[class].dropped[full] = 6;
         report.classes[class].to_host = 1;
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_run_fails_where_a_frame_is_missing() {
         let mut report = report(0);
-        report.to_switch.came = 1;
+        report.to_switch.received = 1;
         assert_eq!(NicSummary::new(&config(), &report).fault().unwrap(), "the books of its NIC do not balance");
     }
 

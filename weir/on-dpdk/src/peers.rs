@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{FlowControl, SwitchConfig};
-use weir_flowctl::Tells;
+use weir_config::{FlowControlChoice, SwitchConfig};
+use weir_flowctl::MessageKind;
 use weir_switch_core::Report;
-use weir_switch_core::report::{Accord, PortReport};
+use weir_switch_core::report::{PortReport, ProtocolMismatch};
 use weir_units::{Span, Time};
 
 /// Last log lines of each (switch, port), and their instants.
 #[derive(Default)]
-pub(crate) struct PeerLog(BTreeMap<(usize, usize), Told>);
+pub(crate) struct PeerLog(BTreeMap<(usize, usize), PeerState>);
 
 #[derive(Default)]
-struct Told {
+struct PeerState {
     /// Counts at the last check, and instants of the last log lines.
-    before: Accord,
+    before: ProtocolMismatch,
     foreign_at: Option<Time>,
     excessive_at: Option<Time>,
     resyncs_at: Option<Time>,
@@ -32,11 +32,11 @@ const SILENT_AFTER: Span = Span::from_secs(1);
 
 impl PeerLog {
     /// Logs the news of a switch's report. Called with each report.
-    pub(crate) fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
+    pub(crate) fn log(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
         for number in switch.real_ports() {
             let (port, flow_control) = (&report.ports[number], &switch.ports[number].flow_control);
-            let told = self.0.entry((index, number)).or_default();
-            for (is_news, what) in told.news(report.at, port, flow_control) {
+            let state = self.0.entry((index, number)).or_default();
+            for (is_news, what) in state.news(report.at, port, flow_control) {
                 if is_news {
                     tracing::warn!(switch = %switch.name, port = %port.name, "{what}");
                 } else {
@@ -47,10 +47,10 @@ impl PeerLog {
     }
 }
 
-impl Told {
+impl PeerState {
     /// Sentences that are due at `now`, each with whether it is a warning.
-    fn news(&mut self, now: Time, port: &PortReport, flow_control: &FlowControl) -> Vec<(bool, String)> {
-        let (is, was) = (port.accord, std::mem::replace(&mut self.before, port.accord));
+    fn news(&mut self, now: Time, port: &PortReport, flow_control: &FlowControlChoice) -> Vec<(bool, String)> {
+        let (is, was) = (port.mismatch, std::mem::replace(&mut self.before, port.mismatch));
         let mut news = Vec::new();
         if is_due(&mut self.foreign_at, now, is.foreign > was.foreign) {
             news.push((true, foreign(port, flow_control)));
@@ -73,7 +73,7 @@ impl Told {
         }
         let (lossy, before) = (port.control_rx.lossy_pauses, self.lossy_pauses);
         self.lossy_pauses = lossy;
-        if is_due(&mut self.lossy_pauses_at, now, lossy > before && flow_control.tells() == Tells::Pfc) {
+        if is_due(&mut self.lossy_pauses_at, now, lossy > before && flow_control.message_kind() == MessageKind::Pfc) {
             news.push((
                 true,
                 format!(
@@ -82,15 +82,15 @@ impl Told {
                 ),
             ));
         }
-        let follows = flow_control.without_messages();
+        let follows = flow_control.silence_warning();
         let is_silent = port.link_up && follows.is_some() && now.since(is.heard_at) > SILENT_AFTER;
         if is_silent && !self.is_silent {
             news.push((
                 true,
-                format!("the peer says nothing of {}: {}", flow_control.name(), follows.unwrap_or_default()),
+                format!("the peer says nothing of {}: {}", flow_control.label(), follows.unwrap_or_default()),
             ));
         } else if self.is_silent && !is_silent && port.link_up {
-            news.push((false, format!("the peer speaks {} again", flow_control.name())));
+            news.push((false, format!("the peer speaks {} again", flow_control.label())));
         }
         self.is_silent = is_silent;
         news
@@ -98,29 +98,29 @@ impl Told {
 }
 
 /// Returns true if a condition is to be logged: at its first occurrence, or long after the last log line.
-fn is_due(told_at: &mut Option<Time>, now: Time, has_happened: bool) -> bool {
-    let is_due = has_happened && told_at.is_none_or(|at| now.since(at) >= AGAIN_AFTER);
+fn is_due(logged_at: &mut Option<Time>, now: Time, has_happened: bool) -> bool {
+    let is_due = has_happened && logged_at.is_none_or(|at| now.since(at) >= AGAIN_AFTER);
     if is_due {
-        *told_at = Some(now);
+        *logged_at = Some(now);
     }
     is_due
 }
 
-fn foreign(port: &PortReport, flow_control: &FlowControl) -> String {
-    let came = port.control_rx;
-    let others = [("PFC", came.pfc), ("PAUSE", came.pause), ("credits or queues' lengths", came.credit)];
-    let is_own = |kind: &str| match flow_control.tells() {
-        Tells::Pfc | Tells::Pulses | Tells::Stages => kind == "PFC",
-        Tells::Pause => kind == "PAUSE",
-        Tells::Nothing | Tells::Room | Tells::Own => false,
+fn foreign(port: &PortReport, flow_control: &FlowControlChoice) -> String {
+    let received = port.control_rx;
+    let others = [("PFC", received.pfc), ("PAUSE", received.pause), ("credits or queues' lengths", received.credit)];
+    let is_own = |kind: &str| match flow_control.message_kind() {
+        MessageKind::Pfc | MessageKind::Pulses | MessageKind::Stages => kind == "PFC",
+        MessageKind::Pause => kind == "PAUSE",
+        MessageKind::Nothing | MessageKind::Room | MessageKind::Own => false,
     };
     let others: Vec<&str> = others.iter().filter(|(kind, n)| *n > 0 && !is_own(kind)).map(|(kind, _)| *kind).collect();
-    let name = flow_control.name();
-    let (what, so) = match (&others[..], flow_control.tells()) {
-        ([], Tells::Stages) => {
+    let name = flow_control.label();
+    let (what, so) = match (&others[..], flow_control.message_kind()) {
+        ([], MessageKind::Stages) => {
             ("pauses of PFC".to_owned(), "they slow its classes down for the time that they ask for")
         }
-        (_, Tells::Room) => {
+        (_, MessageKind::Room) => {
             (format!("messages of another flow control ({} among what came)", others.join(", ")), "they are ignored")
         }
         _ => (others.join(" and "), "they are ignored"),
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    fn port(accord: Accord, control_rx: ControlReport) -> PortReport {
+    fn port(mismatch: ProtocolMismatch, control_rx: ControlReport) -> PortReport {
         PortReport {
             name: "p0".to_owned(),
             link_up: true,
@@ -142,13 +142,13 @@ mod tests {
             classes: Default::default(),
             control_rx,
             control_tx: ControlReport::default(),
-            odd_messages: 0,
-            accord,
+            invalid_messages: 0,
+            mismatch,
             line_time: None,
         }
     }
 
-    fn flow_control(text: &str) -> FlowControl {
+    fn flow_control(text: &str) -> FlowControlChoice {
         let text = format!(
             "[classes]\nlossless = [3]\n[buffer]\npolicy = \"static\"\n[[ports]]\nname = \"p0\"\ntap = \"t0\"\nrate = \"10Gbps\"\n\
              flow_control = {text}\n[[ports]]\nname = \"p1\"\ntap = \"t1\"\nrate = \"10Gbps\"\n"
@@ -161,41 +161,42 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_once_and_again_after_a_while_if_it_goes_on() {
-        let (mut told, credit) = (Told::default(), flow_control("\"cbfc\""));
-        let mut accord = Accord { heard_at: at(100), ..Accord::default() };
-        let mut news = |seconds, accord| {
+    fn each_condition_is_logged_once_and_again_while_it_persists() {
+        let (mut state, credit) = (PeerState::default(), flow_control("\"cbfc\""));
+        let mut mismatch = ProtocolMismatch { heard_at: at(100), ..ProtocolMismatch::default() };
+        let mut news = |seconds, mismatch| {
             let control = ControlReport { pause: 3, credit: 100, ..ControlReport::default() };
-            told.news(at(seconds), &port(accord, control), &credit)
+            state
+                .news(at(seconds), &port(mismatch, control), &credit)
                 .into_iter()
                 .map(|(_, what)| what)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(news(1, accord), [""; 0]);
-        accord.resyncs = 1;
-        assert!(news(2, accord)[0].contains("(1 times so far)"));
-        accord.resyncs = 3;
-        assert_eq!((news(3, accord), news(20, accord)), (vec![], vec![]));
-        accord.resyncs = 4;
-        assert_eq!(news(21, accord).len(), 1);
-        (accord.foreign, accord.excessive_credits, accord.aged) = (1, 1, 1);
-        let all = news(22, accord);
+        assert_eq!(news(1, mismatch), [""; 0]);
+        mismatch.resyncs = 1;
+        assert!(news(2, mismatch)[0].contains("(1 times so far)"));
+        mismatch.resyncs = 3;
+        assert_eq!((news(3, mismatch), news(20, mismatch)), (vec![], vec![]));
+        mismatch.resyncs = 4;
+        assert_eq!(news(21, mismatch).len(), 1);
+        (mismatch.foreign, mismatch.excessive_credits, mismatch.aged) = (1, 1, 1);
+        let all = news(22, mismatch);
         assert_eq!(all.len(), 3);
         assert!(all[0].contains("speaks CBFC") && all[0].contains("PAUSE"), "{all:?}");
     }
 
     #[test]
-    fn a_silent_peer_is_told_with_what_follows_from_it() {
+    fn a_silent_peer_is_logged_with_the_consequence() {
         for (text, follows) in [
             ("\"cbfc\"", Some("nothing of its classes is sent")),
             ("\"gfc-buffer\"", Some("line rate")),
             ("\"pfc\"", None),
             ("{ kind = \"gfc-buffer\", peer = \"pfc\" }", None),
         ] {
-            let (mut told, flow_control) = (Told::default(), flow_control(text));
+            let (mut state, flow_control) = (PeerState::default(), flow_control(text));
             let mut news = |seconds, heard| {
-                let accord = Accord { heard_at: at(heard), ..Accord::default() };
-                told.news(at(seconds), &port(accord, ControlReport::default()), &flow_control)
+                let mismatch = ProtocolMismatch { heard_at: at(heard), ..ProtocolMismatch::default() };
+                state.news(at(seconds), &port(mismatch, ControlReport::default()), &flow_control)
             };
             assert_eq!(news(1, 0), []);
             let silent = news(2, 0);
@@ -207,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn pauses_at_a_port_with_stages_are_told_as_that() {
+    fn pauses_at_a_port_with_stages_are_foreign() {
         let (gfc, control) = (flow_control("\"gfc-buffer\""), ControlReport { pfc: 9, ..ControlReport::default() });
-        let told = |control| foreign(&port(Accord::default(), control), &gfc);
-        assert!(told(control).contains("sends pauses of PFC: they slow"), "{}", told(control));
+        let message = |control| foreign(&port(ProtocolMismatch::default(), control), &gfc);
+        assert!(message(control).contains("sends pauses of PFC: they slow"), "{}", message(control));
         let other = ControlReport { pause: 1, ..control };
-        assert!(told(other).contains("sends PAUSE: they are ignored"), "{}", told(other));
+        assert!(message(other).contains("sends PAUSE: they are ignored"), "{}", message(other));
     }
 }

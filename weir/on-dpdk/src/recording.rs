@@ -13,17 +13,17 @@ use weir_dpdk_driver::{PortTap, TapPlan, TappedFrame};
 use weir_experiments::Failure;
 use weir_experiments::experiment::directory;
 use weir_experiments::real_frames::RunArguments;
-use weir_flowctl::Tells;
-use weir_results::record::{self, Depth, Ended, Recorder, Teller, dropped};
+use weir_flowctl::MessageKind;
+use weir_results::record::{self, MessageOrigin, Recorder, RunResult, SampleScope, dropped};
 use weir_results::run_dir::{CapturePort, CaptureWriter, EventKind, Ns3Pauses, RunDir, RunFile, Summary};
-use weir_scenario::{PortPlace, Scenario};
+use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::{Direction, Report};
 use weir_units::{Class, PortId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 /// Ports to be captured, and their frames.
-pub(crate) struct Captures {
-    ports: BTreeSet<PortPlace>,
+pub(crate) struct CaptureSelection {
+    ports: BTreeSet<PortRef>,
     data_frames: u32,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Recording<'a> {
     run: RunDir,
     recorder: Recorder<'a>,
     pauses: Ns3Pauses<RunFile>,
-    captures: Vec<(PortPlace, CaptureWriter<RunFile>)>,
+    captures: Vec<(PortRef, CaptureWriter<RunFile>)>,
     taps: Vec<PortTap>,
     /// Start on the switches' clock.
     began: Time,
@@ -45,14 +45,14 @@ pub(crate) struct Recording<'a> {
     snapshots: u32,
 }
 
-impl Captures {
+impl CaptureSelection {
     /// The ports that the arguments name.
     ///
     /// # Errors
     /// There is no such port, or it is a clone.
-    pub(crate) fn new(arguments: &RunArguments, scenario: &Scenario) -> Result<Captures, Failure> {
-        let real = |place: &PortPlace| scenario.switches[place.switch].ports[place.port].clone_of().is_none();
-        let ports: Vec<PortPlace> = scenario.ports().filter(real).collect();
+    pub(crate) fn new(arguments: &RunArguments, scenario: &Scenario) -> Result<CaptureSelection, Failure> {
+        let real = |place: &PortRef| scenario.switches[place.switch].ports[place.port].clone_of().is_none();
+        let ports: Vec<PortRef> = scenario.ports().filter(real).collect();
         let names: Vec<String> = ports.iter().map(|place| scenario.port_name(*place)).collect();
         let find = |name: &String| {
             let found = names.iter().position(|port| port == name).map(|index| ports[index]);
@@ -62,11 +62,11 @@ impl Captures {
             })
         };
         let ports = arguments.capture.iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Captures { ports, data_frames: arguments.capture_frames })
+        Ok(CaptureSelection { ports, data_frames: arguments.capture_frames })
     }
 
     /// The tap of a port: its data frames are copied if it is captured, flow-control frames always, for the record has them.
-    pub(crate) fn tap(&self, place: PortPlace) -> TapPlan {
+    pub(crate) fn tap(&self, place: PortRef) -> TapPlan {
         let data_frames = if self.ports.contains(&place) { self.data_frames } else { 0 };
         TapPlan { data_from: Time::ZERO, data_frames }
     }
@@ -85,13 +85,17 @@ impl<'a> Recording<'a> {
     ///
     /// # Errors
     /// The directory has something else in it, or a file can't be written.
-    pub(crate) fn new(scenario: &'a Scenario, path: &Path, captures: &Captures) -> Result<Recording<'a>, Failure> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        path: &Path,
+        captures: &CaptureSelection,
+    ) -> Result<Recording<'a>, Failure> {
         let wrong = |error: weir_results::run_dir::RunDirError| Failure::Argument(format!("--output: {error}"));
         let run = directory(path).map_err(wrong)?;
         record::write_configs(scenario, &run).map_err(wrong)?;
         let recorder = Recorder::new(scenario, &run).map_err(wrong)?;
         let pauses = run.ns3_pauses().map_err(wrong)?;
-        let capture = |place: &PortPlace| {
+        let capture = |place: &PortRef| {
             let port = &scenario.switches[place.switch].ports[place.port];
             let (name, mac) = (scenario.port_name(*place), port.mac.unwrap_or_default());
             let about = CapturePort { name, mac, rate: port.rate };
@@ -122,9 +126,9 @@ impl<'a> Recording<'a> {
 
     /// Writes down the frames that have passed since the last call. To be called often, or the taps' rings overflow.
     pub(crate) fn collect(&mut self) {
-        let mut frames: Vec<(PortPlace, TappedFrame)> = Vec::new();
+        let mut frames: Vec<(PortRef, TappedFrame)> = Vec::new();
         for PortTap { switch, port, tapped } in &mut self.taps {
-            let place = PortPlace { switch: *switch, port: port.index() };
+            let place = PortRef { switch: *switch, port: port.index() };
             frames.extend(tapped.map(|frame| (place, frame)));
         }
         frames.sort_by_key(|(_, frame)| frame.at);
@@ -133,15 +137,15 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn write_frame(&mut self, place: PortPlace, frame: &TappedFrame) -> io::Result<()> {
+    fn write_frame(&mut self, place: PortRef, frame: &TappedFrame) -> io::Result<()> {
         let at = self.since_began(frame.at);
         if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(&frame.bytes) {
             let by = match frame.direction {
-                Direction::Inbound => Teller::Host,
-                Direction::Outbound => Teller::Port,
+                Direction::Inbound => MessageOrigin::Host,
+                Direction::Outbound => MessageOrigin::Port,
             };
-            self.note_pause(at, by, place, &pfc);
-            self.recorder.note_told(at, by, place, &pfc)?;
+            self.record_pause(at, by, place, &pfc);
+            self.recorder.record_pfc_frame(at, by, place, &pfc)?;
         }
         if let Some((_, capture)) = self.captures.iter_mut().find(|(captured, _)| *captured == place) {
             capture.write(at, frame.direction, &frame.bytes)?;
@@ -150,14 +154,14 @@ impl<'a> Recording<'a> {
     }
 
     /// Writes a line of `pfc.txt`. Peers of ports are numbered in the ports' order, followed by the switches.
-    fn note_pause(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) {
-        if self.scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
+    fn record_pause(&mut self, at: Time, by: MessageOrigin, place: PortRef, frame: &PfcFrame) {
+        if self.scenario.switches[place.switch].ports[place.port].flow_control.message_kind() == MessageKind::Stages {
             return;
         }
         let peers = || self.recorder.ports().linked();
         let (node, is_switch, interface) = match by {
-            Teller::Host => (peers().count() + place.switch, true, place.port + 1),
-            Teller::Port => (peers().position(|port| port.place == place).unwrap_or(0), false, 1),
+            MessageOrigin::Host => (peers().count() + place.switch, true, place.port + 1),
+            MessageOrigin::Port => (peers().position(|port| port.place == place).unwrap_or(0), false, 1),
         };
         for class in self.recorder.changes(by, place, frame) {
             self.pauses.pause(at, node, is_switch, interface, frame.times[class.index()] > 0);
@@ -165,10 +169,17 @@ impl<'a> Recording<'a> {
     }
 
     /// Something happened at a port at `at` on the switches' clock.
-    pub(crate) fn note(&mut self, at: Time, switch: usize, port: PortId, class: Option<Class>, kind: EventKind<'_>) {
-        let place = PortPlace { switch, port: port.index() };
+    pub(crate) fn record_event(
+        &mut self,
+        at: Time,
+        switch: usize,
+        port: PortId,
+        class: Option<Class>,
+        kind: EventKind<'_>,
+    ) {
+        let place = PortRef { switch, port: port.index() };
         let at = self.since_began(at);
-        self.write_down(|record| record.recorder.note(at, place, class, kind));
+        self.write_down(|record| record.recorder.record_event(at, place, class, kind));
     }
 
     /// Takes a sample.
@@ -176,7 +187,7 @@ impl<'a> Recording<'a> {
         self.collect();
         let Some(at) = reports.first().map(|report| self.since_began(report.at)) else { return };
         self.write_down(|record| {
-            record.recorder.sample(at, Depth::All, reports, &[], &[], |_, _| None)?;
+            record.recorder.sample(at, SampleScope::All, reports, &[], &[], |_, _| None)?;
             record.pauses.advance(at)
         });
     }
@@ -208,7 +219,7 @@ impl<'a> Recording<'a> {
         if was_broken {
             let at = self.since_began(now);
             let missed = format!("record resumed, {} samples, events and frames missed so far", self.missed);
-            self.attempt(|record| record.recorder.note_mark(at, &missed));
+            self.attempt(|record| record.recorder.record_mark(at, &missed));
         }
     }
 
@@ -242,7 +253,7 @@ impl<'a> Recording<'a> {
                 .push(format!("{missed} frames are in no capture or event, as the machine came too late for them"));
         }
         self.attempt(|record| {
-            record.recorder.note_after_end(at, reports)?;
+            record.recorder.record_after_end(at, reports)?;
             record.pauses.advance(at)?;
             record.flush()
         });
@@ -261,7 +272,7 @@ impl<'a> Recording<'a> {
     }
 
     fn summary(&self, at: Time, reports: &[Report], failures: Vec<String>, lossless: bool) -> Summary {
-        let ended = Ended {
+        let ended = RunResult {
             backend: "dpdk",
             reports,
             duration: at.since(Time::ZERO),

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_bench::cabled::{parse_device, veth_peer};
-use weir_bench::machine::{Machine, NeighbourWatch};
+use weir_bench::machine::{HostInfo, HostLoadMeter};
 use weir_config::{Device, ReplayConfig, ReplayPace, SwitchConfig};
-use weir_dpdk_driver::replayer::{FarEnd, Lane, Trace, TraceEnd, lanes};
+use weir_dpdk_driver::replayer::{ReplayStream, ReplayTarget, Trace, TraceEnd, streams};
 use weir_dpdk_driver::{
     Memory, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, claim_devices, pci_addresses_of,
 };
@@ -59,7 +59,7 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     let cpus = [core(arguments)?];
     let devices: Vec<Device> = targets.iter().map(|target| target.device.clone()).collect();
     let longest = traces.iter().map(|trace| trace.frame_bytes_max).max().unwrap_or_default();
-    let memory = Memory::of_tasks(&devices, longest, MBUFS);
+    let memory = Memory::for_tasks(&devices, longest, MBUFS);
     let signals = Signals::new()?;
     let options =
         RuntimeOptions { eal_args: arguments.eal.clone(), memory_mb: memory.megabytes(), ..RuntimeOptions::default() };
@@ -72,14 +72,14 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
         let (rx, tx) = prepared.open_device(device, mtu).map_err(|error| {
             Failure::Argument(format!("{}: {error}; is the interface up, and may this user have it?", target.name))
         })?;
-        refused.push(capture.left_out().refused());
-        left_out.push(capture.left_out().told());
-        ends.push((trace, capture, FarEnd::Device(rx, tx)));
+        refused.push(capture.skipped().rejected());
+        left_out.push(capture.skipped().describe());
+        ends.push((trace, capture, ReplayTarget::Device(rx, tx)));
     }
-    let lanes = lanes(ends);
-    let lasts = lasts(&lanes);
-    prepared.add_replay(0, lanes);
-    let watch = NeighbourWatch::start();
+    let streams = streams(ends);
+    let lasts = lasts(&streams);
+    prepared.add_replay(0, streams);
+    let watch = HostLoadMeter::start();
     let running = prepared.start()?;
     tracing::info!("replaying on CPU {}; stop with SIGINT or SIGTERM", cpus[0]);
     wait(&running, &signals, lasts);
@@ -89,7 +89,7 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     };
     let mut summary = ReplaySummary::new(report, &stopped.lcores);
     summary.name_left_out(&refused, &left_out);
-    let text = format!("{}\n{}\n{}", Machine::with(&runtime), watch.read(), replay_text(&summary));
+    let text = format!("{}\n{}\n{}", HostInfo::with_dpdk(&runtime), watch.read(), replay_text(&summary));
     finish(&text, &summary, json)?;
     match summary.fault() {
         Some(fault) => Err(Failure::Run(fault).into()),
@@ -103,9 +103,9 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
 }
 
 /// Duration of the traces if no frame is late; `None` for endless replay.
-fn lasts(lanes: &[Lane]) -> Option<Span> {
-    let pass = lanes.iter().map(|lane| lane.schedule.lasts()).max().unwrap_or_default();
-    let ends: Option<Vec<Span>> = lanes.iter().map(|lane| Some(lane.after + pass * lane.loops?)).collect();
+fn lasts(streams: &[ReplayStream]) -> Option<Span> {
+    let pass = streams.iter().map(|stream| stream.schedule.period()).max().unwrap_or_default();
+    let ends: Option<Vec<Span>> = streams.iter().map(|stream| Some(stream.after + pass * stream.loops?)).collect();
     ends?.into_iter().max()
 }
 
@@ -118,9 +118,9 @@ fn wait(running: &RunningSwitches, signals: &Signals, lasts: Option<Span>) {
     while running.replay_is_done() == Some(false) && !signals.stop() && !running.has_failed() {
         std::thread::park_timeout(TICK);
         if let Some((bar, ms)) = bar.as_ref().zip(ms) {
-            let gone = began.elapsed().as_millis() as u64;
-            bar.set_position(gone.min(ms));
-            if gone > ms {
+            let elapsed = began.elapsed().as_millis() as u64;
+            bar.set_position(elapsed.min(ms));
+            if elapsed > ms {
                 bar.set_message("(frames are late)");
             }
         }
@@ -149,13 +149,13 @@ impl<'s> Target<'s> {
 
 fn read(trace: &Trace<'_>) -> Result<Capture, Failure> {
     let capture = trace.read().map_err(|error| Failure::Argument(error.to_string()))?;
-    let left = capture.left_out();
-    let told =
-        format!("{}: {} frames; not sent as they are: {}", trace.config.file, capture.frames().len(), left.told());
-    if left.refused() > 0 || left.file_is_cut {
-        tracing::warn!("{told}")
+    let left = capture.skipped();
+    let message =
+        format!("{}: {} frames; not sent as they are: {}", trace.config.file, capture.frames().len(), left.describe());
+    if left.rejected() > 0 || left.file_is_cut {
+        tracing::warn!("{message}")
     } else {
-        tracing::info!("{told}")
+        tracing::info!("{message}")
     }
     Ok(capture)
 }
@@ -211,8 +211,11 @@ fn targets<'s>(
             (None, Some((switch, number))) => far_device(switch, number)?,
             (None, None) => unreachable!("there are as many of one of them as traces"),
         };
-        if let Some(twin) = targets.iter().find(|target| target.device == device) {
-            return Err(Failure::Argument(format!("two traces go to {device} ({}): give each its own", twin.name)));
+        if let Some(duplicate) = targets.iter().find(|target| target.device == device) {
+            return Err(Failure::Argument(format!(
+                "two traces go to {device} ({}): give each its own",
+                duplicate.name
+            )));
         }
         let own = port.map(|(switch, number)| &switch.ports[number]);
         targets.push(Target {
@@ -224,7 +227,7 @@ fn targets<'s>(
                 when_paused: arguments.when_paused,
                 direction: arguments.direction,
                 with_mac_control: arguments.mac_control,
-                ..ReplayConfig::of(file.display().to_string())
+                ..ReplayConfig::new(file.display().to_string())
             },
             switch: port.map_or(plain, |(switch, _)| switch),
             priority: own.map_or(0, |port| port.priority),

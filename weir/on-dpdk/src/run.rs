@@ -13,24 +13,24 @@ use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 use weir_experiments::real_frames::RunArguments;
 use weir_experiments::switches::load_all;
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_mmu::policy::{Gauges, Unit};
 use weir_results::run_dir::EventKind;
-use weir_scenario::PortPlace;
+use weir_scenario::PortRef;
 use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::below_rate::{self, RateLog};
-use crate::control::{self, Asked, Control, Places};
+use crate::control::{self, Control, ControlContext, ControlEndpoints};
+use crate::event_sink::EventSink;
 use crate::fault::Fault;
 use crate::losses::{self, DropLog, LossLog};
 use crate::netdevs;
 use crate::nics::NicLog;
-use crate::note::Note;
 use crate::packet_memory::MemoryLog;
 use crate::peers::PeerLog;
-use crate::recording::{self, Captures, Recording};
+use crate::recording::{self, CaptureSelection, Recording};
 use crate::screen::Screen;
 use crate::signals::Signals;
 use crate::storms::StormLog;
@@ -53,9 +53,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     // Until the ports are closed.
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
-    let memory = Memory::of(&switches, placement.cpus.len(), 0);
+    let memory = Memory::for_switches(&switches, placement.cpus.len(), 0);
     weir_dpdk_driver::check_limits(&switches, &memory)?;
-    let places = Places {
+    let endpoints = ControlEndpoints {
         socket: control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?,
         http: control::claim_http(arguments.http.as_deref())?,
     };
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let is_json = arguments.json.as_deref() == Some(Path::new("-"));
     let json = arguments.json.as_deref().filter(|_| !is_json).map(create_json).transpose()?;
     let lab = recording::lab(&switches, arguments.sample_every);
-    let captures = Captures::new(arguments, &lab)?;
+    let captures = CaptureSelection::new(arguments, &lab)?;
     let signals = Signals::new()?;
     let options = RuntimeOptions {
         eal_args: arguments.eal.clone(),
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let path = arguments.output.as_deref();
     let mut record = path.map(|path| Recording::new(&lab, path, &captures)).transpose()?;
     let is_recorded = record.is_some();
-    let taps = |switch, port| is_recorded.then(|| captures.tap(PortPlace { switch, port }));
+    let taps = |switch, port| is_recorded.then(|| captures.tap(PortRef { switch, port }));
     let mut fabric = PreparedSwitches::prepare_tapped(&runtime, &switches, &placement, 0, &taps)?;
     let taps = fabric.take_taps();
     for (switch, placed) in switches.iter().zip(&placement.switches) {
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     if let Some(record) = &mut record {
         record.begin(running.now(), taps);
     }
-    let control = Control::begin(places, &switches)?;
+    let control = Control::begin(endpoints, &switches)?;
     let mut session = Session {
         arguments,
         switches: &switches,
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
         screen: if is_json { Screen::silent() } else { Screen::default() },
         record,
         control,
-        supervisor: Supervisor::of_environment(),
+        supervisor: Supervisor::from_environment(),
     };
     tracing::info!("forwarding; stop with SIGINT or SIGTERM");
     session.supervisor.ready(&forwarding(&switches));
@@ -182,31 +182,31 @@ impl Session<'_> {
         let mut dropping = Timer::new(losses::INTERVAL);
         let mut nics = NicLog::new(switches);
         while !self.signals.stop() && !self.is_over() {
-            let asked = Asked { switches, placement, running, losses: &losses };
+            let context = ControlContext { switches, placement, running, losses: &losses };
             let next = if self.record.is_some() { look_at.min(sampling.next) } else { look_at };
-            self.control.answer_until(next.max(Instant::now() + FOR_CLIENTS), asked);
+            self.control.answer_until(next.max(Instant::now() + FOR_CLIENTS), context);
             self.supervisor.beat(running);
             if running.has_failed() {
                 return Ok(());
             }
             if Instant::now() >= look_at {
-                netdevs::tell(switches, running);
+                netdevs::log(switches, running);
                 self.follow_removals(running);
                 self.follow_links(running);
-                tell_guests(switches, running);
+                log_guest_queues(switches, running);
                 if is_replaying && running.replay_is_done() == Some(true) {
                     is_replaying = false;
                     tracing::info!("all traces have been replayed");
                 }
                 let configs = self.control.configs();
-                self.note(running, &mut |note| storms.tell(&configs, running, note));
-                rates.tell(switches, placement, running);
-                self.note(running, &mut |note| losses.log(switches, running, note));
+                self.emit_events(running, &mut |sink| storms.log(&configs, running, sink));
+                rates.log(switches, placement, running);
+                self.emit_events(running, &mut |sink| losses.log(switches, running, sink));
                 if dropping.is_due() {
                     let reports = running.reports()?;
                     // The record has drops of its own.
                     drops.log(switches, &reports, &mut |switch, port, class, kind| {
-                        self.control.note(&switches[switch], port, class, &kind);
+                        self.control.record_event(&switches[switch], port, class, &kind);
                     });
                 }
                 look_at = Instant::now() + TICK;
@@ -243,12 +243,12 @@ impl Session<'_> {
                     let line = format!("{}{}\n", rates_line(&switches[index], last, &report), losses.in_line(index));
                     self.screen.print(&line);
                 }
-                self.control.note_rates(index, last, &report);
-                peers.tell(index, &configs[index], &report);
+                self.control.record_rates(index, last, &report);
+                peers.log(index, &configs[index], &report);
                 memory.log(index, &switches[index], &report);
-                nics.tell(index, &switches[index], running);
-                if !report.balance.holds {
-                    tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);
+                nics.log(index, &switches[index], running);
+                if !report.conservation.holds {
+                    tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.conservation);
                 }
                 *last = report;
             }
@@ -262,7 +262,7 @@ impl Session<'_> {
             let name = &running.shared(index).ports()[port.index()].name;
             tracing::info!(switch = %self.switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
             let kind = if up { EventKind::LinkUp } else { EventKind::LinkDown };
-            self.note(running, &mut |note| note(index, port, None, kind));
+            self.emit_events(running, &mut |sink| sink(index, port, None, kind));
         }
     }
 
@@ -277,7 +277,7 @@ impl Session<'_> {
                         switch = %switch, port = %port_name,
                         "{device} is taken away: frames for the port are dropped as port_down; start weir again to use it anew"
                     );
-                    self.note(running, &mut |note| note(index, port, None, EventKind::DeviceRemoved));
+                    self.emit_events(running, &mut |sink| sink(index, port, None, EventKind::DeviceRemoved));
                 }
                 Removal::Released => tracing::info!(switch = %switch, port = %port_name, "{device} is released"),
                 Removal::Failed(error) => {
@@ -298,13 +298,13 @@ impl Session<'_> {
     }
 
     /// Has `tell` tell clients and the record, if there is one, of events, as of now.
-    fn note(&mut self, running: &RunningSwitches, tell: &mut dyn FnMut(Note<'_>)) {
+    fn emit_events(&mut self, running: &RunningSwitches, source: &mut dyn FnMut(EventSink<'_>)) {
         let now = running.now();
         let Session { switches, control, record, .. } = self;
-        tell(&mut |switch, port, class, kind| {
-            control.note(&switches[switch], port, class, &kind);
+        source(&mut |switch, port, class, kind| {
+            control.record_event(&switches[switch], port, class, &kind);
             if let Some(record) = record {
-                record.note(now, switch, port, class, kind);
+                record.record_event(now, switch, port, class, kind);
             }
         });
     }
@@ -376,7 +376,7 @@ impl Timer {
     }
 }
 
-fn tell_guests(switches: &[SwitchConfig], running: &RunningSwitches) {
+fn log_guest_queues(switches: &[SwitchConfig], running: &RunningSwitches) {
     for guest in running.guest_queues() {
         let (switch, port) = (&switches[guest.switch].name, &switches[guest.switch].ports[guest.port.index()].name);
         if guest.is_warning() {
@@ -399,7 +399,8 @@ fn rates_line(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     };
     let (was, is) = (sums(before), sums(now));
     let delta = |n: usize| is[n] - was[n];
-    let rate = |bytes: u64| BitRate::of(Bytes::new(bytes), span).map_or("0bps".to_owned(), |rate| rate.to_string());
+    let rate =
+        |bytes: u64| BitRate::average(Bytes::new(bytes), span).map_or("0bps".to_owned(), |rate| rate.to_string());
     let seconds = span.as_secs_f64().max(1e-12);
     let kpps = |frames: u64| frames as f64 / seconds / 1e3;
     let policy = policy_state(now);
@@ -409,32 +410,46 @@ fn rates_line(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
         rate(delta(1)),
         kpps(delta(2)),
         rate(delta(3)),
-        now.balance.held(),
+        now.conservation.held(),
         now.pool.used,
-        told(switch, before, now),
-        now.balance.dropped - before.balance.dropped,
+        message_counts(switch, before, now),
+        now.conservation.dropped - before.conservation.dropped,
     )
 }
 
 /// Describes messages between ports and their peers: pauses, stages and credits, for the flow controls in use.
-fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
+fn message_counts(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     type Count = fn(&PortReport) -> [u64; 2];
-    type Speaks = fn(Tells) -> bool;
-    let kinds: [(&str, Speaks, Count); 4] = [
-        ("PAUSE", Tells::pauses, |port| {
+    type MessageKindFilter = fn(MessageKind) -> bool;
+    let kinds: [(&str, MessageKindFilter, Count); 4] = [
+        ("PAUSE", MessageKind::pauses, |port| {
             port.classes.iter().fold([0; 2], |[sent, got], class| [sent + class.pauses_tx, got + class.xoff_rx])
         }),
-        ("stages", |tells| tells == Tells::Stages, |port| [port.control_tx.pfc, port.control_rx.pfc]),
-        ("credits", |tells| tells == Tells::Room, |port| [port.control_tx.credit, port.control_rx.credit]),
-        ("messages", |tells| tells == Tells::Own, |port| [port.control_tx.own, port.control_rx.own]),
+        (
+            "stages",
+            |message_kind| message_kind == MessageKind::Stages,
+            |port| [port.control_tx.pfc, port.control_rx.pfc],
+        ),
+        (
+            "credits",
+            |message_kind| message_kind == MessageKind::Room,
+            |port| [port.control_tx.credit, port.control_rx.credit],
+        ),
+        (
+            "messages",
+            |message_kind| message_kind == MessageKind::Own,
+            |port| [port.control_tx.own, port.control_rx.own],
+        ),
     ];
     let mut text = String::new();
     for (name, speaks, count) in kinds {
         let ports: Vec<usize> =
-            switch.real_ports().filter(|port| speaks(switch.ports[*port].flow_control.tells())).collect();
-        let sum = |report: &Report, way: usize| ports.iter().map(|port| count(&report.ports[*port])[way]).sum::<u64>();
+            switch.real_ports().filter(|port| speaks(switch.ports[*port].flow_control.message_kind())).collect();
+        let sum = |report: &Report, direction: usize| {
+            ports.iter().map(|port| count(&report.ports[*port])[direction]).sum::<u64>()
+        };
         if !ports.is_empty() {
-            let [sent, received] = [0, 1].map(|way| sum(now, way) - sum(before, way));
+            let [sent, received] = [0, 1].map(|direction| sum(now, direction) - sum(before, direction));
             text += &format!("  {name} sent {sent} received {received}");
         }
     }

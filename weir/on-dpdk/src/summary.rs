@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use weir_config::{FlowControl, PortConfig, SwitchConfig};
+use weir_config::{FlowControlChoice, PortConfig, SwitchConfig};
 use weir_dpdk_driver::{DeviceReport, GapReport, LcoreStats, Placement, Stopped};
-use weir_mmu::PoolUse;
+use weir_mmu::PoolUsage;
 use weir_mmu::policy::{Gauge, Unit};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::line_time::LineTime;
-use weir_switch_core::report::{ClassReport, Delay, PortReport};
+use weir_switch_core::line_time::LineTimeLoss;
+use weir_switch_core::report::{ClassReport, DelayStats, PortReport};
 use weir_units::{BitRate, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
-use crate::below_rate::{Lateness, below_rate};
+use crate::below_rate::{PollDelay, below_rate};
 use crate::losses::LossSummary;
 use crate::nics::NicSummary;
 use crate::replay::ReplaySummary;
@@ -100,7 +100,7 @@ struct PortSummary {
     link_up: bool,
     flow_control: &'static str,
     #[serde(skip)]
-    speaks: FlowControl,
+    speaks: FlowControlChoice,
     #[serde(skip)]
     rate: Option<BitRate>,
     pfc_rx: u64,
@@ -117,9 +117,9 @@ struct PortSummary {
     /// Share of the link used by sent control frames, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
     /// Invalid messages that were obeyed: stages above the last, pauses taken for stages, credit limits that decrease or exceed the buffer.
-    odd_messages: u64,
+    invalid_messages: u64,
     /// Messages of another flow control than the port's.
-    foreign_messages: u64,
+    mismatched_messages: u64,
     /// Messages with credit for more than a buffer has.
     excessive_credits: u64,
     /// Number of credit resynchronisations with the peer: frames were lost on the link, or an end was restarted.
@@ -191,7 +191,7 @@ struct ClassSummary {
     /// The policy's gauges when the run ended, then the flow control's: SPFC's `victim`, DSH's and adaptive headroom's
     /// `headroom_estimate_bytes`.
     #[serde(flatten)]
-    gauges: Shown,
+    gauges: GaugeValues,
     /// Watchdog statistics, where the class is watched for PFC storms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pfc_watchdog: Option<WatchdogSummary>,
@@ -201,9 +201,9 @@ struct ClassSummary {
 }
 
 /// Gauges of policy and flow control, by name: a state is true or false, others are numbers.
-struct Shown(Vec<(&'static Gauge, u64)>);
+struct GaugeValues(Vec<(&'static Gauge, u64)>);
 
-impl Serialize for Shown {
+impl Serialize for GaugeValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for &(gauge, value) in &self.0 {
@@ -240,7 +240,7 @@ struct LcoreSummary {
     /// Time for which a hypervisor had the CPU.
     cpu_stolen_ms: Option<u64>,
     #[serde(skip)]
-    lateness: Lateness,
+    poll_delay: PollDelay,
 }
 
 /// The times between two polls: percentiles of all gaps, and of the gaps that an instant at any time falls into.
@@ -265,16 +265,16 @@ impl RunSummary {
         ran_for: Duration,
     ) -> RunSummary {
         let lcores: Vec<LcoreSummary> = stopped.lcores.iter().map(|(cpu, stats)| lcore_summary(*cpu, stats)).collect();
-        let lateness_of = |switch: usize| {
+        let poll_delay = |switch: usize| {
             let lcores = &lcores;
             move |port: PortId| {
                 let cpu = placement.transmits_on(switch, port)?;
-                lcores.iter().find(|lcore| lcore.cpu == cpu).map(|lcore| lcore.lateness)
+                lcores.iter().find(|lcore| lcore.cpu == cpu).map(|lcore| lcore.poll_delay)
             }
         };
         let summaries = switches.iter().zip(&stopped.reports).zip(&stopped.devices).enumerate();
         let summaries = summaries.map(|(index, ((config, report), devices))| {
-            switch_summary(config, report, devices, ran_for, lateness_of(index))
+            switch_summary(config, report, devices, ran_for, poll_delay(index))
         });
         RunSummary {
             weir_version: env!("CARGO_PKG_VERSION"),
@@ -301,7 +301,7 @@ impl RunSummary {
             let violations = switch.drops.get(DropReason::HeadroomViolation.name()).copied().unwrap_or(0);
             if violations > 0 {
                 let most = |port: &&PortSummary| port.dropped(DropReason::HeadroomViolation);
-                let what = switch.ports.iter().max_by_key(most).map_or("", |port| port.speaks.overrun().0);
+                let what = switch.ports.iter().max_by_key(most).map_or("", |port| port.speaks.loss_hint().0);
                 return Some(format!("{name}: {violations} lossless frames were dropped ({what})"));
             }
             let without_memory = switch.drops.get(DropReason::NoMemory.name()).copied().unwrap_or(0)
@@ -337,7 +337,7 @@ impl PortSummary {
 }
 
 fn lcore_summary(cpu: u32, stats: &LcoreStats) -> LcoreSummary {
-    let lateness = Lateness::of_run(cpu, stats);
+    let poll_delay = PollDelay::for_run(cpu, stats);
     let GapReport { polls, p50, p99, p999, max, by_time_p50, by_time_p99, by_time_p999 } = stats.gaps().report();
     let millis = |span: Duration| span.as_millis() as u64;
     LcoreSummary {
@@ -355,10 +355,10 @@ fn lcore_summary(cpu: u32, stats: &LcoreStats) -> LcoreSummary {
             by_time_p999: by_time_p999.as_nanos(),
         },
         cpu_time_ms: stats.cpu_time_ns() / 1_000_000,
-        cpu_waited_ms: lateness.cpu_use.waited.map(millis),
-        cpu_preempted: lateness.cpu_use.preempted,
-        cpu_stolen_ms: lateness.cpu_use.stolen.map(millis),
-        lateness,
+        cpu_waited_ms: poll_delay.cpu_use.waited.map(millis),
+        cpu_preempted: poll_delay.cpu_use.preempted,
+        cpu_stolen_ms: poll_delay.cpu_use.stolen.map(millis),
+        poll_delay,
     }
 }
 
@@ -368,13 +368,13 @@ fn switch_summary(
     report: &Report,
     devices: &[DeviceReport],
     ran_for: Duration,
-    lateness: impl Fn(PortId) -> Option<Lateness>,
+    poll_delay: impl Fn(PortId) -> Option<PollDelay>,
 ) -> SwitchSummary {
-    let balance = report.balance;
+    let balance = report.conservation;
     let clock_ran_for = Span::from_nanos(ran_for.as_nanos() as u64).divided_by(u64::from(config.time_dilation));
     let ports = report.ports.iter().zip(&config.ports).zip(devices).enumerate();
     let ports = ports.map(|(number, ((port, own), device))| {
-        let line = port.line_time.map(|line| line_summary(&line, lateness(PortId(number as u16)).as_ref()));
+        let line = port.line_time.map(|line| line_summary(&line, poll_delay(PortId(number as u16)).as_ref()));
         let losses = LossSummary::new(config, number, &device.losses);
         let nic = device.nic.as_ref().map(|report| NicSummary::new(config, report));
         PortSummary { line_time: line, nic, ..port_summary(port, own, device, losses, clock_ran_for) }
@@ -404,22 +404,22 @@ fn switch_summary(
     }
 }
 
-fn line_summary(line: &LineTime, lateness: Option<&Lateness>) -> LineSummary {
+fn line_summary(line: &LineTimeLoss, poll_delay: Option<&PollDelay>) -> LineSummary {
     LineSummary {
         waited_us: line.waited.as_micros(),
         lost_to_late_polls_us: line.lost_late.as_micros(),
         lost_to_device_us: line.lost_refused.as_micros(),
         below_rate_percent: line.percent_below_rate(),
         burst_max_us: line.burst_max.as_micros(),
-        below_rate: below_rate(line, lateness),
+        below_rate: below_rate(line, poll_delay),
     }
 }
 
-fn delay(delay: &Delay) -> DelaySummary {
+fn delay(delay: &DelayStats) -> DelaySummary {
     DelaySummary { count: delay.count, p50: delay.p50, p99: delay.p99, p999: delay.p999, max: delay.max }
 }
 
-fn side_pool(pool: PoolUse) -> SidePoolSummary {
+fn side_pool(pool: PoolUsage) -> SidePoolSummary {
     SidePoolSummary {
         size_bytes: pool.capacity.get(),
         used_bytes: pool.used.get(),
@@ -439,7 +439,7 @@ fn port_summary(
     PortSummary {
         name: port.name.clone(),
         link_up: port.link_up,
-        flow_control: config.flow_control.name(),
+        flow_control: config.flow_control.label(),
         speaks: config.flow_control.clone(),
         rate,
         pfc_rx: port.control_rx.pfc,
@@ -451,11 +451,11 @@ fn port_summary(
         own_rx: port.control_rx.own,
         own_tx: port.control_tx.own,
         control_tx_link_percent: rate.map(|rate| link_percent(port.control_tx.messages(), rate, ran_for)),
-        odd_messages: port.odd_messages,
-        foreign_messages: port.accord.foreign,
-        excessive_credits: port.accord.excessive_credits,
-        credit_resyncs: port.accord.resyncs,
-        rates_aged: port.accord.aged,
+        invalid_messages: port.invalid_messages,
+        mismatched_messages: port.mismatch.foreign,
+        excessive_credits: port.mismatch.excessive_credits,
+        credit_resyncs: port.mismatch.resyncs,
+        rates_aged: port.mismatch.aged,
         control_ignored: port.control_rx.ignored,
         pfc_rx_lossy: port.control_rx.lossy_pauses,
         control_malformed: port.control_rx.malformed,
@@ -496,7 +496,7 @@ fn class_summary(class: usize, report: &ClassReport) -> ClassSummary {
         shared_max_bytes: report.ingress.shared_max.get(),
         headroom_max_bytes: report.ingress.headroom_max.get(),
         egress_max_bytes: report.egress_max.get(),
-        gauges: Shown(report.ingress.gauges.iter().chain(report.gauges.iter()).collect()),
+        gauges: GaugeValues(report.ingress.gauges.iter().chain(report.gauges.iter()).collect()),
         pfc_watchdog: report.storms.map(|storms| WatchdogSummary {
             status: if storms.in_storm() { "stormed" } else { "operational" },
             counters: storms.named().into(),

@@ -26,7 +26,7 @@ const BEATS: u32 = 3;
 
 impl Supervisor {
     /// Returns the supervisor that the environment names, or none. If its socket is unreachable, logs that and returns none.
-    pub(crate) fn of_environment() -> Supervisor {
+    pub(crate) fn from_environment() -> Supervisor {
         let variable = |name: &str| std::env::var_os(name);
         let socket = variable("NOTIFY_SOCKET").and_then(|address| {
             let socket = connect(&address);
@@ -41,7 +41,7 @@ impl Supervisor {
 
     /// The switches forward.
     pub(crate) fn ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={status}"));
+        self.notify(&format!("READY=1\nSTATUS={status}"));
     }
 
     /// Sends keep-alive messages while every lcore polls. Call it often.
@@ -53,13 +53,13 @@ impl Supervisor {
         }
         self.beat_at = now + within / BEATS;
         let polls = running.lcores().map(|(_, stats)| stats.polls().0).collect();
-        if self.note_polls(polls) {
-            self.tell("WATCHDOG=1");
+        if self.record_polls(polls) {
+            self.notify("WATCHDOG=1");
         }
     }
 
     /// Returns true if every lcore has polled since the last check.
-    fn note_polls(&mut self, polls: Vec<u64>) -> bool {
+    fn record_polls(&mut self, polls: Vec<u64>) -> bool {
         let last = std::mem::replace(&mut self.polls, polls);
         let stands = |(now, last): (&u64, &u64)| now == last;
         !self.polls.iter().zip(&last).any(stands)
@@ -67,10 +67,10 @@ impl Supervisor {
 
     /// The switches stop.
     pub(crate) fn stopping(&self) {
-        self.tell("STOPPING=1\nSTATUS=stopping");
+        self.notify("STOPPING=1\nSTATUS=stopping");
     }
 
-    fn tell(&self, lines: &str) {
+    fn notify(&self, lines: &str) {
         // A supervisor that is gone, or that reads nothing, holds no switch up.
         if let Some(socket) = &self.socket {
             let _ = socket.send(lines.as_bytes());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_supervisor_is_told_by_a_path_or_an_abstract_name() {
+    fn a_supervisor_is_named_by_a_path_or_an_abstract_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let name = format!("weir-supervisor-{}", std::process::id());
@@ -120,9 +120,9 @@ mod tests {
             supervisor.ready("forwarding");
             supervisor.stopping();
             let mut bytes = [0; 100];
-            for said in ["READY=1\nSTATUS=forwarding", "STOPPING=1\nSTATUS=stopping"] {
+            for message in ["READY=1\nSTATUS=forwarding", "STOPPING=1\nSTATUS=stopping"] {
                 let n = socket.recv(&mut bytes).unwrap();
-                assert_eq!(std::str::from_utf8(&bytes[..n]).unwrap(), said);
+                assert_eq!(std::str::from_utf8(&bytes[..n]).unwrap(), message);
             }
         }
         assert!(connect(&"vsock:2:1".into()).is_err() && connect(&"/nonexistent/notify".into()).is_err());
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn an_lcore_that_does_not_poll_is_no_life() {
         let mut supervisor = supervisor(None);
-        let seen = [[1, 1], [2, 2], [3, 2], [4, 3]].map(|polls| supervisor.note_polls(polls.to_vec()));
+        let seen = [[1, 1], [2, 2], [3, 2], [4, 3]].map(|polls| supervisor.record_polls(polls.to_vec()));
         assert_eq!(seen, [true, true, false, true]);
     }
 

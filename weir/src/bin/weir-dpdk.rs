@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use weir::Source;
+use weir::BackendSource;
 
 fn main() -> ExitCode {
     weir_on_dpdk::take_the_commands_name();
-    weir::main(Source::BuiltIn(&weir_on_dpdk::Dpdk))
+    weir::main(BackendSource::BuiltIn(&weir_on_dpdk::Dpdk))
 }

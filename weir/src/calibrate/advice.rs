@@ -10,7 +10,7 @@ use super::watch::Sample;
 
 /// Delays of some pauses, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Spread {
+pub(super) struct DelayStatistics {
     pub(super) pauses: u64,
     pub(super) min_ns: u64,
     pub(super) p50_ns: u64,
@@ -23,17 +23,17 @@ pub(super) struct Spread {
 /// Load, in percent of the rate, from which a link counts as loaded.
 const LOADED_PERCENT: f64 = 50.0;
 
-impl Spread {
+impl DelayStatistics {
     /// Delays of pauses on a loaded link, or on a nearly idle one; `None` without such pauses.
-    pub(super) fn of(samples: &[Sample], loaded: bool) -> Option<Spread> {
-        Spread::over(samples.iter().filter(|sample| (sample.load_percent >= LOADED_PERCENT) == loaded))
+    pub(super) fn for_load(samples: &[Sample], loaded: bool) -> Option<DelayStatistics> {
+        DelayStatistics::from_samples(samples.iter().filter(|sample| (sample.load_percent >= LOADED_PERCENT) == loaded))
     }
 
     /// Delays of all these pauses; `None` without pauses.
-    pub(super) fn over<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Option<Spread> {
+    pub(super) fn from_samples<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Option<DelayStatistics> {
         let mut delays: Vec<u64> = samples.clone().map(|sample| sample.last_frame_ns).collect();
-        let of_all = Distribution::of(&mut delays, 0)?;
-        Some(Spread {
+        let of_all = Distribution::from_values(&mut delays, 0)?;
+        Some(DelayStatistics {
             pauses: delays.len() as u64,
             min_ns: *delays.first()?,
             p50_ns: of_all.p50?,
@@ -46,7 +46,7 @@ impl Spread {
 
 /// Delay in the switch until its PAUSE was handed to the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Before {
+pub(super) struct SwitchDelay {
     pub(super) ns: u64,
     /// Whether it was measured: 99.9 % of the delays from Xoff to PAUSE since the start. If not, it is `[pfc] reaction` of the file.
     pub(super) measured: bool,
@@ -54,9 +54,9 @@ pub(super) struct Before {
 
 /// Delay τ of a link, and the headroom and thresholds that it requires.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Advice {
+pub(super) struct HeadroomAdvice {
     /// Delay from crossing Xoff to the PAUSE.
-    pub(super) before: Before,
+    pub(super) before: SwitchDelay,
     /// Longest delay from the PAUSE to the last frame, plus the spacing of frames: the sender may have had another frame in flight.
     pub(super) after_ns: u64,
     /// Delay τ: sum of the delay to the PAUSE and the delay after the PAUSE.
@@ -69,14 +69,19 @@ pub(super) struct Advice {
     pub(super) covered_percent: f64,
 }
 
-impl Advice {
+impl HeadroomAdvice {
     /// Advice from pauses on a port; `None` without pauses.
-    pub(super) fn of(switch: &SwitchConfig, port: usize, samples: &[Sample], before: Before) -> Option<Advice> {
+    pub(super) fn from_samples(
+        switch: &SwitchConfig,
+        port: usize,
+        samples: &[Sample],
+        before: SwitchDelay,
+    ) -> Option<HeadroomAdvice> {
         let after_ns = samples.iter().map(|sample| sample.last_frame_ns + sample.spacing_ns).max()?;
         let tau_ns = before.ns + after_ns;
         let rate = switch.ports[port].rate?;
         let wire = rate.bytes_in(Span::from_nanos(tau_ns)) + switch.frame_bytes_max();
-        Some(Advice {
+        Some(HeadroomAdvice {
             before,
             after_ns,
             tau_ns,
@@ -94,14 +99,14 @@ fn covered_percent(pauses: usize) -> f64 {
 
 /// A port's τ, for the fragment.
 #[derive(Clone, Debug)]
-pub(super) struct Measured<'c> {
+pub(super) struct MeasuredPort<'c> {
     pub(super) port: usize,
-    pub(super) advice: &'c Advice,
+    pub(super) advice: &'c HeadroomAdvice,
 }
 
 /// Lines for the switch's file: Φ for all its ports, and the matching static threshold of PFC and thresholds of GFC. `b_m` is the limit of
 /// an ingress queue; by default its share of the buffer.
-pub(super) fn fragment(switch: &SwitchConfig, measured: &[Measured<'_>], b_m: Option<Bytes>) -> Option<String> {
+pub(super) fn fragment(switch: &SwitchConfig, measured: &[MeasuredPort<'_>], b_m: Option<Bytes>) -> Option<String> {
     let most = measured.iter().max_by_key(|measured| measured.advice.headroom_bytes)?;
     let phi = Bytes::new(most.advice.headroom_bytes);
     let covered = measured.iter().map(|measured| measured.advice.covered_percent).fold(100.0, f64::min);
@@ -130,7 +135,7 @@ pub(super) fn fragment(switch: &SwitchConfig, measured: &[Measured<'_>], b_m: Op
         }
         None => text += "# PFC: B_m is less than Φ, so there is no Xoff\n",
     }
-    for Measured { port, advice } in measured {
+    for MeasuredPort { port, advice } in measured {
         let port = &switch.ports[*port];
         let Some(rate) = port.rate else { continue };
         let (tau, name) = (Span::from_nanos(advice.tau_ns), &port.name);
@@ -176,35 +181,37 @@ mod tests {
     fn spreads_are_parted_by_load() {
         let samples: Vec<Sample> =
             (1..=100).map(|n| sample(n * 10, 90.0)).chain([sample(7, 3.0), sample(5, 49.9)]).collect();
-        let loaded = Spread { pauses: 100, min_ns: 10, p50_ns: 500, p99_ns: 990, max_ns: 1_000, bytes_max: 1_000 };
-        assert_eq!(Spread::of(&samples, true), Some(loaded));
-        let light = Spread { pauses: 2, min_ns: 5, p50_ns: 5, p99_ns: 7, max_ns: 7, bytes_max: 7 };
-        assert_eq!(Spread::of(&samples, false), Some(light));
-        assert_eq!(Spread::of(&samples[..100], false), None);
+        let loaded =
+            DelayStatistics { pauses: 100, min_ns: 10, p50_ns: 500, p99_ns: 990, max_ns: 1_000, bytes_max: 1_000 };
+        assert_eq!(DelayStatistics::for_load(&samples, true), Some(loaded));
+        let light = DelayStatistics { pauses: 2, min_ns: 5, p50_ns: 5, p99_ns: 7, max_ns: 7, bytes_max: 7 };
+        assert_eq!(DelayStatistics::for_load(&samples, false), Some(light));
+        assert_eq!(DelayStatistics::for_load(&samples[..100], false), None);
     }
 
     #[test]
     fn headroom_holds_what_comes_in_tau_and_a_frame() {
         let switch = switch("2MB");
-        let before = Before { ns: 4_000, measured: true };
-        let advice = Advice::of(&switch, 0, &[sample(2_000, 90.0), sample(15_000, 90.0)], before).unwrap();
+        let before = SwitchDelay { ns: 4_000, measured: true };
+        let advice =
+            HeadroomAdvice::from_samples(&switch, 0, &[sample(2_000, 90.0), sample(15_000, 90.0)], before).unwrap();
         // 20 us at 10 Gb/s are 25,000 B.
         assert_eq!((advice.after_ns, advice.tau_ns), (16_000, 20_000));
         assert_eq!(advice.headroom_bytes, 25_000 + switch.frame_bytes_max().get());
-        assert_eq!(Advice::of(&switch, 0, &[], before), None);
+        assert_eq!(HeadroomAdvice::from_samples(&switch, 0, &[], before), None);
         assert!((covered_percent(59) - 95.05).abs() < 0.1 && (covered_percent(299) - 99.0).abs() < 0.1);
     }
 
     #[test]
     fn a_fragment_is_part_of_a_file() {
         let switch = switch("2MB");
-        let before = Before { ns: 4_000, measured: true };
-        let advice = Advice::of(&switch, 1, &[sample(15_000, 90.0)], before).unwrap();
-        let measured = [Measured { port: 1, advice: &advice }];
+        let before = SwitchDelay { ns: 4_000, measured: true };
+        let advice = HeadroomAdvice::from_samples(&switch, 1, &[sample(15_000, 90.0)], before).unwrap();
+        let measured = [MeasuredPort { port: 1, advice: &advice }];
         let text = fragment(&switch, &measured, None).unwrap();
         // B_m is half of 2 MB; 2 C tau is 50,000 B.
-        for said in ["b_m = \"1MB\"", "b_1 = \"950KB\"", "b_0 = \"900KB\"", "is Xoff = B_m - Φ"] {
-            assert!(text.contains(said), "{said}: {text}");
+        for expected in ["b_m = \"1MB\"", "b_1 = \"950KB\"", "b_0 = \"900KB\"", "is Xoff = B_m - Φ"] {
+            assert!(text.contains(expected), "{expected}: {text}");
         }
         // In a file with two ports the lines give the advised values.
         let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");

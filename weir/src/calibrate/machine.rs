@@ -9,7 +9,7 @@ const AWAY_FROM: Span = Span::from_micros(200);
 
 /// Times between polls while a switch was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Gaps {
+pub(super) struct PollGapStatistics {
     /// Duration of the measurement.
     pub(super) time_ms: u64,
     /// Longest time between two polls, up to a quarter too high.
@@ -27,10 +27,10 @@ pub(super) struct Gaps {
     pub(super) cpu_stolen_ms: Option<u64>,
 }
 
-impl Gaps {
+impl PollGapStatistics {
     /// Gaps between two reports of the same lcores.
-    pub(super) fn between(before: &[Lcore], after: &[Lcore], time_ms: u64) -> Gaps {
-        let mut gaps = Gaps { time_ms, ..Gaps::default() };
+    pub(super) fn between(before: &[Lcore], after: &[Lcore], time_ms: u64) -> PollGapStatistics {
+        let mut gaps = PollGapStatistics { time_ms, ..PollGapStatistics::default() };
         let grown = |is: Option<u64>, was: Option<u64>| Some(is?.saturating_sub(was.unwrap_or(0)));
         let sum = |sum: Option<u64>, more: Option<u64>| Some(sum.unwrap_or(0) + more?).or(sum);
         for lcore in after {
@@ -65,7 +65,7 @@ impl Gaps {
     }
 
     /// Explains why a peer whose frames came through pauses is not named: in these pauses lcores did not poll. `None` for 0 pauses.
-    pub(super) fn late_poll_doubt(&self, pauses: u64) -> Option<String> {
+    pub(super) fn late_poll_disturbance(&self, pauses: u64) -> Option<String> {
         (pauses > 0).then(|| {
             format!(
                 "frames came through {pauses} pauses, for half of which or more lcores did not poll{}: frames of a peer that stopped would \
@@ -84,7 +84,7 @@ impl Gaps {
     }
 
     /// Reason why pauses with this median and maximum can't be distinguished from poll gaps; `None` where they can.
-    pub(super) fn doubt(&self, pauses: u64, median_ns: u64, longest_ns: u64) -> Option<String> {
+    pub(super) fn disturbance(&self, pauses: u64, median_ns: u64, longest_ns: u64) -> Option<String> {
         // Gaps under a tenth of the delay are within the other uncertainties.
         let matter = self.lengths.iter().filter(|(length_ns, _)| length_ns.saturating_mul(10) > longest_ns);
         let (mut times, mut sum_ns) = (0, 0);
@@ -140,10 +140,10 @@ mod tests {
         let before = [lcore(0, &[(1_000, 500), (9_000_000, 7)], Some(70)), lcore(1, &[(1_000, 1)], Some(0))];
         let after =
             [lcore(0, &[(1_000, 900), (9_000_000, 9)], Some(88)), lcore(1, &[(1_000, 5), (250_000, 4)], Some(1))];
-        let gaps = Gaps::between(&before, &after, 10_000);
+        let gaps = PollGapStatistics::between(&before, &after, 10_000);
         assert_eq!((gaps.longest_ns, gaps.away, gaps.away_ms), (9_000_000, 6, 19.0));
         assert_eq!((gaps.cpu_waited_ms, gaps.cpu_stolen_ms), (Some(19), None));
-        let quiet = Gaps::between(&after, &after, 10_000);
+        let quiet = PollGapStatistics::between(&after, &after, 10_000);
         assert_eq!((quiet.longest_ns, quiet.away), (0, 0));
     }
 
@@ -151,25 +151,27 @@ mod tests {
     fn doubt_is_where_a_pause_was_probably_touched() {
         let before = [lcore(0, &[], None)];
         let after = [lcore(0, &[(250_000, 900), (4_000_000, 100)], None)];
-        let gaps = Gaps::between(&before, &after, 10_000);
+        let gaps = PollGapStatistics::between(&before, &after, 10_000);
         // 100 gaps of 4 ms in 10 s are 4 % of the time, to which the pauses' own duration adds.
-        let doubt = gaps.doubt(60, 20_000, 8_000_000).unwrap();
+        let disturbance = gaps.disturbance(60, 20_000, 8_000_000).unwrap();
         assert!(
-            doubt.contains("about 3 of 60 pauses") && doubt.contains("100 times") && doubt.contains("800us"),
-            "{doubt}"
+            disturbance.contains("about 3 of 60 pauses")
+                && disturbance.contains("100 times")
+                && disturbance.contains("800us"),
+            "{disturbance}"
         );
-        assert_eq!(gaps.doubt(60, 20_000, 90_000_000), None, "what was measured is far longer");
-        assert_eq!(gaps.doubt(20, 20_000, 8_000_000), None, "less than one");
-        let short = gaps.doubt(60, 20_000, 50_000).unwrap();
+        assert_eq!(gaps.disturbance(60, 20_000, 90_000_000), None, "what was measured is far longer");
+        assert_eq!(gaps.disturbance(20, 20_000, 8_000_000), None, "less than one");
+        let short = gaps.disturbance(60, 20_000, 50_000).unwrap();
         assert!(short.contains("1000 times") && short.contains("200us"), "{short}");
-        assert_eq!(Gaps { time_ms: 1, ..Gaps::default() }.doubt(60, 1, 1), None);
+        assert_eq!(PollGapStatistics { time_ms: 1, ..PollGapStatistics::default() }.disturbance(60, 1, 1), None);
     }
 
     #[test]
     fn the_machine_is_named_before_a_peer_is() {
-        let gaps = Gaps::between(&[lcore(0, &[], Some(0))], &[lcore(0, &[(9_000_000, 3)], Some(21))], 100);
-        assert_eq!((gaps.away(), gaps.late_poll_doubt(0)), (Span::from_millis(27), None));
-        let text = gaps.late_poll_doubt(20).unwrap();
+        let gaps = PollGapStatistics::between(&[lcore(0, &[], Some(0))], &[lcore(0, &[(9_000_000, 3)], Some(21))], 100);
+        assert_eq!((gaps.away(), gaps.late_poll_disturbance(0)), (Span::from_millis(27), None));
+        let text = gaps.late_poll_disturbance(20).unwrap();
         assert!(
             text.starts_with("frames came through 20 pauses") && text.contains("others had its CPUs for 21 ms"),
             "{text}"

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_control::Client;
-use weir_control::capture::Capture;
-use weir_control::protocol::{Reply, Request, Show, What};
+use weir_control::capture::CaptureRequest;
+use weir_control::protocol::{Reply, Request, ShowRequest, ShowView};
+use weir_control::runtime_config::{Assignment, ChangeOutcome, SetRequest, SwitchSelector};
 use weir_control::state::{Delay, Interface, Lcore, State};
-use weir_control::steering::{Assignment, Chosen, Outcome, Set};
 use weir_experiments::Failure;
 use weir_units::{BitRate, Class, Span};
 
-use super::stream::{SNAPLEN, Seen, read};
+use super::stream::{CapturedFrames, SNAPLEN, read};
 use crate::control::{Target, failure};
 
 /// Control session with a running switch.
@@ -47,7 +47,7 @@ const SAFETY: Duration = Duration::from_secs(2);
 
 impl Percentiles {
     /// Returns the percentiles of a delay; `None` if none was measured.
-    fn of(delay: &Delay) -> Option<Percentiles> {
+    fn from_delay(delay: &Delay) -> Option<Percentiles> {
         let Delay { p50_ns, p99_ns, p999_ns, max_ns, .. } = *delay;
         (delay.count > 0).then_some(Percentiles { p50_ns, p99_ns, p999_ns, max_ns })
     }
@@ -56,8 +56,8 @@ impl Percentiles {
 impl Session {
     pub(super) fn begin(target: &Target) -> Result<Session, Failure> {
         let mut client = target.connect()?;
-        let chosen = Chosen { switch: target.switch.clone() };
-        let Reply::Configurations(all) = client.ask(&Request::Configuration(chosen)).map_err(failure)? else {
+        let selector = SwitchSelector { switch: target.switch.clone() };
+        let Reply::Configurations(all) = client.ask(&Request::Configuration(selector)).map_err(failure)? else {
             return Err(failure(client.unfit()));
         };
         let [running] = &all[..] else {
@@ -87,10 +87,10 @@ impl Session {
         if lossless.is_empty() {
             return wrong("no class of the switch is lossless: its senders are never paused".to_owned());
         }
-        let State::Interfaces(interfaces) = self.show(What::Interfaces)? else {
+        let State::Interfaces(interfaces) = self.show(ShowView::Interfaces)? else {
             return Err(failure(self.client.unfit()));
         };
-        let State::PriorityGroups(groups) = self.show(What::PriorityGroups)? else {
+        let State::PriorityGroups(groups) = self.show(ShowView::PriorityGroups)? else {
             return Err(failure(self.client.unfit()));
         };
         let number = |name: &str| self.switch.ports.iter().position(|port| port.name == name);
@@ -127,8 +127,8 @@ impl Session {
         Ok(ports)
     }
 
-    fn show(&mut self, what: What) -> Result<State, Failure> {
-        let show = Show { what, switch: Some(self.switch.name.clone()), ports: Vec::new() };
+    fn show(&mut self, what: ShowView) -> Result<State, Failure> {
+        let show = ShowRequest { what, switch: Some(self.switch.name.clone()), ports: Vec::new() };
         match self.client.ask(&Request::Show(show)).map_err(failure)? {
             Reply::Switches(mut shown) if shown.len() == 1 => Ok(shown.remove(0).state),
             _ => Err(failure(self.client.unfit())),
@@ -137,7 +137,7 @@ impl Session {
 
     /// Reads the process's lcores; returns them with the instant.
     pub(super) fn lcores(&mut self) -> Result<(Vec<Lcore>, Instant), Failure> {
-        let show = Show { what: What::Lcores, switch: None, ports: Vec::new() };
+        let show = ShowRequest { what: ShowView::Lcores, switch: None, ports: Vec::new() };
         match self.client.ask(&Request::Show(show)).map_err(failure)? {
             Reply::Lcores(lcores) => Ok((lcores, Instant::now())),
             _ => Err(failure(self.client.unfit())),
@@ -146,10 +146,10 @@ impl Session {
 
     /// Delays from Xoff to PAUSE, and from a peer's PAUSE to obeying it, since the start; `None` of a delay never measured.
     pub(super) fn delays(&mut self) -> Result<[Option<Percentiles>; 2], Failure> {
-        let State::PauseDelays(delays) = self.show(What::PauseDelays)? else {
+        let State::PauseDelays(delays) = self.show(ShowView::PauseDelays)? else {
             return Err(failure(self.client.unfit()));
         };
-        Ok([&delays.message, &delays.reaction].map(Percentiles::of))
+        Ok([&delays.message, &delays.reaction].map(Percentiles::from_delay))
     }
 
     /// Pauses a class once; returns the frames that passed the port from before the pause to after it.
@@ -159,15 +159,15 @@ impl Session {
         class: Class,
         rate: BitRate,
         hold: Duration,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<CapturedFrames, Failure> {
         let name = self.switch.ports[port].name.clone();
-        let capture = Capture {
+        let capture = CaptureRequest {
             switch: Some(self.switch.name.clone()),
             ports: vec![name.clone()],
             classes: vec![class.index() as u8],
             snaplen: Some(SNAPLEN),
             for_ms: Some((hold + SAFETY * 2).as_millis() as u64),
-            ..Capture::default()
+            ..CaptureRequest::default()
         };
         let mut capturing = self.target.connect()?;
         match capturing.ask(&Request::Capture(capture)).map_err(failure)? {
@@ -189,7 +189,7 @@ impl Session {
         let seen = reader.join().map_err(|_| Failure::Run("the capture's reader broke off: a bug".to_owned()))?;
         paused?;
         match seen {
-            Ok(seen) if seen.is_whole => Ok(seen),
+            Ok(seen) if seen.is_complete => Ok(seen),
             Ok(_) => Err(Failure::Run("the switch broke off".to_owned())),
             Err(error) => Err(error.into_failure("the capture".as_ref())),
         }
@@ -200,13 +200,13 @@ impl Session {
     }
 
     /// Sets the delay of adaptive headroom in the running switch.
-    pub(super) fn tell_adaptive(&mut self, delay: Span) -> Result<(), Failure> {
+    pub(super) fn set_adaptive_delay(&mut self, delay: Span) -> Result<(), Failure> {
         let key = format!("buffer.{}.{MEASURED_KEY}", self.switch.buffer.policy.name());
         self.set(key, format!("{}ns", delay.as_nanos()), None)
     }
 
     fn set(&mut self, key: String, value: String, lasts: Option<Duration>) -> Result<(), Failure> {
-        let set = Set {
+        let set = SetRequest {
             switch: Some(self.switch.name.clone()),
             changes: vec![Assignment { key, value: Some(value) }],
             for_ms: lasts.map(|lasts| lasts.as_millis() as u64),
@@ -214,9 +214,10 @@ impl Session {
         let Reply::Changed(all) = self.client.ask(&Request::Set(set)).map_err(failure)? else {
             return Err(failure(self.client.unfit()));
         };
-        let refused = all.iter().flat_map(|changed| &changed.changes).find(|change| change.outcome != Outcome::Applied);
+        let refused =
+            all.iter().flat_map(|changed| &changed.changes).find(|change| change.outcome != ChangeOutcome::Applied);
         match refused {
-            Some(change) if change.outcome == Outcome::Unchanged => Ok(()),
+            Some(change) if change.outcome == ChangeOutcome::Unchanged => Ok(()),
             Some(change) => {
                 Err(Failure::Run(format!("{}: {}", change.key, change.why.as_deref().unwrap_or("not applied"))))
             }
@@ -254,13 +255,13 @@ mod tests {
     fn a_delay_that_never_was_has_no_percentiles() {
         let delay =
             Delay { count: 5, p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000, ..Delay::default() };
-        let told = Percentiles { p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000 };
-        assert_eq!(Percentiles::of(&delay), Some(told));
-        assert_eq!(Percentiles::of(&Delay::default()), None);
+        let expected = Percentiles { p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000 };
+        assert_eq!(Percentiles::from_delay(&delay), Some(expected));
+        assert_eq!(Percentiles::from_delay(&Delay::default()), None);
     }
 
     #[test]
-    fn a_port_that_cannot_be_measured_says_why() {
+    fn a_port_that_cannot_be_measured_has_a_reason() {
         let interface = |link_up, forced_pause: &[usize]| Interface {
             port: "p0".into(),
             device: String::new(),
@@ -274,11 +275,11 @@ mod tests {
             tx: Default::default(),
         };
         let rate = Some(BitRate::gbps(1));
-        let said = |rate, interface: Interface, kind| why_not(rate, Some(&interface), kind).unwrap_or_default();
-        assert_eq!(said(rate, interface(true, &[]), "pfc"), "");
-        assert!(said(rate, interface(true, &[]), "cbfc").contains("speaks cbfc"));
-        assert!(said(None, interface(true, &[]), "pfc").contains("no `rate`"));
-        assert!(said(rate, interface(false, &[]), "pfc").contains("no link"));
-        assert!(said(rate, interface(true, &[3]), "pause").contains("ports.p0.pause=none"));
+        let reason = |rate, interface: Interface, kind| why_not(rate, Some(&interface), kind).unwrap_or_default();
+        assert_eq!(reason(rate, interface(true, &[]), "pfc"), "");
+        assert!(reason(rate, interface(true, &[]), "cbfc").contains("speaks cbfc"));
+        assert!(reason(None, interface(true, &[]), "pfc").contains("no `rate`"));
+        assert!(reason(rate, interface(false, &[]), "pfc").contains("no link"));
+        assert!(reason(rate, interface(true, &[3]), "pause").contains("ports.p0.pause=none"));
     }
 }

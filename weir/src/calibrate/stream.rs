@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use weir_control::capture::Way;
+use weir_control::capture::CaptureDirection;
 use weir_flowctl::Quantum;
 use weir_units::{BitRate, Bytes, Class, FCS_BYTES};
 use weir_wire::mac_control::ControlFrame;
 
-use super::watch::{Passed, Said};
+use super::watch::{FrameRole, TimedFrame};
 use crate::capture::{CopyError, PACKET, STATISTICS, next_block, number, option};
 
 /// Captured bytes of each frame, enough for a whole control frame.
@@ -17,26 +17,31 @@ const FRAMES_MAX: usize = 1 << 20;
 
 /// Result of a capture.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct CapturedFrames {
     /// Frames in the order of their times.
-    pub(super) frames: Vec<Passed>,
+    pub(super) frames: Vec<TimedFrame>,
     /// Frames that are missing.
     pub(super) missed: u64,
     /// Whether the capture was complete.
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
 }
 
 /// Reads a capture to its end. `class` is watched, on a link of this rate.
 ///
 /// # Errors
 /// If the connection breaks, or the data are no capture.
-pub(super) fn read(stream: &mut BufReader<impl Read>, class: Class, rate: BitRate) -> Result<Seen, CopyError> {
-    let mut seen = Seen::default();
+pub(super) fn read(
+    stream: &mut BufReader<impl Read>,
+    class: Class,
+    rate: BitRate,
+) -> Result<CapturedFrames, CopyError> {
+    let mut seen = CapturedFrames::default();
     let mut block = Vec::new();
     while !stream.fill_buf().map_err(CopyError::Read)?.is_empty() {
         match next_block(stream, &mut block)? {
             PACKET => {
-                let frame = packet(&block, class, rate).ok_or_else(|| CopyError::Odd("a frame is cut".to_owned()))?;
+                let frame =
+                    packet(&block, class, rate).ok_or_else(|| CopyError::Malformed("a frame is cut".to_owned()))?;
                 if seen.frames.len() < FRAMES_MAX {
                     seen.frames.push(frame);
                 } else {
@@ -46,7 +51,7 @@ pub(super) fn read(stream: &mut BufReader<impl Read>, class: Class, rate: BitRat
             STATISTICS => {
                 const DROPPED: u16 = 5;
                 seen.missed += option(&block[20..], DROPPED).and_then(number).unwrap_or(0);
-                seen.is_whole = true;
+                seen.is_complete = true;
             }
             _ => {}
         }
@@ -56,7 +61,7 @@ pub(super) fn read(stream: &mut BufReader<impl Read>, class: Class, rate: BitRat
 }
 
 /// Parses a frame of a big-endian pcapng block with nanoseconds; `None` unless it is data or a PAUSE of the class.
-fn packet(block: &[u8], class: Class, rate: BitRate) -> Option<Passed> {
+fn packet(block: &[u8], class: Class, rate: BitRate) -> Option<TimedFrame> {
     const FLAGS: u16 = 2;
     let word = |at: usize| Some(u32::from_be_bytes(*block.get(at..)?.first_chunk()?));
     let at_ns = u64::from(word(12)?) << 32 | u64::from(word(16)?);
@@ -64,18 +69,18 @@ fn packet(block: &[u8], class: Class, rate: BitRate) -> Option<Passed> {
     let bytes = block.get(28..28 + kept)?;
     let options = block.get(28 + kept.next_multiple_of(4)..)?;
     let flags = u32::from_be_bytes(*option(options, FLAGS)?.first_chunk()?);
-    let way = if flags & 3 == 1 { Way::In } else { Way::Out };
+    let direction = if flags & 3 == 1 { CaptureDirection::In } else { CaptureDirection::Out };
     let pause = |quanta: u16| match quanta {
-        0 => Said::Resume,
-        quanta => Said::Pause(Quantum::at(rate).times(quanta)),
+        0 => FrameRole::Resume,
+        quanta => FrameRole::Pause(Quantum::for_rate(rate).times(quanta)),
     };
-    let is = match ControlFrame::decode(bytes) {
+    let role = match ControlFrame::decode(bytes) {
         Ok(ControlFrame::Pfc(pfc)) if pfc.enabled.contains(class) => pause(pfc.times[class.index()]),
         Ok(ControlFrame::Pause(quanta)) => pause(quanta),
-        _ if ControlFrame::is_control(bytes) => Said::Nothing,
-        _ => Said::Data(Bytes::new(u64::from(length) + FCS_BYTES)),
+        _ if ControlFrame::is_control(bytes) => FrameRole::Other,
+        _ => FrameRole::Data(Bytes::new(u64::from(length) + FCS_BYTES)),
     };
-    Some(Passed { at_ns, way, is })
+    Some(TimedFrame { at_ns, direction, role })
 }
 
 #[cfg(test)]
@@ -121,25 +126,25 @@ mod tests {
             block(AT + 11, 1, &ControlFrame::Pause(10).encode(MacAddr([2; 6])), 60),
         ];
         let seen = read(&mut BufReader::new(&blocks.concat()[..]), CLASS, RATE).unwrap();
-        let longest = Quantum::at(RATE).times(u16::MAX);
+        let longest = Quantum::for_rate(RATE).times(u16::MAX);
         let expected = [
-            (0, Way::Out, Said::Pause(longest)),
-            (5, Way::In, Said::Data(Bytes::new(1_500))),
-            (9, Way::Out, Said::Resume),
-            (10, Way::Out, Said::Nothing),
-            (11, Way::In, Said::Pause(Quantum::at(RATE).times(10))),
+            (0, CaptureDirection::Out, FrameRole::Pause(longest)),
+            (5, CaptureDirection::In, FrameRole::Data(Bytes::new(1_500))),
+            (9, CaptureDirection::Out, FrameRole::Resume),
+            (10, CaptureDirection::Out, FrameRole::Other),
+            (11, CaptureDirection::In, FrameRole::Pause(Quantum::for_rate(RATE).times(10))),
         ];
-        let expected = expected.map(|(after, way, is)| Passed { at_ns: AT + after, way, is });
+        let expected = expected.map(|(after, direction, role)| TimedFrame { at_ns: AT + after, direction, role });
         assert_eq!(seen.frames, expected);
-        assert!(!seen.is_whole && seen.missed == 0, "no statistics");
+        assert!(!seen.is_complete && seen.missed == 0, "no statistics");
     }
 
     #[test]
-    fn a_frame_that_is_cut_is_told() {
+    fn a_truncated_frame_is_an_error() {
         let mut cut = block(0, 1, &[7; 60], 60);
         // The captured length exceeds the block.
         cut[20..24].copy_from_slice(&9_999u32.to_be_bytes());
         let read = read(&mut BufReader::new(&cut[..]), CLASS, RATE);
-        assert!(matches!(read, Err(CopyError::Odd(_))), "{read:?}");
+        assert!(matches!(read, Err(CopyError::Malformed(_))), "{read:?}");
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use weir_experiments::table::{Table, count};
 use weir_units::BitRate;
 
-use super::watch::LeftOut;
-use super::{Link, Report, Stops, shown};
+use super::watch::SkippedPauses;
+use super::{MeasuredLink, Report, StopTimes, shown};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,10 +62,10 @@ impl fmt::Display for Report {
     }
 }
 
-impl Link {
+impl MeasuredLink {
     fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (who, Stops { left_out, .. }) in [("its peer", &self.peer_stops), ("the switch", &self.switch_stops)] {
-            let LeftOut { idle, too_short, never_stopped, unpolled } = *left_out;
+        for (who, StopTimes { left_out, .. }) in [("its peer", &self.peer_stops), ("the switch", &self.switch_stops)] {
+            let SkippedPauses { idle, too_short, never_stopped, unpolled } = *left_out;
             let parts = [
                 (idle, "nothing had been sent before"),
                 (too_short, "it ended too early to tell, or its end was not seen"),

@@ -6,21 +6,21 @@
 use std::collections::VecDeque;
 
 use serde::Serialize;
-use weir_control::capture::Way;
+use weir_control::capture::CaptureDirection;
 use weir_units::{BitRate, Bytes, Span, WIRE_OVERHEAD_BYTES};
 
 /// Frame that passed a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Passed {
+pub(super) struct TimedFrame {
     /// Nanoseconds since 1970, by the switch's clock.
     pub(super) at_ns: u64,
-    pub(super) way: Way,
-    pub(super) is: Said,
+    pub(super) direction: CaptureDirection,
+    pub(super) role: FrameRole,
 }
 
 /// Meaning of a frame for the watched class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum FrameRole {
     /// Data of the class, with this length including FCS.
     Data(Bytes),
     /// PAUSE of the class, with this duration.
@@ -28,7 +28,7 @@ pub(super) enum Said {
     /// RESUME of the class.
     Resume,
     /// Any other frame.
-    Nothing,
+    Other,
 }
 
 /// Measured pause.
@@ -50,7 +50,7 @@ pub(super) struct Sample {
 
 /// Pauses without a result, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct LeftOut {
+pub(super) struct SkippedPauses {
     /// Pauses before which the class was idle.
     pub(super) idle: u64,
     /// Pauses that ended before the sender's stop could be determined.
@@ -64,7 +64,7 @@ pub(super) struct LeftOut {
 /// Watch of one class in one direction.
 #[derive(Debug)]
 pub(super) struct Watch {
-    data_goes: Way,
+    data_direction: CaptureDirection,
     rate: BitRate,
     /// Time without a stop after which the sender counts as disobeying.
     held: Span,
@@ -72,14 +72,14 @@ pub(super) struct Watch {
     away: Span,
     /// Frames before the pause: instant, and length on the wire.
     before: VecDeque<(u64, u64)>,
-    pause: Option<Pause>,
+    pause: Option<ActivePause>,
     pub(super) samples: Vec<Sample>,
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: SkippedPauses,
 }
 
 /// Pause in progress.
 #[derive(Clone, Copy, Debug)]
-struct Pause {
+struct ActivePause {
     at_ns: u64,
     /// Expiry of the pause unless it is repeated.
     until_ns: u64,
@@ -100,16 +100,16 @@ const IDLE_NS: u64 = 5_000_000;
 const SILENT_SPACINGS: u64 = 4;
 
 impl Watch {
-    pub(super) fn new(data_goes: Way, rate: BitRate, held: Span) -> Watch {
+    pub(super) fn new(data_direction: CaptureDirection, rate: BitRate, held: Span) -> Watch {
         Watch {
-            data_goes,
+            data_direction,
             rate,
             held,
             away: Span::ZERO,
             before: VecDeque::with_capacity(BEFORE),
             pause: None,
             samples: Vec::new(),
-            left_out: LeftOut::default(),
+            left_out: SkippedPauses::default(),
         }
     }
 
@@ -119,23 +119,23 @@ impl Watch {
     }
 
     /// Processes the next frame.
-    pub(super) fn see(&mut self, frame: Passed) {
+    pub(super) fn see(&mut self, frame: TimedFrame) {
         if let Some(pause) = self.pause
             && frame.at_ns >= pause.until_ns
         {
             self.finish(pause, pause.until_ns);
         }
         let at_ns = frame.at_ns;
-        match (frame.is, frame.way == self.data_goes) {
-            (Said::Data(bytes), true) => self.data(at_ns, bytes),
-            (Said::Pause(span), false) => {
+        match (frame.role, frame.direction == self.data_direction) {
+            (FrameRole::Data(bytes), true) => self.data(at_ns, bytes),
+            (FrameRole::Pause(span), false) => {
                 let until_ns = at_ns.saturating_add(span.as_nanos());
                 match &mut self.pause {
                     Some(pause) => pause.until_ns = until_ns,
                     None => self.pause = Some(self.begun(at_ns, until_ns)),
                 }
             }
-            (Said::Resume, false) => {
+            (FrameRole::Resume, false) => {
                 if let Some(pause) = self.pause {
                     self.finish(pause, at_ns);
                 }
@@ -166,7 +166,7 @@ impl Watch {
         self.before.push_back((at_ns, bytes.get() + WIRE_OVERHEAD_BYTES));
     }
 
-    fn begun(&self, at_ns: u64, until_ns: u64) -> Pause {
+    fn begun(&self, at_ns: u64, until_ns: u64) -> ActivePause {
         let (first, last) = (self.before.front(), self.before.back());
         let flowed = first.zip(last).filter(|(_, last)| self.before.len() > 1 && at_ns - last.0.min(at_ns) < IDLE_NS);
         let (spacing_ns, silent_ns, load_percent) = match flowed {
@@ -183,10 +183,10 @@ impl Watch {
                 (Some(spacing), silent_ns, wire_ns as f64 * 100.0 / took_ns as f64)
             }
         };
-        Pause { at_ns, until_ns, last_ns: at_ns, frames: 0, bytes: 0, spacing_ns, silent_ns, load_percent }
+        ActivePause { at_ns, until_ns, last_ns: at_ns, frames: 0, bytes: 0, spacing_ns, silent_ns, load_percent }
     }
 
-    fn finish(&mut self, pause: Pause, end_ns: u64) {
+    fn finish(&mut self, pause: ActivePause, end_ns: u64) {
         self.pause = None;
         // Frames held back by the pause form a burst, which is no measure of the load.
         self.before.clear();
@@ -226,16 +226,16 @@ mod tests {
     const LONG: Span = Span::from_millis(50);
 
     /// A frame of 1,230 B, which with preamble and gap takes 1 us at 10 Gb/s.
-    fn data(at_us: u64) -> Passed {
-        Passed { at_ns: at_us * 1_000, way: Way::In, is: Said::Data(Bytes::new(1_230)) }
+    fn data(at_us: u64) -> TimedFrame {
+        TimedFrame { at_ns: at_us * 1_000, direction: CaptureDirection::In, role: FrameRole::Data(Bytes::new(1_230)) }
     }
 
-    fn told(at_us: u64, is: Said) -> Passed {
-        Passed { at_ns: at_us * 1_000, way: Way::Out, is }
+    fn control_frame(at_us: u64, role: FrameRole) -> TimedFrame {
+        TimedFrame { at_ns: at_us * 1_000, direction: CaptureDirection::Out, role }
     }
 
-    fn seen(frames: impl IntoIterator<Item = Passed>) -> Watch {
-        let mut watch = Watch::new(Way::In, RATE, Span::from_millis(5));
+    fn seen(frames: impl IntoIterator<Item = TimedFrame>) -> Watch {
+        let mut watch = Watch::new(CaptureDirection::In, RATE, Span::from_millis(5));
         frames.into_iter().for_each(|frame| watch.see(frame));
         watch.end();
         watch
@@ -243,65 +243,90 @@ mod tests {
 
     #[test]
     fn a_pause_is_measured_to_the_last_frame() {
-        let frames = (0..100).map(|n| data(n * 2)).chain([told(200, Said::Pause(LONG)), data(201), data(203)]);
+        let frames =
+            (0..100).map(|n| data(n * 2)).chain([control_frame(200, FrameRole::Pause(LONG)), data(201), data(203)]);
         // A PAUSE repeated before its end: the first counts.
-        let frames = frames.chain([told(800, Said::Pause(LONG)), told(1_000, Said::Resume), data(1_002)]);
+        let frames = frames.chain([
+            control_frame(800, FrameRole::Pause(LONG)),
+            control_frame(1_000, FrameRole::Resume),
+            data(1_002),
+        ]);
         let watch = seen(frames);
         let [sample] = watch.samples[..] else { panic!("{watch:?}") };
         assert_eq!((sample.at_ns, sample.last_frame_ns, sample.frames, sample.bytes), (200_000, 3_000, 2, 2_460));
         assert_eq!(sample.spacing_ns, 2_000);
         assert!((sample.load_percent - 50.0).abs() < 1.0, "{sample:?}");
-        assert_eq!(watch.left_out, LeftOut::default());
+        assert_eq!(watch.left_out, SkippedPauses::default());
     }
 
     #[test]
     fn a_pause_ends_by_itself_too() {
-        let frames = (0..10).map(data).chain([told(10, Said::Pause(Span::from_micros(50))), data(11), data(61)]);
+        let frames =
+            (0..10).map(data).chain([control_frame(10, FrameRole::Pause(Span::from_micros(50))), data(11), data(61)]);
         let [sample] = seen(frames).samples[..] else { panic!() };
         assert_eq!((sample.last_frame_ns, sample.frames), (1_000, 1), "the frame after its end is not one too many");
     }
 
     #[test]
-    fn pauses_that_say_nothing_are_told_apart() {
-        let left_out = |frames: Vec<Passed>| {
+    fn pauses_without_a_result_are_counted_by_reason() {
+        let left_out = |frames: Vec<TimedFrame>| {
             let watch = seen(frames);
             assert!(watch.samples.is_empty(), "{watch:?}");
             watch.left_out
         };
-        let idle = LeftOut { idle: 1, ..LeftOut::default() };
-        assert_eq!(left_out(vec![told(0, Said::Pause(LONG)), told(900, Said::Resume)]), idle);
-        let long_ago = vec![data(0), data(1), told(6_000, Said::Pause(LONG)), told(7_000, Said::Resume)];
+        let idle = SkippedPauses { idle: 1, ..SkippedPauses::default() };
+        assert_eq!(
+            left_out(vec![control_frame(0, FrameRole::Pause(LONG)), control_frame(900, FrameRole::Resume)]),
+            idle
+        );
+        let long_ago = vec![
+            data(0),
+            data(1),
+            control_frame(6_000, FrameRole::Pause(LONG)),
+            control_frame(7_000, FrameRole::Resume),
+        ];
         assert_eq!(left_out(long_ago), idle);
-        let too_short = LeftOut { too_short: 1, ..LeftOut::default() };
+        let too_short = SkippedPauses { too_short: 1, ..SkippedPauses::default() };
         let flowing = |until| (0..until).map(data);
         assert_eq!(
-            left_out(flowing(10).chain([told(10, Said::Pause(LONG)), told(12, Said::Resume)]).collect()),
+            left_out(
+                flowing(10)
+                    .chain([control_frame(10, FrameRole::Pause(LONG)), control_frame(12, FrameRole::Resume)])
+                    .collect()
+            ),
             too_short
         );
         assert_eq!(
-            left_out(flowing(10).chain([told(10, Said::Pause(LONG))]).collect()),
+            left_out(flowing(10).chain([control_frame(10, FrameRole::Pause(LONG))]).collect()),
             too_short,
             "its end is not seen"
         );
-        let deaf = (0..6_000).map(data).take(10).chain([told(10, Said::Pause(LONG))]);
-        let deaf: Vec<Passed> = deaf.chain((11..6_000).map(data)).chain([told(6_000, Said::Resume)]).collect();
-        assert_eq!(left_out(deaf.clone()), LeftOut { never_stopped: 1, ..LeftOut::default() });
+        let deaf = (0..6_000).map(data).take(10).chain([control_frame(10, FrameRole::Pause(LONG))]);
+        let deaf: Vec<TimedFrame> =
+            deaf.chain((11..6_000).map(data)).chain([control_frame(6_000, FrameRole::Resume)]).collect();
+        assert_eq!(left_out(deaf.clone()), SkippedPauses { never_stopped: 1, ..SkippedPauses::default() });
         for (away_us, never_stopped, unpolled) in [(2_400, 1, 0), (2_500, 0, 1)] {
-            let mut watch = Watch::new(Way::In, RATE, Span::from_millis(5));
+            let mut watch = Watch::new(CaptureDirection::In, RATE, Span::from_millis(5));
             watch.away(Span::from_micros(away_us));
             deaf.iter().for_each(|frame| watch.see(*frame));
             watch.end();
-            assert_eq!(watch.left_out, LeftOut { never_stopped, unpolled, ..LeftOut::default() }, "{away_us} us");
+            assert_eq!(
+                watch.left_out,
+                SkippedPauses { never_stopped, unpolled, ..SkippedPauses::default() },
+                "{away_us} us"
+            );
         }
     }
 
     #[test]
-    fn the_other_way_is_another_matter() {
-        let frames: Vec<Passed> =
-            (0..10).map(data).chain([told(10, Said::Pause(LONG)), told(900, Said::Resume)]).collect();
-        let mut other = Watch::new(Way::Out, RATE, LONG);
+    fn pauses_in_the_other_direction_are_ignored() {
+        let frames: Vec<TimedFrame> = (0..10)
+            .map(data)
+            .chain([control_frame(10, FrameRole::Pause(LONG)), control_frame(900, FrameRole::Resume)])
+            .collect();
+        let mut other = Watch::new(CaptureDirection::Out, RATE, LONG);
         frames.iter().for_each(|frame| other.see(*frame));
         other.end();
-        assert!(other.samples.is_empty() && other.left_out == LeftOut::default(), "{other:?}");
+        assert!(other.samples.is_empty() && other.left_out == SkippedPauses::default(), "{other:?}");
     }
 }

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::Serialize;
 use weir_config::{Device, SwitchConfig};
 use weir_experiments::table::{Table, count};
-use weir_mmu::policy::{Load, QueueView, SteadyState};
-use weir_mmu::{BufferLayout, Headroom, Policy, Xon};
+use weir_mmu::policy::{OverloadCase, QueueView, SteadyState};
+use weir_mmu::{BufferLayout, BufferPolicy, Headroom, Xon};
 use weir_switch_core::burst::frames_held_max;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
@@ -16,7 +16,7 @@ use super::{GaugeNamed, gauge_lines};
 
 /// Sizes of the buffer's segments and pools.
 #[derive(Serialize)]
-pub(super) struct Partition {
+pub(super) struct BufferPartition {
     pub size_bytes: u64,
     pub private_bytes: u64,
     pub headroom_bytes: u64,
@@ -26,12 +26,12 @@ pub(super) struct Partition {
     pub egress_lossy_bytes: Option<u64>,
     pub cell_bytes: u64,
     pub frames_max: u64,
-    pub on_dpdk: OnDpdk,
+    pub on_dpdk: DpdkLimits,
 }
 
 /// Limits on DPDK, where a frame takes an mbuf however short it is.
 #[derive(Serialize)]
-pub(super) struct OnDpdk {
+pub(super) struct DpdkLimits {
     /// Least charge of a frame, in bytes.
     pub charge_min_bytes: u64,
     /// Largest number of frames in the buffer, with an mbuf for each.
@@ -54,8 +54,8 @@ pub(super) enum HeadroomFrom {
 }
 
 /// The buffer's partition.
-pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> Partition {
-    Partition {
+pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> BufferPartition {
+    BufferPartition {
         size_bytes: layout.size().get(),
         private_bytes: layout.private().get(),
         headroom_bytes: layout.headroom().get(),
@@ -73,17 +73,17 @@ pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> Partiti
     }
 }
 
-fn on_dpdk(switch: &SwitchConfig, layout: &BufferLayout) -> OnDpdk {
+fn on_dpdk(switch: &SwitchConfig, layout: &BufferLayout) -> DpdkLimits {
     let charge = switch.charge_per_mbuf();
-    OnDpdk {
-        charge_min_bytes: u64::from(charge.of(0)),
+    DpdkLimits {
+        charge_min_bytes: u64::from(charge.frame_charge(0)),
         mbufs: frames_held_max(switch) as u64,
         headroom_mbufs: switch.buffer.charge().frames_max(layout.headroom()),
         limits_short_frames: charge.times() > 1,
     }
 }
 
-impl fmt::Display for Partition {
+impl fmt::Display for BufferPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(["Buffer", "Bytes", "Share"]);
         let mut row = |name: &str, part: u64| {
@@ -113,7 +113,7 @@ impl fmt::Display for Partition {
     }
 }
 
-impl fmt::Display for OnDpdk {
+impl fmt::Display for DpdkLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mbufs = format!("{} mbufs, {} of them for headroom", count(self.mbufs), count(self.headroom_mbufs));
         if !self.limits_short_frames {
@@ -150,7 +150,7 @@ pub(super) struct PolicyChecked {
     compared: &'static str,
     xon_offset_bytes: u64,
     xon_floor_bytes: u64,
-    thresholds: Vec<AtRest>,
+    thresholds: Vec<RestingOccupancy>,
     /// The policy's description of ports by rate, if any.
     ports: Vec<String>,
     #[serde(skip)]
@@ -159,7 +159,7 @@ pub(super) struct PolicyChecked {
 
 /// Occupancy at rest under a load.
 #[derive(Serialize)]
-struct AtRest {
+struct RestingOccupancy {
     overloaded_lossless_queues: u64,
     overloaded_lossy_queues: u64,
     xoff_bytes: Option<u64>,
@@ -171,19 +171,19 @@ struct AtRest {
 }
 
 /// Description of the policy, with its thresholds.
-pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> PolicyChecked {
+pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn BufferPolicy) -> PolicyChecked {
     let xon = if policy.has_hysteresis() { switch.xon() } else { Xon::default() };
-    let has_port_level = policy.port_level().is_some();
+    let has_port_level = policy.port_flow_control().is_some();
     let queues_of_port = u64::from(switch.lossless_classes());
     let rest = |(lossless, lossy): (u64, u64)| {
-        let rest = at(switch, layout, policy, lossless, lossy);
+        let rest = steady_state(switch, layout, policy, lossless, lossy);
         let xoff = (queues_of_port > 0).then_some(rest.lossless.get());
         let used = (rest.lossless * lossless + rest.lossy * lossy).min(layout.shared());
-        AtRest {
+        RestingOccupancy {
             overloaded_lossless_queues: lossless,
             overloaded_lossy_queues: lossy,
             xoff_bytes: xoff,
-            xon_bytes: xoff.map(|xoff| xon.under(Bytes::new(xoff)).get()),
+            xon_bytes: xoff.map(|xoff| xon.resume_level(Bytes::new(xoff)).get()),
             port_xoff_bytes: xoff.filter(|_| has_port_level).map(|xoff| xoff * queues_of_port),
             lossy_queue_bytes: (lossy > 0 || lossless == 0).then_some(rest.lossy.get()),
             shared_in_use_percent: used.get() as f64 * 100.0 / layout.shared().get() as f64,
@@ -254,15 +254,21 @@ fn loads(switch: &SwitchConfig) -> Vec<(u64, u64)> {
     let has_lossless = switch.lossless_classes() > 0;
     let has_lossy = switch.lossless_classes() < 8;
     let alone = steps().filter(|_| has_lossless).map(|n| (n, 0));
-    let beside = steps().filter(|n| has_lossy && lossy_fit(*n)).map(|n| (if has_lossless { n } else { 0 }, n));
-    std::iter::once((0, 0)).chain(alone).chain(beside).collect()
+    let combined = steps().filter(|n| has_lossy && lossy_fit(*n)).map(|n| (if has_lossless { n } else { 0 }, n));
+    std::iter::once((0, 0)).chain(alone).chain(combined).collect()
 }
 
 /// Bound of each queue under a load: its occupancy at rest, or its threshold in an empty buffer.
-fn at(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy, lossless: u64, lossy: u64) -> SteadyState {
+fn steady_state(
+    switch: &SwitchConfig,
+    layout: &BufferLayout,
+    policy: &dyn BufferPolicy,
+    lossless: u64,
+    lossy: u64,
+) -> SteadyState {
     let alpha = switch.buffer.lossy_alpha;
     if (lossless, lossy) != (0, 0) {
-        return policy.steady_state(&Load {
+        return policy.steady_state(&OverloadCase {
             shared: layout.shared(),
             egress_lossy: layout.egress_lossy(),
             lossy_alpha: alpha,
@@ -273,8 +279,8 @@ fn at(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy, lossles
     let view = |lossless| empty_view(layout, lossless);
     let pool = layout.egress_lossy().unwrap_or(layout.shared());
     // A policy may admit any frame while an average is below its bound, so the total limit applies too.
-    let lossy = policy.lossy_threshold(&view(false), alpha).min(alpha.of(pool).get()).min(pool.get());
-    SteadyState { lossless: Bytes::new(policy.threshold_shown(&view(true))), lossy: Bytes::new(lossy) }
+    let lossy = policy.lossy_threshold(&view(false), alpha).min(alpha.scale(pool).get()).min(pool.get());
+    SteadyState { lossless: Bytes::new(policy.reported_threshold(&view(true))), lossy: Bytes::new(lossy) }
 }
 
 fn empty_view(layout: &BufferLayout, lossless: bool) -> QueueView {
@@ -294,14 +300,14 @@ fn empty_view(layout: &BufferLayout, lossless: bool) -> QueueView {
 }
 
 /// The policy's description of ports by rate, if any.
-fn ports(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> Vec<String> {
+fn ports(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn BufferPolicy) -> Vec<String> {
     let mut of_rate: BTreeMap<BitRate, usize> = BTreeMap::new();
     for port in &switch.ports {
         *of_rate.entry(port.rate.unwrap_or(RATE_UNKNOWN)).or_default() += 1;
     }
     let line = |(rate, ports): (BitRate, usize)| {
-        let told = policy.describe_port(rate, layout.shared())?;
-        Some(format!("a port of {rate} ({ports} of them) {told}"))
+        let description = policy.describe_port(rate, layout.shared())?;
+        Some(format!("a port of {rate} ({ports} of them) {description}"))
     };
     of_rate.into_iter().filter_map(line).collect()
 }

@@ -7,7 +7,7 @@ mod tests;
 use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_experiments::table::Table;
-use weir_flowctl::{Description, Part};
+use weir_flowctl::{Description, DescriptionPart};
 use weir_switch_core::BuildError;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 
@@ -15,37 +15,37 @@ use super::{GaugeNamed, gauge_lines};
 
 /// Description of the flow control of some ports.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Described {
+pub(super) struct FlowControlDescription {
     ports: Vec<String>,
     flow_control: String,
     rate: String,
-    parts: Vec<Said>,
+    parts: Vec<DescriptionBlock>,
     gauges: Vec<GaugeNamed>,
 }
 
 /// Part of the description.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Said {
+enum DescriptionBlock {
     Line(String),
     /// Table whose first row is the head.
     Table(Vec<Vec<String>>),
 }
 
 /// Returns the non-empty descriptions of the ports' flow control; ports with equal descriptions share one.
-pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<Described>, BuildError> {
+pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<FlowControlDescription>, BuildError> {
     // Descriptions without ports, each with its ports' names.
-    let mut all: Vec<(Described, Vec<String>)> = Vec::new();
+    let mut all: Vec<(FlowControlDescription, Vec<String>)> = Vec::new();
     for port in switch.real_ports() {
         let config = &switch.ports[port];
         let rate = config.rate.unwrap_or(RATE_UNKNOWN);
         mechanism(switch, port, rate)?;
         let description = config.flow_control.describe(&controlled_port(switch, port, rate));
-        let described = Described {
+        let described = FlowControlDescription {
             ports: Vec::new(),
-            flow_control: config.flow_control.name().to_owned(),
+            flow_control: config.flow_control.label().to_owned(),
             rate: rate.to_string(),
-            parts: description.as_ref().map(said).unwrap_or_default(),
+            parts: description.as_ref().map(blocks).unwrap_or_default(),
             gauges: GaugeNamed::all(config.flow_control.gauges()),
         };
         if described.parts.is_empty() && described.gauges.is_empty() {
@@ -57,27 +57,27 @@ pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<Described>, Buil
             None => all.push((described, vec![name])),
         }
     }
-    Ok(all.into_iter().map(|(described, ports)| Described { ports, ..described }).collect())
+    Ok(all.into_iter().map(|(described, ports)| FlowControlDescription { ports, ..described }).collect())
 }
 
-fn said(description: &Description) -> Vec<Said> {
-    let said = |part: &Part| match part {
-        Part::Line(text) => Said::Line(text.clone()),
-        Part::Table(rows) => Said::Table(rows.clone()),
+fn blocks(description: &Description) -> Vec<DescriptionBlock> {
+    let block = |part: &DescriptionPart| match part {
+        DescriptionPart::Line(text) => DescriptionBlock::Line(text.clone()),
+        DescriptionPart::Table(rows) => DescriptionBlock::Table(rows.clone()),
     };
-    description.parts().iter().map(said).collect()
+    description.parts().iter().map(block).collect()
 }
 
 /// Returns the descriptions as text.
-pub(super) fn text(all: &[Described]) -> String {
-    all.iter().map(Described::text).collect()
+pub(super) fn text(all: &[FlowControlDescription]) -> String {
+    all.iter().map(FlowControlDescription::text).collect()
 }
 
-impl Described {
+impl FlowControlDescription {
     fn text(&self) -> String {
         let parts = self.parts.iter().map(|part| match part {
-            Said::Line(text) => format!("{text}\n"),
-            Said::Table(rows) => {
+            DescriptionBlock::Line(text) => format!("{text}\n"),
+            DescriptionBlock::Table(rows) => {
                 let mut rows = rows.iter();
                 let mut table = Table::new(rows.next().cloned().unwrap_or_default());
                 rows.for_each(|row| table.row(row.clone()));

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use weir_experiments::real_frames::{MachineFindings, NicFound, PacketMemory, PollGap, SwitchOnMachine};
+use weir_experiments::real_frames::{MachineFindings, NicInfo, PacketMemory, PollGap, SwitchResources};
 use weir_experiments::table::{Table, count};
 use weir_units::Span;
 
 /// Lcores of a switch, their catch-up, and losses that its devices do not count.
-pub(super) fn switch_text(on: &SwitchOnMachine) -> String {
+pub(super) fn switch_text(on: &SwitchResources) -> String {
     let mut lines = Vec::new();
     if let Some(lcores) = &on.lcores {
         lines.push(format!("lcores ({}):", lcores.layout));
@@ -55,7 +55,7 @@ fn memory(memory: &PacketMemory) -> String {
     )
 }
 
-fn nics(nics: &[NicFound]) -> Table {
+fn nics(nics: &[NicInfo]) -> Table {
     let mut table = Table::new([
         "Port",
         "NIC",
@@ -83,10 +83,10 @@ fn nics(nics: &[NicFound]) -> Table {
 }
 
 /// Poll gap that receive descriptors cover, and the longest gap measured here just now.
-fn descriptors(nics: &[NicFound], gap: PollGap) -> String {
+fn descriptors(nics: &[NicInfo], gap: PollGap) -> String {
     let longest = Span::from_nanos(gap.longest_ns);
     let head = format!("  longest poll gap in {} ms on these cores: {longest}\n", gap.watched_ns / 1_000_000);
-    let line = |nic: &NicFound| {
+    let line = |nic: &NicInfo| {
         let (descriptors, [long, short]) = (nic.rx_descriptors?, nic.covers_ns?.map(Span::from_nanos));
         Some(format!(
             "  {}: {} receive descriptors cover a gap of {long} with frames of 1000 B, {short} with 60 B\n",

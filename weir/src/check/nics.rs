@@ -58,7 +58,7 @@ pub(super) fn table(nics: &[NicChecked]) -> Table {
 pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let doubt = |(port, nic, buffers): (&PortConfig, NicModelConfig, NicBuffers)| {
         let name = &port.name;
-        if !port.flow_control.tells().off_classes() {
+        if !port.flow_control.message_kind().advertises_xoff() {
             return None;
         }
         if !nic.pauses {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_and_a_buffer_that_is_too_small_is_doubted() {
+    fn sizes_are_printed_and_a_buffer_that_is_too_small_gives_a_warning() {
         let port = |name: &str, nic: &str| {
             format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"1Gbps\"\nnic = {nic}\n")
         };
@@ -109,12 +109,13 @@ mod tests {
             lines[2..4],
             ["a yes yes 64,000 20,000 16,956 40,000 all", "b yes yes 64,000 19,000 15,956 20,000 100Mbps"]
         );
-        let told = warnings(&switch);
-        assert_eq!(told.len(), 2, "{told:?}");
+        let sentences = warnings(&switch);
+        assert_eq!(sentences.len(), 2, "{sentences:?}");
         assert!(
-            told[0].starts_with("b: the 1,000 B of its NIC's `receive_buffer` above `xoff` are less than the 6,910 B"),
-            "{told:?}"
+            sentences[0]
+                .starts_with("b: the 1,000 B of its NIC's `receive_buffer` above `xoff` are less than the 6,910 B"),
+            "{sentences:?}"
         );
-        assert!(told[1].starts_with("c: its NIC sends no flow control"), "{told:?}");
+        assert!(sentences[1].starts_with("c: its NIC sends no flow control"), "{sentences:?}");
     }
 }

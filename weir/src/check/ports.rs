@@ -6,7 +6,7 @@ use weir_experiments::table::{Table, count};
 use weir_mmu::BufferLayout;
 use weir_units::Bytes;
 
-use super::buffer::{HeadroomFrom, Partition};
+use super::buffer::{BufferPartition, HeadroomFrom};
 
 /// Port, with the headroom of each of its lossless ingress queues.
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChe
         rate_bps: port.rate.map(|rate| rate.as_bps()),
         delay: port.delay.to_string(),
         delay_ns: port.delay.as_nanos(),
-        flow_control: port.flow_control.name().to_owned(),
+        flow_control: port.flow_control.label().to_owned(),
         headroom_bytes: of_layout.headroom.iter().copied().max().unwrap_or(Bytes::ZERO).get(),
         headroom_by_rule_bytes: switch.headroom_by_rule(port).map(Bytes::get),
         tx_backlog_bytes: switch.tx_backlog_bytes(port).map(Bytes::get),
@@ -44,7 +44,7 @@ pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChe
 }
 
 /// Formats a row for each port.
-pub(super) fn table(ports: &[PortChecked], buffer: &Partition) -> Table {
+pub(super) fn table(ports: &[PortChecked], buffer: &BufferPartition) -> Table {
     let headroom = match buffer.headroom_from {
         HeadroomFrom::Queue => "Headroom B",
         HeadroomFrom::Pool => "Headroom up to B",

@@ -5,7 +5,7 @@ mod pauses;
 
 use weir_config::SwitchConfig;
 use weir_experiments::table::count;
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::{BitRate, Bytes};
@@ -35,7 +35,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
                 count(rule.get())
             ));
         }
-        if port.flow_control.tells() == Tells::Nothing {
+        if port.flow_control.message_kind() == MessageKind::Nothing {
             warnings
                 .push(format!("{}: no flow control, so its lossless classes can overrun their headroom", port.name));
         }

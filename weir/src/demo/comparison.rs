@@ -5,7 +5,7 @@ use weir_results::run_dir::{PortWindow, Summary, Window};
 use weir_scenario::victim::VictimPolicy;
 
 /// Run of the demo.
-pub(super) struct Compared {
+pub(super) struct DemoRun {
     /// Head of the run's column.
     pub label: String,
     /// Number N of bursts.
@@ -15,7 +15,7 @@ pub(super) struct Compared {
 }
 
 /// Formats the table with a column for each run.
-pub(super) fn comparison(compared: &[Compared]) -> Table {
+pub(super) fn comparison(compared: &[DemoRun]) -> Table {
     let head = std::iter::once("").chain(compared.iter().map(|compared| compared.label.as_str()));
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Summary) -> String| {

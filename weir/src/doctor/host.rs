@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use weir_config::SwitchConfig;
-use weir_experiments::real_frames::{Finding, Health};
+use weir_experiments::real_frames::{CheckResult, Health};
 
 use super::lossless;
 
@@ -31,24 +31,24 @@ echo '@@end -'
 "#;
 
 /// Output of the host by part and interface, in its order.
-type Parts = BTreeMap<(String, String), Vec<String>>;
+type ScriptOutput = BTreeMap<(String, String), Vec<String>>;
 
 /// Examines a host with the script; returns findings with advice.
-pub(super) fn examine(host: &str, switch: Option<&SwitchConfig>) -> Vec<Finding> {
+pub(super) fn examine(host: &str, switch: Option<&SwitchConfig>) -> Vec<CheckResult> {
     let (address, iface) = host.split_once(':').unwrap_or((host, ""));
     let about = format!("host {address}");
-    let failed = |said: String| {
+    let failed = |message: String| {
         let mend = format!("ssh-copy-id {address}, and try: ssh -o BatchMode=yes {address} true");
-        vec![Finding::bad(Health::Lacking, &about, said, mend)]
+        vec![CheckResult::bad(Health::Error, &about, message, mend)]
     };
     let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte));
     if address.is_empty() || address.starts_with('-') || !is_plain(address) || !is_plain(iface) {
-        let said = format!("`{host}` is no host");
-        return vec![Finding::bad(Health::Lacking, &about, said, "write --host USER@NAME, or USER@NAME:IFACE")];
+        let message = format!("`{host}` is no host");
+        return vec![CheckResult::bad(Health::Error, &about, message, "write --host USER@NAME, or USER@NAME:IFACE")];
     }
     match ask(address, iface) {
         Ok(text) => of_host(address, &parts(&text), switch),
-        Err(said) => failed(said),
+        Err(message) => failed(message),
     }
 }
 
@@ -71,8 +71,8 @@ fn ask(address: &str, iface: &str) -> Result<String, String> {
     Err(format!("it can't be asked: {}", last.trim()))
 }
 
-fn parts(text: &str) -> Parts {
-    let mut parts = Parts::new();
+fn parts(text: &str) -> ScriptOutput {
+    let mut parts = ScriptOutput::new();
     let mut at = None;
     for line in text.lines() {
         if let Some((part, iface)) = line.strip_prefix("@@").and_then(|line| line.split_once(' ')) {
@@ -85,17 +85,17 @@ fn parts(text: &str) -> Parts {
     parts
 }
 
-fn of_host(address: &str, parts: &Parts, switch: Option<&SwitchConfig>) -> Vec<Finding> {
+fn of_host(address: &str, parts: &ScriptOutput, switch: Option<&SwitchConfig>) -> Vec<CheckResult> {
     let about = format!("host {address}");
-    let said = |part: &str, iface: &str| parts.get(&(part.to_owned(), iface.to_owned())).cloned().unwrap_or_default();
-    let tools = said("tools", "-");
+    let output = |part: &str, iface: &str| parts.get(&(part.to_owned(), iface.to_owned())).cloned().unwrap_or_default();
+    let tools = output("tools", "-");
     let mut findings = Vec::new();
     for (tool, package) in
         [("dcb", "iproute2"), ("ethtool", "ethtool"), ("ibv_devinfo", "ibverbs-utils"), ("ib_write_bw", "perftest")]
     {
         if !tools.iter().any(|there| there == tool) {
             let mend = format!("ssh {address} apt-get install {package}");
-            findings.push(Finding::bad(Health::Warning, &about, format!("{tool} is not installed"), mend));
+            findings.push(CheckResult::bad(Health::Warning, &about, format!("{tool} is not installed"), mend));
         }
     }
     let ifaces: Vec<&String> = parts.keys().filter(|(part, _)| part == "mtu").map(|(_, iface)| iface).collect();
@@ -103,34 +103,35 @@ fn of_host(address: &str, parts: &Parts, switch: Option<&SwitchConfig>) -> Vec<F
         let mend = format!(
             "name one: --host {address}:IFACE; for RDMA without such a NIC: rdma link add rxe0 type rxe netdev IFACE"
         );
-        findings.push(Finding::bad(Health::Warning, &about, "no interface has RDMA", mend));
+        findings.push(CheckResult::bad(Health::Warning, &about, "no interface has RDMA", mend));
     }
     for iface in ifaces {
         let about = format!("host {address}, {iface}");
         let run = |command: String| format!("ssh {address} {command}");
-        findings.push(mtu(&about, said("mtu", iface), iface, switch, &run));
+        findings.push(mtu(&about, output("mtu", iface), iface, switch, &run));
         for (class, dscp) in lossless(switch) {
-            findings.push(pfc(&about, &said("pfc", iface).join(" "), iface, class, &run));
-            findings.push(trust(&about, &said("app", iface).join(" "), iface, class, dscp, &run));
+            findings.push(pfc(&about, &output("pfc", iface).join(" "), iface, class, &run));
+            findings.push(trust(&about, &output("app", iface).join(" "), iface, class, dscp, &run));
         }
-        let pause = said("pause", iface);
-        let is_on =
-            |way: &str| pause.iter().any(|line| line.trim_start().starts_with(way) && line.trim_end().ends_with("on"));
+        let pause = output("pause", iface);
+        let is_on = |direction: &str| {
+            pause.iter().any(|line| line.trim_start().starts_with(direction) && line.trim_end().ends_with("on"))
+        };
         if is_on("RX:") || is_on("TX:") {
             let mend = run(format!("ethtool -A {iface} autoneg off rx off tx off"));
-            findings.push(Finding::bad(
-                Health::Lacking,
+            findings.push(CheckResult::bad(
+                Health::Error,
                 &about,
                 "PAUSE of the whole link is on, which PFC excludes",
                 mend,
             ));
         }
-        let gids = said("gid", iface);
+        let gids = output("gid", iface);
         if gids.iter().any(|kind| kind.contains("v2")) {
-            findings.push(Finding::good(&about, "it has a GID of RoCEv2"));
+            findings.push(CheckResult::good(&about, "it has a GID of RoCEv2"));
         } else {
             let mend = run(format!("ip address add 10.0.0.1/24 dev {iface}; ibv_devinfo -v shows GIDs"));
-            findings.push(Finding::bad(Health::Warning, &about, "it has no GID of RoCEv2", mend));
+            findings.push(CheckResult::bad(Health::Warning, &about, "it has no GID of RoCEv2", mend));
         }
     }
     findings
@@ -138,72 +139,79 @@ fn of_host(address: &str, parts: &Parts, switch: Option<&SwitchConfig>) -> Vec<F
 
 fn mtu(
     about: &str,
-    said: Vec<String>,
+    output: Vec<String>,
     iface: &str,
     switch: Option<&SwitchConfig>,
     run: &dyn Fn(String) -> String,
-) -> Finding {
-    let Some(mtu) = said.first().and_then(|text| text.trim().parse::<u64>().ok()) else {
+) -> CheckResult {
+    let Some(mtu) = output.first().and_then(|text| text.trim().parse::<u64>().ok()) else {
         let mend = run("ip link".to_owned());
-        return Finding::bad(Health::Lacking, about, format!("there is no interface {iface}"), mend);
+        return CheckResult::bad(Health::Error, about, format!("there is no interface {iface}"), mend);
     };
     match switch.map(|switch| switch.mtu.get()) {
         Some(most) if mtu > most => {
-            let said = format!("its MTU is {mtu}, and the switch drops what is longer than {most}");
-            Finding::bad(Health::Lacking, about, said, run(format!("ip link set {iface} mtu {most}")))
+            let message = format!("its MTU is {mtu}, and the switch drops what is longer than {most}");
+            CheckResult::bad(Health::Error, about, message, run(format!("ip link set {iface} mtu {most}")))
         }
-        Some(most) => Finding::good(about, format!("its MTU is {mtu}, the switch's {most}")),
-        None => Finding::good(about, format!("its MTU is {mtu}")),
+        Some(most) => CheckResult::good(about, format!("its MTU is {mtu}, the switch's {most}")),
+        None => CheckResult::good(about, format!("its MTU is {mtu}")),
     }
 }
 
 /// `prio-pfc 0:off 1:off 2:off 3:on …` of `dcb pfc show`.
-fn pfc(about: &str, said: &str, iface: &str, class: usize, run: &dyn Fn(String) -> String) -> Finding {
-    if said.split_whitespace().any(|word| word == format!("{class}:on")) {
-        return Finding::good(about, format!("PFC of class {class} is on"));
+fn pfc(about: &str, output: &str, iface: &str, class: usize, run: &dyn Fn(String) -> String) -> CheckResult {
+    if output.split_whitespace().any(|word| word == format!("{class}:on")) {
+        return CheckResult::good(about, format!("PFC of class {class} is on"));
     }
     let mend = run(format!("dcb pfc set dev {iface} prio-pfc all:off {class}:on"));
-    let found = match said.contains("prio-pfc") {
+    let found = match output.contains("prio-pfc") {
         true => format!("PFC of class {class} is off"),
-        false => format!("PFC of class {class} can't be read ({}): the NIC or its driver may have none", said.trim()),
+        false => format!("PFC of class {class} can't be read ({}): the NIC or its driver may have none", output.trim()),
     };
-    Finding::bad(Health::Lacking, about, found, mend)
+    CheckResult::bad(Health::Error, about, found, mend)
 }
 
 /// `dscp-prio 26:3 …` of `dcb app show`.
-fn trust(about: &str, said: &str, iface: &str, class: usize, dscp: usize, run: &dyn Fn(String) -> String) -> Finding {
-    let after = said.split_once("dscp-prio").map_or("", |(_, after)| after);
+fn trust(
+    about: &str,
+    output: &str,
+    iface: &str,
+    class: usize,
+    dscp: usize,
+    run: &dyn Fn(String) -> String,
+) -> CheckResult {
+    let after = output.split_once("dscp-prio").map_or("", |(_, after)| after);
     let maps = |word: &str| {
         let (point, to) = word.split_once(':')?;
         Some((point.to_owned(), to.parse::<usize>().ok()?))
     };
-    let mut words = after.split_whitespace().map_while(maps);
-    if let Some((point, _)) = words.find(|(_, to)| *to == class) {
-        return Finding::good(about, format!("DSCP {point} is trusted for class {class}"));
+    let mut mappings = after.split_whitespace().map_while(maps);
+    if let Some((point, _)) = mappings.find(|(_, to)| *to == class) {
+        return CheckResult::good(about, format!("DSCP {point} is trusted for class {class}"));
     }
     let mend = run(format!("dcb app replace dev {iface} dscp-prio {dscp}:{class}"));
-    Finding::bad(Health::Lacking, about, format!("no DSCP is trusted for class {class}"), mend)
+    CheckResult::bad(Health::Error, about, format!("no DSCP is trusted for class {class}"), mend)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SAID: &str = "@@tools -\ndcb\nethtool\nibv_devinfo\n@@mtu enp1\n9000\n@@pfc enp1\npfc-cap 8 macsec-bypass off delay 0\n\
+    const OUTPUT: &str = "@@tools -\ndcb\nethtool\nibv_devinfo\n@@mtu enp1\n9000\n@@pfc enp1\npfc-cap 8 macsec-bypass off delay 0\n\
                         prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off\n@@app enp1\ndscp-prio 26:3 48:6\n@@pause enp1\n\
                         Pause parameters for enp1:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\toff\n@@gid enp1\nIB/RoCE v1\nRoCE v2\n@@end -\n";
 
     fn lacking(text: &str, switch: Option<&SwitchConfig>) -> Vec<String> {
-        let found = of_host("u@h", &parts(text), switch).into_iter().filter(|found| found.state == Health::Lacking);
-        found.map(|found| format!("{} -> {}", found.said, found.mend.unwrap())).collect()
+        let found = of_host("u@h", &parts(text), switch).into_iter().filter(|found| found.state == Health::Error);
+        found.map(|found| format!("{} -> {}", found.message, found.fix.unwrap())).collect()
     }
 
     #[test]
-    fn what_a_host_lacks_is_told_with_its_command() {
+    fn missing_settings_are_reported_with_their_command() {
         let pause =
             "PAUSE of the whole link is on, which PFC excludes -> ssh u@h ethtool -A enp1 autoneg off rx off tx off";
-        assert_eq!(lacking(SAID, None), [pause]);
-        let off = SAID.replace("3:on", "3:off").replace("dscp-prio 26:3 48:6", "").replace("RX:\t\ton", "RX:\t\toff");
+        assert_eq!(lacking(OUTPUT, None), [pause]);
+        let off = OUTPUT.replace("3:on", "3:off").replace("dscp-prio 26:3 48:6", "").replace("RX:\t\ton", "RX:\t\toff");
         assert_eq!(
             lacking(&off, None),
             [
@@ -215,18 +223,18 @@ mod tests {
         let text = "[classes]\nlossless = [5]\n[classes.dscp]\n46 = 5\n[[ports]]\nname = \"a\"\nring = \"l\"\nrate = \"1Gbps\"\n[[ports]]\n\
                     name = \"b\"\nring = \"l\"\nrate = \"1Gbps\"\n";
         let switch = weir_config::parse("lab", text).unwrap();
-        let found = lacking(SAID, Some(&switch));
+        let found = lacking(OUTPUT, Some(&switch));
         assert!(found[0].starts_with("its MTU is 9000, and the switch drops what is longer than 1500"), "{found:?}");
         assert!(found.iter().any(|found| found.contains("dscp-prio 46:5")), "{found:?}");
-        let warnings = of_host("u@h", &parts(SAID), None);
-        assert!(warnings.iter().any(|found| found.said == "ib_write_bw is not installed"));
+        let warnings = of_host("u@h", &parts(OUTPUT), None);
+        assert!(warnings.iter().any(|found| found.message == "ib_write_bw is not installed"));
     }
 
     #[test]
     fn a_name_that_ssh_would_take_for_an_option_is_refused() {
         for host in ["-oProxyCommand=x", "u@h;reboot", "", "u@h:a b"] {
             let found = examine(host, None);
-            assert!(found.len() == 1 && found[0].said.contains("is no host"), "{host}: {found:?}");
+            assert!(found.len() == 1 && found[0].message.contains("is no host"), "{host}: {found:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 use serde::Deserialize;
-use weir_experiments::real_frames::{Finding, Health};
+use weir_experiments::real_frames::{CheckResult, Health};
 
 /// Script that makes the pair and has this program test it. A sysfs of its own shows the namespace's interfaces. Everything made here ends
 /// with the process, however it ends.
@@ -28,35 +28,35 @@ const ABOUT: &str = "veth pair";
 
 /// The parts of a finding of the program in the namespace that are used.
 #[derive(Deserialize)]
-struct Told {
+struct LoopFinding {
     about: String,
     state: String,
-    said: String,
+    message: String,
 }
 
 /// Findings on frames over the pair.
-pub(super) fn try_pair() -> Vec<Finding> {
+pub(super) fn try_pair() -> Vec<CheckResult> {
     match run() {
-        Ok(told) => told.into_iter().map(finding).collect(),
-        Err((said, mend)) => vec![Finding::bad(Health::Warning, ABOUT, said, mend)],
+        Ok(found) => found.into_iter().map(finding).collect(),
+        Err((message, mend)) => vec![CheckResult::bad(Health::Warning, ABOUT, message, mend)],
     }
 }
 
-fn finding(told: Told) -> Finding {
-    let about = told.about.replacen("loop ", &format!("{ABOUT} "), 1);
-    match told.state.as_str() {
-        "good" => Finding::good(about, told.said),
-        _ => Finding::bad(
-            Health::Lacking,
+fn finding(found: LoopFinding) -> CheckResult {
+    let about = found.about.replacen("loop ", &format!("{ABOUT} "), 1);
+    match found.state.as_str() {
+        "good" => CheckResult::good(about, found.message),
+        _ => CheckResult::bad(
+            Health::Error,
             about,
-            told.said,
+            found.message,
             "weir check --try FILE, with a veth pair of your own, has the details",
         ),
     }
 }
 
 /// Findings of the program in the namespace on its loop; or the reason of a failure, with advice.
-fn run() -> Result<Vec<Told>, (String, String)> {
+fn run() -> Result<Vec<LoopFinding>, (String, String)> {
     let program =
         env::current_exe().map_err(|error| (format!("this program can't be found: {error}"), AS_ROOT.to_owned()))?;
     let is_root = rustix::process::geteuid().is_root();
@@ -69,21 +69,21 @@ fn run() -> Result<Vec<Told>, (String, String)> {
     });
     unshare.args(["sh", "-c", SCRIPT]).arg(program);
     let output = fed(unshare).map_err(|error| {
-        let said = format!("was not tried in a namespace of its own: {error}");
-        (said, "apt-get install util-linux iproute2".to_owned())
+        let message = format!("was not tried in a namespace of its own: {error}");
+        (message, "apt-get install util-linux iproute2".to_owned())
     })?;
     let errors = String::from_utf8_lossy(&output.stderr);
     let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing was said");
-    let Ok(told) = serde_json::from_slice::<Vec<Told>>(&output.stdout) else {
+    let Ok(found) = serde_json::from_slice::<Vec<LoopFinding>>(&output.stdout) else {
         return Err((
             format!("was not tried, as there can be none in a namespace of its own: {}", last.trim()),
             AS_ROOT.to_owned(),
         ));
     };
-    let told: Vec<Told> = told.into_iter().filter(|told| told.about.starts_with("loop")).collect();
-    match told.is_empty() {
+    let found: Vec<LoopFinding> = found.into_iter().filter(|found| found.about.starts_with("loop")).collect();
+    match found.is_empty() {
         true => Err((format!("was not tried: {}", last.trim()), AS_ROOT.to_owned())),
-        false => Ok(told),
+        false => Ok(found),
     }
 }
 
@@ -95,13 +95,13 @@ fn fed(mut command: Command) -> io::Result<Output> {
     let started = Instant::now();
     // The child's output fits into the pipe's buffer, so that it need not be read before the child ends.
     while child.try_wait()?.is_none() {
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             // The namespace ends with its only process.
             child.kill()?;
             child.wait()?;
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("nothing was said within {} s", PATIENCE.as_secs()),
+                format!("nothing was said within {} s", TIMEOUT.as_secs()),
             ));
         }
         sleep(LOOK_EVERY);
@@ -110,7 +110,7 @@ fn fed(mut command: Command) -> io::Result<Output> {
 }
 
 /// A trial takes a second or two. A machine whose links take their time to come up has 10 s more.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const AS_ROOT: &str = "sudo weir doctor, with unshare and ip there (apt-get install util-linux iproute2)";

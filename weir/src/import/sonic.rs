@@ -19,8 +19,8 @@ use weir_experiments::Failure;
 
 use buffer::Buffer;
 use classes::Classes;
-use report::{Account, lines, told};
-use tables::Tables;
+use report::{FieldMapping, lines, report_text};
+use tables::ConfigDb;
 
 /// Arguments of `weir import sonic`.
 #[derive(clap::Args)]
@@ -47,13 +47,13 @@ pub(crate) struct SonicArguments {
 #[derive(Debug)]
 struct Imported {
     text: String,
-    accounts: Vec<Account>,
+    mappings: Vec<FieldMapping>,
 }
 
 /// Makes and writes the switch file, and reports values taken, approximated and refused.
 pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     let output = arguments.output.display();
-    let tables = Tables::read(&arguments.paths).map_err(Failure::Argument)?;
+    let tables = ConfigDb::read(&arguments.paths).map_err(Failure::Argument)?;
     let imported = import(tables, &arguments.ports).map_err(Failure::Argument)?;
     // Validates the switch file before writing.
     weir_config::parse("sonic", &imported.text).map_err(|errors| {
@@ -69,7 +69,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     if arguments.json {
         println!("{}", json(&imported, &arguments.output));
     } else {
-        print!("{}", told(&imported.accounts));
+        print!("{}", report_text(&imported.mappings));
         println!("written: {output}; weir check {output} shows what follows");
     }
     Ok(())
@@ -78,16 +78,16 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
 /// Default of `[switch] mtu`.
 const DEFAULT_MTU: u64 = 1_500;
 
-fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {
+fn import(mut tables: ConfigDb, wanted: &[String]) -> Result<Imported, String> {
     let (ports, mtu) = ports::ports(&mut tables, wanted)?;
     let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
-    let classes = Classes::of(&mut tables, &names)?;
+    let classes = Classes::from_tables(&mut tables, &names)?;
     let frame_max = if mtu > 0 { mtu } else { DEFAULT_MTU } + SwitchConfig::FRAME_OVERHEAD_BYTES;
-    let buffer = Buffer::of(&mut tables, &ports, &classes, frame_max)?;
-    let accounts = tables.accounts();
+    let buffer = Buffer::from_tables(&mut tables, &ports, &classes, frame_max)?;
+    let mappings = tables.mappings();
     let mut text = String::from("# Made by weir import sonic. What became of SONiC's values:\n");
-    for line in lines(&accounts) {
-        let _ = writeln!(text, "# {}: {}: {}", line.outcome.name(), line.values, line.said);
+    for line in lines(&mappings) {
+        let _ = writeln!(text, "# {}: {}: {}", line.outcome.name(), line.values, line.detail);
     }
     text += "#\n# Headroom is SONiC's, for a chip that reacts at once. A switch on DPDK takes longer, and may lose lossless frames: weir check\n\
              # says what each port needs by the rule; headroom = \"auto\" takes that.\n";
@@ -97,17 +97,17 @@ fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {
     text += &buffer.text;
     text += &classes.text();
     text += &ports::text(&ports, &classes, &buffer.headroom_of_port);
-    Ok(Imported { text, accounts })
+    Ok(Imported { text, mappings })
 }
 
 fn json(imported: &Imported, output: &std::path::Path) -> String {
-    let account = |of: &Account| {
+    let mapping = |of: &FieldMapping| {
         serde_json::json!({
-            "outcome": of.outcome.name(), "table": of.table, "key": of.key, "field": of.field, "value": of.value, "said": of.said,
+            "outcome": of.outcome.name(), "table": of.table, "key": of.key, "field": of.field, "value": of.value, "said": of.detail,
         })
     };
-    let accounts: Vec<_> = imported.accounts.iter().map(account).collect();
-    serde_json::json!({ "written": output, "values": accounts }).to_string()
+    let mappings: Vec<_> = imported.mappings.iter().map(mapping).collect();
+    serde_json::json!({ "written": output, "values": mappings }).to_string()
 }
 
 /// Most frequent value; the first of several.

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_1_means_is_said_of_commands_that_there_are() {
+    fn code_1_is_documented_for_commands_that_exist() {
         let command = built();
         let names: Vec<String> = all(&command).into_iter().map(|sub| name(sub).to_owned()).collect();
         for known in ["weir show pfc counters", "weir testbed run", "weir sweep merge", "weir sweep"] {

@@ -8,7 +8,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use weir_experiments::Failure;
-use weir_experiments::files::at;
+use weir_experiments::files::with_path;
 
 use super::exit_codes::{EXIT_CODES, one_means};
 use super::shown;
@@ -30,12 +30,12 @@ const FILES: [(&str, &str); 3] = [
 
 /// Writes the pages of a command and all its subcommands.
 pub(super) fn write(command: &Command, directory: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    fs::create_dir_all(directory).map_err(with_path(directory))?;
     let mut pages = vec![command];
     while let Some(command) = pages.pop() {
         let (name, text) = page(command);
         let path = directory.join(name);
-        fs::write(&path, text).map_err(at(&path))?;
+        fs::write(&path, text).map_err(with_path(&path))?;
         pages.extend(shown(command));
     }
     Ok(())
@@ -61,9 +61,9 @@ fn render(man: &Man, command: &Command, to: &mut dyn Write) -> std::io::Result<(
     if shown(command).next().is_some() {
         man.render_subcommands_section(to)?;
     }
-    let is_whole = command.get_bin_name() == Some("weir");
+    let is_root_command = command.get_bin_name() == Some("weir");
     to.write_all(exit_status(command).as_bytes())?;
-    if is_whole {
+    if is_root_command {
         to.write_all(list("ENVIRONMENT", &ENVIRONMENT).as_bytes())?;
         to.write_all(list("FILES", &FILES).as_bytes())?;
         man.render_extra_section(to)?;

@@ -22,11 +22,11 @@ struct Page {
     body: String,
     /// Anchors within the page.
     anchors: BTreeSet<String>,
-    links: Vec<Link>,
+    links: Vec<PageLink>,
 }
 
 /// A link within the repository.
-struct Link {
+struct PageLink {
     /// Link as written.
     written: String,
     /// Path of the target in the repository.
@@ -45,7 +45,7 @@ pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
     }
     let mut pages = BTreeMap::new();
     for path in &paths {
-        let text = fs::read_to_string(of.join(path)).map_err(|error| told(&of.join(path), &error))?;
+        let text = fs::read_to_string(of.join(path)).map_err(|error| file_failure(&of.join(path), &error))?;
         pages.insert(path.clone(), page(of, path, &paths, &text));
     }
     let (mut wrong, mut pictures) = (Vec::new(), BTreeSet::new());
@@ -63,10 +63,10 @@ pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
     }
     let navigation: Vec<(&Path, &str)> = navigation(&pages);
     for page in pages.values() {
-        put(&to.join(as_html(&page.path)), whole(page, &navigation).as_bytes())?;
+        put(&to.join(as_html(&page.path)), document(page, &navigation).as_bytes())?;
     }
     for picture in &pictures {
-        let bytes = fs::read(of.join(picture)).map_err(|error| told(&of.join(picture), &error))?;
+        let bytes = fs::read(of.join(picture)).map_err(|error| file_failure(&of.join(picture), &error))?;
         put(&to.join(picture), &bytes)?;
     }
     let links: usize = pages.values().map(|page| page.links.len()).sum();
@@ -84,9 +84,9 @@ fn paths(of: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut found = BTreeSet::new();
     let mut folders = vec![(PathBuf::new(), false), (PathBuf::from(DOCS), true)];
     while let Some((folder, goes_down)) = folders.pop() {
-        let whole = of.join(&folder);
-        for entry in fs::read_dir(&whole).map_err(|error| told(&whole, &error))? {
-            let path = entry.map_err(|error| told(&whole, &error))?.path();
+        let full_path = of.join(&folder);
+        for entry in fs::read_dir(&full_path).map_err(|error| file_failure(&full_path, &error))? {
+            let path = entry.map_err(|error| file_failure(&full_path, &error))?.path();
             let name = folder.join(path.file_name().unwrap_or_default());
             if path.is_dir() && goes_down {
                 folders.push((name, true));
@@ -119,10 +119,10 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
             }
             Event::End(TagEnd::Heading(level)) => {
                 events.push(event);
-                let Some((start, words)) = heading.take() else { continue };
-                let id = page.anchor(&words);
+                let Some((start, heading_text)) = heading.take() else { continue };
+                let id = page.anchor(&heading_text);
                 if level == HeadingLevel::H1 && page.title.is_empty() {
-                    page.title = words;
+                    page.title = heading_text;
                 }
                 if let Event::Start(Tag::Heading { id: place, .. }) = &mut events[start] {
                     *place = Some(CowStr::from(id));
@@ -137,7 +137,7 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
                     unlinked = !is_page && !is_picture && of.join(&to).exists();
                     let href = href(path, &to, &anchor);
                     let written = dest_url.to_string();
-                    page.links.push(Link { written, to: to.clone(), anchor, line: line(), is_picture });
+                    page.links.push(PageLink { written, to: to.clone(), anchor, line: line(), is_picture });
                     events.push(if unlinked {
                         let name = escaped(&to.display().to_string());
                         Event::InlineHtml(format!("<span class=\"file\" title=\"{name} in the repository\">").into())
@@ -153,15 +153,15 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
             Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
                 let to = within(folder, &dest_url).map(|(to, _)| to).unwrap_or_default();
                 let written = dest_url.to_string();
-                page.links.push(Link { written, to, anchor: String::new(), line: line(), is_picture: true });
+                page.links.push(PageLink { written, to, anchor: String::new(), line: line(), is_picture: true });
                 events.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
             }
             // Raw HTML is shown as text: it could load something. A comment is for authors only.
             Event::Html(text) if text.trim_start().starts_with("<!--") => {}
             Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
             event => {
-                if let (Some((_, words)), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
-                    words.push_str(text);
+                if let (Some((_, heading_text)), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
+                    heading_text.push_str(text);
                 }
                 events.push(event);
             }
@@ -211,7 +211,7 @@ fn within(folder: &Path, written: &str) -> Option<(PathBuf, String)> {
 }
 
 /// Checks that a link resolves; the error is the reason.
-fn lead(of: &Path, link: &Link, pages: &BTreeMap<PathBuf, Page>) -> Result<(), String> {
+fn lead(of: &Path, link: &PageLink, pages: &BTreeMap<PathBuf, Page>) -> Result<(), String> {
     if link.is_picture && link.to.as_os_str().is_empty() {
         return Err("a picture that the site would fetch".to_owned());
     }
@@ -243,7 +243,7 @@ fn navigation(pages: &BTreeMap<PathBuf, Page>) -> Vec<(&Path, &str)> {
     std::iter::once(home).chain(shown.map(|page| (page.path.as_path(), page.title.as_str()))).collect()
 }
 
-fn whole(page: &Page, navigation: &[(&Path, &str)]) -> String {
+fn document(page: &Page, navigation: &[(&Path, &str)]) -> String {
     let entry = |(path, title): &(&Path, &str)| {
         let here = if *path == page.path { " aria-current=\"page\"" } else { "" };
         format!("<li><a href=\"{}\"{here}>{}</a></li>\n", href(&page.path, path, ""), escaped(title))
@@ -264,11 +264,11 @@ fn escaped(text: &str) -> String {
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
-    fs::write(path, bytes).map_err(|error| told(path, &error))
+    fs::create_dir_all(folder).map_err(|error| file_failure(folder, &error))?;
+    fs::write(path, bytes).map_err(|error| file_failure(path, &error))
 }
 
-fn told(path: &Path, error: &std::io::Error) -> Failure {
+fn file_failure(path: &Path, error: &std::io::Error) -> Failure {
     Failure::Argument(format!("{}: {error}", path.display()))
 }
 

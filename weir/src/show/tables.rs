@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use weir_control::protocol::Reply;
 use weir_control::state::{
     BufferConfiguration, BufferPool, ByClass, Event, FlowControlPort, Interface, Lcore, Loss, LossPlace, MacEntry,
-    PauseDelays, PfcCounters, PolicyState, PriorityGroups, Queues, Shown, State, StormPackets, Traffic, WatchedQueue,
+    PauseDelays, PfcCounters, PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, ViewReply,
+    WatchedQueue,
 };
 use weir_experiments::table::{Table, count};
 use weir_flowctl::FLOW_CONTROLS;
-use weir_mmu::policy::{Gauge, POLICIES, Unit};
+use weir_mmu::policy::{BUFFER_POLICIES, Gauge, Unit};
 use weir_units::{BitRate, CLASSES};
 
 use super::{BufferView, GroupView, PfcView, QueueView, Segment, View};
@@ -32,7 +33,7 @@ pub(super) fn text(view: View, reply: &Reply) -> Option<String> {
     }
 }
 
-fn switch_text(view: View, shown: &Shown, is_one_of_several: bool) -> Option<String> {
+fn switch_text(view: View, shown: &ViewReply, is_one_of_several: bool) -> Option<String> {
     let mut text = String::new();
     if is_one_of_several {
         text += &format!("{}\n", shown.switch);
@@ -77,7 +78,7 @@ fn interface_table(ports: &[Interface]) -> Table {
         "TX_DRP", "TX_OVR",
     ]);
     for port in ports {
-        let way = |traffic: &Traffic| {
+        let traffic_columns = |traffic: &Traffic| {
             let rate = traffic.bits_per_second;
             let share = rate.zip(port.rate_bps.filter(|line| *line > 0));
             [
@@ -95,7 +96,7 @@ fn interface_table(ports: &[Interface]) -> Table {
             _ => "D",
         };
         let first = [port.port.clone(), state.to_owned(), rate_text(port.rate_bps, NOT_KNOWN)];
-        table.row(first.into_iter().chain(way(&port.rx)).chain(way(&port.tx)));
+        table.row(first.into_iter().chain(traffic_columns(&port.rx)).chain(traffic_columns(&port.tx)));
     }
     table
 }
@@ -154,8 +155,8 @@ fn watchdog_table(queues: &[WatchedQueue]) -> Table {
 
 /// SONiC's `show priority-group`, with its titles.
 fn groups_text(view: GroupView, ports: &[PriorityGroups]) -> String {
-    type Of = fn(&PriorityGroups) -> &ByClass;
-    let (title, of): (&str, Of) = match view {
+    type Selector = fn(&PriorityGroups) -> &ByClass;
+    let (title, of): (&str, Selector) = match view {
         GroupView::Watermark { segment: Segment::Shared } => {
             ("Ingress shared pool occupancy per PG:", |port| &port.shared_watermark_bytes)
         }
@@ -263,7 +264,8 @@ fn flow_control_text(ports: &[FlowControlPort]) -> String {
     let mut messages =
         Table::new(["Port", "Flow control", "Received", "Sent", "Odd", "Of another kind", "Aged", "Counts set anew"]);
     for port in ports {
-        let counts = [port.messages_rx, port.messages_tx, port.odd, port.foreign, port.aged, port.resyncs].map(count);
+        let counts =
+            [port.messages_rx, port.messages_tx, port.invalid, port.foreign, port.aged, port.resyncs].map(count);
         messages.row([port.port.clone(), port.flow_control.clone()].into_iter().chain(counts));
     }
     let classes = || ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
@@ -423,7 +425,7 @@ fn gauge_text(name: &str, value: Option<&u64>) -> String {
 }
 
 fn gauge_of(name: &str) -> Option<&'static Gauge> {
-    POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()).find(|gauge| gauge.name == name)
+    BUFFER_POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()).find(|gauge| gauge.name == name)
 }
 
 fn known(value: Option<u64>) -> String {

@@ -12,7 +12,7 @@ fn at_three(value: u64) -> ByClass {
 }
 
 fn shown(state: State) -> Reply {
-    Reply::Switches(vec![Shown { switch: "lab".into(), counters_cleared_unix_ms: None, state }])
+    Reply::Switches(vec![ViewReply { switch: "lab".into(), counters_cleared_unix_ms: None, state }])
 }
 
 fn text(view: View, reply: &Reply) -> String {
@@ -196,7 +196,7 @@ fn addresses_are_numbered_and_counted() {
 
 #[test]
 fn a_run_of_several_switches_and_cleared_counters_say_so() {
-    let part = |switch: &str, counters_cleared_unix_ms| Shown {
+    let part = |switch: &str, counters_cleared_unix_ms| ViewReply {
         switch: switch.into(),
         counters_cleared_unix_ms,
         state: State::Losses(Vec::new()),
@@ -206,7 +206,7 @@ fn a_run_of_several_switches_and_cleared_counters_say_so() {
     let said = "right\nCounters since 2023-11-14T22:13:20.123Z, when they were cleared\n";
     assert!(text.starts_with("left\n  Port") && text.contains(said), "{text}");
     // Watermarks have a base of their own.
-    let pools = Shown { state: State::BufferPools(Vec::new()), ..part("lab", Some(0)) };
+    let pools = ViewReply { state: State::BufferPools(Vec::new()), ..part("lab", Some(0)) };
     let pools = tables::text(View::Buffer(BufferView::Pool), &Reply::Switches(vec![pools])).unwrap();
     assert!(!pools.contains("cleared"), "{pools}");
 }
@@ -249,7 +249,7 @@ fn lcores_show_their_work_and_their_gaps_by_powers_of_two() {
 #[test]
 fn a_policy_or_flow_control_that_is_not_there_is_told() {
     let policy = |name: &str| shown(State::Policy(PolicyState { policy: name.into(), queues: Vec::new() }));
-    assert!(View::Dsh.of(policy("dsh")).is_ok());
+    assert!(View::Dsh.filter_reply(policy("dsh")).is_ok());
     let victim = PolicyQueue {
         port: "p0".into(),
         class: 3,
@@ -269,16 +269,16 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
     let row: Vec<&str> = rows.lines().last().unwrap_or_default().split_whitespace().collect();
     assert_eq!(row, ["p0", "3", "port", "OFF", "1,000", "2,000", "0", "60,000", "victim"], "{rows}");
     assert_eq!(
-        View::Spfc.of(policy("dt")).unwrap_err(),
+        View::Spfc.filter_reply(policy("dt")).unwrap_err(),
         "no switch of this run has the buffer policy spfc: lab has dt"
     );
-    assert!(View::Policy.of(policy("one-of-its-own")).is_ok());
+    assert!(View::Policy.filter_reply(policy("one-of-its-own")).is_ok());
     let port = |name: &str, kind: &str| FlowControlPort {
         port: name.into(),
         flow_control: kind.into(),
         messages_rx: 1,
         messages_tx: 2,
-        odd: 0,
+        invalid: 0,
         foreign: 0,
         aged: 0,
         resyncs: 0,
@@ -292,13 +292,13 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
         }],
     };
     let ports = || shown(State::FlowControl(vec![port("p0", "gfc-buffer"), port("p1", "gfc-time")]));
-    assert!(View::Cbfc.of(ports()).unwrap_err().contains("speaks CBFC"));
+    assert!(View::Cbfc.filter_reply(ports()).unwrap_err().contains("speaks CBFC"));
     let own = || shown(State::FlowControl(vec![port("p0", "one-of-its-own")]));
-    assert!(text(View::FlowControl, &View::FlowControl.of(own()).unwrap()).contains("one-of-its-own"));
-    assert!(View::Gfc.of(own()).is_err());
-    let none = View::FlowControl.of(shown(State::FlowControl(Vec::new()))).unwrap_err();
+    assert!(text(View::FlowControl, &View::FlowControl.filter_reply(own()).unwrap()).contains("one-of-its-own"));
+    assert!(View::Gfc.filter_reply(own()).is_err());
+    let none = View::FlowControl.filter_reply(shown(State::FlowControl(Vec::new()))).unwrap_err();
     assert!(none.contains("speaks more than PFC or PAUSE"), "{none}");
-    let text = text(View::Gfc, &View::Gfc.of(ports()).unwrap());
+    let text = text(View::Gfc, &View::Gfc.filter_reply(ports()).unwrap());
     assert!(text.contains("gfc-buffer") && text.contains("5Gbps") && text.contains("stage"), "{text}");
 }
 

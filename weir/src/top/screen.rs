@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use weir_control::state::LossPlace;
 
-use super::snapshot::{QueueRow, Snapshot, SwitchNow, bytes_words, rate_words};
+use super::snapshot::{QueueRow, Snapshot, SwitchSnapshot, format_bytes, format_rate};
 
 /// Content of the lower part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) enum View {
 
 /// Order of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum SortOrder {
     Port,
     Held,
     Paused,
@@ -31,7 +31,7 @@ enum Order {
 
 /// Appearance: glyphs and colours.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Theme {
     pub(crate) glyphs: Glyphs,
     pub(crate) has_color: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Glyphs {
 
 /// The screen's state.
 pub(crate) struct Screen {
-    look: Look,
+    theme: Theme,
     interval: Duration,
     now: Snapshot,
     before: Option<Snapshot>,
@@ -57,7 +57,7 @@ pub(crate) struct Screen {
     silence: Option<String>,
     switch: usize,
     view: View,
-    order: Order,
+    order: SortOrder,
     /// Whether unused queues are shown too.
     is_all: bool,
     has_help: bool,
@@ -77,15 +77,15 @@ impl View {
     }
 }
 
-impl Order {
-    const ALL: [Order; 4] = [Order::Port, Order::Held, Order::Paused, Order::Rate];
+impl SortOrder {
+    const ALL: [SortOrder; 4] = [SortOrder::Port, SortOrder::Held, SortOrder::Paused, SortOrder::Rate];
 
     fn name(self) -> &'static str {
         match self {
-            Order::Port => "port",
-            Order::Held => "held",
-            Order::Paused => "paused",
-            Order::Rate => "rate",
+            SortOrder::Port => "port",
+            SortOrder::Held => "held",
+            SortOrder::Paused => "paused",
+            SortOrder::Rate => "rate",
         }
     }
 }
@@ -106,7 +106,7 @@ impl Glyphs {
     }
 }
 
-impl Look {
+impl Theme {
     fn color(self, color: Color) -> Style {
         if self.has_color { Style::new().fg(color) } else { Style::new() }
     }
@@ -125,9 +125,9 @@ impl Look {
 }
 
 impl Screen {
-    pub(crate) fn new(look: Look, interval: Duration, first: Snapshot) -> Screen {
+    pub(crate) fn new(theme: Theme, interval: Duration, first: Snapshot) -> Screen {
         Screen {
-            look,
+            theme,
             interval,
             now: first,
             before: None,
@@ -136,7 +136,7 @@ impl Screen {
             silence: None,
             switch: 0,
             view: View::Queues,
-            order: Order::Port,
+            order: SortOrder::Port,
             is_all: false,
             has_help: false,
             scroll: 0,
@@ -158,7 +158,7 @@ impl Screen {
     }
 
     /// Records that the switch does not answer: the last snapshot stays, with this message.
-    pub(crate) fn note_silence(&mut self, why: String) {
+    pub(crate) fn record_silence(&mut self, why: String) {
         self.silence = Some(why);
     }
 
@@ -200,8 +200,8 @@ impl Screen {
     }
 
     pub(crate) fn next_order(&mut self) {
-        let at = Order::ALL.iter().position(|order| *order == self.order).unwrap_or(0);
-        self.order = Order::ALL[(at + 1) % Order::ALL.len()];
+        let at = SortOrder::ALL.iter().position(|order| *order == self.order).unwrap_or(0);
+        self.order = SortOrder::ALL[(at + 1) % SortOrder::ALL.len()];
         self.scroll = 0;
     }
 
@@ -224,7 +224,7 @@ impl Screen {
         frame.render_widget(Paragraph::new(self.foot(foot.width)), foot);
     }
 
-    fn switch_now(&self) -> Option<&SwitchNow> {
+    fn switch_now(&self) -> Option<&SwitchSnapshot> {
         self.now.switches.get(self.switch)
     }
 
@@ -242,7 +242,7 @@ impl Screen {
             (None, false) => format!("every {} s", self.interval.as_secs_f64()),
         };
         let room = usize::from(width).saturating_sub(state.len() + 2);
-        Line::styled(format!("{text:<room$.room$} {state} "), self.look.head())
+        Line::styled(format!("{text:<room$.room$} {state} "), self.theme.head())
     }
 
     fn pools(&self, width: u16) -> Vec<Line<'static>> {
@@ -251,8 +251,8 @@ impl Screen {
         let line = |pool: &weir_control::state::BufferPool| {
             // The watermark may be older than the pool's use.
             let highest = pool.watermark_bytes.max(pool.used_bytes);
-            let of = format!("{} of {}", bytes_words(pool.used_bytes), bytes_words(pool.size_bytes));
-            let most = format!("most {}", bytes_words(highest));
+            let of = format!("{} of {}", format_bytes(pool.used_bytes), format_bytes(pool.size_bytes));
+            let most = format!("most {}", format_bytes(highest));
             let mut spans = vec![Span::raw(format!("{:<13.13} ", pool.pool.replace('_', " ")))];
             spans.extend(self.bar(length, pool.size_bytes, pool.used_bytes, 0, Some(highest)));
             spans.push(Span::raw(format!(" {of:<15} {most}")));
@@ -262,10 +262,10 @@ impl Screen {
     }
 
     /// Draws a bar of `length` letters for `whole`, with two parts and a mark.
-    fn bar(&self, length: usize, whole: u64, shared: u64, headroom: u64, mark: Option<u64>) -> Vec<Span<'static>> {
-        let Glyphs { shared: of_shared, headroom: of_headroom, free, threshold } = self.look.glyphs;
+    fn bar(&self, length: usize, full_scale: u64, shared: u64, headroom: u64, mark: Option<u64>) -> Vec<Span<'static>> {
+        let Glyphs { shared: of_shared, headroom: of_headroom, free, threshold } = self.theme.glyphs;
         let letters = |bytes: u64| {
-            let exact = bytes as f64 / whole.max(1) as f64 * length as f64;
+            let exact = bytes as f64 / full_scale.max(1) as f64 * length as f64;
             // Any non-zero length shows at least one letter.
             if bytes > 0 { (exact.round() as usize).clamp(1, length) } else { 0 }
         };
@@ -274,9 +274,9 @@ impl Screen {
         let marked = mark.filter(|mark| *mark > 0).map(|mark| letters(mark).saturating_sub(1));
         let part = |at: usize| match at {
             _ if Some(at) == marked => (threshold, Style::new().add_modifier(Modifier::BOLD)),
-            _ if at < first => (of_shared, self.look.color(Color::Blue)),
-            _ if at < second => (of_headroom, self.look.color(Color::Red)),
-            _ => (free, self.look.dim()),
+            _ if at < first => (of_shared, self.theme.color(Color::Blue)),
+            _ if at < second => (of_headroom, self.theme.color(Color::Red)),
+            _ => (free, self.theme.dim()),
         };
         (0..length).map(part).map(|(letter, style)| Span::styled(letter.to_string(), style)).collect()
     }
@@ -296,8 +296,8 @@ impl Screen {
             lines.truncate(room - 1);
             let text = format!("… {} more below (Down)", below + 1);
             lines.push(Line::styled(
-                if self.look.glyphs == Glyphs::ASCII { text.replace('…', "..") } else { text },
-                self.look.dim(),
+                if self.theme.glyphs == Glyphs::ASCII { text.replace('…', "..") } else { text },
+                self.theme.dim(),
             ));
         }
         lines.insert(0, Line::styled(head, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)));
@@ -315,12 +315,14 @@ impl Screen {
         let busy: Vec<String> = rows.iter().filter(|row| is_shown(row, false)).map(|row| row.port.clone()).collect();
         rows.retain(|row| is_shown(row, row.class == 0 && !busy.contains(&row.port)));
         match self.order {
-            Order::Port => {}
-            Order::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.shared + row.headroom + row.egress)),
-            Order::Paused => sort_down(&mut rows, |row| row.told.unwrap_or(0.0) + row.heard.unwrap_or(0.0)),
-            Order::Rate => sort_down(&mut rows, |row| row.rx_bps.unwrap_or(0.0) + row.tx_bps.unwrap_or(0.0)),
+            SortOrder::Port => {}
+            SortOrder::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.shared + row.headroom + row.egress)),
+            SortOrder::Paused => {
+                sort_down(&mut rows, |row| row.tx_paused.unwrap_or(0.0) + row.rx_paused.unwrap_or(0.0))
+            }
+            SortOrder::Rate => sort_down(&mut rows, |row| row.rx_bps.unwrap_or(0.0) + row.tx_bps.unwrap_or(0.0)),
         }
-        let whole =
+        let full_scale =
             rows.iter().map(|row| (row.shared + row.headroom).max(row.threshold.unwrap_or(0))).max().unwrap_or(1);
         let names = rows.iter().map(|row| row.port.chars().count()).max().unwrap_or(4).clamp(4, 12);
         // Width left by the other columns and one word of the states.
@@ -331,24 +333,24 @@ impl Screen {
             if bar < 11 { "Ingress" } else { "Ingress queue" }
         );
         let line = |row: &QueueRow| {
-            let rate = |bps: Option<f64>| bps.map_or("-".to_owned(), rate_words);
+            let rate = |bps: Option<f64>| bps.map_or("-".to_owned(), format_rate);
             let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}", share * 100.0));
             let is_bad = row.link != 'U';
-            let link = Span::styled(row.link.to_string(), if is_bad { self.look.bad() } else { Style::new() });
+            let link = Span::styled(row.link.to_string(), if is_bad { self.theme.bad() } else { Style::new() });
             let paused = |share: Option<f64>| {
-                if share.is_some_and(|share| share > 0.0) { self.look.bad() } else { Style::new() }
+                if share.is_some_and(|share| share > 0.0) { self.theme.bad() } else { Style::new() }
             };
             let mut spans = vec![Span::raw(format!("{:<names$.names$} {} ", row.port, row.class)), link];
             spans.push(Span::raw(format!(" {:>5} {:>5} ", rate(row.rx_bps), rate(row.tx_bps))));
-            spans.extend(self.bar(bar, whole, row.shared, row.headroom, row.threshold));
+            spans.extend(self.bar(bar, full_scale, row.shared, row.headroom, row.threshold));
             spans.push(Span::raw(format!(
                 " {:>5} {:>5} {:>5}",
-                bytes_words(row.shared + row.headroom),
-                row.threshold.map_or("-".to_owned(), bytes_words),
-                bytes_words(row.egress)
+                format_bytes(row.shared + row.headroom),
+                row.threshold.map_or("-".to_owned(), format_bytes),
+                format_bytes(row.egress)
             )));
-            spans.push(Span::styled(format!(" {:>5}", percent(row.told)), paused(row.told)));
-            spans.push(Span::styled(format!(" {:>5}", percent(row.heard)), paused(row.heard)));
+            spans.push(Span::styled(format!(" {:>5}", percent(row.tx_paused)), paused(row.tx_paused)));
+            spans.push(Span::styled(format!(" {:>5}", percent(row.rx_paused)), paused(row.rx_paused)));
             spans.push(Span::raw(format!(" {}", row.states.join(","))));
             Line::from(spans)
         };
@@ -437,7 +439,7 @@ impl Screen {
         if let Some(why) = &self.silence {
             // Keeps the end: the last parts of a long path, and the reason after it.
             let left_out = why.chars().count().saturating_sub(usize::from(width));
-            return Line::styled(why.chars().skip(left_out).collect::<String>(), self.look.bad());
+            return Line::styled(why.chars().skip(left_out).collect::<String>(), self.theme.bad());
         }
         let views = View::ALL.iter().enumerate().map(|(n, view)| {
             let name = format!("{} {}", n + 1, view.name());
@@ -448,7 +450,7 @@ impl Screen {
         let all = format!(" {views}  {switches}s by {}  ? help  q quit", self.order.name());
         // Keys for help, quit and views are shown at any width.
         let keys = if all.chars().count() > usize::from(width) { format!(" ? help  q quit  {views}") } else { all };
-        Line::styled(format!("{keys:<0$.0$}", usize::from(width)), self.look.head())
+        Line::styled(format!("{keys:<0$.0$}", usize::from(width)), self.theme.head())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_control::protocol::{Hello, Reply, Request, Show, What};
+use weir_control::protocol::{Hello, Reply, Request, ShowRequest, ShowView};
 use weir_control::state::{
     BufferConfiguration, BufferPool, Event, FlowControlPort, Interface, Lcore, Loss, PfcCounters, PolicyState,
     PriorityGroups, Queues, State,
@@ -15,14 +15,14 @@ use weir_units::CLASSES;
 pub(crate) struct Snapshot {
     pub(crate) at: Instant,
     pub(crate) hello: Hello,
-    pub(crate) switches: Vec<SwitchNow>,
+    pub(crate) switches: Vec<SwitchSnapshot>,
     pub(crate) lcores: Vec<Lcore>,
     pub(crate) events: Vec<Event>,
 }
 
 /// State of a switch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SwitchNow {
+pub(crate) struct SwitchSnapshot {
     pub(crate) name: String,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) pfc: Vec<PfcCounters>,
@@ -53,8 +53,8 @@ pub(crate) struct QueueRow {
     pub(crate) threshold: Option<u64>,
     pub(crate) egress: u64,
     /// Shares of the time for which this port paused the peer's class, and the peer paused this port's class.
-    pub(crate) told: Option<f64>,
-    pub(crate) heard: Option<f64>,
+    pub(crate) tx_paused: Option<f64>,
+    pub(crate) rx_paused: Option<f64>,
     /// States of port and queue, in words.
     pub(crate) states: Vec<String>,
     /// Whether the class ever had traffic or pauses.
@@ -68,29 +68,29 @@ impl Snapshot {
     /// If the process does not answer.
     pub(crate) fn read(client: &mut Client) -> Result<Snapshot, ClientError> {
         let hello = client.hello()?;
-        let named = |name: &String| SwitchNow { name: name.clone(), ..SwitchNow::default() };
-        let mut switches: Vec<SwitchNow> = hello.switches.iter().map(named).collect();
+        let named = |name: &String| SwitchSnapshot { name: name.clone(), ..SwitchSnapshot::default() };
+        let mut switches: Vec<SwitchSnapshot> = hello.switches.iter().map(named).collect();
         let at = Instant::now();
         // No screen shows these, and there may be thousands of addresses.
-        let is_drawn = |what: &What| !matches!(what, What::PfcWatchdog | What::PauseDelays | What::Mac);
-        for what in What::OF_A_SWITCH.into_iter().filter(is_drawn) {
+        let is_drawn = |what: &ShowView| !matches!(what, ShowView::PfcWatchdog | ShowView::PauseDelays | ShowView::Mac);
+        for what in ShowView::OF_A_SWITCH.into_iter().filter(is_drawn) {
             let Reply::Switches(shown) = client.ask(&show(what))? else { return Err(client.unfit()) };
             for (switch, shown) in switches.iter_mut().zip(shown) {
-                switch.note(shown.state);
+                switch.record_view(shown.state);
             }
         }
-        let Reply::Lcores(lcores) = client.ask(&show(What::Lcores))? else { return Err(client.unfit()) };
-        let Reply::Events(events) = client.ask(&show(What::Events))? else { return Err(client.unfit()) };
+        let Reply::Lcores(lcores) = client.ask(&show(ShowView::Lcores))? else { return Err(client.unfit()) };
+        let Reply::Events(events) = client.ask(&show(ShowView::Events))? else { return Err(client.unfit()) };
         Ok(Snapshot { at, hello, switches, lcores, events })
     }
 }
 
-fn show(what: What) -> Request {
-    Request::Show(Show { what, switch: None, ports: Vec::new() })
+fn show(what: ShowView) -> Request {
+    Request::Show(ShowRequest { what, switch: None, ports: Vec::new() })
 }
 
-impl SwitchNow {
-    fn note(&mut self, state: State) {
+impl SwitchSnapshot {
+    fn record_view(&mut self, state: State) {
         match state {
             State::Interfaces(rows) => self.interfaces = rows,
             State::PfcCounters(rows) => self.pfc = rows,
@@ -106,7 +106,7 @@ impl SwitchNow {
     }
 
     /// Returns a row for each port and class, with rates since `before`: an earlier state, and its age.
-    pub(crate) fn rows(&self, before: Option<(&SwitchNow, Duration)>) -> Vec<QueueRow> {
+    pub(crate) fn rows(&self, before: Option<(&SwitchSnapshot, Duration)>) -> Vec<QueueRow> {
         let mut rows = Vec::new();
         for port in &self.interfaces {
             for class in 0..CLASSES {
@@ -116,7 +116,7 @@ impl SwitchNow {
         rows
     }
 
-    fn row(&self, interface: &Interface, class: usize, before: Option<(&SwitchNow, Duration)>) -> QueueRow {
+    fn row(&self, interface: &Interface, class: usize, before: Option<(&SwitchSnapshot, Duration)>) -> QueueRow {
         let name = &interface.port;
         let group = self.groups.iter().find(|row| row.port == *name);
         let queue = self.queues.iter().find(|row| row.port == *name);
@@ -124,17 +124,19 @@ impl SwitchNow {
         let limit = self.buffer.iter().flat_map(|buffer| &buffer.queues);
         let limit = limit.clone().find(|queue| queue.port == *name && queue.class == class);
         let is_lossless = limit.is_some_and(|queue| queue.lossless);
-        let per_second = |now: Option<u64>, then: &dyn Fn(&SwitchNow) -> Option<u64>| {
+        let per_second = |now: Option<u64>, then: &dyn Fn(&SwitchSnapshot) -> Option<u64>| {
             let (before, span) = before?;
             let seconds = span.as_secs_f64();
             // `None` for counters cleared between the snapshots.
             let since = now?.checked_sub(then(before)?)?;
             (seconds > 0.0).then(|| since as f64 / seconds)
         };
-        let received = |of: &SwitchNow| of.groups.iter().find(|row| row.port == *name).map(|row| row.bytes[class]);
-        let sent = |of: &SwitchNow| of.queues.iter().find(|row| row.port == *name).map(|row| row.bytes[class]);
-        let told = |of: &SwitchNow| of.pfc.iter().find(|row| row.port == *name).map(|row| row.tx_paused_us[class]);
-        let heard = |of: &SwitchNow| of.pfc.iter().find(|row| row.port == *name).map(|row| row.rx_paused_us[class]);
+        let received = |of: &SwitchSnapshot| of.groups.iter().find(|row| row.port == *name).map(|row| row.bytes[class]);
+        let sent = |of: &SwitchSnapshot| of.queues.iter().find(|row| row.port == *name).map(|row| row.bytes[class]);
+        let tx_paused =
+            |of: &SwitchSnapshot| of.pfc.iter().find(|row| row.port == *name).map(|row| row.tx_paused_us[class]);
+        let rx_paused =
+            |of: &SwitchSnapshot| of.pfc.iter().find(|row| row.port == *name).map(|row| row.rx_paused_us[class]);
         let share = |microseconds: Option<f64>| microseconds.map(|us| (us / 1e6).min(1.0));
         let at = |values: Option<&[u64; CLASSES]>| values.map_or(0, |values| values[class]);
         let (frames_in, frames_out) = (at(group.map(|row| &row.frames)), at(queue.map(|row| &row.frames)));
@@ -151,8 +153,8 @@ impl SwitchNow {
             headroom: at(group.map(|row| &row.headroom_bytes)),
             threshold: limit.filter(|_| is_lossless).map(|queue| queue.threshold_bytes),
             egress,
-            told: share(per_second(told(self), &told)),
-            heard: share(per_second(heard(self), &heard)),
+            tx_paused: share(per_second(tx_paused(self), &tx_paused)),
+            rx_paused: share(per_second(rx_paused(self), &rx_paused)),
             states: self.states(interface, class),
             is_used: frames_in > 0 || frames_out > 0 || egress > 0 || pauses > 0,
         }
@@ -178,7 +180,7 @@ impl SwitchNow {
             self.flow_control.iter().filter(|port| port.port == interface.port).flat_map(|port| &port.classes);
         let rate = control.clone().find(|of| of.class == class).and_then(|of| of.rate_rx_bps);
         if let Some(rate) = rate.filter(|rate| interface.rate_bps.is_some_and(|line| *rate < line)) {
-            states.push(format!("<{}", rate_words(rate as f64)));
+            states.push(format!("<{}", format_rate(rate as f64)));
         }
         states
     }
@@ -194,12 +196,12 @@ fn link(interface: &Interface) -> char {
 }
 
 /// `9.87G`, in five characters at most.
-pub(crate) fn rate_words(bps: f64) -> String {
+pub(crate) fn format_rate(bps: f64) -> String {
     scaled(bps, ["", "K", "M", "G", "T"])
 }
 
 /// `746K`, in five characters at most.
-pub(crate) fn bytes_words(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     scaled(bytes as f64, ["", "K", "M", "G", "T"])
 }
 

@@ -12,17 +12,17 @@ use weir_control::state::{
 };
 use weir_units::CLASSES;
 
-use super::screen::{Glyphs, Look, Screen, View};
-use super::snapshot::{Snapshot, SwitchNow, bytes_words, rate_words};
+use super::screen::{Glyphs, Screen, Theme, View};
+use super::snapshot::{Snapshot, SwitchSnapshot, format_bytes, format_rate};
 
-const PLAIN: Look = Look { glyphs: Glyphs::BLOCKS, has_color: false };
+const PLAIN: Theme = Theme { glyphs: Glyphs::BLOCKS, has_color: false };
 
 fn at_three(n: u64) -> [u64; CLASSES] {
     std::array::from_fn(|class| if class == 3 { n } else { 0 })
 }
 
 /// A switch after so many seconds: 1 Gb/s come in at p0, whose peer is paused for a quarter of the time.
-fn switch(name: &str, seconds: u64) -> SwitchNow {
+fn switch(name: &str, seconds: u64) -> SwitchSnapshot {
     let none = [0; CLASSES];
     let port = |port: &str, link_up| Interface {
         port: port.into(),
@@ -89,7 +89,7 @@ fn switch(name: &str, seconds: u64) -> SwitchNow {
         port_off: false,
         gauges: [("victim".to_owned(), 1)].into(),
     };
-    SwitchNow {
+    SwitchSnapshot {
         name: name.into(),
         interfaces: vec![port("p0", true), port("p1", true), port("uplink-to-the-core", false)],
         pfc: vec![pfc],
@@ -133,7 +133,7 @@ fn snapshot(start: Instant, seconds: u64) -> Snapshot {
     }
 }
 
-fn screen(look: Look) -> Screen {
+fn screen(look: Theme) -> Screen {
     let start = Instant::now();
     let mut screen = Screen::new(look, Duration::from_secs(1), snapshot(start, 1));
     screen.take(snapshot(start, 3));
@@ -194,7 +194,7 @@ fn keys_change_what_is_shown() {
     screen.toggle_still();
     screen.take(snapshot(Instant::now(), 9));
     assert!(lines(&mut screen, 80, 24)[0].contains("STANDS STILL"));
-    screen.note_silence("the one that did has ended".into());
+    screen.record_silence("the one that did has ended".into());
     let silent = lines(&mut screen, 80, 24);
     assert!(silent[0].contains("NO ANSWER") && silent[23].contains("has ended"), "{silent:?}");
 }
@@ -207,8 +207,8 @@ fn colours_are_left_out_and_blocks_too_where_they_are_not_wanted() {
         cells.iter().filter(|cell| cell.fg != Color::Reset).count()
     };
     assert_eq!(colors(PLAIN), 0);
-    assert!(colors(Look { has_color: true, ..PLAIN }) > 10);
-    let ascii = lines(&mut screen(Look { glyphs: Glyphs::ASCII, has_color: false }), 80, 24);
+    assert!(colors(Theme { has_color: true, ..PLAIN }) > 10);
+    let ascii = lines(&mut screen(Theme { glyphs: Glyphs::ASCII, has_color: false }), 80, 24);
     assert!(ascii[3].contains("####") && ascii[3].contains("+") && ascii.concat().is_ascii(), "{ascii:?}");
 }
 
@@ -231,6 +231,6 @@ fn numbers_take_five_letters() {
     for (value, words) in
         [(0, "0"), (999, "999"), (1_000, "1.00K"), (999_600, "1.00M"), (746_020, "746K"), (19_990_000, "20.0M")]
     {
-        assert_eq!((bytes_words(value), rate_words(value as f64)), (words.to_owned(), words.to_owned()));
+        assert_eq!((format_bytes(value), format_rate(value as f64)), (words.to_owned(), words.to_owned()));
     }
 }

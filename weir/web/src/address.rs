@@ -50,7 +50,7 @@ mod tests {
             assert_eq!(http_address(text).map(|address| address.to_string()), Ok(is.to_owned()), "{text}");
         }
         for text in ["", "lab", "lab:80", "70000", "127.0.0.1", "::1:80:", "http://127.0.0.1:80"] {
-            assert!(http_address(text).is_err_and(|said| said.contains("127.0.0.1:9111")), "{text}");
+            assert!(http_address(text).is_err_and(|message| message.contains("127.0.0.1:9111")), "{text}");
         }
         let local = |text: &str| is_local(&http_address(text).unwrap());
         assert!(local("80") && local("[::1]:80") && local("127.9.9.9:80") && local("[::ffff:127.0.0.1]:80"));

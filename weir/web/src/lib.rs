@@ -41,7 +41,7 @@ mod request;
 mod server;
 
 pub use address::{http_address, is_local};
-pub use live::Live;
-pub use recorded::Recorded;
-pub use request::Get;
-pub use server::{BindError, Bound, CLIENTS_MAX, Events, Response, Server, Site};
+pub use live::LiveSite;
+pub use recorded::RecordedSite;
+pub use request::GetRequest;
+pub use server::{BindError, CLIENTS_MAX, EventStream, HttpListener, Response, Server, Site};

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
-use weir_control::Asker;
+use weir_control::ControlHandle;
 use weir_control::metrics::plain;
-use weir_control::protocol::{Refusal, Reply, Request, Show, VERSION, What};
+use weir_control::protocol::{ErrorReply, Reply, Request, ShowRequest, ShowView, VERSION};
 
 use crate::page;
-use crate::request::Get;
-use crate::server::{Events, Response, Site};
+use crate::request::GetRequest;
+use crate::server::{EventStream, Response, Site};
 
 /// Interval of the states in a stream.
 const EVERY: Duration = Duration::from_millis(500);
@@ -24,28 +24,28 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Site of the process's switches. The control thread answers its questions, like those of control-socket clients.
 #[derive(Debug)]
-pub struct Live {
-    shared: Arc<Shared>,
+pub struct LiveSite {
+    shared: Arc<LiveState>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    asker: Asker,
+struct LiveState {
+    control: ControlHandle,
     started: Instant,
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
-impl Live {
+impl LiveSite {
     /// A site that asks the control thread.
-    pub fn new(asker: Asker) -> Live {
-        Live { shared: Arc::new(Shared { asker, started: Instant::now(), last: Mutex::default() }) }
+    pub fn new(control: ControlHandle) -> LiveSite {
+        LiveSite { shared: Arc::new(LiveState { control, started: Instant::now(), last: Mutex::default() }) }
     }
 }
 
-impl Site for Live {
-    fn answer(&self, get: &Get) -> Response {
+impl Site for LiveSite {
+    fn answer(&self, get: &GetRequest) -> Response {
         match get.path.as_str() {
-            "/metrics" => match self.shared.ask(What::Metrics) {
+            "/metrics" => match self.shared.ask(ShowView::Metrics) {
                 Ok(Reply::Metrics(text)) if get.wants_plain_text => file(PLAIN_METRICS, plain(&text)),
                 Ok(Reply::Metrics(text)) => file(OPEN_METRICS, text),
                 other => unfit(other),
@@ -61,20 +61,20 @@ impl Site for Live {
     }
 }
 
-fn events(shared: Arc<Shared>) -> Events {
+fn events(shared: Arc<LiveState>) -> EventStream {
     // A switch that can't answer just now says so, and is asked again.
     let next =
         move || Some(shared.state().unwrap_or_else(|refusal| json!({ "error": refusal.message }).to_string().into()));
-    Events { every: EVERY, next: Box::new(next) }
+    EventStream { every: EVERY, next: Box::new(next) }
 }
 
-impl Shared {
-    fn ask(&self, what: What) -> Result<Reply, Refusal> {
-        self.asker.ask(Request::Show(Show { what, switch: None, ports: Vec::new() }))
+impl LiveState {
+    fn ask(&self, what: ShowView) -> Result<Reply, ErrorReply> {
+        self.control.ask(Request::Show(ShowRequest { what, switch: None, ports: Vec::new() }))
     }
 
     /// Complete state of the switches, as JSON. Clients that ask at once share one state.
-    fn state(&self) -> Result<Arc<str>, Refusal> {
+    fn state(&self) -> Result<Arc<str>, ErrorReply> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, state)) = &*last
             && at.elapsed() < FRESH
@@ -86,13 +86,13 @@ impl Shared {
         Ok(state)
     }
 
-    fn read(&self) -> Result<Value, Refusal> {
-        let Reply::Hello(hello) = self.asker.ask(Request::Hello)? else { return Ok(Value::Null) };
+    fn read(&self) -> Result<Value, ErrorReply> {
+        let Reply::Hello(hello) = self.control.ask(Request::Hello)? else { return Ok(Value::Null) };
         // Reports are as old as the first view's at the earliest, so rates by this clock are nearly true.
         let at_ms = self.started.elapsed().as_secs_f64() * 1e3;
         let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let mut switches: Vec<Map<String, Value>> = Vec::new();
-        for what in What::OF_A_SWITCH {
+        for what in ShowView::OF_A_SWITCH {
             let Reply::Switches(shown) = self.ask(what)? else { continue };
             switches.resize(shown.len(), Map::new());
             for (switch, shown) in switches.iter_mut().zip(shown) {
@@ -109,7 +109,7 @@ impl Shared {
             "at_ms": at_ms,
             "switches": switches,
         });
-        for what in [What::Lcores, What::Events] {
+        for what in [ShowView::Lcores, ShowView::Events] {
             if let Ok(Value::Object(reply)) = serde_json::to_value(self.ask(what)?)
                 && let Value::Object(state) = &mut state
             {
@@ -124,11 +124,11 @@ fn file(kind: &'static str, text: String) -> Response {
     Response::File { kind, content: Cow::Owned(text.into_bytes()) }
 }
 
-fn busy(refusal: Refusal) -> Response {
+fn busy(refusal: ErrorReply) -> Response {
     Response::Refused { status: 503, why: refusal.message }
 }
 
-fn unfit(reply: Result<Reply, Refusal>) -> Response {
+fn unfit(reply: Result<Reply, ErrorReply>) -> Response {
     match reply {
         Err(refusal) => busy(refusal),
         Ok(_) => Response::Refused { status: 500, why: "the switch answers another question".to_owned() },

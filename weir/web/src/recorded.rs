@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use crate::page;
-use crate::request::Get;
+use crate::request::GetRequest;
 use crate::server::{Response, Site};
 
 /// Site that plays recorded runs: their names, and their recorded data.
-pub struct Recorded {
+pub struct RecordedSite {
     title: String,
     labels: Vec<String>,
     speed: Option<f64>,
     read: Box<dyn Fn(usize) -> Result<String, String> + Send + Sync>,
 }
 
-impl Recorded {
+impl RecordedSite {
     /// A site of runs with these names. `read` makes a run's record, as JSON, each time that a page asks for it. `speed` is how fast it is
     /// to play, in seconds of the run per second; `None` leaves that to the page.
     pub fn new(
@@ -24,13 +24,13 @@ impl Recorded {
         labels: Vec<String>,
         speed: Option<f64>,
         read: Box<dyn Fn(usize) -> Result<String, String> + Send + Sync>,
-    ) -> Recorded {
-        Recorded { title, labels, speed, read }
+    ) -> RecordedSite {
+        RecordedSite { title, labels, speed, read }
     }
 }
 
-impl Site for Recorded {
-    fn answer(&self, get: &Get) -> Response {
+impl Site for RecordedSite {
+    fn answer(&self, get: &GetRequest) -> Response {
         let path = get.path.as_str();
         let file = |text: String| Response::File { kind: page::JSON, content: Cow::Owned(text.into_bytes()) };
         if path == "/api/source" {

@@ -15,7 +15,7 @@ const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// The request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Get {
+pub struct GetRequest {
     /// Path, without the query string.
     pub path: String,
     /// Whether only the head of the answer is wanted.
@@ -26,17 +26,17 @@ pub struct Get {
 
 /// Reason why a request is not answered: a status, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct RequestError {
     pub(crate) status: u16,
     pub(crate) why: String,
 }
 
-fn refused(status: u16, why: &str) -> Refused {
-    Refused { status, why: why.to_owned() }
+fn refused(status: u16, why: &str) -> RequestError {
+    RequestError { status, why: why.to_owned() }
 }
 
 /// Reads a request's head. `Ok(None)`: the client has gone, or says nothing.
-pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<Get>, Refused> {
+pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<GetRequest>, RequestError> {
     let deadline = Instant::now() + HEAD_WITHIN;
     let mut head = Vec::new();
     loop {
@@ -65,7 +65,7 @@ pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<Get>, Re
 }
 
 /// Parses a request head; `None` if it is incomplete.
-pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<Get>, Refused> {
+pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<GetRequest>, RequestError> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     match request.parse(head) {
@@ -73,7 +73,7 @@ pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<Get>, Refused>
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return Err(refused(431, "the request has too many header fields")),
         Err(httparse::Error::Version) => return Err(refused(505, "this server speaks HTTP/1.1")),
-        Err(error) => return Err(Refused { status: 400, why: format!("this is no HTTP request: {error}") }),
+        Err(error) => return Err(RequestError { status: 400, why: format!("this is no HTTP request: {error}") }),
     }
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
         return Err(refused(400, "this is no HTTP request"));
@@ -102,28 +102,32 @@ pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<Get>, Refused>
         None => target,
     };
     let path = path.split(['?', '#']).next().unwrap_or_default().to_owned();
-    Ok(Some(Get { path, is_head, wants_plain_text }))
+    Ok(Some(GetRequest { path, is_head, wants_plain_text }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Option<Get>, u16> {
+    fn parse_local(text: &str) -> Result<Option<GetRequest>, u16> {
         parse(text.as_bytes(), true).map_err(|refused| refused.status)
     }
 
     #[test]
     fn a_request_names_a_path() {
-        let get = |path: &str, is_head| Ok(Some(Get { path: path.to_owned(), is_head, ..Get::default() }));
-        assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: localhost:9111\r\n\r\n"), get("/metrics", false));
-        assert_eq!(of("HEAD /?a=b#c HTTP/1.1\r\nhost: [::1]\r\n\r\n"), get("/", true));
-        assert_eq!(of("GET / HTTP/1.0\r\n\r\n"), get("/", false));
-        assert_eq!(of("GET http://127.0.0.1/api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/api/state", false));
-        assert_eq!(of("GET http://127.0.0.1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/", false));
-        assert_eq!(of("GET / HTTP/1.1\r\nHost: local"), Ok(None), "more is to come");
+        let get =
+            |path: &str, is_head| Ok(Some(GetRequest { path: path.to_owned(), is_head, ..GetRequest::default() }));
+        assert_eq!(parse_local("GET /metrics HTTP/1.1\r\nHost: localhost:9111\r\n\r\n"), get("/metrics", false));
+        assert_eq!(parse_local("HEAD /?a=b#c HTTP/1.1\r\nhost: [::1]\r\n\r\n"), get("/", true));
+        assert_eq!(parse_local("GET / HTTP/1.0\r\n\r\n"), get("/", false));
+        assert_eq!(
+            parse_local("GET http://127.0.0.1/api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+            get("/api/state", false)
+        );
+        assert_eq!(parse_local("GET http://127.0.0.1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/", false));
+        assert_eq!(parse_local("GET / HTTP/1.1\r\nHost: local"), Ok(None), "more is to come");
         let plain = |accept: &str| {
-            let get = of(&format!("GET / HTTP/1.0\r\nAccept: {accept}\r\n\r\n")).unwrap().unwrap();
+            let get = parse_local(&format!("GET / HTTP/1.0\r\nAccept: {accept}\r\n\r\n")).unwrap().unwrap();
             get.wants_plain_text
         };
         assert!(plain("text/plain") && !plain("*/*"));
@@ -144,10 +148,10 @@ mod tests {
             ("{\"weir\":1,\"request\":\"hello\"}\n\r\n\r\n", 400),
             ("\u{16}\u{3}\u{1}", 400),
         ] {
-            assert_eq!(of(text), Err(status), "{text:?}");
+            assert_eq!(parse_local(text), Err(status), "{text:?}");
         }
         assert!(parse(b"GET / HTTP/1.1\r\nHost: lab.example\r\n\r\n", false).is_ok(), "a server for others has names");
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1));
-        assert_eq!(of(&many), Err(431));
+        assert_eq!(parse_local(&many), Err(431));
     }
 }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::address::is_local;
-use crate::request::{self, Get, Refused};
+use crate::request::{self, GetRequest, RequestError};
 
 /// The most clients that are served at a time. A browser has up to six connections.
 pub const CLIENTS_MAX: usize = 32;
@@ -26,7 +26,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Pages and data, by path. Clients' threads ask, several at a time.
 pub trait Site: Send + Sync {
     /// The answer to a request.
-    fn answer(&self, get: &Get) -> Response;
+    fn answer(&self, get: &GetRequest) -> Response;
 }
 
 /// An answer.
@@ -39,7 +39,7 @@ pub enum Response {
         content: Cow<'static, [u8]>,
     },
     /// Server-sent events.
-    Events(Events),
+    Events(EventStream),
     /// Refusal, with status and reason.
     Refused {
         /// The HTTP status.
@@ -50,7 +50,7 @@ pub enum Response {
 }
 
 /// Events for a client, until it goes or the server ends.
-pub struct Events {
+pub struct EventStream {
     /// Interval between two messages.
     pub every: Duration,
     /// The next one: a line of JSON; `None` ends them.
@@ -59,7 +59,7 @@ pub struct Events {
 
 /// An address, on which nobody is served yet: connections wait.
 #[derive(Debug)]
-pub struct Bound {
+pub struct HttpListener {
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -76,11 +76,11 @@ pub struct BindError {
 pub struct Server {
     address: SocketAddr,
     listener: Arc<TcpListener>,
-    shared: Arc<Serving>,
+    shared: Arc<ServerContext>,
     taking: Option<JoinHandle<()>>,
 }
 
-struct Serving {
+struct ServerContext {
     site: Box<dyn Site>,
     is_local: bool,
     state: Mutex<State>,
@@ -95,16 +95,16 @@ struct State {
     clients: BTreeMap<u64, TcpStream>,
 }
 
-impl Bound {
+impl HttpListener {
     /// Claims an address.
     ///
     /// # Errors
     /// It is taken, it is not this machine's, or this user may not have it.
-    pub fn at(address: SocketAddr) -> Result<Bound, BindError> {
+    pub fn bind(address: SocketAddr) -> Result<HttpListener, BindError> {
         let failed = |error| BindError { address, error };
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Bound { listener, address })
+        Ok(HttpListener { listener, address })
     }
 
     /// The address; with a port also where any was asked for.
@@ -117,14 +117,14 @@ impl Bound {
     /// # Errors
     /// There can be no thread.
     pub fn serve(self, site: Box<dyn Site>) -> io::Result<Server> {
-        let Bound { listener, address } = self;
+        let HttpListener { listener, address } = self;
         let is_local = is_local(&address);
-        let shared = Arc::new(Serving { site, is_local, state: Mutex::default(), ending: Condvar::new() });
+        let shared = Arc::new(ServerContext { site, is_local, state: Mutex::default(), ending: Condvar::new() });
         let listener = Arc::new(listener);
-        let (serving, connections) = (shared.clone(), listener.clone());
+        let (context, connections) = (shared.clone(), listener.clone());
         let taking = std::thread::Builder::new()
             .name("weir-http".to_owned())
-            .spawn(move || take_connections(&connections, &serving))?;
+            .spawn(move || take_connections(&connections, &context))?;
         Ok(Server { address, listener, shared, taking: Some(taking) })
     }
 }
@@ -166,13 +166,13 @@ impl Drop for Server {
     }
 }
 
-impl std::fmt::Debug for Serving {
+impl std::fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Serving").finish_non_exhaustive()
     }
 }
 
-impl Serving {
+impl ServerContext {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,26 +184,26 @@ impl Serving {
     }
 }
 
-fn take_connections(listener: &TcpListener, serving: &Arc<Serving>) {
+fn take_connections(listener: &TcpListener, context: &Arc<ServerContext>) {
     for number in 0.. {
         let connection = listener.accept();
-        if serving.state().is_over {
+        if context.state().is_over {
             return;
         }
         match connection {
-            Ok((stream, _)) => welcome(number, stream, serving),
+            Ok((stream, _)) => welcome(number, stream, context),
             // As where the process has too many files open; connections wait.
-            Err(_) if serving.ends_within(NO_ROOM) => return,
+            Err(_) if context.ends_within(NO_ROOM) => return,
             Err(_) => {}
         }
     }
 }
 
 /// Gives a client a thread; refuses a client beyond the limit without waiting for it.
-fn welcome(number: u64, stream: TcpStream, serving: &Arc<Serving>) {
+fn welcome(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
     let Ok(own) = stream.try_clone() else { return };
     {
-        let mut state = serving.state();
+        let mut state = context.state();
         if state.clients.len() >= CLIENTS_MAX {
             let _ = stream.set_nonblocking(true);
             let why = format!("{CLIENTS_MAX} clients are served already; ask again when one has gone");
@@ -212,7 +212,7 @@ fn welcome(number: u64, stream: TcpStream, serving: &Arc<Serving>) {
         }
         state.clients.insert(number, own);
     }
-    let client_of = serving.clone();
+    let client_of = context.clone();
     let serve = move || {
         // A client that breaks off is no event.
         let _ = serve_client(&stream, &client_of);
@@ -220,25 +220,25 @@ fn welcome(number: u64, stream: TcpStream, serving: &Arc<Serving>) {
         let _ = stream.shutdown(Shutdown::Both);
     };
     if std::thread::Builder::new().name(format!("weir-http-{number}")).spawn(serve).is_err() {
-        serving.state().clients.remove(&number);
+        context.state().clients.remove(&number);
     }
 }
 
-fn serve_client(stream: &TcpStream, serving: &Serving) -> io::Result<()> {
+fn serve_client(stream: &TcpStream, context: &ServerContext) -> io::Result<()> {
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
     stream.set_nodelay(true)?;
-    let get = match request::read(stream, serving.is_local) {
+    let get = match request::read(stream, context.is_local) {
         Ok(Some(get)) => get,
         Ok(None) => return Ok(()),
-        Err(Refused { status, why }) => {
+        Err(RequestError { status, why }) => {
             send(stream, &Response::Refused { status, why }, false)?;
             return linger(stream);
         }
     };
-    match serving.site.answer(&get) {
+    match context.site.answer(&get) {
         Response::Events(_) if get.is_head => stream_head(stream),
-        Response::Events(events) => send_events(stream, events, serving),
-        whole => send(stream, &whole, get.is_head),
+        Response::Events(events) => send_events(stream, events, context),
+        response => send(stream, &response, get.is_head),
     }
 }
 
@@ -283,11 +283,11 @@ fn stream_head(mut stream: &TcpStream) -> io::Result<()> {
     stream.write_all((head(200, "text/event-stream") + "\r\n").as_bytes())
 }
 
-fn send_events(mut stream: &TcpStream, mut events: Events, serving: &Serving) -> io::Result<()> {
+fn send_events(mut stream: &TcpStream, mut events: EventStream, context: &ServerContext) -> io::Result<()> {
     stream_head(stream)?;
     while let Some(data) = (events.next)() {
         stream.write_all(format!("data: {data}\n\n").as_bytes())?;
-        if serving.ends_within(events.every) {
+        if context.ends_within(events.every) {
             break;
         }
     }

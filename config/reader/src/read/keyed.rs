@@ -37,8 +37,8 @@ impl Table<'_> {
     pub fn number_or<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
         let default = key.value();
         // A fraction needs quotes.
-        let quotes = if key.otherwise.parse::<f64>().is_ok() { "" } else { "\"" };
-        self.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.otherwise)).unwrap_or(default)
+        let quotes = if key.default_help.parse::<f64>().is_ok() { "" } else { "\"" };
+        self.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.default_help)).unwrap_or(default)
     }
 
     /// Reads a boolean.
@@ -60,14 +60,14 @@ mod tests {
     use weir_units::Span;
 
     use super::*;
-    use crate::{Format, KnownTable, TIME, read_text};
+    use crate::{Format, TIME, TableSchema, read_text};
 
     const TC: Key = Key::new("tc", "80us", "a window");
     const COUNT: Key = Key::new("count", "5", "a number");
     const ALPHA: Key = Key::new("alpha", "1/4", "a share");
     const ON: Key = Key::new("on", "true", "whether");
     const WORD: Key = Key::new("word", "b", "which");
-    static TABLES: &[KnownTable] = &[KnownTable::table("", &["tc", "count", "alpha", "on", "word"])];
+    static TABLES: &[TableSchema] = &[TableSchema::table("", &["tc", "count", "alpha", "on", "word"])];
 
     #[test]
     fn what_is_not_given_is_the_default_and_what_is_wrong_is_told() {

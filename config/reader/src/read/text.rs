@@ -6,7 +6,7 @@ use std::thread;
 
 use toml::de::DeTable;
 
-use crate::{ConfigError, ConfigErrors, Doc, Known, KnownTable, Problem, Source, Table};
+use crate::{ConfigError, ConfigErrors, Doc, Problem, Schema, Source, Table, TableSchema};
 
 /// Maximum length of a file in bytes: over a hundred times that of a switch of 64 ports.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -23,7 +23,7 @@ pub struct Format {
     /// Table that may occur more than once: `[[ports]]`.
     pub repeated: &'static str,
     /// Known tables. A table that is absent here, or has no keys here, may have any key.
-    pub tables: &'static [KnownTable],
+    pub tables: &'static [TableSchema],
 }
 
 /// Reads the text of a file of this format.
@@ -78,10 +78,10 @@ fn read_in_thread<T>(
 ) -> Result<(T, Source), ConfigErrors> {
     let (table, syntax_errors) = DeTable::parse_recoverable(text);
     let errors = syntax_errors.iter().map(|error| syntax(name, text, format, error)).collect();
-    if let Some(errors) = ConfigErrors::of(errors) {
+    if let Some(errors) = ConfigErrors::from_vec(errors) {
         return Err(errors);
     }
-    let doc = Doc::new(Source::new(name, text, table.get_ref()), Known(format.tables));
+    let doc = Doc::new(Source::new(name, text, table.get_ref()), Schema(format.tables));
     let made = read(&Table::root(&doc, table.get_ref()));
     Ok((made, doc.into_source()?))
 }

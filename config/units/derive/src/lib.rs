@@ -29,7 +29,7 @@ mod shape;
 
 use proc_macro::TokenStream;
 
-use shape::{Field, Fields, How, Shape, Variant};
+use shape::{Field, FieldMode, Fields, Shape, Variant};
 
 const ARCHIVE: &str = "::weir_units::archive";
 
@@ -67,7 +67,7 @@ pub fn value(item: TokenStream) -> TokenStream {
              let before = tag;
              {ARCHIVE}::State::state(&mut tag, archive);
              if tag != before {{
-                 *self = match tag {{ {made} _ => {{ archive.damaged(); return; }} }};
+                 *self = match tag {{ {made} _ => {{ archive.mark_corrupt(); return; }} }};
              }}
              {}",
             arms(shape, variants, "State::state")
@@ -77,7 +77,7 @@ pub fn value(item: TokenStream) -> TokenStream {
 }
 
 fn derived(item: TokenStream, text: impl Fn(&Shape) -> String) -> TokenStream {
-    let shape = match Shape::of(item) {
+    let shape = match Shape::parse(item) {
         Ok(shape) => shape,
         Err(error) => return format!("compile_error!({error:?});").parse().expect("it is Rust"),
     };
@@ -104,7 +104,7 @@ fn body(shape: &Shape, through: &str) -> String {
             format!("archive.expect(match self {{ {own} }}); {}", arms(shape, variants, through))
         }
         fields => {
-            let (pattern, calls) = gone_over(&shape.name, fields, through);
+            let (pattern, calls) = visit_fields(&shape.name, fields, through);
             format!("let {pattern} = self; {calls}")
         }
     }
@@ -117,23 +117,23 @@ fn tags(shape: &Shape, variants: &[Variant]) -> String {
 
 fn arms(shape: &Shape, variants: &[Variant], through: &str) -> String {
     let arm = |variant: &Variant| {
-        let (pattern, calls) = gone_over(&format!("{}::{}", shape.name, variant.name), &variant.fields, through);
+        let (pattern, calls) = visit_fields(&format!("{}::{}", shape.name, variant.name), &variant.fields, through);
         format!("{pattern} => {{ {calls} }}")
     };
     format!("match self {{ {} }}", variants.iter().map(arm).collect::<String>())
 }
 
 /// Pattern that names all fields, so that the compiler detects omissions, and the code that visits each.
-fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
+fn visit_fields(name: &str, fields: &Fields, through: &str) -> (String, String) {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else {
         return (format!("{name} {{ }}"), String::new());
     };
     let bind = |field: &Field| format!("{}: of_{},", field.name, field.name);
     let call = |field: &Field| match field.how {
-        How::Same => String::new(),
-        How::Shared => format!("{ARCHIVE}::SharedState::shared_state(&*of_{}, archive);", field.name),
-        How::Fixed => format!("archive.fixed(of_{}.iter_mut());", field.name),
-        How::State => format!("{ARCHIVE}::{through}(of_{}, archive);", field.name),
+        FieldMode::Same => String::new(),
+        FieldMode::Shared => format!("{ARCHIVE}::SharedState::shared_state(&*of_{}, archive);", field.name),
+        FieldMode::Fixed => format!("archive.fixed(of_{}.iter_mut());", field.name),
+        FieldMode::State => format!("{ARCHIVE}::{through}(of_{}, archive);", field.name),
     };
     let pattern: String = fields.iter().map(bind).collect();
     (format!("{name} {{ {pattern} }}"), fields.iter().map(call).collect())

@@ -18,11 +18,11 @@ pub(crate) enum Fields {
 
 pub(crate) struct Field {
     pub(crate) name: String,
-    pub(crate) how: How,
+    pub(crate) how: FieldMode,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum FieldMode {
     /// Visited by its type's implementation.
     State,
     /// Left as built.
@@ -39,7 +39,7 @@ pub(crate) struct Variant {
 }
 
 impl Shape {
-    pub(crate) fn of(item: TokenStream) -> Result<Shape, String> {
+    pub(crate) fn parse(item: TokenStream) -> Result<Shape, String> {
         let mut rest = item.into_iter().peekable();
         let kind = loop {
             match rest.next().ok_or("no type")? {
@@ -133,7 +133,7 @@ fn split(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     parts
 }
 
-fn how(part: &[TokenTree]) -> Result<How, String> {
+fn how(part: &[TokenTree]) -> Result<FieldMode, String> {
     for token in part {
         let TokenTree::Group(group) = token else { continue };
         if group.delimiter() != Delimiter::Bracket {
@@ -141,16 +141,16 @@ fn how(part: &[TokenTree]) -> Result<How, String> {
         }
         let text: String = group.stream().to_string().split_whitespace().collect();
         match text.as_str() {
-            "state(same)" => return Ok(How::Same),
-            "state(shared)" => return Ok(How::Shared),
-            "state(fixed)" => return Ok(How::Fixed),
+            "state(same)" => return Ok(FieldMode::Same),
+            "state(shared)" => return Ok(FieldMode::Shared),
+            "state(fixed)" => return Ok(FieldMode::Fixed),
             other if other.starts_with("state") => {
                 return Err(format!("`#[{other}]`: write `same`, `shared` or `fixed`"));
             }
             _ => {}
         }
     }
-    Ok(How::State)
+    Ok(FieldMode::State)
 }
 
 fn is_sign(token: &TokenTree, sign: char) -> bool {

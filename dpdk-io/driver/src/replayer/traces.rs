@@ -5,11 +5,11 @@ use std::path::Path;
 
 use weir_config::{ClassConfig, ReplayConfig, SwitchConfig};
 use weir_switch_core::classify::Classifier;
-use weir_trace::{Capture, CaptureError, Choice, Rewriting, Schedule};
+use weir_trace::{Capture, CaptureError, FrameSelection, Rewriting, Schedule};
 use weir_units::{BitRate, Class, FCS_BYTES, PortId};
 use weir_wire::ethernet::{self, Parsed};
 
-use super::{FarEnd, Lane};
+use super::{ReplayStream, ReplayTarget};
 
 /// A trace that is to be replayed.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct Trace<'c> {
 pub(crate) static AS_IT_IS: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
 
 /// A trace and the end of the link that it is sent on.
-pub type TraceEnd<'c> = (Trace<'c>, Capture, FarEnd);
+pub type TraceEnd<'c> = (Trace<'c>, Capture, ReplayTarget);
 
 impl<'c> Trace<'c> {
     /// The trace of a switch's port; `None` for a port that replays none.
@@ -57,7 +57,7 @@ impl<'c> Trace<'c> {
     /// # Errors
     /// See [`CaptureError`]. A trace that is to be replayed by its times, and has frames without any, is one too.
     pub fn read(&self) -> Result<Capture, CaptureError> {
-        let choice = Choice {
+        let choice = FrameSelection {
             headers_suffice: false,
             direction: self.config.direction,
             interface: None,
@@ -83,16 +83,16 @@ fn memory_bytes_max() -> u64 {
 }
 
 /// Sets traces on one clock: that of their captures, from the first frame of all on.
-pub fn lanes(traces: Vec<TraceEnd<'_>>) -> Vec<Lane> {
+pub fn streams(traces: Vec<TraceEnd<'_>>) -> Vec<ReplayStream> {
     let Some(origin) = traces.iter().map(|(_, capture, _)| capture.first()).min() else { return Vec::new() };
-    let lane = |(trace, capture, end): TraceEnd<'_>| {
+    let stream = |(trace, capture, end): TraceEnd<'_>| {
         let classifier = Classifier::new(trace.classes, [trace.priority]);
         let class = |frame: &[u8]| match ethernet::parse(frame) {
             Parsed::Data(headers) => classifier.class(PortId(0), &headers),
             Parsed::Control(_) | Parsed::Malformed => classifier.port_class(PortId(0)),
         };
         let classes: Vec<Class> = capture.frames().iter().map(|frame| class(capture.bytes(frame))).collect();
-        Lane {
+        ReplayStream {
             name: trace.name,
             schedule: Schedule::new(capture, trace.config.pace, trace.rate, origin),
             classes,
@@ -103,5 +103,5 @@ pub fn lanes(traces: Vec<TraceEnd<'_>>) -> Vec<Lane> {
             after: trace.config.after,
         }
     };
-    traces.into_iter().map(lane).collect()
+    traces.into_iter().map(stream).collect()
 }

@@ -3,13 +3,13 @@
 use std::sync::{Arc, PoisonError};
 
 use super::RunningSwitches;
-use crate::capture::{CAPTURES_MAX, Capture, CapturePost, CaptureState, Wanted};
+use crate::capture::{CAPTURES_MAX, Capture, CaptureFilter, CaptureSender, CaptureState};
 use crate::error::DriverError;
 
 /// A switch's captures, and the way to its lcores.
 #[derive(Debug)]
-pub(super) struct Posts {
-    pub(super) posts: Vec<CapturePost>,
+pub(super) struct CaptureSenders {
+    pub(super) senders: Vec<CaptureSender>,
     pub(super) captures: Vec<Arc<CaptureState>>,
 }
 
@@ -19,23 +19,23 @@ impl RunningSwitches {
     ///
     /// # Errors
     /// An lcore does not take it up.
-    pub fn capture(&self, index: usize, wanted: Wanted) -> Result<Option<Capture>, DriverError> {
+    pub fn capture(&self, index: usize, filter: CaptureFilter) -> Result<Option<Capture>, DriverError> {
         self.end_captures();
         let switch = &self.switches[index];
         let mut own = switch.captures.lock().unwrap_or_else(PoisonError::into_inner);
         if own.captures.len() >= CAPTURES_MAX {
             return Ok(None);
         }
-        let (capture, taps) = Capture::new(wanted, switch.config.ports.len(), own.posts.len());
+        let (capture, taps) = Capture::new(filter, switch.config.ports.len(), own.senders.len());
         let state = capture.state().clone();
         let lcores = taps.len();
-        own.posts.iter_mut().zip(taps).for_each(|(post, tap)| post.post(tap));
+        own.senders.iter_mut().zip(taps).for_each(|(sender, tap)| sender.send(tap));
         own.captures.push(state.clone());
         self.control.call();
-        let patience = self.patience();
+        let timeout = self.lcore_timeout();
         while state.taken_up() < lcores {
-            if !self.waits(&patience) {
-                return Err(self.stuck("it takes up no capture", &patience));
+            if !self.waits(&timeout) {
+                return Err(self.stuck("it takes up no capture", &timeout));
             }
         }
         Ok(Some(capture))
@@ -46,13 +46,13 @@ impl RunningSwitches {
         let mut has_ended = false;
         for switch in &self.switches {
             let mut own = switch.captures.lock().unwrap_or_else(PoisonError::into_inner);
-            let Posts { posts, captures } = &mut *own;
+            let CaptureSenders { senders, captures } = &mut *own;
             if captures.is_empty() {
                 continue;
             }
             has_ended |= captures.iter().any(|state| state.is_over());
-            posts.iter_mut().for_each(CapturePost::free_spent);
-            let lcores = posts.len();
+            senders.iter_mut().for_each(CaptureSender::free_spent);
+            let lcores = senders.len();
             captures.retain(|state| state.given_back() < lcores);
         }
         if has_ended {

@@ -1,7 +1,7 @@
 //! Links, interfaces and guests of running switches' ports, which come, go and change.
 
 use weir_config::Device;
-use weir_dpdk_io::{Link, NetdevEvent, Port};
+use weir_dpdk_io::{LinkStatus, NetdevEvent, Port};
 use weir_units::PortId;
 
 use super::RunningSwitches;
@@ -15,12 +15,12 @@ impl RunningSwitches {
     /// interface of its name exists again; netdev ports then reattach to that. Call it before [`RunningSwitches::update_links`].
     pub fn netdev_events(&self) -> Vec<PortEvent> {
         let mut events = self.netdevs.poll();
-        for told in events.iter_mut().filter(|told| matches!(told.event, NetdevEvent::Made(_))) {
-            let port = self.switches[told.switch].ports[told.port].as_ref();
+        for port_event in events.iter_mut().filter(|port_event| matches!(port_event.event, NetdevEvent::Created(_))) {
+            let port = self.switches[port_event.switch].ports[port_event.port].as_ref();
             match port.map(Port::reattach) {
                 Some(Ok(true)) => {
-                    told.attached = true;
-                    self.netdevs.attached_again(told.switch, told.port);
+                    port_event.attached = true;
+                    self.netdevs.attached_again(port_event.switch, port_event.port);
                 }
                 Some(Err(error)) => tracing::debug!("{error}"),
                 Some(Ok(false)) | None => {}
@@ -32,11 +32,11 @@ impl RunningSwitches {
     /// Reads every port's link and speed and updates the pipeline; returns the ports whose link changed. Rate changes are logged.
     pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
         let mut changed = Vec::new();
-        let asks = self.rates.turn();
+        let poll = self.rates.start_poll();
         self.netdevs.look();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
-                let no_link = Link { up: false, speed_mbps: None, full_duplex: false };
+                let no_link = LinkStatus { up: false, speed_mbps: None, full_duplex: false };
                 let link = port.as_ref().map(|port| if port.is_removed() { Ok(no_link) } else { port.link() });
                 let Some(Ok(mut link)) = link else { continue };
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
@@ -47,10 +47,10 @@ impl RunningSwitches {
                 }
                 link.up &= self.netdevs.is_there(index, number);
                 let comes_up = link.up && !state.has_carrier();
-                if let Some(rate) = asks.rate(config, &link, comes_up)
+                if let Some(rate) = poll.rate(config, &link, comes_up)
                     && let Some(change) = switch.shared.set_link_rate(id, rate)
                 {
-                    link_rate::tell(&switch.config, config, rate, &change);
+                    link_rate::log_change(&switch.config, config, rate, &change);
                 }
                 if link.up != state.has_carrier() {
                     switch.shared.set_link_up(id, link.up);
@@ -60,7 +60,7 @@ impl RunningSwitches {
                         // A link that comes up may have negotiated PAUSE.
                         let found = DevicePause::read(&switch.config, config, port);
                         if found.danger().is_some() {
-                            found.tell(&switch.config.name);
+                            found.log(&switch.config.name);
                         }
                     }
                     changed.push((index, id, link.up));
@@ -75,9 +75,13 @@ impl RunningSwitches {
         let mut news = Vec::new();
         for (index, switch) in self.switches.iter().enumerate() {
             for (number, (port, config)) in switch.ports.iter().zip(&switch.config.ports).enumerate() {
-                let Some(peers) = port.as_ref().and_then(Port::peer_queues) else { continue };
+                let Some(peers) = port.as_ref().and_then(Port::enabled_queues) else { continue };
                 let id = PortId(number as u16);
-                news.extend(self.guests.news(index, id, GuestQueues::of(index, id, config.device.queues(), peers)));
+                news.extend(self.guests.news(
+                    index,
+                    id,
+                    GuestQueues::from_enabled(index, id, config.device.queues(), peers),
+                ));
             }
         }
         news

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use weir_config::{Device, Idle, SwitchConfig};
+use weir_config::{Device, IdlePolicy, SwitchConfig};
 use weir_dpdk_io::{Clock, Port, PortError, RingEnd, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcores;
-use weir_switch_core::{Shared, Surroundings, Switch};
+use weir_switch_core::{DriverConfig, Shared, Switch};
 use weir_units::{PortId, Span};
 
-use super::captures::Posts;
+use super::captures::CaptureSenders;
 use super::removals::Removals;
 use super::{RunningSwitch, RunningSwitches};
 use crate::capture::captures;
@@ -20,14 +20,14 @@ use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::guest_queues::GuestWatch;
 use crate::lcore_loop::{self, LcoreStats, LoopControl};
-use crate::link_rate::{LinkRates, port_facts};
+use crate::link_rate::{LinkRates, port_info};
 use crate::losses::LossMeters;
 use crate::memory::{CACHE, CONTROL_CACHE, Memory, pool};
 use crate::netdevs::Netdevs;
-use crate::nic::{NicBoard, NicEnds, NicTask, model_config};
+use crate::nic::{NicLinks, NicStatsCell, NicTask, model_config};
 use crate::placement::{Placement, SwitchPlacement};
 use crate::poll_gap;
-use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, Replayer, Trace, TraceEnd, lanes};
+use crate::replayer::{AS_IT_IS, ReplayStats, ReplayStream, ReplayTarget, Replayer, Trace, TraceEnd, streams};
 use crate::runtime::Runtime;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore, TxQueues};
 use crate::tap::{TapPlan, Tapped, tap};
@@ -37,7 +37,7 @@ use crate::task::{Phase, Task};
 #[derive(Debug)]
 pub struct PreparedSwitches<'a> {
     runtime: &'a Runtime,
-    idle: Idle,
+    idle: IdlePolicy,
     clock: Clock,
     tasks: Vec<Vec<TaskBox>>,
     switches: Vec<RunningSwitch>,
@@ -46,7 +46,7 @@ pub struct PreparedSwitches<'a> {
     store: FrameStore,
     cpus: Vec<u32>,
     taps: Vec<PortTap>,
-    replays: Option<Arc<ReplayBoard>>,
+    replays: Option<Arc<ReplayStats>>,
 }
 
 /// Tap plans by switch and port.
@@ -85,7 +85,7 @@ impl<'a> PreparedSwitches<'a> {
         extra_mbufs: u32,
         taps: TapPlans<'_>,
     ) -> Result<PreparedSwitches<'a>, DriverError> {
-        let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
+        let mut memory = Memory::for_switches(switches, placement.cpus.len(), extra_mbufs);
         memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
             data: pool("weir_data", memory.mbufs(), CACHE, memory.data_room, memory.for_devices)?,
@@ -118,17 +118,17 @@ impl<'a> PreparedSwitches<'a> {
             prepared.add_switch(config, placed, &|port| taps(index, port), &mut traces)?;
         }
         let traces = traces.into_iter().map(|(config, port, end)| read_trace(config, port, end));
-        let lanes = lanes(traces.collect::<Result<_, _>>()?);
-        if !lanes.is_empty() {
-            prepared.add_replay(placement.replayer.unwrap_or(0), lanes);
+        let streams = streams(traces.collect::<Result<_, _>>()?);
+        if !streams.is_empty() {
+            prepared.add_replay(placement.replayer.unwrap_or(0), streams);
         }
         Ok(prepared)
     }
 
     /// Has traces replayed by one clock on the CPU at this position of the placement.
-    pub fn add_replay(&mut self, cpu: usize, lanes: Vec<Lane>) {
-        let (replayer, board) = Replayer::new(lanes, self.store.data.clone());
-        self.replays = Some(board);
+    pub fn add_replay(&mut self, cpu: usize, streams: Vec<ReplayStream>) {
+        let (replayer, stats) = Replayer::new(streams, self.store.data.clone());
+        self.replays = Some(stats);
         self.add_task(cpu, Box::new(replayer));
     }
 
@@ -145,7 +145,7 @@ impl<'a> PreparedSwitches<'a> {
         };
         Ok(PreparedSwitches {
             runtime,
-            idle: Idle::Poll,
+            idle: IdlePolicy::Poll,
             clock: runtime.clock,
             tasks: cpus.iter().map(|_| Vec::new()).collect(),
             switches: Vec::new(),
@@ -174,11 +174,11 @@ impl<'a> PreparedSwitches<'a> {
             });
             traces.extend(self.devices.take_replay_end().map(|end| (config, index, end)));
         }
-        let facts = port_facts(config, &open);
-        let surroundings = Surroundings::real_time(catch_up(config));
-        let switch = Switch::new(config, &facts, surroundings).map_err(|error| error.at_line(config))?;
+        let facts = port_info(config, &open);
+        let driver_config = DriverConfig::real_time(catch_up(config));
+        let switch = Switch::new(config, &facts, driver_config).map_err(|error| error.at_line(config))?;
         let shared = switch.shared().clone();
-        let Lcores { lcores, reporter } = switch.into_lcores::<Frame>(&placed.plan);
+        let Lcores { lcores, collector: reporter } = switch.into_lcores::<Frame>(&placed.plan);
         let backlogs: Vec<_> = open.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
         let (mut rx, mut tx, mut ports, mut nics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, open) in open.into_iter().enumerate() {
@@ -186,8 +186,8 @@ impl<'a> PreparedSwitches<'a> {
             if let Some(open) = open {
                 let mut queues: Vec<_> = std::iter::once((open.rx, open.tx)).chain(open.more).collect();
                 if let Some(on) = placed.nics[number] {
-                    let (at_switch, board) = self.add_nic(config, number, on, queues, &shared, &backlogs[number])?;
-                    (queues, nic) = (vec![at_switch], Some(board));
+                    let (at_switch, stats) = self.add_nic(config, number, on, queues, &shared, &backlogs[number])?;
+                    (queues, nic) = (vec![at_switch], Some(stats));
                 }
                 (receive, transmit.data) = queues.into_iter().unzip();
                 transmit.control = open.control;
@@ -199,7 +199,7 @@ impl<'a> PreparedSwitches<'a> {
             nics.push(nic);
         }
         let is_alone = lcores.len() == 1;
-        let mut posts = Vec::new();
+        let mut senders = Vec::new();
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
             let rx = take_queues(&lcore.role.receives, &mut rx);
             let tx = take_queues(&lcore.role.transmits, &mut tx);
@@ -209,8 +209,8 @@ impl<'a> PreparedSwitches<'a> {
                 tapped.push(PortTap { switch: index, port, tapped: out });
                 Some(tap)
             };
-            let (captures, post) = captures(&shared);
-            posts.push(post);
+            let (captures, sender) = captures(&shared);
+            senders.push(sender);
             let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), captures, tap);
             if is_alone && config.ports.iter().all(|port| port.nic.is_none() && waits_or_wakes(&port.device)) {
                 task.may_rest();
@@ -223,7 +223,7 @@ impl<'a> PreparedSwitches<'a> {
         }
         let interfaces = config.ports.iter().map(|port| port.device.netdev().map(str::to_owned)).collect();
         let config = config.clone();
-        let captures = Mutex::new(Posts { posts, captures: Vec::new() });
+        let captures = Mutex::new(CaptureSenders { senders, captures: Vec::new() });
         self.switches.push(RunningSwitch {
             config,
             shared,
@@ -248,7 +248,7 @@ impl<'a> PreparedSwitches<'a> {
         host: Vec<(RxQueue, TxQueue)>,
         shared: &Arc<Shared>,
         backlog: &Arc<DeviceBacklog>,
-    ) -> Result<((RxQueue, TxQueue), Arc<NicBoard>), DriverError> {
+    ) -> Result<((RxQueue, TxQueue), Arc<NicStatsCell>), DriverError> {
         let failed = |error: PortError| {
             let message = format!("port {}: the link to its NIC: {error}", config.ports[number].name);
             let help = "DPDK's own messages stand above".to_owned();
@@ -259,12 +259,12 @@ impl<'a> PreparedSwitches<'a> {
         let mtu = config.mtu.get() as u16;
         let (at_switch, link) = self.devices.open_link(mtu, &self.store.data).map_err(failed)?;
         let (store, shared, backlog) = (self.store.clone(), shared.clone(), backlog.clone());
-        let ends = NicEnds { host, link, store, shared, backlog };
+        let ends = NicLinks { host, link, store, shared, backlog };
         let task = NicTask::new(config, PortId(number as u16), &model, ends);
-        let board = task.board();
+        let stats = task.stats();
         self.tasks[on].push(TaskBox(Box::new(task)));
         self.other_ports.push(at_switch.port);
-        Ok(((at_switch.rx, at_switch.tx), board))
+        Ok(((at_switch.rx, at_switch.tx), stats))
     }
 
     /// The far end of a link inside the process that only one switch port names.
@@ -331,9 +331,10 @@ impl<'a> PreparedSwitches<'a> {
                 .remove(&cpu)
                 .ok_or_else(|| DriverError::Stuck("DPDK has no lcore on a CPU of the plan".into()))?;
             let stats = Arc::new(LcoreStats::default());
-            let (control, told, clock, idle) = (control.clone(), stats.clone(), self.clock, self.idle);
+            let (control, loop_stats, clock, idle) = (control.clone(), stats.clone(), self.clock, self.idle);
             let tasks = tasks.into_iter().map(|task| task.0).collect();
-            let started = self.runtime.eal.launch(lcore, move || lcore_loop::run(tasks, clock, idle, &control, &told));
+            let started =
+                self.runtime.eal.launch(lcore, move || lcore_loop::run(tasks, clock, idle, &control, &loop_stats));
             match started {
                 Ok(handle) => running.lcores.push((cpu, handle, stats)),
                 Err(error) => {
@@ -362,15 +363,15 @@ fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceE
     tracing::info!(
         switch = %config.name, port = %trace.name,
         "replays {} frames of {}; not sent as they are: {}",
-        capture.frames().len(), trace.config.file, capture.left_out().told()
+        capture.frames().len(), trace.config.file, capture.skipped().describe()
     );
-    Ok((trace, capture, FarEnd::Ring(end)))
+    Ok((trace, capture, ReplayTarget::Ring(end)))
 }
 
 /// Common idle policy of switches that share lcores: the policy that uses most CPU time.
-fn idlest(switches: &[SwitchConfig]) -> Idle {
+fn idlest(switches: &[SwitchConfig]) -> IdlePolicy {
     let policies = switches.iter().map(|switch| switch.idle);
-    policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)
+    policies.min_by_key(|idle| *idle as u8).unwrap_or(IdlePolicy::Yield)
 }
 
 /// Returns true if senders to this device wait while it is not polled, or an lcore can wait for their frames. NICs and AF_XDP's rings do

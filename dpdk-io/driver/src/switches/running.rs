@@ -11,8 +11,8 @@ use weir_units::Time;
 use super::{DeviceReport, RunningSwitches, Stopped};
 use crate::error::DriverError;
 use crate::lcore_loop::LcoreStats;
-use crate::nic::NicBoard;
-use crate::patience::Patience;
+use crate::lcore_timeout::LcoreTimeout;
+use crate::nic::NicStatsCell;
 use crate::replayer::ReplayReport;
 use crate::switch_lcore::DeviceBacklog;
 use crate::task::Phase;
@@ -30,25 +30,25 @@ impl RunningSwitches {
 
     /// A report of switch `index`.
     pub fn report(&self, index: usize) -> Result<Report, DriverError> {
-        let patience = self.patience();
-        let report = self.switches[index].reporter.collect(self.now(), || self.waits(&patience));
-        report.ok_or_else(|| self.stuck("no counters", &patience))
+        let timeout = self.lcore_timeout();
+        let report = self.switches[index].reporter.collect(self.now(), || self.waits(&timeout));
+        report.ok_or_else(|| self.stuck("no counters", &timeout))
     }
 
-    pub(super) fn patience(&self) -> Patience {
-        Patience::new(self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect())
+    pub(super) fn lcore_timeout(&self) -> LcoreTimeout {
+        LcoreTimeout::new(self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect())
     }
 
     /// Waits for lcores to answer, a little at each call; says whether to go on. They don't when they have been stopped, or one has
     /// ended.
-    pub(super) fn waits(&self, patience: &Patience) -> bool {
-        patience.wait() && !self.lcores.is_empty() && !self.has_failed()
+    pub(super) fn waits(&self, timeout: &LcoreTimeout) -> bool {
+        timeout.wait() && !self.lcores.is_empty() && !self.has_failed()
     }
 
-    pub(super) fn stuck(&self, what: &str, patience: &Patience) -> DriverError {
+    pub(super) fn stuck(&self, what: &str, timeout: &LcoreTimeout) -> DriverError {
         DriverError::Stuck(match self.has_failed() {
             true => "its loop has ended".to_owned(),
-            false => format!("{what} {}", patience.told()),
+            false => format!("{what} {}", timeout.describe()),
         })
     }
 
@@ -70,13 +70,13 @@ impl RunningSwitches {
 
     /// Statistics of the replay of traces; `None` without one.
     pub(crate) fn replay_report(&self) -> Option<ReplayReport> {
-        let patience = self.patience();
-        self.replays.as_ref().map(|board| board.collect(|| self.waits(&patience)))
+        let timeout = self.lcore_timeout();
+        self.replays.as_ref().map(|stats| stats.collect(|| self.waits(&timeout)))
     }
 
     /// Whether all frames of traces have left; `None` where none are replayed.
     pub fn replay_is_done(&self) -> Option<bool> {
-        self.replays.as_ref().map(|board| board.is_done())
+        self.replays.as_ref().map(|stats| stats.is_done())
     }
 
     /// State shared by the lcores of switch `index`.
@@ -103,9 +103,9 @@ impl RunningSwitches {
 
     /// Counters of the NIC in front of the host at each port of switch `index`; `None` without one.
     pub fn nic_reports(&self, index: usize) -> Vec<Option<ModelReport>> {
-        let patience = self.patience();
+        let timeout = self.lcore_timeout();
         let report =
-            |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(|| self.waits(&patience)));
+            |stats: &Option<Arc<NicStatsCell>>| stats.as_ref().map(|stats| stats.collect(|| self.waits(&timeout)));
         self.switches[index].nics.iter().map(report).collect()
     }
 

@@ -19,7 +19,7 @@ impl RunningSwitches {
         let deadline = Instant::now() + drain;
         while Instant::now() < deadline && !self.has_failed() {
             let held: u64 = (0..self.switches.len())
-                .map(|index| self.report(index).map_or(0, |report| report.balance.held()))
+                .map(|index| self.report(index).map_or(0, |report| report.conservation.held()))
                 .sum();
             if held == 0 && self.held_for_hosts() == 0 {
                 break;
@@ -29,7 +29,7 @@ impl RunningSwitches {
         self.control.enter(Phase::Discard);
         let reports = (0..self.switches.len()).map(|index| self.report_discarded(index)).collect::<Result<Vec<_>, _>>();
         (0..self.switches.len()).for_each(|index| self.wait_for_nics(index));
-        self.lcores.iter().for_each(|(cpu, _, stats)| stats.note_last_cpu_use(*cpu));
+        self.lcores.iter().for_each(|(cpu, _, stats)| stats.record_last_cpu_use(*cpu));
         // The first answer may be of a poll that began before.
         self.replay_report();
         let replay = self.replay_report();
@@ -71,7 +71,7 @@ impl RunningSwitches {
     fn report_discarded(&self, index: usize) -> Result<Report, DriverError> {
         for _ in 0..100 {
             let report = self.report(index)?;
-            if report.balance.held() == 0 {
+            if report.conservation.held() == 0 {
                 return Ok(report);
             }
         }

@@ -10,7 +10,7 @@ use weir_dpdk_driver::{Memory, Phase, Placement, PreparedSwitches, Runtime, Runt
 use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
 
-use crate::common::{Progress, Sender, Tally, Way, lost_to_the_machine};
+use crate::common::{Progress, Sender, StationPair, Tally, lost_to_the_machine};
 
 const CLONES: usize = 5;
 const COPIES: usize = CLONES + 1;
@@ -73,7 +73,8 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     let link = prepared.open_far_end("receiver").unwrap();
     let collector = Collector { link, tally: tally.clone(), next: [0; COPIES], batch: Batch::new() };
     let sender = prepared.open_far_end("burst").unwrap();
-    let sender = Sender::new(sender, store, tally.clone(), Way { from: 0, to: 1 }, 3, FRAMES, BitRate::mbps(300));
+    let sender =
+        Sender::new(sender, store, tally.clone(), StationPair { from: 0, to: 1 }, 3, FRAMES, BitRate::mbps(300));
     prepared.add_task(placement.cpus.len() - 1, Box::new(collector));
     prepared.add_task(0, Box::new(sender));
     let running = prepared.start().unwrap();
@@ -82,7 +83,7 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     while tally.received.load(Ordering::Relaxed) + dropped < COPIES as u64 * FRAMES {
         std::thread::sleep(Duration::from_millis(10));
         let report = running.report(0).unwrap();
-        let balance = report.balance;
+        let balance = report.conservation;
         dropped = balance.dropped;
         tally.release_after(report.ports[0].classes[3].pauses_tx, FRAMES);
         assert!(balance.holds, "{layout:?}: {balance:?}");
@@ -92,7 +93,7 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     assert!(changed.iter().all(|(_, port, _)| *port < PortId(2)), "{layout:?}: a clone has no link: {changed:?}");
     let stopped = running.stop(Duration::from_secs(5)).unwrap();
     let report = &stopped.reports[0];
-    let balance = report.balance;
+    let balance = report.conservation;
     assert!(balance.holds, "{layout:?}: {balance:?}");
     let frames = COPIES as u64 * FRAMES;
     let lost = lost_to_the_machine(&format!("{layout:?}"), &stopped, BitRate::mbps(300 * COPIES as u64));
@@ -128,7 +129,7 @@ fn six_copies_of_each_frame_leave_in_every_layout() {
         let layouts = ["single", "auto", "rx-tx", "rx-fwd-tx"].map(config);
         let cpus = cpu::allowed();
         let cpus = &cpus[..cpus.len().min(3)];
-        let memory_mb = Memory::of(&layouts[..1], cpus.len(), 2_048).megabytes();
+        let memory_mb = Memory::for_switches(&layouts[..1], cpus.len(), 2_048).megabytes();
         let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("clones", cpus, &[], &options).unwrap();
         layouts.iter().for_each(|config| run(&runtime, config));

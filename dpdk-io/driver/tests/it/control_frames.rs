@@ -66,7 +66,7 @@ fn there_is_memory_for_each_whoever_frees_them() {
         if placement.cpus.len() < 3 {
             return println!("nothing shown: three lcores want three CPUs, and there are {}", placement.cpus.len());
         }
-        let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
+        let memory_mb = Memory::for_switches(&switches, placement.cpus.len(), 0).megabytes();
         let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("control", &placement.cpus, &[], &options).unwrap();
         let mut prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 0).unwrap();

@@ -10,7 +10,7 @@ use weir_dpdk_io::{Batch, Mempool, MempoolConfig, Port, PortConfig, RxQueue, cpu
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
 
-use crate::common::{Sender, Tally, Way};
+use crate::common::{Sender, StationPair, Tally};
 
 const QUEUES: u16 = 4;
 const FRAMES: u64 = 50_000;
@@ -70,7 +70,7 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
         let socket = directory.path().join("vm.sock").to_str().unwrap().to_owned();
         let switches = [weir_config::parse("host.toml", &config(&socket)).unwrap()];
         let placement = Placement::new(&switches, &cpu::allowed(), 0).unwrap();
-        let memory_mb = Memory::of(&switches, placement.cpus.len(), 4_096).megabytes() + 64;
+        let memory_mb = Memory::for_switches(&switches, placement.cpus.len(), 4_096).megabytes() + 64;
         let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("guest-queues", &placement.cpus, &[], &options).unwrap();
         let mut prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 4_096).unwrap();
@@ -79,8 +79,8 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
         // Class 3 leaves by queue 3, class 4 by queue 0.
         for ((name, class), (station, tally)) in [("a", 3), ("b", 4)].into_iter().zip((1..).zip(&tallies)) {
             let end = prepared.open_far_end(name).unwrap();
-            let way = Way { from: station, to: 9 };
-            let sender = Sender::new(end, store.clone(), tally.clone(), way, class, FRAMES, BitRate::mbps(300));
+            let stations = StationPair { from: station, to: 9 };
+            let sender = Sender::new(end, store.clone(), tally.clone(), stations, class, FRAMES, BitRate::mbps(300));
             prepared.add_task(0, Box::new(sender));
         }
         let pool = Mempool::new("guest", MempoolConfig { count: 8_191, cache: 0, ..MempoolConfig::default() }).unwrap();
@@ -105,7 +105,7 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
             }
             let report = running.report(0).unwrap();
             let lost: Vec<_> = DropReason::ALL.into_iter().map(|reason| (reason, report.dropped(reason))).collect();
-            assert!(report.balance.holds && report.balance.dropped == 0, "{lost:?}");
+            assert!(report.conservation.holds && report.conservation.dropped == 0, "{lost:?}");
         }
         // The ring of queue 3 is full since long, and its sender paused.
         assert!(tallies[0].pfc_seen.load(Ordering::Relaxed) > 0, "{tallies:?}");
@@ -119,8 +119,8 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
         guest.close().unwrap();
         let stopped = running.stop(Duration::from_secs(10)).unwrap();
         let report = &stopped.reports[0];
-        assert!(report.balance.holds);
-        assert_eq!((report.balance.held(), report.balance.dropped, stopped.mbufs_missing), (0, 0, 0));
+        assert!(report.conservation.holds);
+        assert_eq!((report.conservation.held(), report.conservation.dropped, stopped.mbufs_missing), (0, 0, 0));
         assert_eq!(stopped.devices[0][2].queue_fallbacks, 0);
     });
 }

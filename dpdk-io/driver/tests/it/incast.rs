@@ -13,7 +13,7 @@ use weir_switch_core::Shared;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, SplitMix64};
 
-use crate::common::{Progress, Receiver, Sender, Tally, Way, lost_to_the_machine};
+use crate::common::{Progress, Receiver, Sender, StationPair, Tally, lost_to_the_machine};
 
 const SENDERS: u8 = 8;
 /// In each layout: millions where the build is fast enough for them.
@@ -72,7 +72,8 @@ fn incast(
         let queues = prepared.open_far_end(&format!("r{n}")).unwrap();
         let rate = BitRate::mbps(300);
         let share = frames / u64::from(SENDERS);
-        let sender = Sender::new(queues, store.clone(), tally.clone(), Way { from: n, to: SENDERS }, 3, share, rate);
+        let sender =
+            Sender::new(queues, store.clone(), tally.clone(), StationPair { from: n, to: SENDERS }, 3, share, rate);
         prepared.add_task(usize::from(n) % cpus, Box::new(sender));
     }
     let running = prepared.start().unwrap();
@@ -82,7 +83,7 @@ fn incast(
         std::thread::sleep(Duration::from_millis(20));
         meanwhile(running.shared(0));
         let report = running.report(0).unwrap();
-        let balance = report.balance;
+        let balance = report.conservation;
         lost = report.dropped(DropReason::HeadroomViolation);
         assert!(balance.holds, "{balance:?}");
         assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
@@ -116,7 +117,7 @@ fn lossless_and_ordered_in_every_layout_under_every_policy() {
 fn conserved(cases: Vec<(SwitchConfig, u64)>) {
     let cpus = cpu::allowed();
     let cpus = &cpus[..cpus.len().min(3)];
-    let memory_mb = Memory::of(std::slice::from_ref(&cases[0].0), cpus.len(), 8_192).megabytes();
+    let memory_mb = Memory::for_switches(std::slice::from_ref(&cases[0].0), cpus.len(), 8_192).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("incast", cpus, &[], &options).unwrap();
     for (config, frames) in &cases {
@@ -146,7 +147,7 @@ fn lossless_and_ordered_whatever_is_set_meanwhile() {
         let layouts = LAYOUTS.map(|layout| config(layout, "dt"));
         let cpus = cpu::allowed();
         let cpus = &cpus[..cpus.len().min(3)];
-        let memory_mb = Memory::of(std::slice::from_ref(&layouts[0]), cpus.len(), 8_192).megabytes();
+        let memory_mb = Memory::for_switches(std::slice::from_ref(&layouts[0]), cpus.len(), 8_192).megabytes();
         let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("steered", cpus, &[], &options).unwrap();
         for config in &layouts {
@@ -182,8 +183,8 @@ impl Steering<'_> {
             0 => drop(shared.set_rate(receiver, Some(BitRate::mbps(50 + self.below(1_000))))),
             1 => {
                 let policy =
-                    weir_mmu::policy::settings("dt", &format!("alpha = \"{}/8\"", 1 + self.below(64))).unwrap();
-                shared.mmu.retune(&*policy, self.config.xon(), self.config.buffer.lossy_alpha);
+                    weir_mmu::policy::parse_config("dt", &format!("alpha = \"{}/8\"", 1 + self.below(64))).unwrap();
+                shared.mmu.update_config(&*policy, self.config.xon(), self.config.buffer.lossy_alpha);
             }
             2 => {
                 queues[3].rate = (self.below(2) == 0).then(|| BitRate::mbps(50 + self.below(500)));
@@ -229,8 +230,8 @@ fn check(what: &str, frames: u64, tally: &Tally, stopped: &Stopped) {
     assert!(lost > 0 || tally.reordered.load(Ordering::Relaxed) == 0, "{what}: reordered or lost");
     assert_eq!(report.dropped(DropReason::HeadroomViolation), lost, "{what}");
     // The receiver's introduction went to its own port, and is all else that was dropped.
-    assert_eq!((report.balance.dropped - lost, report.dropped(DropReason::SamePort)), (1, 1), "{what}");
-    assert_eq!(report.balance.held(), 0, "{what}");
+    assert_eq!((report.conservation.dropped - lost, report.dropped(DropReason::SamePort)), (1, 1), "{what}");
+    assert_eq!(report.conservation.held(), 0, "{what}");
     assert_eq!(report.pool.used, Bytes::ZERO, "{what}");
     for class in report.ports.iter().flat_map(|port| &port.classes) {
         let left = [class.ingress.private, class.ingress.shared, class.ingress.headroom, class.egress];

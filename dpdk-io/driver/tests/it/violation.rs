@@ -10,7 +10,7 @@ use weir_dpdk_io::cpu;
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
 
-use crate::common::{Receiver, Sender, Tally, Way};
+use crate::common::{Receiver, Sender, StationPair, Tally};
 
 const CONFIG: &str = r#"
 [switch]
@@ -54,7 +54,7 @@ fn a_deaf_peer_loses_its_own_frames_and_nobody_elses() {
         const FRAMES: u64 = 200_000;
         let switches = [weir_config::parse("deaf.toml", CONFIG).unwrap()];
         let placement = Placement::new(&switches, &cpu::allowed(), 0).unwrap();
-        let memory_mb = Memory::of(&switches, placement.cpus.len(), 4_096).megabytes();
+        let memory_mb = Memory::for_switches(&switches, placement.cpus.len(), 4_096).megabytes();
         let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("violation", &placement.cpus, &[], &options).unwrap();
         let mut prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 4_096).unwrap();
@@ -63,12 +63,19 @@ fn a_deaf_peer_loses_its_own_frames_and_nobody_elses() {
         let mut far_end = |name| prepared.open_far_end(name).unwrap();
         let (deaf_end, slow_end, good_end, fast_end) =
             (far_end("deaf"), far_end("slow"), far_end("good"), far_end("fast"));
-        let mut sender =
-            Sender::new(deaf_end, store.clone(), deaf.clone(), Way { from: 0, to: 1 }, 3, FRAMES, BitRate::gbps(1));
+        let mut sender = Sender::new(
+            deaf_end,
+            store.clone(),
+            deaf.clone(),
+            StationPair { from: 0, to: 1 },
+            3,
+            FRAMES,
+            BitRate::gbps(1),
+        );
         sender.deaf = true;
         let rate = BitRate::mbps(300);
         let well_behaved =
-            Sender::new(good_end, store.clone(), good.clone(), Way { from: 2, to: 3 }, 4, FRAMES / 4, rate);
+            Sender::new(good_end, store.clone(), good.clone(), StationPair { from: 2, to: 3 }, 4, FRAMES / 4, rate);
         prepared.add_task(0, Box::new(Receiver::new(slow_end, store.clone(), deaf.clone(), 1)));
         prepared.add_task(0, Box::new(Receiver::new(fast_end, store.clone(), good.clone(), 3)));
         prepared.add_task(0, Box::new(sender));
@@ -77,7 +84,7 @@ fn a_deaf_peer_loses_its_own_frames_and_nobody_elses() {
         let started = Instant::now();
         while good.received.load(Ordering::Relaxed) < FRAMES / 4 || deaf.sent.load(Ordering::Relaxed) < FRAMES {
             assert!(started.elapsed() < Duration::from_secs(60), "{deaf:?} {good:?}");
-            assert!(running.report(0).unwrap().balance.holds);
+            assert!(running.report(0).unwrap().conservation.holds);
             std::thread::sleep(Duration::from_millis(5));
         }
         let stopped = running.stop(Duration::from_secs(10)).unwrap();
@@ -88,7 +95,7 @@ fn a_deaf_peer_loses_its_own_frames_and_nobody_elses() {
         assert_eq!(deaf.received.load(Ordering::Relaxed) + lost, FRAMES);
         assert_eq!(good.received.load(Ordering::Relaxed), FRAMES / 4);
         assert_eq!(good.reordered.load(Ordering::Relaxed), 0);
-        assert!(report.balance.holds);
-        assert_eq!((report.balance.held(), stopped.mbufs_missing), (0, 0));
+        assert!(report.conservation.holds);
+        assert_eq!((report.conservation.held(), stopped.mbufs_missing), (0, 0));
     });
 }

@@ -140,9 +140,9 @@ impl Link {
         self.receiver.settle(CLASS, || BLOCK * u64::from(self.queued()));
         self.made += 1;
         let account = if self.made.is_multiple_of(2) {
-            Account::Buffer { blocks: self.receiver.capacity() }
+            CreditAccount::Buffer { blocks: self.receiver.capacity() }
         } else {
-            Account::None
+            CreditAccount::None
         };
         self.messages.extend(self.receiver.frame(ALONE).map(|frame| CreditFrame { account, ..frame }));
     }
@@ -184,7 +184,7 @@ impl Link {
                 self.sender.handle_credit(&frame(self.sender.sent_total(CLASS).wrapping_add(more)));
             }
             Forged::Buffer(blocks) => {
-                let account = Account::Buffer { blocks };
+                let account = CreditAccount::Buffer { blocks };
                 self.sender.handle_credit(&CreditFrame { account, ..CreditFrame::default() });
             }
             Forged::Sent(more) => {

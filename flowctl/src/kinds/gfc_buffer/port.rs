@@ -4,11 +4,14 @@ use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
-use crate::gfc::{Arrivals, Pulse, Rates, StageTable, stage};
+use crate::gfc::{ArrivalCounters, ClassRates, Pulse, StageTable, stage};
 use crate::kinds::pfc::Pfc;
-use crate::pfc::Gate;
-use crate::pfc::ObeysPauses;
-use crate::{Arrived, Demand, Downstream, Mechanism, MessageGenerator, Protocol, Quantum, Side, Tells, Upstream};
+use crate::pfc::PauseReceiver;
+use crate::pfc::PauseTimers;
+use crate::{
+    BufferState, FlowControl, FlowControlInitiator, FlowControlReceiver, MessageGenerator, MessageKind,
+    PortFlowControl, PortParameters, Quantum, ReceiveAccounting,
+};
 
 /// Buffer-based GFC at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,25 +24,25 @@ pub struct GfcBuffer {
     pub ageing: Span,
 }
 
-impl Protocol for GfcBuffer {
-    fn tells(&self) -> Tells {
-        Tells::Stages
+impl FlowControl for GfcBuffer {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Stages
     }
 
-    fn goes_by_length(&self) -> bool {
+    fn uses_queue_length(&self) -> bool {
         true
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        let generator = stage::Generator::new(self.stages.clone(), port.classes, self.refresh);
-        MessageGenerator::of(Stages { port, generator })
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        let generator = stage::StageGenerator::new(self.stages.clone(), port.classes, self.refresh);
+        MessageGenerator::from_initiator(StageInitiator { port, generator })
     }
 
-    fn upstream(&self, port: Side) -> Box<dyn Upstream> {
-        Box::new(stage::Adjuster::new(self.stages.clone(), self.ageing, Quantum::at(port.rate)))
+    fn receiver(&self, port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::new(stage::StageRateAdjuster::new(self.stages.clone(), self.ageing, Quantum::for_rate(port.rate)))
     }
 
-    fn marks(&self) -> Vec<(String, Bytes)> {
+    fn reference_lengths(&self) -> Vec<(String, Bytes)> {
         first_stages(&self.stages)
     }
 }
@@ -49,22 +52,22 @@ fn first_stages(stages: &StageTable) -> Vec<(String, Bytes)> {
 }
 
 #[derive(Debug, State)]
-struct Stages {
+struct StageInitiator {
     #[state(same)]
-    port: Side,
-    generator: stage::Generator,
+    port: PortParameters,
+    generator: stage::StageGenerator,
 }
 
-impl Downstream for Stages {
+impl FlowControlInitiator for StageInitiator {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
-    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
-        self.generator.poll(now, &demand.queues(self.port.classes)).map(ControlFrame::Pfc)
+    fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
+        self.generator.poll(now, &buffer.queues(self.port.classes)).map(ControlFrame::Pfc)
     }
 
-    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _demand: &Demand<'_>) {
+    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _buffer: &BufferState<'_>) {
         if let ControlFrame::Pfc(frame) = frame {
             self.generator.handle_sent(now, frame);
         }
@@ -84,31 +87,31 @@ impl Downstream for Stages {
     }
 }
 
-impl Upstream for stage::Adjuster {
+impl FlowControlReceiver for stage::StageRateAdjuster {
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
+    fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Pfc(frame) = frame else { return false };
         self.handle_frame(now, frame);
-        self.obey_stops(now, frame, gate);
+        self.obey_stops(now, frame, pause_timers);
         true
     }
 
-    fn forget(&self, now: Time) {
-        stage::Adjuster::forget(self, now);
+    fn reset(&self, now: Time) {
+        stage::StageRateAdjuster::reset(self, now);
     }
 
-    fn rates(&self) -> Option<&Rates> {
-        Some(stage::Adjuster::rates(self))
+    fn rates(&self) -> Option<&ClassRates> {
+        Some(stage::StageRateAdjuster::rates(self))
     }
 
-    fn odd_messages(&self) -> u64 {
+    fn invalid_messages(&self) -> u64 {
         self.stages_above_last() + self.pauses()
     }
 
-    fn foreign_messages(&self) -> u64 {
+    fn mismatched_messages(&self) -> u64 {
         self.pauses()
     }
 }
@@ -121,74 +124,74 @@ pub struct GfcPulse {
     /// P, the period of the pauses.
     pub period: Span,
     /// PFC parameters of the peer.
-    pub of_a_nic: Pfc,
+    pub peer_pfc: Pfc,
 }
 
-impl Protocol for GfcPulse {
-    fn tells(&self) -> Tells {
-        Tells::Pulses
+impl FlowControl for GfcPulse {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Pulses
     }
 
-    fn goes_by_length(&self) -> bool {
+    fn uses_queue_length(&self) -> bool {
         true
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
         let pulse = Pulse::new(port.rate, port.classes, self.period);
-        MessageGenerator::of(Pulses { port, pulse, stages: self.stages.clone() })
+        MessageGenerator::from_initiator(PulseInitiator { port, pulse, stages: self.stages.clone() })
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPauses::of(Tells::Pfc))
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::new(PauseReceiver::new(MessageKind::Pfc))
     }
 
-    fn arrived(&self, link_overhead: Bytes) -> Arrived {
-        Arrived::Bytes(Arrivals::new(link_overhead))
+    fn receive_accounting(&self, link_overhead: Bytes) -> ReceiveAccounting {
+        ReceiveAccounting::Bytes(ArrivalCounters::new(link_overhead))
     }
 
-    fn of_a_nic(&self) -> Option<Mechanism> {
-        Some(Mechanism::new(self.of_a_nic))
+    fn nic_variant(&self) -> Option<PortFlowControl> {
+        Some(PortFlowControl::new(self.peer_pfc))
     }
 
-    fn marks(&self) -> Vec<(String, Bytes)> {
+    fn reference_lengths(&self) -> Vec<(String, Bytes)> {
         first_stages(&self.stages)
     }
 }
 
 #[derive(Debug, State)]
-struct Pulses {
+struct PulseInitiator {
     #[state(same)]
-    port: Side,
+    port: PortParameters,
     pulse: Pulse,
     #[state(same)]
     stages: StageTable,
 }
 
-impl Pulses {
-    fn rates(&self, demand: &Demand<'_>) -> [BitRate; CLASSES] {
+impl PulseInitiator {
+    fn rates(&self, buffer: &BufferState<'_>) -> [BitRate; CLASSES] {
         let mut rates = [self.stages.rate(0); CLASSES];
         for class in self.port.classes {
-            rates[class.index()] = self.stages.rate(self.stages.stage_of((demand.held)(class)));
+            rates[class.index()] = self.stages.rate(self.stages.stage_of((buffer.occupancy)(class)));
         }
         rates
     }
 }
 
-impl Downstream for Pulses {
+impl FlowControlInitiator for PulseInitiator {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
-    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
+    fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         if now < self.pulse.next_wakeup() {
             return None;
         }
-        self.pulse.poll(now, &self.rates(demand)).map(ControlFrame::Pfc)
+        self.pulse.poll(now, &self.rates(buffer)).map(ControlFrame::Pfc)
     }
 
-    fn handle_sent(&mut self, now: Time, _frame: &ControlFrame, demand: &Demand<'_>) {
-        let rates = self.rates(demand);
-        let arrived = if let Arrived::Bytes(arrivals) = demand.arrived { Some(arrivals) } else { None };
+    fn handle_sent(&mut self, now: Time, _frame: &ControlFrame, buffer: &BufferState<'_>) {
+        let rates = self.rates(buffer);
+        let arrived = if let ReceiveAccounting::Bytes(arrivals) = buffer.arrived { Some(arrivals) } else { None };
         self.pulse.handle_sent(now, &rates, arrived);
     }
 

@@ -5,7 +5,7 @@ use weir_wire::mac_control::PfcFrame;
 use super::WatchdogEvent::{StormDetected, StormRestored};
 use super::*;
 use crate::Quantum;
-use crate::pfc::Gate;
+use crate::pfc::PauseTimers;
 
 const CLASS: Class = Class::new(3);
 const POLL: Span = Span::from_millis(100);
@@ -31,7 +31,7 @@ fn config(condition: StormCondition) -> WatchdogConfig {
 
 /// A class at a 10 Gb/s port: a real gate, a queue, and the counters.
 struct Queue {
-    gate: Gate,
+    gate: PauseTimers,
     observation: QueueObservation,
     /// What was received last, and until when the class has been paused without a gap, by frames alone.
     paused: Option<(Time, Time)>,
@@ -40,14 +40,14 @@ struct Queue {
 impl Queue {
     fn new(queued: u64) -> Queue {
         let observation = QueueObservation { queued: Bytes::new(queued), ..Default::default() };
-        Queue { gate: Gate::new(Quantum::at(BitRate::gbps(10))), observation, paused: None }
+        Queue { gate: PauseTimers::new(Quantum::for_rate(BitRate::gbps(10))), observation, paused: None }
     }
 
     fn receive(&mut self, now: Time, quanta: u16) {
         self.gate.handle_pfc(now, &PfcFrame { enabled: CLASS.alone(), times: [quanta; CLASSES] });
         let frames = if quanta > 0 { &mut self.observation.xoff_frames } else { &mut self.observation.xon_frames };
         *frames += 1;
-        let end = now + Quantum::at(BitRate::gbps(10)).times(quanta);
+        let end = now + Quantum::for_rate(BitRate::gbps(10)).times(quanta);
         self.paused = match self.paused {
             _ if quanta == 0 => None,
             Some((from, until)) if now < until => Some((from, end)),

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use weir_mmu::policy::{self, BuildContext, HeadroomNeeds, POLICIES, PolicySettings};
-use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout, Xon};
+use weir_mmu::policy::{self, BUFFER_POLICIES, BufferPolicyConfig, BuildContext, HeadroomRequirement};
+use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
@@ -33,14 +33,17 @@ const FORMS: [(&str, &str, &str); 7] = [
 pub(crate) fn all() -> Vec<&'static str> {
     let forms = |name| FORMS.iter().filter(move |(form, kind, _)| *kind == name && *form != name);
     let with_forms = |name| std::iter::once(name).chain(forms(name).map(|(form, ..)| *form));
-    POLICIES.names().flat_map(with_forms).collect()
+    BUFFER_POLICIES.names().flat_map(with_forms).collect()
 }
 
 /// The policies that are lossless by construction, whatever peers do that obey PAUSE in time.
 pub(crate) fn lossless() -> Vec<&'static str> {
     let is_lossless = |name: &&str| {
         let settings = settings(name);
-        let has_room = !matches!(settings.needs().headroom, HeadroomNeeds::Part { .. } | HeadroomNeeds::Uninsured);
+        let has_room = !matches!(
+            settings.layout_requirements().headroom,
+            HeadroomRequirement::Part { .. } | HeadroomRequirement::Uninsured
+        );
         has_room && settings.warning().is_none()
     };
     all().into_iter().filter(is_lossless).collect()
@@ -77,10 +80,10 @@ pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
         headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
         lossless: bounds.lossless,
     };
-    settings(name).needs().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")
+    settings(name).layout_requirements().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")
 }
 
-pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
+pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn BufferPolicy> {
     let rates = vec![bounds.rate; usize::from(bounds.ports)];
     let (frame_max, reaction) = (Bytes::new(1_522), Span::ZERO);
     let alphas = vec![None; rates.len()];
@@ -90,7 +93,7 @@ pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_off
 }
 
 /// What a file says of this policy, or form of one.
-pub(crate) fn settings(name: &str) -> Arc<dyn PolicySettings> {
+pub(crate) fn settings(name: &str) -> Arc<dyn BufferPolicyConfig> {
     let (_, kind, keys) = FORMS.iter().find(|(form, ..)| *form == name).copied().unwrap_or((name, name, ""));
-    policy::settings(kind, keys).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+    policy::parse_config(kind, keys).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }

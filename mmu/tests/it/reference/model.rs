@@ -3,7 +3,7 @@
 //! Written from the papers and apart from the crate: no atomics, no packed words, no windows that roll by themselves;
 //! departures are a list that is searched. α is 1 throughout.
 
-use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Segment, Verdict, Xon};
+use weir_mmu::{Admission, BufferLayout, BufferRequest, DropReason, Headroom, Segment, Xon};
 use weir_units::{BitRate, Class, PortId, QueueId, Span, Time};
 
 /// A whole MMU.
@@ -134,16 +134,17 @@ impl Model {
     }
 
     /// A burst, queue by queue in the order of their first packets: by ingress queue, and by egress queue too if lossy.
-    pub(crate) fn admit(&mut self, burst: &[Arrival]) -> Vec<Verdict> {
+    pub(crate) fn admit(&mut self, burst: &[BufferRequest]) -> Vec<Admission> {
         // Headroom is adapted by what is known before the burst.
         for arrival in burst {
             self.adapt(arrival.ingress);
         }
-        let mut queues: Vec<(Vec<Arrival>, Vec<usize>)> = Vec::new();
+        let mut queues: Vec<(Vec<BufferRequest>, Vec<usize>)> = Vec::new();
         for (place, arrival) in burst.iter().enumerate() {
             let lossless = self.is_lossless(arrival.ingress);
-            let is_of =
-                |other: &Arrival| other.ingress == arrival.ingress && (lossless || other.egress == arrival.egress);
+            let is_of = |other: &BufferRequest| {
+                other.ingress == arrival.ingress && (lossless || other.egress == arrival.egress)
+            };
             match queues.iter_mut().find(|(packets, _)| is_of(&packets[0])) {
                 Some((packets, places)) => {
                     packets.push(*arrival);
@@ -152,14 +153,14 @@ impl Model {
                 None => queues.push((vec![*arrival], vec![place])),
             }
         }
-        let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); burst.len()];
+        let mut verdicts = vec![Admission::Drop(DropReason::SharedFull); burst.len()];
         for (packets, places) in queues {
             places.into_iter().zip(self.admit_run(&packets)).for_each(|(place, verdict)| verdicts[place] = verdict);
         }
         verdicts
     }
 
-    fn admit_run(&mut self, run: &[Arrival]) -> Vec<Verdict> {
+    fn admit_run(&mut self, run: &[BufferRequest]) -> Vec<Admission> {
         let id = run[0].ingress;
         let lossless = self.is_lossless(id);
         if lossless {
@@ -176,29 +177,29 @@ impl Model {
         verdicts
     }
 
-    fn place(&mut self, arrival: Arrival, lossless: bool) -> Verdict {
+    fn place(&mut self, arrival: BufferRequest, lossless: bool) -> Admission {
         let bytes = u64::from(arrival.bytes);
         let (id, to) = (arrival.ingress, arrival.egress);
         let private = self.layout.ports()[id.port().index()].private[id.class().index()].get();
         let fits = self.free() >= bytes;
         let verdict = if self.queues[id.index()].private + bytes <= private {
             self.queues[id.index()].private += bytes;
-            Verdict::Keep(Segment::Private)
+            Admission::Admit(Segment::Private)
         } else if lossless {
             self.place_lossless(id, bytes, fits)
         } else {
             let limit = self.lossy_threshold(to);
             let (used, size) = (self.lossy_pool_used(), self.layout.egress_lossy());
             if self.egress[to.index()].length + bytes > limit || size.is_some_and(|size| used + bytes > size.get()) {
-                Verdict::Drop(DropReason::EgressThreshold)
+                Admission::Drop(DropReason::EgressThreshold)
             } else if fits {
                 self.queues[id.index()].shared += bytes;
-                Verdict::Keep(Segment::Shared)
+                Admission::Admit(Segment::Shared)
             } else {
-                Verdict::Drop(DropReason::SharedFull)
+                Admission::Drop(DropReason::SharedFull)
             }
         };
-        if matches!(verdict, Verdict::Keep(_)) {
+        if matches!(verdict, Admission::Admit(_)) {
             self.egress[to.index()].length += bytes;
         }
         if self.is_simulators() {
@@ -213,7 +214,7 @@ impl Model {
         verdict
     }
 
-    fn place_lossless(&mut self, id: QueueId, bytes: u64, fits: bool) -> Verdict {
+    fn place_lossless(&mut self, id: QueueId, bytes: u64, fits: bool) -> Admission {
         let (admit, xoff) = self.threshold(id);
         let port = id.port().index();
         let (port_threshold, port_shared) = (self.port_threshold(port), self.port_shared(port));
@@ -231,22 +232,22 @@ impl Model {
         let queue = &mut self.queues[id.index()];
         let verdict = if queue.shared + bytes <= admit && within_port && fits {
             queue.shared += bytes;
-            Verdict::Keep(Segment::Shared)
+            Admission::Admit(Segment::Shared)
         } else if bytes <= room && (dsh || queue.headroom + bytes <= queue.limit) {
             queue.headroom += bytes;
-            Verdict::Keep(Segment::Headroom)
+            Admission::Admit(Segment::Headroom)
         } else {
-            Verdict::Drop(DropReason::HeadroomViolation)
+            Admission::Drop(DropReason::HeadroomViolation)
         };
         if dsh {
             // What went to insurance, or would have, pauses the port; the queue is judged by what it has now.
             self.port_off[port] |=
-                verdict != Verdict::Keep(Segment::Shared) || self.port_shared(port) >= port_threshold;
+                verdict != Admission::Admit(Segment::Shared) || self.port_shared(port) >= port_threshold;
             let (_, xoff) = self.threshold(id);
             let queue = &mut self.queues[id.index()];
             queue.off |= queue.shared >= xoff;
         } else {
-            queue.off |= verdict != Verdict::Keep(Segment::Shared) || queue.shared >= xoff;
+            queue.off |= verdict != Admission::Admit(Segment::Shared) || queue.shared >= xoff;
         }
         verdict
     }
@@ -308,7 +309,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn release(&mut self, burst: &[Arrival]) {
+    pub(crate) fn release(&mut self, burst: &[BufferRequest]) {
         for departure in burst {
             let (id, mut left) = (departure.ingress, u64::from(departure.bytes));
             let queue = &mut self.queues[id.index()];

@@ -3,76 +3,76 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::Regulator;
-use weir_mmu::{Bundle, Intake};
+use weir_flowctl::TxRegulator;
+use weir_mmu::{BurstRequest, RouteTotal};
 use weir_units::{Bytes, ClassSet, Span, Time};
 
-use super::{Bringing, Bypass};
-use crate::burst::bursts::{BurstPort, Bursts, Waits};
+use super::{Bypass, PortDemand};
+use crate::burst::burst_output::{BurstOutput, BurstPort, WaitReason};
 use crate::packet::{BURST_MAX, Burst, Packet, PortOutput};
-use crate::transmission::{OutPort, Transmission, told_of};
+use crate::transmission::{PortTransmitter, Transmission, ingress_ports_among};
 
 /// Largest number of egress ports of a bypassing burst.
 const PORTS_MAX: usize = 8;
 
-impl<P: Packet> Transmission<P, Bursts<P>> {
+impl<P: Packet> Transmission<P, BurstOutput<P>> {
     /// Lets packets of a burst that was admitted without exception bypass the queues of their ports, if all of them may; returns whether
     /// they do.
     #[inline(always)]
-    pub(in crate::burst) fn pass_by(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
-        let Some(first) = intake.bundles().first() else { return true };
+    pub(in crate::burst) fn try_bypass(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
+        let Some(first) = request.routes().first() else { return true };
         let to = first.egress.port();
         let (mut classes, mut frame_bytes, mut differ) = (ClassSet::EMPTY, 0, false);
-        for bundle in intake.bundles() {
+        for bundle in request.routes() {
             classes.insert(bundle.egress.class());
             frame_bytes += bundle.frame_bytes;
             differ |= bundle.egress.port() != to;
         }
         if differ {
-            return self.pass_by_to_several(packets, intake);
+            return self.try_bypass_to_several(packets, request);
         }
         let index = self.position_of[to.index()];
         let port = &mut self.ports[index];
-        let (packets_of_all, bundles) = (packets.len(), intake.bundles().len());
-        let bringing = Bringing { index, classes, packets: packets_of_all, bundles, frame_bytes };
-        let may = port.may_pass_by(&bringing);
+        let (packets_of_all, bundles) = (packets.len(), request.routes().len());
+        let demand = PortDemand { index, classes, packets: packets_of_all, bundles, frame_bytes };
+        let may = port.may_bypass(&demand);
         if may {
             port.backlog |= classes;
-            port.own.bypass.note(&bringing, intake.each_charged());
-            port.own.bypass.put_all(packets, intake);
+            port.own.bypass.record(&demand, request.each_charged());
+            port.own.bypass.put_all(packets, request);
         }
         may
     }
 
     /// [`Transmission::pass_by`] of packets to several ports.
     #[inline(never)]
-    fn pass_by_to_several(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
-        let mut ports: ArrayVec<Bringing, PORTS_MAX> = ArrayVec::new();
-        for Bundle { egress, packets, frame_bytes, .. } in intake.bundles() {
+    fn try_bypass_to_several(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
+        let mut ports: ArrayVec<PortDemand, PORTS_MAX> = ArrayVec::new();
+        for RouteTotal { egress, packets, frame_bytes, .. } in request.routes() {
             let index = self.position_of[egress.port().index()];
             let (classes, packets, frame_bytes) = (egress.class().alone(), *packets as usize, *frame_bytes);
             if let Some(port) = ports.iter_mut().find(|port| port.index == index) {
                 port.classes |= classes;
                 (port.packets, port.bundles) = (port.packets + packets, port.bundles + 1);
                 port.frame_bytes += frame_bytes;
-            } else if ports.try_push(Bringing { index, classes, packets, bundles: 1, frame_bytes }).is_err() {
+            } else if ports.try_push(PortDemand { index, classes, packets, bundles: 1, frame_bytes }).is_err() {
                 return false;
             }
         }
-        if !ports.iter().all(|bringing| self.ports[bringing.index].may_pass_by(bringing)) {
+        if !ports.iter().all(|demand| self.ports[demand.index].may_bypass(demand)) {
             return false;
         }
-        for bringing in &ports {
-            let port = &mut self.ports[bringing.index];
-            port.backlog |= bringing.classes;
-            port.own.bypass.note(bringing, intake.each_charged());
+        for demand in &ports {
+            let port = &mut self.ports[demand.index];
+            port.backlog |= demand.classes;
+            port.own.bypass.record(demand, request.each_charged());
         }
         // All places are taken below, so there is nothing to drop.
-        let from = &mut *self.manner.picked;
+        let from = &mut *self.mode.picked;
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
-        for (bundle, members) in intake.bundles_with_packets() {
+        for (bundle, members) in request.routes_with_packets() {
             let index = self.position_of[bundle.egress.port().index()];
-            self.ports[index].own.bypass.put(bundle, members, from, intake.bytes());
+            self.ports[index].own.bypass.put(bundle, members, from, request.bytes());
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
         true
@@ -81,7 +81,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Sends the port's bypassing frames if the wire, limits and credit let all of them leave now; returns the number sent. `None` if any
     /// has to wait: all then go into the queues.
     #[inline(always)]
-    pub(in crate::burst) fn send_past<D: PortOutput<P>>(
+    pub(in crate::burst) fn send_bypass<D: PortOutput<P>>(
         &mut self,
         now: Time,
         index: usize,
@@ -89,7 +89,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         missed: Span,
         driver: &mut D,
     ) -> Option<usize> {
-        let Transmission { shared, ports, counters, manner, link_overhead, .. } = self;
+        let Transmission { shared, ports, counters, mode, link_overhead, .. } = self;
         let port = &mut ports[index];
         let (id, regulator) = (port.id, &shared.port(port.id).regulator);
         if !port.put_bypass_on_wire(now, held, *link_overhead, regulator) {
@@ -97,43 +97,44 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let BurstPort { bypass, staged, .. } = &mut port.own;
         port.backlog -= bypass.classes;
-        let sent = driver.transmit_rows(id, &mut &mut bypass.packets[..bypass.len]);
+        let sent = driver.transmit_runs(id, &mut &mut bypass.packets[..bypass.len]);
         let are_all = sent == bypass.len;
         if !are_all {
-            bypass.stage_rest(sent, staged.get_or_insert_with(|| manner.take_spare()));
+            bypass.stage_rest(sent, staged.get_or_insert_with(|| mode.take_spare()));
         }
-        for Bundle { egress, packets, frame_bytes, .. } in &bypass.bundles {
+        for RouteTotal { egress, packets, frame_bytes, .. } in &bypass.bundles {
             counters.add_frames(*egress, u64::from(*packets), u64::from(*frame_bytes));
         }
-        let telling = self.off_ports | self.by_length;
-        self.stirred |= told_of(shared, telling, bypass.bundles.iter().map(|bundle| bundle.ingress));
-        bypass.release(now, &shared.mmu, telling.is_empty().then_some(&mut manner.gone));
+        let candidates = self.off_ports | self.by_length;
+        self.pending_ports |=
+            ingress_ports_among(shared, candidates, bypass.bundles.iter().map(|bundle| bundle.ingress));
+        bypass.release(now, &shared.mmu, candidates.is_empty().then_some(&mut mode.pending_bytes));
         bypass.clear();
         if are_all && missed == Span::ZERO {
-            port.own.waits = Waits::Nothing;
+            port.own.wait_reason = WaitReason::Nothing;
             port.own.open = ClassSet::EMPTY;
         } else {
-            self.note_waiting(now, index, held, missed, sent);
+            self.record_waiting(now, index, held, missed, sent);
         }
         Some(sent)
     }
 }
 
-impl<P: Packet> OutPort<BurstPort<P>> {
+impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Returns whether packets of a burst may bypass the port's queues, behind other bypassing ones.
     #[inline(always)]
-    fn may_pass_by(&self, bringing: &Bringing) -> bool {
-        let Bringing { classes, packets, bundles, .. } = *bringing;
+    fn may_bypass(&self, demand: &PortDemand) -> bool {
+        let PortDemand { classes, packets, bundles, .. } = *demand;
         let own = &self.own;
         let finds_none = !own.bypass.is_empty()
-            || self.backlog.is_empty() && own.staged.is_none() && !own.has_lanes && own.bypass.rest == 0;
+            || self.backlog.is_empty() && own.staged.is_none() && !own.is_multi_queue && own.bypass.rest == 0;
         finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
     }
 
     /// Returns whether frames of these classes may leave in order of arrival.
     #[inline(always)]
     fn may_mix(&self, classes: ClassSet) -> bool {
-        let may = if classes.only().is_some() { self.in_rows } else { self.plain - self.scheduler.strict() };
+        let may = if classes.only().is_some() { self.in_runs } else { self.plain - self.scheduler.strict() };
         ((classes - may) | (classes & self.paused)).is_empty()
     }
 
@@ -146,7 +147,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
     /// Puts the bypassing frames on the wire, if it would be free at `now` even behind all of them, and nothing else holds a frame back.
     /// Otherwise nothing is changed. Returns whether it did.
     #[inline(always)]
-    fn put_bypass_on_wire(&mut self, now: Time, held: ClassSet, link_overhead: Bytes, regulator: &Regulator) -> bool {
+    fn put_bypass_on_wire(&mut self, now: Time, held: ClassSet, link_overhead: Bytes, regulator: &TxRegulator) -> bool {
         let Bypass { classes, frame_bytes, len, .. } = *self.own.bypass;
         // The classes' configuration may have changed since.
         if !(classes & held).is_empty() || !self.may_mix(classes) {
@@ -169,7 +170,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
 
     /// Counts the bypassing frames, of one class, against its rate and its credit, if both let all of them leave.
     #[inline(never)]
-    fn count_limited(&mut self, now: Time, wire: Bytes, regulator: &Regulator) -> bool {
+    fn count_limited(&mut self, now: Time, wire: Bytes, regulator: &TxRegulator) -> bool {
         let bypass = &self.own.bypass;
         let Some(class) = bypass.classes.only() else { return false };
         let mut lengths = [0; BURST_MAX];

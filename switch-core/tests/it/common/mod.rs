@@ -4,13 +4,13 @@
 
 use std::collections::VecDeque;
 
-use weir_config::{Layout, SwitchConfig};
+use weir_config::{LcoreLayout, SwitchConfig};
 use weir_flowctl::CatchUp;
 use weir_switch_core::burst::{Lcore, LcorePlan, Lcores};
-use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch};
+use weir_switch_core::{Burst, DriverConfig, Packet, PacketAllocator, PortInfo, PortOutput, Report, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
-use weir_wire::Head;
-use weir_wire::ethernet::{Glance, Headers, Parsed};
+use weir_wire::HeaderKey;
+use weir_wire::ethernet::{FastHeaders, Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use weir_wire::trailer::Telemetry;
 
@@ -38,22 +38,22 @@ impl Packet for TestFrame {
     fn parse(&self) -> Parsed {
         self.parsed
     }
-    fn glance(&self) -> Glance {
+    fn parse_fast(&self) -> FastHeaders {
         match self.parsed {
             Parsed::Data(Headers { destination, pcp, dscp: Some(dscp) }) if self.shows && !destination.is_group() => {
                 let (destination, source) = (destination.to_u64(), self.source.to_u64());
-                Glance { destination, source, dscp, pcp: pcp.unwrap_or(Glance::NO_PCP), is_plain: true }
+                FastHeaders { destination, source, dscp, pcp: pcp.unwrap_or(FastHeaders::NO_PCP), is_plain: true }
             }
-            _ => Glance::OTHER,
+            _ => FastHeaders::OTHER,
         }
     }
-    fn head(&self) -> Option<Head> {
-        let Glance { destination, source, dscp, is_plain, .. } = self.glance();
+    fn header_key(&self) -> Option<HeaderKey> {
+        let FastHeaders { destination, source, dscp, is_plain, .. } = self.parse_fast();
         let mut frame = [0; 64];
         frame[..6].copy_from_slice(&MacAddr::from_u64(destination).0);
         frame[6..12].copy_from_slice(&MacAddr::from_u64(source).0);
         frame[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2]);
-        if is_plain { weir_wire::head(&frame) } else { None }
+        if is_plain { weir_wire::header_key(&frame) } else { None }
     }
     fn source(&self) -> MacAddr {
         self.source
@@ -88,7 +88,7 @@ pub(crate) struct World {
     pub sent_as_control: usize,
 }
 
-impl PacketStore<TestFrame> for World {
+impl PacketAllocator<TestFrame> for World {
     fn copy(&mut self, packet: &TestFrame) -> Option<TestFrame> {
         (!self.copies_fail).then(|| packet.clone())
     }
@@ -124,7 +124,7 @@ impl PortOutput<TestFrame> for World {
 /// A switch on one thread, whatever its plan.
 pub(crate) struct Bench {
     pub lcores: Vec<Lcore<TestFrame>>,
-    reporter: weir_switch_core::report::Reporter,
+    reporter: weir_switch_core::report::StatsCollector,
     pub shared: std::sync::Arc<weir_switch_core::Shared>,
     pub world: World,
     pub now: Time,
@@ -133,25 +133,25 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(toml: &str, layout: Layout) -> Bench {
-        Bench::with(toml, layout, Surroundings::real_time(CatchUp::NONE))
+    pub(crate) fn new(toml: &str, layout: LcoreLayout) -> Bench {
+        Bench::with(toml, layout, DriverConfig::real_time(CatchUp::NONE))
     }
 
-    pub(crate) fn with(toml: &str, layout: Layout, surroundings: Surroundings) -> Bench {
-        Bench::with_facts(toml, layout, surroundings, PortFacts::default())
+    pub(crate) fn with(toml: &str, layout: LcoreLayout, surroundings: DriverConfig) -> Bench {
+        Bench::with_facts(toml, layout, surroundings, PortInfo::default())
     }
 
     /// `facts` are those of all ports.
-    pub(crate) fn with_facts(toml: &str, layout: Layout, surroundings: Surroundings, facts: PortFacts) -> Bench {
+    pub(crate) fn with_facts(toml: &str, layout: LcoreLayout, surroundings: DriverConfig, facts: PortInfo) -> Bench {
         let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
         config.lcores.layout = layout;
         let ports = config.ports.len();
         let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
         let shared = switch.shared().clone();
         // For `auto` lcores that own ports, and hand each other frames.
-        let lcores = if layout == Layout::Auto { 3 } else { LcorePlan::lcores_min(layout) };
+        let lcores = if layout == LcoreLayout::Auto { 3 } else { LcorePlan::lcores_min(layout) };
         let plan = LcorePlan::new(&config, lcores).unwrap();
-        let Lcores { lcores, reporter } = switch.into_lcores(&plan);
+        let Lcores { lcores, collector: reporter } = switch.into_lcores(&plan);
         let world = World { sent: vec![Vec::new(); ports], ..World::default() };
         Bench { lcores, reporter, shared, world, now: Time::ZERO, arriving: vec![VecDeque::new(); ports] }
     }
@@ -208,7 +208,8 @@ impl Bench {
     }
 }
 
-pub(crate) const LAYOUTS: [Layout; 4] = [Layout::Single, Layout::Auto, Layout::RxTx, Layout::RxFwdTx];
+pub(crate) const LAYOUTS: [LcoreLayout; 4] =
+    [LcoreLayout::Single, LcoreLayout::Auto, LcoreLayout::RxTx, LcoreLayout::RxFwdTx];
 pub(crate) const STEP: Span = Span::from_nanos(500);
 
 pub(crate) fn toml(ports: usize, extra: &str) -> String {

@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use weir_units::{CLASSES, Class, ClassSet};
 
-use super::{Account, ControlFrame, CreditFrame, DecodeError, FRAME_BYTES, OwnFrame, QueueFrame};
+use super::{ControlFrame, CreditAccount, CreditFrame, DecodeError, FRAME_BYTES, QueueLengthFrame, RawControlFrame};
 
 mod field {
     use super::Range;
@@ -53,26 +53,26 @@ pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
         return Err(DecodeError::Truncated);
     }
     if frame[field::IDENTIFIER] != IDENTIFIER {
-        return Ok(ControlFrame::Own(OwnFrame::decode(OPCODE, frame)));
+        return Ok(ControlFrame::Raw(RawControlFrame::decode(OPCODE, frame)));
     }
     let enabled = ClassSet::from_bits(frame[field::CLASS_ENABLE.start + 1]);
     let numbers = std::array::from_fn(|class| number(&frame[number_field(class)]));
     let read = match frame[field::MESSAGE] {
         MESSAGE_CREDIT => ControlFrame::Credit(CreditFrame { enabled, limits: numbers, account: account(frame) }),
-        MESSAGE_QUEUE => ControlFrame::Queue(QueueFrame { enabled, lengths: numbers }),
-        _ => return Ok(ControlFrame::Own(OwnFrame::decode(OPCODE, frame))),
+        MESSAGE_QUEUE => ControlFrame::Queue(QueueLengthFrame { enabled, lengths: numbers }),
+        _ => return Ok(ControlFrame::Raw(RawControlFrame::decode(OPCODE, frame))),
     };
     if enabled.is_empty() { Err(DecodeError::NoClass) } else { Ok(read) }
 }
 
 /// Returns the account of a credit frame; none for a frame that ends before it, or an account of another kind.
-fn account(frame: &[u8]) -> Account {
-    let Some(blocks) = frame.get(field::ACCOUNT_NUMBER).map(number) else { return Account::None };
+fn account(frame: &[u8]) -> CreditAccount {
+    let Some(blocks) = frame.get(field::ACCOUNT_NUMBER).map(number) else { return CreditAccount::None };
     let class = usize::from(frame[field::ACCOUNT_CLASS]);
     match frame[field::ACCOUNT] {
-        ACCOUNT_BUFFER => Account::Buffer { blocks },
-        ACCOUNT_SENT if class < CLASSES => Account::Sent { class: Class::ALL[class], blocks },
-        _ => Account::None,
+        ACCOUNT_BUFFER => CreditAccount::Buffer { blocks },
+        ACCOUNT_SENT if class < CLASSES => CreditAccount::Sent { class: Class::ALL[class], blocks },
+        _ => CreditAccount::None,
     }
 }
 
@@ -81,9 +81,9 @@ impl CreditFrame {
     pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
         encode(frame, MESSAGE_CREDIT, self.enabled, &self.limits);
         let (kind, class, blocks) = match self.account {
-            Account::None => return,
-            Account::Buffer { blocks } => (ACCOUNT_BUFFER, 0, blocks),
-            Account::Sent { class, blocks } => (ACCOUNT_SENT, class.index() as u8, blocks),
+            CreditAccount::None => return,
+            CreditAccount::Buffer { blocks } => (ACCOUNT_BUFFER, 0, blocks),
+            CreditAccount::Sent { class, blocks } => (ACCOUNT_SENT, class.index() as u8, blocks),
         };
         frame[field::ACCOUNT] = kind;
         frame[field::ACCOUNT_CLASS] = class;
@@ -91,7 +91,7 @@ impl CreditFrame {
     }
 }
 
-impl QueueFrame {
+impl QueueLengthFrame {
     /// Writes the opcode and the bytes behind it.
     pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
         encode(frame, MESSAGE_QUEUE, self.enabled, &self.lengths);
@@ -131,7 +131,7 @@ mod tests {
     const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
     fn credits(enabled: ClassSet, limits: [u32; CLASSES]) -> CreditFrame {
-        CreditFrame { enabled, limits, account: Account::None }
+        CreditFrame { enabled, limits, account: CreditAccount::None }
     }
 
     fn encoded(frame: CreditFrame) -> [u8; FRAME_BYTES] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_frames_are_refused_with_their_reason() {
+    fn malformed_frames_are_rejected_with_their_reason() {
         let credit = encoded(credits(ClassSet::from_bits(1), [1; CLASSES]));
         let with = |at: usize, byte: u8| {
             let mut frame = credit;
@@ -183,7 +183,7 @@ mod tests {
         for (at, byte, opcode) in [(15, 0xff, 0xffff), (18, 0x53, 0xfffe), (19, 2, 0xfffe)] {
             let mut frame = credit;
             frame[at] = byte;
-            let Ok(ControlFrame::Own(own)) = ControlFrame::decode(&frame) else { panic!("byte {at}") };
+            let Ok(ControlFrame::Raw(own)) = ControlFrame::decode(&frame) else { panic!("byte {at}") };
             assert_eq!((own.opcode, &own.content[..]), (opcode, &frame[16..]));
         }
     }
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn a_queue_frame_is_message_3() {
         let lengths = [9, 0, 0, 75_000, 0, 0, 0, 0];
-        let frame = ControlFrame::Queue(QueueFrame { enabled: ClassSet::from_bits(8), lengths }).encode(SOURCE);
+        let frame = ControlFrame::Queue(QueueLengthFrame { enabled: ClassSet::from_bits(8), lengths }).encode(SOURCE);
         let mut expected = encoded(credits(ClassSet::from_bits(8), lengths));
         expected[19] = 3;
         assert_eq!((frame, &frame[34..38]), (expected, &[0x00, 0x01, 0x24, 0xf8][..]));
-        let read = QueueFrame { enabled: ClassSet::from_bits(8), lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
+        let read = QueueLengthFrame { enabled: ClassSet::from_bits(8), lengths: [0, 0, 0, 75_000, 0, 0, 0, 0] };
         assert_eq!(ControlFrame::decode(&frame), Ok(ControlFrame::Queue(read)));
     }
 
@@ -203,28 +203,32 @@ mod tests {
     fn accounts_byte_by_byte() {
         let with =
             |account| encoded(CreditFrame { account, ..credits(ClassSet::from_bits(1), [1; CLASSES]) })[54..].to_vec();
-        assert_eq!(with(Account::None), [0; 6]);
-        assert_eq!(with(Account::Buffer { blocks: 0x1234 }), [1, 0, 0, 0, 0x12, 0x34]);
-        assert_eq!(with(Account::Sent { class: Class::new(3), blocks: u32::MAX }), [2, 3, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(with(CreditAccount::None), [0; 6]);
+        assert_eq!(with(CreditAccount::Buffer { blocks: 0x1234 }), [1, 0, 0, 0, 0x12, 0x34]);
+        assert_eq!(
+            with(CreditAccount::Sent { class: Class::new(3), blocks: u32::MAX }),
+            [2, 3, 0xff, 0xff, 0xff, 0xff]
+        );
         // A truncated account, one of an unknown kind, or one of an invalid class is ignored.
-        let whole = encoded(CreditFrame {
-            account: Account::Buffer { blocks: 7 },
+        let full = encoded(CreditFrame {
+            account: CreditAccount::Buffer { blocks: 7 },
             ..credits(ClassSet::from_bits(1), [1; CLASSES])
         });
         let read = |frame: &[u8]| decoded(frame).unwrap().account;
-        assert_eq!((read(&whole), read(&whole[..59])), (Account::Buffer { blocks: 7 }, Account::None));
+        assert_eq!((read(&full), read(&full[..59])), (CreditAccount::Buffer { blocks: 7 }, CreditAccount::None));
         for (kind, class) in [(3, 0), (2, 8), (2, 0xff)] {
-            let mut odd = whole;
-            (odd[54], odd[55]) = (kind, class);
-            assert_eq!(read(&odd), Account::None);
+            let mut invalid = full;
+            (invalid[54], invalid[55]) = (kind, class);
+            assert_eq!(read(&invalid), CreditAccount::None);
         }
     }
 
-    fn any_account() -> impl Strategy<Value = Account> {
+    fn any_account() -> impl Strategy<Value = CreditAccount> {
         prop_oneof![
-            Just(Account::None),
-            any::<u32>().prop_map(|blocks| Account::Buffer { blocks }),
-            (0..CLASSES, any::<u32>()).prop_map(|(class, blocks)| Account::Sent { class: Class::ALL[class], blocks }),
+            Just(CreditAccount::None),
+            any::<u32>().prop_map(|blocks| CreditAccount::Buffer { blocks }),
+            (0..CLASSES, any::<u32>())
+                .prop_map(|(class, blocks)| CreditAccount::Sent { class: Class::ALL[class], blocks }),
         ]
     }
 

@@ -46,7 +46,7 @@ pub enum Operation {
     /// A packet of an RDMA WRITE over a reliable connection.
     Write {
         /// Position in the message.
-        part: Part,
+        position: PacketPosition,
         /// Whether an acknowledgement is requested.
         ack_request: bool,
     },
@@ -76,7 +76,7 @@ pub enum Operation {
 
 /// Position of a packet in its message. All packets but the last have the path MTU as payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PacketPosition {
     /// Single packet: the whole message.
     Only(Reth),
     /// The first of several.
@@ -114,10 +114,10 @@ pub enum WriteError {
 impl Operation {
     fn opcode(&self) -> u8 {
         match self {
-            Operation::Write { part: Part::Only(_), .. } => opcode::WRITE_ONLY,
-            Operation::Write { part: Part::First(_), .. } => opcode::WRITE_FIRST,
-            Operation::Write { part: Part::Middle, .. } => opcode::WRITE_MIDDLE,
-            Operation::Write { part: Part::Last, .. } => opcode::WRITE_LAST,
+            Operation::Write { position: PacketPosition::Only(_), .. } => opcode::WRITE_ONLY,
+            Operation::Write { position: PacketPosition::First(_), .. } => opcode::WRITE_FIRST,
+            Operation::Write { position: PacketPosition::Middle, .. } => opcode::WRITE_MIDDLE,
+            Operation::Write { position: PacketPosition::Last, .. } => opcode::WRITE_LAST,
             Operation::Send { is_first: true, is_last: true, .. } => opcode::SEND_ONLY,
             Operation::Send { is_first: true, is_last: false, .. } => opcode::SEND_FIRST,
             Operation::Send { is_first: false, is_last: false, .. } => opcode::SEND_MIDDLE,
@@ -129,7 +129,7 @@ impl Operation {
 
     fn extension_bytes(&self) -> usize {
         match self {
-            Operation::Write { part: Part::Only(_) | Part::First(_), .. } => RETH_BYTES,
+            Operation::Write { position: PacketPosition::Only(_) | PacketPosition::First(_), .. } => RETH_BYTES,
             Operation::Write { .. } | Operation::Send { .. } => 0,
             Operation::Acknowledge { .. } => AETH_BYTES,
             Operation::CongestionNotification => CNP_RESERVED_BYTES,
@@ -138,9 +138,8 @@ impl Operation {
 
     fn may_carry(&self, payload_bytes: usize) -> bool {
         match self {
-            Operation::Write { part: Part::First(_) | Part::Middle, .. } | Operation::Send { is_last: false, .. } => {
-                payload_bytes > 0 && payload_bytes.is_multiple_of(4)
-            }
+            Operation::Write { position: PacketPosition::First(_) | PacketPosition::Middle, .. }
+            | Operation::Send { is_last: false, .. } => payload_bytes > 0 && payload_bytes.is_multiple_of(4),
             Operation::Write { .. } | Operation::Send { .. } => payload_bytes > 0,
             _ => payload_bytes == 0,
         }
@@ -148,7 +147,7 @@ impl Operation {
 
     fn write_extension(&self, extension: &mut [u8]) {
         match *self {
-            Operation::Write { part: Part::Only(reth) | Part::First(reth), .. } => {
+            Operation::Write { position: PacketPosition::Only(reth) | PacketPosition::First(reth), .. } => {
                 extension[0..8].copy_from_slice(&reth.virtual_address.to_be_bytes());
                 extension[8..12].copy_from_slice(&reth.remote_key.to_be_bytes());
                 extension[12..16].copy_from_slice(&reth.message_bytes.to_be_bytes());
@@ -170,13 +169,13 @@ impl Operation {
             message_bytes: u32::from_be_bytes(std::array::from_fn(|byte| extension[12 + byte])),
         };
         let ack_request = packet.ack_request();
-        let write = |part| Operation::Write { part, ack_request };
+        let write = |part| Operation::Write { position: part, ack_request };
         let send = |is_first, is_last| Operation::Send { is_first, is_last, ack_request };
         Ok(match packet.opcode() {
-            opcode::WRITE_ONLY => write(Part::Only(reth())),
-            opcode::WRITE_FIRST => write(Part::First(reth())),
-            opcode::WRITE_MIDDLE => write(Part::Middle),
-            opcode::WRITE_LAST => write(Part::Last),
+            opcode::WRITE_ONLY => write(PacketPosition::Only(reth())),
+            opcode::WRITE_FIRST => write(PacketPosition::First(reth())),
+            opcode::WRITE_MIDDLE => write(PacketPosition::Middle),
+            opcode::WRITE_LAST => write(PacketPosition::Last),
             opcode::SEND_ONLY => send(true, true),
             opcode::SEND_FIRST => send(true, false),
             opcode::SEND_MIDDLE => send(false, false),

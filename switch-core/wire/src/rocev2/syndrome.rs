@@ -21,12 +21,12 @@ pub enum Syndrome {
     /// Negative: the frame's PSN was expected, and a later one arrived.
     SequenceError,
     /// Negative: the responder has closed the connection.
-    Refused(Refusal),
+    Refused(NakCode),
 }
 
 /// NAK code: the reason why a responder has closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
-pub enum Refusal {
+pub enum NakCode {
     /// The opcode, length or order of packets is invalid.
     InvalidRequest,
     /// The memory's key, range or rights do not allow the access.
@@ -69,7 +69,7 @@ impl Syndrome {
             Syndrome::Ack { credits } => credits & LOW,
             Syndrome::NotReady { timer } => NOT_READY | timer & LOW,
             Syndrome::SequenceError => NEGATIVE,
-            Syndrome::Refused(refusal) => NEGATIVE | refusal.code(),
+            Syndrome::Refused(nak) => NEGATIVE | nak.code(),
         }
     }
 
@@ -79,7 +79,7 @@ impl Syndrome {
             (NOT_READY, timer) => Ok(Syndrome::NotReady { timer }),
             (NEGATIVE, 0) => Ok(Syndrome::SequenceError),
             (NEGATIVE, code) => {
-                let known = Refusal::ALL.into_iter().find(|refusal| refusal.code() == code);
+                let known = NakCode::ALL.into_iter().find(|nak| nak.code() == code);
                 known.map(Syndrome::Refused).ok_or(ReadError::Syndrome(byte))
             }
             _ => Err(ReadError::Syndrome(byte)),
@@ -87,27 +87,27 @@ impl Syndrome {
     }
 }
 
-impl Refusal {
+impl NakCode {
     /// All codes.
-    pub const ALL: [Refusal; 4] =
-        [Refusal::InvalidRequest, Refusal::RemoteAccess, Refusal::RemoteOperation, Refusal::InvalidDatagram];
+    pub const ALL: [NakCode; 4] =
+        [NakCode::InvalidRequest, NakCode::RemoteAccess, NakCode::RemoteOperation, NakCode::InvalidDatagram];
 
     /// Returns the name in the InfiniBand specification.
     pub const fn name(self) -> &'static str {
         match self {
-            Refusal::InvalidRequest => "invalid request",
-            Refusal::RemoteAccess => "remote access error",
-            Refusal::RemoteOperation => "remote operational error",
-            Refusal::InvalidDatagram => "invalid RD request",
+            NakCode::InvalidRequest => "invalid request",
+            NakCode::RemoteAccess => "remote access error",
+            NakCode::RemoteOperation => "remote operational error",
+            NakCode::InvalidDatagram => "invalid RD request",
         }
     }
 
     const fn code(self) -> u8 {
         match self {
-            Refusal::InvalidRequest => 1,
-            Refusal::RemoteAccess => 2,
-            Refusal::RemoteOperation => 3,
-            Refusal::InvalidDatagram => 4,
+            NakCode::InvalidRequest => 1,
+            NakCode::RemoteAccess => 2,
+            NakCode::RemoteOperation => 3,
+            NakCode::InvalidDatagram => 4,
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
             }
         }
         assert_eq!(reserved, 256 - 32 - 32 - 5);
-        assert_eq!(Syndrome::from_byte(0x62), Ok(Syndrome::Refused(Refusal::RemoteAccess)));
+        assert_eq!(Syndrome::from_byte(0x62), Ok(Syndrome::Refused(NakCode::RemoteAccess)));
     }
 
     #[test]

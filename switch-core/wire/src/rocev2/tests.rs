@@ -31,7 +31,8 @@ const RETH: Reth = Reth { virtual_address: 0x1122_3344_5566_7788, remote_key: 0x
 
 #[test]
 fn a_write_only_frame_byte_by_byte() {
-    let frame = written(&repr(Operation::Write { part: Part::Only(RETH), ack_request: true }), &[1, 2, 3, 4, 5]);
+    let frame =
+        written(&repr(Operation::Write { position: PacketPosition::Only(RETH), ack_request: true }), &[1, 2, 3, 4, 5]);
     assert_eq!(frame.len(), 14 + 20 + 8 + 12 + 16 + 8 + 4);
     assert_eq!(frame[12..24], [0x08, 0x00, 0x45, 3 << 2 | 2, 0, 68, 0, 0, 0x40, 0, 64, 17]);
     assert_eq!(frame[34..42], [0xc1, 0x23, 0x12, 0xb7, 0, 48, 0, 0]);
@@ -62,7 +63,8 @@ fn the_icrc_is_the_one_that_a_nic_computes() {
 
 #[test]
 fn marking_ce_and_routing_leave_the_icrc_alone() {
-    let mut frame = written(&repr(Operation::Write { part: Part::Middle, ack_request: false }), &[7; 1024]);
+    let mut frame =
+        written(&repr(Operation::Write { position: PacketPosition::Middle, ack_request: false }), &[7; 1024]);
     frame[field::IP_TOS] |= 0b11;
     frame[field::IP_TTL] -= 1;
     frame[field::IP_CHECKSUM].fill(0);
@@ -86,7 +88,7 @@ fn an_acknowledgement_may_echo_a_mark_outside_its_icrc() {
 
 #[test]
 fn odd_frames_are_refused_with_their_reason() {
-    let good = written(&repr(Operation::Write { part: Part::Last, ack_request: true }), &[7; 64]);
+    let good = written(&repr(Operation::Write { position: PacketPosition::Last, ack_request: true }), &[7; 64]);
     let changed = |byte: usize, value: u8| {
         let mut frame = good.clone();
         frame[byte] = value;
@@ -113,7 +115,7 @@ fn odd_frames_are_refused_with_their_reason() {
 
 #[test]
 fn what_may_follow_the_packet_is_no_payload() {
-    let mut frame = written(&repr(Operation::Write { part: Part::Last, ack_request: true }), &[7; 4]);
+    let mut frame = written(&repr(Operation::Write { position: PacketPosition::Last, ack_request: true }), &[7; 4]);
     frame.extend([0xee; 9]);
     let packet = Packet::new(&frame).unwrap();
     assert_eq!((packet.payload(), packet.icrc_holds(), packet.end()), (&[7; 4][..], true, 62));
@@ -122,7 +124,7 @@ fn what_may_follow_the_packet_is_no_payload() {
 #[test]
 fn illegal_payloads_are_not_written() {
     let mut buffer = [0; 200];
-    let middle = repr(Operation::Write { part: Part::Middle, ack_request: false });
+    let middle = repr(Operation::Write { position: PacketPosition::Middle, ack_request: false });
     assert_eq!(middle.write(&[0; 5], &mut buffer), Err(WriteError::Payload));
     assert_eq!(middle.write(&[], &mut buffer), Err(WriteError::Payload));
     assert_eq!(middle.write(&[0; 200], &mut buffer), Err(WriteError::BufferTooSmall { needed: 258 }));
@@ -140,20 +142,20 @@ fn source_ports_spread_and_stay_in_range() {
 fn any_operation() -> impl Strategy<Value = Operation> {
     let reth = (any::<u64>(), any::<u32>(), any::<u32>())
         .prop_map(|(virtual_address, remote_key, message_bytes)| Reth { virtual_address, remote_key, message_bytes });
-    let part = prop_oneof![
-        reth.clone().prop_map(Part::Only),
-        reth.prop_map(Part::First),
-        Just(Part::Middle),
-        Just(Part::Last),
+    let position = prop_oneof![
+        reth.clone().prop_map(PacketPosition::Only),
+        reth.prop_map(PacketPosition::First),
+        Just(PacketPosition::Middle),
+        Just(PacketPosition::Last),
     ];
     let syndrome = prop_oneof![
         (0..32u8).prop_map(|credits| Syndrome::Ack { credits }),
         (0..32u8).prop_map(|timer| Syndrome::NotReady { timer }),
         Just(Syndrome::SequenceError),
-        prop::sample::select(&Refusal::ALL[..]).prop_map(Syndrome::Refused),
+        prop::sample::select(&NakCode::ALL[..]).prop_map(Syndrome::Refused),
     ];
     prop_oneof![
-        (part, any::<bool>()).prop_map(|(part, ack_request)| Operation::Write { part, ack_request }),
+        (position, any::<bool>()).prop_map(|(position, ack_request)| Operation::Write { position, ack_request }),
         any::<[bool; 3]>().prop_map(|[is_first, is_last, ack_request]| Operation::Send {
             is_first,
             is_last,
@@ -189,9 +191,8 @@ fn any_repr() -> impl Strategy<Value = Repr> {
 /// A payload that the operation may carry, of about this length.
 fn payload_for(operation: &Operation, bytes: usize) -> Vec<u8> {
     let bytes = match operation {
-        Operation::Write { part: Part::First(_) | Part::Middle, .. } | Operation::Send { is_last: false, .. } => {
-            bytes.next_multiple_of(4).max(4)
-        }
+        Operation::Write { position: PacketPosition::First(_) | PacketPosition::Middle, .. }
+        | Operation::Send { is_last: false, .. } => bytes.next_multiple_of(4).max(4),
         Operation::Write { .. } | Operation::Send { .. } => bytes.max(1),
         _ => 0,
     };

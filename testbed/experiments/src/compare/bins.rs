@@ -21,7 +21,7 @@ pub(super) struct Spread {
 
 /// Result of the comparison of two sides in a statistic of a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BinVerdict {
     /// The difference is within the limit.
     Agrees,
     /// The difference is larger, but the runs of both sides overlap.
@@ -32,13 +32,13 @@ pub(super) enum Verdict {
     Missing,
 }
 
-impl Verdict {
-    pub(super) fn words(self) -> &'static str {
+impl BinVerdict {
+    pub(super) fn label(self) -> &'static str {
         match self {
-            Verdict::Agrees => "agrees",
-            Verdict::InsideSpread => "inside the spread",
-            Verdict::Differs => "differs",
-            Verdict::Missing => "only on one side",
+            BinVerdict::Agrees => "agrees",
+            BinVerdict::InsideSpread => "inside the spread",
+            BinVerdict::Differs => "differs",
+            BinVerdict::Missing => "only on one side",
         }
     }
 }
@@ -85,13 +85,13 @@ pub(super) fn deviation(one: Spread, other: Spread) -> Option<f64> {
     (one.value != 0.0).then(|| other.value / one.value - 1.0)
 }
 
-pub(super) fn verdict(one: Spread, other: Spread, allowed: f64) -> Verdict {
+pub(super) fn verdict(one: Spread, other: Spread, allowed: f64) -> BinVerdict {
     if deviation(one, other).is_some_and(|deviation| deviation.abs() <= allowed) {
-        return Verdict::Agrees;
+        return BinVerdict::Agrees;
     }
     let overlap = one.least <= other.most && other.least <= one.most;
     // A single run has no spread.
-    if overlap && (one.runs > 1 || other.runs > 1) { Verdict::InsideSpread } else { Verdict::Differs }
+    if overlap && (one.runs > 1 || other.runs > 1) { BinVerdict::InsideSpread } else { BinVerdict::Differs }
 }
 
 #[cfg(test)]
@@ -114,11 +114,11 @@ mod tests {
     fn verdicts_allow_for_what_the_runs_vary() {
         let of = |values: &[f64]| spread(values.iter().copied());
         assert_eq!(of(&[1.0, 3.0]), Spread { value: 2.0, least: 1.0, most: 3.0, runs: 2 });
-        assert_eq!(verdict(of(&[2.0]), of(&[2.1]), 0.051), Verdict::Agrees);
-        assert_eq!(verdict(of(&[2.0]), of(&[2.5]), 0.05), Verdict::Differs, "single runs have no spread");
-        assert_eq!(verdict(of(&[2.0, 3.0]), of(&[2.9, 3.5]), 0.05), Verdict::InsideSpread);
-        assert_eq!(verdict(of(&[2.0, 2.4]), of(&[2.5, 3.5]), 0.05), Verdict::Differs);
-        assert_eq!(verdict(of(&[0.0]), of(&[0.0]), 0.1), Verdict::Agrees);
-        assert_eq!(verdict(of(&[0.0]), of(&[7.0]), 0.1), Verdict::Differs);
+        assert_eq!(verdict(of(&[2.0]), of(&[2.1]), 0.051), BinVerdict::Agrees);
+        assert_eq!(verdict(of(&[2.0]), of(&[2.5]), 0.05), BinVerdict::Differs, "single runs have no spread");
+        assert_eq!(verdict(of(&[2.0, 3.0]), of(&[2.9, 3.5]), 0.05), BinVerdict::InsideSpread);
+        assert_eq!(verdict(of(&[2.0, 2.4]), of(&[2.5, 3.5]), 0.05), BinVerdict::Differs);
+        assert_eq!(verdict(of(&[0.0]), of(&[0.0]), 0.1), BinVerdict::Agrees);
+        assert_eq!(verdict(of(&[0.0]), of(&[7.0]), 0.1), BinVerdict::Differs);
     }
 }

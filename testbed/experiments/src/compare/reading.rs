@@ -22,7 +22,7 @@ pub(super) struct Message {
 
 /// Data of one run of the simulator or of Weir.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Side {
+pub(super) struct ComparedRun {
     pub name: String,
     pub messages: Vec<Message>,
     /// Unfinished messages of a run; a simulator's file has only finished ones.
@@ -33,16 +33,16 @@ pub(super) struct Side {
 
 /// Content of a path on the command line.
 #[derive(Debug)]
-pub(super) enum Given {
-    Fct(Side),
+pub(super) enum CompareInput {
+    Fct(ComparedRun),
     Pfc(u64),
-    Runs(Vec<Side>),
+    Runs(Vec<ComparedRun>),
 }
 
 /// Reads a folder with runs, `fct.txt`, or `pfc.txt`.
-pub(super) fn read(path: &Path) -> Result<Given, Failure> {
+pub(super) fn read(path: &Path) -> Result<CompareInput, Failure> {
     if path.is_dir() {
-        return runs(path).map(Given::Runs);
+        return runs(path).map(CompareInput::Runs);
     }
     let text = text_of(path)?;
     let columns = text.lines().find(|line| !line.trim().is_empty()).map(|line| line.split_whitespace().count());
@@ -51,11 +51,15 @@ pub(super) fn read(path: &Path) -> Result<Given, Failure> {
             let messages = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
             let messages: Result<Vec<Message>, Failure> =
                 messages.map(|(n, line)| message(path, n + 1, line)).collect();
-            Ok(Given::Fct(Side { name: path.display().to_string(), messages: messages?, ..Side::default() }))
+            Ok(CompareInput::Fct(ComparedRun {
+                name: path.display().to_string(),
+                messages: messages?,
+                ..ComparedRun::default()
+            }))
         }
-        Some(5) => pauses(path, &text).map(Given::Pfc),
+        Some(5) => pauses(path, &text).map(CompareInput::Pfc),
         // Without a pause the file is empty.
-        None if path.file_name().is_some_and(|name| name.to_string_lossy().contains("pfc")) => Ok(Given::Pfc(0)),
+        None if path.file_name().is_some_and(|name| name.to_string_lossy().contains("pfc")) => Ok(CompareInput::Pfc(0)),
         _ => {
             let help =
                 "fct.txt has 8 values a line, pfc.txt 5, and a run is the directory of `weir testbed run -o DIR`";
@@ -115,7 +119,7 @@ fn pauses(path: &Path, text: &str) -> Result<u64, Failure> {
 }
 
 /// Reads a folder's runs: the folder itself, or those in it.
-fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
+fn runs(path: &Path) -> Result<Vec<ComparedRun>, Failure> {
     if has_messages(path) {
         return Ok(vec![run(path)?]);
     }
@@ -136,7 +140,7 @@ fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
     inside.iter().map(|path| run(path)).collect()
 }
 
-fn run(path: &Path) -> Result<Side, Failure> {
+fn run(path: &Path) -> Result<ComparedRun, Failure> {
     let (mut messages, mut unfinished) = (Vec::new(), 0);
     let read = read_messages(path, |message| match message.fct_us {
         None => unfinished += 1,
@@ -150,7 +154,7 @@ fn run(path: &Path) -> Result<Side, Failure> {
     read.map_err(|error| Failure::Argument(error.to_string()))?;
     let pfc = path.join("pfc.txt");
     let pauses = pfc.is_file().then(|| text_of(&pfc).and_then(|text| pauses(&pfc, &text))).transpose()?;
-    Ok(Side { name: path.display().to_string(), messages, unfinished, pauses })
+    Ok(ComparedRun { name: path.display().to_string(), messages, unfinished, pauses })
 }
 
 /// Node number of an imported host: 5 for H5, and for H5-2, another NIC of the same node.
@@ -164,7 +168,7 @@ fn number(name: &str) -> Option<u32> {
 pub(super) struct Standalone(HashMap<([u32; 2], u64), f64>);
 
 impl Standalone {
-    pub(super) fn of(sides: &[Side]) -> Standalone {
+    pub(super) fn from_runs(sides: &[ComparedRun]) -> Standalone {
         let messages = sides.iter().flat_map(|side| &side.messages);
         Standalone(messages.filter_map(|one| Some(((one.nodes?, one.bytes), one.standalone_ns?))).collect())
     }

@@ -3,12 +3,12 @@
 
 use std::str::FromStr;
 
-use weir_results::plot::{Figure, Interval, Line, Marker, Panel, Scale, Style, XAxis};
+use weir_results::plot::{ConfidenceInterval, Figure, Marker, Panel, PlotLine, Scale, Style, XAxis};
 use weir_units::{BitRate, Bytes, Span};
 
 use super::FigureSpec;
-use super::names::{Wanted, short_column, short_key};
-use super::pooled::{Pooled, Spot};
+use super::names::{ResolvedFigure, short_column, short_key};
+use super::pooled::{GroupKey, PooledValue};
 use super::results::Results;
 use crate::reproduce::column_unit;
 use crate::sweep::{Cell, Table};
@@ -16,14 +16,14 @@ use crate::sweep::{Cell, Table};
 /// Maximum number of distinguishable lines in a panel.
 const LINES_MAX: usize = 7;
 
-pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], results: &Results) -> Figure {
+pub(super) fn figure(spec: &FigureSpec, wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> Figure {
     let names = results.names();
-    let x = Across::of(points.iter().map(|point| point.place.x.as_str()));
+    let x = AxisValues::from_texts(points.iter().map(|point| point.place.x.as_str()));
     let x_label = format!("{}{}", short_key(&names.keys, wanted.x), x.unit());
     let mut panels = Vec::new();
     for y in 0..wanted.y.len() {
         let column = &names.columns[wanted.y[y]];
-        let of_column: Vec<&Pooled> = points.iter().filter(|point| point.place.y == y).collect();
+        let of_column: Vec<&PooledValue> = points.iter().filter(|point| point.place.y == y).collect();
         let largest =
             of_column.iter().filter_map(|point| point.estimate.as_ref()).map(|it| it.value.abs()).fold(0.0, f64::max);
         let (unit, divisor) = column_unit(column, largest);
@@ -53,11 +53,11 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], resu
 }
 
 /// Table with a row for each point and its interval.
-pub(super) fn table(wanted: &Wanted, points: &[Pooled], results: &Results) -> Table {
+pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> Table {
     let names = results.names();
     let text =
-        |of: &dyn Fn(&Spot) -> String| points.iter().map(|point| Cell::Text(of(&point.place))).collect::<Vec<_>>();
-    let number = |of: &dyn Fn(&Pooled) -> Option<f64>| {
+        |of: &dyn Fn(&GroupKey) -> String| points.iter().map(|point| Cell::Text(of(&point.place))).collect::<Vec<_>>();
+    let number = |of: &dyn Fn(&PooledValue) -> Option<f64>| {
         points.iter().map(|point| of(point).map_or(Cell::Empty, Cell::Float)).collect::<Vec<_>>()
     };
     let mut columns = vec![("column".to_owned(), text(&|place| names.columns[wanted.y[place.y]].clone()))];
@@ -71,14 +71,14 @@ pub(super) fn table(wanted: &Wanted, points: &[Pooled], results: &Results) -> Ta
     columns.push(("mean".to_owned(), number(&|point| Some(point.estimate.as_ref()?.value))));
     columns.push(("low".to_owned(), number(&|point| Some(point.estimate.as_ref()?.interval?.0))));
     columns.push(("high".to_owned(), number(&|point| Some(point.estimate.as_ref()?.interval?.1))));
-    columns.push(("runs".to_owned(), points.iter().map(|point| Cell::whole(point.runs as u64)).collect()));
-    columns.push(("failed".to_owned(), points.iter().map(|point| Cell::whole(point.failed as u64)).collect()));
+    columns.push(("runs".to_owned(), points.iter().map(|point| Cell::from_u64(point.runs as u64)).collect()));
+    columns.push(("failed".to_owned(), points.iter().map(|point| Cell::from_u64(point.failed as u64)).collect()));
     Table { columns }
 }
 
 /// Panels with their series, in order of appearance. No panel has more than `LINES_MAX` series, except series with a
 /// common first key.
-fn grouped(points: &[&Pooled]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
+fn grouped(points: &[&PooledValue]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
     let mut panels: Vec<(Option<String>, Vec<Vec<String>>)> = Vec::new();
     for point in points {
         let place = &point.place;
@@ -118,11 +118,11 @@ fn grouped(points: &[&Pooled]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
 
 /// Title of values that all series of a panel share, but not all panels.
 fn panel_title(
-    wanted: &Wanted,
+    wanted: &ResolvedFigure,
     keys: &[String],
     panel: Option<&str>,
     series: &[Vec<String>],
-    all: &[&Pooled],
+    all: &[&PooledValue],
 ) -> String {
     let value = |key: usize, text: &str| {
         if keys[key] == "run" { text.to_owned() } else { format!("{} {text}", short_key(keys, key)) }
@@ -135,35 +135,35 @@ fn panel_title(
 }
 
 /// Name of a series: `DT, alpha 1/8`.
-fn series_name(wanted: &Wanted, keys: &[String], series: &[String]) -> String {
+fn series_name(wanted: &ResolvedFigure, keys: &[String], series: &[String]) -> String {
     let name = |(key, text): (&usize, &String)| {
         if keys[*key] == "run" { text.clone() } else { format!("{} {text}", short_key(keys, *key)) }
     };
     wanted.by.iter().zip(series).map(name).collect::<Vec<_>>().join(", ")
 }
 
-fn line<'p>(name: &str, points: impl Iterator<Item = &'p Pooled>, x: &Across, divisor: f64) -> Line {
-    let mut line = Line { name: name.to_owned(), style: x.style(), ..Line::default() };
-    let mut placed: Vec<(f64, &Pooled)> = points.map(|point| (x.place(&point.place.x), point)).collect();
+fn line<'p>(name: &str, points: impl Iterator<Item = &'p PooledValue>, x: &AxisValues, divisor: f64) -> PlotLine {
+    let mut line = PlotLine { name: name.to_owned(), style: x.style(), ..PlotLine::default() };
+    let mut placed: Vec<(f64, &PooledValue)> = points.map(|point| (x.place(&point.place.x), point)).collect();
     placed.sort_by(|one, other| one.0.total_cmp(&other.0));
     for (at, point) in placed {
         let Some(estimate) = &point.estimate else { continue };
         line.points.push((at, estimate.value / divisor));
         let interval =
-            estimate.interval.map(|(low, high)| Interval { x: at, low: low / divisor, high: high / divisor });
+            estimate.interval.map(|(low, high)| ConfidenceInterval { x: at, low: low / divisor, high: high / divisor });
         line.intervals.extend(interval);
     }
     line
 }
 
 /// Values on the horizontal axis: numbers, with the unit of their texts, or names.
-enum Across {
-    Numbers(Number, &'static str),
+enum AxisValues {
+    Numbers(NumberParser, &'static str),
     Names(Vec<String>),
 }
 
 /// Parser of a text's number.
-type Number = fn(&str) -> Option<f64>;
+type NumberParser = fn(&str) -> Option<f64>;
 
 fn plain(text: &str) -> Option<f64> {
     text.parse().ok()
@@ -187,9 +187,9 @@ fn size(text: &str) -> Option<f64> {
     Some(Bytes::from_str(text).ok()?.get() as f64 / 1e3)
 }
 
-impl Across {
-    fn of<'t>(texts: impl Iterator<Item = &'t str>) -> Across {
-        let kinds: [(Number, &'static str); 5] =
+impl AxisValues {
+    fn from_texts<'t>(texts: impl Iterator<Item = &'t str>) -> AxisValues {
+        let kinds: [(NumberParser, &'static str); 5] =
             [(plain, ""), (fraction, ""), (time, " (us)"), (rate, " (Gb/s)"), (size, " (KB)")];
         let mut all: Vec<String> = Vec::new();
         for text in texts {
@@ -198,36 +198,36 @@ impl Across {
             }
         }
         match kinds.into_iter().find(|(number, _)| all.iter().all(|text| number(text).is_some())) {
-            Some((number, unit)) => Across::Numbers(number, unit),
-            None => Across::Names(all),
+            Some((number, unit)) => AxisValues::Numbers(number, unit),
+            None => AxisValues::Names(all),
         }
     }
 
     fn unit(&self) -> &str {
         match self {
-            Across::Numbers(_, unit) => unit,
-            Across::Names(_) => "",
+            AxisValues::Numbers(_, unit) => unit,
+            AxisValues::Names(_) => "",
         }
     }
 
     fn place(&self, text: &str) -> f64 {
         match self {
-            Across::Numbers(number, _) => number(text).unwrap_or(f64::NAN),
-            Across::Names(names) => names.iter().position(|name| name == text).unwrap_or(0) as f64,
+            AxisValues::Numbers(number, _) => number(text).unwrap_or(f64::NAN),
+            AxisValues::Names(names) => names.iter().position(|name| name == text).unwrap_or(0) as f64,
         }
     }
 
     fn axis(&self, is_log: bool) -> XAxis {
         match self {
-            Across::Numbers(..) => XAxis::Numbers(if is_log { Scale::Log } else { Scale::Linear }),
-            Across::Names(names) => XAxis::Categories(names.clone()),
+            AxisValues::Numbers(..) => XAxis::Numbers(if is_log { Scale::Log } else { Scale::Linear }),
+            AxisValues::Names(names) => XAxis::Categories(names.clone()),
         }
     }
 
     fn style(&self) -> Style {
         match self {
-            Across::Numbers(..) => Style::StrokeAndMarkers(Marker::Filled),
-            Across::Names(_) => Style::Bars,
+            AxisValues::Numbers(..) => Style::StrokeAndMarkers(Marker::Filled),
+            AxisValues::Names(_) => Style::Bars,
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn what_goes_across_is_a_number_where_it_is_one() {
         let of = |texts: &[&str]| {
-            let across = Across::of(texts.iter().copied());
+            let across = AxisValues::from_texts(texts.iter().copied());
             (across.place(texts[0]), across.unit().to_owned())
         };
         assert_eq!(of(&["0.5", "1"]), (0.5, String::new()));

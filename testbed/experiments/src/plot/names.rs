@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::results::Names;
+use super::results::ColumnNames;
 use super::{FigureSpec, Results};
 use crate::run::slug;
 use crate::sweep::KeyPath;
 
 /// Figure with resolved columns, by index.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ResolvedFigure {
     /// Index among the keys.
     pub x: usize,
     /// Indices among the columns.
@@ -25,7 +25,7 @@ pub(crate) struct Wanted {
 ///
 /// # Errors
 /// A name without a match, or with several: the problem and the remedy.
-pub(crate) fn resolved(spec: &FigureSpec, names: &Names) -> Result<Wanted, String> {
+pub(crate) fn resolved(spec: &FigureSpec, names: &ColumnNames) -> Result<ResolvedFigure, String> {
     let key = |what: &str, name: &str| match find(name, &names.keys) {
         // Runs differ in their policies.
         Err(_) if name == "policy" => find("run", &names.keys).map_err(|wrong| format!("{what} {name}: {wrong}")),
@@ -34,7 +34,7 @@ pub(crate) fn resolved(spec: &FigureSpec, names: &Names) -> Result<Wanted, Strin
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let keep =
         spec.keep.iter().map(|(name, value)| Ok((key("where", name)?, text(value)))).collect::<Result<_, String>>()?;
-    Ok(Wanted {
+    Ok(ResolvedFigure {
         x: key("x", &spec.x)?,
         y: spec
             .y
@@ -47,7 +47,7 @@ pub(crate) fn resolved(spec: &FigureSpec, names: &Names) -> Result<Wanted, Strin
     })
 }
 
-impl Wanted {
+impl ResolvedFigure {
     /// Default file name: `slowdown-p99-over-load-by-run`.
     pub(super) fn file_name(&self, results: &Results) -> String {
         let names = results.names();
@@ -82,23 +82,23 @@ fn find(name: &str, all: &[String]) -> Result<usize, String> {
 
 /// Words of a name. "fct" before "slowdown" is dropped, since a slowdown is always one of completion times.
 fn tokens(name: &str) -> Vec<String> {
-    let words = name.split(['.', '_', '-', ' ', '\'']).filter(|word| !word.is_empty());
-    let words: Vec<String> = words.map(str::to_lowercase).collect();
-    let is_said = |n: usize| words[n] == "fct" && words.get(n + 1).is_some_and(|next| next == "slowdown");
-    (0..words.len()).filter(|n| !is_said(*n)).map(|n| words[n].clone()).collect()
+    let parts = name.split(['.', '_', '-', ' ', '\'']).filter(|word| !word.is_empty());
+    let parts: Vec<String> = parts.map(str::to_lowercase).collect();
+    let is_implied = |n: usize| parts[n] == "fct" && parts.get(n + 1).is_some_and(|next| next == "slowdown");
+    (0..parts.len()).filter(|n| !is_implied(*n)).map(|n| parts[n].clone()).collect()
 }
 
 /// Whether `others` contains all words, in their order.
-fn is_within(words: &[String], others: &[String]) -> bool {
+fn is_within(parts: &[String], others: &[String]) -> bool {
     let mut left = others.iter();
-    words.iter().all(|word| left.any(|other| other == word))
+    parts.iter().all(|word| left.any(|other| other == word))
 }
 
 /// Short name of a parameter: its shortest ending that no other parameter has.
 pub(super) fn short_key(keys: &[String], key: usize) -> String {
     let path = |name: &str| KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
     let mine = path(&keys[key]);
-    let ending = (1..=mine.len()).map(|words| &mine[mine.len() - words..]);
+    let ending = (1..=mine.len()).map(|length| &mine[mine.len() - length..]);
     let is_own = |ending: &&[String]| keys.iter().filter(|other| path(other).ends_with(ending)).count() == 1;
     let short = ending.clone().find(is_own).unwrap_or(&mine);
     short.join(" ").replace('_', " ")
@@ -119,7 +119,7 @@ pub(super) fn short_column(name: &str) -> String {
             format!("{} {statistic} of {traffic}{sizes}", bare(what))
         }
         [first, name, what] if first == "flows" => format!("{} of {name}", bare(what)),
-        words => words.iter().map(bare).collect::<Vec<_>>().join(" "),
+        parts => parts.iter().map(bare).collect::<Vec<_>>().join(" "),
     }
 }
 
@@ -127,9 +127,9 @@ pub(super) fn short_column(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
+    fn names() -> ColumnNames {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Names {
+        ColumnNames {
             keys: owned(&["run", "seed", "workloads.web-search.load", "runs.DT.switch.buffer.dt.alpha"]),
             columns: owned(&[
                 "lossless",

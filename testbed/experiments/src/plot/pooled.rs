@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::names::Wanted;
-use super::results::{Results, Row};
+use super::names::ResolvedFigure;
+use super::results::{Results, SweepRow};
 use crate::reproduce::{Estimate, mean};
 
 /// Position of a point: column, panel, series and horizontal value, as the keys' texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Spot {
+pub(super) struct GroupKey {
     pub y: usize,
     pub panel: Option<String>,
     pub series: Vec<String>,
@@ -17,8 +17,8 @@ pub(super) struct Spot {
 
 /// Value of a position over its seeds.
 #[derive(Clone, Debug)]
-pub(super) struct Pooled {
-    pub place: Spot,
+pub(super) struct PooledValue {
+    pub place: GroupKey,
     /// Mean; `None` if a run failed or has no value, because the other runs' mean would flatter.
     pub estimate: Option<Estimate>,
     pub failed: usize,
@@ -29,9 +29,9 @@ pub(super) struct Pooled {
 ///
 /// # Errors
 /// Another parameter varies, so that a mean would be over more than seeds.
-pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, String> {
+pub(super) fn points(wanted: &ResolvedFigure, results: &Results) -> Result<Vec<PooledValue>, String> {
     let names = results.names();
-    let rows: Vec<&Row> =
+    let rows: Vec<&SweepRow> =
         results.rows.iter().filter(|row| wanted.keep.iter().all(|(key, value)| row.keys[*key] == *value)).collect();
     if rows.is_empty() {
         let kept = wanted.keep.keys().map(|key| {
@@ -48,11 +48,11 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
     // A parameter that varies together with a named one, as in a [[zip]], is determined by that.
     let named: Vec<usize> = (0..names.keys.len()).filter(|key| used(*key) && names.keys[*key] != "seed").collect();
     let others: Vec<usize> = (0..names.keys.len()).filter(|key| !used(*key)).collect();
-    let mut told: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    let mut rest_by_key: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
     for row in &rows {
         let of = |keys: &[usize]| keys.iter().map(|key| row.keys[*key].as_str()).collect::<Vec<_>>();
         let rest = of(&others);
-        let before = told.entry(of(&named)).or_insert_with(|| rest.clone());
+        let before = rest_by_key.entry(of(&named)).or_insert_with(|| rest.clone());
         if let Some(n) = (0..others.len()).find(|n| before[*n] != rest[*n]) {
             let key = &names.keys[others[n]];
             return Err(format!(
@@ -61,10 +61,10 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
             ));
         }
     }
-    let mut points: Vec<(Spot, Vec<Option<f64>>, usize)> = Vec::new();
+    let mut points: Vec<(GroupKey, Vec<Option<f64>>, usize)> = Vec::new();
     for y in 0..wanted.y.len() {
         for row in &rows {
-            let place = Spot {
+            let place = GroupKey {
                 y,
                 panel: wanted.panels.map(|key| row.keys[key].clone()),
                 series: wanted.by.iter().map(|key| row.keys[*key].clone()).collect(),
@@ -87,7 +87,7 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
             points[found].2 += usize::from(!row.is_good);
         }
     }
-    let pooled = points.into_iter().map(|(place, values, failed)| Pooled {
+    let pooled = points.into_iter().map(|(place, values, failed)| PooledValue {
         place,
         runs: values.len(),
         failed,
@@ -97,7 +97,7 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
 }
 
 /// Notes on omitted points, with the reason.
-pub(super) fn notes(points: &[Pooled]) -> Vec<String> {
+pub(super) fn notes(points: &[PooledValue]) -> Vec<String> {
     let failed: usize = points.iter().filter(|point| point.failed > 0).count();
     let without = points.iter().filter(|point| point.estimate.is_none() && point.failed == 0).count();
     let mut notes = Vec::new();

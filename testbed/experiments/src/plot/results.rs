@@ -9,12 +9,12 @@ use crate::sweep::name_and_columns;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
     pub sweep: String,
-    names: Names,
-    pub rows: Vec<Row>,
+    names: ColumnNames,
+    pub rows: Vec<SweepRow>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct SweepRow {
     /// Values of the keys; `cells` has those of the columns.
     pub keys: Vec<String>,
     pub cells: Vec<String>,
@@ -43,35 +43,35 @@ impl Results {
             for record in csv.records() {
                 let record = record.map_err(|error| wrong(error.to_string()))?;
                 let at = |place: usize| record.get(place).unwrap_or_default().to_owned();
-                results.rows.push(Row {
+                results.rows.push(SweepRow {
                     keys: keys.iter().map(|place| at(*place)).collect(),
                     cells: cells.iter().map(|place| place.map_or_else(String::new, at)).collect(),
                     is_good,
                 });
             }
             if is_good {
-                results.names = Names { keys: names, columns: columns.clone() };
+                results.names = ColumnNames { keys: names, columns: columns.clone() };
             }
         }
         Ok(results)
     }
 
-    pub(crate) fn names(&self) -> Names {
+    pub(crate) fn names(&self) -> ColumnNames {
         self.names.clone()
     }
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ColumnNames {
     /// `run`, `seed` if the sweep has seeds, and the parameters.
     pub keys: Vec<String>,
     pub columns: Vec<String>,
 }
 
-impl Names {
+impl ColumnNames {
     /// Names of the future tables of a sweep.
-    pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> Names {
+    pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> ColumnNames {
         let keys = ["run", "seed"].map(str::to_owned).into_iter().chain(parameters).collect();
-        Names { keys, columns: columns.to_vec() }
+        ColumnNames { keys, columns: columns.to_vec() }
     }
 }

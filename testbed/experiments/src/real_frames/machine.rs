@@ -8,9 +8,9 @@ use weir_config::{ConfigErrors, SwitchConfig};
 use crate::Failure;
 
 /// Resources of this machine that some switches use.
-pub trait Machine {
+pub trait MachineResources {
     /// Resources of this machine that a switch uses.
-    fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchOnMachine;
+    fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchResources;
 
     /// Resources that all switches use together, and missing ones. May take a fraction of a second.
     fn of_all(&self, switches: &[SwitchConfig]) -> MachineFindings;
@@ -18,7 +18,7 @@ pub trait Machine {
 
 /// Resources of a switch on this machine.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct SwitchOnMachine {
+pub struct SwitchResources {
     /// The lcores, if the machine has enough CPUs.
     pub lcores: Option<Lcores>,
     /// Catch-up allowance for late polls, in a sentence.
@@ -33,12 +33,12 @@ pub struct Lcores {
     /// Pipeline stages per lcore: `RX+FWD / TX`.
     pub layout: &'static str,
     /// Work of each CPU.
-    pub cpus: Vec<OnCpu>,
+    pub cpus: Vec<CpuAssignment>,
 }
 
 /// Work of one CPU.
 #[derive(Clone, Debug, Serialize)]
-pub struct OnCpu {
+pub struct CpuAssignment {
     /// CPU number.
     pub cpu: u32,
     /// Pipeline stages and ports of the CPU.
@@ -51,7 +51,7 @@ pub struct MachineFindings {
     /// Packet memory.
     pub packet_memory: PacketMemory,
     /// NICs named by the files.
-    pub nics: Vec<NicFound>,
+    pub nics: Vec<NicInfo>,
     /// Longest interruption of the switches' CPUs in a test just now; only with NICs.
     pub poll_gap: Option<PollGap>,
     /// Warnings.
@@ -84,7 +84,7 @@ pub struct PacketMemory {
 
 /// NIC, as the system reports it.
 #[derive(Clone, Debug, Serialize)]
-pub struct NicFound {
+pub struct NicInfo {
     /// Name of the port.
     pub port: String,
     /// PCI address.
@@ -131,7 +131,7 @@ impl MachineFindings {
 
 /// Error in a file: place, message and help.
 #[derive(Serialize)]
-struct Told<'e> {
+struct FileErrorJson<'e> {
     file: &'e str,
     line: Option<usize>,
     message: &'e str,
@@ -139,11 +139,11 @@ struct Told<'e> {
 }
 
 fn errors<S: serde::Serializer>(lacks: &Option<ConfigErrors>, to: S) -> Result<S::Ok, S::Error> {
-    let told = lacks.iter().flat_map(ConfigErrors::iter).map(|error| Told {
+    let entries = lacks.iter().flat_map(ConfigErrors::iter).map(|error| FileErrorJson {
         file: error.file(),
         line: error.line(),
         message: error.message(),
         help: error.help_text(),
     });
-    to.collect_seq(told)
+    to.collect_seq(entries)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weir_config::{ReplayDirection, ReplayPace, WhenPaused};
+use weir_config::{PausedAction, ReplayDirection, ReplayPace};
 use weir_units::{BitRate, MacAddr, Span};
 
 /// What `weir replay` is told, but for the switch that it asks for its ports.
@@ -32,7 +32,7 @@ pub struct ReplayArguments {
     pub loops: u64,
     /// Frames whose class is paused when they are due wait, are dropped and counted, or leave all the same.
     #[arg(long, value_name = "wait|drop|ignore", default_value = "wait", value_parser = when_paused)]
-    pub when_paused: WhenPaused,
+    pub when_paused: PausedAction,
     /// Only frames that passed this way whoever captured them. Captures of `weir run` have both.
     #[arg(long, value_name = "in|out", value_parser = direction)]
     pub direction: Option<ReplayDirection>,
@@ -67,11 +67,11 @@ fn speed(text: &str) -> Result<ReplayPace, String> {
     ReplayPace::parse_speed(text).ok_or_else(|| "write 1, 2.5 or another factor, or max".to_owned())
 }
 
-fn when_paused(text: &str) -> Result<WhenPaused, String> {
+fn when_paused(text: &str) -> Result<PausedAction, String> {
     match text {
-        "wait" => Ok(WhenPaused::Wait),
-        "drop" => Ok(WhenPaused::Drop),
-        "ignore" => Ok(WhenPaused::Ignore),
+        "wait" => Ok(PausedAction::Wait),
+        "drop" => Ok(PausedAction::Drop),
+        "ignore" => Ok(PausedAction::Ignore),
         _ => Err("write wait, drop or ignore".to_owned()),
     }
 }

@@ -7,13 +7,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use weir_results::run_dir::Topology;
-use weir_trace::{Recording, Sent};
+use weir_trace::{CapturedMessage, Recording};
 use weir_units::{BitRate, Span};
 
 use crate::Failure;
 
 /// Hosts, topology and traffic classes around recorded messages.
-pub(super) struct Surroundings {
+pub(super) struct RecordedNetwork {
     /// Names of the hosts.
     hosts: BTreeMap<IpAddr, String>,
     /// Scenario without its traffic and its end.
@@ -24,9 +24,9 @@ pub(super) struct Surroundings {
 }
 
 /// Generated scenario, with the files that it names.
-pub(super) struct Made {
+pub(super) struct GeneratedScenario {
     pub(super) scenario: String,
-    pub(super) beside: Vec<(String, String)>,
+    pub(super) data_files: Vec<(String, String)>,
     pub(super) messages: u64,
     pub(super) hosts: usize,
     /// Omitted messages: of unknown hosts, or to the sending host.
@@ -40,9 +40,9 @@ const CLASSES: &str = "[classes]\npreset = \"roce\"\n[[ports]]\nname = \"a\"\nri
 /// Keys of a scenario that define traffic or refer to it.
 const TRAFFIC: [&str; 5] = ["flows", "workloads", "capture", "windows", "runs"];
 
-impl Surroundings {
+impl RecordedNetwork {
     /// Reads the parts from a run directory of `weir testbed run`; `None` for another directory.
-    pub(super) fn of(directory: &Path) -> Result<Option<Surroundings>, Failure> {
+    pub(super) fn from_run_dir(directory: &Path) -> Result<Option<RecordedNetwork>, Failure> {
         let wrong = |file: &str, what: String| Failure::Argument(format!("{}: {what}", directory.join(file).display()));
         let Ok(text) = fs::read_to_string(directory.join("scenario.toml")) else { return Ok(None) };
         let mut base: toml::Table =
@@ -62,12 +62,12 @@ impl Surroundings {
             Some(file) => weir_config::load(&file)?.classes.dscp,
             None => usual_classes(),
         };
-        Ok(Some(Surroundings { hosts, base, class_of_dscp, has_start: true }))
+        Ok(Some(RecordedNetwork { hosts, base, class_of_dscp, has_start: true }))
     }
 
     /// Single switch with all hosts of a recording.
-    pub(super) fn around(recording: &Recording, rate: BitRate, delay: Span) -> Surroundings {
-        let between_hosts = recording.sent.iter().filter(|sent| sent.from != sent.to);
+    pub(super) fn from_recording(recording: &Recording, rate: BitRate, delay: Span) -> RecordedNetwork {
+        let between_hosts = recording.messages.iter().filter(|sent| sent.from != sent.to);
         let addresses: BTreeSet<IpAddr> = between_hosts.flat_map(|sent| [sent.from, sent.to]).collect();
         let hosts: BTreeMap<IpAddr, String> =
             addresses.into_iter().zip(1..).map(|(address, number)| (address, format!("H{number}"))).collect();
@@ -84,17 +84,22 @@ impl Surroundings {
         base.insert("switch".into(), switch.into());
         base.insert("switches".into(), vec![toml::Value::from(table(&[("name", "S1")]))].into());
         base.insert("hosts".into(), hosts.values().map(own).collect::<Vec<toml::Value>>().into());
-        Surroundings { hosts, base, class_of_dscp: usual_classes(), has_start: false }
+        RecordedNetwork { hosts, base, class_of_dscp: usual_classes(), has_start: false }
     }
 
     /// Builds the scenario; `stem` is the name prefix of its other files.
-    pub(super) fn scenario(mut self, recording: &Recording, sources: &str, stem: &str) -> Result<Made, Failure> {
+    pub(super) fn scenario(
+        mut self,
+        recording: &Recording,
+        sources: &str,
+        stem: &str,
+    ) -> Result<GeneratedScenario, Failure> {
         let origin = match self.has_start {
             true => 0,
-            false => recording.sent.iter().map(|sent| sent.at.0).min().unwrap_or(0),
+            false => recording.messages.iter().map(|sent| sent.at.0).min().unwrap_or(0),
         };
         let (mut lists, mut left_out, mut last) = (BTreeMap::<(bool, u8), String>::new(), 0, 0);
-        for sent in &recording.sent {
+        for sent in &recording.messages {
             let (Some(from), Some(to)) = (self.hosts.get(&sent.from), self.hosts.get(&sent.to)) else {
                 left_out += 1;
                 continue;
@@ -115,7 +120,7 @@ impl Surroundings {
         if lists.is_empty() {
             return Err(Failure::Argument(format!(
                 "none of {} messages is between two hosts; those of a run directory have the addresses 10.0.0.1 and so on",
-                recording.sent.len()
+                recording.messages.len()
             )));
         }
         let messages = lists.values().map(|list| list.lines().count() as u64 - 1).sum();
@@ -127,7 +132,7 @@ impl Surroundings {
             scenario.insert("end".into(), format!("{end}us").into());
             scenario.remove("warm_up");
         }
-        let mut beside = Vec::new();
+        let mut data_files = Vec::new();
         let mut workloads: Vec<toml::Value> = Vec::new();
         for ((is_tcp, class), list) in lists {
             let name = format!("{}-{class}", if is_tcp { "tcp" } else { "rdma" });
@@ -141,7 +146,7 @@ impl Surroundings {
                 workload.insert("transport".into(), "tcp-cubic".into());
             }
             workloads.push(workload.into());
-            beside.push((file, list));
+            data_files.push((file, list));
         }
         self.base.insert("workloads".into(), workloads.into());
         let text = toml::to_string(&self.base).map_err(|error| Failure::Run(error.to_string()))?;
@@ -149,12 +154,18 @@ impl Surroundings {
         for (address, host) in &self.hosts {
             let _ = writeln!(scenario, "# {host} is {address}");
         }
-        Ok(Made { scenario: scenario + "\n" + &text, beside, messages, hosts: self.hosts.len(), left_out })
+        Ok(GeneratedScenario {
+            scenario: scenario + "\n" + &text,
+            data_files,
+            messages,
+            hosts: self.hosts.len(),
+            left_out,
+        })
     }
 }
 
 /// Sizes of the messages that carry a recorded message's bytes: one, or several above a scenario's maximum.
-fn pieces(sent: &Sent) -> impl Iterator<Item = u64> {
+fn pieces(sent: &CapturedMessage) -> impl Iterator<Item = u64> {
     const MOST: u64 = 2 << 30;
     let bytes = sent.bytes;
     (0..bytes.div_ceil(MOST)).map(move |piece| (bytes - piece * MOST).min(MOST))
@@ -166,28 +177,37 @@ fn usual_classes() -> [u8; 64] {
 
 #[cfg(test)]
 mod tests {
-    use weir_trace::Stamp;
+    use weir_trace::CaptureTime;
 
     use super::*;
 
-    fn sent(at_ns: i128, from: u8, to: u8, dscp: u8, bytes: u64) -> Sent {
+    fn sent(at_ns: i128, from: u8, to: u8, dscp: u8, bytes: u64) -> CapturedMessage {
         let address = |host: u8| IpAddr::from([192, 168, 7, host]);
-        let at = Stamp(5_000_000_000_000 + at_ns * 1_000);
-        Sent { at, from: address(from), to: address(to), dscp, bytes, connection: 0, is_whole: true, is_tcp: false }
+        let at = CaptureTime(5_000_000_000_000 + at_ns * 1_000);
+        CapturedMessage {
+            at,
+            from: address(from),
+            to: address(to),
+            dscp,
+            bytes,
+            connection: 0,
+            is_complete: true,
+            is_tcp: false,
+        }
     }
 
     /// The text is a scenario with the messages that were sent.
     #[test]
     fn a_recording_is_a_scenario_that_loads() {
         let all = vec![sent(0, 9, 3, 26, 600), sent(1_500, 3, 9, 26, 64_000), sent(2_000, 9, 5, 0, 100)];
-        let recording = Recording { last: all[2].at, sent: all, ..Recording::default() };
-        let around = Surroundings::around(&recording, BitRate::gbps(25), Span::from_micros(2));
+        let recording = Recording { last: all[2].at, messages: all, ..Recording::default() };
+        let around = RecordedNetwork::from_recording(&recording, BitRate::gbps(25), Span::from_micros(2));
         let made = around.scenario(&recording, "a.pcap", "made").unwrap();
         assert_eq!((made.messages, made.hosts, made.left_out), (3, 3, 0));
         assert!(made.scenario.contains("# H1 is 192.168.7.3"), "{}", made.scenario);
-        assert_eq!(made.beside[1].1, "start_us,from,to,bytes\n0.000000,H3,H1,600\n1.500000,H1,H3,64000\n");
+        assert_eq!(made.data_files[1].1, "start_us,from,to,bytes\n0.000000,H3,H1,600\n1.500000,H1,H3,64000\n");
         let folder = tempfile::tempdir().unwrap();
-        for (name, text) in made.beside.iter().chain([&("made.toml".to_owned(), made.scenario.clone())]) {
+        for (name, text) in made.data_files.iter().chain([&("made.toml".to_owned(), made.scenario.clone())]) {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let runs = weir_scenario::file::load(&folder.path().join("made.toml"));
@@ -198,11 +218,11 @@ mod tests {
     #[test]
     fn what_a_host_sends_to_itself_is_left_out() {
         let all = vec![sent(0, 9, 9, 26, 600), sent(1, 9, 3, 26, 700)];
-        let recording = Recording { last: all[1].at, sent: all, ..Recording::default() };
-        let around = |recording| Surroundings::around(recording, BitRate::gbps(25), Span::from_micros(2));
+        let recording = Recording { last: all[1].at, messages: all, ..Recording::default() };
+        let around = |recording| RecordedNetwork::from_recording(recording, BitRate::gbps(25), Span::from_micros(2));
         let made = around(&recording).scenario(&recording, "a.pcap", "made").unwrap();
         assert_eq!((made.messages, made.hosts, made.left_out), (1, 2, 1));
-        let alone = Recording { sent: recording.sent[..1].to_vec(), ..recording };
+        let alone = Recording { messages: recording.messages[..1].to_vec(), ..recording };
         assert!(around(&alone).scenario(&alone, "a.pcap", "made").is_err());
     }
 

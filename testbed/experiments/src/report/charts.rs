@@ -30,7 +30,7 @@ pub(super) struct Chart {
     pub marks: Vec<ChartMark>,
     /// Rows of bars; replaces lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<BarRow>,
     /// Labels of the horizontal axis; replaces numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
@@ -64,7 +64,7 @@ pub(super) struct ChartMark {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct BarRow {
     pub name: String,
     pub bars: Vec<Bars>,
 }
@@ -97,7 +97,7 @@ impl Columns {
         Column(self.columns.len() - 1)
     }
 
-    pub(super) fn of(&self, column: Column) -> &[f64] {
+    pub(super) fn values(&self, column: Column) -> &[f64] {
         &self.columns[column.0]
     }
 

@@ -8,7 +8,7 @@ use crate::Failure;
 
 /// Messages of a run, by flow or traffic.
 #[derive(Default)]
-pub(super) struct Messages {
+pub(super) struct CompletionTimes {
     pub flows: Vec<FlowMessages>,
 }
 
@@ -22,16 +22,16 @@ pub(super) struct FlowMessages {
     pub slowdown: Vec<f64>,
 }
 
-impl Messages {
+impl CompletionTimes {
     /// Reads the messages of a run; empty if it has none.
-    pub(super) fn read(run: &Path) -> Result<Messages, Failure> {
-        let mut messages = Messages::default();
+    pub(super) fn read(run: &Path) -> Result<CompletionTimes, Failure> {
+        let mut messages = CompletionTimes::default();
         if !has_messages(run) {
             return Ok(messages);
         }
         let read = read_messages(run, |message| {
             let fct_us = message.fct_us.unwrap_or(f64::INFINITY);
-            let of_flow = messages.of(message.flow);
+            let of_flow = messages.flow_mut(message.flow);
             of_flow.fct_us.push(fct_us);
             of_flow.slowdown.extend(message.ideal_us.map(|ideal_us| fct_us / ideal_us));
         });
@@ -39,7 +39,7 @@ impl Messages {
         Ok(messages)
     }
 
-    fn of(&mut self, name: &str) -> &mut FlowMessages {
+    fn flow_mut(&mut self, name: &str) -> &mut FlowMessages {
         // A linear search: names are few, and mostly the last one repeats.
         let place = self.flows.iter().position(|flow| flow.name == name).unwrap_or_else(|| {
             self.flows.push(FlowMessages { name: name.to_owned(), ..FlowMessages::default() });
@@ -49,13 +49,13 @@ impl Messages {
     }
 
     /// Joins all messages under one name.
-    pub(super) fn merged(self) -> Messages {
+    pub(super) fn merged(self) -> CompletionTimes {
         let mut merged = FlowMessages { name: "all".to_owned(), ..FlowMessages::default() };
         for flow in self.flows {
             merged.fct_us.extend(flow.fct_us);
             merged.slowdown.extend(flow.slowdown);
         }
-        Messages { flows: vec![merged] }
+        CompletionTimes { flows: vec![merged] }
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,1,10,x,y,5\na,0,1,,x,y,5\nb,0,1,,x,y,\n";
         std::fs::write(folder.path().join("fct.csv"), text).unwrap();
-        let flows = Messages::read(folder.path()).unwrap().flows;
+        let flows = CompletionTimes::read(folder.path()).unwrap().flows;
         assert_eq!(flows[0].fct_us, [10.0, f64::INFINITY]);
         assert_eq!(flows[0].slowdown, [2.0, f64::INFINITY]);
         assert_eq!((flows[1].fct_us.as_slice(), flows[1].slowdown.len()), (&[f64::INFINITY][..], 0));
@@ -122,7 +122,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,1,10,x,y,5\nb,0,1,7,x,y,\na,1,1,5,x,y,5\n";
         std::fs::write(folder.path().join("fct.csv"), text).unwrap();
-        let messages = Messages::read(folder.path()).unwrap();
+        let messages = CompletionTimes::read(folder.path()).unwrap();
         assert_eq!(messages.flows[0].slowdown, [2.0, 1.0]);
         assert_eq!((messages.flows[1].fct_us.as_slice(), messages.flows[1].slowdown.len()), (&[7.0][..], 0));
         assert_eq!(messages.merged().flows[0].fct_us, [10.0, 5.0, 7.0]);

@@ -75,7 +75,7 @@ impl Events {
     }
 
     /// Moves the mark of a deadlock from its detection to its beginning.
-    pub(super) fn tell_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
+    pub(super) fn mark_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
         let Some(deadlock) = deadlock else { return };
         self.marks.retain(|(_, text)| !text.starts_with("deadlock: "));
         let text = match deadlock.dissolved_ns {

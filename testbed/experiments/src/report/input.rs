@@ -53,7 +53,7 @@ pub(super) struct SweepValues {
 pub(super) type ConfigFile = (String, String);
 
 /// Text of a table cell for a run; `None` if the run has no value.
-pub(super) type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
+pub(super) type RunCell<'a> = &'a dyn Fn(&Run) -> Option<String>;
 
 const RUNS_MAX: usize = 100;
 
@@ -212,7 +212,7 @@ impl Run {
         }
         let version = Some(provenance.version.as_str());
         let so_far =
-            || optional(read_summary(directory))?.map_or_else(|| read_so_far(directory), |whole| Ok(Some(whole)));
+            || optional(read_summary(directory))?.map_or_else(|| read_so_far(directory), |complete| Ok(Some(complete)));
         let summary = match so_far().map_err(|error| foreign(directory, error, version))? {
             Some(summary) => summary,
             None => return Err(foreign(directory, read_summary(directory).unwrap_err(), version)),
@@ -310,7 +310,7 @@ fn labels(runs: &[Run]) -> Vec<String> {
         Some(format!("{parent}/{}", folder(run)?))
     };
     let of_point = |run: &Run| of_point(run, runs);
-    let candidates: [OfRun<'_>; 4] = [&of_scenario, &of_point, &folder, &last_two];
+    let candidates: [RunCell<'_>; 4] = [&of_scenario, &of_point, &folder, &last_two];
     for candidate in candidates {
         let Some(labels) = runs.iter().map(candidate).collect::<Option<Vec<_>>>() else { continue };
         let mut unique = labels.clone();

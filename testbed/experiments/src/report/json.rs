@@ -12,21 +12,21 @@ use super::verdict::verdict;
 pub(super) struct Report<'i> {
     is_good: bool,
     headline: String,
-    findings: Vec<FindingTold>,
-    runs: Vec<RunTold<'i>>,
+    findings: Vec<FindingJson>,
+    runs: Vec<RunJson<'i>>,
     /// Directories without results, with the reason.
     left_out: &'i [String],
 }
 
 #[derive(Serialize)]
-struct FindingTold {
+struct FindingJson {
     run: String,
     text: String,
     is_failure: bool,
 }
 
 #[derive(Serialize)]
-struct RunTold<'i> {
+struct RunJson<'i> {
     label: &'i str,
     directory: &'i Path,
     summary: &'i Summary,
@@ -35,8 +35,8 @@ struct RunTold<'i> {
 }
 
 pub(super) fn report(input: &Input) -> Report<'_> {
-    fn told(run: &Run) -> RunTold<'_> {
-        RunTold {
+    fn run_json(run: &Run) -> RunJson<'_> {
+        RunJson {
             label: &run.label,
             directory: &run.directory,
             summary: &run.summary,
@@ -49,8 +49,8 @@ pub(super) fn report(input: &Input) -> Report<'_> {
     Report {
         is_good: verdict.is_good,
         headline: verdict.headline,
-        findings: findings.map(|of| FindingTold { run: of.run, text: of.text, is_failure: of.is_failure }).collect(),
-        runs: input.runs.iter().map(told).collect(),
+        findings: findings.map(|of| FindingJson { run: of.run, text: of.text, is_failure: of.is_failure }).collect(),
+        runs: input.runs.iter().map(run_json).collect(),
         left_out: &input.left_out,
     }
 }

@@ -3,7 +3,7 @@
 use weir_results::run_dir::{ClassSummary, PoolSummary, Summary};
 use weir_units::Span;
 
-use super::input::{OfRun, Run};
+use super::input::{Run, RunCell};
 use super::verdict::is_good;
 use crate::run::traffic::{fct_cell, slowdown_cell};
 use crate::table::{count, gbps};
@@ -17,7 +17,7 @@ pub(super) struct KeyFigure {
 const FLOWS_MAX: usize = 8;
 
 /// Counters summed over real hosts, with the names of their lines.
-const TOLD_BY_HOSTS: [(&str, &str); 5] = [
+const HOST_COUNTERS: [(&str, &str); 5] = [
     ("rdma.rcvd_seq_err", "real hosts: rcvd_seq_err"),
     ("rdma.out_of_seq_request", "real hosts: out_of_seq_request"),
     ("rdma.completer_retry_err", "real hosts: completer_retry_err"),
@@ -30,7 +30,7 @@ const NONE: &str = "-";
 /// Lines that have a figure for at least one run.
 pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     let mut figures = Vec::new();
-    let mut row = |name: &str, cell: OfRun<'_>| {
+    let mut row = |name: &str, cell: RunCell<'_>| {
         let cells: Vec<String> = runs.iter().map(|run| cell(run).unwrap_or_else(|| NONE.to_owned())).collect();
         if cells.iter().any(|cell| cell != NONE) {
             figures.push(KeyFigure { name: name.to_owned(), cells });
@@ -82,24 +82,24 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         });
     }
     for flow in flows(runs) {
-        let told = |run: &Run| run.summary.flows.iter().find(|of| of.name == flow)?.tool.clone();
+        let tool_result = |run: &Run| run.summary.flows.iter().find(|of| of.name == flow)?.tool.clone();
         row(&format!("{flow}, as its program says, Gb/s"), &|run| {
-            let tool = told(run)?;
+            let tool = tool_result(run)?;
             Some(format!("{} ({})", gbps(tool.rate_bps?), tool.tool))
         });
         row(&format!("{flow}, typical latency, us"), &|run| {
-            let times = told(run)?.times_ns;
+            let times = tool_result(run)?.times_ns;
             // A test of fixed duration has only a mean.
             let time = times.get("typical").or_else(|| times.get("avg"))?;
             Some(format!("{:.1}", *time as f64 / 1e3))
         });
-        row(&format!("{flow}, segments sent again"), &|run| Some(count(told(run)?.retransmits?)));
+        row(&format!("{flow}, segments sent again"), &|run| Some(count(tool_result(run)?.retransmits?)));
         row(&format!("{flow}, congestion window in segments, mean and most"), &|run| {
-            let seen = told(run)?.connection?;
+            let seen = tool_result(run)?.connection?;
             Some(format!("{}, {}", count(seen.cwnd_mean), count(seen.cwnd_max)))
         });
         row(&format!("{flow}, round trip as its kernel has it, ms, mean and most"), &|run| {
-            let seen = told(run)?.connection?;
+            let seen = tool_result(run)?.connection?;
             Some(format!("{}, {}", milli(seen.rtt_mean_ns), milli(seen.rtt_max_ns)))
         });
         row(&format!("{flow}, negative acknowledgements"), &|run| {
@@ -108,13 +108,13 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
             (!kinds.is_empty()).then(|| kinds.join(", "))
         });
         row(&format!("{flow}, its sender was paused, ms"), &|run| {
-            told(run)?;
+            tool_result(run)?;
             let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
             let port = run.summary.ports.iter().find(|port| port.host == of_run.from)?;
             Some(milli(port.classes.iter().find(|class| class.class == of_run.class)?.paused_ns))
         });
     }
-    for (counter, what) in TOLD_BY_HOSTS {
+    for (counter, what) in HOST_COUNTERS {
         row(what, &|run| {
             let hosts = &run.summary.real_hosts;
             (!hosts.is_empty()).then(|| count(hosts.iter().map(|host| host.counter(counter)).sum()))

@@ -8,7 +8,7 @@ use weir_results::run_dir::TrafficSummary;
 use super::Lead;
 use super::charts::Chart;
 use super::html::{escaped, in_script};
-use super::input::{ConfigFile, Input, OfRun, Run};
+use super::input::{ConfigFile, Input, Run, RunCell};
 use super::key_figures::key_figures;
 use super::sections::{Plots, Section, plots};
 use super::snapshots::{self, Snapshot};
@@ -25,7 +25,7 @@ const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
 /// Snapshots of a run, and the number of omitted ones.
-type Stood = (Vec<Snapshot>, usize);
+type RunSnapshots = (Vec<Snapshot>, usize);
 
 /// Maximum size of the switches' configurations on a page, in bytes: those of a large fabric are all similar.
 const CONFIGS_MAX: usize = 30_000;
@@ -56,10 +56,10 @@ pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure
         );
     }
     summary(&mut html, input, &plots);
-    let stood = runs.iter().map(|run| snapshots::read(&run.directory)).collect::<Result<Vec<_>, _>>()?;
-    contents(&mut html, &plots, &stood, runs);
+    let run_snapshots = runs.iter().map(|run| snapshots::read(&run.directory)).collect::<Result<Vec<_>, _>>()?;
+    contents(&mut html, &plots, &run_snapshots, runs);
     plot_sections(&mut html, &plots, runs);
-    snapshots(&mut html, &stood, runs);
+    snapshots(&mut html, &run_snapshots, runs);
     topology(&mut html, runs);
     configurations(&mut html, runs);
     provenance(&mut html, runs);
@@ -241,20 +241,20 @@ pub(super) fn noted(runs: &[Run]) -> Vec<String> {
             }
         }
     }
-    let told = notes.into_iter().map(|(note, of)| match of.len() {
+    let texts = notes.into_iter().map(|(note, of)| match of.len() {
         _ if runs.len() == 1 => note.to_owned(),
         n if n == runs.len() => format!("All runs: {note}"),
         _ => format!("{}: {note}", of.join("; ")),
     });
-    told.collect()
+    texts.collect()
 }
 
-fn contents(html: &mut String, plots: &Plots, stood: &[Stood], runs: &[Run]) {
+fn contents(html: &mut String, plots: &Plots, run_snapshots: &[RunSnapshots], runs: &[Run]) {
     *html += "<nav aria-label=\"Contents\"><ul>\n";
     for section in &plots.sections {
         let _ = writeln!(html, "<li><a href=\"#{}\">{}</a></li>", section.id, escaped(&section.title));
     }
-    if stood.iter().any(|(snapshots, _)| !snapshots.is_empty()) {
+    if run_snapshots.iter().any(|(snapshots, _)| !snapshots.is_empty()) {
         *html += "<li><a href=\"#snapshots\">Queues at chosen instants</a></li>\n";
     }
     if runs.iter().any(|run| run.topology.is_some()) {
@@ -318,14 +318,14 @@ fn choices(html: &mut String, section: &Section) {
 }
 
 /// Appends a table for each snapshot of all queues.
-fn snapshots(html: &mut String, stood: &[Stood], runs: &[Run]) {
-    if stood.iter().all(|(snapshots, _)| snapshots.is_empty()) {
+fn snapshots(html: &mut String, run_snapshots: &[RunSnapshots], runs: &[Run]) {
+    if run_snapshots.iter().all(|(snapshots, _)| snapshots.is_empty()) {
         return;
     }
     *html += "<section id=\"snapshots\">\n<div class=\"intro\"><h2>Queues at chosen instants</h2>\n<p class=\"note\">What ingress queues held \
               by where it was charged, whether they were OFF (the peer should be paused), and what stood in the egress queue of the same \
               port and class: blocked, it held frames of so many ports while its peer let it send nothing. KB are 1000 B.</p></div>\n";
-    for (run, (snapshots, left_out)) in runs.iter().zip(stood) {
+    for (run, (snapshots, left_out)) in runs.iter().zip(run_snapshots) {
         let of = if runs.len() == 1 { String::new() } else { format!("{}: ", run.label) };
         for snapshot in snapshots {
             let heading = escaped(&format!("{of}{}", snapshots::heading(snapshot)));
@@ -342,7 +342,7 @@ fn snapshots(html: &mut String, stood: &[Stood], runs: &[Run]) {
             let _ = writeln!(
                 html,
                 "<p class=\"note\">{}</p>",
-                escaped(&format!("{of}{}", snapshots::left_out_words(*left_out)))
+                escaped(&format!("{of}{}", snapshots::left_out_note(*left_out)))
             );
         }
     }
@@ -364,7 +364,7 @@ fn topology(html: &mut String, runs: &[Run]) {
             html,
             "<figure><figcaption>{}{}</figcaption><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Topology\">{}</div></figure>",
             escaped(&of),
-            escaped(&drawing.words),
+            escaped(&drawing.description),
             drawing.svg
         );
     }
@@ -459,7 +459,7 @@ fn started(run: &Run) -> String {
 
 /// Provenance of the runs, a cell for each; lines without any value are omitted.
 pub(super) fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
-    let rows: [(&'static str, OfRun<'_>); 9] = [
+    let rows: [(&'static str, RunCell<'_>); 9] = [
         ("directory", &|run| Some(run.directory.display().to_string())),
         ("weir", &|run| Some(run.provenance.version.clone())),
         ("run by", &|run| {

@@ -26,7 +26,7 @@ const SAMPLES: (usize, usize) = (200, 20_000);
 /// Column; a constant one is stored as a single value.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Column {
+enum ColumnData {
     All { all: Option<f64> },
     Each(Vec<Option<f64>>),
 }
@@ -78,7 +78,7 @@ impl Run {
     fn json(&self) -> Result<String, Failure> {
         let summary = &self.summary;
         let end_ms = self.end_us() / 1e3;
-        let Columns { at_ms, by_name: columns, rows_each } = self.columns()?;
+        let RunColumns { at_ms, by_name: columns, rows_each } = self.columns()?;
         let events = Events::read(&self.directory, end_ms)?;
         let topology = self.topology.clone().unwrap_or_else(|| unknown_topology(self));
         let pauses: Vec<Value> = events
@@ -156,32 +156,32 @@ impl Run {
     }
 
     /// Columns by name, without empty ones.
-    fn columns(&self) -> Result<Columns, Failure> {
+    fn columns(&self) -> Result<RunColumns, Failure> {
         let Some(file) = SeriesFile::survey(&self.directory)? else { return Ok(Default::default()) };
         let used = file.columns().iter().filter(|column| column.name != "t_us" && !column.max.is_nan());
         let names: Vec<&str> = used.map(|column| column.name.as_str()).collect();
         let places: Vec<usize> = names.iter().filter_map(|name| file.place(name)).collect();
         let points = (NUMBERS_MAX / places.len().max(1)).clamp(SAMPLES.0, SAMPLES.1);
         let samples = file.samples(&places, points)?;
-        let named = names.into_iter().map(str::to_owned).zip(samples.values.into_iter().map(Column::of));
-        Ok(Columns { at_ms: samples.at, by_name: named.collect(), rows_each: samples.rows_each })
+        let named = names.into_iter().map(str::to_owned).zip(samples.values.into_iter().map(ColumnData::new));
+        Ok(RunColumns { at_ms: samples.at, by_name: named.collect(), rows_each: samples.rows_each })
     }
 }
 
 #[derive(Default)]
-struct Columns {
+struct RunColumns {
     at_ms: Vec<f64>,
-    by_name: BTreeMap<String, Column>,
+    by_name: BTreeMap<String, ColumnData>,
     /// Rows of the file per two instants.
     rows_each: usize,
 }
 
-impl Column {
-    fn of(values: Vec<f64>) -> Column {
+impl ColumnData {
+    fn new(values: Vec<f64>) -> ColumnData {
         let number = |value: f64| if value.is_finite() { Some(value) } else { None };
         match values.first() {
-            Some(first) if values.iter().all(|value| value == first) => Column::All { all: number(*first) },
-            _ => Column::Each(values.into_iter().map(number).collect()),
+            Some(first) if values.iter().all(|value| value == first) => ColumnData::All { all: number(*first) },
+            _ => ColumnData::Each(values.into_iter().map(number).collect()),
         }
     }
 }

@@ -54,7 +54,7 @@ const RATE_SHARE: f64 = 1.0 / 50.0;
 /// Suffixes of queues' column names after port and class, without rates and the policies' gauges.
 const OF_QUEUE: [&str; 5] = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "peer_rate_bps"];
 
-struct Drawn<'a> {
+struct DrawnRun<'a> {
     run: &'a Run,
     end_ms: f64,
     events: Events,
@@ -70,7 +70,7 @@ struct Drawn<'a> {
 }
 
 /// Queues, flows or pools that are drawn.
-pub(super) struct Chosen {
+pub(super) struct NameSelection {
     /// Names, largest first.
     names: Vec<String>,
     /// Number of candidates.
@@ -82,12 +82,12 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     let asked: Vec<&str> =
         runs.iter().filter_map(|run| run.topology.as_ref()).flat_map(|of| &of.drawn).map(String::as_str).collect();
     let is_asked = |queue: &str| queue.rsplit_once('.').is_some_and(|(port, _)| asked.contains(&port));
-    let queues = Chosen::of(&files, &["ingress_bytes", "egress_bytes", "rx_bps"], is_asked);
-    let flows = Chosen::of(&files, &["received_bps"], |_| false).by_name();
-    let pools = Chosen::of(&files, &["used_bytes"], |_| false).by_name();
+    let queues = NameSelection::select(&files, &["ingress_bytes", "egress_bytes", "rx_bps"], is_asked);
+    let flows = NameSelection::select(&files, &["received_bps"], |_| false).by_name();
+    let pools = NameSelection::select(&files, &["used_bytes"], |_| false).by_name();
     let (mut columns, mut thinned, mut drawn) = (Columns::default(), Vec::new(), Vec::new());
     for (run, file) in runs.iter().zip(&files) {
-        let mut of_run = Drawn {
+        let mut of_run = DrawnRun {
             run,
             end_ms: run.end_us() / 1e3,
             events: Events::read(&run.directory, run.end_us() / 1e3)?,
@@ -98,7 +98,7 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
             means: BTreeMap::new(),
             over_us: 0.0,
         };
-        of_run.events.tell_deadlock(run.summary.deadlock.as_ref());
+        of_run.events.mark_deadlock(run.summary.deadlock.as_ref());
         if let Some(file) = file {
             thinned.extend(of_run.read(file, [&queues, &flows, &pools], runs.len(), &mut columns)?);
         }
@@ -109,11 +109,11 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     sections.extend(lines::segments(&drawn, &mut columns, &queues));
     sections.extend(lines::pools(&drawn, &mut columns, &pools));
     sections.extend(lines::flow_rates(&drawn, &mut columns, &flows));
-    let shown = gauges::of_flows(files.iter().flatten(), &flows.names);
+    let shown = gauges::flow_gauge_names(files.iter().flatten(), &flows.names);
     sections.extend(shown.iter().filter_map(|gauge| lines::flow_gauge(&drawn, &mut columns, &flows, gauge)));
     sections.extend(lines::queue_rates(&drawn, &mut columns, &queues));
     sections.extend(bars::pauses(&drawn));
-    let gauges = gauges::of(files.iter().flatten());
+    let gauges = gauges::queue_gauge_columns(files.iter().flatten());
     sections.extend(gauges.iter().filter_map(|gauge| bars::states(&drawn, &queues, gauge)));
     sections.extend(lines::peer_rates(&drawn, &mut columns, &queues));
     sections.extend(lines::stages(&drawn, &mut columns));
@@ -123,12 +123,12 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     Ok(Plots { sections, columns, thinned })
 }
 
-impl Drawn<'_> {
+impl DrawnRun<'_> {
     /// Reads the data of the plots; returns a sentence if they were downsampled.
     fn read(
         &mut self,
         file: &SeriesFile,
-        [queues, flows, pools]: [&Chosen; 3],
+        [queues, flows, pools]: [&NameSelection; 3],
         runs: usize,
         columns: &mut Columns,
     ) -> Result<Option<String>, Failure> {
@@ -137,9 +137,9 @@ impl Drawn<'_> {
         };
         let is_used = |name: &String| file.place(name).is_some_and(|place| !file.columns()[place].max.is_nan());
         let mut sampled = joined(&queues.names, &OF_QUEUE);
-        let gauges = gauges::of(std::iter::once(file));
+        let gauges = gauges::queue_gauge_columns(std::iter::once(file));
         sampled.extend(joined(&queues.names, &gauges.iter().map(|gauge| gauge.name.as_str()).collect::<Vec<_>>()));
-        let of_flows = gauges::of_flows(std::iter::once(file), &flows.names);
+        let of_flows = gauges::flow_gauge_names(std::iter::once(file), &flows.names);
         sampled.extend(joined(&flows.names, &of_flows.iter().map(String::as_str).collect::<Vec<_>>()));
         sampled.extend(joined(&pools.names, &["used_bytes", "capacity_bytes"]));
         let mut rates = joined(&queues.names, &["rx_bps"]);
@@ -179,10 +179,10 @@ impl Drawn<'_> {
     }
 }
 
-impl Chosen {
+impl NameSelection {
     /// Selects the names with the largest values in columns of the first kind, then of the others. Names for which
     /// `is_first` is true come before all. Names without a value above 0 are omitted.
-    fn of(files: &[Option<SeriesFile>], kinds: &[&str], is_first: impl Fn(&str) -> bool) -> Chosen {
+    fn select(files: &[Option<SeriesFile>], kinds: &[&str], is_first: impl Fn(&str) -> bool) -> NameSelection {
         let mut max: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for column in files.iter().flatten().flat_map(SeriesFile::columns) {
             let Some((name, kind)) = column.name.rsplit_once('.') else { continue };
@@ -199,10 +199,10 @@ impl Chosen {
             is_first(other).cmp(&is_first(one)).then(by_size)
         });
         ranked.truncate(LINES_MAX);
-        Chosen { names: ranked.into_iter().map(|(name, _)| name.to_owned()).collect(), of }
+        NameSelection { names: ranked.into_iter().map(|(name, _)| name.to_owned()).collect(), of }
     }
 
-    fn by_name(mut self) -> Chosen {
+    fn by_name(mut self) -> NameSelection {
         self.names.sort_by_cached_key(|name| natural(name));
         self
     }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use weir_results::run_dir::whole_lines;
+use weir_results::run_dir::complete_lines;
 
 use crate::Failure;
 
@@ -34,7 +34,7 @@ pub(super) struct Samples {
 
 /// Downsampler that keeps all peaks: each bucket of rows becomes two, with the smallest and largest value of each
 /// column, in their order of occurrence.
-pub(super) struct Thinner {
+pub(super) struct Downsampler {
     samples: Samples,
     at: Vec<f64>,
     bucket: Vec<Vec<f64>>,
@@ -92,7 +92,7 @@ impl SeriesFile {
 
     /// Samples of columns, downsampled to `points` by [`Thinner`].
     pub(super) fn samples(&self, places: &[usize], points: usize) -> Result<Samples, Failure> {
-        let mut thinner = Thinner::new(places.len(), self.rows, points);
+        let mut thinner = Downsampler::new(places.len(), self.rows, points);
         self.each_row(|row| {
             thinner.push(row[0] / 1e3, places.iter().map(|place| row[*place]));
             Ok(())
@@ -157,7 +157,7 @@ impl SeriesFile {
 
 /// Reader of the complete rows of a run's CSV file; skips a row half-written by a killed run.
 pub(super) fn rows(path: &Path) -> Result<csv::Reader<impl Read + use<>>, Failure> {
-    Ok(csv::Reader::from_reader(whole_lines(path).map_err(|error| unreadable(path, &error))?))
+    Ok(csv::Reader::from_reader(complete_lines(path).map_err(|error| unreadable(path, &error))?))
 }
 
 /// Error for a CSV file that differs from a run's.
@@ -168,12 +168,12 @@ pub(super) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure 
     ))
 }
 
-impl Thinner {
+impl Downsampler {
     /// Creates a downsampler from `rows` to about `points` rows.
-    pub(super) fn new(columns: usize, rows: usize, points: usize) -> Thinner {
+    pub(super) fn new(columns: usize, rows: usize, points: usize) -> Downsampler {
         let rows_each = if rows <= points { 1 } else { (2 * rows).div_ceil(points) };
         let samples = Samples { values: vec![Vec::new(); columns], rows_each, ..Samples::default() };
-        Thinner { samples, at: Vec::new(), bucket: vec![Vec::new(); columns] }
+        Downsampler { samples, at: Vec::new(), bucket: vec![Vec::new(); columns] }
     }
 
     pub(super) fn push(&mut self, at_ms: f64, row: impl Iterator<Item = f64>) {

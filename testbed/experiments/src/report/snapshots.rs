@@ -22,7 +22,7 @@ pub(super) struct Snapshot {
     /// Cells below [`HEAD`]: the fullest queues, followed by the sum of all.
     pub rows: Vec<[String; HEAD.len()]>,
     /// Counts of OFF, blocked and omitted queues, in words.
-    pub words: String,
+    pub summary: String,
 }
 
 struct Queue {
@@ -45,7 +45,7 @@ pub(super) fn read(run: &Path) -> Result<(Vec<Snapshot>, usize), Failure> {
             left_out += 1;
             queues.clear();
         } else {
-            snapshots.push(Snapshot::of(at_us / 1e3, std::mem::take(queues)));
+            snapshots.push(Snapshot::new(at_us / 1e3, std::mem::take(queues)));
         }
     };
     let (mut reader, mut record) = (rows(&path)?, csv::StringRecord::new());
@@ -96,7 +96,7 @@ impl Queue {
 }
 
 impl Snapshot {
-    fn of(at_ms: f64, mut queues: Vec<Queue>) -> Snapshot {
+    fn new(at_ms: f64, mut queues: Vec<Queue>) -> Snapshot {
         // Equal queues stay in the file's order.
         queues.sort_by_key(|queue| std::cmp::Reverse(queue.held()));
         let of_all = |place: usize| kb(queues.iter().map(|queue| queue.bytes[place]).sum());
@@ -106,19 +106,19 @@ impl Snapshot {
         let [private, shared, headroom, egress] = [0, 1, 2, 4].map(of_all);
         let none = || "-".to_owned();
         rows.push([format!("all {}", count(all as u64)), private, shared, headroom, none(), none(), egress, none()]);
-        let mut words = format!("{} OFF, {} blocked", count(off as u64), count(blocked as u64));
+        let mut summary = format!("{} OFF, {} blocked", count(off as u64), count(blocked as u64));
         if all > QUEUES_MAX {
-            words += &format!("; the {QUEUES_MAX} fullest queues of {}", count(all as u64));
+            summary += &format!("; the {QUEUES_MAX} fullest queues of {}", count(all as u64));
         }
-        Snapshot { at_ms, rows, words }
+        Snapshot { at_ms, rows, summary }
     }
 }
 
 pub(super) fn heading(snapshot: &Snapshot) -> String {
-    format!("Queues at {} ms: {}", snapshot.at_ms, snapshot.words)
+    format!("Queues at {} ms: {}", snapshot.at_ms, snapshot.summary)
 }
 
-pub(super) fn left_out_words(left_out: usize) -> String {
+pub(super) fn left_out_note(left_out: usize) -> String {
     format!("{left_out} more instants are in queues.csv.")
 }
 
@@ -129,7 +129,7 @@ mod tests {
     const HEADER: &str =
         "t_us,port,class,private_bytes,shared_bytes,headroom_bytes,threshold_bytes,off,egress_bytes,blocked_ports\n";
 
-    fn of(text: &str) -> Result<(Vec<Snapshot>, usize), Failure> {
+    fn parse(text: &str) -> Result<(Vec<Snapshot>, usize), Failure> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("queues.csv"), format!("{HEADER}{text}")).unwrap();
         read(folder.path())
@@ -137,10 +137,12 @@ mod tests {
 
     #[test]
     fn queues_stand_by_what_they_hold_and_add_up() {
-        let (snapshots, left_out) = of("1500.000000,L1.H1,3,4096,10000,0,20000,0,0,0\n\
+        let (snapshots, left_out) = parse(
+            "1500.000000,L1.H1,3,4096,10000,0,20000,0,0,0\n\
              1500.000000,L1.up,3,4096,16000,2000,16000,1,0,0\n\
              1500.000000,L1.H2,3,0,0,0,20000,0,36192,2\n\
-             2000.000000,L1.H2,3,0,0,0,20000,1,1000,1\n")
+             2000.000000,L1.H2,3,0,0,0,20000,1,1000,1\n",
+        )
         .unwrap();
         assert_eq!((snapshots.len(), left_out), (2, 0));
         let names: Vec<&str> = snapshots[0].rows.iter().map(|row| row[0].as_str()).collect();
@@ -157,21 +159,21 @@ mod tests {
     #[test]
     fn the_fullest_queues_and_the_first_instants_have_tables() {
         let many: String = (0..30).map(|n| format!("1,S.p{n},3,0,{n},0,9,0,0,0\n")).collect();
-        let (snapshots, _) = of(&many).unwrap();
+        let (snapshots, _) = parse(&many).unwrap();
         assert_eq!((snapshots[0].rows.len(), snapshots[0].rows[0][0].as_str()), (QUEUES_MAX + 1, "S.p29 class 3"));
-        assert!(heading(&snapshots[0]).ends_with("; the 12 fullest queues of 30"), "{}", snapshots[0].words);
+        assert!(heading(&snapshots[0]).ends_with("; the 12 fullest queues of 30"), "{}", snapshots[0].summary);
         let often: String = (0..20).map(|n| format!("{n},S.p,3,0,1,0,9,0,0,0\n")).collect();
-        let (snapshots, left_out) = of(&often).unwrap();
+        let (snapshots, left_out) = parse(&often).unwrap();
         assert_eq!((snapshots.len(), left_out), (INSTANTS_MAX, 4));
         assert_eq!(snapshots[INSTANTS_MAX - 1].at_ms, 0.015);
     }
 
     #[test]
     fn a_wrong_file_is_told_with_its_line() {
-        let Err(Failure::Argument(text)) = of("1,S.p,3,0,x,0,9,0,0,0\n") else { panic!("it is wrong") };
+        let Err(Failure::Argument(text)) = parse("1,S.p,3,0,x,0,9,0,0,0\n") else { panic!("it is wrong") };
         assert!(text.contains("queues.csv") && text.contains("line 2: `x` is no number"), "{text}");
-        let Err(Failure::Argument(text)) = of("1,S.p,3\n") else { panic!("it is short") };
+        let Err(Failure::Argument(text)) = parse("1,S.p,3\n") else { panic!("it is short") };
         assert!(text.contains("queues.csv"), "{text}");
-        assert!(of("").unwrap().0.is_empty());
+        assert!(parse("").unwrap().0.is_empty());
     }
 }

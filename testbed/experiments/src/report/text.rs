@@ -51,11 +51,11 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
         text.push('\n');
     }
     let mut topologies: Vec<String> =
-        runs.iter().filter_map(|run| run.topology.as_ref()).map(topology::words).collect();
+        runs.iter().filter_map(|run| run.topology.as_ref()).map(topology::description).collect();
     topologies.dedup();
     if !topologies.is_empty() {
         text += "Topology\n";
-        topologies.iter().for_each(|words| wrapped(&mut text, words));
+        topologies.iter().for_each(|description| wrapped(&mut text, description));
         text.push('\n');
     }
     text += "Provenance\n";
@@ -133,7 +133,7 @@ fn at_instants(text: &mut String, run: &Run, is_alone: bool) -> Result<(), Failu
         let _ = writeln!(text, "{table}");
     }
     if left_out > 0 {
-        let _ = writeln!(text, "{}\n", plain(&format!("{of}{}", snapshots::left_out_words(left_out))));
+        let _ = writeln!(text, "{}\n", plain(&format!("{of}{}", snapshots::left_out_note(left_out))));
     }
     Ok(())
 }
@@ -152,8 +152,8 @@ fn over_time(text: &mut String, plots: &Plots, runs: &[Run]) {
             }
             // A dashed line among few is a limit.
             for line in plot.chart.lines.iter().filter(|line| !line.is_dashed).take(4) {
-                let at = plot.chart.at.map_or(&[][..], |at| plots.columns.of(at));
-                let values = plots.columns.of(line.column);
+                let at = plot.chart.at.map_or(&[][..], |at| plots.columns.values(at));
+                let values = plots.columns.values(line.column);
                 let most = values.iter().copied().fold(0.0, f64::max);
                 let spark = spark(at, values, plot.chart.x.to, plot.chart.y.to);
                 let name: String = plain(&line.name).chars().take(24).collect();

@@ -11,12 +11,12 @@ use weir_units::Span;
 use super::html::escaped;
 use super::input::Run;
 use crate::picture::Point;
-use layout::{Layout, Node, rate_words};
+use layout::{Layout, Node, rate_text};
 
 pub(super) struct Drawing {
     pub runs: Vec<String>,
     pub svg: String,
-    pub words: String,
+    pub description: String,
 }
 
 /// Maximum number of drawings; further topologies are not drawn.
@@ -39,7 +39,7 @@ pub(super) fn drawings(runs: &[Run]) -> Vec<Drawing> {
                 let drawing = Drawing {
                     runs: vec![run.label.clone()],
                     svg: svg(topology, &cycle, &slow),
-                    words: words(topology),
+                    description: description(topology),
                 };
                 drawings.push((topology, cycle, drawing));
             }
@@ -49,22 +49,22 @@ pub(super) fn drawings(runs: &[Run]) -> Vec<Drawing> {
 }
 
 /// Describes a topology: `3 switches, 3 hosts, 3 links between switches`.
-pub(super) fn words(topology: &Topology) -> String {
+pub(super) fn description(topology: &Topology) -> String {
     let of = |n: usize, one: &str, several: &str| match n {
         1 => format!("one {one}"),
         n => format!("{} {several}", crate::table::count(n as u64)),
     };
-    let mut words = vec![of(topology.switches.len(), "switch", "switches"), of(topology.hosts.len(), "host", "hosts")];
+    let mut parts = vec![of(topology.switches.len(), "switch", "switches"), of(topology.hosts.len(), "host", "hosts")];
     if !topology.links.is_empty() {
-        words.push(of(topology.links.len(), "link between switches", "links between switches"));
+        parts.push(of(topology.links.len(), "link between switches", "links between switches"));
     }
     let outages =
         topology.hosts.iter().map(|host| &host.outages).chain(topology.links.iter().map(|link| &link.outages));
     match outages.filter(|outages| !outages.is_empty()).count() {
         0 => {}
-        n => words.push(of(n, "link that is cut", "links that are cut")),
+        n => parts.push(of(n, "link that is cut", "links that are cut")),
     }
-    words.join(", ")
+    parts.join(", ")
 }
 
 /// Ports of a cycle: `S1.next -> S2.next -> S1.next, class 3`.
@@ -78,7 +78,7 @@ pub(super) fn ports_of(cycle: &str) -> Vec<String> {
 }
 
 fn svg(topology: &Topology, cycle: &[String], slow: &BTreeSet<&str>) -> String {
-    let layout = Layout::of(topology);
+    let layout = Layout::new(topology);
     let mut svg = format!(
         "<svg viewBox=\"0 0 {:.0} {:.0}\" class=\"topology\" role=\"img\" style=\"min-width:{:.0}px;max-width:{:.0}px\" \
          aria-label=\"{}\">",
@@ -86,7 +86,7 @@ fn svg(topology: &Topology, cycle: &[String], slow: &BTreeSet<&str>) -> String {
         layout.height,
         layout.width.min(620.0),
         layout.width * 1.15,
-        escaped(&words(topology))
+        escaped(&description(topology))
     );
     links(&mut svg, topology, &layout, cycle);
     for host in &layout.hosts {
@@ -143,7 +143,7 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
             }
         };
         let name = |n: usize| format!("{}.{}", ends[n].switch, ends[n].port);
-        let title = format!("{} to {}{}", name(0), name(1), link_words(link.rate_bps, link.delay_ns, &link.outages));
+        let title = format!("{} to {}{}", name(0), name(1), link_text(link.rate_bps, link.delay_ns, &link.outages));
         let of_cycle = |n: usize| cycle.contains(&name(n));
         if of_cycle(0) || of_cycle(1) {
             let (from, to) = if of_cycle(0) { (a, b) } else { (b, a) };
@@ -162,7 +162,7 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
                 let _ = write!(
                     labels,
                     "<text class=\"note\" x=\"{x:.0}\" y=\"{y:.0}\">{}</text>",
-                    escaped(&outage_words(&link.outages))
+                    escaped(&outage_text(&link.outages))
                 );
             }
         } else if !is_large {
@@ -223,22 +223,22 @@ fn draw_node(svg: &mut String, node: &Node, class: &str, label: &str, detail: &s
     *svg += "</g>";
 }
 
-fn link_words(rate_bps: Option<u64>, delay_ns: u64, outages: &[OutageTimes]) -> String {
-    let rate = rate_bps.map_or_else(String::new, |bps| format!(", {}", rate_words(bps)));
-    let outages = if outages.is_empty() { String::new() } else { format!(", {}", outage_words(outages)) };
+fn link_text(rate_bps: Option<u64>, delay_ns: u64, outages: &[OutageTimes]) -> String {
+    let rate = rate_bps.map_or_else(String::new, |bps| format!(", {}", rate_text(bps)));
+    let outages = if outages.is_empty() { String::new() } else { format!(", {}", outage_text(outages)) };
     format!("{rate}, {} one way{outages}", Span::from_nanos(delay_ns))
 }
 
 /// Describes outages: `cut from 3ms to 5ms`.
-fn outage_words(outages: &[OutageTimes]) -> String {
-    let words = outages.iter().map(|outage| {
+fn outage_text(outages: &[OutageTimes]) -> String {
+    let texts = outages.iter().map(|outage| {
         let from = Span::from_nanos(outage.from_ns);
         match outage.until_ns {
             Some(until) => format!("cut from {from} to {}", Span::from_nanos(until)),
             None => format!("cut from {from} on"),
         }
     });
-    words.collect::<Vec<_>>().join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -275,7 +275,10 @@ mod tests {
             assert!(svg.contains(part), "{part} in {svg}");
         }
         assert!(!svg.contains("<b>"));
-        assert_eq!(words(&two_switches()), "2 switches, 2 hosts, one link between switches, one link that is cut");
+        assert_eq!(
+            description(&two_switches()),
+            "2 switches, 2 hosts, one link between switches, one link that is cut"
+        );
     }
 
     #[test]

@@ -7,23 +7,23 @@ use super::input::Run;
 use crate::table::count;
 
 /// Beginning of a report.
-pub(super) struct Verdict {
+pub(super) struct ReportVerdict {
     pub is_good: bool,
     pub headline: String,
     /// Failures, followed by deadlocks; each in the order of the runs.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RunFinding>,
 }
 
-pub(super) struct Finding {
+pub(super) struct RunFinding {
     pub run: String,
     pub text: String,
     pub is_failure: bool,
 }
 
-pub(super) fn verdict(runs: &[Run]) -> Verdict {
-    let mut findings: Vec<Finding> = Vec::new();
+pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
+    let mut findings: Vec<RunFinding> = Vec::new();
     for run in runs {
-        let of_run = |text: String, is_failure: bool| Finding { run: run.label.clone(), text, is_failure };
+        let of_run = |text: String, is_failure: bool| RunFinding { run: run.label.clone(), text, is_failure };
         findings.extend(failures(&run.summary).into_iter().map(|text| of_run(text, true)));
         findings.extend(deadlock(&run.summary).map(|text| of_run(text, false)));
     }
@@ -34,7 +34,7 @@ pub(super) fn verdict(runs: &[Run]) -> Verdict {
         (1, 1) => "The run failed.".to_owned(),
         (failed, all) => format!("{failed} of {all} runs failed."),
     };
-    Verdict { is_good: failed == 0, headline, findings }
+    ReportVerdict { is_good: failed == 0, headline, findings }
 }
 
 /// Whether a run kept its guarantees.

@@ -7,11 +7,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::document::escaped;
-use super::outcome::{self, Made};
+use super::outcome::{self, StoredResult};
 use super::units::shown;
-use super::verdict::{Number, Outcome};
+use super::verdict::{ExperimentOutcome, JudgedNumber};
 use crate::Failure;
-use crate::files::{at, json_text, whole};
+use crate::files::{json_text, with_path, write_atomic};
 
 /// Arguments of `weir compare backends`.
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub struct BackendsArguments {
 /// # Errors
 /// A directory without a verdict, or of another experiment than the first.
 pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
-    let mut results: Vec<Made> = Vec::new();
+    let mut results: Vec<StoredResult> = Vec::new();
     for directory in &arguments.directories {
         let name = directory.display();
         let Some(result) = outcome::read(directory)? else {
@@ -54,7 +54,7 @@ pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
     }
     let text = page(&results);
     match &arguments.output {
-        Some(path) => whole(path, |part| fs::write(part, text)).map_err(at(path)),
+        Some(path) => write_atomic(path, |part| fs::write(part, text)).map_err(with_path(path)),
         None => {
             print!("{text}");
             Ok(())
@@ -62,8 +62,8 @@ pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
     }
 }
 
-fn page(results: &[Made]) -> String {
-    let outcomes: Vec<&Outcome> = results.iter().map(|made| &made.outcome).collect();
+fn page(results: &[StoredResult]) -> String {
+    let outcomes: Vec<&ExperimentOutcome> = results.iter().map(|made| &made.outcome).collect();
     let mut text = format!("# {} by backend\n\n", outcomes[0].id);
     let row = |text: &mut String, cells: Vec<String>| {
         let _ = writeln!(text, "| {} |", cells.join(" | "));
@@ -74,30 +74,30 @@ fn page(results: &[Made]) -> String {
         let _ = writeln!(text, "|---|{}", "---|".repeat(outcomes.len()));
     };
     head(&mut text, "");
-    let mut told = |what: &str, of: &dyn Fn(&Made) -> String| {
+    let mut add_row = |what: &str, of: &dyn Fn(&StoredResult) -> String| {
         let cells = results.iter().map(|made| escaped(&of(made)));
         row(&mut text, std::iter::once(what.to_owned()).chain(cells).collect());
     };
-    told("verdict", &|made| format!("**{}**", made.outcome.verdict));
-    told("runs", &|made| made.outcome.points.to_string());
-    told("seeds, or repeats", &|made| made.outcome.seeds.to_string());
+    add_row("verdict", &|made| format!("**{}**", made.outcome.verdict));
+    add_row("runs", &|made| made.outcome.points.to_string());
+    add_row("seeds, or repeats", &|made| made.outcome.seeds.to_string());
     if outcomes.iter().any(|outcome| outcome.lateness.is_some()) {
-        told("most of a run that the machine took", &|made| {
+        add_row("most of a run that the machine took", &|made| {
             made.outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
         });
     }
     if outcomes.iter().any(|outcome| outcome.left_out.is_some()) {
-        told("left out", &|made| made.outcome.left_out.clone().unwrap_or_default());
+        add_row("left out", &|made| made.outcome.left_out.clone().unwrap_or_default());
     }
     if outcomes.iter().any(|outcome| !outcome.set.is_empty()) {
-        told("changed", &|made| made.outcome.set.join(", "));
+        add_row("changed", &|made| made.outcome.set.join(", "));
     }
-    told("made", &|Made { on, .. }| {
-        format!("{}, `{}`", on.provenance.started.split('T').next().unwrap_or(""), on.commit)
+    add_row("made", &|StoredResult { environment, .. }| {
+        format!("{}, `{}`", environment.provenance.started.split('T').next().unwrap_or(""), environment.commit)
     });
     text.push_str("\n## Numbers\n\n");
     head(&mut text, "");
-    let numbers: Vec<BTreeMap<&str, &Number>> = outcomes
+    let numbers: Vec<BTreeMap<&str, &JudgedNumber>> = outcomes
         .iter()
         .map(|outcome| outcome.numbers.iter().map(|number| (number.name.as_str(), number)).collect())
         .collect();
@@ -108,17 +108,20 @@ fn page(results: &[Made]) -> String {
     }
     text.push_str("\n## Claims\n\n");
     head(&mut text, "in bold what the verdict hangs on");
-    for says in in_order(outcomes.iter().map(|outcome| outcome.claims.iter().map(|claim| claim.says.as_str()))) {
-        let claim = |outcome: &&Outcome| outcome.claims.iter().find(|claim| claim.says == says).cloned();
+    for statement in
+        in_order(outcomes.iter().map(|outcome| outcome.claims.iter().map(|claim| claim.statement.as_str())))
+    {
+        let claim =
+            |outcome: &&ExperimentOutcome| outcome.claims.iter().find(|claim| claim.statement == statement).cloned();
         let judged: Vec<_> = outcomes.iter().map(claim).collect();
         let weighs = judged.iter().flatten().any(|claim| claim.conclusion);
-        let first = if weighs { format!("**{}**", escaped(says)) } else { escaped(says) };
+        let first = if weighs { format!("**{}**", escaped(statement)) } else { escaped(statement) };
         let cells =
             judged.iter().map(|claim| claim.as_ref().map_or_else(String::new, |claim| claim.judgement.to_string()));
         row(&mut text, std::iter::once(first).chain(cells).collect());
     }
     for outcome in outcomes.iter().filter(|outcome| !outcome.reasons.is_empty()) {
-        let _ = writeln!(text, "\n{}: {}\n", outcome.backend, outcome.says);
+        let _ = writeln!(text, "\n{}: {}\n", outcome.backend, outcome.summary);
         outcome.reasons.iter().for_each(|reason| {
             let _ = writeln!(text, "- {reason}");
         });
@@ -137,7 +140,7 @@ fn in_order<'n>(lists: impl Iterator<Item = impl Iterator<Item = &'n str>>) -> V
     names
 }
 
-fn with_interval(number: &Number) -> String {
+fn with_interval(number: &JudgedNumber) -> String {
     let [_, weir, ..] = number.shown();
     let interval = number.interval.filter(|(low, high)| low != high && number.holds_for.is_none());
     let interval = interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));

@@ -19,9 +19,9 @@ const DEPTH_MAX: usize = 3;
 impl Experiment {
     /// Reads an experiment's folder in any place, without its scenario.
     pub(super) fn load(folder: &Path) -> Result<Experiment, Failure> {
-        let whole =
+        let canonical =
             folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
-        let of = whole.parent().map(Paper::of).transpose()?.flatten();
+        let of = canonical.parent().map(Paper::read).transpose()?.flatten();
         Experiment::load_of(folder, of)
     }
 
@@ -54,8 +54,8 @@ pub(super) fn catalogue(folders: &[PathBuf]) -> Result<Vec<Experiment>, Failure>
         walk(folder, None, 0, &mut all)?;
     }
     all.sort_by_key(Experiment::place);
-    if let Some(twins) = all.windows(2).find(|pair| pair[0].id == pair[1].id) {
-        let [one, other] = [&twins[0], &twins[1]].map(|experiment| experiment.folder().display().to_string());
+    if let Some(duplicates) = all.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        let [one, other] = [&duplicates[0], &duplicates[1]].map(|experiment| experiment.folder().display().to_string());
         return Err(Failure::Argument(format!("{one} and {other} are two experiments of one name; rename one")));
     }
     Ok(all)
@@ -66,7 +66,7 @@ fn walk(folder: &Path, above: Option<&Paper>, depth: usize, all: &mut Vec<Experi
         all.push(Experiment::load_of(folder, above.cloned())?);
         return Ok(());
     }
-    let paper = Paper::of(folder)?;
+    let paper = Paper::read(folder)?;
     let failed = |error: std::io::Error| Failure::Argument(format!("{}: {error}", folder.display()));
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -79,8 +79,9 @@ fn walk(folder: &Path, above: Option<&Paper>, depth: usize, all: &mut Vec<Experi
 
 /// Name of an experiment: that of its folder, independent of the working directory.
 fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
-    let whole = folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
-    let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let canonical =
+        folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
+    let name = canonical.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if !weir_reader::is_name(&name) {
         let message = format!("an experiment has its folder's name, and \"{name}\" can't be one");
         let errors = source.error_at("title", message, format!("rename the folder: {}", weir_reader::NAME_RULE));

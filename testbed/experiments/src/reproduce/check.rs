@@ -6,9 +6,9 @@ use std::str::FromStr;
 use weir_config::ConfigErrors;
 use weir_units::Bytes;
 
-use super::broken::Broken;
 use super::experiment::Experiment;
-use super::paper_file::{Claim, Level, Measure, Over, Panel, PanelKind, PaperFile, Statistic};
+use super::mutation::Mutation;
+use super::paper_file::{Aggregation, Claim, Measure, Panel, PanelKind, PaperFile, SeriesThreshold, Statistic};
 use super::rows::{Selection, combination, parameter};
 use super::units;
 use crate::experiment::Backend;
@@ -86,11 +86,11 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
         let wrong = of_broken(broken, paper);
         mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("broken[{n}]{key}"), message, help)));
     }
-    told(experiment, mistakes)
+    into_result(experiment, mistakes)
 }
 
 /// Errors of a mutation; keys are relative to `[[broken]]`.
-fn of_broken(broken: &Broken, paper: &PaperFile) -> Vec<Mistake> {
+fn of_broken(broken: &Mutation, paper: &PaperFile) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     if broken.set.is_empty() {
         let help = "write set = { \"switch.buffer.dt.alpha\" = 8 }".to_owned();
@@ -100,7 +100,7 @@ fn of_broken(broken: &Broken, paper: &PaperFile) -> Vec<Mistake> {
         let help = "write keys with dots between them".to_owned();
         mistakes.push((".set".to_owned(), format!("\"{key}\" is no key of a scenario"), help));
     }
-    let is_claim = paper.claims.iter().any(|claim| claim.says == broken.fails);
+    let is_claim = paper.claims.iter().any(|claim| claim.statement == broken.fails);
     let is_number = paper.measures.iter().any(|one| one.name == broken.fails && one.paper.is_some());
     if !is_claim && !is_number {
         let help = "write what a claim says, or the name of a measure with the paper's number".to_owned();
@@ -133,14 +133,14 @@ fn of_map(paper: &PaperFile) -> Vec<Mistake> {
 /// Checks measures and lines against the sweep: each needs a point. A reduced sweep may lack some.
 pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) -> Result<(), ConfigErrors> {
     let mut mistakes = Vec::new();
-    let look = |key: String, of: Selection<'_>, over: Option<Over>| {
+    let look = |key: String, of: Selection<'_>, over: Option<Aggregation>| {
         let selected: Vec<&Point> = plan.points.iter().filter(|point| of.has(point)).collect();
         let (message, help) = if let Some(unknown) = of.unknown(plan).filter(|_| selected.is_empty()) {
             unknown
         } else if selected.is_empty() && is_full {
             let help = "write runs and where as the sweep has them";
             ("the sweep has no such point".to_owned(), help.to_owned())
-        } else if over == Some(Over::Mean)
+        } else if over == Some(Aggregation::Mean)
             && selected.iter().any(|point| combination(point) != combination(selected[0]))
         {
             let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\", \"median\" or \"sum\"";
@@ -170,7 +170,7 @@ pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) 
             mistakes.push((format!("panels[{n}].x"), message, known_parameters(plan)));
         }
     }
-    told(experiment, mistakes)
+    into_result(experiment, mistakes)
 }
 
 impl Selection<'_> {
@@ -260,7 +260,7 @@ fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
         let help = "write statistic = \"mean\" beside a series, and not without one";
         wrong("", "series and statistic go together".to_owned(), help);
     }
-    if is_time != measure.level.as_ref().and_then(Level::of_column).is_some() {
+    if is_time != measure.level.as_ref().and_then(SeriesThreshold::of_column).is_some() {
         let help = "write level = \"5Gbps\", \"100KB\", or a number in the column's own unit, beside \"first-at-least\" and \"first-below\"";
         wrong(".level", "this statistic and a level go together".to_owned(), help);
     }
@@ -369,7 +369,7 @@ fn of_time(key: &str, text: &Option<String>) -> Option<Mistake> {
     Some((key.to_owned(), format!("\"{text}\" is no time"), "write a number with its unit: \"20ms\"".to_owned()))
 }
 
-fn told(experiment: &Experiment, mistakes: Vec<Mistake>) -> Result<(), ConfigErrors> {
+fn into_result(experiment: &Experiment, mistakes: Vec<Mistake>) -> Result<(), ConfigErrors> {
     let errors = mistakes.into_iter().map(|(key, message, help)| experiment.source.error_at(&key, message, help));
     ConfigErrors::joined(errors).map_or(Ok(()), Err)
 }

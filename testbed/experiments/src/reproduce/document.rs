@@ -6,21 +6,21 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::breaking::{self, Told};
+use super::earlier_page::{self, EarlierPage};
 use super::experiment::Experiment;
 use super::explore::{self, ClaimMap};
-use super::kept::{self, Kept};
-use super::outcome::{self, Made, MadeOn, duration};
+use super::mutation_test::{self, MutationResult};
+use super::outcome::{self, Environment, StoredResult, duration};
 use super::paper::Paper;
 use super::units::shown;
-use super::verdict::{Judgement, Number, Outcome, Tally, Verdict};
+use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally, Verdict};
 use crate::Failure;
 use crate::experiment::Backend;
-use crate::files::{at, whole};
+use crate::files::{with_path, write_atomic};
 
 struct Entry<'a> {
     experiment: &'a Experiment,
-    result: Option<Made>,
+    result: Option<StoredResult>,
 }
 
 /// Writes the document of all experiments that the backend may run. Their results are below `results`.
@@ -35,20 +35,20 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
             "{results}: there are no results of experiments; run weir reproduce all first, or name their directory: -o DIR"
         )));
     }
-    let of_earlier = Kept::read(&file.with_file_name(MAPS));
+    let of_earlier = EarlierPage::read(&file.with_file_name(MAPS));
     let mut maps = BTreeMap::new();
     for Entry { experiment, .. } in entries.iter().filter(|_| backend == Backend::Sim) {
         let id = &experiment.id;
-        let map = explore::read(&results.join(id))?.as_ref().map(MapWords::of);
-        maps.extend(map.or_else(|| MapWords::of_page(&of_earlier, id)).map(|map| (id.clone(), map)));
+        let map = explore::read(&results.join(id))?.as_ref().map(MapText::from_map);
+        maps.extend(map.or_else(|| MapText::from_page(&of_earlier, id)).map(|map| (id.clone(), map)));
     }
     if backend == Backend::Sim {
-        let beside = file.parent().unwrap_or(Path::new(""));
-        pages(beside, &entries, &maps, results)?;
+        let directory = file.parent().unwrap_or(Path::new(""));
+        pages(directory, &entries, &maps, results)?;
     }
-    let kept = Kept::read(file);
+    let kept = EarlierPage::read(file);
     let text = document(&entries, &maps, &kept, backend);
-    whole(file, |part| fs::write(part, text)).map_err(at(file))?;
+    write_atomic(file, |part| fs::write(part, text)).map_err(with_path(file))?;
     let of_earlier = match entries.iter().filter(|entry| kept_row(&kept, entry).is_some()).count() {
         0 => String::new(),
         some => format!(", and {some} as an earlier call wrote them"),
@@ -63,7 +63,7 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
 }
 
 /// Text on a figure's map for these documents.
-struct MapWords {
+struct MapText {
     anchor: String,
     /// Summary in one line.
     verdict: String,
@@ -74,10 +74,10 @@ struct MapWords {
 /// Page of maps, in the same folder as this document.
 const MAPS: &str = "CLAIMS.md";
 
-impl MapWords {
-    fn of(map: &ClaimMap) -> MapWords {
+impl MapText {
+    fn from_map(map: &ClaimMap) -> MapText {
         let share = if map.lines[0].is_open() { OPEN.to_owned() } else { map.lines[0].share_shown() };
-        MapWords {
+        MapText {
             anchor: map.anchor(),
             verdict: map.verdict.clone(),
             cell: format!("{share} of {} settings", map.settings),
@@ -85,15 +85,15 @@ impl MapWords {
     }
 
     /// Text read from the page of maps, for a map that is missing here: both documents then describe the same map.
-    fn of_page(page: &Kept, id: &str) -> Option<MapWords> {
+    fn from_page(page: &EarlierPage, id: &str) -> Option<MapText> {
         let line = page.section(id)?.lines().find_map(|line| line.strip_prefix("**")?.strip_suffix(".**"))?;
         let mut letters = line.chars();
         let verdict = letters.next()?.to_lowercase().chain(letters).collect();
-        let row: Vec<&str> = kept::cells(page.row(id)?).collect();
+        let row: Vec<&str> = earlier_page::cells(page.row(id)?).collect();
         let share = row.get(1)?.split(" (").next()?;
         let share = if share.starts_with("not decided") { OPEN } else { share };
         let settings = row.last()?.split(',').next()?;
-        Some(MapWords { anchor: explore::anchor(id), verdict, cell: format!("{share} of {settings} settings") })
+        Some(MapText { anchor: explore::anchor(id), verdict, cell: format!("{share} of {settings} settings") })
     }
 }
 
@@ -105,13 +105,13 @@ const PICTURES: &str = "images/figures";
 
 /// Writes a page for each experiment that ran, with the picture of its last run.
 fn pages(
-    beside: &Path,
+    directory: &Path,
     entries: &[Entry<'_>],
-    maps: &BTreeMap<String, MapWords>,
+    maps: &BTreeMap<String, MapText>,
     results: &Path,
 ) -> Result<(), Failure> {
-    for folder in [PAGES, PICTURES].map(|name| beside.join(name)) {
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
+    for folder in [PAGES, PICTURES].map(|name| directory.join(name)) {
+        fs::create_dir_all(&folder).map_err(with_path(&folder))?;
     }
     for (experiment, result) in entries.iter().filter_map(|entry| Some((entry.experiment, entry.result.as_ref()?))) {
         let id = &experiment.id;
@@ -119,31 +119,31 @@ fn pages(
         let picture = picture(id);
         let drawn = from.join("figure.svg");
         if drawn.is_file() {
-            fs::copy(&drawn, beside.join(&picture)).map_err(at(&drawn))?;
+            fs::copy(&drawn, directory.join(&picture)).map_err(with_path(&drawn))?;
         }
         let mut text = format!("# {}: {}\n\n[All figures](../REPRODUCTION.md)\n\n", id, experiment.paper.title);
-        details(&mut text, experiment, Some(result), maps.get(id), &breaking::read(&from)?);
+        details(&mut text, experiment, Some(result), maps.get(id), &mutation_test::read(&from)?);
         if drawn.is_file() {
             let _ = writeln!(text, "\n![{}](../{picture})", alternative(experiment));
         }
         made(&mut text, result);
-        let path = beside.join(page(id));
-        whole(&path, |part| fs::write(part, text)).map_err(at(&path))?;
+        let path = directory.join(page(id));
+        write_atomic(&path, |part| fs::write(part, text)).map_err(with_path(&path))?;
     }
     // Updates the map's text in kept pages of figures without results here.
     for Entry { experiment, .. } in entries.iter().filter(|entry| entry.result.is_none()) {
-        let path = beside.join(page(&experiment.id));
+        let path = directory.join(page(&experiment.id));
         let Some((map, text)) = maps.get(&experiment.id).zip(fs::read_to_string(&path).ok()) else { continue };
-        let told = page_with_map(&text, map);
-        whole(&path, |part| fs::write(part, told)).map_err(at(&path))?;
+        let updated = page_with_map(&text, map);
+        write_atomic(&path, |part| fs::write(part, updated)).map_err(with_path(&path))?;
     }
     Ok(())
 }
 
 /// Replaces the map's text in a kept page, or adds it.
-fn page_with_map(page: &str, map: &MapWords) -> String {
+fn page_with_map(page: &str, map: &MapText) -> String {
     if page.contains(OVER_OPEN) {
-        return kept::with_between(page, OVER_OPEN, ")).\n", &(over_open(map) + "\n"));
+        return earlier_page::with_between(page, OVER_OPEN, ")).\n", &(over_open(map) + "\n"));
     }
     let verdict = page.find("\nWeir: **").and_then(|place| Some(place + 1 + page[place + 1..].find('\n')?));
     let Some(end) = verdict else { return page.to_owned() };
@@ -151,20 +151,20 @@ fn page_with_map(page: &str, map: &MapWords) -> String {
 }
 
 /// Replaces the map's text in a kept section, or adds it.
-fn section_with_map(section: &str, map: &MapWords) -> String {
+fn section_with_map(section: &str, map: &MapText) -> String {
     const DETAILS: &str = " [All numbers and claims](";
     match section.split_once(DETAILS) {
         Some((head, rest)) if !section.contains(OVER_OPEN_SHORT) => {
             format!("{head}{}{DETAILS}{rest}", over_open_short(map))
         }
-        _ => kept::with_between(section, OVER_OPEN_SHORT, &map_link(map), &over_open_short(map)),
+        _ => earlier_page::with_between(section, OVER_OPEN_SHORT, &map_link(map), &over_open_short(map)),
     }
 }
 
 const OVER_OPEN: &str = "Over what the paper leaves open: it ";
 
 /// Sentence on a map, for a figure's page.
-fn over_open(map: &MapWords) -> String {
+fn over_open(map: &MapText) -> String {
     format!("{OVER_OPEN}{} ([map](../{MAPS}#{})).", map.verdict, map.anchor)
 }
 
@@ -183,30 +183,30 @@ fn alternative(experiment: &Experiment) -> String {
 }
 
 /// Appends the command, runs, time, date and commit of the results.
-fn made(text: &mut String, Made { outcome, on }: &Made) {
-    let date = on.provenance.started.split('T').next().unwrap_or("");
+fn made(text: &mut String, StoredResult { outcome, environment }: &StoredResult) {
+    let date = environment.provenance.started.split('T').next().unwrap_or("");
     let seeds = if outcome.seeds > 1 { format!(" of {}", outcome.seeds_shown()) } else { String::new() };
     let _ = writeln!(
         text,
         "\nMade by `weir reproduce {}`: {} runs{seeds}, {} of CPU time, {date}, commit `{}`.",
         outcome.id,
         outcome.points,
-        duration(taken(outcome, on)),
-        on.commit
+        duration(taken(outcome, environment)),
+        environment.commit
     );
 }
 
 /// Row of a figure that is kept because its results are missing here.
-fn kept_row<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
+fn kept_row<'k>(kept: &'k EarlierPage, entry: &Entry<'_>) -> Option<&'k str> {
     kept.row(&entry.experiment.id).filter(|_| entry.result.is_none())
 }
 
 /// Section of a figure whose row is kept.
-fn kept_section<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
+fn kept_section<'k>(kept: &'k EarlierPage, entry: &Entry<'_>) -> Option<&'k str> {
     kept.section(&entry.experiment.id).filter(|_| kept_row(kept, entry).is_some())
 }
 
-fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kept, backend: Backend) -> String {
+fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapText>, kept: &EarlierPage, backend: Backend) -> String {
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
         Backend::Dpdk => (HEAD_REAL, "time"),
@@ -220,8 +220,8 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kep
             let map = maps.get(&experiment.id);
             match kept_row(kept, entry) {
                 Some(row) => {
-                    let told = map.map(|map| kept::with_cell(row, MAP_CELL, &map.cell));
-                    let _ = writeln!(text, "{}", told.as_deref().unwrap_or(row));
+                    let updated = map.map(|map| earlier_page::with_cell(row, MAP_CELL, &map.cell));
+                    let _ = writeln!(text, "{}", updated.as_deref().unwrap_or(row));
                 }
                 None => short_row(&mut text, experiment, result.as_ref(), map),
             }
@@ -232,8 +232,8 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kep
             let map = maps.get(&experiment.id);
             match kept_section(kept, entry) {
                 Some(section) => {
-                    let told = map.map(|map| section_with_map(section, map));
-                    let _ = writeln!(text, "{}", told.as_deref().unwrap_or(section));
+                    let updated = map.map(|map| section_with_map(section, map));
+                    let _ = writeln!(text, "{}", updated.as_deref().unwrap_or(section));
                 }
                 None => short_section(&mut text, experiment, result.as_ref(), map),
             }
@@ -303,7 +303,7 @@ fn papers(text: &mut String, entries: &[Entry<'_>]) {
     }
 }
 
-fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
+fn summary(text: &mut String, entries: &[Entry<'_>], kept: &EarlierPage) {
     let verdict_of = |Entry { experiment, result }: &Entry<'_>| {
         result.as_ref().map_or_else(|| kept.verdict(&experiment.id), |made| Some(made.outcome.verdict))
     };
@@ -330,14 +330,14 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
     );
 }
 
-fn short_row(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
+fn short_row(text: &mut String, experiment: &Experiment, result: Option<&StoredResult>, map: Option<&MapText>) {
     let what = escaped(&format!("{}, {}", experiment.paper.title, experiment.paper.figure));
     let id = format!("[{0}](#{1}) {what}", experiment.id, anchor(experiment));
-    let Some(Made { outcome, on }) = result else {
+    let Some(StoredResult { outcome, environment }) = result else {
         let _ = writeln!(text, "| {id} | not run | | | | | |");
         return;
     };
-    let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
+    let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::from_judgements(judgements).held();
     let mut main = outcome.claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
     let mut stated = outcome.numbers.iter().filter_map(|number| number.judgement);
     let map = map.map_or("", |map| &map.cell);
@@ -349,9 +349,9 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&Made>, 
         held(&mut main),
         held(&mut stated),
         outcome.points,
-        duration(taken(outcome, on)),
-        on.provenance.started.split('T').next().unwrap_or(""),
-        on.commit,
+        duration(taken(outcome, environment)),
+        environment.provenance.started.split('T').next().unwrap_or(""),
+        environment.commit,
     );
 }
 
@@ -363,23 +363,23 @@ const TIME_CELL_REAL: usize = 4;
 const OVER_OPEN_SHORT: &str = " Over what the paper leaves open it [";
 
 /// Sentence on a map, for a section.
-fn over_open_short(map: &MapWords) -> String {
+fn over_open_short(map: &MapText) -> String {
     format!("{OVER_OPEN_SHORT}{}{}", map.verdict, map_link(map))
 }
 
-fn map_link(map: &MapWords) -> String {
+fn map_link(map: &MapText) -> String {
     format!("]({MAPS}#{}).", map.anchor)
 }
 
 /// Appends a figure's section: finding, result, map and picture.
-fn short_section(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
+fn short_section(text: &mut String, experiment: &Experiment, result: Option<&StoredResult>, map: Option<&MapText>) {
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
     let _ = write!(text, "The paper: {}", experiment.paper.found);
-    let Some(Made { outcome, .. }) = result else {
+    let Some(StoredResult { outcome, .. }) = result else {
         text.push_str(" Not run.\n");
         return;
     };
-    let _ = write!(text, " **{}**", outcome.says);
+    let _ = write!(text, " **{}**", outcome.summary);
     match (map, outcome.reasons.first()) {
         (Some(map), _) => text.push_str(&over_open_short(map)),
         (None, Some(reason)) => {
@@ -391,11 +391,11 @@ fn short_section(text: &mut String, experiment: &Experiment, result: Option<&Mad
     let _ = writeln!(text, " [All numbers and claims]({page}).\n\n![{}]({picture})", alternative(experiment));
 }
 
-fn row(text: &mut String, experiment: &Experiment, result: Option<&Made>) {
+fn row(text: &mut String, experiment: &Experiment, result: Option<&StoredResult>) {
     let paper = &experiment.paper;
     let id = format!("[{0}](#{1})", experiment.id, anchor(experiment));
     let what = format!("{}, {}", paper.title, paper.figure);
-    let Some(Made { outcome, on }) = result else {
+    let Some(StoredResult { outcome, environment }) = result else {
         let _ = writeln!(text, "| {id} | {} | not run | | | |", escaped(&what));
         return;
     };
@@ -406,7 +406,7 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&Made>) {
         .map(paper_and_weir)
         .collect();
     let less = if outcome.left_out.is_some() && !outcome.is_real() { ", quick" } else { "" };
-    let date = on.provenance.started.split('T').next().unwrap_or("");
+    let date = environment.provenance.started.split('T').next().unwrap_or("");
     let _ = writeln!(
         text,
         "| {id} | {} | **{}** | {} | {}{less}, {} | {date}, `{}` |",
@@ -414,28 +414,28 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&Made>) {
         outcome.verdict,
         escaped(&key.join("; ")),
         outcome.points,
-        duration(taken(outcome, on)),
-        on.commit,
+        duration(taken(outcome, environment)),
+        environment.commit,
     );
 }
 
-fn paper_and_weir(number: &Number) -> String {
+fn paper_and_weir(number: &JudgedNumber) -> String {
     let [_, weir, ..] = number.shown();
     format!("{} {} / {weir}", number.name, number.paper.map_or_else(String::new, shown))
 }
 
-fn machines(text: &mut String, entries: &[Entry<'_>], kept: &Kept, time: usize) {
+fn machines(text: &mut String, entries: &[Entry<'_>], kept: &EarlierPage, time: usize) {
     let results = || entries.iter().filter_map(|entry| entry.result.as_ref());
-    let machine = |on: &MadeOn| {
-        let machine = &on.provenance.machine;
+    let machine = |environment: &Environment| {
+        let machine = &environment.provenance.machine;
         format!("{} ({} cores)", machine.cpu, machine.cores)
     };
-    let mut machines: BTreeSet<String> = results().map(|made| machine(&made.on)).collect();
+    let mut machines: BTreeSet<String> = results().map(|made| machine(&made.environment)).collect();
     let earlier = entries.iter().filter(|entry| kept_row(kept, entry).is_some());
     if earlier.clone().next().is_some() {
         machines.extend(kept.machines().map(str::to_owned));
     }
-    let all: f64 = results().map(|made| taken(&made.outcome, &made.on)).sum();
+    let all: f64 = results().map(|made| taken(&made.outcome, &made.environment)).sum();
     let all = all + earlier.map(|entry| kept.seconds(&entry.experiment.id, time)).sum::<f64>();
     let of_cpu = if results().all(|made| made.outcome.is_real()) { "" } else { " of CPU time" };
     let machines: Vec<String> = machines.into_iter().collect();
@@ -443,17 +443,23 @@ fn machines(text: &mut String, entries: &[Entry<'_>], kept: &Kept, time: usize) 
 }
 
 /// Duration in seconds: CPU time in virtual time, wall time with real frames.
-fn taken(outcome: &Outcome, on: &MadeOn) -> f64 {
-    (if outcome.is_real() { on.wall_ms } else { on.cpu_ms }) as f64 / 1e3
+fn taken(outcome: &ExperimentOutcome, environment: &Environment) -> f64 {
+    (if outcome.is_real() { environment.wall_ms } else { environment.cpu_ms }) as f64 / 1e3
 }
 
 /// Appends all details of a figure, below its heading. Links to maps are relative to the figures' pages.
-fn details(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>, broken: &[Told]) {
+fn details(
+    text: &mut String,
+    experiment: &Experiment,
+    result: Option<&StoredResult>,
+    map: Option<&MapText>,
+    broken: &[MutationResult],
+) {
     let paper = &experiment.paper;
     let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
-    if let Some(Made { outcome, .. }) = result {
-        let _ = writeln!(text, "\nWeir: **{}**. {}", outcome.verdict, outcome.says);
+    if let Some(StoredResult { outcome, .. }) = result {
+        let _ = writeln!(text, "\nWeir: **{}**. {}", outcome.verdict, outcome.summary);
         if let Some(map) = map {
             let _ = writeln!(text, "\n{}", over_open(map));
         }
@@ -482,12 +488,12 @@ fn details(text: &mut String, experiment: &Experiment, result: Option<&Made>, ma
     if !paper.disagreements.is_empty() {
         text.push_str("\nWhere the paper is at odds with itself or with public code:\n");
         for it in &paper.disagreements {
-            let _ = writeln!(text, "- {}: {}. Chosen: {}", it.place, it.says, it.choice);
+            let _ = writeln!(text, "- {}: {}. Chosen: {}", it.place, it.statement, it.choice);
         }
     }
 }
 
-fn numbers(text: &mut String, outcome: &Outcome) {
+fn numbers(text: &mut String, outcome: &ExperimentOutcome) {
     let (head, rule) = if outcome.has_spread() { (" least to most |", "---|") } else { ("", "") };
     let _ = writeln!(text, "\n| | paper | Weir | 95 % interval |{head} ratio | |\n|---|---|---|---|{rule}---|---|");
     for number in outcome.numbers.iter().filter(|number| !number.is_left_out()) {
@@ -506,23 +512,24 @@ fn numbers(text: &mut String, outcome: &Outcome) {
     }
 }
 
-fn claims(text: &mut String, outcome: &Outcome) {
+fn claims(text: &mut String, outcome: &ExperimentOutcome) {
     text.push('\n');
     for claim in outcome.claims.iter().filter(|claim| claim.judgement != Judgement::LeftOut) {
         let conclusion = if claim.conclusion { "conclusion, " } else { "" };
         let source = if claim.source.is_empty() { String::new() } else { format!(" [{}]", claim.source) };
-        let _ = writeln!(text, "- {conclusion}{}: {}{source} ({})", claim.judgement, claim.says, claim.because);
+        let _ = writeln!(text, "- {conclusion}{}: {}{source} ({})", claim.judgement, claim.statement, claim.because);
     }
 }
 
 /// Appends the results of mutations.
-fn schemes(text: &mut String, broken: &[Told]) {
+fn schemes(text: &mut String, broken: &[MutationResult]) {
     if broken.is_empty() {
         return;
     }
     text.push_str("\nBroken on purpose, to see whether the verdict tells:\n");
     for it in broken {
-        let (how, result) = (if it.subtle { "subtle; " } else { "" }, if it.told { "told" } else { "**not told**" });
+        let (how, result) =
+            (if it.subtle { "subtle; " } else { "" }, if it.detected { "told" } else { "**not told**" });
         let _ = writeln!(text, "- {}: {how}{result} by \"{}\" ({})", it.what, it.fails, it.broken.because);
     }
 }
@@ -553,7 +560,8 @@ mod tests {
             ## a.1\n\nOne.\n\n**Holds in 12 % of the settings (4-31 %); delay decides.**\n\n- x\n\n\
             ## a.2\n\nTwo.\n\n**Is decided by its 2 seeds in 20 of the 80 settings.**\n";
         fs::write(&page, text).unwrap();
-        let of = |id: &str| MapWords::of_page(&Kept::read(&page), id).map(|map| (map.cell, map.verdict, map.anchor));
+        let of =
+            |id: &str| MapText::from_page(&EarlierPage::read(&page), id).map(|map| (map.cell, map.verdict, map.anchor));
         let told =
             |cell: &str, verdict: &str, anchor: &str| Some((cell.to_owned(), verdict.to_owned(), anchor.to_owned()));
         assert_eq!(
@@ -565,9 +573,11 @@ mod tests {
         assert_eq!(of("a.3"), None);
 
         // Page and section without a map, and with another one.
-        let map = MapWords::of_page(&Kept::read(&page), "a.1").unwrap();
-        let other =
-            MapWords { verdict: "holds in 3 %".to_owned(), ..MapWords::of_page(&Kept::read(&page), "a.1").unwrap() };
+        let map = MapText::from_page(&EarlierPage::read(&page), "a.1").unwrap();
+        let other = MapText {
+            verdict: "holds in 3 %".to_owned(),
+            ..MapText::from_page(&EarlierPage::read(&page), "a.1").unwrap()
+        };
         let bare = "# a.1\n\nWeir: **holds**. Reproduced.\n\n- more\n";
         let with = page_with_map(bare, &map);
         let told = "Over what the paper leaves open: it holds in 12 % of the settings (4-31 %); delay decides ([map](../CLAIMS.md#a1)).";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_config::Source;
 
 use super::paper::Paper;
-use super::paper_file::{Less, PanelKind, PaperFile};
+use super::paper_file::{PanelKind, PaperFile, ReducedSweep};
 use crate::Failure;
 use crate::experiment::Backend;
 use crate::sweep::SweepFile;
@@ -48,7 +48,7 @@ impl Experiment {
     }
 
     /// Reduction of the sweep that runs; `None` if the full one runs.
-    pub(super) fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
+    pub(super) fn less(&self, quick: bool, backend: Backend) -> Option<&ReducedSweep> {
         match self.instead(quick, backend)? {
             DPDK => self.paper.dpdk.as_ref(),
             HOSTS => self.paper.hosts.as_ref(),

@@ -10,7 +10,7 @@ mod design;
 mod map;
 mod picture;
 mod settings;
-mod words;
+mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use weir_results::run_dir::Provenance;
 use weir_units::Span;
 
 use self::design::Setting;
-use self::map::Explored;
-use self::settings::{Judged, Runner};
+use self::map::ExplorationResults;
+use self::settings::{JudgedSetting, Runner};
 use super::experiment::Experiment;
-use super::open::Open;
-use super::outcome::{self, MadeOn};
-use super::{Choice, catalogue, slurm, version};
+use super::outcome::{self, Environment};
+use super::unspecified::UnspecifiedParameter;
+use super::{ExperimentSelection, catalogue, slurm, version};
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
-use crate::files::{at, json_text, quoted, whole};
+use crate::files::{json_text, quoted, with_path, write_atomic};
 use crate::run::slug;
-use crate::sweep::{Cell, Say, Shard, Table};
+use crate::sweep::{Cell, OutputMode, Shard, Table};
 
 pub(super) use self::map::{ClaimMap, anchor};
 
@@ -105,16 +105,16 @@ fn budget(text: &str) -> Result<Span, String> {
 
 /// Executes `weir explore`. A claim that holds nowhere is a result, not a failure.
 pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
-    let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
+    let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        words::list(&catalogue::catalogue(&choice.folders()?)?);
+        text::list(&catalogue::catalogue(&choice.folders()?)?);
         return Ok(());
     }
     if let Some(file) = &arguments.document {
-        return words::document(file, &catalogue::catalogue(&choice.folders()?)?, &arguments.output);
+        return text::document(file, &catalogue::catalogue(&choice.folders()?)?, &arguments.output);
     }
     let chosen = chosen(&choice)?;
-    let (version, say) = (version()?, Say { json: true });
+    let (version, mode) = (version()?, OutputMode { json: true });
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let mut maps = Vec::new();
     for experiment in &chosen {
@@ -131,7 +131,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
             directory: &directory,
             version: &version,
             jobs,
-            say,
+            mode,
         };
         let exploration = Exploration { runner, pins: &pins, arguments, began: SystemTime::now() };
         if arguments.dry_run {
@@ -145,7 +145,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
         }
         if let Some(map) = exploration.run()? {
             if !arguments.json {
-                words::print(&of_map, &map, &directory);
+                text::print(&of_map, &map, &directory);
             }
             maps.push(map);
         }
@@ -153,7 +153,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     if arguments.json && !arguments.dry_run {
         print!("{}", json_text(&maps));
     } else if maps.len() > 1 {
-        words::print_all(&maps);
+        text::print_all(&maps);
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), F
     let settings = arguments.settings.unwrap_or_default();
     let pins = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin)));
     let pins: String = pins.chain(arguments.seeds.map(|seeds| format!(" --seeds {seeds}"))).collect();
-    let array = slurm::Array {
+    let array = slurm::JobArray {
         folder: arguments.output.join(&experiment.id).join("slurm"),
         command: format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?),
         last: "map",
@@ -178,7 +178,7 @@ fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), F
 }
 
 /// Selected experiments that have unspecified parameters.
-fn chosen(choice: &Choice<'_>) -> Result<Vec<Experiment>, Failure> {
+fn chosen(choice: &ExperimentSelection<'_>) -> Result<Vec<Experiment>, Failure> {
     let all = choice.experiments(|_| true)?;
     let (open, closed): (Vec<Experiment>, Vec<Experiment>) =
         all.into_iter().partition(|experiment| !experiment.paper.open.is_empty());
@@ -193,13 +193,17 @@ fn chosen(choice: &Choice<'_>) -> Result<Vec<Experiment>, Failure> {
 }
 
 /// The default setting.
-fn taken(open: &[Open]) -> Setting {
-    open.iter().map(Open::taken).collect()
+fn taken(open: &[UnspecifiedParameter]) -> Setting {
+    open.iter().map(UnspecifiedParameter::taken).collect()
 }
 
 /// Unspecified parameters with the values that `--pin` leaves, and the pins of this experiment. With several
 /// experiments, some may lack a pinned parameter.
-fn pinned(experiment: &Experiment, pins: &[String], experiments: usize) -> Result<(Vec<Open>, Vec<String>), Failure> {
+fn pinned(
+    experiment: &Experiment,
+    pins: &[String],
+    experiments: usize,
+) -> Result<(Vec<UnspecifiedParameter>, Vec<String>), Failure> {
     let mut open = experiment.paper.open.clone();
     let mut mine = Vec::new();
     for thing in &mut open {
@@ -260,7 +264,7 @@ impl Exploration<'_> {
         if !self.arguments.json {
             println!("{id}: {}", self.runner.experiment.paper.title);
         }
-        let mut all: Vec<Judged> = Vec::new();
+        let mut all: Vec<JudgedSetting> = Vec::new();
         let mut is_interrupted = false;
         // The default setting runs first and alone, whether or not the design includes it.
         let batches = std::iter::once(std::slice::from_ref(&first)).chain(order.chunks(BATCH));
@@ -288,9 +292,9 @@ impl Exploration<'_> {
         if all.is_empty() {
             return Err(interrupted(id));
         }
-        let design: Vec<Judged> =
+        let design: Vec<JudgedSetting> =
             order.iter().filter_map(|it| all.iter().find(|judged| judged.setting == *it)).cloned().collect();
-        let explored = Explored {
+        let explored = ExplorationResults {
             experiment: self.runner.experiment,
             open: self.runner.open,
             pins: self.pins,
@@ -301,17 +305,17 @@ impl Exploration<'_> {
             runs: all.iter().map(|judged| judged.runs).sum(),
             cpu_ms: all.iter().map(|judged| judged.cpu_ms).sum(),
         };
-        let map = ClaimMap::of(&explored);
+        let map = ClaimMap::new(&explored);
         self.write(&map, &design)?;
         if is_interrupted {
-            words::print(self.runner.experiment, &map, self.runner.directory);
+            text::print(self.runner.experiment, &map, self.runner.directory);
             return Err(interrupted(id));
         }
         Ok(Some(map))
     }
 
     /// Whether `more` settings stay within the budget, estimated by the mean CPU time so far.
-    fn is_affordable(&self, so_far: &[Judged], more: usize) -> bool {
+    fn is_affordable(&self, so_far: &[JudgedSetting], more: usize) -> bool {
         let used: u64 = so_far.iter().map(|judged| judged.cpu_ms).sum();
         let each = used / so_far.len().max(1) as u64;
         self.arguments.settings.is_some()
@@ -319,21 +323,21 @@ impl Exploration<'_> {
             || used + each * more as u64 <= self.arguments.cpu.as_micros() / 1_000
     }
 
-    fn write(&self, map: &ClaimMap, judged: &[Judged]) -> Result<(), Failure> {
+    fn write(&self, map: &ClaimMap, judged: &[JudgedSetting]) -> Result<(), Failure> {
         let directory = self.runner.directory;
-        fs::create_dir_all(directory).map_err(at(directory))?;
+        fs::create_dir_all(directory).map_err(with_path(directory))?;
         let (began, wall_ms) = (self.began, self.began.elapsed().map_or(0, |wall| wall.as_millis() as u64));
-        let made_on = MadeOn {
+        let environment = Environment {
             commit: env!("WEIR_COMMIT").to_owned(),
             wall_ms,
             cpu_ms: map.cpu_ms,
             provenance: Provenance::new(VERSION, std::env::args(), began),
         };
-        outcome::write_made_on(directory, &made_on)?;
+        outcome::write_environment(directory, &environment)?;
         let path = directory.join(MAP);
-        whole(&path, |part| fs::write(part, json_text(map))).map_err(at(&path))?;
+        write_atomic(&path, |part| fs::write(part, json_text(map))).map_err(with_path(&path))?;
         let path = directory.join("settings.csv");
-        table(map, judged).write_csv(&path).map_err(at(&path))?;
+        table(map, judged).write_csv(&path).map_err(with_path(&path))?;
         picture::write(map, directory)
     }
 }
@@ -342,7 +346,7 @@ fn interrupted(id: &str) -> Failure {
     Failure::Run(format!("{id}: interrupted; repeat the command to go on with the rest"))
 }
 
-fn values(open: &[Open]) -> Vec<usize> {
+fn values(open: &[UnspecifiedParameter]) -> Vec<usize> {
     open.iter().map(|thing| thing.values.len()).collect()
 }
 
@@ -352,21 +356,21 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let text = fs::read_to_string(&path).map_err(with_path(&path))?;
     let map = serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())));
-    map.map(|map: ClaimMap| Some(map.told_anew()))
+    map.map(|map: ClaimMap| Some(map.with_updated_verdict()))
 }
 
 /// Environment of an earlier map's runs; `None` for a version that did not record it.
-fn read_made(directory: &Path) -> Result<Option<MadeOn>, Failure> {
-    outcome::read_made_on(&directory.join("map"))
+fn read_environment(directory: &Path) -> Result<Option<Environment>, Failure> {
+    outcome::read_environment(&directory.join("map"))
 }
 
 /// Table with a row per setting: values of the unspecified parameters, and each claim's judgement.
-fn table(map: &ClaimMap, judged: &[Judged]) -> Table {
+fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> Table {
     let mut columns: Vec<(String, Vec<Cell>)> = Vec::new();
     for (n, thing) in map.open.iter().enumerate() {
-        let value = |judged: &Judged| Cell::Text(thing.values[judged.setting[n]].clone());
+        let value = |judged: &JudgedSetting| Cell::Text(thing.values[judged.setting[n]].clone());
         columns.push((thing.name.clone(), judged.iter().map(value).collect()));
     }
     columns.push((
@@ -375,8 +379,8 @@ fn table(map: &ClaimMap, judged: &[Judged]) -> Table {
     ));
     columns.push(("all together".to_owned(), judged.iter().map(|it| Cell::Text(it.all.to_string())).collect()));
     for (n, line) in map.lines[2..].iter().enumerate() {
-        let cell = |judged: &Judged| Cell::Text(judged.judgements[n].to_string());
-        columns.push((line.says.clone(), judged.iter().map(cell).collect()));
+        let cell = |judged: &JudgedSetting| Cell::Text(judged.judgements[n].to_string());
+        columns.push((line.statement.clone(), judged.iter().map(cell).collect()));
     }
     Table { columns }
 }

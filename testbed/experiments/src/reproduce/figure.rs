@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_results::plot::{self, Figure, Interval, Mark, Marker, Scale, Style, XAxis};
+use weir_results::plot::{self, ConfidenceInterval, Figure, Marker, PlotMark, Scale, Style, XAxis};
 
 use super::experiment::Experiment;
 use super::measure::smoothed;
-use super::paper_file::{Line, Panel, PanelKind, Stated};
-use super::rows::{Messages, Row, Rows, parameter};
+use super::paper_file::{Panel, PanelKind, PanelLine, ReportedPoints};
+use super::rows::{MessageQuery, ResultRow, ResultRows, parameter};
 use super::{statistics, units};
 use crate::Failure;
 use crate::picture;
 
 /// Draws an experiment's panels, and returns the SVG's path; `None` if there are none.
-pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn draw(experiment: &Experiment, rows: &ResultRows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let paper = &experiment.paper;
     // A reduced sweep may have no points for a panel.
     let has_points = |panel: &&Panel| panel.lines.iter().any(|line| rows.select(line.selection()).next().is_some());
@@ -33,7 +33,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Re
     Ok(Some(svg))
 }
 
-fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
+fn drawn(panel: &Panel, rows: &ResultRows) -> Result<plot::Panel, Failure> {
     let scale = |is_log: bool| if is_log { Scale::Log } else { Scale::Linear };
     let mut drawn = plot::Panel {
         title: panel.title.clone(),
@@ -43,7 +43,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
         marks: panel
             .marks
             .iter()
-            .map(|mark| Mark { label: mark.label.clone(), value: mark.value, ..Mark::default() })
+            .map(|mark| PlotMark { label: mark.label.clone(), value: mark.value, ..PlotMark::default() })
             .collect(),
         ..plot::Panel::default()
     };
@@ -83,7 +83,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
 }
 
 /// Line over time of the first selected point; `None` if there is none.
-fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
+fn over_time(panel: &Panel, line: &PanelLine, rows: &ResultRows) -> Result<Option<plot::PlotLine>, Failure> {
     let (Some(column), Some(row)) = (&line.series, rows.select(line.selection()).next()) else { return Ok(None) };
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
     let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
@@ -95,11 +95,16 @@ fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Lin
     };
     let within = series.into_iter().filter(|(at, _)| (from..=to).contains(at));
     let points = within.map(|(at, value)| (at / 1e3, value / divisor)).collect();
-    Ok(Some(plot::Line { name: line.name.clone(), points, ..plot::Line::default() }))
+    Ok(Some(plot::PlotLine { name: line.name.clone(), points, ..plot::PlotLine::default() }))
 }
 
 /// Line with a point for each value of the parameter, and its interval over the seeds. Text values are `categories`.
-fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<String>) -> Option<plot::Line> {
+fn over_parameter(
+    panel: &Panel,
+    line: &PanelLine,
+    rows: &ResultRows,
+    categories: &mut Vec<String>,
+) -> Option<plot::PlotLine> {
     let (x, column) = (panel.x.as_ref()?, line.value.as_ref()?);
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
     let mut places: Vec<(f64, Vec<Option<f64>>)> = Vec::new();
@@ -116,14 +121,15 @@ fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<
     // flatter.
     let mean = |values: Vec<Option<f64>>| statistics::mean(&values.into_iter().collect::<Option<Vec<f64>>>()?);
     let means: Vec<_> = places.into_iter().filter_map(|(at, values)| Some((at, mean(values)?))).collect();
-    let interval =
-        |(x, mean): &(f64, statistics::Estimate)| mean.interval.map(|(low, high)| Interval { x: *x, low, high });
-    (!means.is_empty()).then(|| plot::Line {
+    let interval = |(x, mean): &(f64, statistics::Estimate)| {
+        mean.interval.map(|(low, high)| ConfidenceInterval { x: *x, low, high })
+    };
+    (!means.is_empty()).then(|| plot::PlotLine {
         name: line.name.clone(),
         style: Style::StrokeAndMarkers(Marker::Filled),
         points: means.iter().map(|(at, mean)| (*at, mean.value)).collect(),
         intervals: means.iter().filter_map(interval).collect(),
-        ..plot::Line::default()
+        ..plot::PlotLine::default()
     })
 }
 
@@ -154,22 +160,22 @@ fn without_what_is_common(categories: &mut [String]) {
 }
 
 /// Values that the paper states, as hollow markers.
-fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
+fn of_paper(stated: &ReportedPoints, categories: &mut Vec<String>) -> plot::PlotLine {
     let point = |(x, value): &(toml::Value, f64)| {
         let x = serde_json::to_value(x).ok()?;
         Some((place(&x, categories)?, *value))
     };
-    plot::Line {
+    plot::PlotLine {
         name: stated.name.clone(),
         compared_with: stated.of.clone(),
         style: Style::Markers(Marker::Hollow),
         points: stated.points.iter().filter_map(point).collect(),
-        ..plot::Line::default()
+        ..plot::PlotLine::default()
     }
 }
 
 /// Extends each line to the end of the longest: unfinished messages give a plateau below 100 %.
-fn to_the_end(lines: &mut [plot::Line]) {
+fn to_the_end(lines: &mut [plot::PlotLine]) {
     let all = || lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
     let (Some(first), Some(end)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
     for line in lines.iter_mut() {
@@ -182,7 +188,7 @@ fn to_the_end(lines: &mut [plot::Line]) {
 }
 
 /// CDF of the messages of all selected points.
-fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
+fn distribution(panel: &Panel, line: &PanelLine, rows: &ResultRows) -> Result<Option<plot::PlotLine>, Failure> {
     let mut values = Vec::new();
     for row in rows.select(line.selection()) {
         values.extend(messages(panel, row)?);
@@ -191,7 +197,7 @@ fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::
 }
 
 /// CDF in percent; infinite values count, but have no point.
-fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
+fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::PlotLine> {
     const STEPS: usize = 500;
     values.sort_by(f64::total_cmp);
     let (all, finished) = (values.len(), values.partition_point(|value| value.is_finite()));
@@ -211,13 +217,13 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
         0 => (name.to_owned(), None),
         unfinished => (format!("{name} ({unfinished} of {all} did not finish)"), Some(name.to_owned())),
     };
-    Some(plot::Line { name, compared_with, points, ..plot::Line::default() })
+    Some(plot::PlotLine { name, compared_with, points, ..plot::PlotLine::default() })
 }
 
 /// Value of each message of the panel: infinite for the completion time of an unfinished message, and 0 for its
 /// throughput.
-fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
-    let of = Messages {
+fn messages(panel: &Panel, row: &ResultRow) -> Result<Vec<f64>, Failure> {
+    let of = MessageQuery {
         value: panel.value.as_deref().unwrap_or("fct"),
         unit: &panel.unit,
         traffic: panel.traffic.as_deref(),
@@ -243,7 +249,8 @@ mod tests {
     fn what_did_not_finish_is_a_plateau_below_all() {
         let never = f64::INFINITY;
         let values = [vec![3.0, 1.0], vec![2.0, never, 1.0, never], vec![never], vec![]];
-        let mut lines: Vec<plot::Line> = values.into_iter().filter_map(|values| cumulative("SIH", values)).collect();
+        let mut lines: Vec<plot::PlotLine> =
+            values.into_iter().filter_map(|values| cumulative("SIH", values)).collect();
         to_the_end(&mut lines);
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["SIH", "SIH (2 of 4 did not finish)", "SIH (1 of 1 did not finish)"]);

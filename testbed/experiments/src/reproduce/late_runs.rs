@@ -4,19 +4,19 @@ use super::lateness::{LateRun, Lateness, named};
 use super::measure;
 use super::paper_file::PaperFile;
 use super::rows::Selection;
-use super::verdict::{JudgedClaim, Judgement, Number};
-use crate::sweep::{Point, Record};
+use super::verdict::{JudgedClaim, JudgedNumber, Judgement};
+use crate::sweep::{Point, PointRecord};
 
 impl Lateness {
     /// Marks claims and numbers that depend on late runs as not judged.
     pub(super) fn unjudge(
         &self,
         paper: &PaperFile,
-        records: &[Record],
-        numbers: &mut [Number],
+        records: &[PointRecord],
+        numbers: &mut [JudgedNumber],
         claims: &mut [JudgedClaim],
     ) {
-        let is_late = |record: &&Record| record.is_late(Some(self.allowed_percent));
+        let is_late = |record: &&PointRecord| record.is_late(Some(self.allowed_percent));
         let late: Vec<&Point> = records.iter().filter(is_late).map(|record| &record.finished.point).collect();
         let of = |selections: &[Selection<'_>]| -> Vec<&LateRun> {
             let read = late.iter().filter(|point| selections.iter().any(|selection| selection.has(point)));
@@ -45,11 +45,11 @@ mod tests {
 
     use weir_results::run_dir::{FlowSummary, Summary};
 
-    use super::super::rows::Rows;
+    use super::super::rows::ResultRows;
     use super::super::verdict::{self, Verdict};
     use super::super::{failed_of, measure};
     use super::*;
-    use crate::sweep::{Finished, Outcome};
+    use crate::sweep::{FinishedPoint, PointOutcome};
 
     const PAPER: &str = r#"
         title = "Rates"
@@ -84,10 +84,10 @@ mod tests {
         late_ns: u64,
         gap_ns: u64,
         mbps: u64,
-        outcome: Outcome,
+        outcome: PointOutcome,
     }
 
-    fn record(n: usize, made: &Made, below: &Path) -> Record {
+    fn record(n: usize, made: &Made, below: &Path) -> PointRecord {
         let summary = Summary {
             backend: "dpdk".to_owned(),
             duration_ns: 100_000_000,
@@ -108,19 +108,20 @@ mod tests {
             "number": n, "run": n - 1, "run_name": made.run, "seed": null, "parameters": [], "hash": "", "folder": folder
         });
         let point = serde_json::from_value(point).unwrap();
-        let finished = Finished { point, outcome: made.outcome, reason: "frames were lost".to_owned(), wall_ms: 1 };
-        Record::read(finished, &directory, &["flows.F.throughput_bps".to_owned()]).unwrap()
+        let finished =
+            FinishedPoint { point, outcome: made.outcome, reason: "frames were lost".to_owned(), wall_ms: 1 };
+        PointRecord::read(finished, &directory, &["flows.F.throughput_bps".to_owned()]).unwrap()
     }
 
     /// Judges runs with the allowed lateness, as `run` does.
-    fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<Number>, Option<Lateness>) {
+    fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<JudgedNumber>, Option<Lateness>) {
         let paper: PaperFile = toml::from_str(PAPER).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let records: Vec<Record> =
+        let records: Vec<PointRecord> =
             made.iter().enumerate().map(|(n, made)| record(n + 1, made, directory.path())).collect();
-        let rows = Rows::new(vec!["flows.F.throughput_bps".to_owned()], records.clone());
+        let rows = ResultRows::new(vec!["flows.F.throughput_bps".to_owned()], records.clone());
         let (mut numbers, mut claims) = verdict::judge(&paper, &measure::read(&paper.measures, &rows).unwrap());
-        let lateness = Lateness::of(&records, allowed);
+        let lateness = Lateness::from_records(&records, allowed);
         if let Some(lateness) = &lateness {
             lateness.unjudge(&paper, &records, &mut numbers, &mut claims);
         }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     fn made(run: &'static str, mbps: u64) -> Made {
-        Made { run, late_ns: 100_000, gap_ns: 50_000, mbps, outcome: Outcome::Good }
+        Made { run, late_ns: 100_000, gap_ns: 50_000, mbps, outcome: PointOutcome::Good }
     }
 
     #[test]
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn a_late_run_that_failed_may_have_failed_by_that() {
         let of = |run: &'static str, late_ns: u64| {
-            let failing = Made { late_ns, outcome: Outcome::Failed, ..made(run, 4) };
+            let failing = Made { late_ns, outcome: PointOutcome::Failed, ..made(run, 4) };
             judged(&[failing, made("fast", 10), made("other", 2)], Some(5.0)).0
         };
         assert_eq!((of("slow", 0), of("slow", 7_000_000)), (Verdict::DoesNotHold, Verdict::NotJudged));
@@ -203,8 +204,10 @@ mod tests {
             runs: 8,
             late: (1..=many).map(late).collect(),
         };
-        assert!(of(1).told().starts_with("the run 1-a lost 11 % of its time to the machine, and more than 5 % is not"));
-        assert!(of(5).told().starts_with(
+        assert!(
+            of(1).describe().starts_with("the run 1-a lost 11 % of its time to the machine, and more than 5 % is not")
+        );
+        assert!(of(5).describe().starts_with(
             "the run 1-a lost 11 % of its time to the machine, 2-a 12 %, 3-a 13 %, and 2 more, and more than 5 %"
         ));
         assert_eq!(of(5).in_short(), "the machine was late in 5 of 8 runs");

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::units::shown;
-use crate::sweep::Record;
+use crate::sweep::PointRecord;
 
 /// Time that an experiment's runs lost to the machine: a part of `verdict.json`. All shares are in percent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ const NAMED_MAX: usize = 3;
 
 impl Lateness {
     /// Creates the report for runs with real frames; `None` without a limit, as in virtual time.
-    pub(super) fn of(records: &[Record], allowed_percent: Option<f64>) -> Option<Lateness> {
+    pub(super) fn from_records(records: &[PointRecord], allowed_percent: Option<f64>) -> Option<Lateness> {
         let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
         let late = records.iter().filter(|record| record.is_late(allowed_percent)).map(|record| LateRun {
             run: record.finished.point.folder.clone(),
@@ -57,7 +57,7 @@ impl Lateness {
     }
 
     /// Message on the late runs, with remedies.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let late: Vec<&LateRun> = self.late.iter().collect();
         format!(
             "{}, and more than {} % is not judged by (--lateness): leave the machine alone, slow the clock down (time_dilation), or take \
@@ -72,10 +72,10 @@ impl Lateness {
 pub(super) fn named(late: &[&LateRun]) -> String {
     let percent = |run: &LateRun| format!("{} %", shown(run.lost_percent));
     let (first, others) = late.split_first().expect("one at least");
-    let mut told = vec![format!("the run {} lost {} of its time to the machine", first.run, percent(first))];
-    told.extend(others.iter().take(NAMED_MAX - 1).map(|run| format!("{} {}", run.run, percent(run))));
+    let mut descriptions = vec![format!("the run {} lost {} of its time to the machine", first.run, percent(first))];
+    descriptions.extend(others.iter().take(NAMED_MAX - 1).map(|run| format!("{} {}", run.run, percent(run))));
     if late.len() > NAMED_MAX {
-        told.push(format!("and {} more", late.len() - NAMED_MAX));
+        descriptions.push(format!("and {} more", late.len() - NAMED_MAX));
     }
-    told.join(", ")
+    descriptions.join(", ")
 }

@@ -5,20 +5,20 @@ use std::ops::RangeInclusive;
 
 use weir_results::measure::nearest_rank;
 
-use super::paper_file::{Claim, Level, Measure, Over, PaperFile, Statistic};
-use super::rows::{Messages, Row, Rows, Selection, combination, parameter};
+use super::paper_file::{Aggregation, Claim, Measure, PaperFile, SeriesThreshold, Statistic};
+use super::rows::{MessageQuery, ResultRow, ResultRows, Selection, combination, parameter};
 use super::statistics::{self, Estimate};
 use super::units;
 use crate::Failure;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Reading {
-    Is(Estimate),
+pub(super) enum MeasureResult {
+    Value(Estimate),
     /// The sweep that runs has no such point: a quick one, or a full one where a farm has more.
     LeftOut,
     /// Ratio or reduction with both sides 0 in all runs.
-    Nothing,
-    None(String),
+    Indeterminate,
+    Missing(String),
 }
 
 impl PaperFile {
@@ -42,9 +42,9 @@ pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -
     }
 }
 
-pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
-    let (mut readings, messages) = (BTreeMap::new(), OfMessages::read(measures, rows)?);
-    let rows = &Read { rows, messages };
+pub(super) fn read(measures: &[Measure], rows: &ResultRows) -> Result<BTreeMap<String, MeasureResult>, Failure> {
+    let (mut readings, messages) = (BTreeMap::new(), MessageValues::read(measures, rows)?);
+    let rows = &MeasureInput { rows, messages };
     for measure in measures {
         let reading = match measure.parts() {
             Some([one, other]) => quotient(measure, [named(measures, one), named(measures, other)], rows)?,
@@ -55,23 +55,23 @@ pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String,
     Ok(readings)
 }
 
-struct Read<'r> {
-    rows: &'r Rows,
-    messages: OfMessages,
+struct MeasureInput<'r> {
+    rows: &'r ResultRows,
+    messages: MessageValues,
 }
 
 /// Values of measures of messages, by the measure's name and the point's number.
-struct OfMessages(BTreeMap<(String, usize), f64>);
+struct MessageValues(BTreeMap<(String, usize), f64>);
 
-impl OfMessages {
+impl MessageValues {
     /// Evaluates run by run: each run's messages are read once, and only one run's are in memory.
-    fn read(measures: &[Measure], rows: &Rows) -> Result<OfMessages, Failure> {
+    fn read(measures: &[Measure], rows: &ResultRows) -> Result<MessageValues, Failure> {
         let mut values = BTreeMap::new();
-        let of_messages_alone: Vec<(&Measure, Messages<'_>)> =
+        let of_messages_alone: Vec<(&Measure, MessageQuery<'_>)> =
             measures.iter().filter_map(|measure| Some((measure, measure.of_messages()?))).collect();
         for row in rows.all() {
             let of_row = of_messages_alone.iter().filter(|(measure, _)| measure.selection().has(&row.point));
-            let (of_row, asked): (Vec<&Measure>, Vec<Messages<'_>>) = of_row.copied().unzip();
+            let (of_row, asked): (Vec<&Measure>, Vec<MessageQuery<'_>>) = of_row.copied().unzip();
             if of_row.is_empty() {
                 continue;
             }
@@ -80,19 +80,19 @@ impl OfMessages {
                 values.extend(value.map(|value| ((measure.name.clone(), row.point.number), value)));
             }
         }
-        Ok(OfMessages(values))
+        Ok(MessageValues(values))
     }
 
-    fn value(&self, measure: &Measure, row: &Row) -> Option<f64> {
+    fn value(&self, measure: &Measure, row: &ResultRow) -> Option<f64> {
         self.0.get(&(measure.name.clone(), row.point.number)).copied()
     }
 }
 
 impl Measure {
     /// Query for messages; `None` for a measure of something else.
-    fn of_messages(&self) -> Option<Messages<'_>> {
+    fn of_messages(&self) -> Option<MessageQuery<'_>> {
         let value = self.messages.as_deref()?;
-        Some(Messages { value, unit: &self.unit, traffic: self.traffic.as_deref(), sizes: self.sizes.as_ref() })
+        Some(MessageQuery { value, unit: &self.unit, traffic: self.traffic.as_deref(), sizes: self.sizes.as_ref() })
     }
 }
 
@@ -101,11 +101,11 @@ fn named<'a>(measures: &'a [Measure], name: &str) -> &'a Measure {
     measures.iter().find(|measure| measure.name == name).expect("checked before")
 }
 
-fn single(measure: &Measure, read: &Read<'_>) -> Result<Reading, Failure> {
+fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, Failure> {
     let rows = read.rows;
-    let selected: Vec<&Row> = rows.select(measure.selection()).collect();
+    let selected: Vec<&ResultRow> = rows.select(measure.selection()).collect();
     if selected.is_empty() {
-        return Ok(Reading::LeftOut);
+        return Ok(MeasureResult::LeftOut);
     }
     if let Some(column) = &measure.share {
         let holds_for =
@@ -114,10 +114,10 @@ fn single(measure: &Measure, read: &Read<'_>) -> Result<Reading, Failure> {
         let share = statistics::share(holds_for, selected.len());
         // Points with different parameters are no sample.
         let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
-        return Ok(share.map_or(Reading::LeftOut, Reading::Is));
+        return Ok(share.map_or(MeasureResult::LeftOut, MeasureResult::Value));
     }
     if let Some(column) = &measure.count {
-        let with: Vec<&Row> =
+        let with: Vec<&ResultRow> =
             selected.iter().copied().filter(|row| rows.number(row, column).is_some_and(|value| value != 0.0)).collect();
         let count = match &measure.each {
             None => with.len(),
@@ -128,47 +128,50 @@ fn single(measure: &Measure, read: &Read<'_>) -> Result<Reading, Failure> {
                 .collect::<BTreeSet<_>>()
                 .len(),
         };
-        return Ok(Reading::Is(Estimate::exactly(count as f64, selected.len())));
+        return Ok(MeasureResult::Value(Estimate::exactly(count as f64, selected.len())));
     }
     let values = match values(measure, &selected, read)? {
         Ok(values) => values,
-        Err(none) => return Ok(Reading::None(none)),
+        Err(none) => return Ok(MeasureResult::Missing(none)),
     };
     let of_all = |value: Option<f64>| value.map(|value| Estimate::exactly(value, values.len()));
     let estimate = match measure.over.unwrap_or_default() {
-        Over::Mean => statistics::mean(&values),
-        Over::Min => of_all(values.iter().copied().reduce(f64::min)),
-        Over::Max => of_all(values.iter().copied().reduce(f64::max)),
-        Over::Median => of_all(statistics::median(&values)),
-        Over::Sum => of_all(values.iter().copied().reduce(|sum, value| sum + value)),
+        Aggregation::Mean => statistics::mean(&values),
+        Aggregation::Min => of_all(values.iter().copied().reduce(f64::min)),
+        Aggregation::Max => of_all(values.iter().copied().reduce(f64::max)),
+        Aggregation::Median => of_all(statistics::median(&values)),
+        Aggregation::Sum => of_all(values.iter().copied().reduce(|sum, value| sum + value)),
     };
-    Ok(estimate.map_or(Reading::LeftOut, Reading::Is))
+    Ok(estimate.map_or(MeasureResult::LeftOut, MeasureResult::Value))
 }
 
 /// Ratio of two measures, or reduction in percent, paired by seed.
-fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Read<'_>) -> Result<Reading, Failure> {
+fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &MeasureInput<'_>) -> Result<MeasureResult, Failure> {
     let mut of_parts = Vec::new();
     for part in parts {
         match single(part, rows)? {
             // An aggregate of all points has no seeds to pair.
-            Reading::Is(estimate) if estimate.values.is_empty() => of_parts.push(vec![estimate.value]),
-            Reading::Is(estimate) => of_parts.push(estimate.values),
+            MeasureResult::Value(estimate) if estimate.values.is_empty() => of_parts.push(vec![estimate.value]),
+            MeasureResult::Value(estimate) => of_parts.push(estimate.values),
             other => return Ok(other),
         }
     }
     let [one, other] = [&of_parts[0], &of_parts[1]];
     // Points of a sweep have all its seeds.
     if one.len() != other.len() {
-        return Ok(Reading::None(format!("\"{}\" and \"{}\" have not the same seeds", parts[0].name, parts[1].name)));
+        return Ok(MeasureResult::Missing(format!(
+            "\"{}\" and \"{}\" have not the same seeds",
+            parts[0].name, parts[1].name
+        )));
     }
     let pairs: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
     if pairs.iter().all(|pair| *pair == (0.0, 0.0)) {
-        return Ok(Reading::Nothing);
+        return Ok(MeasureResult::Indeterminate);
     }
     let Some(ratio) = statistics::ratio(&pairs) else {
-        return Ok(Reading::None(format!("\"{}\" is 0", parts[1].name)));
+        return Ok(MeasureResult::Missing(format!("\"{}\" is 0", parts[1].name)));
     };
-    Ok(Reading::Is(if measure.reduction.is_some() { spared(ratio) } else { ratio }))
+    Ok(MeasureResult::Value(if measure.reduction.is_some() { spared(ratio) } else { ratio }))
 }
 
 /// Reduction in percent: 1 - ratio.
@@ -178,7 +181,11 @@ fn spared(ratio: Estimate) -> Estimate {
 }
 
 /// Value of each point, or the reason why some point has none.
-fn values(measure: &Measure, selected: &[&Row], read: &Read<'_>) -> Result<Result<Vec<f64>, String>, Failure> {
+fn values(
+    measure: &Measure,
+    selected: &[&ResultRow],
+    read: &MeasureInput<'_>,
+) -> Result<Result<Vec<f64>, String>, Failure> {
     let rows = read.rows;
     if measure.messages.is_some() {
         let values: Vec<f64> = selected.iter().filter_map(|row| read.messages.value(measure, row)).collect();
@@ -235,7 +242,7 @@ fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
         Some(over) => smoothed(series.iter().copied(), over),
         None => series.to_vec(),
     };
-    let level = measure.level.as_ref().and_then(Level::of_column).unwrap_or(0.0);
+    let level = measure.level.as_ref().and_then(SeriesThreshold::of_column).unwrap_or(0.0);
     let mut samples = smoothed.iter().copied().filter(|(at, value)| times.contains(at) && value.is_finite());
     let values = || smoothed.iter().filter(|(at, value)| times.contains(at) && value.is_finite()).map(|it| it.1);
     match measure.statistic? {

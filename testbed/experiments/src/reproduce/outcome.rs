@@ -11,17 +11,17 @@ use weir_results::run_dir::Provenance;
 use super::experiment::Experiment;
 use super::paper::Paper;
 use super::units::shown;
-use super::verdict::{Judgement, Number, Outcome, Tally};
+use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
-use crate::files::{at, json_text, whole};
+use crate::files::{json_text, with_path, write_atomic};
 use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
 
 /// Environment of the results: `made-on.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MadeOn {
+pub(super) struct Environment {
     /// Commit of the program's source; with `+changes` if modified.
     pub commit: String,
     /// Wall time of this call in ms, without runs that an earlier call finished.
@@ -33,45 +33,45 @@ pub(super) struct MadeOn {
 
 const VERDICT: &str = "verdict.json";
 const NUMBERS: &str = "numbers.csv";
-const MADE_ON: &str = "made-on.json";
+const ENVIRONMENT: &str = "made-on.json";
 
 /// Writes an experiment's results, without the figure.
-pub(super) fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
+pub(super) fn write(directory: &Path, outcome: &ExperimentOutcome, environment: &Environment) -> Result<(), Failure> {
     let path = directory.join(NUMBERS);
-    numbers(&outcome.numbers).write_csv(&path).map_err(at(&path))?;
-    write_made_on(directory, made_on)?;
+    numbers(&outcome.numbers).write_csv(&path).map_err(with_path(&path))?;
+    write_environment(directory, environment)?;
     write_json(&directory.join(VERDICT), outcome)
 }
 
 /// Writes the environment of a folder's results.
-pub(super) fn write_made_on(directory: &Path, made_on: &MadeOn) -> Result<(), Failure> {
-    write_json(&directory.join(MADE_ON), made_on)
+pub(super) fn write_environment(directory: &Path, environment: &Environment) -> Result<(), Failure> {
+    write_json(&directory.join(ENVIRONMENT), environment)
 }
 
 /// Reads the environment of a folder's results; `None` if it is not recorded.
-pub(super) fn read_made_on(directory: &Path) -> Result<Option<MadeOn>, Failure> {
-    let path = directory.join(MADE_ON);
+pub(super) fn read_environment(directory: &Path) -> Result<Option<Environment>, Failure> {
+    let path = directory.join(ENVIRONMENT);
     if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
 /// Result of an experiment from an earlier call.
-pub(super) struct Made {
-    pub outcome: Outcome,
+pub(super) struct StoredResult {
+    pub outcome: ExperimentOutcome,
     /// Environment of the runs.
-    pub on: MadeOn,
+    pub environment: Environment,
 }
 
 /// Reads the result of an earlier call; `None` if there is none.
-pub(super) fn read(directory: &Path) -> Result<Option<Made>, Failure> {
+pub(super) fn read(directory: &Path) -> Result<Option<StoredResult>, Failure> {
     let path = directory.join(VERDICT);
     if !path.exists() {
         return Ok(None);
     }
-    Ok(Some(Made { outcome: read_json(&path)?, on: read_json(&directory.join(MADE_ON))? }))
+    Ok(Some(StoredResult { outcome: read_json(&path)?, environment: read_json(&directory.join(ENVIRONMENT))? }))
 }
 
-fn numbers(all: &[Number]) -> Columns {
-    let column = |name: &str, of: &dyn Fn(&Number) -> Cell| (name.to_owned(), all.iter().map(of).collect());
+fn numbers(all: &[JudgedNumber]) -> Columns {
+    let column = |name: &str, of: &dyn Fn(&JudgedNumber) -> Cell| (name.to_owned(), all.iter().map(of).collect());
     let float = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Float);
     let mut columns = Columns {
         columns: vec![
@@ -81,7 +81,7 @@ fn numbers(all: &[Number]) -> Columns {
             column("weir", &|number| float(number.weir)),
             column("low", &|number| float(number.interval.map(|interval| interval.0))),
             column("high", &|number| float(number.interval.map(|interval| interval.1))),
-            column("runs", &|number| Cell::whole(number.runs as u64)),
+            column("runs", &|number| Cell::from_u64(number.runs as u64)),
             column("within", &|number| float(number.within)),
             column("judgement", &|number| number.judgement.map_or(Cell::Empty, |it| Cell::Text(it.to_string()))),
             column("source", &|number| number.source.clone().map_or(Cell::Empty, Cell::Text)),
@@ -120,7 +120,7 @@ pub(super) fn list(all: &[Experiment]) {
 
 /// Experiment in the output of `--list --json`.
 #[derive(Serialize)]
-pub(super) struct Listed<'e> {
+pub(super) struct ListEntry<'e> {
     id: &'e str,
     title: &'e str,
     paper: String,
@@ -130,9 +130,9 @@ pub(super) struct Listed<'e> {
     farm_cpu_s: Option<f64>,
 }
 
-pub(super) fn listed(all: &[Experiment]) -> Vec<Listed<'_>> {
-    fn one(experiment: &Experiment) -> Listed<'_> {
-        Listed {
+pub(super) fn listed(all: &[Experiment]) -> Vec<ListEntry<'_>> {
+    fn one(experiment: &Experiment) -> ListEntry<'_> {
+        ListEntry {
             id: &experiment.id,
             title: &experiment.paper.title,
             paper: experiment.place_in_paper(),
@@ -174,7 +174,7 @@ pub(super) fn head(experiment: &Experiment) {
 }
 
 /// Prints the paper's and Weir's numbers, the claims, and last the verdict.
-pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
+pub(super) fn print<'a>(outcome: &ExperimentOutcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
     let seeds = if outcome.seeds > 1 { format!(", {}", outcome.seeds_shown()) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
@@ -206,11 +206,11 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     println!("{table}");
     for claim in &outcome.claims {
         let mark = if claim.conclusion { "*" } else { " " };
-        println!("  {mark} {:<10}  {}", claim.judgement.to_string(), claim.says);
+        println!("  {mark} {:<10}  {}", claim.judgement.to_string(), claim.statement);
         println!("                {}", claim.because);
     }
     println!("  (* what the verdict hangs on)\n");
-    println!("{}: {}", outcome.id, outcome.says);
+    println!("{}: {}", outcome.id, outcome.summary);
     for reason in &outcome.reasons {
         println!("  - {reason}");
     }
@@ -220,10 +220,10 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     println!("results: {} (verdict.json, numbers.csv, sweep/results.csv)", directory.display());
 }
 
-pub(super) fn print_all(outcomes: &[Outcome]) {
+pub(super) fn print_all(outcomes: &[ExperimentOutcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {
-        let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
+        let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::from_judgements(judgements).held();
         table.row([
             outcome.id.clone(),
             outcome.verdict.to_string(),
@@ -245,10 +245,10 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
-    whole(path, |part| fs::write(part, json_text(content))).map_err(at(path))
+    write_atomic(path, |part| fs::write(part, json_text(content))).map_err(with_path(path))
 }
 
 fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
-    let text = fs::read_to_string(path).map_err(at(path))?;
+    let text = fs::read_to_string(path).map_err(with_path(path))?;
     serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::experiment::Experiment;
-use super::rows::Rows;
+use super::rows::ResultRows;
 use super::units::shown;
-use super::verdict::Outcome;
+use super::verdict::ExperimentOutcome;
 use crate::Failure;
 use crate::report::{self, Lead};
 
@@ -16,8 +16,8 @@ const RUNS_MAX: usize = 6;
 /// Writes the page and returns its path.
 pub(super) fn write(
     experiment: &Experiment,
-    outcome: &Outcome,
-    rows: &Rows,
+    outcome: &ExperimentOutcome,
+    rows: &ResultRows,
     figure: Option<&PathBuf>,
     directory: &Path,
 ) -> Result<PathBuf, Failure> {
@@ -36,7 +36,7 @@ pub(super) fn write(
 }
 
 /// Runs of the figure's lines over time, and the first run of each name.
-fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
+fn runs(experiment: &Experiment, rows: &ResultRows) -> Vec<PathBuf> {
     let lines = experiment.paper.panels.iter().flat_map(|panel| &panel.lines);
     let drawn = lines.filter(|line| line.series.is_some()).filter_map(|line| rows.select(line.selection()).next());
     let mut chosen: Vec<PathBuf> = Vec::new();
@@ -48,10 +48,10 @@ fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
     chosen
 }
 
-fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
+fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String> {
     let paper = &experiment.paper;
     let mut sentences = vec![
-        outcome.says.clone(),
+        outcome.summary.clone(),
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
         format!("The paper: {}", paper.found),
         format!("Weir: {} runs of {}.", outcome.points, outcome.seeds_shown()),
@@ -71,7 +71,7 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
 }
 
 /// Table of the paper's and Weir's numbers.
-fn numbers(outcome: &Outcome) -> Vec<Vec<String>> {
+fn numbers(outcome: &ExperimentOutcome) -> Vec<Vec<String>> {
     let spread = outcome.has_spread().then_some("least to most");
     let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio"]);
     let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 use weir_config::ConfigErrors;
-use weir_reader::{Format, KnownTable, is_name, read_file, read_text};
+use weir_reader::{Format, TableSchema, is_name, read_file, read_text};
 
-use super::paper_file::told_by_toml;
+use super::paper_file::toml_error;
 use crate::Failure;
 
 /// `about.toml`: citation of a paper.
@@ -33,12 +33,12 @@ const FORMAT: Format = Format {
     what: "a paper's about.toml",
     reference: "docs/EXPERIMENTS.md",
     repeated: "",
-    tables: &[KnownTable::table("", &["id", "name", "title", "authors", "venue", "year", "order"])],
+    tables: &[TableSchema::table("", &["id", "name", "title", "authors", "venue", "year", "order"])],
 };
 
 impl Paper {
     /// Reads the paper of a folder; `None` without `about.toml`.
-    pub(super) fn of(folder: &Path) -> Result<Option<Paper>, Failure> {
+    pub(super) fn read(folder: &Path) -> Result<Option<Paper>, Failure> {
         let path = folder.join(ABOUT);
         if !path.is_file() {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Paper {
 
 fn parse(name: &str, text: &str) -> Result<(Paper, weir_config::Source), ConfigErrors> {
     let ((), source) = read_text(name, text, &FORMAT, |_| ())?;
-    toml::from_str(text).map(|paper| (paper, source.clone())).map_err(|error| told_by_toml(&source, &error))
+    toml::from_str(text).map(|paper| (paper, source.clone())).map_err(|error| toml_error(&source, &error))
 }
 
 fn last() -> u32 {

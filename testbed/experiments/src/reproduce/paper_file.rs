@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 use weir_config::{ConfigErrors, Source};
-use weir_reader::{Format, KnownTable, read_text};
+use weir_reader::{Format, TableSchema, read_text};
 use weir_units::{BitRate, Bytes};
 
-use super::broken::Broken;
-use super::open::Open;
+use super::mutation::Mutation;
 use super::rows::Selection;
+use super::unspecified::UnspecifiedParameter;
 use crate::experiment::Backend;
 use crate::files::one_or_more;
 
@@ -28,10 +28,10 @@ pub(super) struct PaperFile {
     pub found: String,
     #[serde(default = "virtual_time_alone")]
     pub backends: Vec<Backend>,
-    pub takes: Takes,
-    pub quick: Option<Less>,
-    pub dpdk: Option<Less>,
-    pub hosts: Option<Less>,
+    pub takes: MeasuredCost,
+    pub quick: Option<ReducedSweep>,
+    pub dpdk: Option<ReducedSweep>,
+    pub hosts: Option<ReducedSweep>,
     #[serde(default)]
     pub departures: Vec<Departure>,
     #[serde(default)]
@@ -45,12 +45,12 @@ pub(super) struct PaperFile {
     pub panels: Vec<Panel>,
     /// Parameters that the paper leaves unspecified.
     #[serde(default)]
-    pub open: Vec<Open>,
+    pub open: Vec<UnspecifiedParameter>,
     #[serde(default)]
     pub map: MapFile,
     /// Mutations of the scheme that must change the verdict.
     #[serde(default)]
-    pub broken: Vec<Broken>,
+    pub broken: Vec<Mutation>,
 }
 
 /// Keys of an experiment's map of claims (`weir explore`).
@@ -72,7 +72,7 @@ pub(super) struct MapFile {
 /// Measured CPU time on one core.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Takes {
+pub(super) struct MeasuredCost {
     pub full: String,
     pub quick: Option<String>,
     /// CPU time of `farm.toml`, estimated.
@@ -82,7 +82,7 @@ pub(super) struct Takes {
 /// Sweep that replaces the full one, with less to run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Less {
+pub(super) struct ReducedSweep {
     pub leaves_out: String,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Departure {
 pub(super) struct Disagreement {
     #[serde(rename = "where")]
     pub place: String,
-    pub says: String,
+    pub statement: String,
     pub choice: String,
 }
 
@@ -134,10 +134,10 @@ pub(super) struct Measure {
     /// Values of parameters that a point must have to be read.
     #[serde(default, rename = "where")]
     pub parameters: BTreeMap<String, toml::Value>,
-    pub over: Option<Over>,
+    pub over: Option<Aggregation>,
     /// Reduction of a time series to a number; required with `series`, and invalid without.
     pub statistic: Option<Statistic>,
-    pub level: Option<Level>,
+    pub level: Option<SeriesThreshold>,
     pub from: Option<String>,
     pub to: Option<String>,
     pub smooth: Option<String>,
@@ -151,7 +151,7 @@ pub(super) struct Measure {
 /// Aggregation of the values of several points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Over {
+pub(super) enum Aggregation {
     #[default]
     Mean,
     Min,
@@ -179,19 +179,19 @@ pub(super) enum Statistic {
 /// Level that a series is compared with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Level {
+pub(super) enum SeriesThreshold {
     /// Number in the column's own unit.
     Number(f64),
     /// Text with its unit: `"5Gbps"`, `"840KB"`.
     Text(String),
 }
 
-impl Level {
+impl SeriesThreshold {
     /// Level in the column's own unit; `None` for a text that is neither a rate nor a size.
     pub(super) fn of_column(&self) -> Option<f64> {
         match self {
-            Level::Number(number) => Some(*number),
-            Level::Text(text) => {
+            SeriesThreshold::Number(number) => Some(*number),
+            SeriesThreshold::Text(text) => {
                 let rate = BitRate::from_str(text).map(|rate| rate.as_bps() as f64);
                 rate.or_else(|_| Bytes::from_str(text).map(|bytes| bytes.get() as f64)).ok()
             }
@@ -203,7 +203,7 @@ impl Level {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
-    pub says: String,
+    pub statement: String,
     /// True for a main conclusion of the paper.
     #[serde(default)]
     pub conclusion: bool,
@@ -256,11 +256,11 @@ pub(super) struct Panel {
     pub value: Option<String>,
     pub traffic: Option<String>,
     pub sizes: Option<[String; 2]>,
-    pub lines: Vec<Line>,
+    pub lines: Vec<PanelLine>,
     #[serde(default)]
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ReferenceLine>,
     #[serde(default)]
-    pub paper: Vec<Stated>,
+    pub paper: Vec<ReportedPoints>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -273,7 +273,7 @@ pub(super) enum PanelKind {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
+pub(super) struct PanelLine {
     pub name: String,
     /// Runs of the line, selected as in [`Measure::runs`].
     #[serde(default, deserialize_with = "one_or_more")]
@@ -290,14 +290,14 @@ pub(super) struct Line {
 /// Horizontal reference line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mark {
+pub(super) struct ReferenceLine {
     pub label: String,
     pub value: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stated {
+pub(super) struct ReportedPoints {
     pub name: String,
     /// Name of Weir's line for the same quantity.
     pub of: Option<String>,
@@ -322,7 +322,7 @@ impl Measure {
     }
 }
 
-impl Line {
+impl PanelLine {
     pub(super) fn selection(&self) -> Selection<'_> {
         Selection { runs: &self.runs, parameters: &self.parameters }
     }
@@ -332,7 +332,7 @@ pub(super) const FORMAT: Format = Format {
     what: "an experiment's paper.toml",
     reference: "docs/EXPERIMENTS.md",
     repeated: "[[measures]]",
-    tables: &[KnownTable::table("", &[])],
+    tables: &[TableSchema::table("", &[])],
 };
 
 /// Parses the text of a `paper.toml`; `name` appears in error messages.
@@ -340,12 +340,12 @@ pub(super) fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), Confi
     let ((), source) = read_text(name, text, &FORMAT, |_| ())?;
     match toml::from_str::<PaperFile>(text) {
         Ok(paper) => Ok((paper, source)),
-        Err(error) => Err(told_by_toml(&source, &error)),
+        Err(error) => Err(toml_error(&source, &error)),
     }
 }
 
 /// Converts a TOML parser's error to a configuration error at its line.
-pub(super) fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
+pub(super) fn toml_error(source: &Source, error: &toml::de::Error) -> ConfigErrors {
     let help = "docs/EXPERIMENTS.md has all keys of the file";
     source.error_in(error.span().unwrap_or(0..0), error.message().to_owned(), help)
 }

@@ -10,17 +10,17 @@ use weir_units::Bytes;
 
 use super::units;
 use crate::Failure;
-use crate::sweep::{Cell, Point, Record};
+use crate::sweep::{Cell, Point, PointRecord};
 
 /// All completed points, in the sweep's order.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct ResultRows {
     columns: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<ResultRow>,
 }
 
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ResultRow {
     pub point: Point,
     pub folder: PathBuf,
     cells: Vec<Cell>,
@@ -42,45 +42,45 @@ impl Selection<'_> {
     }
 }
 
-impl Rows {
-    pub(super) fn new(columns: Vec<String>, records: Vec<Record>) -> Rows {
-        let row = |record: Record| Row {
+impl ResultRows {
+    pub(super) fn new(columns: Vec<String>, records: Vec<PointRecord>) -> ResultRows {
+        let row = |record: PointRecord| ResultRow {
             point: record.finished.point,
             folder: record.folder,
             cells: record.cells,
             series: OnceCell::new(),
         };
-        Rows { columns, rows: records.into_iter().map(row).collect() }
+        ResultRows { columns, rows: records.into_iter().map(row).collect() }
     }
 
     /// Selected points, in their order.
-    pub(super) fn select<'a>(&'a self, of: Selection<'a>) -> impl Iterator<Item = &'a Row> {
+    pub(super) fn select<'a>(&'a self, of: Selection<'a>) -> impl Iterator<Item = &'a ResultRow> {
         self.rows.iter().filter(move |row| of.has(&row.point))
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &ResultRow> {
         self.rows.iter()
     }
 
     /// First point of each of the scenario's runs.
-    pub(super) fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn first_of_each_run(&self) -> impl Iterator<Item = &ResultRow> {
         let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
         (0..self.rows.len()).filter(move |n| is_first(*n)).map(|n| &self.rows[n])
     }
 
     /// Value of a row in a column; `None` for an empty cell or a text.
-    pub(super) fn number(&self, row: &Row, column: &str) -> Option<f64> {
+    pub(super) fn number(&self, row: &ResultRow, column: &str) -> Option<f64> {
         let place = self.columns.iter().position(|name| name == column)?;
         match row.cells.get(place)? {
             Cell::Bool(is) => Some(f64::from(u8::from(*is))),
-            Cell::Whole(n) => Some(*n as f64),
+            Cell::Integer(n) => Some(*n as f64),
             Cell::Float(x) => Some(*x),
             Cell::Empty | Cell::Text(_) => None,
         }
     }
 }
 
-impl Row {
+impl ResultRow {
     /// Values of a column of series.csv, each with its instant in microseconds.
     pub(super) fn series(&self, column: &str) -> Result<Vec<(f64, f64)>, Failure> {
         if self.series.get().is_none() {
@@ -96,7 +96,7 @@ impl Row {
 
 /// Query for a value of each of a run's messages in `fct.csv`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Messages<'a> {
+pub(super) struct MessageQuery<'a> {
     /// Quantity: `fct`, `slowdown` or `throughput`.
     pub value: &'a str,
     pub unit: &'a str,
@@ -106,12 +106,12 @@ pub(super) struct Messages<'a> {
     pub sizes: Option<&'a [String; 2]>,
 }
 
-impl Row {
+impl ResultRow {
     /// Values for each query, in the order of the messages' completion: infinite for the completion time of an
     /// unfinished message, and 0 for its throughput. Reads the file once for all queries.
-    pub(super) fn messages(&self, all: &[Messages<'_>]) -> Result<Vec<Vec<f64>>, Failure> {
+    pub(super) fn messages(&self, all: &[MessageQuery<'_>]) -> Result<Vec<Vec<f64>>, Failure> {
         let mut values = vec![Vec::new(); all.len()];
-        let chosen: Vec<Chosen<'_>> = all.iter().map(Chosen::of).collect();
+        let chosen: Vec<MessageFilter<'_>> = all.iter().map(MessageFilter::new).collect();
         let read = read_messages(&self.folder, |message| {
             for (values, of) in values.iter_mut().zip(&chosen) {
                 values.extend(of.value_of(message));
@@ -122,7 +122,7 @@ impl Row {
     }
 }
 
-struct Chosen<'a> {
+struct MessageFilter<'a> {
     value: &'a str,
     traffic: Option<&'a str>,
     from: u64,
@@ -130,16 +130,16 @@ struct Chosen<'a> {
     divisor: f64,
 }
 
-impl<'a> Chosen<'a> {
-    fn of(of: &Messages<'a>) -> Chosen<'a> {
-        let bound = |n: usize| Some(Bytes::from_str(&of.sizes?[n]).ok()?.get());
-        let column = if of.value == "throughput" { "_bps" } else { "_us" };
-        Chosen {
-            value: of.value,
-            traffic: of.traffic,
+impl<'a> MessageFilter<'a> {
+    fn new(new: &MessageQuery<'a>) -> MessageFilter<'a> {
+        let bound = |n: usize| Some(Bytes::from_str(&new.sizes?[n]).ok()?.get());
+        let column = if new.value == "throughput" { "_bps" } else { "_us" };
+        MessageFilter {
+            value: new.value,
+            traffic: new.traffic,
             from: bound(0).unwrap_or(0),
             below: bound(1),
-            divisor: units::divisor(column, of.unit).unwrap_or(1.0),
+            divisor: units::divisor(column, new.unit).unwrap_or(1.0),
         }
     }
 

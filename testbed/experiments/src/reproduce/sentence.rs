@@ -3,11 +3,11 @@
 
 use super::lateness::Lateness;
 use super::units::shown;
-use super::verdict::{JudgedClaim, Judgement, Number, Tally, Verdict, spaced};
+use super::verdict::{JudgedClaim, JudgedNumber, Judgement, Tally, Verdict, spaced};
 
 /// Counts of one kind of claims, with the kind's name.
 #[derive(Clone, Copy)]
-struct Kind {
+struct ClaimKind {
     tally: Tally,
     one: &'static str,
     several: &'static str,
@@ -15,19 +15,21 @@ struct Kind {
 
 /// Sentence on an experiment's result. `failed` is the number of failed runs, and `lateness` the time lost to the
 /// machine.
-pub(super) fn says(
+pub(super) fn summary(
     verdict: Verdict,
     failed: usize,
     lateness: Option<&Lateness>,
-    numbers: &[Number],
+    numbers: &[JudgedNumber],
     claims: &[JudgedClaim],
 ) -> String {
     let of_claims = |conclusion: bool| {
-        Tally::of(claims.iter().filter(|claim| claim.conclusion == conclusion).map(|claim| claim.judgement))
+        Tally::from_judgements(
+            claims.iter().filter(|claim| claim.conclusion == conclusion).map(|claim| claim.judgement),
+        )
     };
     let (conclusions, others) = (of_claims(true), of_claims(false));
-    let stated = Tally::of(numbers.iter().filter_map(|number| number.judgement));
-    let of_kind = |tally, one, several| Kind { tally, one, several };
+    let stated = Tally::from_judgements(numbers.iter().filter_map(|number| number.judgement));
+    let of_kind = |tally, one, several| ClaimKind { tally, one, several };
     let besides =
         [of_kind(others, "further claim", "further claims"), of_kind(stated, "stated number", "stated numbers")];
     let all = [of_kind(conclusions, "main claim", "main claims")].into_iter().chain(besides);
@@ -116,7 +118,7 @@ fn all_unjudged(tallies: [(Tally, &str); 3]) -> String {
     counted.collect::<Vec<_>>().join(" and ")
 }
 
-fn not_out(kind: Kind) -> Option<String> {
+fn not_out(kind: ClaimKind) -> Option<String> {
     let missing = kind.tally.fails + kind.tally.open;
     let verb = if missing == 1 { "does" } else { "do" };
     let what = if kind.tally.judged == 1 { kind.one } else { kind.several };
@@ -127,14 +129,14 @@ fn not_out(kind: Kind) -> Option<String> {
 pub(super) fn reasons(
     failed: Vec<String>,
     lateness: Option<&Lateness>,
-    numbers: &[Number],
+    numbers: &[JudgedNumber],
     claims: &[JudgedClaim],
 ) -> Vec<String> {
     let mut reasons = failed;
     let judgements =
         claims.iter().map(|claim| claim.judgement).chain(numbers.iter().filter_map(|number| number.judgement));
-    if Tally::of(judgements).unjudged > 0 {
-        reasons.extend(lateness.map(Lateness::told));
+    if Tally::from_judgements(judgements).unjudged > 0 {
+        reasons.extend(lateness.map(Lateness::describe));
     }
     for claim in claims {
         let how = match claim.judgement {
@@ -143,7 +145,7 @@ pub(super) fn reasons(
             Judgement::Undecided => "Not decided by these runs",
             Judgement::NotJudged => "Not judged",
         };
-        reasons.push(format!("{how}: {} ({})", claim.says, claim.because));
+        reasons.push(format!("{how}: {} ({})", claim.statement, claim.because));
     }
     for number in numbers {
         let (Some(judgement @ (Judgement::Fails | Judgement::Undecided | Judgement::NotJudged)), Some(paper)) =
@@ -182,11 +184,17 @@ mod tests {
 
     fn claim(conclusion: bool, judgement: Judgement) -> JudgedClaim {
         let because = "expected 0 PAUSEs, measured 8 PAUSEs".to_owned();
-        JudgedClaim { says: "SPFC sends no PAUSE".to_owned(), conclusion, source: String::new(), judgement, because }
+        JudgedClaim {
+            statement: "SPFC sends no PAUSE".to_owned(),
+            conclusion,
+            source: String::new(),
+            judgement,
+            because,
+        }
     }
 
-    fn number(unit: &str, paper: f64, weir: Option<f64>, judgement: Judgement) -> Number {
-        Number {
+    fn number(unit: &str, paper: f64, weir: Option<f64>, judgement: Judgement) -> JudgedNumber {
+        JudgedNumber {
             name: "PAUSEs spared".to_owned(),
             unit: unit.to_owned(),
             weir,
@@ -209,9 +217,9 @@ mod tests {
         Lateness { allowed_percent: 5.0, most_percent: 12.5, runs: 8, late }
     }
 
-    fn told(numbers: &[Number], claims: &[JudgedClaim]) -> (Verdict, String) {
+    fn told(numbers: &[JudgedNumber], claims: &[JudgedClaim]) -> (Verdict, String) {
         let verdict = conclude(false, false, numbers, claims);
-        (verdict, says(verdict, 0, Some(&late()), numbers, claims))
+        (verdict, summary(verdict, 0, Some(&late()), numbers, claims))
     }
 
     #[test]
@@ -312,7 +320,7 @@ mod tests {
                 "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured none (never))",
             ]
         );
-        let late_number = Number { is_late: true, ..number("%", 80.0, Some(5.0), Judgement::NotJudged) };
+        let late_number = JudgedNumber { is_late: true, ..number("%", 80.0, Some(5.0), Judgement::NotJudged) };
         assert_eq!(
             reasons(vec![], Some(&late()), &[late_number], &[claim(true, Judgement::NotJudged)]),
             [

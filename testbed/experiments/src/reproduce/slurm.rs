@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use crate::Failure;
-use crate::files::{at, quoted};
+use crate::files::{quoted, with_path};
 use crate::sweep::sbatch;
 
 /// Parameters of the job scripts. All tasks work in one directory, which all nodes must see.
-pub(super) struct Array<'a> {
+pub(super) struct JobArray<'a> {
     /// Folder of scripts and logs.
     pub folder: PathBuf,
     /// Shell command common to all jobs; each job appends its own options.
@@ -25,7 +25,7 @@ pub(super) struct Array<'a> {
     pub is_rehearsal: bool,
 }
 
-impl Array<'_> {
+impl JobArray<'_> {
     /// Writes the scripts and submits them, unless this is a rehearsal.
     pub(super) fn submit(&self) -> Result<(), Failure> {
         if !self.is_rehearsal {
@@ -33,7 +33,7 @@ impl Array<'_> {
             sbatch(&["--version".to_owned()])?;
         }
         let folder = absolute(&self.folder)?;
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        fs::create_dir_all(&folder).map_err(with_path(&folder))?;
         let (command, tasks) = (&self.command, self.tasks);
         let of_array = format!("#SBATCH --array=1-{tasks}\n#SBATCH --cpus-per-task={}\n", self.cores);
         let shard = format!("--shard \"$SLURM_ARRAY_TASK_ID\"/{tasks} -j \"${{SLURM_CPUS_PER_TASK:-1}}\"");
@@ -48,7 +48,7 @@ impl Array<'_> {
                 "#!/bin/bash\n#SBATCH --job-name=weir-{name}\n#SBATCH --ntasks=1\n#SBATCH --output={}\n{options}{own}exec {command} {more}\n",
                 log.display()
             );
-            fs::write(&script, text).map_err(at(&script))?;
+            fs::write(&script, text).map_err(with_path(&script))?;
             scripts.push(script);
         }
         println!("written: {}, {}", scripts[0].display(), scripts[1].display());

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::lateness::Lateness;
-use super::measure::Reading;
+use super::measure::MeasureResult;
 use super::paper_file::{Bound, Claim, Measure, PaperFile};
 use super::statistics::Estimate;
 use super::units::shown;
@@ -16,12 +16,12 @@ use crate::experiment::Backend;
 /// Result of an experiment, `verdict.json`. The same points give the same file on every machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Outcome {
+pub(super) struct ExperimentOutcome {
     pub format: String,
     pub id: String,
     pub verdict: Verdict,
     /// Result in one sentence, for a reader who has not read the paper.
-    pub says: String,
+    pub summary: String,
     /// Reasons, in sentences, why the verdict is not better.
     pub reasons: Vec<String>,
     /// Time that runs lost to the machine; `None` in virtual time, which is never late.
@@ -36,7 +36,7 @@ pub(super) struct Outcome {
     pub points: usize,
     /// Seeds per point; 1 for an experiment without randomness.
     pub seeds: usize,
-    pub numbers: Vec<Number>,
+    pub numbers: Vec<JudgedNumber>,
     pub claims: Vec<JudgedClaim>,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Verdict {
 /// Value of a measure, with the paper's value if stated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Number {
+pub(super) struct JudgedNumber {
     pub name: String,
     pub unit: String,
     /// Measured value; `None` if there is none, with the reason in `none`.
@@ -85,7 +85,7 @@ pub(super) struct Number {
     pub is_late: bool,
 }
 
-impl Number {
+impl JudgedNumber {
     /// True if these runs omit the number on purpose.
     pub(super) fn is_left_out(&self) -> bool {
         self.none.as_deref() == Some(LEFT_OUT)
@@ -120,7 +120,7 @@ impl Number {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JudgedClaim {
-    pub says: String,
+    pub statement: String,
     pub conclusion: bool,
     /// Place in the paper.
     pub source: String,
@@ -149,7 +149,7 @@ const LEFT_OUT: &str = "left out";
 /// Reason for the missing number of a ratio of 0 to 0.
 const NOTHING: &str = "0 on both sides: nothing that could differ";
 
-impl Outcome {
+impl ExperimentOutcome {
     /// Number of seeds per point in words, `5 seeds`; with real hosts, whose runs do not depend on the seed, `5
     /// repeats`.
     pub(super) fn seeds_shown(&self) -> String {
@@ -176,14 +176,17 @@ impl Outcome {
     }
 }
 
-pub(super) fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Number>, Vec<JudgedClaim>) {
+pub(super) fn judge(
+    paper: &PaperFile,
+    readings: &BTreeMap<String, MeasureResult>,
+) -> (Vec<JudgedNumber>, Vec<JudgedClaim>) {
     let numbers = paper.measures.iter().map(|measure| number(measure, &readings[&measure.name])).collect();
     let claims = paper.claims.iter().map(|claim| judged(claim, paper, readings)).collect();
     (numbers, claims)
 }
 
 /// Returns the verdict. `failed`: a run failed; `matters`: a conclusion depends on a failed run.
-pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: &[JudgedClaim]) -> Verdict {
+pub(super) fn conclude(failed: bool, matters: bool, numbers: &[JudgedNumber], claims: &[JudgedClaim]) -> Verdict {
     let of_run = match (failed, matters) {
         (false, _) => Verdict::Holds,
         (true, false) => Verdict::HoldsInPart,
@@ -195,12 +198,13 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
         Judgement::NotJudged if claim.conclusion => Verdict::NotJudged,
         Judgement::Fails | Judgement::Undecided | Judgement::NotJudged => Verdict::HoldsInPart,
     };
-    let of_number = |number: &Number| match number.judgement {
+    let of_number = |number: &JudgedNumber| match number.judgement {
         Some(Judgement::Fails) if number.is_far_off() => Verdict::DoesNotHold,
         Some(Judgement::Fails | Judgement::Undecided | Judgement::NotJudged) => Verdict::HoldsInPart,
         _ => Verdict::Holds,
     };
-    let conclusions = Tally::of(claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement));
+    let conclusions =
+        Tally::from_judgements(claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement));
     let of_conclusions = match conclusions {
         Tally { holds: 1.., .. } => Verdict::Holds,
         // A quick run may omit every conclusion.
@@ -228,7 +232,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn of(judgements: impl Iterator<Item = Judgement>) -> Tally {
+    pub(super) fn from_judgements(judgements: impl Iterator<Item = Judgement>) -> Tally {
         let mut tally = Tally::default();
         for judgement in judgements {
             let place = match judgement {
@@ -259,7 +263,7 @@ impl Tally {
     }
 }
 
-impl Number {
+impl JudgedNumber {
     /// True if Weir's number is missing, less than half or more than twice the paper's: the size of the effect is then
     /// not reproduced. Savings in percent may be larger. A stated 0 and a ratio of 0 to 0 have no size to compare.
     pub(super) fn is_far_off(&self) -> bool {
@@ -271,8 +275,8 @@ impl Number {
     }
 }
 
-fn number(measure: &Measure, reading: &Reading) -> Number {
-    let mut number = Number {
+fn number(measure: &Measure, reading: &MeasureResult) -> JudgedNumber {
+    let mut number = JudgedNumber {
         name: measure.name.clone(),
         unit: measure.unit.clone(),
         weir: None,
@@ -289,7 +293,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
         is_late: false,
     };
     let judgement = match reading {
-        Reading::Is(estimate) => {
+        MeasureResult::Value(estimate) => {
             number.weir = Some(estimate.value);
             number.interval = estimate.interval;
             number.runs = estimate.runs;
@@ -298,16 +302,16 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
             let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| paper - within..=paper + within);
             range.map_or(Judgement::Holds, |range| inside(estimate, &range))
         }
-        Reading::LeftOut => {
+        MeasureResult::LeftOut => {
             number.none = Some(LEFT_OUT.to_owned());
             Judgement::LeftOut
         }
-        Reading::Nothing => {
+        MeasureResult::Indeterminate => {
             number.none = Some(NOTHING.to_owned());
             // A paper that states 0 too is not contradicted, and could not have been.
             if measure.paper == Some(0.0) { Judgement::Arithmetic } else { Judgement::Fails }
         }
-        Reading::None(why) => {
+        MeasureResult::Missing(why) => {
             number.none = Some(why.clone());
             Judgement::Fails
         }
@@ -348,7 +352,7 @@ fn inside(estimate: &Estimate, range: &RangeInclusive<f64>) -> Judgement {
 }
 
 /// Judges a claim: it holds if all of its comparisons hold.
-fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> JudgedClaim {
+fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, MeasureResult>) -> JudgedClaim {
     // `NotJudged` is missing here: late runs are looked at afterwards.
     const WORST_FIRST: [Judgement; 5] =
         [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Arithmetic, Judgement::Holds];
@@ -365,7 +369,7 @@ fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>
         all = Judgement::Arithmetic;
     }
     JudgedClaim {
-        says: claim.says.clone(),
+        statement: claim.statement.clone(),
         conclusion: claim.conclusion,
         source: claim.source.clone(),
         judgement: all,
@@ -412,14 +416,14 @@ fn compare(
     claim: &Claim,
     relation: Relation,
     bound: &Bound,
-    readings: &BTreeMap<String, Reading>,
+    readings: &BTreeMap<String, MeasureResult>,
     unit: &str,
 ) -> (Judgement, String) {
     let (other, other_name) = match bound {
-        Bound::Number(number) => (Reading::Is(Estimate::exactly(*number, 1)), String::new()),
+        Bound::Number(number) => (MeasureResult::Value(Estimate::exactly(*number, 1)), String::new()),
         Bound::Measure { measure, times } => {
             let reading = match &readings[measure] {
-                Reading::Is(estimate) => Reading::Is(estimate.clone().divided_by(1.0 / times)),
+                MeasureResult::Value(estimate) => MeasureResult::Value(estimate.clone().divided_by(1.0 / times)),
                 other => other.clone(),
             };
             let name = if *times == 1.0 { measure.clone() } else { format!("{} x {measure}", shown(*times)) };
@@ -427,11 +431,11 @@ fn compare(
         }
     };
     let (one, other) = match (&readings[&claim.measure], other) {
-        (Reading::Is(one), Reading::Is(other)) => (one, other),
-        (Reading::None(why), _) => return (Judgement::Fails, format!("{}: {why}", claim.measure)),
-        (_, Reading::None(why)) => return (Judgement::Fails, format!("{other_name}: {why}")),
-        (Reading::Nothing, _) => return (Judgement::Fails, format!("{}: {NOTHING}", claim.measure)),
-        (_, Reading::Nothing) => return (Judgement::Fails, format!("{other_name}: {NOTHING}")),
+        (MeasureResult::Value(one), MeasureResult::Value(other)) => (one, other),
+        (MeasureResult::Missing(why), _) => return (Judgement::Fails, format!("{}: {why}", claim.measure)),
+        (_, MeasureResult::Missing(why)) => return (Judgement::Fails, format!("{other_name}: {why}")),
+        (MeasureResult::Indeterminate, _) => return (Judgement::Fails, format!("{}: {NOTHING}", claim.measure)),
+        (_, MeasureResult::Indeterminate) => return (Judgement::Fails, format!("{other_name}: {NOTHING}")),
         _ => return (Judgement::LeftOut, "left out".to_owned()),
     };
     if matches!(bound, Bound::Measure { .. }) && one.is_nothing() && other.is_nothing() {
@@ -444,7 +448,7 @@ fn compare(
     }
     let text = format!(
         "expected {}{}{}{other_name}, measured {}",
-        relation.words(),
+        relation.phrase(),
         shown(other.value),
         spaced(unit),
         with_interval(one, unit)
@@ -453,7 +457,7 @@ fn compare(
 }
 
 impl Relation {
-    fn words(self) -> &'static str {
+    fn phrase(self) -> &'static str {
         match self {
             Relation::Is => "",
             Relation::AtLeast => "at least ",

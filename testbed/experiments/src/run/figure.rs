@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use weir_config::SwitchConfig;
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_mmu::policy::ConstantThreshold;
-use weir_results::plot::{Figure, Line, Mark, Panel};
+use weir_results::plot::{Figure, Panel, PlotLine, PlotMark};
 use weir_results::run_dir::{Series, read_series};
-use weir_scenario::PortPlace;
+use weir_scenario::PortRef;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, mechanism};
 use weir_units::Span;
 
-use super::Ended;
+use super::CompletedRun;
 use super::outcome::RUNS_SIDE_BY_SIDE;
 use crate::Failure;
 
@@ -24,7 +24,7 @@ const RATE_OVER: Span = Span::from_micros(200);
 const LINES_MAX: usize = 16;
 
 /// Draws the runs and returns the file; `None` if no ports are drawn.
-pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn draw(ended: &[CompletedRun], title: &str, output: &Path) -> Result<Option<PathBuf>, Failure> {
     if ended.iter().all(|run| run.scenario.draw.is_empty()) {
         return Ok(None);
     }
@@ -44,11 +44,11 @@ pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<Option
     Ok(Some(path))
 }
 
-fn queues(run: &Ended, series: &Series) -> Panel {
-    let lines = columns(run, "ingress_bytes").take(LINES_MAX).map(|(name, column)| Line {
+fn queues(run: &CompletedRun, series: &Series) -> Panel {
+    let lines = columns(run, "ingress_bytes").take(LINES_MAX).map(|(name, column)| PlotLine {
         name,
         points: values(series, &column).map(|(us, bytes)| (us / 1e3, bytes / 1e3)).collect(),
-        ..Line::default()
+        ..PlotLine::default()
     });
     Panel {
         title: run.name.clone(),
@@ -60,11 +60,11 @@ fn queues(run: &Ended, series: &Series) -> Panel {
     }
 }
 
-fn rates(run: &Ended, series: &Series) -> Panel {
-    let lines = columns(run, "rx_bps").take(LINES_MAX).map(|(name, column)| Line {
+fn rates(run: &CompletedRun, series: &Series) -> Panel {
+    let lines = columns(run, "rx_bps").take(LINES_MAX).map(|(name, column)| PlotLine {
         name,
         points: smoothed(values(series, &column)).map(|(us, bps)| (us / 1e3, bps / 1e9)).collect(),
-        ..Line::default()
+        ..PlotLine::default()
     });
     Panel {
         x_label: TIME_LABEL.to_owned(),
@@ -75,7 +75,7 @@ fn rates(run: &Ended, series: &Series) -> Panel {
 }
 
 /// Columns of a kind for the drawn ports, each with its line's name.
-fn columns(run: &Ended, kind: &str) -> impl Iterator<Item = (String, String)> {
+fn columns(run: &CompletedRun, kind: &str) -> impl Iterator<Item = (String, String)> {
     let scenario = &run.scenario;
     scenario.draw.iter().flat_map(move |place| {
         let port = scenario.port_name(*place);
@@ -106,21 +106,21 @@ fn smoothed(samples: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (
 }
 
 /// Thresholds of the drawn queues; those of the first port represent all.
-fn thresholds(run: &Ended) -> Vec<Mark> {
-    let Some(PortPlace { switch, port }) = run.scenario.draw.first().copied() else { return Vec::new() };
+fn thresholds(run: &CompletedRun) -> Vec<PlotMark> {
+    let Some(PortRef { switch, port }) = run.scenario.draw.first().copied() else { return Vec::new() };
     let config: &SwitchConfig = &run.scenario.switches[switch];
-    let mark = |name: &str, bytes: u64| Mark {
+    let mark = |name: &str, bytes: u64| PlotMark {
         label: format!("{name} {} KB", bytes / 1_000),
         value: bytes as f64 / 1e3,
-        ..Mark::default()
+        ..PlotMark::default()
     };
     let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
-    let own = mechanism(config, port, rate).map(|mechanism| mechanism.marks()).unwrap_or_default();
+    let own = mechanism(config, port, rate).map(|mechanism| mechanism.reference_lengths()).unwrap_or_default();
     if !own.is_empty() {
         return own.iter().map(|(name, length)| mark(name, length.get())).collect();
     }
-    match config.ports[port].flow_control.tells() {
-        Tells::Nothing => Vec::new(),
+    match config.ports[port].flow_control.message_kind() {
+        MessageKind::Nothing => Vec::new(),
         _ => match config.buffer.policy.constant_threshold() {
             Some(ConstantThreshold::Given(xoff)) => vec![mark("Xoff", xoff.get())],
             _ => Vec::new(),

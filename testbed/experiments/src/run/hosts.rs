@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tempfile::TempDir;
-use weir_hosts::check::{self, Finding, Verdict};
-use weir_hosts::{Experiment, HostError};
+use weir_hosts::check::{self, FindingStatus, HostFinding};
+use weir_hosts::{HostError, RealHostSet};
 use weir_scenario::file::{self, ScenarioRun};
 use weir_scenario::{Reach, RealPorts, Scenario};
 
@@ -30,11 +30,11 @@ pub struct CheckArguments {
 
 /// Output of the check.
 #[derive(Serialize)]
-struct Checked<'c> {
+struct CheckOutput<'c> {
     scenario: &'c str,
     runs: Vec<&'c str>,
     /// Findings on the hosts; `None` if they were not checked.
-    hosts: Option<Vec<Finding>>,
+    hosts: Option<Vec<HostFinding>>,
 }
 
 /// Prepares the runs' scenarios with their real hosts; returns both.
@@ -42,10 +42,10 @@ pub(crate) fn prepared(
     file: &Path,
     runs: &[ScenarioRun],
     dilation: Option<u32>,
-) -> Result<(Vec<Scenario>, Experiment), Failure> {
+) -> Result<(Vec<Scenario>, RealHostSet), Failure> {
     let (mut scenarios, ports, folder) = with_real_hosts(file, runs, dilation)?;
-    let mut tell = |said: &str| eprintln!("weir: {said}");
-    let experiment = Experiment::prepare(&mut scenarios, ports, folder, &mut tell).map_err(failure)?;
+    let mut log = |message: &str| eprintln!("weir: {message}");
+    let experiment = RealHostSet::prepare(&mut scenarios, ports, folder, &mut log).map_err(failure)?;
     Ok((scenarios, experiment))
 }
 
@@ -60,7 +60,7 @@ fn with_real_hosts(
             file.display()
         )));
     }
-    let (ports, folder) = Experiment::place().map_err(failure)?;
+    let (ports, folder) = RealHostSet::place().map_err(failure)?;
     let mut scenarios = Vec::new();
     for run in runs {
         let asked = dilation.or(run.time_dilation);
@@ -97,42 +97,42 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let scenario = &runs[0].scenario.name;
     if arguments.json {
         let names = runs.iter().map(|run| run.name.as_str()).collect();
-        print!("{}", json_text(&Checked { scenario, runs: names, hosts: findings.clone() }));
+        print!("{}", json_text(&CheckOutput { scenario, runs: names, hosts: findings.clone() }));
     } else {
         let count = if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) };
         println!("{name}: {count} of {scenario}");
         findings.iter().for_each(|findings| print(findings));
     }
-    match findings.iter().flatten().filter(|finding| finding.verdict == Verdict::Bad).count() {
+    match findings.iter().flatten().filter(|finding| finding.verdict == FindingStatus::Bad).count() {
         0 => Ok(()),
         1 => Err(Failure::Run("a host lacks something".to_owned())),
         several => Err(Failure::Run(format!("hosts lack {several} things"))),
     }
 }
 
-fn look(file: &Path, runs: &[ScenarioRun]) -> Result<Vec<Finding>, Failure> {
+fn look(file: &Path, runs: &[ScenarioRun]) -> Result<Vec<HostFinding>, Failure> {
     let (scenarios, ports, _folder) = with_real_hosts(file, &runs[..1], None)?;
     let real = scenarios[0].real.as_ref().expect("made with real hosts");
     Ok(check::look(&scenarios[0], real, &ports.folder))
 }
 
-fn print(findings: &[Finding]) {
+fn print(findings: &[HostFinding]) {
     let mut table = Table::new(["host", "", "what", "found"]).with_text_last();
     for finding in findings {
         let mark = match finding.verdict {
-            Verdict::Good => "ok",
-            Verdict::Bad => "LACKS",
-            Verdict::Unknown => "?",
+            FindingStatus::Good => "ok",
+            FindingStatus::Bad => "LACKS",
+            FindingStatus::Unknown => "?",
         };
         table.row([finding.host.as_str(), mark, &finding.what, &finding.found]);
     }
     print!("{table}");
-    for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Good) {
+    for finding in findings.iter().filter(|finding| finding.verdict != FindingStatus::Good) {
         if let Some(command) = &finding.command {
             println!("{}, {}: {command}", finding.host, finding.what);
         }
     }
-    if findings.iter().all(|finding| finding.verdict != Verdict::Bad) {
+    if findings.iter().all(|finding| finding.verdict != FindingStatus::Bad) {
         println!("the hosts have what the scenario needs");
     }
 }

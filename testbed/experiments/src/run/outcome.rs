@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde::Serialize;
-use weir_results::run_dir::{LaneSummary, PortSummary, PortWindow, Summary};
+use weir_results::run_dir::{LinkDirectionSummary, PortSummary, PortWindow, Summary};
 use weir_scenario::file::Expectation;
 use weir_units::Span;
 
-use super::{Ended, traffic};
+use super::{CompletedRun, traffic};
 use crate::Failure;
 use crate::experiment::Backend;
 use crate::table::{Table, count, gbps};
@@ -19,7 +19,7 @@ const PORTS_MAX: usize = 4;
 /// Columns of a table and of the figure.
 pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
 
-pub(super) fn print(ended: &[Ended]) {
+pub(super) fn print(ended: &[CompletedRun]) {
     for sentence in ended.iter().flat_map(alarms) {
         println!("{sentence}");
     }
@@ -37,7 +37,7 @@ pub(super) fn print(ended: &[Ended]) {
 }
 
 /// Fails the command if a run lost lossless frames or reached an unexpected deadlock, or if runs are left.
-pub(super) fn verdict(ended: &[Ended], left: usize) -> Result<(), Failure> {
+pub(super) fn verdict(ended: &[CompletedRun], left: usize) -> Result<(), Failure> {
     failure(ended.iter().filter_map(fault).collect(), left).map_or(Ok(()), |why| Err(Failure::Run(why)))
 }
 
@@ -52,25 +52,25 @@ fn failure(mut faults: Vec<String>, left: usize) -> Option<String> {
 }
 
 /// Runs left by an interrupted command, in order: runs that did not begin, and the interrupted one.
-pub(super) fn left<'n>(names: &'n [String], ended: &[Ended]) -> Vec<&'n str> {
-    let is_whole = |run: &Ended| !run.summary.failures.iter().any(|failure| failure.starts_with(INTERRUPTED));
-    let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && is_whole(run));
+pub(super) fn left<'n>(names: &'n [String], ended: &[CompletedRun]) -> Vec<&'n str> {
+    let is_complete = |run: &CompletedRun| !run.summary.failures.iter().any(|failure| failure.starts_with(INTERRUPTED));
+    let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && is_complete(run));
     names.iter().filter(|name| !is_done(name)).map(String::as_str).collect()
 }
 
 /// Output of `--json`.
 #[derive(Serialize)]
-pub(super) struct Outcome<'e> {
+pub(super) struct OutcomeJson<'e> {
     scenario: &'e str,
     backend: &'static str,
     results: &'e Path,
-    runs: Vec<RunOutcome<'e>>,
+    runs: Vec<RunOutcomeJson<'e>>,
     /// Runs left by an interruption.
     left: &'e [&'e str],
 }
 
 #[derive(Serialize)]
-struct RunOutcome<'e> {
+struct RunOutcomeJson<'e> {
     name: &'e str,
     directory: &'e Path,
     expects: &'static str,
@@ -82,11 +82,11 @@ struct RunOutcome<'e> {
 pub(super) fn json<'e>(
     scenario: &'e str,
     backend: Backend,
-    ended: &'e [Ended],
+    ended: &'e [CompletedRun],
     left: &'e [&'e str],
     results: &'e Path,
-) -> Outcome<'e> {
-    let run = |run: &'e Ended| RunOutcome {
+) -> OutcomeJson<'e> {
+    let run = |run: &'e CompletedRun| RunOutcomeJson {
         name: &run.name,
         directory: &run.directory,
         expects: match run.expects {
@@ -97,10 +97,10 @@ pub(super) fn json<'e>(
         fault: fault(run),
         summary: &run.summary,
     };
-    Outcome { scenario, backend: backend.name(), results, runs: ended.iter().map(run).collect(), left }
+    OutcomeJson { scenario, backend: backend.name(), results, runs: ended.iter().map(run).collect(), left }
 }
 
-fn fault(run: &Ended) -> Option<String> {
+fn fault(run: &CompletedRun) -> Option<String> {
     if !run.summary.failures.is_empty() {
         return Some(format!("{}: {}", run.name, run.summary.failures.join("; ")));
     }
@@ -129,7 +129,7 @@ fn lost(summary: &Summary) -> String {
 }
 
 /// Failures, losses and deadlocks of a run, printed first.
-fn alarms(run: &Ended) -> Vec<String> {
+fn alarms(run: &CompletedRun) -> Vec<String> {
     let (name, summary) = (&run.name, &run.summary);
     let mut alarms = Vec::new();
     if !summary.failures.is_empty() {
@@ -151,11 +151,11 @@ fn alarms(run: &Ended) -> Vec<String> {
 }
 
 /// Remarks on unsafe thresholds and on time lost to this machine.
-fn remarks(run: &Ended) -> Vec<String> {
+fn remarks(run: &CompletedRun) -> Vec<String> {
     let (name, summary) = (&run.name, &run.summary);
     let mut remarks = Vec::new();
-    for (port, lane) in slowed(summary) {
-        let (Some(configured), Some(feedback)) = (port.feedback_ns, lane.feedback) else { continue };
+    for (port, direction) in slowed(summary) {
+        let (Some(configured), Some(feedback)) = (port.feedback_ns, direction.feedback) else { continue };
         if feedback.max_ns > configured {
             remarks.push(format!(
                 "{name}: {}: the feedback delay was up to {} ({} of 100 messages within {}), tau is configured as {}: the thresholds are \
@@ -168,8 +168,8 @@ fn remarks(run: &Ended) -> Vec<String> {
             ));
         }
     }
-    let is_told = |note: &&String| ["no PAUSE", "slow receiver "].iter().any(|start| note.starts_with(start));
-    remarks.extend(summary.notes.iter().filter(is_told).map(|note| format!("{name}: {note}")));
+    let is_shown = |note: &&String| ["no PAUSE", "slow receiver "].iter().any(|start| note.starts_with(start));
+    remarks.extend(summary.notes.iter().filter(is_shown).map(|note| format!("{name}: {note}")));
     let late = summary.late_percent();
     if late > Summary::LATE_PERCENT_MAX {
         remarks.push(format!(
@@ -180,15 +180,15 @@ fn remarks(run: &Ended) -> Vec<String> {
 }
 
 /// Ports that sent flow control to their peers, with the direction of the link that carries the peers' data.
-fn slowed(summary: &Summary) -> impl Iterator<Item = (&PortSummary, &LaneSummary)> {
-    let lane_to = |port: &PortSummary| summary.links.iter().find(|lane| lane.to == port.name);
-    summary.ports.iter().filter_map(move |port| Some((port, lane_to(port)?)))
+fn slowed(summary: &Summary) -> impl Iterator<Item = (&PortSummary, &LinkDirectionSummary)> {
+    let direction_to = |port: &PortSummary| summary.links.iter().find(|direction| direction.to == port.name);
+    summary.ports.iter().filter_map(move |port| Some((port, direction_to(port)?)))
 }
 
-fn comparison(ended: &[Ended]) -> Table {
+fn comparison(ended: &[CompletedRun]) -> Table {
     let head = std::iter::once("").chain(ended.iter().map(|run| run.name.as_str()));
     let mut table = Table::new(head);
-    let mut row = |name: &str, cell: &dyn Fn(&Ended) -> String| {
+    let mut row = |name: &str, cell: &dyn Fn(&CompletedRun) -> String| {
         let cells: Vec<String> = ended.iter().map(cell).collect();
         // Omits rows that apply to no run, such as rates set to peers if all use PFC.
         if cells.iter().any(|cell| cell != "-") {
@@ -206,18 +206,18 @@ fn comparison(ended: &[Ended]) -> Table {
     for (n, window) in (0..flows).flat_map(|n| window.map(|window| (n, window))) {
         let flow = &ended[0].summary.flows[n].name;
         row(&format!("{flow}, {window}, Gb/s of payload"), &|run| {
-            at(&run.summary, window).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
+            find_window(&run.summary, window).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
         });
     }
     for port in drawn_ports(ended).into_iter().take(PORTS_MAX) {
-        let of_port = |run: &Ended| run.summary.ports.iter().find(|of| of.name == port).cloned();
+        let of_port = |run: &CompletedRun| run.summary.ports.iter().find(|of| of.name == port).cloned();
         row(&format!("{port}: longest ingress queue, KB"), &|run| {
             let longest = of_port(run).and_then(|port| port.classes.iter().map(|class| class.ingress_max_bytes).max());
             longest.map_or("-".to_owned(), kb)
         });
         let Some(window) = window else { continue };
-        let in_window = |run: &Ended| {
-            at(&run.summary, window).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned())
+        let in_window = |run: &CompletedRun| {
+            find_window(&run.summary, window).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned())
         };
         row(&format!("{port}, {window}: ingress queue, KB"), &|run| {
             in_window(run).map_or("-".to_owned(), |port| {
@@ -260,7 +260,7 @@ fn comparison(ended: &[Ended]) -> Table {
         return table;
     }
     row("feedback delay, 99 % within / longest, us", &|run| {
-        let delays = || slowed(&run.summary).filter_map(|(_, lane)| lane.feedback);
+        let delays = || slowed(&run.summary).filter_map(|(_, direction)| direction.feedback);
         match (delays().map(|delay| delay.p99_ns).max(), delays().map(|delay| delay.max_ns).max()) {
             (Some(p99), Some(longest)) => format!("{:.0} / {:.0}", p99 as f64 / 1e3, longest as f64 / 1e3),
             _ => "-".to_owned(),
@@ -274,13 +274,16 @@ fn comparison(ended: &[Ended]) -> Table {
 }
 
 /// Names of the ports that the scenario draws.
-pub(super) fn drawn_ports(ended: &[Ended]) -> Vec<String> {
-    let names = |run: &Ended| run.scenario.draw.iter().map(|place| run.scenario.port_name(*place)).collect();
+pub(super) fn drawn_ports(ended: &[CompletedRun]) -> Vec<String> {
+    let names = |run: &CompletedRun| run.scenario.draw.iter().map(|place| run.scenario.port_name(*place)).collect();
     ended.first().map(names).unwrap_or_default()
 }
 
 /// Flows and ports of a window, by its name.
-fn at<'s>(summary: &'s Summary, window: &str) -> Option<(&'s [weir_results::run_dir::FlowWindow], &'s [PortWindow])> {
+fn find_window<'s>(
+    summary: &'s Summary,
+    window: &str,
+) -> Option<(&'s [weir_results::run_dir::FlowWindow], &'s [PortWindow])> {
     let window = summary.windows.iter().find(|of| of.name == window)?;
     Some((&window.flows[..], &window.ports[..]))
 }

@@ -6,13 +6,13 @@ use serde::Serialize;
 use weir_results::run_dir::{BinSummary, Distribution, Summary};
 use weir_scenario::file::{self, ScenarioRun};
 
-use super::{Ended, chosen_of};
+use super::{CompletedRun, chosen_of};
 use crate::Failure;
 use crate::reproduce::statistics::mean;
 use crate::table::Table;
 
 /// Run with one of several values of `scenario.seed`.
-pub(super) struct Seeded {
+pub(super) struct SeededRun {
     /// Name of the file's run.
     pub of: String,
     pub seed: u32,
@@ -21,7 +21,7 @@ pub(super) struct Seeded {
 }
 
 /// Creates each named run with `count` seeds: the file's own, continued with the following integers.
-pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> Result<Vec<Seeded>, Failure> {
+pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> Result<Vec<SeededRun>, Failure> {
     let mut all = Vec::new();
     for n in 0..count {
         // The text was parsed as a scenario before.
@@ -37,7 +37,7 @@ pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> R
         for mut run in chosen_of(names, file::parse(path, &text)?) {
             let of = run.name.clone();
             run.name = format!("{of} seed {seed}");
-            all.push(Seeded { of, seed, run, text: text.clone() });
+            all.push(SeededRun { of, seed, run, text: text.clone() });
         }
     }
     all.sort_by_key(|seeded| names.iter().position(|name| *name == seeded.of));
@@ -45,7 +45,7 @@ pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> R
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Figure {
+pub(super) struct FigureEstimate {
     pub run: String,
     pub figure: String,
     /// Number of seeds with the figure: a percentile at an unfinished message has no value.
@@ -58,7 +58,7 @@ pub(super) struct Figure {
 }
 
 /// All figures of all runs; `of` has the file's run and the seed of each completed run.
-pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
+pub(super) fn figures(ended: &[CompletedRun], of: &[(String, u32)]) -> Vec<FigureEstimate> {
     let mut figures: Vec<(String, String, Vec<f64>)> = Vec::new();
     for (ended, (run, _)) in ended.iter().zip(of) {
         for (figure, value) in values(&ended.summary) {
@@ -70,7 +70,7 @@ pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
     }
     let figure = |(run, figure, values): (String, String, Vec<f64>)| {
         let estimate = mean(&values)?;
-        Some(Figure {
+        Some(FigureEstimate {
             run,
             figure,
             seeds: values.len(),
@@ -83,7 +83,7 @@ pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
     figures.into_iter().filter_map(figure).collect()
 }
 
-pub(super) fn table(figures: &[Figure]) -> Table {
+pub(super) fn table(figures: &[FigureEstimate]) -> Table {
     let mut table = Table::new(["run", "figure", "mean", "95 % interval", "least", "most", "seeds"]);
     for figure in figures {
         let interval = match figure.interval {
@@ -103,7 +103,7 @@ pub(super) fn table(figures: &[Figure]) -> Table {
     table
 }
 
-type Part = fn(&Distribution) -> Option<u64>;
+type StatisticFn = fn(&Distribution) -> Option<u64>;
 
 /// Maximum number of flows with figures of their own.
 const FLOWS_MAX: usize = 8;
@@ -130,7 +130,7 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
         let name = &traffic.name;
         let all: Option<&BinSummary> = traffic.bins.iter().find(|bin| bin.sizes == "all");
         add(&format!("{name}: unfinished"), Some(traffic.unfinished as f64));
-        let parts: [(&str, Part); 3] = [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
+        let parts: [(&str, StatisticFn); 3] = [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
         for (what, value) in parts {
             let slowdown = all.and_then(|bin| value(bin.slowdown_permille.as_ref()?));
             add(&format!("{name}: slowdown {what}"), slowdown.map(|permille| permille as f64 / 1e3));

@@ -95,8 +95,8 @@ mod tests {
             sizes: "from 10MB".into(),
             count: 3,
             unfinished: 2,
-            fct_ns: Distribution::of(&mut [7_000], 2).unwrap(),
-            slowdown_permille: Distribution::of(&mut [2_000], 2),
+            fct_ns: Distribution::from_values(&mut [7_000], 2).unwrap(),
+            slowdown_permille: Distribution::from_values(&mut [2_000], 2),
             ..BinSummary::default()
         };
         let traffic = TrafficSummary {

@@ -5,29 +5,29 @@ use std::path::Path as FilePath;
 
 use toml::{Table, Value};
 use weir_config::ConfigErrors;
-use weir_scenario::file::{self as scenario_file, Drawn, ScenarioRun};
+use weir_scenario::file::{self as scenario_file, MessageCache, ScenarioRun};
 
 use super::file::{SEED, SweepFile};
-use super::path::{NoPlace, Path};
+use super::path::{Path, PathError};
 use super::policies;
 use crate::Failure;
 
 /// Scenario before any change by the sweep.
-pub(super) struct Base {
+pub(super) struct BaseScenario {
     pub table: Table,
     pub runs: Vec<ScenarioRun>,
     /// Messages drawn so far, shared by combinations that differ in nothing that affects messages.
-    pub drawn: Drawn,
+    pub drawn: MessageCache,
 }
 
-impl Base {
+impl BaseScenario {
     /// Reads the scenario, which must be valid by itself.
-    pub(super) fn load(path: &FilePath) -> Result<Base, Failure> {
+    pub(super) fn load(path: &FilePath) -> Result<BaseScenario, Failure> {
         let runs = scenario_file::load(path)?;
         let text =
             fs::read_to_string(path).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
         let table = text.parse().map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
-        Ok(Base { table, runs, drawn: Drawn::default() })
+        Ok(BaseScenario { table, runs, drawn: MessageCache::default() })
     }
 
     /// Parses and checks the modified table as a scenario.
@@ -52,7 +52,7 @@ pub(super) fn set_all(
     setting: &[(Path, Value)],
     seed: Option<u32>,
     overrides: &[(Path, Value)],
-) -> Result<(), (usize, NoPlace)> {
+) -> Result<(), (usize, PathError)> {
     let mut order: Vec<usize> = (0..setting.len()).collect();
     order.sort_by_key(|n| policies::rank(&setting[*n].0));
     for n in order {

@@ -4,8 +4,8 @@ use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
-    FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LaneSummary, MessageTimes, OffQueuesSummary, PoolSummary,
-    PortSummary, PortWindow, Speed, Summary, SwitchSummary, TrafficSummary, Window,
+    FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, MessageTimes, PoolSummary, PortSummary,
+    PortWindow, Speed, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -14,7 +14,7 @@ use super::table::Cell;
 
 /// Columns that a sweep's file requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Columns {
+pub(crate) struct ColumnSelection {
     /// Requested columns; `None` for the default ones.
     chosen: Option<Vec<String>>,
     /// Additional columns, after the others.
@@ -22,7 +22,7 @@ pub(crate) struct Columns {
 }
 
 /// Column computed from the results.
-struct Reckoned {
+struct DerivedColumn {
     name: &'static str,
     of: fn(&Summary, &Speed) -> Option<u64>,
 }
@@ -31,36 +31,36 @@ struct Reckoned {
 const LOSSLESS: &str = "lossless";
 
 /// Computed columns: all are default columns, in this order, after [`LOSSLESS`].
-const RECKONED: &[Reckoned] = &[
-    Reckoned { name: "lossless_frames_dropped", of: |summary, _| Some(summary.lossless_drops()) },
-    Reckoned { name: "frames_dropped", of: |summary, _| Some(summary.frames.as_ref()?.dropped.values().sum()) },
-    Reckoned {
+const DERIVED_COLUMNS: &[DerivedColumn] = &[
+    DerivedColumn { name: "lossless_frames_dropped", of: |summary, _| Some(summary.lossless_drops()) },
+    DerivedColumn { name: "frames_dropped", of: |summary, _| Some(summary.frames.as_ref()?.dropped.values().sum()) },
+    DerivedColumn {
         name: "frames_lost_on_links",
         of: |summary, _| summary.frames.as_ref().map(|of| of.faults_lost + of.faults_corrupted + of.cut_off),
     },
-    Reckoned {
+    DerivedColumn {
         name: "deadlock_since_ns",
         // A cycle that dissolved is no deadlock.
         of: |summary, _| summary.deadlock.as_ref().filter(|it| it.dissolved_ns.is_none()).map(|it| it.since_ns),
     },
-    Reckoned { name: "deadlock_dissolved_ns", of: |summary, _| summary.deadlock.as_ref()?.dissolved_ns },
-    Reckoned { name: "pauses_sent", of: |summary, _| Some(summary.flow_control?.pauses_sent) },
-    Reckoned { name: "pauses_per_second", of: |summary, _| Some(summary.flow_control?.pauses_per_second) },
-    Reckoned { name: "paused_ns", of: |summary, _| Some(summary.flow_control?.paused_ns) },
-    Reckoned {
+    DerivedColumn { name: "deadlock_dissolved_ns", of: |summary, _| summary.deadlock.as_ref()?.dissolved_ns },
+    DerivedColumn { name: "pauses_sent", of: |summary, _| Some(summary.flow_control?.pauses_sent) },
+    DerivedColumn { name: "pauses_per_second", of: |summary, _| Some(summary.flow_control?.pauses_per_second) },
+    DerivedColumn { name: "paused_ns", of: |summary, _| Some(summary.flow_control?.paused_ns) },
+    DerivedColumn {
         name: "ingress_max_bytes",
         of: |summary, _| summary.lossless_classes().map(|class| class.ingress_max_bytes).max(),
     },
-    Reckoned { name: "shared_max_bytes", of: |summary, _| Some(shared_max(summary)) },
-    Reckoned {
+    DerivedColumn { name: "shared_max_bytes", of: |summary, _| Some(shared_max(summary)) },
+    DerivedColumn {
         name: "flows_throughput_bps",
         of: |summary, _| {
             (!summary.flows.is_empty()).then(|| summary.flows.iter().map(|flow| flow.throughput_bps).sum())
         },
     },
-    Reckoned { name: "messages_completed", of: |summary, _| messages(summary, |of| of.completed) },
-    Reckoned { name: "messages_unfinished", of: |summary, _| messages(summary, |of| of.unfinished) },
-    Reckoned { name: "packet_hops", of: |_, speed| Some(speed.packet_hops) },
+    DerivedColumn { name: "messages_completed", of: |summary, _| messages(summary, |of| of.completed) },
+    DerivedColumn { name: "messages_unfinished", of: |summary, _| messages(summary, |of| of.unfinished) },
+    DerivedColumn { name: "packet_hops", of: |_, speed| Some(speed.packet_hops) },
 ];
 
 /// Default columns of each traffic.
@@ -77,14 +77,14 @@ const OF_TRAFFIC: &[&str] = &[
 /// Maximum number of flows with default columns of their own.
 const FLOWS_MAX: usize = 8;
 
-impl Columns {
+impl ColumnSelection {
     /// Selects the given columns, already checked.
-    pub(crate) fn only(names: Vec<String>) -> Columns {
-        Columns { chosen: Some(names), more: Vec::new() }
+    pub(crate) fn only(names: Vec<String>) -> ColumnSelection {
+        ColumnSelection { chosen: Some(names), more: Vec::new() }
     }
 
     /// Reads the columns of `[results]`; `None` if they are invalid.
-    pub(crate) fn read(table: &Keys<'_>) -> Option<Columns> {
+    pub(crate) fn read(table: &Keys<'_>) -> Option<ColumnSelection> {
         let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
         let more = table.strings("more", "\"frames.hosts_sent\"").unwrap_or_default();
         let mut is_good = true;
@@ -92,13 +92,13 @@ impl Columns {
             for (n, name) in names.iter().enumerate() {
                 let Err((message, help)) = check(name) else { continue };
                 let key = format!("{key}[{n}]");
-                let problem = Problem::new(format!("`{key}`: {message}"), help).at(table.at(&key), "");
+                let problem = Problem::new(format!("`{key}`: {message}"), help).with_label(table.key_path(&key), "");
                 table.doc().refuse(problem);
                 is_good = false;
             }
         }
         let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
-        is_good.then(|| Columns { chosen: chosen.map(owned), more: owned(more) })
+        is_good.then(|| ColumnSelection { chosen: chosen.map(owned), more: owned(more) })
     }
 
     pub(crate) fn names<'a>(&self, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
@@ -115,8 +115,8 @@ pub(super) fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -
     if name == LOSSLESS {
         return Cell::Bool(summary.lossless);
     }
-    if let Some(reckoned) = RECKONED.iter().find(|reckoned| reckoned.name == name) {
-        return (reckoned.of)(summary, speed).map_or(Cell::Empty, Cell::whole);
+    if let Some(derived) = DERIVED_COLUMNS.iter().find(|derived| derived.name == name) {
+        return (derived.of)(summary, speed).map_or(Cell::Empty, Cell::from_u64);
     }
     let found = Path::parse(name).and_then(|path| path.find(json).cloned());
     found.map_or(Cell::Empty, |value| Cell::of_json(&value))
@@ -124,7 +124,7 @@ pub(super) fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -
 
 fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
     let mut names: Vec<String> =
-        std::iter::once(LOSSLESS).chain(RECKONED.iter().map(|of| of.name)).map(str::to_owned).collect();
+        std::iter::once(LOSSLESS).chain(DERIVED_COLUMNS.iter().map(|of| of.name)).map(str::to_owned).collect();
     for scenario in scenarios {
         let flows = scenario.flows.iter().map(|flow| format!("flows.{}.throughput_bps", quoted(&flow.name)));
         if scenario.flows.len() <= FLOWS_MAX {
@@ -142,17 +142,17 @@ fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
 /// # Errors
 /// Problem and remedy.
 pub(crate) fn check(name: &str) -> Result<(), (String, String)> {
-    if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
+    if name == LOSSLESS || DERIVED_COLUMNS.iter().any(|derived| derived.name == name) {
         return Ok(());
     }
     let path = Path::parse(name);
-    let whole = serde_json::to_value(complete()).expect("a summary is JSON");
-    let mut at = &whole;
+    let root = serde_json::to_value(complete()).expect("a summary is JSON");
+    let mut at = &root;
     for key in path.iter().flat_map(Path::keys) {
         at = match at {
             Value::Object(map) => match map.get(key).or(map.get(ANY)) {
                 Some(inner) => inner,
-                None => return Err(unknown(name, map.keys().map(String::as_str), at == &whole)),
+                None => return Err(unknown(name, map.keys().map(String::as_str), at == &root)),
             },
             Value::Array(elements) if !elements.is_empty() => &elements[0],
             _ => return Err((format!("\"{name}\" goes below a value"), "name the value".to_owned())),
@@ -173,7 +173,7 @@ pub(crate) fn check(name: &str) -> Result<(), (String, String)> {
 }
 
 fn unknown<'a>(name: &str, keys: impl Iterator<Item = &'a str>, is_top: bool) -> (String, String) {
-    let own = std::iter::once(LOSSLESS).chain(RECKONED.iter().map(|of| of.name));
+    let own = std::iter::once(LOSSLESS).chain(DERIVED_COLUMNS.iter().map(|of| of.name));
     let known: Vec<&str> = keys.chain(own.filter(|_| is_top)).collect();
     let what = if is_top { "is no column, and nothing in summary.json" } else { "is nothing in summary.json" };
     let nearest = weir_reader::nearest(name, &known);
@@ -194,7 +194,7 @@ fn complete() -> Summary {
     let class = ClassSummary { gauges, stage_max: Some(0), drops: any(), ..ClassSummary::default() };
     let bin = BinSummary { slowdown_permille: Some(Distribution::default()), ..BinSummary::default() };
     let pools = Some(PoolSummary::default());
-    let off_queues = Some(OffQueuesSummary::default());
+    let off_queues = Some(XoffQueuesSummary::default());
     Summary {
         deadlock: Some(DeadlockSummary::default()),
         flow_control: Some(FlowControlSummary::default()),
@@ -212,7 +212,10 @@ fn complete() -> Summary {
             off_queues,
             ..SwitchSummary::default()
         }],
-        links: vec![LaneSummary { feedback: Some(FeedbackSummary::default()), ..LaneSummary::default() }],
+        links: vec![LinkDirectionSummary {
+            feedback: Some(FeedbackSummary::default()),
+            ..LinkDirectionSummary::default()
+        }],
         headroom_pool: pools,
         egress_lossy_pool: pools,
         off_queues,
@@ -277,12 +280,12 @@ mod tests {
         let json = serde_json::to_value(&summary).unwrap();
         let speed = Speed { packet_hops: 9, ..Speed::default() };
         let of = |name: &str| cell(name, &summary, &json, &speed);
-        assert_eq!(of("pauses_sent"), Cell::Whole(7));
-        assert_eq!(of("lossless_frames_dropped"), Cell::Whole(3));
-        assert_eq!(of("packet_hops"), Cell::Whole(9));
+        assert_eq!(of("pauses_sent"), Cell::Integer(7));
+        assert_eq!(of("lossless_frames_dropped"), Cell::Integer(3));
+        assert_eq!(of("packet_hops"), Cell::Integer(9));
         assert_eq!(of("lossless"), Cell::Bool(false));
         assert_eq!([of("deadlock_since_ns"), of("deadlock.since_ns")], [Cell::Empty, Cell::Empty]);
-        assert_eq!(of("flow_control.pauses_sent"), Cell::Whole(7));
+        assert_eq!(of("flow_control.pauses_sent"), Cell::Integer(7));
     }
 
     #[test]
@@ -292,10 +295,10 @@ mod tests {
             let summary = Summary { deadlock: Some(deadlock), ..Summary::default() };
             cell(name, &summary, &serde_json::to_value(&summary).unwrap(), &Speed::default())
         };
-        assert_eq!([of(None, "deadlock_since_ns"), of(None, "deadlock_dissolved_ns")], [Cell::Whole(5), Cell::Empty]);
+        assert_eq!([of(None, "deadlock_since_ns"), of(None, "deadlock_dissolved_ns")], [Cell::Integer(5), Cell::Empty]);
         assert_eq!(
             [of(Some(9), "deadlock_since_ns"), of(Some(9), "deadlock_dissolved_ns")],
-            [Cell::Empty, Cell::Whole(9)]
+            [Cell::Empty, Cell::Integer(9)]
         );
     }
 }

@@ -21,7 +21,7 @@ use weir_results::run_dir::{Speed, Summary, read_summary};
 
 use super::point_file::Point;
 use crate::Failure;
-use crate::files::{at, json_text, whole};
+use crate::files::{json_text, with_path, write_atomic};
 
 const MANIFEST: &str = "sweep.json";
 const POINT: &str = "point.json";
@@ -38,7 +38,7 @@ pub(super) struct Manifest {
     pub format: String,
     pub version: String,
     pub name: String,
-    pub made_by: MadeBy,
+    pub made_by: Origin,
     /// Hash of the whole sweep's points.
     pub identity: String,
     /// Number of points of the whole sweep.
@@ -50,7 +50,7 @@ pub(super) struct Manifest {
 /// Origin of a directory's points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum MadeBy {
+pub(super) enum Origin {
     /// Runs of the points.
     Run,
     /// Merge of other directories; those of a job array are inside this directory.
@@ -69,9 +69,9 @@ pub(crate) struct Shard {
 /// Finished point and its outcome: `point.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedPoint {
     pub point: Point,
-    pub outcome: Outcome,
+    pub outcome: PointOutcome,
     /// Reason of a failure; empty for a good point.
     pub reason: String,
     /// Wall time in ms, including the start of the process.
@@ -80,7 +80,7 @@ pub(crate) struct Finished {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Outcome {
+pub(crate) enum PointOutcome {
     /// The run ended as the scenario expects.
     Good,
     /// The run ended with losses, a deadlock or frames left. A repetition would give the same.
@@ -110,7 +110,7 @@ impl Manifest {
 
     pub(super) fn write(&self, directory: &Path) -> Result<(), Failure> {
         let path = directory.join(MANIFEST);
-        whole(&path, |part| fs::write(part, json_text(self))).map_err(at(&path))
+        write_atomic(&path, |part| fs::write(part, json_text(self))).map_err(with_path(&path))
     }
 
     /// Reason why results of the two manifests can't be combined; `None` if they can.
@@ -123,8 +123,8 @@ impl Manifest {
             return Some(format!("{what} ({} points there, {} now)", other.points, self.points));
         }
         match (self.made_by, other.made_by) {
-            (MadeBy::Run, MadeBy::Merge) => Some("it is of a merged sweep".to_owned()),
-            (MadeBy::Merge, MadeBy::Run) => Some("it is of a sweep that was run there".to_owned()),
+            (Origin::Run, Origin::Merge) => Some("it is of a merged sweep".to_owned()),
+            (Origin::Merge, Origin::Run) => Some("it is of a sweep that was run there".to_owned()),
             _ if self.shard != other.shard => Some(format!("it is of {}, and this is {}", shard(other), shard(self))),
             _ => None,
         }
@@ -158,8 +158,8 @@ impl SweepDir {
     /// Creates a directory, or opens one of the same sweep. Writes nothing to another sweep's directory.
     pub(super) fn open(path: &Path, manifest: &Manifest) -> Result<SweepDir, Failure> {
         check(path, manifest)?;
-        fs::create_dir_all(path).map_err(at(path))?;
-        let lock = File::create(path.join(LOCK)).map_err(at(&path.join(LOCK)))?;
+        fs::create_dir_all(path).map_err(with_path(path))?;
+        let lock = File::create(path.join(LOCK)).map_err(with_path(&path.join(LOCK)))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let path = path.display();
             return Err(Failure::Argument(format!(
@@ -168,7 +168,7 @@ impl SweepDir {
         }
         // Tables are never older than the points.
         for table in TABLES {
-            remove(fs::remove_file(path.join(table))).map_err(at(path))?;
+            remove(fs::remove_file(path.join(table))).map_err(with_path(path))?;
         }
         manifest.write(path)?;
         Ok(SweepDir { path: path.to_owned(), _lock: lock })
@@ -177,23 +177,23 @@ impl SweepDir {
     /// Removes unfinished points of an earlier call.
     pub(super) fn clear_unfinished(&self) -> Result<(), Failure> {
         let runs = self.path.join(RUNS);
-        fs::create_dir_all(&runs).map_err(at(&runs))?;
-        for entry in fs::read_dir(&runs).map_err(at(&runs))? {
-            let path = entry.map_err(at(&runs))?.path();
+        fs::create_dir_all(&runs).map_err(with_path(&runs))?;
+        for entry in fs::read_dir(&runs).map_err(with_path(&runs))? {
+            let path = entry.map_err(with_path(&runs))?.path();
             let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if is_hidden {
                 let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.map_err(at(&path))?;
+                removed.map_err(with_path(&path))?;
             }
         }
         Ok(())
     }
 
     /// Point as finished by an earlier call; `None` if there is none, or if it is to be repeated.
-    pub(super) fn finished(&self, point: &Point) -> Option<Finished> {
+    pub(super) fn finished(&self, point: &Point) -> Option<FinishedPoint> {
         let finished = read_point(&self.folder(point)).ok()?;
         let is_this = finished.point.hash == point.hash && finished.point.number == point.number;
-        (is_this && finished.outcome != Outcome::Crashed).then_some(finished)
+        (is_this && finished.outcome != PointOutcome::Crashed).then_some(finished)
     }
 
     pub(super) fn folder(&self, point: &Point) -> PathBuf {
@@ -201,13 +201,13 @@ impl SweepDir {
     }
 
     /// Paths of an unfinished point: run directory, scenario, and log of the process.
-    pub(super) fn under_way(&self, point: &Point) -> [PathBuf; 3] {
+    pub(super) fn unfinished_paths(&self, point: &Point) -> [PathBuf; 3] {
         ["part", "toml", "log"].map(|what| self.path.join(RUNS).join(format!(".{}.{what}", point.number)))
     }
 
     /// Moves a point's files to its final folder.
-    pub(super) fn finish(&self, finished: &Finished) -> io::Result<()> {
-        let [part, scenario, log] = self.under_way(&finished.point);
+    pub(super) fn finish(&self, finished: &FinishedPoint) -> io::Result<()> {
+        let [part, scenario, log] = self.unfinished_paths(&finished.point);
         let folder = self.folder(&finished.point);
         fs::create_dir_all(&part)?;
         fs::rename(&scenario, part.join(SCENARIO))?;
@@ -218,18 +218,18 @@ impl SweepDir {
     }
 
     pub(super) fn abandon(&self, point: &Point) {
-        let [part, scenario, log] = self.under_way(point);
+        let [part, scenario, log] = self.unfinished_paths(point);
         // The next call removes files that remain, or reports an error.
         let _ = (fs::remove_dir_all(part), fs::remove_file(scenario), fs::remove_file(log));
     }
 }
 
 /// All finished points of a directory, by number.
-pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathBuf)>, Failure> {
+pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (FinishedPoint, PathBuf)>, Failure> {
     let runs = directory.join(RUNS);
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir(&runs).map_err(at(&runs))? {
-        let path = entry.map_err(at(&runs))?.path();
+    for entry in fs::read_dir(&runs).map_err(with_path(&runs))? {
+        let path = entry.map_err(with_path(&runs))?.path();
         if path.join(POINT).exists() {
             let finished =
                 read_point(&path).map_err(|error| Failure::Run(format!("{}: {error}", path.join(POINT).display())))?;
@@ -245,7 +245,7 @@ pub(super) fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
     let path = folder.join("speed.json");
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((summary, Speed::default())),
-        text => text.map_err(at(&path))?,
+        text => text.map_err(with_path(&path))?,
     };
     let speed = serde_json::from_str(&text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     Ok((summary, speed))
@@ -274,7 +274,7 @@ pub(super) fn check(path: &Path, manifest: &Manifest) -> Result<(), Failure> {
     }
 }
 
-fn read_point(folder: &Path) -> io::Result<Finished> {
+fn read_point(folder: &Path) -> io::Result<FinishedPoint> {
     Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
 }
 
@@ -297,7 +297,7 @@ pub(super) mod tests {
             format: Manifest::FORMAT.to_owned(),
             version: "1".to_owned(),
             name: "a".to_owned(),
-            made_by: MadeBy::Run,
+            made_by: Origin::Run,
             identity: identity.to_owned(),
             points: 4,
             shard: None,
@@ -323,7 +323,7 @@ pub(super) mod tests {
         assert!(refused(&path, &manifest("2")).contains("has changed since, or it is another sweep"));
         let of_shard = Manifest { shard: Some(Shard { number: 1, of: 2 }), ..manifest("1") };
         assert!(refused(&path, &of_shard).contains("it is of the whole sweep, and this is shard 1/2"));
-        assert!(refused(&path, &Manifest { made_by: MadeBy::Merge, ..manifest("1") }).contains("was run there"));
+        assert!(refused(&path, &Manifest { made_by: Origin::Merge, ..manifest("1") }).contains("was run there"));
         assert!(refused(&path, &Manifest { version: "2".to_owned(), ..manifest("1") }).contains("weir 1 began it"));
         assert!(path.join("results.csv").exists());
         SweepDir::open(&path, &manifest("1")).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path as FilePath;
 
 use toml::{Table, Value};
 
-use super::base::{Base, set_all, setting};
+use super::base::{BaseScenario, set_all, setting};
 use super::file::SweepFile;
 use super::path::Path;
 use super::policies;
@@ -15,14 +15,14 @@ use crate::Failure;
 /// key itself.
 pub(super) fn check(
     file: &SweepFile,
-    base: &Base,
+    base: &BaseScenario,
     combinations: &[Vec<usize>],
     chosen: &[usize],
 ) -> Result<(), Failure> {
     for (n, (path, value)) in file.overrides.iter().enumerate() {
         let others: Vec<(Path, Value)> =
             file.overrides.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, other)| other.clone()).collect();
-        let told = |why: String| Failure::Argument(format!("--set {path}={}: {why}", written(value)));
+        let failure = |why: String| Failure::Argument(format!("--set {path}={}: {why}", written(value)));
         if let Some(run) = hidden_by(path, base, chosen) {
             let name = &base.runs[run].name;
             let value = written(value);
@@ -31,7 +31,7 @@ pub(super) fn check(
                 Some(whichever) => format!("--set \"{whichever}={value}\" for the policies of all runs, or {own}"),
                 None => format!("{own}, and likewise for others"),
             };
-            return Err(told(format!("run \"{name}\" of the scenario sets this itself; write {instead}")));
+            return Err(failure(format!("run \"{name}\" of the scenario sets this itself; write {instead}")));
         }
         let with = |overrides: &[(Path, Value)], combination: &Vec<usize>| {
             runs_with(overrides, combination, file, base, chosen)
@@ -50,7 +50,7 @@ pub(super) fn check(
                 let places = Path::all_of(&base.table, path.last()).into_iter().filter(|place| place != path);
                 places.filter(changes).take(PLACES_MAX).collect()
             });
-            return Err(told(why_idle(path, value, file, base, chosen) + &where_else(path, value, &elsewhere)));
+            return Err(failure(why_idle(path, value, file, base, chosen) + &where_else(path, value, &elsewhere)));
         }
     }
     Ok(())
@@ -64,7 +64,7 @@ fn runs_with(
     overrides: &[(Path, Value)],
     combination: &[usize],
     file: &SweepFile,
-    base: &Base,
+    base: &BaseScenario,
     chosen: &[usize],
 ) -> Option<Vec<String>> {
     let mut table = base.table.clone();
@@ -83,13 +83,13 @@ fn where_else(path: &Path, value: &Value, places: &[Path]) -> String {
 }
 
 /// Index of the first chosen run that sets the key itself.
-fn hidden_by(path: &Path, base: &Base, chosen: &[usize]) -> Option<usize> {
+fn hidden_by(path: &Path, base: &BaseScenario, chosen: &[usize]) -> Option<usize> {
     let runs = base.table.get("runs").and_then(Value::as_array)?;
     path.after("switch")?;
     chosen.iter().copied().find(|run| runs.get(*run).and_then(Value::as_table).is_some_and(|own| path.is_in(own)))
 }
 
-fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &Base, chosen: &[usize]) -> String {
+fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &BaseScenario, chosen: &[usize]) -> String {
     let nothing = "it changes nothing";
     let there = path.values_in(&base.table);
     if !there.is_empty() {
@@ -122,7 +122,7 @@ fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &Base, chosen: &
 }
 
 /// Files of switches named by the scenario or a varied parameter.
-fn files_of_switches(file: &SweepFile, base: &Base) -> Vec<String> {
+fn files_of_switches(file: &SweepFile, base: &BaseScenario) -> Vec<String> {
     let in_scenario = base.table.get("switches").and_then(Value::as_array).into_iter().flatten();
     let named = in_scenario.filter_map(|switch| switch.get("config")?.as_str().map(str::to_owned));
     let varied =

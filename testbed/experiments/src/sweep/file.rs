@@ -6,11 +6,11 @@ use std::path::{Path as FilePath, PathBuf};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 use weir_config::{ConfigErrors, Source};
-use weir_reader::{Format, KnownTable, Problem, Table as Keys, is_name, read_file, read_text};
+use weir_reader::{Format, Problem, Table as Keys, TableSchema, is_name, read_file, read_text};
 
-use super::columns::Columns;
+use super::columns::ColumnSelection;
 use super::path::Path;
-use super::values::{self, WrongValues};
+use super::values::{self, ValuesError};
 use crate::experiment::Backend;
 use crate::plot::{self, FigureSpec};
 
@@ -26,8 +26,8 @@ pub(crate) struct SweepFile {
     /// Axes, of which all combinations run.
     pub axes: Vec<Axis>,
     /// Filter of parameter combinations; `None` runs all.
-    pub only: Option<Only>,
-    pub columns: Columns,
+    pub only: Option<CombinationFilter>,
+    pub columns: ColumnSelection,
     pub figures: Vec<FigureSpec>,
     /// Overrides of the scenario at every point, applied after its parameters.
     pub overrides: Vec<(Path, Value)>,
@@ -51,7 +51,7 @@ impl SweepFile {
 
 /// Filter of parameter combinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Only {
+pub(crate) enum CombinationFilter {
     /// Networks whose equal-cost paths have a cyclic buffer dependency, without which there is no deadlock.
     ProneToDeadlock,
 }
@@ -77,17 +77,17 @@ const FORMAT: Format = Format {
     reference: "docs/SWEEPS.md",
     repeated: "[[zip]]",
     tables: &[
-        KnownTable::table(
+        TableSchema::table(
             "",
             &["name", "scenario", "runs", "seeds", "only", "parameters", "zip", "results", "figures"],
         ),
         // Keys of these two tables are the scenario's.
-        KnownTable::table("parameters", &[]),
-        KnownTable::array("zip", &[]),
-        KnownTable::table("results", &["columns", "more"]),
-        KnownTable::array("figures", plot::KEYS),
+        TableSchema::table("parameters", &[]),
+        TableSchema::array("zip", &[]),
+        TableSchema::table("results", &["columns", "more"]),
+        TableSchema::array("figures", plot::KEYS),
         // Parameters with their values.
-        KnownTable::table("figures.where", &[]),
+        TableSchema::table("figures.where", &[]),
     ],
 };
 
@@ -136,11 +136,11 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
     let seeds = document.get("seeds").map(|seeds| values::seeds(&value_of(seeds.get_ref())));
     let seeds = seeds.and_then(|seeds| seeds.map_err(|wrong| refuse(root, "seeds", wrong)).ok());
     let axes = axes(root, document);
-    let only = root.choice("only", &[("prone-to-deadlock", Only::ProneToDeadlock)]);
+    let only = root.choice("only", &[("prone-to-deadlock", CombinationFilter::ProneToDeadlock)]);
     refuse_twice(root, &axes, document.contains_key("seeds"));
     let figures = document.get("figures").map_or_else(Vec::new, |figures| figures_of(root, figures.get_ref()));
     let results = root.table("results", "results");
-    let columns = Columns::read(&results);
+    let columns = ColumnSelection::read(&results);
     Some(SweepFile {
         name: name?,
         scenario: scenario?,
@@ -167,7 +167,7 @@ fn figures_of(root: &Keys<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
             Err(error) => {
                 let help = "write for example x = \"load\", y = \"fct_slowdown_p99\", by = \"run\"";
                 let problem = Problem::new(format!("`figures[{n}]`: {}", error.message().trim()), help);
-                root.doc().refuse(problem.at(format!("figures[{n}]"), ""));
+                root.doc().refuse(problem.with_label(format!("figures[{n}]"), ""));
             }
         }
     }
@@ -177,7 +177,7 @@ fn figures_of(root: &Keys<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
 fn scenario(root: &Keys<'_>, path: &FilePath) -> Option<PathBuf> {
     if !root.has("scenario") {
         let help = "write scenario = \"ring.toml\", as seen from this file's folder";
-        root.doc().refuse(Problem::new("the sweep names no scenario", help).at("scenario", ""));
+        root.doc().refuse(Problem::new("the sweep names no scenario", help).with_label("scenario", ""));
     }
     let scenario = root.string("scenario", "ring.toml")?;
     Some(path.parent().unwrap_or(FilePath::new("")).join(scenario))
@@ -187,7 +187,7 @@ fn name(root: &Keys<'_>, path: &FilePath) -> Option<String> {
     let name = if root.has("name") { root.string("name", "alpha")? } else { path.file_stem()?.to_str()? };
     if !is_name(name) {
         let help = "write a name of 1 to 31 letters, digits, `_`, `.` and `-`: name = \"alpha\"";
-        root.doc().refuse(Problem::new(format!("\"{name}\" is no name of a sweep"), help).at("name", ""));
+        root.doc().refuse(Problem::new(format!("\"{name}\" is no name of a sweep"), help).with_label("name", ""));
         return None;
     }
     Some(name.to_owned())
@@ -227,7 +227,7 @@ fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
             let message =
                 format!("`{}` has {has} values, and `{}`, with which it goes, {have}", other.path, first.path);
             let problem = Problem::new(message, "write as many values in each of a [[zip]]");
-            root.doc().refuse(problem.at(&other.key, "").at(&first.key, "goes with it"));
+            root.doc().refuse(problem.with_label(&other.key, "").with_label(&first.key, "goes with it"));
         }
     }
     Some(Axis { parameters })
@@ -236,31 +236,32 @@ fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
 /// Parameters of a table, in the order of the file.
 fn parameters(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter> {
     let mut found = Vec::new();
-    collect(root, Above { key, path: None }, table, &mut found);
+    collect(root, ParentTable { key, path: None }, table, &mut found);
     found.sort_by_key(|(place, _)| *place);
     found.into_iter().map(|(_, parameter)| parameter).collect()
 }
 
 /// Key of a table of parameters in the sweep's file, and its path in the scenario; `None` for the outermost table.
 #[derive(Clone, Copy)]
-struct Above<'a> {
+struct ParentTable<'a> {
     key: &'a str,
     path: Option<&'a Path>,
 }
 
 /// Collects parameters. Tables come from unquoted keys, `switch.mtu = [...]`, unless they are ranges.
-fn collect(root: &Keys<'_>, above: Above<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
+fn collect(root: &Keys<'_>, above: ParentTable<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
     for (name, value) in table {
         let key = format!("{}.{}", above.key, name.get_ref());
         let path = Path::parse(name.get_ref()).map(|path| above.path.map_or(path.clone(), |above| above.below(&path)));
         let Some(path) = path else {
             let help = "write the keys of the scenario with dots between them: \"switch.buffer.dt.alpha\", \"workloads.0.load\"";
-            root.doc().refuse(Problem::new(format!("\"{}\" is no parameter", name.get_ref()), help).at_key(&key, ""));
+            root.doc()
+                .refuse(Problem::new(format!("\"{}\" is no parameter", name.get_ref()), help).with_key_label(&key, ""));
             continue;
         };
         match value.get_ref() {
             DeValue::Table(below) if !is_range(below) => {
-                collect(root, Above { key: &key, path: Some(&path) }, below, found)
+                collect(root, ParentTable { key: &key, path: Some(&path) }, below, found)
             }
             value_there => match values::values(&value_of(value_there)) {
                 Ok(values) => {
@@ -268,7 +269,7 @@ fn collect(root: &Keys<'_>, above: Above<'_>, table: &DeTable<'_>, found: &mut V
                     found.push((name.span().start, Parameter { path, key, is_list, values }));
                 }
                 Err(wrong) => {
-                    refuse(root, &key, WrongValues { message: format!("`{path}`: {}", wrong.message), ..wrong })
+                    refuse(root, &key, ValuesError { message: format!("`{path}`: {}", wrong.message), ..wrong })
                 }
             },
         }
@@ -281,8 +282,8 @@ fn is_range(table: &DeTable<'_>) -> bool {
     !table.is_empty() && table.values().all(|value| is_single(value.get_ref()))
 }
 
-fn refuse(root: &Keys<'_>, key: &str, wrong: WrongValues) {
-    root.doc().refuse(Problem::new(wrong.message, wrong.help).at(key, ""));
+fn refuse(root: &Keys<'_>, key: &str, wrong: ValuesError) {
+    root.doc().refuse(Problem::new(wrong.message, wrong.help).with_label(key, ""));
 }
 
 fn refuse_twice(root: &Keys<'_>, axes: &[Axis], has_seeds: bool) {
@@ -291,11 +292,11 @@ fn refuse_twice(root: &Keys<'_>, axes: &[Axis], has_seeds: bool) {
         let help = "leave one of them out";
         if let Some(other) = all[..n].iter().find(|other| other.path == parameter.path) {
             let problem = Problem::new(format!("`{}` varies twice", parameter.path), help);
-            root.doc().refuse(problem.at_key(&parameter.key, "").at_key(&other.key, "here too"));
+            root.doc().refuse(problem.with_key_label(&parameter.key, "").with_key_label(&other.key, "here too"));
         }
         if has_seeds && parameter.path.to_string() == SEED {
             let problem = Problem::new(format!("`{SEED}` varies twice, and `seeds` sets it too"), help);
-            root.doc().refuse(problem.at_key(&parameter.key, "").at_key("seeds", "here too"));
+            root.doc().refuse(problem.with_key_label(&parameter.key, "").with_key_label("seeds", "here too"));
         }
     }
 }

@@ -13,17 +13,17 @@ impl Hash {
     }
 
     /// Hash of these bytes alone, without their length.
-    pub(crate) fn of(bytes: &[u8]) -> Hash {
-        Hash::new().with(bytes)
+    pub(crate) fn digest(bytes: &[u8]) -> Hash {
+        Hash::new().updated(bytes)
     }
 
     /// Adds the length of these bytes, then the bytes: two texts hash differently from their concatenation.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         let length = (bytes.len() as u64).to_le_bytes();
-        *self = self.clone().with(&length).with(bytes);
+        *self = self.clone().updated(&length).updated(bytes);
     }
 
-    fn with(self, bytes: &[u8]) -> Hash {
+    fn updated(self, bytes: &[u8]) -> Hash {
         Hash(bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(Hash::PRIME)))
     }
 
@@ -39,9 +39,9 @@ mod tests {
     /// Test vectors of the FNV authors (draft-eastlake-fnv, Appendix C).
     #[test]
     fn hashes_are_fnv_1a() {
-        assert_eq!(Hash::of(b"").text(), "6c62272e07bb014262b821756295c58d");
-        assert_eq!(Hash::of(b"a").text(), "d228cb696f1a8caf78912b704e4a8964");
-        assert_eq!(Hash::of(b"foobar").text(), "343e1662793c64bf6f0d3597ba446f18");
+        assert_eq!(Hash::digest(b"").text(), "6c62272e07bb014262b821756295c58d");
+        assert_eq!(Hash::digest(b"a").text(), "d228cb696f1a8caf78912b704e4a8964");
+        assert_eq!(Hash::digest(b"foobar").text(), "343e1662793c64bf6f0d3597ba446f18");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::directory::{Finished, MadeBy, Manifest, SweepDir, all_finished};
-use super::results::{self, Record};
-use super::{Say, conclude};
+use super::directory::{FinishedPoint, Manifest, Origin, SweepDir, all_finished};
+use super::results::{self, PointRecord};
+use super::{OutputMode, conclude};
 use crate::Failure;
-use crate::files::at;
+use crate::files::with_path;
 
 /// Arguments of `weir sweep merge`.
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ pub(super) struct MergeArguments {
     json: bool,
 }
 
-struct Shard<'a> {
+struct ShardDir<'a> {
     directory: &'a Path,
     manifest: Manifest,
 }
@@ -33,13 +33,13 @@ struct Shard<'a> {
 pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let mut shards = Vec::new();
     for directory in &arguments.directories {
-        shards.push(Shard { directory, manifest: Manifest::read(directory)? });
+        shards.push(ShardDir { directory, manifest: Manifest::read(directory)? });
     }
     let first = &shards[0];
     for other in &shards[1..] {
         refuse_other(first, other)?;
     }
-    let mut points: BTreeMap<usize, (Finished, PathBuf, &Path)> = BTreeMap::new();
+    let mut points: BTreeMap<usize, (FinishedPoint, PathBuf, &Path)> = BTreeMap::new();
     for directory in &arguments.directories {
         for (number, (finished, folder)) in all_finished(directory)? {
             if let Some((_, _, other)) = points.get(&number) {
@@ -53,15 +53,15 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
         }
     }
     refuse_missing(&shards, &points)?;
-    let manifest = Manifest { made_by: MadeBy::Merge, shard: None, ..first.manifest.clone() };
+    let manifest = Manifest { made_by: Origin::Merge, shard: None, ..first.manifest.clone() };
     let mut records = Vec::new();
     for (finished, folder, _) in points.into_values() {
-        records.push(Record::read(finished, &folder, &manifest.columns)?);
+        records.push(PointRecord::read(finished, &folder, &manifest.columns)?);
     }
     let _open = SweepDir::open(&arguments.output, &manifest)?;
     let any = &records[0].finished.point;
     results::write(&arguments.output, any, &manifest.columns, &records)?;
-    conclude(&arguments.output, &records, manifest.points, Say { json: arguments.json })
+    conclude(&arguments.output, &records, manifest.points, OutputMode { json: arguments.json })
 }
 
 /// Moves finished points of the sweep's shards into the directory of all points. Refuses a shard that is running.
@@ -70,7 +70,7 @@ pub(super) fn take_over(shards: &Path, all: &Path, manifest: &Manifest) -> Resul
     let to = SweepDir::open(all, manifest)?;
     let mut directories = Vec::new();
     for entry in entries {
-        directories.push(entry.map_err(at(shards))?.path());
+        directories.push(entry.map_err(with_path(shards))?.path());
     }
     directories.sort();
     for directory in directories {
@@ -79,15 +79,15 @@ pub(super) fn take_over(shards: &Path, all: &Path, manifest: &Manifest) -> Resul
         for (finished, folder) in all_finished(&directory)?.into_values() {
             let place = to.folder(&finished.point);
             if !place.exists() {
-                fs::create_dir_all(place.parent().unwrap_or(all)).map_err(at(all))?;
-                fs::rename(&folder, &place).map_err(at(&place))?;
+                fs::create_dir_all(place.parent().unwrap_or(all)).map_err(with_path(all))?;
+                fs::rename(&folder, &place).map_err(with_path(&place))?;
             }
         }
     }
     Ok(())
 }
 
-fn refuse_other(one: &Shard<'_>, other: &Shard<'_>) -> Result<(), Failure> {
+fn refuse_other(one: &ShardDir<'_>, other: &ShardDir<'_>) -> Result<(), Failure> {
     let (of_one, of_other) = (&one.manifest, &other.manifest);
     let [one, other] = [one, other].map(|shard| shard.directory.display());
     if of_one.identity != of_other.identity || of_one.version != of_other.version {
@@ -101,7 +101,10 @@ fn refuse_other(one: &Shard<'_>, other: &Shard<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refuse_missing(shards: &[Shard<'_>], points: &BTreeMap<usize, (Finished, PathBuf, &Path)>) -> Result<(), Failure> {
+fn refuse_missing(
+    shards: &[ShardDir<'_>],
+    points: &BTreeMap<usize, (FinishedPoint, PathBuf, &Path)>,
+) -> Result<(), Failure> {
     const NAMED_MAX: usize = 10;
     let all = shards[0].manifest.points;
     let missing: Vec<usize> = (1..=all).filter(|number| !points.contains_key(number)).collect();

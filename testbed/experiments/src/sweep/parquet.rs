@@ -13,12 +13,12 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use super::table::{Cell, Table};
-use crate::files::whole;
+use crate::files::write_atomic;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ColumnType {
     Bool,
-    Whole,
+    Integer,
     Float,
     Text,
 }
@@ -27,7 +27,7 @@ impl Table {
     /// Writes the table as Parquet, completely or not at all: one row group, not compressed, so that the bytes depend
     /// only on the table.
     pub(crate) fn write_parquet(&self, path: &Path) -> io::Result<()> {
-        whole(path, |part| self.write_parquet_to(File::create(part)?).map_err(io::Error::other))
+        write_atomic(path, |part| self.write_parquet_to(File::create(part)?).map_err(io::Error::other))
     }
 
     fn write_parquet_to(&self, file: File) -> Result<(), ParquetError> {
@@ -55,7 +55,7 @@ impl Table {
 fn field(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
     let (physical, logical) = match kind {
         ColumnType::Bool => (Physical::BOOLEAN, None),
-        ColumnType::Whole => (Physical::INT64, None),
+        ColumnType::Integer => (Physical::INT64, None),
         ColumnType::Float => (Physical::DOUBLE, None),
         ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
@@ -72,9 +72,9 @@ fn write_cells(column: &mut SerializedColumnWriter<'_>, cells: &[Cell], kind: Co
             let values: Vec<bool> = there().map(|cell| *cell == Cell::Bool(true)).collect();
             column.typed::<BoolType>().write_batch(&values, levels, None)?;
         }
-        ColumnType::Whole => {
+        ColumnType::Integer => {
             let values: Vec<i64> =
-                there().filter_map(|cell| if let Cell::Whole(n) = cell { Some(*n) } else { None }).collect();
+                there().filter_map(|cell| if let Cell::Integer(n) = cell { Some(*n) } else { None }).collect();
             column.typed::<Int64Type>().write_batch(&values, levels, None)?;
         }
         ColumnType::Float => {
@@ -91,7 +91,7 @@ fn write_cells(column: &mut SerializedColumnWriter<'_>, cells: &[Cell], kind: Co
 
 fn float(cell: &Cell) -> Option<f64> {
     match cell {
-        Cell::Whole(n) => Some(*n as f64),
+        Cell::Integer(n) => Some(*n as f64),
         Cell::Float(x) => Some(*x),
         _ => None,
     }
@@ -101,7 +101,7 @@ fn kind(cell: &Cell) -> Option<ColumnType> {
     match cell {
         Cell::Empty => None,
         Cell::Bool(_) => Some(ColumnType::Bool),
-        Cell::Whole(_) => Some(ColumnType::Whole),
+        Cell::Integer(_) => Some(ColumnType::Integer),
         Cell::Float(_) => Some(ColumnType::Float),
         Cell::Text(_) => Some(ColumnType::Text),
     }
@@ -111,10 +111,10 @@ fn kind(cell: &Cell) -> Option<ColumnType> {
 fn kind_of(cells: &[Cell]) -> ColumnType {
     let join = |one: ColumnType, other: ColumnType| match (one, other) {
         (one, other) if one == other => one,
-        (ColumnType::Whole | ColumnType::Float, ColumnType::Whole | ColumnType::Float) => ColumnType::Float,
+        (ColumnType::Integer | ColumnType::Float, ColumnType::Integer | ColumnType::Float) => ColumnType::Float,
         _ => ColumnType::Text,
     };
-    cells.iter().filter_map(kind).reduce(join).unwrap_or(ColumnType::Whole)
+    cells.iter().filter_map(kind).reduce(join).unwrap_or(ColumnType::Integer)
 }
 
 #[cfg(test)]

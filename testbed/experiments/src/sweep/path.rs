@@ -11,7 +11,7 @@ pub(crate) struct Path(Vec<String>);
 
 /// Reason why a value can't be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NoPlace {
+pub(crate) struct PathError {
     pub message: String,
     pub help: String,
 }
@@ -84,19 +84,19 @@ impl Path {
     }
 
     /// Sets a value and creates missing tables on its path; a missing element of an array is an error.
-    pub(crate) fn set(&self, document: &mut Table, value: &Value) -> Result<(), NoPlace> {
+    pub(crate) fn set(&self, document: &mut Table, value: &Value) -> Result<(), PathError> {
         let (first, rest) = self.0.split_first().expect("a path has a key");
         self.set_in_table(document, first, rest, value)
     }
 
-    fn set_in_table(&self, table: &mut Table, key: &str, rest: &[String], value: &Value) -> Result<(), NoPlace> {
+    fn set_in_table(&self, table: &mut Table, key: &str, rest: &[String], value: &Value) -> Result<(), PathError> {
         let Some((next, after)) = rest.split_first() else {
             table.insert(key.to_owned(), value.clone());
             return Ok(());
         };
         if !table.contains_key(key) && (is_number(next) || next == EACH) {
             let there = self.before(rest.len());
-            return Err(NoPlace {
+            return Err(PathError {
                 message: format!("the scenario has no `{there}`, of which this sets one"),
                 help: format!("write [[{there}]] in the scenario, or name a key that it has"),
             });
@@ -105,7 +105,7 @@ impl Path {
         self.set_in_value(there, next, after, value)
     }
 
-    fn set_in_value(&self, there: &mut Value, key: &str, rest: &[String], value: &Value) -> Result<(), NoPlace> {
+    fn set_in_value(&self, there: &mut Value, key: &str, rest: &[String], value: &Value) -> Result<(), PathError> {
         match there {
             Value::Table(table) => self.set_in_table(table, key, rest, value),
             Value::Array(elements) => {
@@ -122,7 +122,7 @@ impl Path {
                 }
                 Ok(())
             }
-            other => Err(NoPlace {
+            other => Err(PathError {
                 message: format!(
                     "`{}` is {} in the scenario, with nothing below it",
                     self.before(rest.len() + 1),
@@ -213,7 +213,7 @@ fn name_of(element: &Value) -> Option<&str> {
     element.as_table()?.get("name")?.as_str()
 }
 
-fn no_element(of: &Path, elements: &[Value], key: &str) -> NoPlace {
+fn no_element(of: &Path, elements: &[Value], key: &str) -> PathError {
     let names: Vec<&str> = elements.iter().filter_map(name_of).take(12).collect();
     let last = elements.len().saturating_sub(1);
     let help = match (elements.len(), names.is_empty()) {
@@ -221,7 +221,7 @@ fn no_element(of: &Path, elements: &[Value], key: &str) -> NoPlace {
         (_, true) => format!("write a place from 0 to {last}, or * for all"),
         (_, false) => format!("write a place from 0 to {last}, * for all, or one of the names: {}", names.join(", ")),
     };
-    NoPlace { message: format!("the scenario's `{of}` have no `{key}`"), help }
+    PathError { message: format!("the scenario's `{of}` have no `{key}`"), help }
 }
 
 fn is_number(key: &str) -> bool {

@@ -14,9 +14,9 @@ use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_scenario::topology::Routes;
 use weir_units::BitRate;
 
-use super::base::{Base, set_all, setting, text_of};
+use super::base::{BaseScenario, set_all, setting, text_of};
 use super::effect;
-use super::file::{Only, Parameter, SweepFile};
+use super::file::{CombinationFilter, Parameter, SweepFile};
 use super::hash::Hash;
 use super::path::Path;
 use super::point_file::Point;
@@ -50,13 +50,13 @@ pub(crate) struct SweepPlan {
 
 impl SweepPlan {
     /// Plans all points of a sweep's file and checks them, `jobs` scenarios at a time.
-    pub(crate) fn of(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
+    pub(crate) fn new(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
         if !file.scenario.is_file() {
             let message = format!("there is no file {}", file.scenario.display());
             let help = "write scenario = \"ring.toml\", as seen from this file's folder";
             return Err(file.source.error_at("scenario", message, help).into());
         }
-        let base = Base::load(&file.scenario)?;
+        let base = BaseScenario::load(&file.scenario)?;
         let chosen = chosen(file, &base.runs)?;
         for parameter in file.axes.iter().flat_map(|axis| &axis.parameters) {
             refuse_hidden(file, parameter, &base, &chosen)?;
@@ -216,7 +216,12 @@ fn chosen(file: &SweepFile, runs: &[ScenarioRun]) -> Result<Vec<usize>, Failure>
 
 /// Refuses a parameter that a run sets itself: a run's own setting has precedence over the common one, which would vary
 /// without effect.
-fn refuse_hidden(file: &SweepFile, parameter: &Parameter, base: &Base, chosen: &[usize]) -> Result<(), ConfigErrors> {
+fn refuse_hidden(
+    file: &SweepFile,
+    parameter: &Parameter,
+    base: &BaseScenario,
+    chosen: &[usize],
+) -> Result<(), ConfigErrors> {
     let Some(runs) = base.table.get("runs").and_then(Value::as_array) else { return Ok(()) };
     if parameter.path.after("switch").is_none() {
         return Ok(());
@@ -270,16 +275,16 @@ fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, Config
 /// Errors of the scenario, at the sweep's lines.
 fn check(
     file: &SweepFile,
-    base: &Base,
+    base: &BaseScenario,
     combinations: &[Vec<usize>],
     chosen: &[usize],
     jobs: usize,
 ) -> Result<(Vec<Scenario>, BTreeSet<usize>), Failure> {
     let next = AtomicUsize::new(0);
     let left_out: Mutex<BTreeSet<usize>> = Mutex::default();
-    let found: Mutex<BTreeMap<usize, Vec<Finding>>> = Mutex::default();
+    let found: Mutex<BTreeMap<usize, Vec<PlanError>>> = Mutex::default();
     let first: Mutex<Vec<Scenario>> = Mutex::default();
-    let good = FoundGood::default();
+    let good = ValidCombinations::default();
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(combinations.len()) {
             scope.spawn(|| {
@@ -297,7 +302,8 @@ fn check(
                     });
                     match checked {
                         Ok(scenarios) => {
-                            let is_one = |only: Only| scenarios.iter().flatten().any(|scenario| only.has(scenario));
+                            let is_one =
+                                |only: CombinationFilter| scenarios.iter().flatten().any(|scenario| only.has(scenario));
                             if !file.only.is_none_or(is_one) {
                                 left_out.lock().expect("no thread panics with it").insert(n);
                             }
@@ -313,7 +319,7 @@ fn check(
         }
     });
     let found = found.into_inner().expect("no thread panics with it");
-    match told(file, found.into_values().flatten()) {
+    match joined_errors(file, found.into_values().flatten()) {
         Some(errors) => Err(errors.into()),
         None => Ok((
             first.into_inner().expect("no thread panics with it"),
@@ -325,9 +331,9 @@ fn check(
 /// Valid combinations without their link failures. Of thousands of networks few have cyclic dependencies, and the
 /// others need not be parsed completely.
 #[derive(Default)]
-struct FoundGood(Mutex<BTreeSet<String>>);
+struct ValidCombinations(Mutex<BTreeSet<String>>);
 
-impl FoundGood {
+impl ValidCombinations {
     fn add(&self, file: &SweepFile, table: Table) {
         if file.only.is_some() {
             self.0.lock().expect("no thread panics with it").insert(but_for_failures(table));
@@ -337,7 +343,7 @@ impl FoundGood {
     /// Whether the fabric alone shows that the sweep omits a combination, whose other settings are known to be valid.
     /// False for an invalid fabric, so that the whole is checked.
     fn leaves_out(&self, file: &SweepFile, table: &Table) -> bool {
-        let Some(Only::ProneToDeadlock) = file.only else { return false };
+        let Some(CombinationFilter::ProneToDeadlock) = file.only else { return false };
         if !self.0.lock().expect("no thread panics with it").contains(&but_for_failures(table.clone())) {
             return false;
         }
@@ -356,10 +362,10 @@ fn but_for_failures(mut table: Table) -> String {
     text_of(&table)
 }
 
-impl Only {
+impl CombinationFilter {
     fn has(self, scenario: &Scenario) -> bool {
         match self {
-            Only::ProneToDeadlock => scenario.routes.as_deref().is_some_and(Routes::has_cyclic_dependency),
+            CombinationFilter::ProneToDeadlock => scenario.routes.as_deref().is_some_and(Routes::has_cyclic_dependency),
         }
     }
 }
@@ -367,15 +373,15 @@ impl Only {
 /// Number of combinations with errors after which the check stops.
 const ERRORS_MAX: usize = 50;
 
-enum Finding {
+enum PlanError {
     /// Complete errors at their place.
     Errors(ConfigErrors),
     /// Error of the scenario's reader about values.
-    Values(OfValues),
+    Values(ValueError),
 }
 
 /// Error of the scenario with some of the sweep's values.
-struct OfValues {
+struct ValueError {
     /// Key, in the sweep's file, of the last value in the message; `parameter` is its parameter.
     key: String,
     parameter: Path,
@@ -386,18 +392,18 @@ struct OfValues {
 }
 
 /// Joins all errors. Equal errors about several values of a parameter are reported once, with their number.
-fn told(file: &SweepFile, found: impl IntoIterator<Item = Finding>) -> Option<ConfigErrors> {
+fn joined_errors(file: &SweepFile, found: impl IntoIterator<Item = PlanError>) -> Option<ConfigErrors> {
     let mut errors: Vec<ConfigErrors> = Vec::new();
-    let mut of_values: Vec<(OfValues, BTreeSet<String>)> = Vec::new();
+    let mut of_values: Vec<(ValueError, BTreeSet<String>)> = Vec::new();
     for finding in found {
         let it = match finding {
-            Finding::Errors(known) => {
+            PlanError::Errors(known) => {
                 errors.push(known);
                 continue;
             }
-            Finding::Values(it) => it,
+            PlanError::Values(it) => it,
         };
-        let is_alike = |(other, _): &&mut (OfValues, BTreeSet<String>)| {
+        let is_alike = |(other, _): &&mut (ValueError, BTreeSet<String>)| {
             (&other.parameter, &other.message, &other.help) == (&it.parameter, &it.message, &it.help)
         };
         match of_values.iter_mut().find(is_alike) {
@@ -416,29 +422,29 @@ fn told(file: &SweepFile, found: impl IntoIterator<Item = Finding>) -> Option<Co
         file.source.error_at(&it.key, format!("the scenario with {}{others}: {}", it.with, it.message), it.help)
     }));
     let errors = ConfigErrors::joined(errors)?;
-    ConfigErrors::of(errors.into_iter().collect())
+    ConfigErrors::from_vec(errors.into_iter().collect())
 }
 
 /// Scenario table with a combination's values.
-fn table_of(file: &SweepFile, base: &Base, combination: &[usize]) -> Result<Table, Vec<Finding>> {
+fn table_of(file: &SweepFile, base: &BaseScenario, combination: &[usize]) -> Result<Table, Vec<PlanError>> {
     let mut table = base.table.clone();
     let values = setting(file, combination);
     set_all(&mut table, &values, file.seeds.first().copied(), &file.overrides).map_err(|(n, wrong)| {
         // Independent of the value.
         let key = file.axes.iter().flat_map(|axis| &axis.parameters).nth(n).map_or("seeds", |it| it.key.as_str());
-        vec![Finding::Errors(file.source.error_at(key, wrong.message, wrong.help))]
+        vec![PlanError::Errors(file.source.error_at(key, wrong.message, wrong.help))]
     })?;
     Ok(table)
 }
 
 fn check_one(
     file: &SweepFile,
-    base: &Base,
+    base: &BaseScenario,
     combination: &[usize],
     table: &Table,
     chosen: &[usize],
-) -> Result<Vec<Scenario>, Vec<Finding>> {
-    let known = |errors: ConfigErrors| vec![Finding::Errors(errors)];
+) -> Result<Vec<Scenario>, Vec<PlanError>> {
+    let known = |errors: ConfigErrors| vec![PlanError::Errors(errors)];
     let runs = base.parse(file, table).map_err(|errors| match file.overrides.is_empty() {
         true => at_parameters(file, base, &setting(file, combination), &keys(file, combination), &errors),
         // Overrides come from the command and have no line in the file.
@@ -477,11 +483,11 @@ fn keys(file: &SweepFile, combination: &[usize]) -> Vec<String> {
 /// attributed to the last and lists all.
 fn at_parameters(
     file: &SweepFile,
-    base: &Base,
+    base: &BaseScenario,
     setting: &[(Path, Value)],
     keys: &[String],
     errors: &ConfigErrors,
-) -> Vec<Finding> {
+) -> Vec<PlanError> {
     let alone = |n: usize| {
         let mut table = base.table.clone();
         let (path, value) = &setting[n];
@@ -500,12 +506,12 @@ fn at_parameters(
         let culprit = alone.iter().position(same);
         let Some(last) = culprit.or_else(|| setting.len().checked_sub(1)) else {
             let message = format!("the scenario: {}", error.message());
-            return Finding::Errors(file.source.error_at("seeds", message, error.help_text()));
+            return PlanError::Errors(file.source.error_at("seeds", message, error.help_text()));
         };
         let with = if culprit.is_some() { all[last].clone() } else { all.join(", ") };
         let parameter = setting[last].0.clone();
         let message = error.message().to_owned();
-        Finding::Values(OfValues {
+        PlanError::Values(ValueError {
             key: keys[last].clone(),
             parameter,
             with,
@@ -530,7 +536,7 @@ fn add_files(
                     let path = scenario.parent().unwrap_or(FilePath::new("")).join(name);
                     if !read.contains_key(&path) {
                         let failed = |error| Failure::Argument(format!("{}: {error}", path.display()));
-                        read.insert(path.clone(), Hash::of(&fs::read(&path).map_err(failed)?).text());
+                        read.insert(path.clone(), Hash::digest(&fs::read(&path).map_err(failed)?).text());
                     }
                     hash.add(read[&path].as_bytes());
                 }
@@ -552,8 +558,8 @@ fn json(value: &Value) -> serde_json::Value {
 fn short_name(setting: &[(Path, Value)], seed: Option<u32>, run: &str) -> String {
     const LENGTH_MAX: usize = 60;
     let values = setting.iter().map(|(path, value)| format!("{} {value}", path.last()));
-    let words: Vec<String> = values.chain(seed.map(|seed| format!("seed {seed}"))).chain([run.to_owned()]).collect();
-    let name = slug(&words.join(" "));
+    let parts: Vec<String> = values.chain(seed.map(|seed| format!("seed {seed}"))).chain([run.to_owned()]).collect();
+    let name = slug(&parts.join(" "));
     let name = &name[..name.len().min(LENGTH_MAX)];
     if name.is_empty() { String::new() } else { format!("-{}", name.trim_end_matches('-')) }
 }

@@ -14,7 +14,7 @@ use weir_results::run_dir::{RunDir, read_summary};
 use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_sim::{SimBackend, Threads};
 
-use super::directory::{Finished, Outcome, SweepDir};
+use super::directory::{FinishedPoint, PointOutcome, SweepDir};
 use super::plan::SweepPlan;
 use super::point_file::Point;
 use super::stop::Stop;
@@ -116,21 +116,21 @@ pub(super) fn finish(
     point: &Point,
     to: &SweepDir,
     stop: &Stop,
-) -> io::Result<Option<Finished>> {
+) -> io::Result<Option<FinishedPoint>> {
     let started = Instant::now();
     let status = start(program, cores, plan, point, to).and_then(|child| wait(child, point, stop));
     if stop.is_asked() || status.is_err() {
         to.abandon(point);
         return status.map(|_| None);
     }
-    let (outcome, reason) = came_to(status?, point, to)?;
-    let finished = Finished { point: point.clone(), outcome, reason, wall_ms: millis(started.elapsed()) };
+    let (outcome, reason) = determine_outcome(status?, point, to)?;
+    let finished = FinishedPoint { point: point.clone(), outcome, reason, wall_ms: millis(started.elapsed()) };
     to.finish(&finished)?;
     Ok(Some(finished))
 }
 
 fn start(program: &Path, cores: usize, plan: &SweepPlan, point: &Point, to: &SweepDir) -> io::Result<Child> {
-    let [part, text, log] = to.under_way(point);
+    let [part, text, log] = to.unfinished_paths(point);
     fs::write(&text, plan.text(point))?;
     let mut command = Command::new(program);
     command.args(["sweep", "point", "--scenario"]).arg(&plan.scenario).arg("--text").arg(text);
@@ -155,22 +155,22 @@ fn wait(mut child: Child, point: &Point, stop: &Stop) -> io::Result<ExitStatus> 
 }
 
 /// Determines the outcome from the exit status and the files of the process.
-fn came_to(status: ExitStatus, point: &Point, to: &SweepDir) -> io::Result<(Outcome, String)> {
-    let [part, _, log] = to.under_way(point);
+fn determine_outcome(status: ExitStatus, point: &Point, to: &SweepDir) -> io::Result<(PointOutcome, String)> {
+    let [part, _, log] = to.unfinished_paths(point);
     if !status.success() {
-        let said = String::from_utf8_lossy(&fs::read(log)?).into_owned();
-        return Ok((Outcome::Crashed, reason(status, &said)));
+        let stderr = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+        return Ok((PointOutcome::Crashed, reason(status, &stderr)));
     }
     Ok(match read_summary(&part) {
-        Ok(summary) if summary.failures.is_empty() => (Outcome::Good, String::new()),
-        Ok(summary) => (Outcome::Failed, summary.failures.join("; ")),
-        Err(error) => (Outcome::Crashed, error.to_string()),
+        Ok(summary) if summary.failures.is_empty() => (PointOutcome::Good, String::new()),
+        Ok(summary) => (PointOutcome::Failed, summary.failures.join("; ")),
+        Err(error) => (PointOutcome::Crashed, error.to_string()),
     })
 }
 
 /// Cause of the process's end and its final output; for a panic, with place and message.
-fn reason(status: ExitStatus, said: &str) -> String {
-    const WORDS_MAX: usize = 600;
+fn reason(status: ExitStatus, stderr: &str) -> String {
+    const CHARS_MAX: usize = 600;
     let how = match (status.code(), status.signal()) {
         (Some(101), _) => "panic".to_owned(),
         (Some(code), _) => format!("exit code {code}"),
@@ -179,10 +179,10 @@ fn reason(status: ExitStatus, said: &str) -> String {
         (None, signal) => format!("killed (signal {})", signal.unwrap_or(0)),
     };
     let hints = ["note: run with `RUST_BACKTRACE", "stack backtrace"];
-    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let words: Vec<&str> = lines.filter(|line| !hints.iter().any(|hint| line.starts_with(hint))).collect();
-    let words: String = words.join(" ").chars().take(WORDS_MAX).collect();
-    if words.is_empty() { how } else { format!("{how}: {words}") }
+    let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let relevant: Vec<&str> = lines.filter(|line| !hints.iter().any(|hint| line.starts_with(hint))).collect();
+    let message: String = relevant.join(" ").chars().take(CHARS_MAX).collect();
+    if message.is_empty() { how } else { format!("{how}: {message}") }
 }
 
 fn millis(time: Duration) -> u64 {
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn reasons_say_how_a_process_ended_and_why() {
-        let said =
+        let stderr =
             "\nthread 'main' panicked at a.rs:7:\nattempt to divide by zero\nnote: run with `RUST_BACKTRACE=1`\n";
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
-        assert_eq!(reason(exit(101), said), "panic: thread 'main' panicked at a.rs:7: attempt to divide by zero");
+        assert_eq!(reason(exit(101), stderr), "panic: thread 'main' panicked at a.rs:7: attempt to divide by zero");
         assert_eq!(reason(exit(1), "weir: no\n"), "exit code 1: weir: no");
         assert_eq!(reason(ExitStatus::from_raw(9), ""), "killed (signal 9), as when memory runs out");
         assert_eq!(reason(ExitStatus::from_raw(11), ""), "killed (signal 11)");

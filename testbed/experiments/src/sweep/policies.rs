@@ -2,16 +2,16 @@
 //! chooses another.
 
 use toml::{Table, Value};
-use weir_mmu::policy::{DEFAULT, POLICIES};
+use weir_mmu::policy::{BUFFER_POLICIES, DEFAULT};
 
-use super::path::{NoPlace, Path};
+use super::path::{Path, PathError};
 
 /// Wildcard for the chosen policy.
 const WHICHEVER: &str = "*";
 
 /// Rank of a key in the order of settings: the policy is set before keys of the chosen policy.
 pub(super) fn rank(path: &Path) -> u8 {
-    match words(path)[..] {
+    match path_keys(path)[..] {
         ["switch", "buffer", "policy"] => 0,
         ["switch", "buffer", WHICHEVER, _, ..] => 2,
         _ => 1,
@@ -19,12 +19,12 @@ pub(super) fn rank(path: &Path) -> u8 {
 }
 
 /// Sets a value at a path. A policy removes the tables of others, as in a run.
-pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<(), NoPlace> {
-    match words(path)[..] {
+pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<(), PathError> {
+    match path_keys(path)[..] {
         ["switch", "buffer", "policy"] => {
             let chosen = value.as_str().unwrap_or_default();
             if let Some(buffer) = buffer(document) {
-                POLICIES.names().filter(|name| *name != chosen).for_each(|name| drop(buffer.remove(name)));
+                BUFFER_POLICIES.names().filter(|name| *name != chosen).for_each(|name| drop(buffer.remove(name)));
             }
             path.set(document, value)
         }
@@ -32,7 +32,10 @@ pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<()
             let places = places(document, path, key);
             if places.is_empty() {
                 let message = format!("no policy of the scenario has `{key}`");
-                return Err(NoPlace { message, help: "name a key that one of them has, or choose others".to_owned() });
+                return Err(PathError {
+                    message,
+                    help: "name a key that one of them has, or choose others".to_owned(),
+                });
             }
             places.iter().try_for_each(|place| place.set(document, value))
         }
@@ -42,8 +45,8 @@ pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<()
 
 /// Converts a path to a key of one policy to the form with the wildcard.
 pub(super) fn of_each_run(path: &Path) -> Option<String> {
-    match words(path)[..] {
-        ["switch", "buffer", policy, ref below @ ..] if !below.is_empty() && POLICIES.find(policy).is_some() => {
+    match path_keys(path)[..] {
+        ["switch", "buffer", policy, ref below @ ..] if !below.is_empty() && BUFFER_POLICIES.find(policy).is_some() => {
             Some(format!("switch.buffer.{WHICHEVER}.{}", below.join(".")))
         }
         _ => None,
@@ -55,7 +58,7 @@ pub(super) fn of_each_run(path: &Path) -> Option<String> {
 fn places(document: &mut Table, path: &Path, key: &str) -> Vec<Path> {
     let has_key = |policy: &str| {
         // An unknown policy's keys are left to the scenario's reader.
-        POLICIES.find(policy).is_none_or(|kind| kind.keys().iter().any(|own| own.name == key))
+        BUFFER_POLICIES.find(policy).is_none_or(|kind| kind.keys().iter().any(|own| own.name == key))
     };
     let below = |above: String, policy: &str| {
         let keys = path.keys()[3..].iter().map(|key| super::path::quoted(key).into_owned());
@@ -85,7 +88,7 @@ fn buffer(document: &mut Table) -> Option<&mut Table> {
     document.get_mut("switch")?.as_table_mut()?.get_mut("buffer")?.as_table_mut()
 }
 
-fn words(path: &Path) -> Vec<&str> {
+fn path_keys(path: &Path) -> Vec<&str> {
     path.keys().iter().map(String::as_str).collect()
 }
 
@@ -97,7 +100,7 @@ mod tests {
         [[runs]]\nname = \"SIH, 2\"\nswitch.buffer.sih.alpha = 2\n[[runs]]\nname = \"DSH\"\nswitch.buffer.policy = \"dsh\"\n\
         [[runs]]\nname = \"ST\"\nswitch.buffer.policy = \"static\"\n[[runs]]\nname = \"SIH, DWRR\"\nswitch.buffer.size = \"1MB\"\n";
 
-    fn with(text: &str, at: &str, value: &str) -> Result<Table, String> {
+    fn with_value(text: &str, at: &str, value: &str) -> Result<Table, String> {
         let mut document: Table = text.parse().unwrap();
         let set = set(&Path::parse(at).unwrap(), &mut document, &Value::String(value.to_owned()));
         set.map(|()| document).map_err(|no| no.message)
@@ -105,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_key_of_whichever_policy_is_set_in_each_that_a_run_has() {
-        let document = with(SCENARIO, "switch.buffer.*.alpha", "1/4").unwrap();
+        let document = with_value(SCENARIO, "switch.buffer.*.alpha", "1/4").unwrap();
         let alpha = |buffer: &Value, policy: &str| Some(buffer.get(policy)?.get("alpha")?.to_string());
         assert_eq!(alpha(&document["switch"]["buffer"], "sih").as_deref(), Some("\"1/4\""));
         let runs = document["runs"].as_array().unwrap();
@@ -113,7 +116,7 @@ mod tests {
             .iter()
             .map(|run| {
                 let buffer = run.get("switch")?.get("buffer")?;
-                POLICIES.names().find_map(|policy| alpha(buffer, policy))
+                BUFFER_POLICIES.names().find_map(|policy| alpha(buffer, policy))
             })
             .collect();
         let quarter = Some("\"1/4\"".to_owned());
@@ -124,7 +127,8 @@ mod tests {
     #[test]
     fn a_policy_leaves_the_tables_of_others() {
         let document =
-            with("[switch.buffer]\nsize = 1\n[switch.buffer.sih]\nalpha = 1\n", "switch.buffer.policy", "dsh").unwrap();
+            with_value("[switch.buffer]\nsize = 1\n[switch.buffer.sih]\nalpha = 1\n", "switch.buffer.policy", "dsh")
+                .unwrap();
         assert_eq!(document["switch"]["buffer"].to_string(), "{ size = 1, policy = \"dsh\" }");
         let [first, last] = ["switch.buffer.policy", "switch.buffer.*.alpha"].map(|at| rank(&Path::parse(at).unwrap()));
         assert!(first < rank(&Path::parse("switch.buffer.dsh.alpha").unwrap()) && last > 1);
@@ -132,8 +136,11 @@ mod tests {
 
     #[test]
     fn what_no_policy_has_is_told_and_dt_is_what_a_file_without_one_has() {
-        assert_eq!(with(SCENARIO, "switch.buffer.*.alfa", "1").unwrap_err(), "no policy of the scenario has `alfa`");
-        let document = with("", "switch.buffer.*.alpha", "2").unwrap();
+        assert_eq!(
+            with_value(SCENARIO, "switch.buffer.*.alfa", "1").unwrap_err(),
+            "no policy of the scenario has `alfa`"
+        );
+        let document = with_value("", "switch.buffer.*.alpha", "2").unwrap();
         assert_eq!(document["switch"]["buffer"]["dt"]["alpha"].as_str(), Some("2"));
         let form = |at: &str| of_each_run(&Path::parse(at).unwrap());
         assert_eq!(form("switch.buffer.dsh.alpha").as_deref(), Some("switch.buffer.*.alpha"));

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use super::columns;
-use super::directory::{Finished, Outcome, read_results};
+use super::directory::{FinishedPoint, PointOutcome, read_results};
 use super::point_file::Point;
 use super::table::{Cell, Table};
 use crate::Failure;
-use crate::files::at;
+use crate::files::with_path;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub finished: Finished,
+pub(crate) struct PointRecord {
+    pub finished: FinishedPoint,
     pub folder: PathBuf,
     /// Cells of the results' columns; empty for a point without results.
     pub cells: Vec<Cell>,
@@ -22,10 +22,10 @@ pub(crate) struct Record {
     packet_hops_per_cpu_second: Option<u64>,
 }
 
-impl Record {
+impl PointRecord {
     /// Reads the record of a finished point from its folder.
-    pub(crate) fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
-        let mut record = Record {
+    pub(crate) fn read(finished: FinishedPoint, folder: &Path, columns: &[String]) -> Result<PointRecord, Failure> {
+        let mut record = PointRecord {
             finished,
             folder: folder.to_owned(),
             cells: vec![Cell::Empty; columns.len()],
@@ -33,7 +33,7 @@ impl Record {
             lost_percent: 0.0,
             packet_hops_per_cpu_second: None,
         };
-        if record.finished.outcome == Outcome::Crashed {
+        if record.finished.outcome == PointOutcome::Crashed {
             return Ok(record);
         }
         let (summary, speed) = read_results(folder)?;
@@ -51,60 +51,65 @@ impl Record {
     }
 
     pub(crate) fn is_good(&self) -> bool {
-        self.finished.outcome == Outcome::Good
+        self.finished.outcome == PointOutcome::Good
     }
 }
 
 /// Writes all tables; records are in the order of their points. `first` is any point of the sweep, since all have the
 /// same parameters.
-pub(super) fn write(directory: &Path, first: &Point, columns: &[String], records: &[Record]) -> Result<(), Failure> {
-    let (good, bad): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| record.is_good());
+pub(super) fn write(
+    directory: &Path,
+    first: &Point,
+    columns: &[String],
+    records: &[PointRecord],
+) -> Result<(), Failure> {
+    let (good, bad): (Vec<&PointRecord>, Vec<&PointRecord>) = records.iter().partition(|record| record.is_good());
     let mut results = head(first, &good);
     results.columns.extend(of_results(columns, &good));
     let path = directory.join("results.csv");
-    results.write_csv(&path).map_err(at(&path))?;
+    results.write_csv(&path).map_err(with_path(&path))?;
     #[cfg(feature = "parquet")]
     {
         let path = directory.join("results.parquet");
-        results.write_parquet(&path).map_err(at(&path))?;
+        results.write_parquet(&path).map_err(with_path(&path))?;
     }
 
     let mut failures = head(first, &bad);
-    let column = |name: &str, of: fn(&Finished) -> &str| {
+    let column = |name: &str, of: fn(&FinishedPoint) -> &str| {
         (name.to_owned(), bad.iter().map(|record| Cell::Text(of(&record.finished).to_owned())).collect())
     };
     failures.columns.push(column("outcome", |finished| match finished.outcome {
-        Outcome::Crashed => "crashed",
+        PointOutcome::Crashed => "crashed",
         _ => "failed",
     }));
     failures.columns.push(column("reason", |finished| &finished.reason));
     failures.columns.push(column("folder", |finished| &finished.point.folder));
     failures.columns.extend(of_results(columns, &bad));
     let path = directory.join("failures.csv");
-    failures.write_csv(&path).map_err(at(&path))?;
+    failures.write_csv(&path).map_err(with_path(&path))?;
 
-    let all: Vec<&Record> = records.iter().collect();
+    let all: Vec<&PointRecord> = records.iter().collect();
     let mut timings = head(first, &all);
-    let mut timing = |name: &str, of: fn(&Record) -> Option<u64>| {
-        let cells = records.iter().map(|record| of(record).map_or(Cell::Empty, Cell::whole));
+    let mut timing = |name: &str, of: fn(&PointRecord) -> Option<u64>| {
+        let cells = records.iter().map(|record| of(record).map_or(Cell::Empty, Cell::from_u64));
         timings.columns.push((name.to_owned(), cells.collect()));
     };
     timing("wall_ms", |record| Some(record.finished.wall_ms));
     timing("cpu_ms", |record| record.cpu_ms);
     timing("packet_hops_per_cpu_second", |record| record.packet_hops_per_cpu_second);
     let path = directory.join("timings.csv");
-    timings.write_csv(&path).map_err(at(&path))
+    timings.write_csv(&path).map_err(with_path(&path))
 }
 
 /// Columns that identify the point of a row.
-fn head(first: &Point, records: &[&Record]) -> Table {
+fn head(first: &Point, records: &[&PointRecord]) -> Table {
     let points = || records.iter().map(|record| &record.finished.point);
     let mut columns = vec![
-        ("point".to_owned(), points().map(|point| Cell::whole(point.number as u64)).collect()),
+        ("point".to_owned(), points().map(|point| Cell::from_u64(point.number as u64)).collect()),
         ("run".to_owned(), points().map(|point| Cell::Text(point.run_name.clone())).collect()),
     ];
     if first.seed.is_some() {
-        let seed = |point: &Point| point.seed.map_or(Cell::Empty, |seed| Cell::whole(u64::from(seed)));
+        let seed = |point: &Point| point.seed.map_or(Cell::Empty, |seed| Cell::from_u64(u64::from(seed)));
         columns.push(("seed".to_owned(), points().map(seed).collect()));
     }
     for (n, (name, _)) in first.parameters.iter().enumerate() {
@@ -114,7 +119,7 @@ fn head(first: &Point, records: &[&Record]) -> Table {
     Table { columns }
 }
 
-fn of_results<'a>(names: &'a [String], records: &'a [&Record]) -> impl Iterator<Item = (String, Vec<Cell>)> + 'a {
+fn of_results<'a>(names: &'a [String], records: &'a [&PointRecord]) -> impl Iterator<Item = (String, Vec<Cell>)> + 'a {
     let column = |n: usize| records.iter().map(|record| record.cells[n].clone()).collect();
     names.iter().enumerate().map(move |(n, name)| (name.clone(), column(n)))
 }

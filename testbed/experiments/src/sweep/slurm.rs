@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
-use super::directory::{MadeBy, Manifest, check};
+use super::directory::{Manifest, Origin, check};
 use crate::Failure;
-use crate::files::{at, quoted};
+use crate::files::{quoted, with_path};
 
 /// Parameters of the job scripts.
 pub(super) struct Jobs<'a> {
@@ -21,20 +21,20 @@ pub(super) struct Jobs<'a> {
 
 /// Writes the scripts, and submits them unless this is a rehearsal.
 pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -> Result<(), Failure> {
-    let manifest = Manifest { made_by: MadeBy::Merge, ..manifest.clone() };
+    let manifest = Manifest { made_by: Origin::Merge, ..manifest.clone() };
     check(jobs.directory, &manifest)?;
     if !is_rehearsal {
         // Fails before anything is written.
         sbatch(&["--version".to_owned()])?;
     }
     let folder = jobs.directory.join("slurm");
-    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    fs::create_dir_all(&folder).map_err(with_path(&folder))?;
     manifest.write(jobs.directory)?;
     let program = std::env::current_exe()?;
     let [array, merge] =
         [("array.sh", jobs.array(&program)?), ("merge.sh", jobs.merge(&program)?)].map(|(name, text)| {
             let path = folder.join(name);
-            fs::write(&path, text).map(|()| path.clone()).map_err(at(&path))
+            fs::write(&path, text).map(|()| path.clone()).map_err(with_path(&path))
         });
     let (array, merge) = (array?, merge?);
     println!("written: {}, {}", array.display(), merge.display());
@@ -105,9 +105,9 @@ pub(crate) fn sbatch(arguments: &[String]) -> Result<String, Failure> {
     if !status.success() {
         return Err(Failure::Run(format!("sbatch: {}", String::from_utf8_lossy(&stderr).trim())));
     }
-    let said = String::from_utf8_lossy(&stdout).trim().to_owned();
+    let output = String::from_utf8_lossy(&stdout).trim().to_owned();
     // `JOB;CLUSTER` with several clusters.
-    Ok(said.split(';').next().unwrap_or_default().to_owned())
+    Ok(output.split(';').next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

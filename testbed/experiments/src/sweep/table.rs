@@ -4,13 +4,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::files::whole;
+use crate::files::write_atomic;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Empty,
     Bool(bool),
-    Whole(i64),
+    Integer(i64),
     Float(f64),
     Text(String),
 }
@@ -23,8 +23,8 @@ pub(crate) struct Table {
 
 impl Cell {
     /// Cell of a counter; a text if the number exceeds Parquet's signed integers.
-    pub(crate) fn whole(n: u64) -> Cell {
-        i64::try_from(n).map_or_else(|_| Cell::Text(n.to_string()), Cell::Whole)
+    pub(crate) fn from_u64(n: u64) -> Cell {
+        i64::try_from(n).map_or_else(|_| Cell::Text(n.to_string()), Cell::Integer)
     }
 
     /// Converts JSON to a cell: lists of texts are joined, other lists and tables stay JSON.
@@ -34,8 +34,8 @@ impl Cell {
             Value::Null => Cell::Empty,
             Value::Bool(is) => Cell::Bool(*is),
             Value::Number(n) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
-                (Some(n), ..) => Cell::Whole(n),
-                (_, Some(n), _) => Cell::whole(n),
+                (Some(n), ..) => Cell::Integer(n),
+                (_, Some(n), _) => Cell::from_u64(n),
                 (.., Some(x)) => Cell::Float(x),
                 _ => Cell::Text(n.to_string()),
             },
@@ -52,7 +52,7 @@ impl Cell {
         match self {
             Cell::Empty => String::new(),
             Cell::Bool(is) => is.to_string(),
-            Cell::Whole(n) => n.to_string(),
+            Cell::Integer(n) => n.to_string(),
             Cell::Float(x) => x.to_string(),
             Cell::Text(text) => text.clone(),
         }
@@ -72,7 +72,7 @@ impl Table {
             csv.write_record(self.columns.iter().map(|(_, cells)| cells[row].text()))?;
         }
         let text = csv.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
-        whole(path, |part| fs::write(part, &text))
+        write_atomic(path, |part| fs::write(part, &text))
     }
 }
 
@@ -84,12 +84,12 @@ pub(super) mod tests {
         let text = |text: &str| Cell::Text(text.to_owned());
         Table {
             columns: vec![
-                ("point".to_owned(), vec![Cell::Whole(1), Cell::Whole(2)]),
-                ("load".to_owned(), vec![Cell::Float(0.1), Cell::Whole(1)]),
+                ("point".to_owned(), vec![Cell::Integer(1), Cell::Integer(2)]),
+                ("load".to_owned(), vec![Cell::Float(0.1), Cell::Integer(1)]),
                 ("run".to_owned(), vec![text("PFC, arrival"), text("DT \"a\"")]),
                 ("lossless".to_owned(), vec![Cell::Bool(true), Cell::Bool(false)]),
                 ("deadlock_since_ns".to_owned(), vec![Cell::Empty, Cell::Empty]),
-                ("mtu".to_owned(), vec![Cell::Whole(9_000), text("jumbo")]),
+                ("mtu".to_owned(), vec![Cell::Integer(9_000), text("jumbo")]),
             ],
         }
     }
@@ -113,7 +113,7 @@ pub(super) mod tests {
         assert_eq!(of("18446744073709551615"), Cell::Text("18446744073709551615".to_owned()));
         assert_eq!(
             [of("-1"), of("0.5"), of("null"), of("[\"a\",\"b\"]")],
-            [Cell::Whole(-1), Cell::Float(0.5), Cell::Empty, Cell::Text("a; b".to_owned())]
+            [Cell::Integer(-1), Cell::Float(0.5), Cell::Empty, Cell::Text("a; b".to_owned())]
         );
     }
 }

@@ -7,13 +7,13 @@ use toml::{Table, Value};
 pub(super) const VALUES_MAX: usize = 100_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WrongValues {
+pub(super) struct ValuesError {
     pub message: String,
     pub help: String,
 }
 
 /// Values of a list, of a range `{ from, to, step }` or `{ from, count, step }`, or a single value.
-pub(super) fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
+pub(super) fn values(of: &Value) -> Result<Vec<Value>, ValuesError> {
     match of {
         Value::Array(list) if list.is_empty() => Err(wrong("an empty list makes no run", "write one value at least")),
         Value::Array(list) if list.len() > VALUES_MAX => Err(too_many()),
@@ -24,7 +24,7 @@ pub(super) fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
 }
 
 /// Parses seeds as [`values`]; a range's default step is 1.
-pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
+pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, ValuesError> {
     let help = "write for example seeds = [1, 2, 3] or seeds = { from = 1, count = 20 }";
     let list = match of {
         Value::Table(range) => range_of(range, Some(Value::Integer(1)))?,
@@ -57,7 +57,7 @@ enum NumberForm {
     Quantity(String),
 }
 
-fn range_of(range: &Table, step: Option<Value>) -> Result<Vec<Value>, WrongValues> {
+fn range_of(range: &Table, step: Option<Value>) -> Result<Vec<Value>, ValuesError> {
     const EXAMPLE: &str =
         "write for example { from = 0.1, to = 0.9, step = 0.1 } or { from = 1, count = 20, step = 1 }";
     if let Some(key) = range.keys().find(|key| !["from", "to", "step", "count"].contains(&key.as_str())) {
@@ -71,12 +71,12 @@ fn range_of(range: &Table, step: Option<Value>) -> Result<Vec<Value>, WrongValue
     let (end, of_end) = match (range.get("to"), range.get("count")) {
         (Some(to), None) => {
             let (to, kind) = number("to", to)?;
-            (End::To(to), kind)
+            (RangeEnd::To(to), kind)
         }
         (None, Some(count)) => {
             let count = count.as_integer().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
             let count = count.ok_or_else(|| wrong("`count` is a whole number from 1 on", EXAMPLE))?;
-            (End::Count(count), of_from.clone())
+            (RangeEnd::Count(count), of_from.clone())
         }
         _ => return Err(wrong("a range has one of `to` and `count`", EXAMPLE)),
     };
@@ -85,27 +85,27 @@ fn range_of(range: &Table, step: Option<Value>) -> Result<Vec<Value>, WrongValue
 }
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum RangeEnd {
     To(Decimal),
     Count(usize),
 }
 
 /// All steps, up to and including the end if a step meets it.
-fn steps(from: Decimal, step: Decimal, end: End) -> Result<Vec<Decimal>, WrongValues> {
-    let places = from.places.max(step.places).max(if let End::To(to) = end { to.places } else { 0 });
+fn steps(from: Decimal, step: Decimal, end: RangeEnd) -> Result<Vec<Decimal>, ValuesError> {
+    let places = from.places.max(step.places).max(if let RangeEnd::To(to) = end { to.places } else { 0 });
     let [first, by] = [from, step].map(|decimal| decimal.digits_at(places));
     let count = match end {
-        End::Count(count) => count as i128,
-        End::To(_) if by == 0 => return Err(wrong("a step of 0 never gets to the end", "write another `step`")),
-        End::To(to) => {
-            let way = to.digits_at(places) - first;
-            if way != 0 && way.signum() != by.signum() {
+        RangeEnd::Count(count) => count as i128,
+        RangeEnd::To(_) if by == 0 => return Err(wrong("a step of 0 never gets to the end", "write another `step`")),
+        RangeEnd::To(to) => {
+            let distance = to.digits_at(places) - first;
+            if distance != 0 && distance.signum() != by.signum() {
                 return Err(wrong(
                     "the step leads away from the end",
                     "write `from`, `to` and `step` so that `from` and steps come to `to`",
                 ));
             }
-            way / by + 1
+            distance / by + 1
         }
     };
     if by == 0 && count > 1 {
@@ -118,7 +118,7 @@ fn steps(from: Decimal, step: Decimal, end: End) -> Result<Vec<Decimal>, WrongVa
 }
 
 /// Parses a number: `0.1`, `10`, `"10KB"`. Limits on its length keep decimals exact.
-fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), WrongValues> {
+fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), ValuesError> {
     let (text, kind) = match value {
         Value::Integer(n) => (n.to_string(), NumberForm::Integer),
         // Shortest decimal with the same value: the original text, but for zeros.
@@ -140,7 +140,7 @@ fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), WrongValues
 }
 
 /// Common form of all three numbers; a range of integers may have decimal steps.
-fn common(kinds: [NumberForm; 3]) -> Result<NumberForm, WrongValues> {
+fn common(kinds: [NumberForm; 3]) -> Result<NumberForm, ValuesError> {
     let is_number = |kind: &NumberForm| !matches!(kind, NumberForm::Quantity(_));
     if kinds.iter().all(is_number) {
         return Ok(if kinds.contains(&NumberForm::Float) { NumberForm::Float } else { NumberForm::Integer });
@@ -171,10 +171,10 @@ impl Decimal {
 
     fn parse(text: &str) -> Option<Decimal> {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
-        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        let all = format!("{whole}{fraction}");
-        let is_decimal = !whole.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_decimal || whole.len() > Self::DIGITS_MAX || fraction.len() > Self::PLACES_MAX {
+        let (integer, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let all = format!("{integer}{fraction}");
+        let is_decimal = !integer.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_decimal || integer.len() > Self::DIGITS_MAX || fraction.len() > Self::PLACES_MAX {
             return None;
         }
         let digits: i128 = all.parse().ok()?;
@@ -192,8 +192,8 @@ impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = 10_i128.pow(self.places);
         let sign = if self.digits < 0 { "-" } else { "" };
-        let (whole, fraction) = (self.digits.abs() / unit, self.digits.abs() % unit);
-        write!(f, "{sign}{whole}")?;
+        let (integer, fraction) = (self.digits.abs() / unit, self.digits.abs() % unit);
+        write!(f, "{sign}{integer}")?;
         if fraction == 0 {
             return Ok(());
         }
@@ -202,19 +202,19 @@ impl fmt::Display for Decimal {
     }
 }
 
-fn too_many() -> WrongValues {
+fn too_many() -> ValuesError {
     wrong(&format!("more than {VALUES_MAX} values"), "write a larger step, or several sweeps")
 }
 
-fn wrong(message: &str, help: &str) -> WrongValues {
-    WrongValues { message: message.to_owned(), help: help.to_owned() }
+fn wrong(message: &str, help: &str) -> ValuesError {
+    ValuesError { message: message.to_owned(), help: help.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Vec<String>, String> {
+    fn parse_values(text: &str) -> Result<Vec<String>, String> {
         let table: Table = format!("x = {text}").parse().unwrap();
         let values = values(&table["x"]).map_err(|wrong| wrong.message)?;
         Ok(values.iter().map(Value::to_string).collect())
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn ranges_have_no_drift() {
-        let tenths = of("{ from = 0.1, to = 0.9, step = 0.1 }").unwrap();
+        let tenths = parse_values("{ from = 0.1, to = 0.9, step = 0.1 }").unwrap();
         assert_eq!(tenths.join(" "), "0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9");
         for (range, values) in [
             ("{ from = 1, to = 2, step = 0.25 }", "1.0 1.25 1.5 1.75 2.0"),
@@ -235,7 +235,7 @@ mod tests {
             ("[\"1/16\", \"1/8\"]", "\"1/16\" \"1/8\""),
             ("9000", "9000"),
         ] {
-            assert_eq!(of(range).unwrap().join(" "), values, "{range}");
+            assert_eq!(parse_values(range).unwrap().join(" "), values, "{range}");
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
             ("{ from = 1, to = nan, step = 1 }", "`to` is no number that a range can count by"),
             ("{ from = 0, to = 1.0, step = 0.0000001 }", "more than 100000 values"),
         ] {
-            assert_eq!(of(range), Err(message.to_owned()), "{range}");
+            assert_eq!(parse_values(range), Err(message.to_owned()), "{range}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::directory::{Finished, SweepDir};
+use super::directory::{FinishedPoint, SweepDir};
 use super::plan::SweepPlan;
 use super::point;
 use super::point_file::Point;
@@ -23,7 +23,7 @@ pub(super) fn run(
     points: &[&Point],
     to: &SweepDir,
     stop: &Stop,
-    tell: &(dyn Fn(Finished) + Sync),
+    on_finished: &(dyn Fn(FinishedPoint) + Sync),
 ) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Failure>> = Mutex::default();
@@ -33,7 +33,7 @@ pub(super) fn run(
             scope.spawn(move || {
                 while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop.is_asked()) {
                     match point::finish(program, cores, plan, point, to, stop) {
-                        Ok(Some(finished)) => tell(finished),
+                        Ok(Some(finished)) => on_finished(finished),
                         Ok(None) => {}
                         Err(error) => {
                             let failure = Failure::Run(format!("point {}: {error}", point.number));
@@ -65,7 +65,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::directory::Outcome;
+    use super::super::directory::PointOutcome;
     use super::super::directory::tests::manifest;
     use super::super::plan::tests::plan;
     use super::*;
@@ -99,13 +99,13 @@ mod tests {
         let to = sweep_dir(&directory, &plan);
         let points: Vec<&Point> = plan.points.iter().collect();
         let program = program(&directory, "echo out of luck >&2; kill -9 $$");
-        let finished: Mutex<Vec<Finished>> = Mutex::default();
-        let tell = |one: Finished| finished.lock().unwrap().push(one);
-        run(&program, 2, &plan, &points, &to, &Stop::default(), &tell).unwrap();
+        let finished: Mutex<Vec<FinishedPoint>> = Mutex::default();
+        let on_finished = |one: FinishedPoint| finished.lock().unwrap().push(one);
+        run(&program, 2, &plan, &points, &to, &Stop::default(), &on_finished).unwrap();
         let finished = finished.into_inner().unwrap();
         assert_eq!(finished.len(), 2);
         for one in &finished {
-            assert_eq!(one.outcome, Outcome::Crashed);
+            assert_eq!(one.outcome, PointOutcome::Crashed);
             assert_eq!(one.reason, "killed (signal 9), as when memory runs out: out of luck");
             assert!(to.folder(&one.point).join("scenario.toml").exists() && to.finished(&one.point).is_none());
         }

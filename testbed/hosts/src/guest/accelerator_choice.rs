@@ -35,7 +35,7 @@ impl AcceleratorChoice {
     ///
     /// # Errors
     /// KVM was requested and no guest boots with it.
-    pub fn settle(self, store: &Path, image: &Image) -> Result<Accelerator, GuestError> {
+    pub fn resolve(self, store: &Path, image: &Image) -> Result<Accelerator, GuestError> {
         if self == AcceleratorChoice::Tcg {
             return Ok(Accelerator::Tcg);
         }
@@ -53,8 +53,8 @@ fn probed(store: &Path, image: &Image) -> Result<(), String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let key = format!("{} {}\n", boot.trim(), image.initrd.display());
     let known = store.join("kvm");
-    if let Some(told) = fs::read_to_string(&known).ok().and_then(|text| text.strip_prefix(&key).map(str::to_owned)) {
-        return if told.is_empty() { Ok(()) } else { Err(told) };
+    if let Some(reason) = fs::read_to_string(&known).ok().and_then(|text| text.strip_prefix(&key).map(str::to_owned)) {
+        return if reason.is_empty() { Ok(()) } else { Err(reason) };
     }
     let found = probe(image);
     // Without a stored result the test is repeated.
@@ -71,8 +71,8 @@ fn probe(image: &Image) -> Result<(), String> {
     let mut process = command.spawn().map_err(|error| format!("QEMU does not start: {error}"))?;
     let deadline = Instant::now() + PROBE_WITHIN;
     let outcome = loop {
-        let said = fs::read(&console).unwrap_or_default();
-        if String::from_utf8_lossy(&said).contains(BOOTS) {
+        let output = fs::read(&console).unwrap_or_default();
+        if String::from_utf8_lossy(&output).contains(BOOTS) {
             break Ok(());
         }
         match process.try_wait() {

@@ -10,9 +10,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::accelerator::Accelerator;
 use super::image::Image;
-use super::machine::{self, GuestPlan, Life, SHELLS};
+use super::machine::{self, GuestLifetime, GuestPlan, SHELLS};
 use super::process;
-use super::shell::{Ended, Shell};
+use super::shell::{CommandOutput, Shell};
 use super::{GuestError, while_doing};
 
 /// Folder of guests. Each guest has a subfolder with its plan, its console, QEMU's log and the sockets of its shells.
@@ -23,7 +23,7 @@ pub struct Fleet {
 
 /// Guest that was started.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningGuest {
     /// Plan that the guest was booted from.
     pub plan: GuestPlan,
     /// Accelerator of the guest.
@@ -44,7 +44,7 @@ pub enum State {
 
 /// Contents of a guest's record file.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Record {
+struct GuestRecord {
     plan: GuestPlan,
     accelerator: Accelerator,
 }
@@ -57,7 +57,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The folder can't be created.
-    pub fn at(folder: &Path) -> Result<Fleet, GuestError> {
+    pub fn open(folder: &Path) -> Result<Fleet, GuestError> {
         let failed = || while_doing(format!("the guests' folder {}", folder.display()));
         fs::create_dir_all(folder).map_err(failed())?;
         // Absolute, since QEMU does not start in our working folder.
@@ -70,7 +70,7 @@ impl Fleet {
     /// The folder can't be created.
     pub fn by_default() -> Result<Fleet, GuestError> {
         let own = weir_control::make_own_directory().map_err(while_doing("the folder of this user's sockets"))?;
-        Fleet::at(&own.join("vm"))
+        Fleet::open(&own.join("vm"))
     }
 
     /// Starts guests and waits until all have booted. If one fails, all are ended. `told` is called for each booted
@@ -83,18 +83,18 @@ impl Fleet {
         image: &Image,
         accelerator: Accelerator,
         plans: &[GuestPlan],
-        life: Life,
-        told: &mut dyn FnMut(&Running, Duration),
-    ) -> Result<Vec<Running>, GuestError> {
+        lifetime: GuestLifetime,
+        on_ready: &mut dyn FnMut(&RunningGuest, Duration),
+    ) -> Result<Vec<RunningGuest>, GuestError> {
         let started = Instant::now();
-        let running = self.start(image, accelerator, plans, life)?;
+        let running = self.start(image, accelerator, plans, lifetime)?;
         let outcome = running.iter().try_for_each(|guest| {
             guest.wait_until_ready(started)?;
-            told(guest, started.elapsed());
+            on_ready(guest, started.elapsed());
             Ok(())
         });
         if let Err(error) = outcome {
-            running.iter().for_each(Running::end);
+            running.iter().for_each(RunningGuest::end);
             return Err(error);
         }
         Ok(running)
@@ -109,19 +109,19 @@ impl Fleet {
         image: &Image,
         accelerator: Accelerator,
         plans: &[GuestPlan],
-        life: Life,
-    ) -> Result<Vec<Running>, GuestError> {
+        lifetime: GuestLifetime,
+    ) -> Result<Vec<RunningGuest>, GuestError> {
         let mut running = Vec::new();
-        if let Err(error) = self.start_all(image, accelerator, plans, life, &mut running) {
-            running.iter().for_each(Running::end);
+        if let Err(error) = self.start_all(image, accelerator, plans, lifetime, &mut running) {
+            running.iter().for_each(RunningGuest::end);
             return Err(error);
         }
         Ok(running)
     }
 
     /// Returns the guest of a plan before it is started.
-    pub fn expected(&self, plan: &GuestPlan) -> Running {
-        Running { plan: plan.clone(), accelerator: Accelerator::Tcg, folder: self.folder.join(&plan.name) }
+    pub fn expected(&self, plan: &GuestPlan) -> RunningGuest {
+        RunningGuest { plan: plan.clone(), accelerator: Accelerator::Tcg, folder: self.folder.join(&plan.name) }
     }
 
     fn start_all(
@@ -129,13 +129,13 @@ impl Fleet {
         image: &Image,
         accelerator: Accelerator,
         plans: &[GuestPlan],
-        life: Life,
-        running: &mut Vec<Running>,
+        lifetime: GuestLifetime,
+        running: &mut Vec<RunningGuest>,
     ) -> Result<(), GuestError> {
         let _lock = self.lock()?;
         for plan in plans {
             let folder = self.folder.join(&plan.name);
-            if let Ok(known) = Running::of(&folder)
+            if let Ok(known) = RunningGuest::load(&folder)
                 && known.state() != State::Ended
             {
                 return Err(GuestError::Exists(plan.name.clone()));
@@ -145,18 +145,18 @@ impl Fleet {
             }
         }
         for plan in plans {
-            let guest = Running { plan: plan.clone(), accelerator, folder: self.folder.join(&plan.name) };
+            let guest = RunningGuest { plan: plan.clone(), accelerator, folder: self.folder.join(&plan.name) };
             guest.end();
             let failed = || while_doing(format!("the guest's folder {}", guest.folder.display()));
             fs::create_dir_all(&guest.folder).map_err(failed())?;
             // Written before QEMU starts, so that the guest is found even if this process dies.
-            let record = Record { plan: plan.clone(), accelerator };
+            let record = GuestRecord { plan: plan.clone(), accelerator };
             let text = serde_json::to_vec_pretty(&record).expect("a plan is plain data");
             fs::write(guest.record(), text).map_err(failed())?;
             running.push(guest.clone());
-            let mut child = machine::start(image, accelerator, plan, &guest.folder, life)?;
+            let mut child = machine::start(image, accelerator, plan, &guest.folder, lifetime)?;
             // Reaps the child process.
-            if life == Life::OfThisThread {
+            if lifetime == GuestLifetime::BoundToThread {
                 thread::spawn(move || child.wait());
             }
         }
@@ -164,9 +164,10 @@ impl Fleet {
     }
 
     /// Returns all guests by name, running or not.
-    pub fn all(&self) -> Vec<Running> {
+    pub fn all(&self) -> Vec<RunningGuest> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut guests: Vec<Running> = entries.filter_map(|entry| Running::of(&entry.path()).ok()).collect();
+        let mut guests: Vec<RunningGuest> =
+            entries.filter_map(|entry| RunningGuest::load(&entry.path()).ok()).collect();
         guests.sort_by(|one, other| one.plan.name.cmp(&other.plan.name));
         guests
     }
@@ -175,7 +176,7 @@ impl Fleet {
     ///
     /// # Errors
     /// No guest has this name.
-    pub fn named(&self, name: &str) -> Result<Running, GuestError> {
+    pub fn named(&self, name: &str) -> Result<RunningGuest, GuestError> {
         let mut all = self.all();
         match all.iter().position(|guest| guest.plan.name == name) {
             Some(at) => Ok(all.swap_remove(at)),
@@ -190,7 +191,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The folder can't be locked.
-    pub fn down(&self, guests: &[Running]) -> Result<(), GuestError> {
+    pub fn down(&self, guests: &[RunningGuest]) -> Result<(), GuestError> {
         let _lock = self.lock()?;
         thread::scope(|scope| {
             for guest in guests {
@@ -209,16 +210,16 @@ impl Fleet {
     }
 }
 
-impl Running {
+impl RunningGuest {
     /// CPU time that a guest's QEMU may take until it has booted: five times that of an emulated guest.
     const BOOT_CPU_TIME: Duration = Duration::from_secs(150);
     /// Longest boot time, for a guest that gets no CPU, or hangs.
     const BOOT_WITHIN: Duration = Duration::from_secs(900);
 
-    fn of(folder: &Path) -> io::Result<Running> {
+    fn load(folder: &Path) -> io::Result<RunningGuest> {
         let text = fs::read(folder.join("guest.json"))?;
-        let Record { plan, accelerator } = serde_json::from_slice(&text)?;
-        Ok(Running { plan, accelerator, folder: folder.to_owned() })
+        let GuestRecord { plan, accelerator } = serde_json::from_slice(&text)?;
+        Ok(RunningGuest { plan, accelerator, folder: folder.to_owned() })
     }
 
     fn record(&self) -> PathBuf {
@@ -282,14 +283,14 @@ impl Running {
 
     /// Returns the error that the guest's QEMU has ended, with the last output.
     pub fn ended(&self) -> GuestError {
-        GuestError::Ended { name: self.plan.name.clone(), said: machine::last_output(&self.folder) }
+        GuestError::Ended { name: self.plan.name.clone(), output: machine::last_output(&self.folder) }
     }
 
     fn silent(&self, within: Duration) -> GuestError {
         GuestError::Silent {
             name: self.plan.name.clone(),
             seconds: within.as_secs(),
-            said: machine::last_output(&self.folder),
+            output: machine::last_output(&self.folder),
         }
     }
 
@@ -306,7 +307,7 @@ impl Running {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<i32, GuestError> {
         let (number, _claim) = self.claim_shell()?;
-        let told = |error: io::Error| match error.kind() {
+        let to_guest_error = |error: io::Error| match error.kind() {
             ErrorKind::TimedOut => GuestError::Overdue {
                 name: self.plan.name.clone(),
                 seconds: within.as_secs(),
@@ -319,7 +320,8 @@ impl Running {
         };
         // A command left by a killed process would block this shell.
         self.end_what_runs_by(number)?;
-        let mut shell = Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(told)?;
+        let mut shell =
+            Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(to_guest_error)?;
         // In its own process group, so that all of it can be ended; by path, since busybox would run its own shell.
         let quoted = command.replace('\'', "'\\''");
         let grouped = format!("setsid /bin/sh -c 'echo $$ > /run/agent/{number}; {quoted}'");
@@ -340,7 +342,7 @@ impl Running {
             if code.is_err() {
                 let _ = self.end_what_runs_by(number);
             }
-            code.map_err(told)
+            code.map_err(to_guest_error)
         })
     }
 
@@ -348,10 +350,10 @@ impl Running {
     ///
     /// # Errors
     /// Same as [`Running::run`].
-    pub fn output(&self, command: &str, within: Duration) -> Result<Ended, GuestError> {
+    pub fn output(&self, command: &str, within: Duration) -> Result<CommandOutput, GuestError> {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece), &|| false)?;
-        Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
+        Ok(CommandOutput { code, output: String::from_utf8_lossy(&output).into_owned() })
     }
 
     /// Claims an unused shell of the guest.

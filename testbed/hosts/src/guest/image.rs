@@ -47,11 +47,11 @@ impl Image {
     ///
     /// # Errors
     /// This machine lacks a prerequisite, or a download or package fails.
-    pub fn of(store: &Path, tell: &mut dyn FnMut(&str)) -> Result<Image, GuestError> {
+    pub fn load_or_build(store: &Path, on_progress: &mut dyn FnMut(&str)) -> Result<Image, GuestError> {
         fs::create_dir_all(store).map_err(while_doing(format!("the folder {}", store.display())))?;
         let builder = unpacked(store)?;
         if !has_parts(store) {
-            tell(&format!(
+            on_progress(&format!(
                 "making the guest's image of Debian's packages in {} (once, about a minute and 150 MB of downloads)",
                 store.display()
             ));
@@ -65,8 +65,8 @@ impl Image {
             _ => GuestError::Image(format!("python3: {error}")),
         })?;
         if !made.status.success() {
-            let said = String::from_utf8_lossy(&made.stderr);
-            return Err(GuestError::Image(said.trim().lines().last().unwrap_or("no reason given").to_owned()));
+            let stderr = String::from_utf8_lossy(&made.stderr);
+            return Err(GuestError::Image(stderr.trim().lines().last().unwrap_or("no reason given").to_owned()));
         }
         serde_json::from_slice(&made.stdout)
             .map_err(|error| GuestError::Image(format!("the builder's answer: {error}")))

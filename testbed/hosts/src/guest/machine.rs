@@ -13,7 +13,7 @@ use super::image::Image;
 use super::{GuestError, while_doing};
 
 /// Memory of QEMU beyond the guest's memory, including translated code, in MB.
-pub(super) const BESIDE_MB: u64 = 160;
+pub(super) const OVERHEAD_MB: u64 = 160;
 /// Size of QEMU's translation cache in MB; its default is a gigabyte.
 const TRANSLATED_MB: u64 = 96;
 /// Number of a guest's shells; shell 0 ends commands of the others.
@@ -50,11 +50,11 @@ pub struct GuestPlan {
 
 /// Lifetime of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum GuestLifetime {
     /// The guest runs until it is ended.
-    OfItsOwn,
+    Detached,
     /// The guest ends with the thread that boots it, however the thread ends.
-    OfThisThread,
+    BoundToThread,
 }
 
 impl GuestPlan {
@@ -86,8 +86,14 @@ impl GuestPlan {
 }
 
 /// Returns the command of QEMU with an image and a console, without devices.
-pub(super) fn bare(image: &Image, accelerator: Accelerator, memory_mb: u64, console: &Path, words: &str) -> Command {
-    prepared(Command::new(&image.qemu[0]), image, accelerator, memory_mb, console, words)
+pub(super) fn bare(
+    image: &Image,
+    accelerator: Accelerator,
+    memory_mb: u64,
+    console: &Path,
+    kernel_args: &str,
+) -> Command {
+    prepared(Command::new(&image.qemu[0]), image, accelerator, memory_mb, console, kernel_args)
 }
 
 fn prepared(
@@ -96,7 +102,7 @@ fn prepared(
     accelerator: Accelerator,
     memory_mb: u64,
     console: &Path,
-    words: &str,
+    kernel_args: &str,
 ) -> Command {
     let (how, cpu) = match accelerator {
         // A nested virtual machine may refuse the register that QEMU sets for this feature.
@@ -113,7 +119,9 @@ fn prepared(
     // On a busy machine, late timer interrupts would fail the kernel's timer test, and it would panic.
     command.args([
         "-append",
-        &format!("console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cryptomgr.notests net.ifnames=0 {words}"),
+        &format!(
+            "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cryptomgr.notests net.ifnames=0 {kernel_args}"
+        ),
     ]);
     command
 }
@@ -146,21 +154,21 @@ pub(super) fn start(
     accelerator: Accelerator,
     plan: &GuestPlan,
     folder: &Path,
-    life: Life,
+    lifetime: GuestLifetime,
 ) -> Result<Child, GuestError> {
-    let mut base = Command::new(match life {
-        Life::OfItsOwn => "nice",
-        Life::OfThisThread => "setpriv",
+    let mut base = Command::new(match lifetime {
+        GuestLifetime::Detached => "nice",
+        GuestLifetime::BoundToThread => "setpriv",
     });
-    if life == Life::OfThisThread {
+    if lifetime == GuestLifetime::BoundToThread {
         base.args(["--pdeathsig", "KILL", "--", "nice"]);
     }
     base.args(["-n", NICENESS, &image.qemu[0]]);
-    let words = format!(
+    let kernel_args = format!(
         "weir.name={} weir.address={} weir.mtu={} weir.queues={} weir.rings={}",
         plan.name, plan.address, plan.mtu, plan.queues, plan.rings
     );
-    let mut command = prepared(base, image, accelerator, plan.memory_mb, &console(folder), &words);
+    let mut command = prepared(base, image, accelerator, plan.memory_mb, &console(folder), &kernel_args);
     command.args(["-name", &format!("weir-{}", plan.name)]).arg("-pidfile").arg(pid_file(folder));
     command.args(nic(plan));
     command.args(["-device", "virtio-serial-pci,vectors=0"]);
@@ -179,8 +187,8 @@ pub(super) fn start(
     command.stdin(Stdio::null()).stdout(log).stderr(both);
     // Not in the terminal's group: Ctrl-C is for the command.
     command.process_group(0);
-    command.spawn().map_err(|error| match (error.kind(), life) {
-        (io::ErrorKind::NotFound, Life::OfThisThread) => GuestError::System {
+    command.spawn().map_err(|error| match (error.kind(), lifetime) {
+        (io::ErrorKind::NotFound, GuestLifetime::BoundToThread) => GuestError::System {
             what: "setpriv, which ends guests with this process (apt-get install util-linux)".to_owned(),
             error,
         },
@@ -231,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_are_told_by_what_differs_from_that_of_dscp_0() {
+    fn rings_list_differences_from_that_of_dscp_0() {
         assert_eq!(GuestPlan::rings_of(None), "");
         assert_eq!(GuestPlan::rings_of(Some([2; 64])), "", "one ring for all");
         let mut rings = [0; 64];

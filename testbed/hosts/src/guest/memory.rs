@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::GuestError;
-use super::machine::BESIDE_MB;
+use super::machine::OVERHEAD_MB;
 
 /// Memory reserved for other programs, in MB.
 const RESERVE_MB: u64 = 256;
@@ -14,11 +14,11 @@ const RESERVE_MB: u64 = 256;
 /// States the memory needed and the free memory.
 pub fn refuse_more_than_fits(guests: usize, memory_mb: u64) -> Result<(), GuestError> {
     let Some(free) = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available_mb) else { return Ok(()) };
-    let needed = guests as u64 * (memory_mb + BESIDE_MB);
+    let needed = guests as u64 * (memory_mb + OVERHEAD_MB);
     if needed + RESERVE_MB <= free {
         return Ok(());
     }
-    let fit = free.saturating_sub(RESERVE_MB) / (memory_mb + BESIDE_MB);
+    let fit = free.saturating_sub(RESERVE_MB) / (memory_mb + OVERHEAD_MB);
     Err(GuestError::Memory(format!(
         "{guests} x {memory_mb} MB for guests need {needed} MB with QEMU's own, and this machine has {free} MB free, of which {RESERVE_MB} MB stay \
          free: boot {fit} at most, or give them less by --memory (128 MB at least)"
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn more_than_a_machine_has_is_refused_with_what_fits() {
-        let told = refuse_more_than_fits(1_000_000, 256).unwrap_err().to_string();
-        assert!(told.contains("boot ") && told.contains("at most"), "{told}");
+        let message = refuse_more_than_fits(1_000_000, 256).unwrap_err().to_string();
+        assert!(message.contains("boot ") && message.contains("at most"), "{message}");
         assert!(refuse_more_than_fits(0, 256).is_ok());
     }
 }

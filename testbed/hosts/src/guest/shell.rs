@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CommandOutput {
     /// Exit code.
     pub code: i32,
     /// Combined output on stdout and stderr.
@@ -40,12 +40,12 @@ impl Shell {
         // Until the guest has opened its end, sent bytes are lost. Output of an earlier command is skipped. The
         // interval between probes doubles: each probe is work for a guest on a busy machine, and a new one would
         // precede the response to the last.
-        let mut patience = ASK_AGAIN;
+        let mut timeout = ASK_AGAIN;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match shell.run("true", left.min(patience), &mut |_| ()) {
+            match shell.run("true", left.min(timeout), &mut |_| ()) {
                 Ok(_) => return Ok(shell),
-                Err(error) if error.kind() == ErrorKind::TimedOut && Instant::now() < deadline => patience *= 2,
+                Err(error) if error.kind() == ErrorKind::TimedOut && Instant::now() < deadline => timeout *= 2,
                 Err(error) => return Err(error),
             }
         }
@@ -92,10 +92,10 @@ impl Shell {
     /// # Errors
     /// Same as [`Shell::run`].
     #[cfg(test)]
-    fn output(&mut self, command: &str, within: Duration) -> io::Result<Ended> {
+    fn output(&mut self, command: &str, within: Duration) -> io::Result<CommandOutput> {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece))?;
-        Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
+        Ok(CommandOutput { code, output: String::from_utf8_lossy(&output).into_owned() })
     }
 }
 
@@ -162,12 +162,12 @@ mod tests {
         let (_folder, path) = served();
         let mut shell = Shell::connect(&path, SOON).unwrap();
         let ended = shell.output("echo one; echo '<two ended 3>'; exit 7", SOON).unwrap();
-        assert_eq!(ended, Ended { code: 7, output: "one\n<two ended 3>\n".into() });
+        assert_eq!(ended, CommandOutput { code: 7, output: "one\n<two ended 3>\n".into() });
         assert_eq!(shell.output("printf 'no newline'", SOON).unwrap().output, "no newline");
     }
 
     #[test]
-    fn output_longer_than_a_piece_comes_whole() {
+    fn output_longer_than_a_piece_is_complete() {
         let (_folder, path) = served();
         let mut shell = Shell::connect(&path, SOON).unwrap();
         let ended = shell.output("i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done", SOON).unwrap();
@@ -194,11 +194,14 @@ mod tests {
         // Slower than the first interval between probes.
         let (_folder, path) = served_after(Duration::from_millis(400));
         let mut shell = Shell::connect(&path, SOON).unwrap();
-        assert_eq!(shell.output("echo here; exit 7", SOON).unwrap(), Ended { code: 7, output: "here\n".into() });
+        assert_eq!(
+            shell.output("echo here; exit 7", SOON).unwrap(),
+            CommandOutput { code: 7, output: "here\n".into() }
+        );
     }
 
     #[test]
-    fn a_command_that_takes_too_long_is_told() {
+    fn a_command_that_takes_too_long_times_out() {
         let (_folder, path) = served();
         let mut shell = Shell::connect(&path, SOON).unwrap();
         let error = shell.output("sleep 30", Duration::from_millis(50)).unwrap_err();

@@ -5,9 +5,9 @@ use weir_wire::ethernet::{self, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::rocev2::{Ecn, Packet};
 
-use super::packet::{NicFrame, NicPacket, Says};
+use super::packet::{NicFrame, NicPacket, PacketKind};
 use super::stats::{Completion, NicCounters};
-use super::{End, Host, codec};
+use super::{Endpoint, Host, codec};
 
 /// Completions kept until they are drained; later ones are counted and forgotten.
 const COMPLETIONS_MAX: usize = 16_384;
@@ -77,7 +77,7 @@ impl Host {
                 pfc.resumed().iter().for_each(|class| self.classes[class.index()].xon_frames += 1);
             }
             ControlFrame::Credit(_) | ControlFrame::Queue(_) => self.counters.credit_frames += 1,
-            ControlFrame::Own(_) => self.counters.own_frames += 1,
+            ControlFrame::Raw(_) => self.counters.own_frames += 1,
             ControlFrame::Pause(_) => {}
         }
     }
@@ -86,8 +86,8 @@ impl Host {
     /// is lost on it.
     pub fn set_link_up(&mut self, now: Time, is_up: bool) {
         if !is_up {
-            self.regulator.forget(now);
-            self.arrived.forget();
+            self.regulator.reset(now);
+            self.arrived.reset();
             self.limits.follow(now, &self.regulator);
         }
         self.generator.restart(if is_up { now } else { Time::NEVER });
@@ -106,29 +106,29 @@ impl Host {
     }
 
     fn handle_packet(&mut self, now: Time, packet: &mut NicPacket) {
-        if let Some(intake) = &mut self.intake
-            && matches!(packet.says, Says::Write(_) | Says::Segment(_))
+        if let Some(buffer) = &mut self.receive_buffer
+            && matches!(packet.kind, PacketKind::Write(_) | PacketKind::Segment(_))
         {
             let class = Class::new(self.config.class_of_dscp[usize::from(packet.dscp.get())]);
-            if !intake.take(now, class, u32::from(packet.frame_bytes), self.config.link_overhead) {
+            if !buffer.take(now, class, u32::from(packet.frame_bytes), self.config.link_overhead) {
                 self.counters.receive_overflow += 1;
                 self.classes[class.index()].receive_overflow += 1;
                 return;
             }
             let most = &mut self.classes[class.index()].receive_buffer_max;
-            *most = intake.held(class).max(*most);
+            *most = buffer.held(class).max(*most);
         }
-        match (self.end(packet.queue_pair), &packet.says) {
-            (Some(End::Receiver(receiver)), Says::Write(write)) => {
+        match (self.endpoint(packet.queue_pair), &packet.kind) {
+            (Some(Endpoint::Receiver(receiver)), PacketKind::Write(write)) => {
                 let state = &mut self.receivers[receiver];
-                let owed_before = state.owes_ack();
+                let was_pending = state.has_pending_ack();
                 let is_marked = packet.ecn == Ecn::Ce;
                 state.handle_write(now, write, is_marked);
                 if is_marked && state.handle_marked(now) {
                     self.cnps_due.push_back(receiver);
                 }
-                if !state.config().answers_each {
-                    if state.owes_ack() && !owed_before {
+                if !state.config().acks_every_packet {
+                    if state.has_pending_ack() && !was_pending {
                         self.acks_due.push_back((receiver, None));
                     }
                 } else if let Some(ack) = state.take_ack() {
@@ -136,15 +136,15 @@ impl Host {
                     self.acks_due.push_back((receiver, Some((ack, packet.telemetry.take()))));
                 }
             }
-            (Some(End::Sender(flow)), Says::Ack(ack)) => {
+            (Some(Endpoint::Sender(flow)), PacketKind::Ack(ack)) => {
                 let hops = packet.telemetry.as_ref().map_or(&[][..], |hops| hops);
                 let done = completed(&mut self.completions, &mut self.counters, now, flow);
                 self.senders[flow].handle_ack(now, ack, hops, done);
                 self.spare_hops.extend(packet.telemetry.take());
                 self.give_turn(now, flow);
             }
-            (Some(End::Sender(flow)), Says::Cnp) => self.senders[flow].handle_cnp(now),
-            (Some(End::Receiver(receiver)), Says::Segment(segment)) => {
+            (Some(Endpoint::Sender(flow)), PacketKind::Cnp) => self.senders[flow].handle_cnp(now),
+            (Some(Endpoint::Receiver(receiver)), PacketKind::Segment(segment)) => {
                 let generation = self.receivers.generation(receiver);
                 let state = &mut self.receivers[receiver];
                 let (class, _) = state.ack_point();
@@ -157,7 +157,7 @@ impl Host {
                     self.queue_tcp_acks(now);
                 }
             }
-            (Some(End::Sender(flow)), Says::TcpAck(ack)) => {
+            (Some(Endpoint::Sender(flow)), PacketKind::TcpAck(ack)) => {
                 let done = completed(&mut self.completions, &mut self.counters, now, flow);
                 self.senders[flow].handle_tcp_ack(now, ack, done);
                 self.watch(flow);

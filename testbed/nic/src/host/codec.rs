@@ -5,11 +5,13 @@ use std::net::Ipv4Addr;
 use weir_units::Time;
 use weir_wire::digest::Digest;
 use weir_wire::flow_hash::udp_flow_hash;
-use weir_wire::rocev2::{Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, UDP_PORT, WriteError, source_port};
+use weir_wire::rocev2::{
+    Operation, Packet, PacketPosition, QueuePair, ReadError, Repr, Reth, UDP_PORT, WriteError, source_port,
+};
 use weir_wire::trailer::{self, Trailer};
 
 use super::congestion::HOPS_MAX;
-use super::packet::{Ack, Hops, NicPacket, Says, Verb, Write};
+use super::packet::{Ack, Hops, NicPacket, PacketKind, RdmaOperation, Write};
 use super::{HostConfig, Peer, RemoteMemory};
 
 /// Returns the flow hash of a connection's frames toward `peer`.
@@ -38,28 +40,30 @@ pub(super) fn encode(
     payload: &[u8],
     buffer: &mut [u8],
 ) -> Result<usize, WriteError> {
-    let (psn, operation, payload_bytes) = match &packet.says {
-        Says::Write(write) => {
+    let (psn, operation, payload_bytes) = match &packet.kind {
+        PacketKind::Write(write) => {
             let RemoteMemory { virtual_address, remote_key } = to.memory;
             let reth = Reth { virtual_address, remote_key, message_bytes: write.message_bytes };
             let Write { psn, is_first, is_last, ack_request, payload_bytes, .. } = *write;
             let part = match (is_first, is_last) {
-                (true, true) => Part::Only(reth),
-                (true, false) => Part::First(reth),
-                (false, false) => Part::Middle,
-                (false, true) => Part::Last,
+                (true, true) => PacketPosition::Only(reth),
+                (true, false) => PacketPosition::First(reth),
+                (false, false) => PacketPosition::Middle,
+                (false, true) => PacketPosition::Last,
             };
-            let operation = match write.verb {
-                Verb::Write => Operation::Write { part, ack_request },
-                Verb::Send => Operation::Send { is_first, is_last, ack_request },
+            let operation = match write.operation {
+                RdmaOperation::Write => Operation::Write { position: part, ack_request },
+                RdmaOperation::Send => Operation::Send { is_first, is_last, ack_request },
             };
             (psn, operation, usize::from(payload_bytes))
         }
-        Says::Ack(ack) => {
+        PacketKind::Ack(ack) => {
             (ack.psn, Operation::Acknowledge { syndrome: ack.syndrome, msn: ack.msn, becn: ack.is_marked }, 0)
         }
-        Says::Cnp => (Default::default(), Operation::CongestionNotification, 0),
-        Says::Segment(_) | Says::TcpAck(_) => panic!("TCP has no frames on a port: its flows run in virtual time only"),
+        PacketKind::Cnp => (Default::default(), Operation::CongestionNotification, 0),
+        PacketKind::Segment(_) | PacketKind::TcpAck(_) => {
+            panic!("TCP has no frames on a port: its flows run in virtual time only")
+        }
     };
     let repr = Repr {
         destination: packet.destination,
@@ -76,9 +80,9 @@ pub(super) fn encode(
     let end = repr.write(&payload[..payload_bytes], buffer)?;
     let trailer = buffer.get_mut(end..usize::from(packet.frame_bytes)).unwrap_or_default();
     let hops = packet.telemetry.as_deref().map_or(&[][..], |hops| hops);
-    match &packet.says {
-        Says::Write(write) => trailer::write(trailer, write.sent_at, packet.telemetry.is_some(), hops),
-        Says::Ack(ack) => trailer::write(trailer, ack.echo, false, hops),
+    match &packet.kind {
+        PacketKind::Write(write) => trailer::write(trailer, write.sent_at, packet.telemetry.is_some(), hops),
+        PacketKind::Ack(ack) => trailer::write(trailer, ack.echo, false, hops),
         _ => {}
     }
     Ok(end + trailer.len())
@@ -93,20 +97,24 @@ pub(super) fn decode(
     let repr = Repr::read(packet)?;
     let trailer = frame.get(packet.end()..).and_then(Trailer::read);
     let stamped_at = trailer.map_or(Time::NEVER, |trailer| trailer.sent_at());
-    let says = match repr.operation {
-        Operation::Write { part, ack_request } => Says::Write(Write {
-            verb: Verb::Write,
+    let kind = match repr.operation {
+        Operation::Write { position: part, ack_request } => PacketKind::Write(Write {
+            operation: RdmaOperation::Write,
             psn: repr.psn,
-            message_bytes: if let Part::Only(reth) | Part::First(reth) = part { reth.message_bytes } else { 0 },
+            message_bytes: if let PacketPosition::Only(reth) | PacketPosition::First(reth) = part {
+                reth.message_bytes
+            } else {
+                0
+            },
             payload_bytes: packet.payload().len() as u16,
-            is_first: matches!(part, Part::Only(_) | Part::First(_)),
-            is_last: matches!(part, Part::Only(_) | Part::Last),
+            is_first: matches!(part, PacketPosition::Only(_) | PacketPosition::First(_)),
+            is_last: matches!(part, PacketPosition::Only(_) | PacketPosition::Last),
             ack_request,
             sent_at: stamped_at,
             digest: Digest::NONE,
         }),
-        Operation::Send { is_first, is_last, ack_request } => Says::Write(Write {
-            verb: Verb::Send,
+        Operation::Send { is_first, is_last, ack_request } => PacketKind::Write(Write {
+            operation: RdmaOperation::Send,
             psn: repr.psn,
             message_bytes: 0,
             payload_bytes: packet.payload().len() as u16,
@@ -116,10 +124,15 @@ pub(super) fn decode(
             sent_at: stamped_at,
             digest: Digest::NONE,
         }),
-        Operation::Acknowledge { syndrome, msn, becn } => {
-            Says::Ack(Ack { psn: repr.psn, msn, syndrome, is_marked: becn, echo: stamped_at, digest: Digest::NONE })
-        }
-        Operation::CongestionNotification => Says::Cnp,
+        Operation::Acknowledge { syndrome, msn, becn } => PacketKind::Ack(Ack {
+            psn: repr.psn,
+            msn,
+            syndrome,
+            is_marked: becn,
+            echo: stamped_at,
+            digest: Digest::NONE,
+        }),
+        Operation::CongestionNotification => PacketKind::Cnp,
     };
     Ok(NicPacket {
         destination: repr.destination,
@@ -132,7 +145,7 @@ pub(super) fn decode(
         dscp: repr.dscp,
         ecn: repr.ecn,
         queue_pair: repr.queue_pair,
-        says,
+        kind,
         telemetry: trailer.filter(|trailer| trailer.hops().len() > 0).map(|trailer| {
             let mut hops = memory();
             hops.clear();
@@ -148,13 +161,13 @@ mod tests {
     use weir_units::{BitRate, Bytes, Class, MacAddr};
     use weir_wire::trailer::Telemetry;
 
-    use super::super::{FlowConfig, FrameSizes, Stamps};
+    use super::super::{FlowConfig, FrameSizes, TelemetryMode};
     use super::*;
-    use weir_wire::rocev2::{Dscp, Ecn, Psn, Refusal, Syndrome};
+    use weir_wire::rocev2::{Dscp, Ecn, NakCode, Psn, Syndrome};
 
     const SIZES: FrameSizes = FrameSizes::rocev2(1_024);
 
-    fn any_stamps() -> impl Strategy<Value = (Stamps, Time, Option<Box<Hops>>)> {
+    fn any_stamps() -> impl Strategy<Value = (TelemetryMode, Time, Option<Box<Hops>>)> {
         let hop =
             (0..1u64 << 40, 0..1u64 << 40, 0..1u64 << 24, 1..1u64 << 24).prop_map(|(ns, tx_bytes, queue, mbps)| {
                 Telemetry { at: Time::from_nanos(ns), tx_bytes, queue: Bytes::new(queue), rate: BitRate::mbps(mbps) }
@@ -162,9 +175,9 @@ mod tests {
         let hops = prop::collection::vec(hop, 1..6).prop_map(|hops| Box::new(hops.into_iter().collect::<Hops>()));
         let instant = || (0..1u64 << 50).prop_map(Time::from_nanos);
         prop_oneof![
-            Just((Stamps::None, Time::NEVER, None)),
-            instant().prop_map(|at| (Stamps::Time, at, None)),
-            (instant(), prop::option::of(hops)).prop_map(|(at, hops)| (Stamps::Hops, at, hops)),
+            Just((TelemetryMode::None, Time::NEVER, None)),
+            instant().prop_map(|at| (TelemetryMode::Time, at, None)),
+            (instant(), prop::option::of(hops)).prop_map(|(at, hops)| (TelemetryMode::Hops, at, hops)),
         ]
     }
 
@@ -173,38 +186,38 @@ mod tests {
         let flags = (any::<bool>(), any::<bool>(), any::<bool>());
         let numbers = (0..1u32 << 24, 0..1u32 << 24, 1..1u32 << 31, 1..257u16);
         (flags, numbers, 0..3u8, any_stamps()).prop_map(
-            |((first, last, flag), (psn, msn, message_bytes, words), kind, (stamps, at, hops))| {
+            |((first, last, flag), (psn, msn, message_bytes, blocks), kind, (stamps, at, hops))| {
                 let psn = Psn::new(psn);
-                let (says, frame_bytes, telemetry) = match kind {
+                let (kind, frame_bytes, telemetry) = match kind {
                     0 => {
-                        let verb = if msn % 2 == 0 { Verb::Write } else { Verb::Send };
+                        let operation = if msn % 2 == 0 { RdmaOperation::Write } else { RdmaOperation::Send };
                         let write = Write {
-                            verb,
+                            operation,
                             psn,
-                            message_bytes: if first && verb == Verb::Write { message_bytes } else { 0 },
-                            payload_bytes: words * 4 - u16::from(last),
+                            message_bytes: if first && operation == RdmaOperation::Write { message_bytes } else { 0 },
+                            payload_bytes: blocks * 4 - u16::from(last),
                             is_first: first,
                             is_last: last,
                             ack_request: flag,
                             sent_at: at,
                             digest: Digest::NONE,
                         };
-                        let sizes = SIZES.bringing(stamps);
-                        (Says::Write(write), sizes.of_write(verb, write.payload_bytes, first), hops)
+                        let sizes = SIZES.with_telemetry(stamps);
+                        (PacketKind::Write(write), sizes.of_write(operation, write.payload_bytes, first), hops)
                     }
                     1 => {
                         let syndrome = match (first, flag) {
                             (false, _) => Syndrome::ACK,
                             (true, false) => Syndrome::SequenceError,
                             (true, true) if last => Syndrome::NotReady { timer: (msn % 32) as u8 },
-                            (true, true) => Syndrome::Refused(Refusal::ALL[msn as usize % 4]),
+                            (true, true) => Syndrome::Refused(NakCode::ALL[msn as usize % 4]),
                         };
                         let ack = Ack { psn, msn, syndrome, is_marked: last, echo: at, digest: Digest::NONE };
-                        (Says::Ack(ack), SIZES.bringing(stamps).ack, hops)
+                        (PacketKind::Ack(ack), SIZES.with_telemetry(stamps).ack, hops)
                     }
-                    _ => (Says::Cnp, SIZES.cnp, None),
+                    _ => (PacketKind::Cnp, SIZES.cnp, None),
                 };
-                let packet = packet(says, frame_bytes);
+                let packet = packet(kind, frame_bytes);
                 NicPacket { telemetry, ..packet }
             },
         )
@@ -217,7 +230,7 @@ mod tests {
     const OWN: QueuePair = QueuePair::new(0x11);
     const PEER: QueuePair = QueuePair::new(0x22);
 
-    fn packet(says: Says, frame_bytes: u16) -> NicPacket {
+    fn packet(kind: PacketKind, frame_bytes: u16) -> NicPacket {
         let flow = FlowConfig::new(OWN, host(2).peer(PEER), Class::new(3), Dscp::new(26));
         NicPacket {
             destination: host(2).mac,
@@ -227,7 +240,7 @@ mod tests {
             dscp: Dscp::new(26),
             ecn: Ecn::Ect0,
             queue_pair: PEER,
-            says,
+            kind,
             telemetry: None,
         }
     }
@@ -269,7 +282,7 @@ mod tests {
             rate: BitRate::gbps(25),
         };
         let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
-        let frame = written(&NicPacket { telemetry: hops, ..packet(Says::Ack(ack), 62 + 96) });
+        let frame = written(&NicPacket { telemetry: hops, ..packet(PacketKind::Ack(ack), 62 + 96) });
         assert_eq!((frame.len(), frame[46]), (158, 0x40));
         assert_eq!(frame[62..78], [b'W', b'I', b'N', b'T', 1, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34]);
         assert_eq!(frame[78..94], [0, 0, 0, 0, 0x99, 0, 0, 1, 0, 0, 0, 0x22, 0x33, 0, 0x61, 0xa8]);
@@ -288,12 +301,12 @@ mod tests {
         let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: false, echo: Time::ZERO, digest: Digest::NONE };
         let hop = Telemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::gbps(25) };
         let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
-        let frame = written(&NicPacket { telemetry: hops, ..packet(Says::Ack(ack), 62 + 96) });
+        let frame = written(&NicPacket { telemetry: hops, ..packet(PacketKind::Ack(ack), 62 + 96) });
         let read =
             |frame: &[u8], memory: fn() -> Box<Hops>| decode(&Packet::new(frame).unwrap(), frame, memory).unwrap();
         let used = read(&frame, || Box::new([HOP_LEFT; 3].into_iter().collect()));
         assert_eq!(used.telemetry.unwrap().as_slice(), [hop]);
-        let bare = written(&packet(Says::Ack(ack), 62));
+        let bare = written(&packet(PacketKind::Ack(ack), 62));
         assert_eq!(read(&bare, || panic!("nothing was stamped")).telemetry, None);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::net::Ipv4Addr;
 
-use weir_flowctl::Mechanism;
+use weir_flowctl::PortFlowControl;
 use weir_flowctl::kinds::Pfc;
 use weir_units::archive::Value;
-use weir_units::{BitRate, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, SerialisationRounding, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
-use super::{FrameSizes, Stamps, Turns};
+use super::{FrameSizes, RoundRobinUnit, TelemetryMode};
 
 /// Configuration of a host's NIC.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct HostConfig {
     pub link_overhead: Bytes,
     /// Rounding of a frame's serialization delay at line rate and at congestion control's rate: exact on a real
     /// link.
-    pub frame_times: FrameTimes,
+    pub frame_times: SerialisationRounding,
     /// Lengths of the host's frames: on a port, those of RoCEv2.
     pub sizes: FrameSizes,
     /// Code point of acknowledgements and congestion notifications.
@@ -36,7 +36,7 @@ pub struct HostConfig {
     /// and `ack_dscp`.
     pub acks_with_data: bool,
     /// Unit of the round robin among data senders.
-    pub turns: Turns,
+    pub round_robin: RoundRobinUnit,
     /// Whether TCP frames wait in one FIFO of the host once they may be sent, data and acknowledgements in order.
     /// Otherwise segments
     /// are built at their turn, and acknowledgements go before data.
@@ -44,7 +44,7 @@ pub struct HostConfig {
     /// Longest lateness of a poll that rates may catch up on: zero in virtual time.
     pub slack: Span,
     /// Flow control of the link; the switch's port must have the same.
-    pub flow_control: Mechanism,
+    pub flow_control: PortFlowControl,
     /// Classes under GFC or credit: the switch's lossless classes.
     pub lossless: ClassSet,
     /// Class of each code point in the switch: both ends of a link must count credit alike.
@@ -143,15 +143,15 @@ impl HostConfig {
             ip,
             rate,
             link_overhead: LINK_OVERHEAD,
-            frame_times: FrameTimes::Exact,
+            frame_times: SerialisationRounding::Exact,
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
             acks_with_data: false,
-            turns: Turns::Flows,
+            round_robin: RoundRobinUnit::Flows,
             queues_tcp: false,
             slack: Span::ZERO,
-            flow_control: Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
+            flow_control: PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,
             class_of_dscp: [0; 64],
             receive: None,
@@ -164,7 +164,7 @@ impl HostConfig {
     }
 
     /// Returns the length of the longest RDMA frame of a flow with these stamps, without FCS.
-    pub fn frame_bytes_max(&self, stamps: Stamps) -> usize {
-        self.sizes.bringing(stamps).frame_max().max(FRAME_BYTES)
+    pub fn frame_bytes_max(&self, telemetry: TelemetryMode) -> usize {
+        self.sizes.with_telemetry(telemetry).frame_max().max(FRAME_BYTES)
     }
 }

@@ -26,16 +26,16 @@ pub use registry::{add, find, kinds, presets};
 use std::fmt;
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Named};
+use weir_reader::{Gauge, Plugin};
 use weir_units::archive::{Archive, State};
-use weir_units::{BitRate, Bytes, FrameTimes, Span, Time};
+use weir_units::{BitRate, Bytes, SerialisationRounding, Span, Time};
 use weir_wire::digest::DigestConfig;
 
-use super::Stamps;
+use super::TelemetryMode;
 use crate::parameters::{Network, Parameters, Preset, WrongValue};
 
 /// Kind of congestion control, chosen in files by its own name, with default keys, or by a preset's name.
-pub trait CongestionControlKind: Named {
+pub trait CongestionControlKind: Plugin {
     /// Returns the named parameter sets. A preset with the kind's own name takes precedence over the keys'
     /// defaults.
     fn presets(&self) -> &'static [Preset] {
@@ -45,19 +45,19 @@ pub trait CongestionControlKind: Named {
     /// Reads and cross-checks the keys. Called for each flow or workload of a file. Errors are recorded in
     /// `parameters`, and the file is
     /// then rejected.
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm>;
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig>;
 }
 
 /// Congestion control with its parameters.
-pub trait Algorithm: fmt::Debug + Send + Sync {
+pub trait CongestionControlConfig: fmt::Debug + Send + Sync {
     /// Returns the feedback that the algorithm needs.
-    fn feedback(&self) -> Feedback;
+    fn feedback(&self) -> RequiredFeedback;
 
     /// Returns the state of a new flow on a line of this rate. Called when a connection is opened.
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState>;
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController>;
 }
 
-impl State for dyn FlowState {
+impl State for dyn CongestionController {
     fn state(&mut self, archive: &mut Archive) {
         self.checkpoint(archive);
     }
@@ -68,22 +68,22 @@ impl State for dyn FlowState {
 /// The caller reads rate and window after each `handle_*`, which may change both. `now` never goes back. No call
 /// may allocate: the calls
 /// are made for each packet.
-pub trait FlowState: fmt::Debug + Send {
+pub trait CongestionController: fmt::Debug + Send {
     /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
     /// state. The default
     /// refuses the checkpoint and names the type.
     fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.refuse(&format!("congestion control `{}`", std::any::type_name::<Self>()));
+        archive.mark_unsupported(&format!("congestion control `{}`", std::any::type_name::<Self>()));
     }
 
     /// Handles a sent frame that takes `wire` bytes on the link.
-    fn handle_sent(&mut self, _now: Time, _wire: Bytes) {}
+    fn on_sent(&mut self, _now: Time, _wire: Bytes) {}
 
     /// Handles a congestion notification.
-    fn handle_cnp(&mut self, _now: Time) {}
+    fn on_cnp(&mut self, _now: Time) {}
 
     /// Handles an acknowledgement.
-    fn handle_ack(&mut self, _now: Time, _ack: &AckSignal<'_>) {}
+    fn on_ack(&mut self, _now: Time, _ack: &AckSignal<'_>) {}
 
     /// Returns the rate on the wire, as of the last call.
     fn rate(&self) -> BitRate;
@@ -100,13 +100,13 @@ pub trait FlowState: fmt::Debug + Send {
 
 /// Feedback that an algorithm needs from receivers and switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Feedback {
+pub struct RequiredFeedback {
     /// Least interval between the receiver's congestion notifications; `None` for no notifications.
     pub cnp_interval: Option<Span>,
     /// Whether the receiver echoes a frame's mark on its acknowledgement.
     pub echoes_ecn: bool,
     /// Telemetry in the flow's packets.
-    pub stamps: Stamps,
+    pub telemetry: TelemetryMode,
     /// Parameters of the switches' digest, with [`Stamps::Digest`]. The same for all flows of a network.
     pub digest: Option<DigestConfig>,
     /// Whether the receiver acknowledges every packet, since each acknowledgement is feedback.
@@ -116,12 +116,12 @@ pub struct Feedback {
 /// End-to-end congestion control of a flow. The default is none: the flow sends as fast as line rate and flow
 /// control allow.
 #[derive(Clone, Default)]
-pub struct CongestionControl(Option<Chosen>);
+pub struct CongestionControlChoice(Option<ConfiguredKind>);
 
 #[derive(Clone)]
-struct Chosen {
+struct ConfiguredKind {
     kind: &'static dyn CongestionControlKind,
-    algorithm: Arc<dyn Algorithm>,
+    config: Arc<dyn CongestionControlConfig>,
 }
 
 /// Feedback of an acknowledgement.
@@ -148,8 +148,8 @@ pub struct AckSignal<'a> {
 /// [`Controlled::window`].
 /// `now` must never go back.
 #[derive(Debug, State)]
-pub(crate) struct Controlled {
-    flow: Box<dyn FlowState>,
+pub(crate) struct ControlledFlow {
+    controller: Box<dyn CongestionController>,
     /// Earliest instant of the next frame. A rate change takes effect from the frame after it.
     free_at: Time,
     #[state(same)]
@@ -157,7 +157,7 @@ pub(crate) struct Controlled {
     /// Copy of the flow's window, read far more often than it changes; [`NO_WINDOW`] without a window.
     window: Bytes,
     #[state(same)]
-    times: FrameTimes,
+    times: SerialisationRounding,
 }
 
 /// Name for no congestion control.
@@ -169,20 +169,23 @@ pub const GAUGES: &[Gauge] = &[
     Gauge::plain("window_bytes", "the window; empty under algorithms without one"),
 ];
 
-impl CongestionControl {
+impl CongestionControlChoice {
     /// Returns no congestion control.
-    pub fn none() -> CongestionControl {
-        CongestionControl::default()
+    pub fn none() -> CongestionControlChoice {
+        CongestionControlChoice::default()
     }
 
     /// Wraps an algorithm with parameters set in code, of kind `kind`.
-    pub fn of(kind: &'static dyn CongestionControlKind, algorithm: impl Algorithm + 'static) -> CongestionControl {
-        CongestionControl(Some(Chosen { kind, algorithm: Arc::new(algorithm) }))
+    pub fn new(
+        kind: &'static dyn CongestionControlKind,
+        config: impl CongestionControlConfig + 'static,
+    ) -> CongestionControlChoice {
+        CongestionControlChoice(Some(ConfiguredKind { kind, config: Arc::new(config) }))
     }
 
     /// Returns the congestion control of a preset in this network; `None` for an unknown name.
-    pub fn preset(name: &str, line: BitRate, base_rtt: Span) -> Option<CongestionControl> {
-        CongestionControl::read(name, &[], Network { line, base_rtt }).ok()
+    pub fn preset(name: &str, line: BitRate, base_rtt: Span) -> Option<CongestionControlChoice> {
+        CongestionControlChoice::parse(name, &[], Network { line, base_rtt }).ok()
     }
 
     /// Returns the congestion control of a kind or preset, with these values laid over the preset's. The first of a
@@ -191,22 +194,26 @@ impl CongestionControl {
     ///
     /// # Errors
     /// The wrong values; empty for an unknown name.
-    pub fn read(name: &str, values: &[(&str, &str)], network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
+    pub fn parse(
+        name: &str,
+        values: &[(&str, &str)],
+        network: Network,
+    ) -> Result<CongestionControlChoice, Vec<WrongValue>> {
         if name == NONE {
-            return Ok(CongestionControl::none());
+            return Ok(CongestionControlChoice::none());
         }
         let (kind, preset) = registry::find(name).ok_or_else(Vec::new)?;
         let parameters = Parameters::new(network, values, preset);
-        let algorithm = kind.read(&parameters);
+        let config = kind.parse(&parameters);
         match parameters.into_wrong() {
-            wrong if wrong.is_empty() => Ok(CongestionControl(Some(Chosen { kind, algorithm }))),
+            wrong if wrong.is_empty() => Ok(CongestionControlChoice(Some(ConfiguredKind { kind, config }))),
             wrong => Err(wrong),
         }
     }
 
     /// Returns the algorithm's name.
     pub fn name(&self) -> &'static str {
-        self.0.as_ref().map_or(NONE, |chosen| chosen.kind.name())
+        self.0.as_ref().map_or(NONE, |chosen| chosen.kind.id())
     }
 
     /// Whether the flow has no congestion control.
@@ -215,18 +222,18 @@ impl CongestionControl {
     }
 
     /// Returns the feedback that the algorithm needs.
-    pub fn feedback(&self) -> Feedback {
-        self.0.as_ref().map_or_else(Feedback::default, |chosen| chosen.algorithm.feedback())
+    pub fn feedback(&self) -> RequiredFeedback {
+        self.0.as_ref().map_or_else(RequiredFeedback::default, |chosen| chosen.config.feedback())
     }
 
     /// Returns the telemetry in the flow's packets.
-    pub fn stamps(&self) -> Stamps {
-        self.feedback().stamps
+    pub fn telemetry(&self) -> TelemetryMode {
+        self.feedback().telemetry
     }
 
     /// Whether switches are to stamp the flow's packets (INT).
     pub fn wants_telemetry(&self) -> bool {
-        self.stamps() == Stamps::Hops
+        self.telemetry() == TelemetryMode::Hops
     }
 
     /// Iterates over the flow's gauges: [`GAUGES`], then the kind's.
@@ -236,27 +243,27 @@ impl CongestionControl {
     }
 }
 
-impl fmt::Debug for CongestionControl {
+impl fmt::Debug for CongestionControlChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             None => f.write_str(NONE),
-            Some(chosen) => f.debug_tuple(chosen.kind.name()).field(&chosen.algorithm).finish(),
+            Some(chosen) => f.debug_tuple(chosen.kind.id()).field(&chosen.config).finish(),
         }
     }
 }
 
-impl Controlled {
+impl ControlledFlow {
     /// Starts a flow on a line of this rate that may catch up `slack` of its pace; `None` without congestion
     /// control.
-    pub(crate) fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
-        let flow = control.0.as_ref()?.algorithm.flow(line);
-        let window = flow.window().unwrap_or(NO_WINDOW);
-        Some(Controlled { flow, free_at: Time::ZERO, slack, window, times: FrameTimes::Exact })
+    pub(crate) fn new(control: &CongestionControlChoice, line: BitRate, slack: Span) -> Option<ControlledFlow> {
+        let controller = control.0.as_ref()?.config.build(line);
+        let window = controller.window().unwrap_or(NO_WINDOW);
+        Some(ControlledFlow { controller, free_at: Time::ZERO, slack, window, times: SerialisationRounding::Exact })
     }
 
     /// Sets the rounding of frame times.
-    pub(crate) fn timed(self, times: FrameTimes) -> Controlled {
-        Controlled { times, ..self }
+    pub(crate) fn timed(self, times: SerialisationRounding) -> ControlledFlow {
+        ControlledFlow { times, ..self }
     }
 
     /// Returns the earliest instant of the next frame, apart from the window.
@@ -267,7 +274,7 @@ impl Controlled {
 
     /// Returns the rate on the wire, as of the last call.
     pub(crate) fn rate(&self) -> BitRate {
-        self.flow.rate()
+        self.controller.rate()
     }
 
     /// Returns the window, at least 1 B: a frame may be sent while less payload is in flight. `None` for no window.
@@ -285,36 +292,36 @@ impl Controlled {
     /// Handles a sent frame that takes `wire` bytes on the link.
     #[inline]
     pub(crate) fn handle_sent(&mut self, now: Time, wire: Bytes) {
-        self.flow.handle_sent(now, wire);
+        self.controller.on_sent(now, wire);
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start.saturating_add(self.times.of(self.flow.rate().time_for(wire)));
-        self.note_window();
+        self.free_at = start.saturating_add(self.times.round(self.controller.rate().time_for(wire)));
+        self.update_window();
     }
 
     /// Handles a congestion notification.
     pub(crate) fn handle_cnp(&mut self, now: Time) {
-        self.flow.handle_cnp(now);
-        self.note_window();
+        self.controller.on_cnp(now);
+        self.update_window();
     }
 
     /// Handles an acknowledgement.
     #[inline]
     pub(crate) fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
-        self.flow.handle_ack(now, ack);
-        self.note_window();
+        self.controller.on_ack(now, ack);
+        self.update_window();
     }
 
     /// Shows the value of each gauge, in the order of [`CongestionControl::gauges`]; not a number for none.
     pub(crate) fn gauges(&self, show: &mut dyn FnMut(f64)) {
         show(self.rate().as_bps() as f64);
         show(self.window().map_or(f64::NAN, |window| window.get() as f64));
-        self.flow.gauges(show);
+        self.controller.gauges(show);
     }
 
     #[inline]
-    fn note_window(&mut self) {
+    fn update_window(&mut self) {
         // One byte at least, so that a frame can always be sent.
-        self.window = self.flow.window().map_or(NO_WINDOW, |window| window.max(Bytes::new(1)));
+        self.window = self.controller.window().map_or(NO_WINDOW, |window| window.max(Bytes::new(1)));
     }
 }
 
@@ -327,7 +334,7 @@ fn fraction(ppm: u32) -> f64 {
 }
 
 /// Rounds a rate in bit/s to an integer, at least `least`, but never above `line`.
-fn whole_rate(bps: f64, least: u64, line: u64) -> u64 {
+fn clamped_rate(bps: f64, least: u64, line: u64) -> u64 {
     ((bps + 0.5) as u64).max(least).min(line)
 }
 

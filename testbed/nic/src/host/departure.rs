@@ -3,16 +3,16 @@
 use std::cmp::Reverse;
 use std::net::Ipv4Addr;
 
-use weir_flowctl::{Demand, wire_bytes};
+use weir_flowctl::{BufferState, wire_bytes};
 use weir_units::{Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Ecn, QueuePair};
 
 use super::config::RemoteMemory;
 use super::outgoing::{Outgoing, answer};
-use super::packet::{NicFrame, NicPacket, Says, Stamps};
+use super::packet::{NicFrame, NicPacket, PacketKind, TelemetryMode};
 use super::tcp_frames::TCP_QUEUE;
-use super::{End, Host, codec};
+use super::{Endpoint, Host, codec};
 
 impl Host {
     /// The next frame that may be sent at `now`, written into `buffer`: its length without FCS; `None` if the wire is busy, or
@@ -31,8 +31,8 @@ impl Host {
             }
             NicFrame::Packet(packet) => packet,
         };
-        let memory = match (&packet.says, self.end(own)) {
-            (Says::Write(_), Some(End::Sender(flow))) => self.senders[flow].terms().peer.memory,
+        let memory = match (&packet.kind, self.endpoint(own)) {
+            (PacketKind::Write(_), Some(Endpoint::Sender(flow))) => self.senders[flow].config().peer.memory,
             _ => RemoteMemory::EMULATED,
         };
         let to = codec::Destination { ip: peer_ip, memory };
@@ -53,12 +53,12 @@ impl Host {
 
     /// Whether another frame than those of [`Host::poll_transmit`], which the host's own software sends, may go at `now`: the wire
     /// is free, and flow control lets its class send. It counts as sent then.
-    pub fn send_beside(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+    pub fn try_send_software_frame(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
         self.limits.follow(now, &self.regulator);
         if now < self.wire.free_at() || self.held_back(now).contains(class) {
             return false;
         }
-        self.note_sent(now, class, frame_bytes);
+        self.record_sent(now, class, frame_bytes);
         self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
         true
     }
@@ -82,9 +82,14 @@ impl Host {
     /// A message of flow control, if one is due: how much room there is, or that no queue grows.
     #[inline]
     fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
-        let off = self.intake.as_mut().map_or(ClassSet::EMPTY, |intake| intake.off(now));
-        let held = |class| self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class));
-        let demand = Demand { off, held, sent: |class| self.regulator.sent_total(class), arrived: &self.arrived };
+        let off = self.receive_buffer.as_mut().map_or(ClassSet::EMPTY, |buffer| buffer.off(now));
+        let held = |class| self.receive_buffer.as_ref().map_or(Bytes::ZERO, |buffer| buffer.held(class));
+        let demand = BufferState {
+            xoff: off,
+            occupancy: held,
+            blocks_sent: |class| self.regulator.sent_total(class),
+            arrived: &self.arrived,
+        };
         let frame = self.generator.poll(now, demand)?;
         let before = self.generator.advertised_off();
         self.generator.handle_sent(now, &frame, demand);
@@ -112,12 +117,12 @@ impl Host {
         }
         let class = self.answer_class();
         let outgoing = self.poll_cnp().or_else(|| self.poll_ack())?;
-        self.note_sent(now, class, outgoing.frame.frame_bytes());
+        self.record_sent(now, class, outgoing.frame.frame_bytes());
         Some(outgoing)
     }
 
     #[inline]
-    pub(super) fn note_sent(&mut self, now: Time, class: Class, frame_bytes: u32) {
+    pub(super) fn record_sent(&mut self, now: Time, class: Class, frame_bytes: u32) {
         self.regulator.handle_sent(class, frame_bytes);
         self.limits.send(now, class, wire_bytes(frame_bytes, self.config.link_overhead));
     }
@@ -141,8 +146,8 @@ impl Host {
         let receiver = &mut self.receivers[place];
         receiver.handle_cnp_sent();
         // No switch is to mark it.
-        let outgoing = answer(&self.config, receiver, self.config.sizes.cnp, Ecn::NotCapable, Says::Cnp);
-        self.let_go(place);
+        let outgoing = answer(&self.config, receiver, self.config.sizes.cnp, Ecn::NotCapable, PacketKind::Cnp);
+        self.finish_close(place);
         Some(outgoing)
     }
 
@@ -158,15 +163,15 @@ impl Host {
             None => (receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue"), None),
         };
         let sizes = &self.config.sizes;
-        let frame_bytes = sizes.ack + sizes.of_stamps_back(receiver.config().stamps);
-        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::Ect0, Says::Ack(ack));
+        let frame_bytes = sizes.ack + sizes.of_stamps_back(receiver.config().telemetry);
+        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::Ect0, PacketKind::Ack(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.frame {
             packet.telemetry = telemetry;
             if self.config.acks_with_data {
                 packet.dscp = receiver.config().dscp;
             }
         }
-        self.let_go(place);
+        self.finish_close(place);
         Some(outgoing)
     }
 
@@ -178,7 +183,7 @@ impl Host {
                 self.give_turn(now, flow as usize);
             }
         }
-        let (flow, says, frame_bytes, ecn) = loop {
+        let (flow, kind, frame_bytes, ecn) = loop {
             let flow = self.schedule.next(held_back)?;
             if flow == TCP_QUEUE {
                 return self.poll_tcp_queue(now);
@@ -189,17 +194,17 @@ impl Host {
             }
             let sender = &mut self.senders[flow];
             if sender.due() <= now
-                && let Some((says, frame_bytes, ecn)) = sender.take(now, &self.config.sizes)
+                && let Some((kind, frame_bytes, ecn)) = sender.take(now, &self.config.sizes)
             {
-                break (flow, says, frame_bytes, ecn);
+                break (flow, kind, frame_bytes, ecn);
             }
             // Its next packet has been acknowledged meanwhile, its pace has changed, or its window has no room.
             self.give_turn(now, flow);
         };
-        let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);
+        let (packet, class, own, peer) = self.packet_of(now, flow, kind, frame_bytes, ecn);
         self.watch(flow);
         self.give_turn(now, flow);
-        self.note_sent(now, class, u32::from(frame_bytes));
+        self.record_sent(now, class, u32::from(frame_bytes));
         Some(Outgoing { frame: NicFrame::Packet(packet), own, peer })
     }
 
@@ -209,24 +214,24 @@ impl Host {
         &mut self,
         now: Time,
         flow: usize,
-        says: Says,
+        kind: PacketKind,
         frame_bytes: u16,
         ecn: Ecn,
     ) -> (NicPacket, Class, QueuePair, Ipv4Addr) {
         let sender = &mut self.senders[flow];
         sender.handle_sent(now, wire_bytes(u32::from(frame_bytes), self.config.link_overhead));
-        let terms = sender.terms();
-        let (own, peer, class) = (terms.queue_pair, terms.peer, terms.class);
+        let config = sender.config();
+        let (own, peer, class) = (config.queue_pair, config.peer, config.class);
         let packet = NicPacket {
             destination: peer.mac,
             source: self.config.mac,
             flow_hash: sender.flow_hash(),
             frame_bytes,
-            dscp: terms.dscp,
+            dscp: config.dscp,
             ecn,
             queue_pair: peer.queue_pair,
-            says,
-            telemetry: (terms.stamps == Stamps::Hops).then(|| {
+            kind,
+            telemetry: (config.telemetry == TelemetryMode::Hops).then(|| {
                 let mut hops = self.spare_hops.pop().unwrap_or_default();
                 hops.clear();
                 hops
@@ -245,7 +250,7 @@ impl Host {
                 return self.queue_segments(now, flow);
             }
             sender.has_turn = true;
-            self.schedule.add(now, flow as u32, sender.terms().class, due);
+            self.schedule.add(now, flow as u32, sender.config().class, due);
         }
     }
 
@@ -290,22 +295,22 @@ impl Host {
     #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
-        let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
-        let own = if owes { self.answer_class().alone() } else { ClassSet::EMPTY };
+        let has_answers = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
+        let own = if has_answers { self.answer_class().alone() } else { ClassSet::EMPTY };
         let ready = self.schedule.ready_classes() | own | self.tcp_acks.classes();
         let opens = ready.iter().map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
         let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        let intake = self.intake.as_ref().map_or(Time::NEVER, |intake| {
-            let demand = Demand {
-                off: intake.off_so_far(),
-                held: |class| intake.held(class),
-                sent: |class| self.regulator.sent_total(class),
+        let buffer = self.receive_buffer.as_ref().map_or(Time::NEVER, |buffer| {
+            let demand = BufferState {
+                xoff: buffer.off_so_far(),
+                occupancy: |class| buffer.held(class),
+                blocks_sent: |class| self.regulator.sent_total(class),
                 arrived: &self.arrived,
             };
-            if self.generator.poll(now, demand).is_some() { now } else { intake.next_wakeup() }
+            if self.generator.poll(now, demand).is_some() { now } else { buffer.next_wakeup() }
         });
         let later = self.schedule.next_due().min(timer).min(self.tcp_acks.next_due());
-        let later = later.min(intake).min(self.generator.next_wakeup(now));
+        let later = later.min(buffer).min(self.generator.next_wakeup(now));
         opens.min(later.max(free))
     }
 

@@ -8,8 +8,8 @@ use super::config::{HostError, Peer};
 use super::flow::FlowConfig;
 use super::receiver::{Receiver, ReceiverConfig};
 use super::sender::Sender;
-use super::slots::Opened;
-use super::{End, Host, longest_answer};
+use super::slab::EndpointId;
+use super::{Endpoint, Host, longest_answer};
 
 impl Host {
     /// Opens a connection to receive on while the host runs; the number of its end, and its place.
@@ -18,7 +18,7 @@ impl Host {
         let make =
             |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..config.clone() }, host));
         let place = self.receivers.open(false, make).expect("a receiver can always be made");
-        self.frame_bytes_max = self.frame_bytes_max.max(longest_answer(config.stamps, host));
+        self.frame_bytes_max = self.frame_bytes_max.max(longest_answer(config.telemetry, host));
         (self.receivers[place].config().queue_pair, place)
     }
 
@@ -30,7 +30,7 @@ impl Host {
         let place = self.senders.open(true, make)?;
         self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
         self.give_turn(now, place);
-        Ok((self.senders[place].terms().queue_pair, place))
+        Ok((self.senders[place].config().queue_pair, place))
     }
 
     /// Makes ends of connections that were opened on the way, to be overwritten from an archive: behind those that the host has from
@@ -77,7 +77,7 @@ impl Host {
     pub fn close_receiver(&mut self, place: usize) {
         // Its place is not reused while it is in a queue.
         let receiver = &mut self.receivers[place];
-        receiver.is_closing = receiver.owes();
+        receiver.is_closing = receiver.has_pending_answers();
         if !receiver.is_closing {
             self.receivers.close(place);
         }
@@ -106,18 +106,18 @@ impl Host {
 
     /// Frees the place of a closing receiver that has sent its pending answers.
     #[inline]
-    pub(super) fn let_go(&mut self, receiver: usize) {
+    pub(super) fn finish_close(&mut self, receiver: usize) {
         let state = &self.receivers[receiver];
-        if state.is_closing && !state.owes() {
+        if state.is_closing && !state.has_pending_answers() {
             self.receivers.close(receiver);
         }
     }
 
     #[inline]
-    pub(super) fn end(&self, queue_pair: QueuePair) -> Option<End> {
-        match Opened::of(queue_pair) {
-            Some(opened) if opened.sends => self.senders.place(opened).map(End::Sender),
-            Some(opened) => self.receivers.place(opened).map(End::Receiver),
+    pub(super) fn endpoint(&self, queue_pair: QueuePair) -> Option<Endpoint> {
+        match EndpointId::from_queue_pair(queue_pair) {
+            Some(id) if id.is_sender => self.senders.place(id).map(Endpoint::Sender),
+            Some(id) => self.receivers.place(id).map(Endpoint::Receiver),
             None => {
                 let place = self.ends.binary_search_by_key(&queue_pair, |(number, _)| *number).ok()?;
                 Some(self.ends[place].1)

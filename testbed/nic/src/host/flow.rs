@@ -7,8 +7,8 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::config::{HostConfig, Peer};
-use super::congestion::CongestionControl;
-use super::packet::Verb;
+use super::congestion::CongestionControlChoice;
+use super::packet::RdmaOperation;
 use super::receiver::ReceiverConfig;
 use super::transport::Transport;
 
@@ -25,7 +25,7 @@ pub struct FlowConfig {
     /// Code point of the flow's frames.
     pub dscp: Dscp,
     /// RDMA operation of the flow's messages.
-    pub verb: Verb,
+    pub operation: RdmaOperation,
     /// Payload of a message.
     pub message: Bytes,
     /// Release of the first message.
@@ -38,7 +38,7 @@ pub struct FlowConfig {
     pub rate: Option<BitRate>,
     /// Congestion control, in addition to `rate`. If it needs hop telemetry, the switches must be configured to
     /// stamp.
-    pub congestion_control: CongestionControl,
+    pub congestion_control: CongestionControlChoice,
     /// Payload of all messages together; the last message is cut to fit. `None` for no limit.
     pub total: Option<Bytes>,
     /// Interval in packets between acknowledgement requests within a message; its last packet always requests one.
@@ -71,13 +71,13 @@ impl FlowConfig {
             peer,
             class,
             dscp,
-            verb: Verb::Write,
+            operation: RdmaOperation::Write,
             message: Bytes::mb(1),
             start: Time::ZERO,
             stop: Time::NEVER,
             repeat: Repeat::BackToBack,
             rate: None,
-            congestion_control: CongestionControl::none(),
+            congestion_control: CongestionControlChoice::none(),
             total: None,
             ack_every: None,
             retransmission: None,
@@ -100,10 +100,10 @@ impl FlowConfig {
             queue_pair: self.peer.queue_pair,
             peer: sender.peer(self.queue_pair),
             cnp_interval: feedback.cnp_interval,
-            wants_repeats: self.retransmission.is_some(),
-            answers_each: feedback.acks_every_packet,
+            retransmits: self.retransmission.is_some(),
+            acks_every_packet: feedback.acks_every_packet,
             echoes_ecn: feedback.echoes_ecn,
-            stamps: feedback.stamps,
+            telemetry: feedback.telemetry,
             transport: self.transport.clone(),
             class: self.class,
             dscp: self.dscp,

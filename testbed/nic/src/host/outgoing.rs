@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use weir_wire::rocev2::{Ecn, QueuePair};
 
 use super::config::HostConfig;
-use super::packet::{NicFrame, NicPacket, Says};
+use super::packet::{NicFrame, NicPacket, PacketKind};
 use super::receiver::Receiver;
 
 /// Frame to send, with the addresses that its encoding needs.
@@ -18,7 +18,7 @@ pub(super) struct Outgoing {
 
 /// A packet back to the sender of a connection.
 #[inline]
-pub(super) fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, says: Says) -> Outgoing {
+pub(super) fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, kind: PacketKind) -> Outgoing {
     let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);
     let packet = NicPacket {
         destination: peer.mac,
@@ -28,7 +28,7 @@ pub(super) fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, e
         dscp: host.ack_dscp,
         ecn,
         queue_pair: peer.queue_pair,
-        says,
+        kind,
         telemetry: None,
     };
     Outgoing { frame: NicFrame::Packet(packet), own, peer: peer.ip }

@@ -43,14 +43,14 @@ pub struct NicPacket {
     /// Queue pair of the connection at the destination.
     pub queue_pair: QueuePair,
     /// Kind of the packet, with its fields.
-    pub says: Says,
+    pub kind: PacketKind,
     /// Telemetry that the ports of the path stamped, if the sender asked for it; echoed by the acknowledgement.
     pub telemetry: Option<Box<Hops>>,
 }
 
 /// Kind of a packet, with the fields of that kind.
 #[derive(Clone, Debug, PartialEq, Eq, Value)]
-pub enum Says {
+pub enum PacketKind {
     /// Packet of an RDMA WRITE or SEND.
     Write(Write),
     /// RDMA acknowledgement, cumulative up to its sequence number, or NAK.
@@ -96,7 +96,7 @@ impl From<&TcpAck> for tcp::Ack {
 
 /// RDMA operation that carries a message's payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
-pub enum Verb {
+pub enum RdmaOperation {
     /// RDMA WRITE: its first packet names the destination address.
     #[default]
     Write,
@@ -108,7 +108,7 @@ pub enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Write {
     /// RDMA operation of the message.
-    pub verb: Verb,
+    pub operation: RdmaOperation,
     /// Packet sequence number.
     pub psn: Psn,
     /// Payload of the whole message in bytes, where the packet has it: in the first of a WRITE.
@@ -150,7 +150,7 @@ pub type Hops = ArrayVec<Telemetry, HOPS_MAX>;
 
 /// Telemetry in a flow's packets, as its congestion control requires; acknowledgements echo it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stamps {
+pub enum TelemetryMode {
     /// Packets without telemetry.
     #[default]
     None,
@@ -264,35 +264,35 @@ impl FrameSizes {
     }
 
     /// Returns the overhead of stamps in a packet.
-    pub(crate) const fn of_stamps(&self, stamps: Stamps) -> u16 {
-        match stamps {
-            Stamps::None => 0,
-            Stamps::Time => self.time_stamp,
-            Stamps::Digest => self.digest_stamp,
-            Stamps::Hops => self.hop_stamps,
+    pub(crate) const fn of_stamps(&self, telemetry: TelemetryMode) -> u16 {
+        match telemetry {
+            TelemetryMode::None => 0,
+            TelemetryMode::Time => self.time_stamp,
+            TelemetryMode::Digest => self.digest_stamp,
+            TelemetryMode::Hops => self.hop_stamps,
         }
     }
 
     /// Returns the overhead of echoed stamps in an acknowledgement.
-    pub(crate) const fn of_stamps_back(&self, stamps: Stamps) -> u16 {
-        match stamps {
-            Stamps::None => 0,
-            Stamps::Time => self.time_stamp_back,
-            Stamps::Digest => self.digest_stamp_back,
-            Stamps::Hops => self.hop_stamps_back,
+    pub(crate) const fn of_stamps_back(&self, telemetry: TelemetryMode) -> u16 {
+        match telemetry {
+            TelemetryMode::None => 0,
+            TelemetryMode::Time => self.time_stamp_back,
+            TelemetryMode::Digest => self.digest_stamp_back,
+            TelemetryMode::Hops => self.hop_stamps_back,
         }
     }
 
     /// Returns the lengths of a flow in which every packet and acknowledgement has these stamps.
-    pub const fn bringing(self, stamps: Stamps) -> FrameSizes {
-        let [out, back] = [self.of_stamps(stamps), self.of_stamps_back(stamps)];
+    pub const fn with_telemetry(self, telemetry: TelemetryMode) -> FrameSizes {
+        let [out, back] = [self.of_stamps(telemetry), self.of_stamps_back(telemetry)];
         FrameSizes { header: self.header + out, ack: self.ack + back, ..self }
     }
 
     /// Returns the length of an RDMA packet without stamps.
     #[inline]
-    pub(crate) fn of_write(&self, verb: Verb, payload_bytes: u16, is_first: bool) -> u16 {
-        let first_extra = if is_first && verb == Verb::Write { self.first_extra } else { 0 };
+    pub(crate) fn of_write(&self, operation: RdmaOperation, payload_bytes: u16, is_first: bool) -> u16 {
+        let first_extra = if is_first && operation == RdmaOperation::Write { self.first_extra } else { 0 };
         self.header + first_extra + payload_bytes.next_multiple_of(self.padded_to)
     }
 
@@ -343,25 +343,25 @@ impl NicPacket {
     /// Returns whether the ports of the path are to stamp the packet with their telemetry.
     #[inline]
     pub fn collects_stamps(&self) -> bool {
-        self.telemetry.is_some() && matches!(self.says, Says::Write(_))
+        self.telemetry.is_some() && matches!(self.kind, PacketKind::Write(_))
     }
 
     /// Returns whether the ports of the path are to write their utilisation into the packet's digest.
     #[inline]
     pub fn collects_digest(&self) -> bool {
-        matches!(&self.says, Says::Write(write) if write.digest.collects())
+        matches!(&self.kind, PacketKind::Write(write) if write.digest.collects())
     }
 
     /// Returns whether the segment belongs to the flow's unscheduled bytes, for which switches may use another α.
     #[inline]
     pub fn is_unscheduled(&self) -> bool {
-        matches!(&self.says, Says::Segment(segment) if segment.is_unscheduled)
+        matches!(&self.kind, PacketKind::Segment(segment) if segment.is_unscheduled)
     }
 
     /// Raises the digest to the code of a port on the path.
     #[inline]
     pub fn raise_digest(&mut self, code: u16) {
-        if let Says::Write(write) = &mut self.says {
+        if let PacketKind::Write(write) = &mut self.kind {
             write.digest.raise(code);
         }
     }

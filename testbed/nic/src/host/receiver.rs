@@ -5,12 +5,12 @@ use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::{Dscp, Psn, QueuePair, Syndrome};
 
 use super::packet::{Ack, TcpAck, Write};
-use super::stream::Receiving;
-use super::{HostConfig, Peer, Stamps, Transport, codec};
+use super::stream::TcpReceiveSide;
+use super::{HostConfig, Peer, TelemetryMode, Transport, codec};
 use crate::tcp::{AckPoint, Segment};
 
 /// Least time between two requests for the same missing packet, as in the public simulators of RDMA networks.
-const ASKED_AGAIN: Span = Span::from_micros(500);
+const NAK_INTERVAL: Span = Span::from_micros(500);
 /// Addend that yields the preceding sequence number.
 const PSN_BEFORE: u32 = (1 << 24) - 1;
 
@@ -26,16 +26,16 @@ pub struct ReceiverConfig {
     pub cnp_interval: Option<Span>,
     /// Whether lost packets are retransmitted: out-of-order packets are then dropped and NAKed.
     #[state(same)]
-    pub wants_repeats: bool,
+    pub retransmits: bool,
     /// Whether every packet has its own acknowledgement, which no later acknowledgement replaces.
     #[state(same)]
-    pub answers_each: bool,
+    pub acks_every_packet: bool,
     /// Whether an acknowledgement echoes the CE mark of the acknowledged packet.
     #[state(same)]
     pub echoes_ecn: bool,
     /// Telemetry that acknowledgements echo.
     #[state(same)]
-    pub stamps: Stamps,
+    pub telemetry: TelemetryMode,
     /// Transport of the flow.
     #[state(same)]
     pub transport: Transport,
@@ -96,7 +96,7 @@ pub(super) struct Receiver {
     cnp_after: Time,
     /// Receive side of the TCP connection; `None` with RDMA.
     #[state(fixed)]
-    tcp: Option<Box<Receiving>>,
+    tcp: Option<Box<TcpReceiveSide>>,
     stats: ReceiverStats,
     /// Acknowledgements in the host's queue, if the host queues them one by one.
     pub(super) queued: u32,
@@ -119,7 +119,7 @@ impl Receiver {
             cnp_after: Time::ZERO,
             tcp: match &config.transport {
                 Transport::Rdma => None,
-                Transport::Tcp(tcp) => Some(Box::new(Receiving::new(tcp))),
+                Transport::Tcp(tcp) => Some(Box::new(TcpReceiveSide::new(tcp))),
             },
             stats,
             queued: 0,
@@ -137,7 +137,7 @@ impl Receiver {
     }
 
     /// Whether an acknowledgement or a notification is pending.
-    pub(super) fn owes(&self) -> bool {
+    pub(super) fn has_pending_answers(&self) -> bool {
         self.ack_due.is_some() || self.cnp_due || self.queued > 0
     }
 
@@ -147,11 +147,11 @@ impl Receiver {
         self.stats.frames += 1;
         self.stats.congestion_experienced += u64::from(is_marked);
         self.stats.last_arrival = now;
-        if self.config.wants_repeats && write.psn.ahead_of(self.expected) > 0 {
+        if self.config.retransmits && write.psn.ahead_of(self.expected) > 0 {
             self.stats.gaps += 1;
-            return self.ask(now, write);
+            return self.queue_nak(now, write);
         }
-        if self.note(write.psn) {
+        if self.record(write.psn) {
             self.stats.payload += Bytes::new(u64::from(write.payload_bytes));
             self.stats.messages += u64::from(write.is_last);
         }
@@ -166,7 +166,7 @@ impl Receiver {
                 digest: write.digest,
             };
             // The packet is a repeat: everything before `expected` has arrived.
-            let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
+            let psn = if self.config.retransmits { self.expected.plus(PSN_BEFORE) } else { write.psn };
             // Acknowledgements are cumulative: a later one replaces an earlier one.
             let is_later = |due: &Ack| !due.syndrome.is_negative() && due.psn.ahead_of(psn) > 0;
             self.ack_due = self.ack_due.filter(is_later).or(Some(ack(psn)));
@@ -223,27 +223,27 @@ impl Receiver {
     pub(super) fn watch(&mut self) -> Option<Time> {
         let tcp = self.tcp.as_mut()?;
         let due = tcp.end.next_timeout();
-        let is_news = due < tcp.watched_at;
-        if is_news {
+        let is_earlier = due < tcp.watched_at;
+        if is_earlier {
             tcp.watched_at = due;
         }
-        is_news.then_some(due)
+        is_earlier.then_some(due)
     }
 
     /// Sends a NAK for the missing packet, unless one was sent recently: packets already in flight behind it would
     /// ask again.
-    fn ask(&mut self, now: Time, write: &Write) {
+    fn queue_nak(&mut self, now: Time, write: &Write) {
         if self.asked.is_some_and(|(psn, until)| psn == self.expected && now < until) {
             return;
         }
-        self.asked = Some((self.expected, now.saturating_add(ASKED_AGAIN)));
+        self.asked = Some((self.expected, now.saturating_add(NAK_INTERVAL)));
         let syndrome = Syndrome::SequenceError;
         let (echo, digest) = (write.sent_at, write.digest);
         self.ack_due = Some(Ack { psn: self.expected, msn: 0, syndrome, is_marked: false, echo, digest });
     }
 
     /// Records a sequence number as received; returns whether it is new.
-    fn note(&mut self, psn: Psn) -> bool {
+    fn record(&mut self, psn: Psn) -> bool {
         let ahead = psn.ahead_of(self.expected);
         if let Ok(skipped) = u32::try_from(ahead) {
             self.seen = self.seen.checked_shl(skipped + 1).unwrap_or(0) | 1;
@@ -266,7 +266,7 @@ impl Receiver {
 
     /// Returns whether an RDMA acknowledgement is pending.
     #[inline]
-    pub(super) fn owes_ack(&self) -> bool {
+    pub(super) fn has_pending_ack(&self) -> bool {
         self.ack_due.is_some()
     }
 
@@ -329,7 +329,7 @@ mod tests {
     use proptest::prelude::*;
     use weir_wire::digest::Digest;
 
-    use super::super::Verb;
+    use super::super::RdmaOperation;
     use super::*;
 
     fn receiver() -> Receiver {
@@ -339,10 +339,10 @@ mod tests {
             queue_pair: QueuePair::new(2),
             peer,
             cnp_interval: Some(Span::from_micros(50)),
-            wants_repeats: false,
-            answers_each: false,
+            retransmits: false,
+            acks_every_packet: false,
             echoes_ecn: false,
-            stamps: Stamps::None,
+            telemetry: TelemetryMode::None,
             transport: Transport::Rdma,
             class: Class::new(3),
             dscp: Dscp::new(3),
@@ -352,7 +352,7 @@ mod tests {
 
     fn write(psn: u32, ends_message: bool) -> Write {
         Write {
-            verb: Verb::Write,
+            operation: RdmaOperation::Write,
             psn: Psn::new(psn),
             message_bytes: 10,
             payload_bytes: 10,
@@ -401,9 +401,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_once_and_what_came_before_it_is_dropped() {
+    fn a_missing_packet_is_requested_once_and_later_packets_are_dropped() {
         let mut receiver = receiver();
-        receiver.config.wants_repeats = true;
+        receiver.config.retransmits = true;
         let mut after = |at: u64, psn: u32| {
             receiver.handle_write(Time::from_nanos(at), &write(psn, true), false);
             let ack = receiver.take_ack();

@@ -17,7 +17,7 @@ pub(super) struct Schedule {
     ready_classes: ClassSet,
     turns: u64,
     #[state(same)]
-    by: Turns,
+    unit: RoundRobinUnit,
     /// Class served last, where classes take turns.
     last: Class,
     /// Paced flows with the instants at which they become ready.
@@ -26,7 +26,7 @@ pub(super) struct Schedule {
 
 /// Unit of a host's round robin, a frame per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Turns {
+pub enum RoundRobinUnit {
     /// Flows of all classes together.
     #[default]
     Flows,
@@ -36,8 +36,8 @@ pub enum Turns {
 
 impl Schedule {
     /// Returns an empty schedule with this unit of round robin.
-    pub(super) fn of(by: Turns) -> Schedule {
-        Schedule { by, ..Schedule::default() }
+    pub(super) fn new(unit: RoundRobinUnit) -> Schedule {
+        Schedule { unit, ..Schedule::default() }
     }
 
     /// A flow of a class may send from `due` on.
@@ -69,9 +69,9 @@ impl Schedule {
     pub(super) fn next(&mut self, held: ClassSet) -> Option<u32> {
         let open = self.ready_classes & !held;
         let turn = |class: &Class| self.ready[class.index()].front().map_or(u64::MAX, |(turn, _)| *turn);
-        let class = match self.by {
-            Turns::Flows => open.iter().min_by_key(turn)?,
-            Turns::Classes => {
+        let class = match self.unit {
+            RoundRobinUnit::Flows => open.iter().min_by_key(turn)?,
+            RoundRobinUnit::Classes => {
                 let class = open.iter().find(|class| *class > self.last).or(open.first())?;
                 self.last = class;
                 class
@@ -105,7 +105,7 @@ mod tests {
     const SLOW: Class = Class::new(1);
     const FAST: Class = Class::new(3);
 
-    fn at(ns: u64) -> Time {
+    fn instant(ns: u64) -> Time {
         Time::from_nanos(ns)
     }
 
@@ -113,28 +113,28 @@ mod tests {
     fn flows_take_turns_whatever_their_class() {
         let mut schedule = Schedule::default();
         for (flow, class) in [(0, SLOW), (1, FAST), (2, SLOW)] {
-            schedule.add(at(0), flow, class, at(0));
+            schedule.add(instant(0), flow, class, instant(0));
         }
         let mut order = Vec::new();
         for _ in 0..6 {
             let flow = schedule.next(ClassSet::EMPTY).unwrap();
             order.push(flow);
-            schedule.add(at(0), flow, if flow == 1 { FAST } else { SLOW }, at(0));
+            schedule.add(instant(0), flow, if flow == 1 { FAST } else { SLOW }, instant(0));
         }
         assert_eq!(order, [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
     fn classes_may_take_turns_and_their_flows_in_them() {
-        let mut schedule = Schedule::of(Turns::Classes);
+        let mut schedule = Schedule::new(RoundRobinUnit::Classes);
         for (flow, class) in [(0, SLOW), (1, FAST), (2, SLOW), (3, SLOW)] {
-            schedule.add(at(0), flow, class, at(0));
+            schedule.add(instant(0), flow, class, instant(0));
         }
         let mut order = Vec::new();
         for _ in 0..8 {
             let flow = schedule.next(ClassSet::EMPTY).unwrap();
             order.push(flow);
-            schedule.add(at(0), flow, if flow == 1 { FAST } else { SLOW }, at(0));
+            schedule.add(instant(0), flow, if flow == 1 { FAST } else { SLOW }, instant(0));
         }
         assert_eq!(order, [0, 1, 2, 1, 3, 1, 0, 1]);
         assert_eq!((schedule.next(FAST.alone()), schedule.next(FAST.alone())), (Some(2), Some(3)));
@@ -143,25 +143,25 @@ mod tests {
     #[test]
     fn a_held_class_keeps_its_turn() {
         let mut schedule = Schedule::default();
-        schedule.add(at(0), 0, SLOW, at(0));
-        schedule.add(at(0), 1, FAST, at(0));
+        schedule.add(instant(0), 0, SLOW, instant(0));
+        schedule.add(instant(0), 1, FAST, instant(0));
         assert_eq!((schedule.next(SLOW.alone()), schedule.ready_classes()), (Some(1), SLOW.alone()));
-        schedule.add(at(0), 1, FAST, at(0));
+        schedule.add(instant(0), 1, FAST, instant(0));
         assert_eq!((schedule.next(SLOW.alone() | FAST.alone()), schedule.next(ClassSet::EMPTY)), (None, Some(0)));
     }
 
     #[test]
     fn those_that_wait_come_back_in_time() {
         let mut schedule = Schedule::default();
-        schedule.add(at(0), 0, FAST, at(20));
-        schedule.add(at(0), 1, FAST, at(10));
+        schedule.add(instant(0), 0, FAST, instant(20));
+        schedule.add(instant(0), 1, FAST, instant(10));
         assert_eq!(
-            (schedule.next(ClassSet::EMPTY), schedule.next_due(), schedule.take_due(at(9))),
-            (None, at(10), None)
+            (schedule.next(ClassSet::EMPTY), schedule.next_due(), schedule.take_due(instant(9))),
+            (None, instant(10), None)
         );
         assert_eq!(
-            (schedule.take_due(at(15)), schedule.take_due(at(15)), schedule.next_due()),
-            (Some(1), None, at(20))
+            (schedule.take_due(instant(15)), schedule.take_due(instant(15)), schedule.next_due()),
+            (Some(1), None, instant(20))
         );
     }
 }

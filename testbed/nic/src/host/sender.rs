@@ -8,12 +8,12 @@ use weir_flowctl::{Shaper, wire_bytes};
 use weir_units::archive::{State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::digest::Digest;
-use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Refusal, Syndrome};
+use weir_wire::rocev2::{Dscp, Ecn, NakCode, Psn, QueuePair, Syndrome};
 
 use super::congestion::HopTelemetry;
-use super::congestion::{AckSignal, CongestionControl, Controlled};
-use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Verb, Write};
-use super::stream::Sending;
+use super::congestion::{AckSignal, CongestionControlChoice, ControlledFlow};
+use super::packet::{Ack, FrameSizes, MSS_MAX, PacketKind, RdmaOperation, TcpAck, TelemetryMode, Write};
+use super::stream::TcpSendSide;
 use super::{FlowConfig, HostConfig, HostError, Peer, Repeat, SenderStats, Transport, codec};
 use crate::tcp::TcpSender;
 
@@ -27,7 +27,7 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 /// State of a sending end.
 #[derive(Debug, State)]
 pub(super) struct Sender {
-    terms: Terms,
+    config: SenderConfig,
     /// Whether the peer is still unknown.
     waits: bool,
     #[state(same)]
@@ -37,11 +37,11 @@ pub(super) struct Sender {
     #[state(fixed)]
     pacer: Option<Shaper>,
     #[state(fixed)]
-    controlled: Option<Controlled>,
+    controlled: Option<ControlledFlow>,
     /// Send side of the TCP connection; `None` with RDMA. With TCP, the fields for sequence numbers and RDMA
     /// messages are unused.
     #[state(fixed)]
-    tcp: Option<Box<Sending>>,
+    tcp: Option<Box<TcpSendSide>>,
     /// Sequence number of the next packet to send.
     next: Psn,
     /// Sequence number of the first packet never sent.
@@ -62,7 +62,7 @@ pub(super) struct Sender {
     /// End of the wait after an RNR NAK: nothing is sent earlier.
     waits_until: Time,
     /// Reason for which the receiver has given up the connection.
-    refusal: Option<Refusal>,
+    refusal: Option<NakCode>,
     /// Instant of the last new acknowledgement, or of the first packet after it that requested one.
     progress: Time,
     /// Unacknowledged messages, oldest first; `sending` is the index of the message being sent.
@@ -85,7 +85,7 @@ pub(super) struct Sender {
 
 /// Part of a flow's configuration that its sender keeps, small since hosts may have thousands of senders.
 #[derive(Debug, State)]
-pub(super) struct Terms {
+pub(super) struct SenderConfig {
     pub queue_pair: QueuePair,
     pub peer: Peer,
     #[state(same)]
@@ -93,11 +93,11 @@ pub(super) struct Terms {
     #[state(same)]
     pub dscp: Dscp,
     #[state(same)]
-    pub stamps: Stamps,
+    pub telemetry: TelemetryMode,
     #[state(same)]
     acks_every_packet: bool,
     #[state(same)]
-    verb: Verb,
+    operation: RdmaOperation,
     message: Bytes,
     stop: Time,
     #[state(same)]
@@ -108,17 +108,17 @@ pub(super) struct Terms {
     retransmission: Option<Span>,
 }
 
-impl Terms {
-    fn of(config: &FlowConfig) -> Terms {
+impl SenderConfig {
+    fn from_flow(config: &FlowConfig) -> SenderConfig {
         let feedback = config.congestion_control.feedback();
-        Terms {
+        SenderConfig {
             queue_pair: config.queue_pair,
             peer: config.peer,
             class: config.class,
             dscp: config.dscp,
-            stamps: feedback.stamps,
+            telemetry: feedback.telemetry,
             acks_every_packet: feedback.acks_every_packet,
-            verb: config.verb,
+            operation: config.operation,
             message: config.message,
             stop: config.stop,
             repeat: config.repeat,
@@ -144,7 +144,9 @@ impl Sender {
         let message = config.message.get();
         let (message_max, tcp) = match &config.transport {
             Transport::Rdma => (MESSAGE_BYTES_MAX, None),
-            Transport::Tcp(tcp) if (1..=MSS_MAX).contains(&tcp.mss) => (u64::MAX, Some(Box::new(Sending::new(tcp)))),
+            Transport::Tcp(tcp) if (1..=MSS_MAX).contains(&tcp.mss) => {
+                (u64::MAX, Some(Box::new(TcpSendSide::new(tcp))))
+            }
             Transport::Tcp(tcp) => return Err(HostError::SegmentSize(config.queue_pair, tcp.mss)),
         };
         if !(1..=message_max).contains(&message) {
@@ -163,20 +165,23 @@ impl Sender {
         let messages_max = fitting.clamp(1, MESSAGES_IN_FLIGHT_MAX) as usize;
         // TCP has its own congestion control and retransmission.
         let config = match &tcp {
-            Some(_) => {
-                FlowConfig { congestion_control: CongestionControl::none(), retransmission: None, ..config.clone() }
-            }
+            Some(_) => FlowConfig {
+                congestion_control: CongestionControlChoice::none(),
+                retransmission: None,
+                ..config.clone()
+            },
             None => config.clone(),
         };
-        let stamps = config.congestion_control.stamps();
-        let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max(stamps) as u32, |tcp| longest(tcp, &host.sizes));
+        let telemetry = config.congestion_control.telemetry();
+        let frame_bytes_max =
+            tcp.as_ref().map_or(host.frame_bytes_max(telemetry) as u32, |tcp| longest(tcp, &host.sizes));
         // A frame that found the wire busy is late; the next makes up for the delay.
         let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max, host.link_overhead));
         Ok(Sender {
             payload_max,
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
-            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate))
+            controlled: ControlledFlow::new(&config.congestion_control, host.rate, slack(host.rate))
                 .map(|controlled| controlled.timed(host.frame_times)),
             frame_bytes_max,
             tcp,
@@ -202,7 +207,7 @@ impl Sender {
             watched_at: Time::NEVER,
             is_closing: false,
             waits: config.peer == Peer::UNKNOWN,
-            terms: Terms::of(&config),
+            config: SenderConfig::from_flow(&config),
         })
     }
 
@@ -210,8 +215,8 @@ impl Sender {
     pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
         debug_assert!(self.waits, "it has sent to another one");
         self.waits = false;
-        self.terms.peer = peer;
-        self.flow_hash = codec::flow_hash(host, self.terms.queue_pair, &peer);
+        self.config.peer = peer;
+        self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
         (self.next, self.fresh, self.unacknowledged) = (first, first, first);
     }
 
@@ -244,17 +249,17 @@ impl Sender {
     /// `None` if only a
     /// message became due that has no room in the window.
     #[inline]
-    pub(super) fn take(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
+    pub(super) fn take(&mut self, now: Time, sizes: &FrameSizes) -> Option<(PacketKind, u16, Ecn)> {
         if self.tcp.is_some() {
             return self.take_segment(now, sizes);
         }
         let write = self.take_packet(now);
-        let frame_bytes =
-            sizes.of_write(write.verb, write.payload_bytes, write.is_first) + sizes.of_stamps(self.terms.stamps);
-        Some((Says::Write(write), frame_bytes, Ecn::Ect0))
+        let frame_bytes = sizes.of_write(write.operation, write.payload_bytes, write.is_first)
+            + sizes.of_stamps(self.config.telemetry);
+        Some((PacketKind::Write(write), frame_bytes, Ecn::Ect0))
     }
 
-    fn take_segment(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
+    fn take_segment(&mut self, now: Time, sizes: &FrameSizes) -> Option<(PacketKind, u16, Ecn)> {
         while let Some(tcp) = &self.tcp
             && self.next_release <= now
             && tcp.messages() < self.messages_max
@@ -269,7 +274,7 @@ impl Sender {
         self.stats.retransmitted += u64::from(segment.is_retransmission);
         (0..messages_sent).for_each(|_| self.finish_message(now));
         let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotCapable };
-        Some((Says::Segment(segment), sizes.of_segment(u32::from(segment.len)), ecn))
+        Some((PacketKind::Segment(segment), sizes.of_segment(u32::from(segment.len)), ecn))
     }
 
     #[inline]
@@ -282,17 +287,17 @@ impl Sender {
         let number = self.next.ahead_of(message.first) as u32;
         let (is_first, is_last) = (number == 0, number + 1 == message.packets);
         let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
-        let is_every = self.terms.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
+        let is_every = self.config.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
         let write = Write {
-            verb: self.terms.verb,
+            operation: self.config.operation,
             psn: self.next,
             message_bytes: message.size as u32,
             payload_bytes: payload as u16,
             is_first,
             is_last,
-            ack_request: std::mem::take(&mut self.begins_anew) || is_last || is_every || self.terms.acks_every_packet,
+            ack_request: std::mem::take(&mut self.begins_anew) || is_last || is_every || self.config.acks_every_packet,
             sent_at: now,
-            digest: if self.terms.stamps == Stamps::Digest { Digest::LEAST } else { Digest::NONE },
+            digest: if self.config.telemetry == TelemetryMode::Digest { Digest::LEAST } else { Digest::NONE },
         };
         if write.ack_request {
             if !self.awaits_ack() {
@@ -332,10 +337,10 @@ impl Sender {
 
     /// Returns the release and the size of the next message, and schedules the one after it.
     fn next_message(&mut self) -> (Time, Bytes) {
-        let size = self.left.map_or(self.terms.message, |left| left.min(self.terms.message));
+        let size = self.left.map_or(self.config.message, |left| left.min(self.config.message));
         let released = self.next_release;
         self.left = self.left.map(|left| left - size);
-        self.next_release = match self.terms.repeat {
+        self.next_release = match self.config.repeat {
             Repeat::BackToBack => Time::NEVER,
             Repeat::Every(period) => self.unless_ended(released.saturating_add(period)),
         };
@@ -345,13 +350,13 @@ impl Sender {
     /// Handles the first sending of a message's last packet.
     fn finish_message(&mut self, now: Time) {
         self.stats.messages_sent += 1;
-        if self.terms.repeat == Repeat::BackToBack {
+        if self.config.repeat == Repeat::BackToBack {
             self.next_release = self.unless_ended(now);
         }
     }
 
     fn unless_ended(&self, release: Time) -> Time {
-        if release < self.terms.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
+        if release < self.config.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
     }
 
     /// Records the frame of the packet last taken, which takes `wire` bytes on the link.
@@ -395,7 +400,7 @@ impl Sender {
             self.stats.acks_unexpected += 1;
             return;
         }
-        if ack.syndrome == Syndrome::SequenceError && self.terms.retransmission.is_none() {
+        if ack.syndrome == Syndrome::SequenceError && self.config.retransmission.is_none() {
             return;
         }
         if let Syndrome::Refused(refusal) = ack.syndrome {
@@ -409,7 +414,7 @@ impl Sender {
         while let Some(message) = self.messages.front()
             && self.unacknowledged.ahead_of(message.first.plus(message.packets - 1)) > 0
         {
-            self.stats.note_done(now, message.released, message.size);
+            self.stats.record_completion(now, message.released, message.size);
             done(message.released, Bytes::new(message.size));
             self.messages.pop_front();
             self.sending = self.sending.saturating_sub(1);
@@ -424,7 +429,7 @@ impl Sender {
             self.go_back();
         }
         if let Some(controlled) = &mut self.controlled
-            && (ack.echo != Time::NEVER || self.terms.stamps == Stamps::None)
+            && (ack.echo != Time::NEVER || self.config.telemetry == TelemetryMode::None)
         {
             let (acked, sent, rtt) = (self.acknowledged, self.fresh_byte, now.since(ack.echo));
             let (is_marked, digest) = (ack.is_marked, ack.digest.code());
@@ -440,7 +445,7 @@ impl Sender {
         };
         tcp.end.handle_ack(now, &ack.into());
         while let Some(message) = tcp.take_done() {
-            self.stats.note_done(now, message.released, message.size);
+            self.stats.record_completion(now, message.released, message.size);
             done(message.released, Bytes::new(message.size));
         }
     }
@@ -470,7 +475,7 @@ impl Sender {
         if let Some(tcp) = &self.tcp {
             return tcp.end.next_timeout();
         }
-        match self.terms.retransmission {
+        match self.config.retransmission {
             Some(timeout) if self.awaits_ack() && self.refusal.is_none() => self.progress.saturating_add(timeout),
             _ => Time::NEVER,
         }
@@ -504,7 +509,7 @@ impl Sender {
     }
 
     /// Returns the reason for which the receiver has given up the connection.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
+    pub(super) fn refusal(&self) -> Option<NakCode> {
         self.refusal
     }
 
@@ -532,8 +537,8 @@ impl Sender {
         self.flow_hash
     }
 
-    pub(super) fn terms(&self) -> &Terms {
-        &self.terms
+    pub(super) fn config(&self) -> &SenderConfig {
+        &self.config
     }
 
     pub(super) fn stats(&self) -> &SenderStats {
@@ -542,6 +547,6 @@ impl Sender {
 }
 
 /// Returns the length of a TCP connection's longest frame, without FCS.
-fn longest(tcp: &Sending, sizes: &FrameSizes) -> u32 {
+fn longest(tcp: &TcpSendSide, sizes: &FrameSizes) -> u32 {
     u32::from(sizes.of_segment(tcp.mss))
 }

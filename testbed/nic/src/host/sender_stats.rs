@@ -2,7 +2,7 @@
 
 use weir_units::archive::Value;
 use weir_units::{Bytes, Span, Time};
-use weir_wire::rocev2::Refusal;
+use weir_wire::rocev2::NakCode;
 
 /// Statistics of a flow at its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
@@ -26,7 +26,7 @@ pub struct SenderStats {
     /// Negative acknowledgements: the receiver had no buffer yet.
     pub rnr_naks: u64,
     /// Negative acknowledgements that end the flow, by [`Refusal::ALL`].
-    pub refusals: [u64; Refusal::ALL.len()],
+    pub refusals: [u64; NakCode::ALL.len()],
     /// Frames sent again.
     pub retransmitted: u64,
     /// Number of timeouts without an acknowledgement.
@@ -67,12 +67,12 @@ impl FctSummary {
 impl SenderStats {
     /// Iterates over NAK kinds with their counts, without kinds that never occurred.
     pub fn naks_by_kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let refusals = Refusal::ALL.map(|refusal| (refusal.name(), self.refusals[refusal as usize]));
+        let refusals = NakCode::ALL.map(|refusal| (refusal.name(), self.refusals[refusal as usize]));
         let all = [("sequence error", self.naks), ("receiver not ready", self.rnr_naks)].into_iter().chain(refusals);
         all.filter(|(_, count)| *count > 0)
     }
 
-    pub(super) fn note_done(&mut self, now: Time, released: Time, size: u64) {
+    pub(super) fn record_completion(&mut self, now: Time, released: Time, size: u64) {
         self.messages_done += 1;
         self.payload_done += Bytes::new(size);
         self.fct.add(now.since(released));

@@ -14,7 +14,7 @@ use crate::tcp::{Segment, TcpConfig, TcpReceiver, TcpSender};
 
 /// TCP part of a sender.
 #[derive(Debug, State)]
-pub(super) struct Sending {
+pub(super) struct TcpSendSide {
     pub(super) end: TcpSender,
     /// Messages not acknowledged, oldest first.
     messages: VecDeque<Message>,
@@ -38,7 +38,7 @@ pub(super) struct Message {
 
 /// TCP part of a receiver.
 #[derive(Debug, State)]
-pub(super) struct Receiving {
+pub(super) struct TcpReceiveSide {
     pub(super) end: TcpReceiver,
     /// Instant at which the host checks the receiver; [`Time::NEVER`] if none is scheduled.
     pub(super) watched_at: Time,
@@ -46,7 +46,7 @@ pub(super) struct Receiving {
 
 /// Pending acknowledgements of a host's TCP receivers.
 #[derive(Debug, Default, State)]
-pub(super) struct Acks {
+pub(super) struct PendingAcks {
     /// Classes with acknowledgements that are due.
     classes: ClassSet,
     /// Due acknowledgements by class, with their receivers' places.
@@ -55,9 +55,15 @@ pub(super) struct Acks {
     later: BinaryHeap<Reverse<(Time, usize, u32)>>,
 }
 
-impl Sending {
-    pub(super) fn new(config: &TcpConfig) -> Sending {
-        Sending { end: TcpSender::new(config), messages: VecDeque::new(), sent_messages: 0, sent: 0, mss: config.mss }
+impl TcpSendSide {
+    pub(super) fn new(config: &TcpConfig) -> TcpSendSide {
+        TcpSendSide {
+            end: TcpSender::new(config),
+            messages: VecDeque::new(),
+            sent_messages: 0,
+            sent: 0,
+            mss: config.mss,
+        }
     }
 
     /// Adds a released message to the stream.
@@ -91,13 +97,13 @@ impl Sending {
     }
 }
 
-impl Receiving {
-    pub(super) fn new(config: &TcpConfig) -> Receiving {
-        Receiving { end: TcpReceiver::new(config), watched_at: Time::NEVER }
+impl TcpReceiveSide {
+    pub(super) fn new(config: &TcpConfig) -> TcpReceiveSide {
+        TcpReceiveSide { end: TcpReceiver::new(config), watched_at: Time::NEVER }
     }
 }
 
-impl Acks {
+impl PendingAcks {
     /// Returns the classes with due acknowledgements.
     #[inline]
     pub(super) fn classes(&self) -> ClassSet {

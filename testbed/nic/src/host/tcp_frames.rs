@@ -8,11 +8,11 @@ use weir_wire::rocev2::{Ecn, QueuePair};
 
 use super::Host;
 use super::outgoing::{Outgoing, answer};
-use super::packet::{NicFrame, NicPacket, Says};
+use super::packet::{NicFrame, NicPacket, PacketKind};
 
 /// TCP frame in the host's queue.
 #[derive(Clone, Debug, Value)]
-pub(super) struct Queued {
+pub(super) struct QueuedTcpFrame {
     /// Class of the connection's data, in which the frame is scheduled.
     turn: Class,
     /// Class of the frame.
@@ -30,10 +30,10 @@ impl Host {
     #[cold]
     pub(super) fn queue_segments(&mut self, now: Time, flow: usize) {
         while self.senders[flow].due() <= now
-            && let Some((says, frame_bytes, ecn)) = self.senders[flow].take(now, &self.config.sizes)
+            && let Some((kind, frame_bytes, ecn)) = self.senders[flow].take(now, &self.config.sizes)
         {
-            let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);
-            self.queue_tcp(now, Queued { turn: class, class, packet, own, peer });
+            let (packet, class, own, peer) = self.packet_of(now, flow, kind, frame_bytes, ecn);
+            self.queue_tcp(now, QueuedTcpFrame { turn: class, class, packet, own, peer });
         }
         self.watch(flow);
         // A segment that is due later is scheduled for then.
@@ -41,7 +41,7 @@ impl Host {
         let due = sender.due();
         if due > now && due < Time::NEVER {
             sender.has_turn = true;
-            self.schedule.add(now, flow as u32, sender.terms().class, due);
+            self.schedule.add(now, flow as u32, sender.config().class, due);
         }
     }
 
@@ -50,12 +50,12 @@ impl Host {
     pub(super) fn queue_tcp_acks(&mut self, now: Time) {
         while let Some((outgoing, class, turn)) = self.next_tcp_ack(ClassSet::EMPTY) {
             if let Outgoing { frame: NicFrame::Packet(packet), own, peer } = outgoing {
-                self.queue_tcp(now, Queued { turn, class, packet, own, peer });
+                self.queue_tcp(now, QueuedTcpFrame { turn, class, packet, own, peer });
             }
         }
     }
 
-    fn queue_tcp(&mut self, now: Time, queued: Queued) {
+    fn queue_tcp(&mut self, now: Time, queued: QueuedTcpFrame) {
         if self.tcp_queue.is_empty() {
             self.schedule.add(now, TCP_QUEUE, queued.turn, now);
         }
@@ -65,11 +65,11 @@ impl Host {
     /// The first frame of TCP's queue, whose turn it is.
     #[cold]
     pub(super) fn poll_tcp_queue(&mut self, now: Time) -> Option<Outgoing> {
-        let Queued { class, packet, own, peer, .. } = self.tcp_queue.pop_front()?;
+        let QueuedTcpFrame { class, packet, own, peer, .. } = self.tcp_queue.pop_front()?;
         if let Some(next) = self.tcp_queue.front() {
             self.schedule.add(now, TCP_QUEUE, next.turn, now);
         }
-        self.note_sent(now, class, u32::from(packet.frame_bytes));
+        self.record_sent(now, class, u32::from(packet.frame_bytes));
         Some(Outgoing { frame: NicFrame::Packet(packet), own, peer })
     }
 
@@ -92,7 +92,7 @@ impl Host {
             return None;
         }
         let (outgoing, class, _) = self.next_tcp_ack(held_back)?;
-        self.note_sent(now, class, outgoing.frame.frame_bytes());
+        self.record_sent(now, class, outgoing.frame.frame_bytes());
         Some(outgoing)
     }
 
@@ -104,12 +104,12 @@ impl Host {
         receiver.queued -= 1;
         let ((_, dscp), frame_bytes) = (receiver.ack_point(), self.config.sizes.of_tcp_ack(&ack));
         // No switch is to mark it (RFC 3168, 6.1.4).
-        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, Says::TcpAck(ack));
+        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, PacketKind::TcpAck(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.frame {
             packet.dscp = dscp;
         }
         let of_data = receiver.config().class;
-        self.let_go(place);
+        self.finish_close(place);
         Some((outgoing, class, of_data))
     }
 }

@@ -11,7 +11,7 @@ use crate::DelayLine;
 use proptest::prelude::*;
 use weir_units::{LINK_OVERHEAD, MacAddr, Span};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
-use weir_wire::rocev2::{Dscp, Ecn, Operation, Packet, Part, Psn, Repr, Reth, Syndrome};
+use weir_wire::rocev2::{Dscp, Ecn, Operation, Packet, PacketPosition, Psn, Repr, Reth, Syndrome};
 
 use super::*;
 
@@ -152,7 +152,7 @@ fn a_paced_flow_keeps_to_its_rate_and_leaves_the_rest() {
 
 fn dcqcn(n: u32) -> FlowConfig {
     FlowConfig {
-        congestion_control: CongestionControl::preset("dcqcn", RATE, Span::ZERO).expect("a preset"),
+        congestion_control: CongestionControlChoice::preset("dcqcn", RATE, Span::ZERO).expect("a preset"),
         ..flow(n)
     }
 }
@@ -420,7 +420,7 @@ fn ends_that_are_told_of_each_other_later_begin_where_they_are_told() {
     let repr = Repr::read(&Packet::new(&buffer[..length]).unwrap()).unwrap();
     let reth = Reth { virtual_address: 0x7f00_dead_0000, remote_key: 0x2f7, message_bytes: 64_000 };
     assert_eq!((repr.psn, repr.queue_pair), (first, QueuePair::new(0x200)));
-    assert_eq!(repr.operation, Operation::Write { part: Part::First(reth), ack_request: false });
+    assert_eq!(repr.operation, Operation::Write { position: PacketPosition::First(reth), ack_request: false });
     pair.receiver.handle_frame(pair.now, &buffer[..length]);
     pair.run_until(at(1_000_000));
     let (sent, arrived) = (pair.sender.sender_stats(0), pair.receiver.receiver_stats(0));
@@ -434,12 +434,17 @@ fn other_frames_take_turns_on_the_wire() {
     let mut host = Host::new(config(1), &[flow(0)], &[]).unwrap();
     let mut buffer = [0; 2_000];
     let best_effort = Class::new(0);
-    assert!(host.send_beside(at(0), best_effort, 1_000));
-    assert!(!host.send_beside(at(1), best_effort, 1_000) && host.poll_transmit(at(1), &mut buffer).is_none());
+    assert!(host.try_send_software_frame(at(0), best_effort, 1_000));
+    assert!(
+        !host.try_send_software_frame(at(1), best_effort, 1_000) && host.poll_transmit(at(1), &mut buffer).is_none()
+    );
     let free = at(82);
     assert!(host.poll_transmit(free, &mut buffer).is_some());
     host.handle_frame(free, &pfc(best_effort, 1_000));
-    assert!(!host.send_beside(at(1_000), best_effort, 1_000) && host.send_beside(at(1_000), LOSSLESS, 1_000));
+    assert!(
+        !host.try_send_software_frame(at(1_000), best_effort, 1_000)
+            && host.try_send_software_frame(at(1_000), LOSSLESS, 1_000)
+    );
 }
 
 /// An acknowledgement of the second host's to the first one's flow 0, as a NIC would write it.
@@ -494,7 +499,7 @@ fn a_receiver_without_a_buffer_is_waited_for() {
 
 #[test]
 fn a_receiver_that_refuses_ends_the_flow() {
-    for refusal in Refusal::ALL {
+    for refusal in NakCode::ALL {
         let retransmission = Some(Span::from_millis(1));
         let endless = FlowConfig { ack_every: NonZeroU32::new(4), retransmission, ..flow(0) };
         let mut host = Host::new(config(1), &[endless], &[]).unwrap();
@@ -511,7 +516,7 @@ fn a_receiver_that_refuses_ends_the_flow() {
 /// SENDs are shorter by the RETH of the first packet, and arrive as WRITEs do.
 #[test]
 fn messages_may_be_sends() {
-    let mut pair = Pair::new(&[FlowConfig { verb: Verb::Send, total: Some(Bytes::kb(128)), ..flow(0) }]);
+    let mut pair = Pair::new(&[FlowConfig { operation: RdmaOperation::Send, total: Some(Bytes::kb(128)), ..flow(0) }]);
     let mut buffer = [0; 2_000];
     let length = pair.sender.poll_transmit(Time::ZERO, &mut buffer).unwrap();
     let repr = Repr::read(&Packet::new(&buffer[..length]).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! Configuration of a NIC model.
 
-use weir_flowctl::Mechanism;
+use weir_flowctl::PortFlowControl;
 use weir_units::{BitRate, Bytes, ClassSet, Span};
 
 /// Configuration of a NIC and its link to the switch.
@@ -13,7 +13,7 @@ pub struct ModelConfig {
     /// Longest lateness of a poll that rates may catch up on: zero in virtual time.
     pub slack: Span,
     /// Flow control of the switch's port.
-    pub flow_control: Mechanism,
+    pub flow_control: PortFlowControl,
     /// Lossless classes of the switch.
     pub lossless: ClassSet,
     /// Whether the NIC obeys the port's flow control.

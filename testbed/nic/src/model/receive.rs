@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
 
 use super::send::size;
-use super::{Carried, ModelConfig, ReceiveBuffer, next_in_turn};
+use super::{ModelConfig, ModelFrame, ReceiveBuffer, next_in_turn};
 
 /// Receive side of a NIC.
 #[derive(Debug)]
-pub(super) struct Receive<F> {
+pub(super) struct ReceiveSide<F> {
     buffer: ReceiveBuffer,
     lossless: ClassSet,
     queues: [VecDeque<F>; CLASSES],
@@ -23,14 +23,14 @@ pub(super) struct Receive<F> {
     off: ClassSet,
 }
 
-impl<F: Carried> Receive<F> {
-    pub(super) fn new(config: &ModelConfig) -> Receive<F> {
+impl<F: ModelFrame> ReceiveSide<F> {
+    pub(super) fn new(config: &ModelConfig) -> ReceiveSide<F> {
         let buffer = config.receive;
         let frames = |class: Class| match config.lossless.contains(class) {
             true => buffer.lossless_frames,
             false => buffer.lossy_frames,
         };
-        Receive {
+        ReceiveSide {
             buffer,
             lossless: config.lossless,
             queues: Class::ALL.map(|class| VecDeque::with_capacity(frames(class))),

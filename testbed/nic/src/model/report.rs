@@ -22,9 +22,9 @@ pub enum ModelDrop {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelReport {
     /// Frames from the host to the switch.
-    pub to_switch: Way,
+    pub to_switch: DirectionCounters,
     /// Frames from the switch to the host.
-    pub to_host: Way,
+    pub to_host: DirectionCounters,
     /// Flow-control messages from the switch that were ignored: malformed, of another flow control, or sent to a
     /// NIC that obeys none.
     pub control_ignored: u64,
@@ -38,15 +38,15 @@ pub struct ModelReport {
 
 /// Counters of a direction. `came + made = left + ended + dropped + held`: see [`Way::balances`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct DirectionCounters {
     /// Frames received.
-    pub came: u64,
+    pub received: u64,
     /// Flow-control messages that the NIC generated.
-    pub made: u64,
+    pub generated: u64,
     /// Frames forwarded.
-    pub left: u64,
+    pub forwarded: u64,
     /// Flow-control messages that the NIC consumed.
-    pub ended: u64,
+    pub consumed: u64,
     /// Frames dropped, by [`ModelDrop`].
     pub dropped: [u64; ModelDrop::COUNT],
     /// Frames in the NIC or on its link, by direct count.
@@ -100,7 +100,7 @@ impl ModelDrop {
     }
 }
 
-impl Way {
+impl DirectionCounters {
     /// Returns the number of dropped frames.
     pub fn dropped(&self) -> u64 {
         self.dropped.iter().sum()
@@ -108,7 +108,7 @@ impl Way {
 
     /// Whether every frame is accounted for.
     pub fn balances(&self) -> bool {
-        self.came + self.made == self.left + self.ended + self.dropped() + self.held
+        self.received + self.generated == self.forwarded + self.consumed + self.dropped() + self.held
     }
 }
 
@@ -135,38 +135,38 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn drop_to_switch(&mut self, why: ModelDrop, class: Option<Class>) {
-        self.dropped_to_switch[why as usize] += 1;
-        self.of_class(why, class);
+    pub(super) fn drop_to_switch(&mut self, reason: ModelDrop, class: Option<Class>) {
+        self.dropped_to_switch[reason as usize] += 1;
+        self.of_class(reason, class);
     }
 
-    pub(super) fn drop_to_host(&mut self, why: ModelDrop, class: Option<Class>) {
-        self.dropped_to_host[why as usize] += 1;
-        self.of_class(why, class);
+    pub(super) fn drop_to_host(&mut self, reason: ModelDrop, class: Option<Class>) {
+        self.dropped_to_host[reason as usize] += 1;
+        self.of_class(reason, class);
     }
 
-    fn of_class(&mut self, why: ModelDrop, class: Option<Class>) {
+    fn of_class(&mut self, reason: ModelDrop, class: Option<Class>) {
         if let Some(class) = class {
-            self.classes[class.index()].dropped[why as usize] += 1;
+            self.classes[class.index()].dropped[reason as usize] += 1;
         }
     }
 
     pub(super) fn report(&self, inside: [usize; 2], waiting: [usize; 2]) -> ModelReport {
-        let held = |way: usize| (inside[way] + waiting[way]) as u64;
+        let held = |direction: usize| (inside[direction] + waiting[direction]) as u64;
         ModelReport {
-            to_switch: Way {
-                came: self.from_host,
-                made: self.control_made,
-                left: self.taken_to_switch - waiting[0] as u64,
-                ended: 0,
+            to_switch: DirectionCounters {
+                received: self.from_host,
+                generated: self.control_made,
+                forwarded: self.taken_to_switch - waiting[0] as u64,
+                consumed: 0,
                 dropped: self.dropped_to_switch,
                 held: held(0),
             },
-            to_host: Way {
-                came: self.from_switch,
-                made: 0,
-                left: self.taken_to_host - waiting[1] as u64,
-                ended: self.control_from_switch,
+            to_host: DirectionCounters {
+                received: self.from_switch,
+                generated: 0,
+                forwarded: self.taken_to_host - waiting[1] as u64,
+                consumed: self.control_from_switch,
                 dropped: self.dropped_to_host,
                 held: held(1),
             },

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES};
 
-use super::{Carried, ModelConfig, next_in_turn};
+use super::{ModelConfig, ModelFrame, next_in_turn};
 
 /// Send side of a NIC.
 #[derive(Debug)]
-pub(super) struct Send<F> {
+pub(super) struct TransmitSide<F> {
     buffer: Bytes,
     frames_max: usize,
     queues: [VecDeque<F>; CLASSES],
@@ -21,10 +21,10 @@ pub(super) struct Send<F> {
     stashes: Box<[VecDeque<(Class, F)>]>,
 }
 
-impl<F: Carried> Send<F> {
-    pub(super) fn new(config: &ModelConfig) -> Send<F> {
+impl<F: ModelFrame> TransmitSide<F> {
+    pub(super) fn new(config: &ModelConfig) -> TransmitSide<F> {
         let stash = || VecDeque::with_capacity(ModelConfig::STASH_FRAMES);
-        Send {
+        TransmitSide {
             buffer: config.send_buffer,
             frames_max: config.send_frames,
             queues: std::array::from_fn(|_| VecDeque::with_capacity(config.send_frames)),
@@ -122,6 +122,6 @@ impl<F: Carried> Send<F> {
     }
 }
 
-pub(super) fn size(frame: &impl Carried) -> Bytes {
+pub(super) fn size(frame: &impl ModelFrame) -> Bytes {
     Bytes::new(u64::from(frame.frame_bytes()) + FCS_BYTES)
 }

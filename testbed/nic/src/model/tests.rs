@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_flowctl::kinds::Pfc;
-use weir_flowctl::{Mechanism, wire_bytes};
+use weir_flowctl::{PortFlowControl, wire_bytes};
 use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -18,7 +18,7 @@ const FRAME_TIME: Span = Span::from_nanos((FRAME as u64 + 24) * 8);
 #[derive(Debug)]
 struct Numbered(Vec<u8>);
 
-impl Carried for Numbered {
+impl ModelFrame for Numbered {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -53,7 +53,7 @@ fn config() -> ModelConfig {
         rate: RATE,
         delay: Span::from_micros(1),
         slack: Span::ZERO,
-        flow_control: Mechanism::new(Pfc { quanta: 1_000, refresh_percent: 50 }),
+        flow_control: PortFlowControl::new(Pfc { quanta: 1_000, refresh_percent: 50 }),
         lossless: LOSSLESS.alone(),
         obeys: true,
         pauses: true,
@@ -126,7 +126,7 @@ fn a_paused_class_waits_for_its_xon_and_others_go_on() {
     assert!(after[0].2 >= 102_000, "the message's delay and the frame's");
     let report = nic.report(at(200_000), [0; 2]);
     assert_eq!((report.classes[3].pauses, report.classes[3].paused_for), (1, Span::from_nanos(100_000)));
-    assert!(report.balances() && report.to_host.ended == 2, "{report:?}");
+    assert!(report.balances() && report.to_host.consumed == 2, "{report:?}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn what_is_under_way_goes_with_the_host() {
     nic.handle_from_switch(at(2_000), Some(LOSSY), frame(LOSSY, 3, FRAME));
     assert_eq!((nic.takes(0), nic.transmit(at(2_000), message), nic.link_room()), (0, 0, config().link_frames()));
     let report = nic.report(at(2_000), [0; 2]);
-    let gone = |way: &Way| (way.dropped[ModelDrop::NoHost as usize], way.held);
+    let gone = |way: &DirectionCounters| (way.dropped[ModelDrop::NoHost as usize], way.held);
     assert_eq!((gone(&report.to_switch), gone(&report.to_host)), ((u64::from(sent), 0), (4, 0)));
     assert!(report.balances());
     // The next one is not paused by what was said before.
@@ -297,10 +297,10 @@ proptest! {
         let mut next = [[0u32; 8]; 2];
         let mut on_wire = Bytes::ZERO;
         // The switch's part: it obeys at once, and has its own gate.
-        let gate = Regulator::new(&config.flow_control, RATE, config.lossless);
+        let gate = TxRegulator::new(&config.flow_control, RATE, config.lossless);
         // The model's view of pauses is its messages' arrival.
         let mut pauses = Vec::new();
-        let obeyed = Regulator::new(&config.flow_control, RATE, config.lossless);
+        let obeyed = TxRegulator::new(&config.flow_control, RATE, config.lossless);
         for step in steps {
             match step {
                 Step::FromHost(class, length) if nic.takes(usize::from(class) % 2) > 0 => {
@@ -334,8 +334,8 @@ proptest! {
                 Step::Link(is_up) => {
                     nic.set_link(now, is_up);
                     if up && !is_up {
-                        obeyed.forget(now);
-                        gate.forget(now);
+                        obeyed.reset(now);
+                        gate.reset(now);
                         pauses.clear();
                     }
                     up = is_up;

@@ -29,9 +29,9 @@ pub(super) struct Bottleneck {
     path: Path,
     /// Queued segments; the first is being sent.
     queue: VecDeque<(usize, Segment, bool)>,
-    events: BinaryHeap<Reverse<(Time, u64, What)>>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     /// Data and acknowledgements between the ends, by number.
-    on_their_way: VecDeque<(usize, Carried)>,
+    in_flight: VecDeque<(usize, InFlight)>,
     first: u64,
     order: u64,
     /// Instants of the scheduled wake-ups of each flow's sender and receiver, so that none is scheduled twice.
@@ -45,7 +45,7 @@ pub(super) struct Bottleneck {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum Event {
     /// The wire has sent the segment in front.
     Sent,
     /// A segment or acknowledgement, by number, arrives at the other end.
@@ -55,7 +55,7 @@ enum What {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Carried {
+enum InFlight {
     Data(Segment, bool),
     Ack(Ack),
 }
@@ -72,7 +72,7 @@ impl Bottleneck {
             path,
             queue: VecDeque::new(),
             events: BinaryHeap::new(),
-            on_their_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             first: 0,
             order: 0,
             wake_ups: vec![[Time::NEVER; 2]; flows.len()],
@@ -96,12 +96,12 @@ impl Bottleneck {
 
     pub(super) fn run_for(&mut self, span: Span) {
         let until = self.now + span;
-        while let Some(Reverse((at, _, what))) = self.events.peek().copied()
+        while let Some(Reverse((at, _, event))) = self.events.peek().copied()
             && at <= until
         {
             self.events.pop();
             self.now = at;
-            self.happen(what);
+            self.handle_event(event);
         }
         self.now = until;
     }
@@ -124,28 +124,28 @@ impl Bottleneck {
         self.path.rate.time_for(Bytes::new(u64::from(len) + HEADERS))
     }
 
-    fn happen(&mut self, what: What) {
-        match what {
-            What::Sent => {
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Sent => {
                 let (flow, segment, is_ce) = self.queue.pop_front().unwrap();
-                self.carry(flow, Carried::Data(segment, is_ce));
+                self.carry(flow, InFlight::Data(segment, is_ce));
                 self.begin();
             }
-            What::Arrives(number) => {
+            Event::Arrives(number) => {
                 assert_eq!(number, self.first, "delays are fixed");
                 self.first += 1;
-                let (flow, carried) = self.on_their_way.pop_front().unwrap();
+                let (flow, carried) = self.in_flight.pop_front().unwrap();
                 match carried {
-                    Carried::Ack(ack) => self.senders[flow].handle_ack(self.now, &ack),
-                    Carried::Data(segment, is_ce) => {
+                    InFlight::Ack(ack) => self.senders[flow].handle_ack(self.now, &ack),
+                    InFlight::Data(segment, is_ce) => {
                         if let Some(ack) = self.receivers[flow].handle_segment(self.now, &segment, is_ce) {
-                            self.carry(flow, Carried::Ack(ack));
+                            self.carry(flow, InFlight::Ack(ack));
                         }
                     }
                 }
                 self.serve(flow);
             }
-            What::Wake(flow, end) => {
+            Event::Wake(flow, end) => {
                 self.wake_ups[flow][end] = Time::NEVER;
                 self.senders[flow].handle_timeout(self.now);
                 self.serve(flow);
@@ -154,15 +154,15 @@ impl Bottleneck {
     }
 
     /// Sends a segment or acknowledgement to the other end: half of the round trip each way.
-    fn carry(&mut self, flow: usize, carried: Carried) {
-        let number = self.first + self.on_their_way.len() as u64;
-        self.on_their_way.push_back((flow, carried));
-        self.schedule(self.now + self.path.rtt.divided_by(2), What::Arrives(number));
+    fn carry(&mut self, flow: usize, carried: InFlight) {
+        let number = self.first + self.in_flight.len() as u64;
+        self.in_flight.push_back((flow, carried));
+        self.schedule(self.now + self.path.rtt.divided_by(2), Event::Arrives(number));
     }
 
     fn serve(&mut self, flow: usize) {
         while let Some(ack) = self.receivers[flow].poll_ack(self.now) {
-            self.carry(flow, Carried::Ack(ack));
+            self.carry(flow, InFlight::Ack(ack));
         }
         while let Some(segment) = self.senders[flow].poll_segment(self.now) {
             self.enqueue(flow, segment);
@@ -172,7 +172,7 @@ impl Bottleneck {
             // A timer that was put off is looked at when it would have struck.
             if at < self.wake_ups[flow][end] {
                 self.wake_ups[flow][end] = at;
-                self.schedule(at, What::Wake(flow, end));
+                self.schedule(at, Event::Wake(flow, end));
             }
         }
     }
@@ -195,12 +195,12 @@ impl Bottleneck {
     fn begin(&mut self) {
         if let Some((_, segment, _)) = self.queue.front() {
             let sent = self.now + self.service(u32::from(segment.len));
-            self.schedule(sent, What::Sent);
+            self.schedule(sent, Event::Sent);
         }
     }
 
-    fn schedule(&mut self, at: Time, what: What) {
+    fn schedule(&mut self, at: Time, event: Event) {
         self.order += 1;
-        self.events.push(Reverse((at, self.order, what)));
+        self.events.push(Reverse((at, self.order, event)));
     }
 }

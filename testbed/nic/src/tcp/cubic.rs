@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State, Value};
 use weir_units::{Span, Time};
 
 use super::cubic_linux::LinuxGrowth;
 use super::hystart::{self, HyStart, HyStartConfig};
-use super::{RoundTrip, TcpControlKind, WindowControl, WindowLaw};
+use super::{RoundTrip, TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::{Parameters, Values};
 
 /// `transport = "tcp-cubic"`.
 #[derive(Debug)]
-pub(super) struct Cubic;
+pub(super) struct CubicKind;
 
 /// Cubic's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ struct CubicConfig {
 
 /// Cubic state of a flow. Windows are in bytes, times in seconds.
 #[derive(Debug, State)]
-struct Law {
+struct Cubic {
     #[state(same)]
     c: f64,
     #[state(same)]
@@ -78,18 +78,18 @@ const GROWTH: Key = Key::new(
     "how the window grows: by parts of segments (rfc9438), or by whole ones and with all that is rounded there (linux)",
 );
 
-const ALL: [Key; 14] = {
+const KEYS: [Key; 14] = {
     let [a, b, c, d, e, f, g, h, i] = hystart::KEYS;
     [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, GROWTH, a, b, c, d, e, f, g, h, i]
 };
 
-impl Named for Cubic {
-    fn name(&self) -> &'static str {
+impl Plugin for CubicKind {
+    fn id(&self) -> &'static str {
         "tcp-cubic"
     }
 
     fn keys(&self) -> &'static [Key] {
-        &ALL
+        &KEYS
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -97,9 +97,9 @@ impl Named for Cubic {
     }
 }
 
-impl TcpControlKind for Cubic {
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
-        Arc::new(CubicConfig::read(parameters))
+impl TcpCongestionKind for CubicKind {
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn TcpCongestionConfig> {
+        Arc::new(CubicConfig::parse(parameters))
     }
 
     fn preset(&self, name: &str) -> Values {
@@ -108,27 +108,27 @@ impl TcpControlKind for Cubic {
 }
 
 impl CubicConfig {
-    fn read(parameters: &Parameters<'_>) -> CubicConfig {
+    fn parse(parameters: &Parameters<'_>) -> CubicConfig {
         CubicConfig {
             c_ppm: parameters.millionths(&C, 1..=1_000_000_000),
             beta_ppm: parameters.share(&BETA),
             fast_convergence: parameters.boolean(&FAST_CONVERGENCE),
             reno_friendly: parameters.boolean(&RENO_FRIENDLY),
             as_linux: parameters.choice(&GROWTH, &[("rfc9438", false), ("linux", true)]),
-            hystart: HyStartConfig::read(parameters),
+            hystart: HyStartConfig::parse(parameters),
         }
     }
 }
 
-impl WindowControl for CubicConfig {
-    fn law(&self) -> Box<dyn WindowLaw> {
-        Box::new(Law::new(self))
+impl TcpCongestionConfig for CubicConfig {
+    fn build(&self) -> Box<dyn TcpCongestionController> {
+        Box::new(Cubic::new(self))
     }
 }
 
-impl Law {
-    fn new(config: &CubicConfig) -> Law {
-        Law {
+impl Cubic {
+    fn new(config: &CubicConfig) -> Cubic {
+        Cubic {
             c: f64::from(config.c_ppm) / 1e6,
             beta: f64::from(config.beta_ppm.min(1_000_000)) / 1e6,
             fast_convergence: config.fast_convergence,
@@ -153,7 +153,7 @@ impl Law {
     }
 }
 
-impl WindowLaw for Law {
+impl TcpCongestionController for Cubic {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -164,22 +164,22 @@ impl WindowLaw for Law {
     }
 
     /// Updates W_max before a cut (4.6, 4.7), and ends the epoch.
-    fn handle_cut(&mut self, cwnd: f64) {
-        let gives_way = self.fast_convergence && cwnd < self.w_max;
-        self.w_max = if gives_way { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
+    fn on_cut(&mut self, cwnd: f64) {
+        let reduces_w_max = self.fast_convergence && cwnd < self.w_max;
+        self.w_max = if reduces_w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         self.epoch = None;
         self.linux.iter_mut().for_each(LinuxGrowth::handle_cut);
     }
 
     /// Resets W_max after a timeout: the window then grows from the end of slow start (4.8).
-    fn handle_timeout(&mut self) {
+    fn on_timeout(&mut self) {
         self.w_max = 0.0;
         self.epoch = None;
         self.linux.iter_mut().for_each(LinuxGrowth::handle_cut);
         self.hystart.iter_mut().for_each(HyStart::handle_timeout);
     }
 
-    fn ends_slow_start(&mut self, trip: &RoundTrip) -> bool {
+    fn on_round_trip(&mut self, trip: &RoundTrip) -> bool {
         if let Some(linux) = &mut self.linux {
             linux.shortest = if linux.shortest == Span::ZERO { trip.rtt } else { linux.shortest.min(trip.rtt) };
         }
@@ -187,7 +187,7 @@ impl WindowLaw for Law {
     }
 
     /// Excludes an idle period from the epoch (5.8).
-    fn handle_idle(&mut self, idle: Span) {
+    fn on_idle(&mut self, idle: Span) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start = epoch.start.saturating_add(idle);
         }
@@ -228,23 +228,23 @@ mod tests {
     const MSS: f64 = 1_000.0;
 
     fn defaults() -> CubicConfig {
-        CubicConfig::read(&Parameters::defaults_over(&[], &[]))
+        CubicConfig::parse(&Parameters::defaults_over(&[], &[]))
     }
 
-    fn at(ms: u64) -> Time {
+    fn instant(ms: u64) -> Time {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    fn cut_at(segments: f64) -> Law {
-        let mut cubic = Law::new(&defaults());
-        cubic.handle_cut(segments * MSS);
+    fn cut_at(segments: f64) -> Cubic {
+        let mut cubic = Cubic::new(&defaults());
+        cubic.on_cut(segments * MSS);
         cubic
     }
 
     #[test]
     fn k_and_the_cubic_function_by_hand() {
         let cubic = cut_at(100.0);
-        let epoch = cubic.begin(at(0), 70.0 * MSS, MSS);
+        let epoch = cubic.begin(instant(0), 70.0 * MSS, MSS);
         // K = cbrt(100 · 0.3 / 0.4) = cbrt(75).
         assert!((epoch.k - 4.217_163_326_508_746).abs() < 1e-14);
         let segments = |t: f64| cubic.w_cubic(&epoch, t, MSS) / MSS;
@@ -255,23 +255,23 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_cut_below_its_last_w_max_gives_way() {
+    fn a_flow_cut_below_its_last_w_max_reduces_it_further() {
         let mut cubic = cut_at(100.0);
-        cubic.handle_cut(80.0 * MSS);
+        cubic.on_cut(80.0 * MSS);
         assert_eq!(cubic.w_max, 80.0 * MSS * 0.85);
-        cubic.handle_cut(90.0 * MSS);
+        cubic.on_cut(90.0 * MSS);
         assert_eq!(cubic.w_max, 90.0 * MSS, "above it");
-        let mut keeps = Law::new(&CubicConfig { fast_convergence: false, ..defaults() });
-        [100.0, 80.0].into_iter().for_each(|segments| keeps.handle_cut(segments * MSS));
+        let mut keeps = Cubic::new(&CubicConfig { fast_convergence: false, ..defaults() });
+        [100.0, 80.0].into_iter().for_each(|segments| keeps.on_cut(segments * MSS));
         assert_eq!(keeps.w_max, 80.0 * MSS);
     }
 
     /// The window after a number of round trips of `rtt_ms`, each of which acknowledges all of it.
-    fn after_rounds(cubic: &mut Law, rounds: u64, rtt_ms: u64, mut cwnd: f64, prior: f64) -> f64 {
+    fn after_rounds(cubic: &mut Cubic, rounds: u64, rtt_ms: u64, mut cwnd: f64, prior: f64) -> f64 {
         for round in 0..rounds {
             let segments = (cwnd / MSS) as u64;
             for n in 0..segments {
-                let now = at(round * rtt_ms + rtt_ms * n / segments);
+                let now = instant(round * rtt_ms + rtt_ms * n / segments);
                 cwnd = cubic.grown(now, Span::from_millis(rtt_ms), MSS, cwnd, prior, MSS);
             }
         }
@@ -298,8 +298,8 @@ mod tests {
         assert!((18.9..19.5).contains(&cwnd), "14 + 10 · 0.5294 = 19.3: {cwnd}");
         let cwnd = after_rounds(&mut cut_at(20.0), 20, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
         assert!((27.5..28.8).contains(&cwnd), "20 + 8.7 · 1 = 28.7: {cwnd}");
-        let mut never = Law::new(&CubicConfig { reno_friendly: false, ..defaults() });
-        never.handle_cut(20.0 * MSS);
+        let mut never = Cubic::new(&CubicConfig { reno_friendly: false, ..defaults() });
+        never.on_cut(20.0 * MSS);
         let cwnd = after_rounds(&mut never, 20, 1, 14.0 * MSS, 20.0 * MSS) / MSS;
         assert!(cwnd < 15.0, "{cwnd}");
     }
@@ -307,8 +307,8 @@ mod tests {
     #[test]
     fn after_a_timeout_it_starts_where_slow_start_ends() {
         let mut cubic = cut_at(100.0);
-        cubic.handle_timeout();
-        let epoch = cubic.begin(at(5), 35.0 * MSS, MSS);
+        cubic.on_timeout();
+        let epoch = cubic.begin(instant(5), 35.0 * MSS, MSS);
         assert_eq!((epoch.k, epoch.origin), (0.0, 35.0 * MSS));
     }
 
@@ -317,18 +317,18 @@ mod tests {
         let rtt = Span::from_millis(100);
         let grown = |idle: Span, now: Time| {
             let mut cubic = cut_at(1_000.0);
-            cubic.grown(at(0), rtt, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
-            cubic.handle_idle(idle);
+            cubic.grown(instant(0), rtt, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
+            cubic.on_idle(idle);
             cubic.grown(now, rtt, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS)
         };
-        assert_eq!(grown(Span::from_secs(8), at(9_000)), grown(Span::ZERO, at(1_000)));
+        assert_eq!(grown(Span::from_secs(8), instant(9_000)), grown(Span::ZERO, instant(1_000)));
     }
 
     #[test]
     fn no_acknowledgement_grows_the_window_by_more_than_half_of_itself_a_round_trip() {
         let mut cubic = cut_at(1_000.0);
-        cubic.grown(at(0), Span::ZERO, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
-        let cwnd = cubic.grown(at(60_000), Span::ZERO, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
+        cubic.grown(instant(0), Span::ZERO, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
+        let cwnd = cubic.grown(instant(60_000), Span::ZERO, MSS, 700.0 * MSS, 1_000.0 * MSS, MSS);
         assert_eq!(cwnd, 700.5 * MSS);
     }
 }

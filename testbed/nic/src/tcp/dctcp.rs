@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 
-use super::{TcpControlKind, WindowControl, WindowLaw};
+use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::Parameters;
 use weir_units::archive::{Archive, State};
 
 /// Kind of `transport = "tcp-dctcp"`.
 #[derive(Debug)]
-pub(super) struct Dctcp;
+pub(super) struct DctcpKind;
 
 /// DCTCP's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ struct DctcpConfig {
 
 /// State of a flow.
 #[derive(Debug, State)]
-struct Law {
+struct Dctcp {
     #[state(same)]
     gain_shift: u8,
     /// Estimate α, in units of 2^-32.
@@ -39,8 +39,8 @@ const ONE: u64 = 1 << 32;
 /// Gain g, with the default that the RFC recommends (4.1).
 const G: Key = Key::new("g", "1/16", "g: the weight of the last window in α, a power of two");
 
-impl Named for Dctcp {
-    fn name(&self) -> &'static str {
+impl Plugin for DctcpKind {
+    fn id(&self) -> &'static str {
         "tcp-dctcp"
     }
 
@@ -53,26 +53,26 @@ impl Named for Dctcp {
     }
 }
 
-impl TcpControlKind for Dctcp {
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
+impl TcpCongestionKind for DctcpKind {
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn TcpCongestionConfig> {
         Arc::new(DctcpConfig { gain_shift: parameters.gain(&G) })
     }
 }
 
-impl WindowControl for DctcpConfig {
+impl TcpCongestionConfig for DctcpConfig {
     fn counts_marks(&self) -> bool {
         true
     }
 
-    fn law(&self) -> Box<dyn WindowLaw> {
-        Box::new(Law::new(self))
+    fn build(&self) -> Box<dyn TcpCongestionController> {
+        Box::new(Dctcp::new(self))
     }
 }
 
-impl Law {
+impl Dctcp {
     /// Starts with α = 1, so that a flow's first mark counts like a loss (4.1).
-    fn new(config: &DctcpConfig) -> Law {
-        Law { gain_shift: config.gain_shift.min(32), alpha: ONE, acked: 0, marked: 0, window_end: 0 }
+    fn new(config: &DctcpConfig) -> Dctcp {
+        Dctcp { gain_shift: config.gain_shift.min(32), alpha: ONE, acked: 0, marked: 0, window_end: 0 }
     }
 
     /// Returns α as a fraction.
@@ -81,13 +81,13 @@ impl Law {
     }
 }
 
-impl WindowLaw for Law {
+impl TcpCongestionController for Dctcp {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
     /// Updates α once a window from the share of bytes acknowledged with ECE.
-    fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
+    fn on_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.acked += acked;
         self.marked += if ece { acked } else { 0 };
         if una <= self.window_end || self.acked == 0 {
@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     /// Returns α after windows of ten segments, the first `marked` of which are marked.
-    fn alpha_after(flow: &mut Law, windows: u64, marked: u64) -> f64 {
+    fn alpha_after(flow: &mut Dctcp, windows: u64, marked: u64) -> f64 {
         let mut una = flow.window_end;
         for _ in 0..windows {
             let next = una + 10_000;
             for n in 0..10 {
                 una += 1_000;
                 // The first acknowledgement of a window ends the one before.
-                flow.handle_ack(1_000, (n + 9) % 10 < marked, una, next);
+                flow.on_ack(1_000, (n + 9) % 10 < marked, una, next);
             }
         }
         flow.alpha()
@@ -129,20 +129,20 @@ mod tests {
 
     #[test]
     fn alpha_by_hand() {
-        let mut flow = Law::new(&DctcpConfig { gain_shift: 4 });
+        let mut flow = Dctcp::new(&DctcpConfig { gain_shift: 4 });
         assert_eq!(flow.alpha(), 1.0);
-        flow.handle_ack(1_000, false, 1_000, 10_000);
+        flow.on_ack(1_000, false, 1_000, 10_000);
         assert_eq!(flow.alpha(), 15.0 / 16.0);
         // Until 10,000 is passed: 10 segments, 4 of them marked. 15/16 · 15/16 + 1/16 · 4/10.
-        (2..=10).for_each(|n| flow.handle_ack(1_000, n <= 5, n * 1_000, 20_000));
+        (2..=10).for_each(|n| flow.on_ack(1_000, n <= 5, n * 1_000, 20_000));
         assert_eq!(flow.alpha(), 15.0 / 16.0);
-        flow.handle_ack(1_000, false, 11_000, 21_000);
+        flow.on_ack(1_000, false, 11_000, 21_000);
         assert!((flow.alpha() - (225.0 / 256.0 + 0.025)).abs() < 1e-9);
     }
 
     #[test]
     fn alpha_converges_to_the_share_of_marks() {
-        let mut flow = Law::new(&DctcpConfig { gain_shift: 4 });
+        let mut flow = Dctcp::new(&DctcpConfig { gain_shift: 4 });
         assert!((alpha_after(&mut flow, 200, 3) - 0.3).abs() < 1e-5);
         assert!((alpha_after(&mut flow, 200, 10) - 1.0).abs() < 1e-5);
         // The first of these acknowledgements ends a window with nine marks of ten; nine windows have none.

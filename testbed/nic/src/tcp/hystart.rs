@@ -15,7 +15,7 @@ use crate::parameters::Parameters;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HyStartConfig {
     /// Enabled signs.
-    detect: Signs,
+    detect: Detectors,
     /// Smallest window in segments in which signs are checked.
     low_window: u32,
     /// Longest gap between acknowledgements of a train.
@@ -33,7 +33,7 @@ pub(super) struct HyStartConfig {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Signs {
+struct Detectors {
     train: bool,
     delay: bool,
 }
@@ -89,7 +89,7 @@ pub(super) const KEYS: [Key; 9] = [HYSTART, DETECT, LOW_WINDOW, ACK_DELTA, TRAIN
 
 impl HyStartConfig {
     /// Reads the keys; `None` if HyStart is off.
-    pub(super) fn read(parameters: &Parameters<'_>) -> Option<HyStartConfig> {
+    pub(super) fn parse(parameters: &Parameters<'_>) -> Option<HyStartConfig> {
         let times = Span::ZERO..=Span::from_secs(10);
         let (delay_min, delay_max) =
             (parameters.time(&DELAY_MIN, times.clone()), parameters.time(&DELAY_MAX, times.clone()));
@@ -99,9 +99,9 @@ impl HyStartConfig {
             parameters.refuse(&DELAY_MIN, message, help);
         }
         let signs = [
-            ("both", Signs { train: true, delay: true }),
-            ("train", Signs { train: true, delay: false }),
-            ("delay", Signs { train: false, delay: true }),
+            ("both", Detectors { train: true, delay: true }),
+            ("train", Detectors { train: true, delay: false }),
+            ("delay", Detectors { train: false, delay: true }),
         ];
         let config = HyStartConfig {
             detect: parameters.choice(&DETECT, &signs),
@@ -119,7 +119,7 @@ impl HyStartConfig {
 
 impl HyStart {
     pub(super) fn new(config: HyStartConfig) -> HyStart {
-        HyStart { config, shortest: None, has_ended: false, round: Round::at(Time::ZERO, 0) }
+        HyStart { config, shortest: None, has_ended: false, round: Round::new(Time::ZERO, 0) }
     }
 
     /// Records a round trip. Returns whether slow start ends.
@@ -136,7 +136,7 @@ impl HyStart {
             return false;
         }
         if trip.una > self.round.end {
-            self.round = Round::at(trip.now, trip.next);
+            self.round = Round::new(trip.now, trip.next);
         }
         let (is_train, is_delay) = (self.is_train_long(trip, shortest), self.is_delay_long(rtt, shortest));
         self.has_ended = (is_train && self.config.detect.train) || (is_delay && self.config.detect.delay);
@@ -172,7 +172,7 @@ impl HyStart {
 }
 
 impl Round {
-    fn at(now: Time, end: u64) -> Round {
+    fn new(now: Time, end: u64) -> Round {
         Round { began: now, train: now, end, shortest: Span::from_secs(1_000_000), samples: 0 }
     }
 }
@@ -187,19 +187,28 @@ mod tests {
         Span::from_micros(us)
     }
 
-    fn at(micros: u64) -> Time {
+    fn instant(micros: u64) -> Time {
         Time::ZERO + us(micros)
     }
 
     fn hystart(given: &[(&str, &str)]) -> HyStart {
-        HyStart::new(HyStartConfig::read(&Parameters::defaults_over(given, &[])).unwrap())
+        HyStart::new(HyStartConfig::parse(&Parameters::defaults_over(given, &[])).unwrap())
     }
 
     /// Returns the measurement of segment n in a window of `segments`.
     fn trip(now: u64, rtt: u64, segments: u64, n: u64) -> RoundTrip {
         let (una, next) = (n * 1_000, (n + segments) * 1_000);
         let cwnd = segments as f64 * MSS;
-        RoundTrip { now: at(now), rtt: us(rtt), smoothed_rtt: us(rtt), is_slow_start: true, cwnd, mss: MSS, una, next }
+        RoundTrip {
+            now: instant(now),
+            rtt: us(rtt),
+            smoothed_rtt: us(rtt),
+            is_slow_start: true,
+            cwnd,
+            mss: MSS,
+            una,
+            next,
+        }
     }
 
     /// Returns the acknowledgement, of 100 at intervals of 10 us, that ends slow start.
@@ -212,8 +221,8 @@ mod tests {
         // Without bursts: more than 500 us after the first of the round, which is acknowledgement 1.
         let no_bursts = [("hystart_burst", "0B")];
         assert_eq!(ends_at(hystart(&no_bursts), |_| 1_000), Some(52));
-        let whole = [("hystart_burst", "0B"), ("hystart_train", "1")];
-        assert_eq!(ends_at(hystart(&whole), |_| 1_000), None, "990 us");
+        let full_train = [("hystart_burst", "0B"), ("hystart_train", "1")];
+        assert_eq!(ends_at(hystart(&full_train), |_| 1_000), None, "990 us");
         // 4 bursts of 16 KiB at 200 KB a millisecond: 327.68 us, half of which is 163.84.
         assert_eq!(ends_at(hystart(&[("hystart_burst", "16KiB")]), |_| 1_000), Some(68), "663.84 us after the first");
         // 64 KiB: 1 ms at most, so that 1,000 us are allowed.
@@ -275,13 +284,13 @@ mod tests {
 
     #[test]
     fn linux_has_it_and_it_can_be_off() {
-        let read = |given: &[(&str, &str)]| HyStartConfig::read(&Parameters::defaults_over(given, &[]));
+        let read = |given: &[(&str, &str)]| HyStartConfig::parse(&Parameters::defaults_over(given, &[]));
         assert!(read(&[]).is_some() && read(&[("hystart", "false")]).is_none());
         let parameters = Parameters::defaults_over(&[("hystart_delay_min", "20ms")], &[]);
-        HyStartConfig::read(&parameters);
+        HyStartConfig::parse(&parameters);
         assert_eq!(parameters.into_wrong()[0].message, "hystart_delay_min, 20ms, is above hystart_delay_max, 16ms");
         let parameters = Parameters::defaults_over(&[("hystart_detect", "rtt")], &[]);
-        HyStartConfig::read(&parameters);
+        HyStartConfig::parse(&parameters);
         assert_eq!(parameters.into_wrong()[0].message, "\"rtt\" is none of \"both\", \"train\", \"delay\"");
     }
 }

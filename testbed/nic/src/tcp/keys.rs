@@ -1,10 +1,10 @@
 //! Keys of a TCP connection in files.
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::{Bytes, CLASSES, Class, Span};
 use weir_wire::rocev2::Dscp;
 
-use super::{AckPoint, Control, DelayedAck, TcpConfig, TcpControlKind};
+use super::{AckPoint, DelayedAck, TcpConfig, TcpCongestionChoice, TcpCongestionKind};
 use crate::parameters::{Parameters, Preset, WrongValue};
 
 /// Keys of every connection, for any congestion control: the table `[nic.tcp]`.
@@ -96,8 +96,8 @@ const PRESETS: &[Preset] = &[
 
 const MSS_MAX: u32 = 65_000;
 
-impl Named for TcpKeys {
-    fn name(&self) -> &'static str {
+impl Plugin for TcpKeys {
+    fn id(&self) -> &'static str {
         "tcp"
     }
 
@@ -128,14 +128,14 @@ impl Named for TcpKeys {
 
 impl TcpConfig {
     /// A connection as Linux has it on an Ethernet of 1500 B.
-    pub fn linux(control: Control) -> TcpConfig {
+    pub fn linux(control: TcpCongestionChoice) -> TcpConfig {
         let values = PRESETS.iter().find(|preset| preset.name == "linux").map_or(&[][..], |preset| preset.values);
-        TcpConfig::of(&Parameters::defaults_over(&[], values), control)
+        TcpConfig::from_parameters(&Parameters::defaults_over(&[], values), control)
     }
 
     /// A connection for a datacentre: the keys' defaults.
-    pub fn datacentre(control: Control) -> TcpConfig {
-        TcpConfig::of(&Parameters::defaults_over(&[], &[]), control)
+    pub fn datacentre(control: TcpCongestionChoice) -> TcpConfig {
+        TcpConfig::from_parameters(&Parameters::defaults_over(&[], &[]), control)
     }
 
     /// A connection as files have it: values of the table `[nic.tcp]`, and of the control's own table. If a key stands there
@@ -143,8 +143,8 @@ impl TcpConfig {
     ///
     /// # Errors
     /// The values that are wrong.
-    pub fn read(
-        kind: &'static dyn TcpControlKind,
+    pub fn parse(
+        kind: &'static dyn TcpCongestionKind,
         connection: &[(&str, &str)],
         control: &[(&str, &str)],
     ) -> Result<TcpConfig, WrongTcp> {
@@ -157,12 +157,12 @@ impl TcpConfig {
             of_connection.refuse(&PRESET, message, format!("write {} = {}", PRESET.name, names[0]));
         }
         let of_control = Parameters::defaults_over(control, preset.map_or(&[], |preset| kind.preset(preset.name)));
-        let config = TcpConfig::of(&of_connection, Control::read(kind, &of_control));
+        let config = TcpConfig::from_parameters(&of_connection, TcpCongestionChoice::parse(kind, &of_control));
         let wrong = WrongTcp { connection: of_connection.into_wrong(), control: of_control.into_wrong() };
         if wrong == WrongTcp::default() { Ok(config) } else { Err(wrong) }
     }
 
-    fn of(parameters: &Parameters<'_>, control: Control) -> TcpConfig {
+    fn from_parameters(parameters: &Parameters<'_>, control: TcpCongestionChoice) -> TcpConfig {
         let times = Span::from_nanos(100)..=Span::from_secs(1_000);
         let every = parameters.integer(&ACK_EVERY, 1..=1_000);
         let at_most = parameters.time(&ACK_DELAY, times.clone());
@@ -226,12 +226,13 @@ mod tests {
     use crate::tcp::{Ack, TcpSender, kinds};
 
     fn read(connection: &[(&str, &str)]) -> Result<TcpConfig, WrongTcp> {
-        TcpConfig::read(kinds().next().expect("Cubic"), connection, &[])
+        TcpConfig::parse(kinds().next().expect("Cubic"), connection, &[])
     }
 
     #[test]
     fn presets_are_what_the_documents_say() {
-        let (linux, ours) = (TcpConfig::linux(Control::reno()), TcpConfig::datacentre(Control::reno()));
+        let (linux, ours) =
+            (TcpConfig::linux(TcpCongestionChoice::reno()), TcpConfig::datacentre(TcpCongestionChoice::reno()));
         assert_eq!((linux.rto_min, ours.rto_min), (Span::from_millis(200), Span::from_millis(10)));
         assert_eq!((linux.window_max, ours.window_max), (Bytes::new(6 << 20), Bytes::new(64 << 20)));
         assert_eq!((linux.mss, ours.initial_window, linux.rto_max), (1_448, 10, Span::from_secs(120)));
@@ -246,9 +247,9 @@ mod tests {
     #[test]
     fn linuxs_preset_reaches_cubics_own_table() {
         let grown = |connection: &[(&str, &str)], control: &[(&str, &str)]| {
-            let config = TcpConfig::read(kinds().next().expect("Cubic"), connection, control).unwrap();
-            let mut law = config.control.law();
-            law.handle_cut(20_000.0);
+            let config = TcpConfig::parse(kinds().next().expect("Cubic"), connection, control).unwrap();
+            let mut law = config.control.build();
+            law.on_cut(20_000.0);
             // One acknowledgement of two segments: a part of a segment, or none yet.
             law.grown(Time::from_nanos(1_000_000), Span::from_millis(1), 2_000.0, 14_000.0, 20_000.0, 1_000.0)
         };
@@ -275,13 +276,13 @@ mod tests {
 
     #[test]
     fn round_trips_are_measured_in_ticks_of_the_timestamps() {
-        let measured = |clock: &str, sent: u64, came: u64| {
+        let measured = |clock: &str, sent: u64, received: u64| {
             let mut sender = TcpSender::new(&read(&[("timestamp_clock", clock)]).unwrap());
             sender.write(1);
             let sent = Time::from_nanos(sent * 1_000);
             sender.poll_segment(sent).unwrap();
             let ack = Ack { ack: 1, ece: false, sack: [None; 3], echo: sent };
-            sender.handle_ack(Time::from_nanos(came * 1_000), &ack);
+            sender.handle_ack(Time::from_nanos(received * 1_000), &ack);
             sender.smoothed_rtt().unwrap().as_micros()
         };
         assert_eq!(["none", "1ms"].map(|clock| measured(clock, 1_100, 1_900)), [800, 1]);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_told_with_their_keys() {
+    fn wrong_values_are_reported_with_their_keys() {
         let wrong = |values: &[(&str, &str)]| read(values).unwrap_err().connection.remove(0);
         assert_eq!(wrong(&[("preset", "bsd")]).message, "\"bsd\" is none of \"datacentre\", \"linux\"");
         assert_eq!(wrong(&[("rto_min", "300s")]).message, "rto_min, 300s, is above rto_max, 120s");
@@ -299,8 +300,8 @@ mod tests {
         }
         for kind in kinds() {
             for key in kind.keys() {
-                let wrong = TcpConfig::read(kind, &[], &[(key.name, "nonsense")]).unwrap_err();
-                assert_eq!(wrong.control[0].key, key.name, "{}", kind.name());
+                let wrong = TcpConfig::parse(kind, &[], &[(key.name, "nonsense")]).unwrap_err();
+                assert_eq!(wrong.control[0].key, key.name, "{}", kind.id());
             }
         }
     }

@@ -8,7 +8,7 @@ use weir_units::archive::Value;
 
 /// One recovery.
 #[derive(Debug, Value)]
-pub(super) struct Proportional {
+pub(super) struct ProportionalRateReduction {
     /// Bytes in flight at the start of the recovery (RecoverFS).
     flight: u64,
     /// Bytes delivered since the start (prr_delivered).
@@ -19,9 +19,9 @@ pub(super) struct Proportional {
     window: u64,
 }
 
-impl Proportional {
-    pub(super) fn new(flight: u64) -> Proportional {
-        Proportional { flight: flight.max(1), delivered: 0, sent: 0, window: 0 }
+impl ProportionalRateReduction {
+    pub(super) fn new(flight: u64) -> ProportionalRateReduction {
+        ProportionalRateReduction { flight: flight.max(1), delivered: 0, sent: 0, window: 0 }
     }
 
     /// An acknowledgement says that so much more has arrived; the window is to become `target`.
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_flight_of_18_shrinks_to_9_by_sending_for_every_other_arrival() {
         // One is lost, and one arrives with each acknowledgement.
-        let mut recovery = Proportional::new(18);
+        let mut recovery = ProportionalRateReduction::new(18);
         let (mut pipe, mut sent) = (17, Vec::new());
         for round in 0..18 {
             pipe -= 1;
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn below_the_target_it_sends_what_arrives_and_one_more_if_safe() {
-        let mut recovery = Proportional::new(20);
+        let mut recovery = ProportionalRateReduction::new(20);
         recovery.handle_ack(1, 4, 10, false, 1);
         assert_eq!(recovery.window(), 5);
         recovery.handle_sent(1);

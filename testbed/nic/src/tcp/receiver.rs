@@ -64,7 +64,7 @@ impl TcpReceiver {
     pub fn handle_segment(&mut self, now: Time, segment: &Segment, is_ce: bool) -> Option<Ack> {
         let is_turn = self.counts_marks && is_ce != self.ece;
         let before = if is_turn && self.pending > 0 { Some(self.ack()) } else { None };
-        self.hear_mark(is_ce, segment.cwr);
+        self.update_ece(is_ce, segment.cwr);
         if segment.seq <= self.last_ack && segment.sent_at >= self.echo {
             self.echo = segment.sent_at;
         }
@@ -96,7 +96,7 @@ impl TcpReceiver {
     }
 
     /// Updates ECE: a mark is echoed until CWR (RFC 3168, 6.1.3), or once with DCTCP (RFC 8257, 3.2).
-    fn hear_mark(&mut self, is_ce: bool, cwr: bool) {
+    fn update_ece(&mut self, is_ce: bool, cwr: bool) {
         if self.counts_marks {
             self.ece = is_ce;
         } else if self.is_ecn_capable {
@@ -158,21 +158,21 @@ impl TcpReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::{Control, DelayedAck};
+    use crate::tcp::{DelayedAck, TcpCongestionChoice};
 
     const MSS: u64 = 1_000;
 
-    fn at(us: u64) -> Time {
+    fn instant(us: u64) -> Time {
         Time::from_nanos(1_000 * us)
     }
 
-    fn receiver(control: Control, ecn: bool) -> TcpReceiver {
+    fn receiver(control: TcpCongestionChoice, ecn: bool) -> TcpReceiver {
         let delayed_ack = Some(DelayedAck { every: 2, at_most: Span::from_micros(500) });
         TcpReceiver::new(&TcpConfig { ecn, delayed_ack, ..TcpConfig::linux(control) })
     }
 
     fn cubic() -> TcpReceiver {
-        receiver(Control::cubic(), true)
+        receiver(TcpCongestionChoice::cubic(), true)
     }
 
     /// Returns the nth segment, sent at n us.
@@ -186,7 +186,7 @@ mod tests {
             push,
             cwr,
             ect: true,
-            sent_at: at(n),
+            sent_at: instant(n),
         }
     }
 
@@ -197,53 +197,61 @@ mod tests {
     #[test]
     fn every_other_segment_is_acknowledged_and_a_single_one_after_its_time() {
         let mut receiver = cubic();
-        assert_eq!((receiver.handle_segment(at(10), &segment(0), false), receiver.next_timeout()), (None, at(510)));
-        let ack = receiver.handle_segment(at(11), &segment(1), false).unwrap();
-        assert_eq!((ack.ack, ack.ece, ack.sack, ack.echo), (2_000, false, [None; 3], at(0)), "echoes the first");
-        assert_eq!((receiver.next_timeout(), receiver.poll_ack(at(600))), (Time::NEVER, None));
-        assert_eq!(receiver.handle_segment(at(20), &segment(2), false), None);
-        assert_eq!(receiver.poll_ack(at(519)), None);
-        let ack = receiver.poll_ack(at(520)).unwrap();
-        assert_eq!((ack.ack, ack.echo, receiver.poll_ack(at(520))), (3_000, at(2), None));
+        assert_eq!(
+            (receiver.handle_segment(instant(10), &segment(0), false), receiver.next_timeout()),
+            (None, instant(510))
+        );
+        let ack = receiver.handle_segment(instant(11), &segment(1), false).unwrap();
+        assert_eq!((ack.ack, ack.ece, ack.sack, ack.echo), (2_000, false, [None; 3], instant(0)), "echoes the first");
+        assert_eq!((receiver.next_timeout(), receiver.poll_ack(instant(600))), (Time::NEVER, None));
+        assert_eq!(receiver.handle_segment(instant(20), &segment(2), false), None);
+        assert_eq!(receiver.poll_ack(instant(519)), None);
+        let ack = receiver.poll_ack(instant(520)).unwrap();
+        assert_eq!((ack.ack, ack.echo, receiver.poll_ack(instant(520))), (3_000, instant(2), None));
         let last = Segment { push: true, len: 10, ..segment(3) };
-        assert_eq!(receiver.handle_segment(at(600), &last, false).unwrap().ack, 3_010, "the end of what was written");
+        assert_eq!(
+            receiver.handle_segment(instant(600), &last, false).unwrap().ack,
+            3_010,
+            "the end of what was written"
+        );
     }
 
     #[test]
     fn without_delay_each_segment_is_acknowledged() {
-        let mut receiver = TcpReceiver::new(&TcpConfig { delayed_ack: None, ..TcpConfig::linux(Control::reno()) });
-        let acks = [0, 1].map(|n| receiver.handle_segment(at(n), &segment(n), true).map(|ack| (ack.ack, ack.ece)));
+        let mut receiver =
+            TcpReceiver::new(&TcpConfig { delayed_ack: None, ..TcpConfig::linux(TcpCongestionChoice::reno()) });
+        let acks = [0, 1].map(|n| receiver.handle_segment(instant(n), &segment(n), true).map(|ack| (ack.ack, ack.ece)));
         assert_eq!(acks, [Some((1_000, false)), Some((2_000, false))], "and marks mean nothing without ECN");
     }
 
     #[test]
-    fn gaps_are_told_at_once_what_came_last_first() {
+    fn gaps_are_reported_at_once_the_latest_first() {
         let mut receiver = cubic();
-        receiver.handle_segment(at(0), &segment(0), false);
-        let mut told = |n: u64| {
-            let ack = receiver.handle_segment(at(100 + n), &segment(n), false).expect("at once");
+        receiver.handle_segment(instant(0), &segment(0), false);
+        let mut ack_of = |n: u64| {
+            let ack = receiver.handle_segment(instant(100 + n), &segment(n), false).expect("at once");
             (ack.ack / MSS, ack.sack, ack.echo)
         };
-        assert_eq!(told(2), (1, blocks(&[(2, 3)]), at(0)));
-        assert_eq!(told(4), (1, blocks(&[(4, 5), (2, 3)]), at(0)));
-        assert_eq!(told(6), (1, blocks(&[(6, 7), (4, 5), (2, 3)]), at(0)));
-        assert_eq!(told(8), (1, blocks(&[(8, 9), (6, 7), (4, 5)]), at(0)));
-        assert_eq!(told(3), (1, blocks(&[(2, 5), (8, 9), (6, 7)]), at(0)), "two became one");
-        assert_eq!(told(3), (1, blocks(&[(2, 5), (8, 9), (6, 7)]), at(0)), "a double");
+        assert_eq!(ack_of(2), (1, blocks(&[(2, 3)]), instant(0)));
+        assert_eq!(ack_of(4), (1, blocks(&[(4, 5), (2, 3)]), instant(0)));
+        assert_eq!(ack_of(6), (1, blocks(&[(6, 7), (4, 5), (2, 3)]), instant(0)));
+        assert_eq!(ack_of(8), (1, blocks(&[(8, 9), (6, 7), (4, 5)]), instant(0)));
+        assert_eq!(ack_of(3), (1, blocks(&[(2, 5), (8, 9), (6, 7)]), instant(0)), "two became one");
+        assert_eq!(ack_of(3), (1, blocks(&[(2, 5), (8, 9), (6, 7)]), instant(0)), "a double");
         // The gap is filled: the echo is that of the segment that did it.
-        assert_eq!(told(1), (5, blocks(&[(8, 9), (6, 7)]), at(1)));
-        assert_eq!(told(0), (5, blocks(&[(8, 9), (6, 7)]), at(1)), "an old double");
-        assert_eq!(told(5), (7, blocks(&[(8, 9)]), at(5)));
-        assert_eq!(told(7), (9, [None; 3], at(7)));
+        assert_eq!(ack_of(1), (5, blocks(&[(8, 9), (6, 7)]), instant(1)));
+        assert_eq!(ack_of(0), (5, blocks(&[(8, 9), (6, 7)]), instant(1)), "an old double");
+        assert_eq!(ack_of(5), (7, blocks(&[(8, 9)]), instant(5)));
+        assert_eq!(ack_of(7), (9, [None; 3], instant(7)));
         assert_eq!((receiver.received(), receiver.held()), (9_000, 0));
     }
 
     #[test]
     fn segments_that_overlap_count_once() {
         let mut receiver = cubic();
-        receiver.handle_segment(at(0), &Segment { len: 1_500, ..segment(2) }, false);
+        receiver.handle_segment(instant(0), &Segment { len: 1_500, ..segment(2) }, false);
         assert_eq!(receiver.held(), 1_500);
-        receiver.handle_segment(at(0), &Segment { len: 2_200, ..segment(0) }, false);
+        receiver.handle_segment(instant(0), &Segment { len: 2_200, ..segment(0) }, false);
         assert_eq!((receiver.received(), receiver.held()), (3_500, 0));
     }
 
@@ -251,31 +259,31 @@ mod tests {
     fn a_mark_is_repeated_until_the_window_was_cut() {
         let mut receiver = cubic();
         let mut ece = |n: u64, is_ce: bool, cwr: bool| {
-            receiver.handle_segment(at(n), &Segment { cwr, push: true, ..segment(n) }, is_ce).unwrap().ece
+            receiver.handle_segment(instant(n), &Segment { cwr, push: true, ..segment(n) }, is_ce).unwrap().ece
         };
-        let told = [ece(0, false, false), ece(1, true, false), ece(2, false, false), ece(3, false, true)];
-        assert_eq!(told, [false, true, true, false]);
+        let echoes = [ece(0, false, false), ece(1, true, false), ece(2, false, false), ece(3, false, true)];
+        assert_eq!(echoes, [false, true, true, false]);
         assert_eq!([ece(4, true, true), ece(5, false, false), ece(6, false, true)], [true, true, false]);
     }
 
     #[test]
-    fn dctcp_tells_how_much_was_marked_to_the_byte() {
-        let mut receiver = receiver(Control::dctcp(), false);
-        let mut told = |n: u64, is_ce: bool| {
-            let mut acks: Vec<_> = receiver.handle_segment(at(n), &segment(n), is_ce).into_iter().collect();
-            acks.extend(receiver.poll_ack(at(n)));
+    fn dctcp_reports_the_marked_bytes_exactly() {
+        let mut receiver = receiver(TcpCongestionChoice::dctcp(), false);
+        let mut acks_of = |n: u64, is_ce: bool| {
+            let mut acks: Vec<_> = receiver.handle_segment(instant(n), &segment(n), is_ce).into_iter().collect();
+            acks.extend(receiver.poll_ack(instant(n)));
             acks.into_iter().map(|ack| (ack.ack / MSS, ack.ece)).collect::<Vec<_>>()
         };
-        assert_eq!(told(0, false), []);
-        assert_eq!(told(1, false), [(2, false)]);
-        assert_eq!(told(2, false), []);
+        assert_eq!(acks_of(0, false), []);
+        assert_eq!(acks_of(1, false), [(2, false)]);
+        assert_eq!(acks_of(2, false), []);
         // One without a mark was pending.
-        assert_eq!(told(3, true), [(3, false), (4, true)]);
-        assert_eq!(told(4, true), []);
-        assert_eq!(told(5, true), [(6, true)]);
+        assert_eq!(acks_of(3, true), [(3, false), (4, true)]);
+        assert_eq!(acks_of(4, true), []);
+        assert_eq!(acks_of(5, true), [(6, true)]);
         // None was pending.
-        assert_eq!(told(6, false), [(7, false)]);
-        assert_eq!(told(7, false), []);
-        assert_eq!(told(8, true), [(8, false), (9, true)]);
+        assert_eq!(acks_of(6, false), [(7, false)]);
+        assert_eq!(acks_of(7, false), []);
+        assert_eq!(acks_of(8, true), [(8, false), (9, true)]);
     }
 }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named};
+use weir_reader::{Key, Plugin};
 use weir_units::archive::Archive;
 
-use super::{TcpControlKind, WindowControl, WindowLaw};
+use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::Parameters;
 
 /// Kind of `transport = "tcp-reno"`, also its parameters and the state of a flow, both empty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reno;
 
-impl Named for Reno {
-    fn name(&self) -> &'static str {
+impl Plugin for Reno {
+    fn id(&self) -> &'static str {
         "tcp-reno"
     }
 
@@ -22,18 +22,18 @@ impl Named for Reno {
     }
 }
 
-impl TcpControlKind for Reno {
-    fn read(&self, _parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
+impl TcpCongestionKind for Reno {
+    fn parse(&self, _parameters: &Parameters<'_>) -> Arc<dyn TcpCongestionConfig> {
         Arc::new(Reno)
     }
 }
 
-impl WindowControl for Reno {
-    fn law(&self) -> Box<dyn WindowLaw> {
+impl TcpCongestionConfig for Reno {
+    fn build(&self) -> Box<dyn TcpCongestionController> {
         Box::new(Reno)
     }
 }
 
-impl WindowLaw for Reno {
+impl TcpCongestionController for Reno {
     fn checkpoint(&mut self, _archive: &mut Archive) {}
 }

@@ -69,7 +69,7 @@ impl Retransmission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::Control;
+    use crate::tcp::TcpCongestionChoice;
 
     fn ms(ms: u64) -> Span {
         Span::from_millis(ms)
@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn the_timeout_by_hand() {
-        let mut rto = Retransmission::new(&TcpConfig { rto_min: ms(1), ..TcpConfig::linux(Control::reno()) });
+        let mut rto =
+            Retransmission::new(&TcpConfig { rto_min: ms(1), ..TcpConfig::linux(TcpCongestionChoice::reno()) });
         assert_eq!((rto.timeout(), rto.smoothed_rtt()), (ms(1_000), None));
         // SRTT = 100, RTTVAR = 50.
         rto.measured(ms(100));
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn it_doubles_within_its_bounds_until_a_measurement() {
-        let mut rto = Retransmission::new(&TcpConfig::linux(Control::reno()));
+        let mut rto = Retransmission::new(&TcpConfig::linux(TcpCongestionChoice::reno()));
         rto.measured(ms(1));
         let mut timeouts = Vec::new();
         for _ in 0..12 {

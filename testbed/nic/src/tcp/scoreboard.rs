@@ -16,12 +16,12 @@ pub(super) struct Scoreboard {
     /// HighRxt: offset below which lost bytes were retransmitted. A new recovery keeps it, since retransmissions of
     /// the last one are still
     /// in flight.
-    sent_again_below: u64,
+    retransmitted_below: u64,
 }
 
 /// New information in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct AckUpdate {
     /// Advance of `una` in bytes.
     pub acked: u64,
     /// Bytes acknowledged or SACKed for the first time.
@@ -52,7 +52,7 @@ impl Scoreboard {
     }
 
     /// Records an acknowledgement; SACK blocks beyond sent data are ignored.
-    pub(super) fn handle_ack(&mut self, ack: &Ack, mss: u64) -> News {
+    pub(super) fn handle_ack(&mut self, ack: &Ack, mss: u64) -> AckUpdate {
         let arrived_before = self.una + self.sacked.total();
         let acked = ack.ack.min(self.next).saturating_sub(self.una);
         self.una += acked;
@@ -67,7 +67,7 @@ impl Scoreboard {
         let is_more_lost = lost_below > self.lost_below;
         self.lost_below = lost_below;
         let arrived = self.una + self.sacked.total() - arrived_before;
-        News { acked, arrived, sacked: self.sacked.total() - sacked_before, is_more_lost }
+        AckUpdate { acked, arrived, sacked: self.sacked.total() - sacked_before, is_more_lost }
     }
 
     /// Whether the first unacknowledged byte is lost (IsLost).
@@ -76,26 +76,26 @@ impl Scoreboard {
     }
 
     /// Marks the first segment as lost, after enough duplicate acknowledgements.
-    pub(super) fn first_is_lost(&mut self, mss: u64) {
+    pub(super) fn mark_first_lost(&mut self, mss: u64) {
         self.lost_below = self.lost_below.max((self.una + mss).min(self.next));
     }
 
     /// Marks all outstanding data as lost after a timeout, retransmissions included.
-    pub(super) fn all_is_lost(&mut self) {
+    pub(super) fn mark_all_lost(&mut self) {
         self.lost_below = self.next;
-        self.sent_again_below = self.una;
+        self.retransmitted_below = self.una;
     }
 
     /// Returns the first lost range not yet retransmitted (NextSeg, rule 1), as (start, exclusive end).
     pub(super) fn lost(&self) -> Option<(u64, u64)> {
-        let (start, end) = self.sacked.gap_from(self.sent_again_below.max(self.una));
+        let (start, end) = self.sacked.gap_from(self.retransmitted_below.max(self.una));
         (start < self.lost_below).then_some((start, end.min(self.lost_below)))
     }
 
     /// Returns the first range not yet retransmitted that is late or lost, since later data has arrived (NextSeg,
     /// rule 3).
     pub(super) fn doubtful(&self) -> Option<(u64, u64)> {
-        let (start, end) = self.sacked.gap_from(self.sent_again_below.max(self.una));
+        let (start, end) = self.sacked.gap_from(self.retransmitted_below.max(self.una));
         (end <= self.next).then_some((start, end))
     }
 
@@ -106,14 +106,14 @@ impl Scoreboard {
     }
 
     /// Records that all bytes below `up_to` that are not SACKed were retransmitted.
-    pub(super) fn handle_sent_again(&mut self, up_to: u64) {
-        self.sent_again_below = up_to;
+    pub(super) fn handle_retransmitted(&mut self, up_to: u64) {
+        self.retransmitted_below = up_to;
     }
 
     /// Returns the bytes in flight (SetPipe). Retransmitted bytes count, lost bytes do not.
     pub(super) fn pipe(&self) -> u64 {
         let missing = self.next - self.una - self.sacked.total();
-        missing - self.missing_below(self.lost_below) + self.missing_below(self.sent_again_below)
+        missing - self.missing_below(self.lost_below) + self.missing_below(self.retransmitted_below)
     }
 
     fn missing_below(&self, seq: u64) -> u64 {
@@ -156,13 +156,13 @@ mod tests {
     fn three_segments_beyond_make_a_loss_and_two_do_not() {
         let mut board = sent(10);
         assert_eq!(board.handle_ack(&ack(100, &[(200, 300)]), 100), {
-            News { acked: 100, arrived: 200, sacked: 100, is_more_lost: false }
+            AckUpdate { acked: 100, arrived: 200, sacked: 100, is_more_lost: false }
         });
         board.handle_ack(&ack(100, &[(200, 400)]), 100);
         assert!(!board.is_first_lost());
         assert_eq!((board.pipe(), board.lost()), (700, None));
-        let news = board.handle_ack(&ack(100, &[(200, 500)]), 100);
-        assert_eq!(news, News { acked: 0, arrived: 100, sacked: 100, is_more_lost: true });
+        let update = board.handle_ack(&ack(100, &[(200, 500)]), 100);
+        assert_eq!(update, AckUpdate { acked: 0, arrived: 100, sacked: 100, is_more_lost: true });
         assert_eq!((board.pipe(), board.lost(), board.doubtful()), (500, Some((100, 200)), Some((100, 200))));
     }
 
@@ -177,24 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_is_on_its_way_again() {
+    fn retransmitted_data_is_in_flight_again() {
         let mut board = sent(10);
         // 1, 3 and 9 are missing; of 9 nobody knows.
         board.handle_ack(&ack(100, &[(200, 300), (400, 900)]), 100);
         assert_eq!((board.lost(), board.pipe()), (Some((100, 200)), 100));
-        board.handle_sent_again(200);
+        board.handle_retransmitted(200);
         assert_eq!((board.lost(), board.pipe()), (Some((300, 400)), 200));
-        board.handle_sent_again(400);
+        board.handle_retransmitted(400);
         assert_eq!((board.lost(), board.doubtful(), board.pipe()), (None, None, 300));
         assert_eq!(board.tail(100), Some((900, 1_000)));
-        board.all_is_lost();
+        board.mark_all_lost();
         assert_eq!((board.lost(), board.pipe()), (Some((100, 200)), 0));
     }
 
     #[test]
     fn nonsense_changes_nothing() {
         let mut board = sent(3);
-        let nothing = News { acked: 0, arrived: 0, sacked: 0, is_more_lost: false };
+        let nothing = AckUpdate { acked: 0, arrived: 0, sacked: 0, is_more_lost: false };
         assert_eq!(board.handle_ack(&ack(0, &[(200, 301), (50, 20), (1_000, 2_000)]), 100), nothing);
         board.handle_ack(&ack(300, &[]), 100);
         assert_eq!(board.handle_ack(&ack(100, &[(100, 200)]), 100), nothing, "an old one");

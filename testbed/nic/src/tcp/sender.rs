@@ -3,9 +3,9 @@
 use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
-use super::proportional::Proportional;
+use super::proportional::ProportionalRateReduction;
 use super::retransmission::Retransmission;
-use super::scoreboard::{DUPLICATES, News, Scoreboard};
+use super::scoreboard::{AckUpdate, DUPLICATES, Scoreboard};
 use super::window::Window;
 use super::{Ack, Segment, TcpConfig};
 
@@ -38,12 +38,12 @@ pub struct TcpSender {
     window_max: u64,
     /// Offset of the end of the data written by the application.
     written: u64,
-    board: Scoreboard,
+    scoreboard: Scoreboard,
     /// [`Scoreboard::pipe`], which is worked out once an acknowledgement.
     pipe: u64,
     window: Window,
     retransmission: Retransmission,
-    phase: Phase,
+    phase: RecoveryPhase,
     /// Acknowledgements since `una` moved that said that more has arrived beyond it.
     duplicates: u32,
     /// Timeouts since `una` moved.
@@ -77,14 +77,14 @@ pub struct TcpStats {
 }
 
 #[derive(Debug, Value)]
-enum Phase {
+enum RecoveryPhase {
     /// The scoreboard has no known losses.
     Open,
     /// The sender repairs losses until the data sent by the start is acknowledged (RFC 6675, section 5).
     Recovery {
         began_at: u64,
         point: u64,
-        rate: Proportional,
+        rate: ProportionalRateReduction,
         is_rescued: bool,
         /// An acknowledgement has moved on since.
         has_moved_on: bool,
@@ -95,7 +95,7 @@ enum Phase {
 
 /// Next segment to send, as (start, exclusive end).
 #[derive(Clone, Copy)]
-enum Next {
+enum NextSegment {
     New(u64, u64),
     Again(u64, u64),
     Rescue(u64, u64),
@@ -128,11 +128,11 @@ impl TcpSender {
             unscheduled: config.unscheduled.get(),
             window_max: config.window_max.get().max(u64::from(config.mss)),
             written: 0,
-            board: Scoreboard::default(),
+            scoreboard: Scoreboard::default(),
             pipe: 0,
             window,
             retransmission,
-            phase: Phase::Open,
+            phase: RecoveryPhase::Open,
             duplicates: 0,
             timeouts_in_turn: 0,
             timer: Time::NEVER,
@@ -160,20 +160,20 @@ impl TcpSender {
         let next = self.next()?;
         self.wake_up(now);
         let (start, end) = next.range();
-        let is_new = matches!(next, Next::New(..));
+        let is_new = matches!(next, NextSegment::New(..));
         let len = end - start;
         match next {
-            Next::New(..) => self.board.handle_sent(len),
-            Next::Again(..) => self.board.handle_sent_again(end),
-            Next::Rescue(..) => {}
+            NextSegment::New(..) => self.scoreboard.handle_sent(len),
+            NextSegment::Again(..) => self.scoreboard.handle_retransmitted(end),
+            NextSegment::Rescue(..) => {}
         }
-        if let Phase::Recovery { rate, is_rescued, .. } = &mut self.phase {
+        if let RecoveryPhase::Recovery { rate, is_rescued, .. } = &mut self.phase {
             rate.handle_sent(len);
-            *is_rescued |= matches!(next, Next::Rescue(..));
+            *is_rescued |= matches!(next, NextSegment::Rescue(..));
         }
         self.pipe += len;
-        if self.board.una() >= self.round_end || self.pipe > self.flight_max {
-            (self.flight_max, self.round_end) = (self.pipe, self.board.next());
+        if self.scoreboard.una() >= self.round_end || self.pipe > self.flight_max {
+            (self.flight_max, self.round_end) = (self.pipe, self.scoreboard.next());
         }
         if self.timer == Time::NEVER {
             self.timer = now.saturating_add(self.retransmission.timeout());
@@ -197,41 +197,41 @@ impl TcpSender {
 
     /// An acknowledgement has arrived. One of data that was never sent is ignored.
     pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
-        if ack.ack > self.board.next() {
+        if ack.ack > self.scoreboard.next() {
             return;
         }
         let was_cut_at = self.cut_end;
-        let news = self.board.handle_ack(ack, u64::from(self.mss));
-        self.window.handle_ack(news.acked, ack.ece, self.board.una(), self.board.next());
-        if news.acked > 0 {
+        let update = self.scoreboard.handle_ack(ack, u64::from(self.mss));
+        self.window.handle_ack(update.acked, ack.ece, self.scoreboard.una(), self.scoreboard.next());
+        if update.acked > 0 {
             self.handle_progress(now, ack.echo);
-        } else if news.arrived > 0 {
+        } else if update.arrived > 0 {
             self.duplicates += 1;
         }
-        let was_in_recovery = matches!(self.phase, Phase::Recovery { .. });
-        let grows = if self.grows_by_acked { self.grown_by_acked(news) } else { 0 };
+        let was_in_recovery = matches!(self.phase, RecoveryPhase::Recovery { .. });
+        let grows = if self.grows_by_acked { self.grown_by_acked(update) } else { 0 };
         self.end_recovery();
-        if let Phase::Open = self.phase {
-            if self.board.is_first_lost() || self.duplicates >= DUPLICATES {
+        if let RecoveryPhase::Open = self.phase {
+            if self.scoreboard.is_first_lost() || self.duplicates >= DUPLICATES {
                 self.begin_recovery();
-            } else if ack.ece && self.is_ecn_capable && self.board.una() > self.cut_end {
+            } else if ack.ece && self.is_ecn_capable && self.scoreboard.una() > self.cut_end {
                 self.window.cut_for_mark();
                 self.handle_cut();
                 self.stats.ecn_cuts += 1;
             }
         }
-        self.pipe = self.board.pipe();
+        self.pipe = self.scoreboard.pipe();
         // An ECE says that the path is full (RFC 3168, 6.1.2).
         let is_free = !ack.ece && self.cut_end == was_cut_at;
-        if let Phase::Recovery { rate, .. } = &mut self.phase {
-            let is_safe = news.acked > 0 && !news.is_more_lost;
-            rate.handle_ack(news.arrived, self.pipe, self.window.bytes(), is_safe, u64::from(self.mss));
+        if let RecoveryPhase::Recovery { rate, .. } = &mut self.phase {
+            let is_safe = update.acked > 0 && !update.is_more_lost;
+            rate.handle_ack(update.arrived, self.pipe, self.window.bytes(), is_safe, u64::from(self.mss));
         } else if self.grows_by_acked {
             if grows > 0 && is_free {
                 self.window.grow_by_acked(now, self.rtt(), grows);
             }
-        } else if is_free && news.acked > 0 && !was_in_recovery && self.is_window_used() {
-            self.window.grow(now, self.rtt(), news.arrived);
+        } else if is_free && update.acked > 0 && !was_in_recovery && self.is_window_used() {
+            self.window.grow(now, self.rtt(), update.arrived);
         }
     }
 
@@ -248,18 +248,18 @@ impl TcpSender {
         }
         // It runs again from when the first segment is sent again.
         self.timer = Time::NEVER;
-        if self.board.una() == self.board.next() {
+        if self.scoreboard.una() == self.scoreboard.next() {
             return;
         }
         self.retransmission.back_off();
         match &self.phase {
             _ if !self.cuts_at_each_timeout => self.window.collapse(self.timeouts_in_turn > 0),
-            Phase::Recovery { rate, .. } => self.window.collapse_from(rate.window()),
+            RecoveryPhase::Recovery { rate, .. } => self.window.collapse_from(rate.window()),
             _ => self.window.collapse(false),
         }
-        self.board.all_is_lost();
-        self.pipe = self.board.pipe();
-        self.phase = Phase::AfterTimeout { point: self.board.next() };
+        self.scoreboard.mark_all_lost();
+        self.pipe = self.scoreboard.pipe();
+        self.phase = RecoveryPhase::AfterTimeout { point: self.scoreboard.next() };
         self.duplicates = 0;
         self.handle_cut();
         self.timeouts_in_turn += 1;
@@ -268,7 +268,7 @@ impl TcpSender {
 
     /// Returns the number of acknowledged bytes: all before this offset.
     pub fn acked(&self) -> u64 {
-        self.board.una()
+        self.scoreboard.una()
     }
 
     /// Returns the number of bytes written.
@@ -310,21 +310,21 @@ impl TcpSender {
         self.stats
     }
 
-    fn next(&self) -> Option<Next> {
+    fn next(&self) -> Option<NextSegment> {
         let mss = u64::from(self.mss);
-        let again = |(start, end): (u64, u64)| Next::Again(start, end.min(start + mss));
+        let again = |(start, end): (u64, u64)| NextSegment::Again(start, end.min(start + mss));
         let (next, limit) = match &self.phase {
-            Phase::Open => (self.new_data(), self.window.bytes()),
-            Phase::AfterTimeout { .. } => {
-                (self.board.lost().map(again).or_else(|| self.new_data()), self.window.bytes())
+            RecoveryPhase::Open => (self.new_data(), self.window.bytes()),
+            RecoveryPhase::AfterTimeout { .. } => {
+                (self.scoreboard.lost().map(again).or_else(|| self.new_data()), self.window.bytes())
             }
-            Phase::Recovery { began_at, rate, is_rescued, .. } => {
+            RecoveryPhase::Recovery { began_at, rate, is_rescued, .. } => {
                 let rescue = || {
-                    let is_due = !is_rescued && self.board.una() > *began_at;
-                    self.board.tail(mss).filter(|_| is_due).map(|(start, end)| Next::Rescue(start, end))
+                    let is_due = !is_rescued && self.scoreboard.una() > *began_at;
+                    self.scoreboard.tail(mss).filter(|_| is_due).map(|(start, end)| NextSegment::Rescue(start, end))
                 };
-                let next = self.board.lost().map(again);
-                let next = next.or_else(|| self.new_data()).or_else(|| self.board.doubtful().map(again));
+                let next = self.scoreboard.lost().map(again);
+                let next = next.or_else(|| self.new_data()).or_else(|| self.scoreboard.doubtful().map(again));
                 (next.or_else(rescue), rate.window())
             }
         };
@@ -334,27 +334,27 @@ impl TcpSender {
     }
 
     /// Returns the next new segment, if it fits the receive window whole.
-    fn new_data(&self) -> Option<Next> {
-        let start = self.board.next();
+    fn new_data(&self) -> Option<NextSegment> {
+        let start = self.scoreboard.next();
         let len = (self.written - start).min(u64::from(self.mss));
-        let fits = start + len <= self.board.una() + self.window_max;
-        (len > 0 && fits).then_some(Next::New(start, start + len))
+        let fits = start + len <= self.scoreboard.una() + self.window_max;
+        (len > 0 && fits).then_some(NextSegment::New(start, start + len))
     }
 
     /// Accounts for an idle period before new data, if no data was in flight: the window may be outdated.
     fn wake_up(&mut self, now: Time) {
-        let next = self.board.next();
-        if next > 0 && self.board.una() == next {
+        let next = self.scoreboard.next();
+        if next > 0 && self.scoreboard.una() == next {
             let idle = now.since(self.last_sent);
             self.window.handle_idle(idle, self.restart_after_idle && idle > self.retransmission.timeout());
         }
     }
 
     /// Returns a round trip, measured by the timestamp clock.
-    fn measured(&self, sent: Time, came: Time) -> Span {
-        let Some(tick) = self.timestamp_clock else { return came.since(sent) };
+    fn measured(&self, sent: Time, received: Time) -> Span {
+        let Some(tick) = self.timestamp_clock else { return received.since(sent) };
         let ticks = |at: Time| at.as_picos() / tick.as_picos();
-        match ticks(came) - ticks(sent) {
+        match ticks(received) - ticks(sent) {
             0 => TcpConfig::WITHIN_TICK,
             ticks => tick * ticks,
         }
@@ -365,21 +365,21 @@ impl TcpSender {
         if echo <= now {
             let rtt = self.measured(echo, now);
             self.retransmission.measured(rtt);
-            if !matches!(self.phase, Phase::Recovery { .. }) {
+            if !matches!(self.phase, RecoveryPhase::Recovery { .. }) {
                 let smoothed = self.retransmission.smoothed_rtt().unwrap_or(rtt);
-                self.window.handle_round_trip(now, rtt, smoothed, [self.board.una(), self.board.next()]);
+                self.window.handle_round_trip(now, rtt, smoothed, [self.scoreboard.una(), self.scoreboard.next()]);
             }
         }
         self.duplicates = 0;
         self.timeouts_in_turn = 0;
-        let una = self.board.una();
+        let una = self.scoreboard.una();
         let restarts = match &mut self.phase {
-            Phase::Recovery { point, has_moved_on, .. } if una < *point => {
+            RecoveryPhase::Recovery { point, has_moved_on, .. } if una < *point => {
                 !std::mem::replace(has_moved_on, true) || !self.is_impatient
             }
             _ => true,
         };
-        if una == self.board.next() {
+        if una == self.scoreboard.next() {
             self.timer = Time::NEVER;
         } else if restarts {
             self.timer = now.saturating_add(self.retransmission.timeout());
@@ -388,13 +388,13 @@ impl TcpSender {
 
     /// Returns the window growth in bytes by an advance of the acknowledgement number. Zero during recovery, or while
     /// new SACK blocks arrive; all newly acknowledged bytes at its end; after a timeout, those beyond its recovery point.
-    fn grown_by_acked(&self, news: News) -> u64 {
-        let una = self.board.una();
+    fn grown_by_acked(&self, update: AckUpdate) -> u64 {
+        let una = self.scoreboard.una();
         match self.phase {
-            Phase::Open if news.sacked > 0 => 0,
-            Phase::Recovery { point, .. } if una < point => 0,
-            Phase::AfterTimeout { point } if una >= point => una - point,
-            _ => news.acked,
+            RecoveryPhase::Open if update.sacked > 0 => 0,
+            RecoveryPhase::Recovery { point, .. } if una < point => 0,
+            RecoveryPhase::AfterTimeout { point } if una >= point => una - point,
+            _ => update.acked,
         }
     }
 
@@ -403,27 +403,27 @@ impl TcpSender {
     }
 
     fn begin_recovery(&mut self) {
-        let una = self.board.una();
+        let una = self.scoreboard.una();
         self.window.cut_for_loss(una < self.cut_end);
-        self.board.first_is_lost(u64::from(self.mss));
-        let (point, flight) = (self.board.next(), self.pipe);
-        let rate = Proportional::new(flight);
-        self.phase = Phase::Recovery { began_at: una, point, rate, is_rescued: false, has_moved_on: false };
+        self.scoreboard.mark_first_lost(u64::from(self.mss));
+        let (point, flight) = (self.scoreboard.next(), self.pipe);
+        let rate = ProportionalRateReduction::new(flight);
+        self.phase = RecoveryPhase::Recovery { began_at: una, point, rate, is_rescued: false, has_moved_on: false };
         self.handle_cut();
         self.stats.fast_recoveries += 1;
     }
 
     fn end_recovery(&mut self) {
-        if let Phase::Recovery { point, .. } | Phase::AfterTimeout { point } = self.phase
-            && self.board.una() >= point
+        if let RecoveryPhase::Recovery { point, .. } | RecoveryPhase::AfterTimeout { point } = self.phase
+            && self.scoreboard.una() >= point
         {
-            self.phase = Phase::Open;
+            self.phase = RecoveryPhase::Open;
         }
     }
 
     /// Records a cut of the window, so that data in flight causes no further cut.
     fn handle_cut(&mut self) {
-        self.cut_end = self.board.next();
+        self.cut_end = self.scoreboard.next();
         self.cwr = self.is_ecn_capable;
     }
 
@@ -434,9 +434,9 @@ impl TcpSender {
     }
 }
 
-impl Next {
+impl NextSegment {
     fn range(self) -> (u64, u64) {
-        let (Next::New(start, end) | Next::Again(start, end) | Next::Rescue(start, end)) = self;
+        let (NextSegment::New(start, end) | NextSegment::Again(start, end) | NextSegment::Rescue(start, end)) = self;
         (start, end)
     }
 }

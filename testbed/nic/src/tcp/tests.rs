@@ -14,16 +14,16 @@ fn at(us: u64) -> Time {
     Time::from_nanos(1_000 * us)
 }
 
-fn config(control: Control) -> TcpConfig {
+fn config(control: TcpCongestionChoice) -> TcpConfig {
     TcpConfig { mss: MSS as u32, delayed_ack: None, ..TcpConfig::linux(control) }
 }
 
-fn cubic() -> Control {
-    Control::cubic()
+fn cubic() -> TcpCongestionChoice {
+    TcpCongestionChoice::cubic()
 }
 
-fn dctcp() -> Control {
-    Control::dctcp()
+fn dctcp() -> TcpCongestionChoice {
+    TcpCongestionChoice::dctcp()
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_loss_is_repaired_within_a_round_trip_and_cuts_the_window_once() {
 
 #[test]
 fn many_losses_of_one_window_are_repaired_without_a_timeout() {
-    for control in [Control::reno(), cubic(), dctcp()] {
+    for control in [TcpCongestionChoice::reno(), cubic(), dctcp()] {
         let mut pair = Pair::new(config(control.clone()), 60);
         let first = pair.sent();
         let second = pair.round_trip(&first, false);
@@ -264,7 +264,7 @@ fn in_recovery_each_acknowledgement_that_moves_on_restarts_the_timer_or_the_firs
 #[test]
 fn the_window_grows_by_what_arrives_or_by_what_the_number_moves_on() {
     let windows = |grows_by_acked| {
-        let mut sender = ten_sent(&TcpConfig { grows_by_acked, ..config(Control::reno()) }, Some((4, 6)));
+        let mut sender = ten_sent(&TcpConfig { grows_by_acked, ..config(TcpCongestionChoice::reno()) }, Some((4, 6)));
         sender.handle_timeout(at(1_000_000));
         assert_eq!((sender.window(), sender.slow_start_threshold()), (MSS, Some(5 * MSS)));
         while sender.poll_segment(at(1_000_000)).is_some() {}
@@ -276,7 +276,7 @@ fn the_window_grows_by_what_arrives_or_by_what_the_number_moves_on() {
     assert!((5 * MSS..6 * MSS).contains(&by_arrived), "{by_arrived}");
     assert_eq!(windows(true), 10 * MSS);
     // Nothing while something else is missing, and at the end of a recovery all of the last acknowledgement, in avoidance.
-    let mut sender = ten_sent(&TcpConfig { grows_by_acked: true, ..config(Control::reno()) }, None);
+    let mut sender = ten_sent(&TcpConfig { grows_by_acked: true, ..config(TcpCongestionChoice::reno()) }, None);
     acknowledge(&mut sender, 10, 1, Some((2, 3)));
     assert_eq!(sender.window(), 10 * MSS);
     acknowledge(&mut sender, 11, 1, Some((2, 5)));
@@ -353,7 +353,7 @@ fn dctcp_learns_the_share_of_marks_through_both_ends() {
 
 #[test]
 fn after_a_pause_the_initial_window() {
-    let mut pair = Pair::new(config(Control::reno()), 30);
+    let mut pair = Pair::new(config(TcpCongestionChoice::reno()), 30);
     let sent = pair.sent();
     pair.finish(sent);
     let window = pair.sender.window();
@@ -433,9 +433,9 @@ fn hystart_lets_slow_start_overshoot_by_less() {
     // segments, so a train is seen from there on only: the queue overflows with HyStart too, by what half a window more brings.
     let long = Path { rate: BitRate::gbps(1), rtt: Span::from_millis(20), ..slow_path(600) };
     let drops = ["true", "false"].map(|hystart| {
-        let kind = kinds().find(|kind| kind.name() == "tcp-cubic").unwrap();
+        let kind = kinds().find(|kind| kind.id() == "tcp-cubic").unwrap();
         let connection = [("preset", "linux"), ("window_max", "64MB")];
-        let config = TcpConfig::read(kind, &connection, &[("hystart", hystart)]).unwrap();
+        let config = TcpConfig::parse(kind, &connection, &[("hystart", hystart)]).unwrap();
         let mut path = Bottleneck::new(long, &[config]);
         path.start(0);
         path.run_for(Span::from_millis(300));
@@ -450,7 +450,7 @@ fn cubic_does_as_reno_does_over_a_short_path() {
     // and α = 3 · 0.3 / 1.7 (RFC 9438, 4.3), less what whole segments and a round trip without growth at each loss take.
     // The cubic function alone would keep 1.05 (0.01 / 0.01)^(3/4) = 1.1.
     let short = Path { rtt: Span::from_millis(10), rate: BitRate::gbps(1), lose_each: 100, ..slow_path(1_000) };
-    let rates = [cubic(), Control::reno()].map(|control| {
+    let rates = [cubic(), TcpCongestionChoice::reno()].map(|control| {
         let mut path = Bottleneck::new(short, &[TcpConfig { delayed_ack: None, ..TcpConfig::linux(control) }]);
         path.start(0);
         path.run_for(Span::from_secs(2));
@@ -605,7 +605,7 @@ proptest! {
     /// Whatever is lost, doubled or late: all of it arrives, once, and both ends agree.
     #[test]
     fn everything_arrives(
-        control in prop::sample::select(vec![Control::reno(), cubic(), dctcp()]),
+        control in prop::sample::select(vec![TcpCongestionChoice::reno(), cubic(), dctcp()]),
         faults in prop::array::uniform3(0..=20u64),
         writes in prop::collection::vec(1..60_000u64, 1..4),
         delayed: bool,

@@ -3,7 +3,7 @@
 use weir_units::archive::State;
 use weir_units::{Span, Time};
 
-use super::{RoundTrip, TcpConfig, WindowLaw};
+use super::{RoundTrip, TcpConfig, TcpCongestionController};
 
 /// Congestion window of a flow, in bytes.
 #[derive(Debug, State)]
@@ -17,7 +17,7 @@ pub(super) struct Window {
     /// Window before the last cut.
     prior: f64,
     /// Growth and cut factors of the congestion control.
-    law: Box<dyn WindowLaw>,
+    controller: Box<dyn TcpCongestionController>,
 }
 
 /// Smallest window after a cut, in segments (RFC 5681, equation 4).
@@ -27,7 +27,7 @@ impl Window {
     pub(super) fn new(config: &TcpConfig) -> Window {
         let mss = f64::from(config.mss);
         let initial = mss * f64::from(config.initial_window.max(1));
-        Window { mss, initial, cwnd: initial, ssthresh: f64::INFINITY, prior: 0.0, law: config.control.law() }
+        Window { mss, initial, cwnd: initial, ssthresh: f64::INFINITY, prior: 0.0, controller: config.control.build() }
     }
 
     /// Returns the window, rounded to the nearest byte.
@@ -46,19 +46,19 @@ impl Window {
 
     /// Shows the law's gauges.
     pub(super) fn gauges(&self, show: &mut dyn FnMut(f64)) {
-        self.law.gauges(show);
+        self.controller.gauges(show);
     }
 
     /// Passes an acknowledgement to the congestion control; the window is unchanged.
     pub(super) fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
-        self.law.handle_ack(acked, ece, una, next);
+        self.controller.on_ack(acked, ece, una, next);
     }
 
     /// Records a round trip, which may end slow start without a cut.
     pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Span, smoothed_rtt: Span, [una, next]: [u64; 2]) {
         let (is_slow_start, cwnd, mss) = (self.is_slow_start(), self.cwnd, self.mss);
         let trip = RoundTrip { now, rtt, smoothed_rtt, is_slow_start, cwnd, mss, una, next };
-        if self.law.ends_slow_start(&trip) && is_slow_start {
+        if self.controller.on_round_trip(&trip) && is_slow_start {
             self.ssthresh = self.cwnd;
         }
     }
@@ -75,7 +75,7 @@ impl Window {
         if arrived <= 0.0 {
             return;
         }
-        self.cwnd = self.law.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss);
+        self.cwnd = self.controller.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss);
     }
 
     /// Grows the window by the advance of the acknowledgement number; slow start counts all of it, beyond the threshold too.
@@ -84,33 +84,33 @@ impl Window {
         self.cwnd = if self.is_slow_start() {
             self.cwnd + acked
         } else {
-            self.law.grown(now, rtt, acked, self.cwnd, self.prior, self.mss)
+            self.controller.grown(now, rtt, acked, self.cwnd, self.prior, self.mss)
         };
     }
 
     /// Cuts the window for a CE mark.
     pub(super) fn cut_for_mark(&mut self) {
-        self.cut(self.law.mark_factor());
+        self.cut(self.controller.mark_factor());
     }
 
     /// Cuts the window for a loss. If a mark already cut it for the same data, both count together as the loss
     /// alone.
     pub(super) fn cut_for_loss(&mut self, already_cut: bool) {
         if already_cut {
-            let cut = (self.prior * self.law.loss_factor()).max(SEGMENTS_MIN * self.mss);
+            let cut = (self.prior * self.controller.loss_factor()).max(SEGMENTS_MIN * self.mss);
             self.ssthresh = self.ssthresh.min(cut);
             self.cwnd = self.cwnd.min(self.ssthresh);
         } else {
-            self.cut(self.law.loss_factor());
+            self.cut(self.controller.loss_factor());
         }
     }
 
     /// Sets the window to one segment after a timeout. A repeated timeout keeps the threshold (RFC 5681, 3.1).
     pub(super) fn collapse(&mut self, again: bool) {
         if !again {
-            self.cut(self.law.loss_factor());
+            self.cut(self.controller.loss_factor());
         }
-        self.law.handle_timeout();
+        self.controller.on_timeout();
         self.cwnd = self.mss;
     }
 
@@ -125,11 +125,11 @@ impl Window {
         if restart {
             self.cwnd = self.cwnd.min(self.initial);
         }
-        self.law.handle_idle(idle);
+        self.controller.on_idle(idle);
     }
 
     fn cut(&mut self, factor: f64) {
-        self.law.handle_cut(self.cwnd);
+        self.controller.on_cut(self.cwnd);
         self.prior = self.cwnd;
         self.ssthresh = (self.cwnd * factor).max(SEGMENTS_MIN * self.mss);
         self.cwnd = self.ssthresh;
@@ -139,9 +139,9 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::Control;
+    use crate::tcp::TcpCongestionChoice;
 
-    fn window(control: Control) -> Window {
+    fn window(control: TcpCongestionChoice) -> Window {
         Window::new(&TcpConfig { mss: 1_000, ..TcpConfig::linux(control) })
     }
 
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn slow_start_doubles_up_to_the_threshold_and_avoidance_adds_a_segment() {
-        let mut window = window(Control::reno());
+        let mut window = window(TcpCongestionChoice::reno());
         assert_eq!((window.bytes(), window.threshold()), (10_000, None));
         grow(&mut window, 10_000);
         assert_eq!(window.bytes(), 20_000);
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn what_is_left_after_cuts() {
-        let cuts: [(Control, u64, u64); 3] = [
-            (Control::reno(), 5_000, 5_000),
-            (Control::cubic(), 7_000, 7_000),
+        let cuts: [(TcpCongestionChoice, u64, u64); 3] = [
+            (TcpCongestionChoice::reno(), 5_000, 5_000),
+            (TcpCongestionChoice::cubic(), 7_000, 7_000),
             // α = 1 at first.
-            (Control::dctcp(), 5_000, 5_000),
+            (TcpCongestionChoice::dctcp(), 5_000, 5_000),
         ];
         for (control, after_loss, after_mark) in cuts {
             let (mut lost, mut marked) = (window(control.clone()), window(control.clone()));
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn dctcp_cuts_by_half_of_alpha_and_a_loss_in_the_same_window_makes_it_half_in_all() {
-        let mut window = window(Control::dctcp());
+        let mut window = window(TcpCongestionChoice::dctcp());
         // Two windows without marks: α = 225/256.
         window.handle_ack(1_000, false, 1_000, 2_000);
         window.handle_ack(2_000, false, 3_000, 4_000);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_timeout_leaves_one_segment_and_repeats_leave_the_threshold() {
-        let mut window = window(Control::cubic());
+        let mut window = window(TcpCongestionChoice::cubic());
         window.collapse(false);
         assert_eq!((window.bytes(), window.threshold()), (1_000, Some(7_000)));
         window.collapse(true);
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn after_idle_the_initial_window() {
-        let mut window = window(Control::reno());
+        let mut window = window(TcpCongestionChoice::reno());
         grow(&mut window, 30_000);
         window.handle_idle(Span::from_secs(1), false);
         assert_eq!(window.bytes(), 40_000);

@@ -11,7 +11,7 @@ use weir_nic::host::{FlowConfig, HostConfig, Repeat};
 use weir_real::DpdkBackend;
 use weir_results::run_dir::{PortSummary, Provenance, RunDir, Summary, read_summary};
 use weir_scenario::link::FaultPlan;
-use weir_scenario::{FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario};
+use weir_scenario::{FlowPlan, HostPlan, LinkPlan, PortRef, Scenario};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
@@ -50,7 +50,7 @@ impl Pair {
             ..FlowConfig::new(QueuePair::new(1), hosts[1].nic.peer(QueuePair::new(2)), Class::new(3), Dscp::new(3))
         };
         let switches = (0..2).map(|n| self.switch(n, &hosts)).collect();
-        let [first, second] = [0, 1].map(|switch| PortPlace { switch, port: 1 });
+        let [first, second] = [0, 1].map(|switch| PortRef { switch, port: 1 });
         Scenario {
             links: vec![LinkPlan {
                 ends: [first, second],

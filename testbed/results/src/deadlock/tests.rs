@@ -9,12 +9,12 @@ fn micros(us: u64) -> Time {
     Time::ZERO + Span::from_micros(us)
 }
 
-fn port(switch: usize, port: u16) -> PortPlace {
-    PortPlace { switch, port: usize::from(port) }
+fn port(switch: usize, port: u16) -> PortRef {
+    PortRef { switch, port: usize::from(port) }
 }
 
 /// Names from 1 for switches and from 0 for ports.
-fn name(port: PortPlace) -> String {
+fn name(port: PortRef) -> String {
     format!("S{}.p{}", port.switch + 1, port.port)
 }
 
@@ -29,7 +29,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    fn new(switches: usize, ports: usize, links: &[(PortPlace, PortPlace)]) -> Fabric {
+    fn new(switches: usize, ports: usize, links: &[(PortRef, PortRef)]) -> Fabric {
         let mut joined = Links::new();
         links.iter().for_each(|(one, other)| joined.join(*one, *other));
         let idle = SwitchState { ports: vec![std::array::from_fn(|_| EgressState::default()); ports] };
@@ -47,12 +47,12 @@ impl Fabric {
         Fabric::new(first, 3, &links)
     }
 
-    fn queue(&mut self, at: PortPlace, class: u8) -> &mut EgressState {
+    fn queue(&mut self, at: PortRef, class: u8) -> &mut EgressState {
         &mut self.switches[at.switch].ports[at.port][usize::from(class)]
     }
 
     /// The queue holds frames from these ingress ports and may not send.
-    fn stick(&mut self, at: PortPlace, class: u8, from: &[u16]) {
+    fn stick(&mut self, at: PortRef, class: u8, from: &[u16]) {
         let queue = self.queue(at, class);
         queue.blocked = true;
         queue.backlogged = true;

@@ -31,14 +31,14 @@ pub const SIZE_BINS: [SizeBin; 6] = [
 /// Completed messages of one traffic.
 #[derive(Clone, Debug, Default, Value)]
 pub struct MessageMeasures {
-    measured: Vec<Measured>,
+    measured: Vec<MeasuredMessage>,
     warm_up: u64,
     /// Whether each message of the plan was completed, by number; messages beyond the end were not.
     done: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Value)]
-struct Measured {
+struct MeasuredMessage {
     size: Bytes,
     fct: Span,
     ideal: Option<Span>,
@@ -51,7 +51,15 @@ impl MessageMeasures {
     }
 
     /// Adds a completed message of the plan, by its number. A message released before `warm_up` is only counted.
-    pub fn note(&mut self, number: usize, warm_up: Time, released: Time, size: Bytes, fct: Span, ideal: Option<Span>) {
+    pub fn record(
+        &mut self,
+        number: usize,
+        warm_up: Time,
+        released: Time,
+        size: Bytes,
+        fct: Span,
+        ideal: Option<Span>,
+    ) {
         if self.done.len() <= number {
             self.done.resize(number + 1, false);
         }
@@ -59,7 +67,7 @@ impl MessageMeasures {
         if released < warm_up {
             self.warm_up += 1;
         } else {
-            self.measured.push(Measured { size, fct, ideal });
+            self.measured.push(MeasuredMessage { size, fct, ideal });
         }
     }
 
@@ -93,7 +101,7 @@ impl MessageMeasures {
     fn bin(&self, bin: &SizeBin, unfinished: &[Bytes]) -> Option<BinSummary> {
         let inside = || self.measured.iter().filter(|message| bin.holds(message.size));
         let mut fcts: Vec<u64> = inside().map(|message| message.fct.as_nanos()).collect();
-        let slowdowns: Option<Vec<u64>> = inside().map(Measured::slowdown_permille).collect();
+        let slowdowns: Option<Vec<u64>> = inside().map(MeasuredMessage::slowdown_permille).collect();
         let unfinished = unfinished.iter().filter(|size| bin.holds(**size)).count() as u64;
         Some(BinSummary {
             sizes: bin.name.to_owned(),
@@ -101,8 +109,9 @@ impl MessageMeasures {
             below_bytes: bin.below.map(Bytes::get),
             count: fcts.len() as u64 + unfinished,
             unfinished,
-            fct_ns: Distribution::of(&mut fcts, unfinished)?,
-            slowdown_permille: slowdowns.and_then(|mut slowdowns| Distribution::of(&mut slowdowns, unfinished)),
+            fct_ns: Distribution::from_values(&mut fcts, unfinished)?,
+            slowdown_permille: slowdowns
+                .and_then(|mut slowdowns| Distribution::from_values(&mut slowdowns, unfinished)),
         })
     }
 }
@@ -114,7 +123,7 @@ impl SizeBin {
     }
 }
 
-impl Measured {
+impl MeasuredMessage {
     /// FCT over ideal FCT, in thousandths, rounded to the nearest.
     fn slowdown_permille(&self) -> Option<u64> {
         let ideal = u128::from(self.ideal?.as_picos().max(1));
@@ -146,12 +155,12 @@ mod tests {
     fn slowdowns_are_over_the_ideal_and_the_warm_up_is_left_out() {
         let messages = four();
         let bins: Vec<BinSummary> = SIZE_BINS.iter().filter_map(|bin| messages.bin(bin, &[])).collect();
-        let told =
+        let measures =
             |bin: &BinSummary| (bin.count, bin.fct_ns.mean, bin.slowdown_permille.map(|slow| (slow.p50, slow.max)));
         assert_eq!(bins.len(), 3, "bins without messages are left out");
-        assert_eq!(told(&bins[0]), (3, Some(16_666), Some((Some(3_000), Some(3_333)))));
-        assert_eq!(told(&bins[1]), (2, Some(20_000), Some((Some(1_250), Some(3_000)))));
-        assert_eq!(told(&bins[2]), (1, Some(10_000), Some((Some(3_333), Some(3_333)))));
+        assert_eq!(measures(&bins[0]), (3, Some(16_666), Some((Some(3_000), Some(3_333)))));
+        assert_eq!(measures(&bins[1]), (2, Some(20_000), Some((Some(1_250), Some(3_000)))));
+        assert_eq!(measures(&bins[2]), (1, Some(10_000), Some((Some(3_333), Some(3_333)))));
         assert_eq!((messages.completed(), messages.warm_up), (4, 1));
     }
 
@@ -166,14 +175,14 @@ mod tests {
         assert_eq!(left, [0, 4_000]);
         assert_eq!(messages.unfinished(&all[1..1]).count(), 0, "what has not started is not left over");
         let size = [Bytes::kb(50)];
-        let told = |n: usize| {
+        let measures = |n: usize| {
             let bin = messages.bin(&SIZE_BINS[n], &size).unwrap();
             let slow = bin.slowdown_permille.unwrap();
             (bin.count, bin.unfinished, bin.fct_ns.mean, slow.mean, slow.p50, slow.p99)
         };
-        assert_eq!(told(0), (4, 1, None, None, Some(3_000), None));
-        assert_eq!(told(1), (2, 0, Some(20_000), Some(2_125), Some(1_250), Some(3_000)));
-        assert_eq!(told(2), (2, 1, None, None, Some(3_333), None));
+        assert_eq!(measures(0), (4, 1, None, None, Some(3_000), None));
+        assert_eq!(measures(1), (2, 0, Some(20_000), Some(2_125), Some(1_250), Some(3_000)));
+        assert_eq!(measures(2), (2, 1, None, None, Some(3_333), None));
         assert_eq!(messages.bin(&SIZE_BINS[3], &[Bytes::kb(200)]).map(|bin| bin.fct_ns.p50), Some(None));
     }
 
@@ -183,7 +192,7 @@ mod tests {
         let us = Span::from_micros;
         let warm_up = Time::from_nanos(1_000);
         let mut note = |number, released, kb, fct, ideal| {
-            messages.note(number, warm_up, Time::from_nanos(released), Bytes::kb(kb), us(fct), Some(us(ideal)));
+            messages.record(number, warm_up, Time::from_nanos(released), Bytes::kb(kb), us(fct), Some(us(ideal)));
         };
         note(1, 999, 1, 900, 1);
         note(2, 1_000, 1, 10, 8);

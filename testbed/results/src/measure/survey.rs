@@ -1,8 +1,8 @@
 //! Samples of all switches: use of the buffer segments, and the queue nearest to a PAUSE.
 
 use weir_config::SwitchConfig;
-use weir_flowctl::Tells;
-use weir_scenario::{PortPlace, Scenario};
+use weir_flowctl::MessageKind;
+use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, ClassSet, Time};
@@ -22,7 +22,7 @@ pub(crate) struct Survey {
 /// Ingress queue with the highest ratio of shared occupancy to threshold.
 #[derive(Clone, Copy, Debug, Value)]
 struct Nearest {
-    place: PortPlace,
+    place: PortRef,
     class: Class,
     at: Time,
     shared: Bytes,
@@ -41,7 +41,7 @@ impl Survey {
     }
 
     /// Adds a sample of all switches at `at`.
-    pub(crate) fn note(&mut self, at: Time, reports: &[Report]) {
+    pub(crate) fn record(&mut self, at: Time, reports: &[Report]) {
         self.samples += 1;
         for (switch, report) in reports.iter().enumerate() {
             let mut used = [Bytes::ZERO; 2];
@@ -52,7 +52,7 @@ impl Survey {
                     used[1] += ingress.headroom;
                     if self.lossless[switch].contains(class) && ingress.shared > Bytes::ZERO {
                         let (shared, threshold) = (ingress.shared, ingress.threshold);
-                        let queue = Nearest { place: PortPlace { switch, port }, class, at, shared, threshold };
+                        let queue = Nearest { place: PortRef { switch, port }, class, at, shared, threshold };
                         if self.nearest.is_none_or(|nearest| queue.is_nearer_than(&nearest)) {
                             self.nearest = Some(queue);
                         }
@@ -76,7 +76,7 @@ impl Survey {
     /// Describes the queue nearest to a PAUSE, for a run that sent none; `None` without samples, or if no port speaks PFC.
     pub(crate) fn nearest_note(&self, scenario: &Scenario) -> Option<String> {
         let mut ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
-        if self.samples == 0 || !ports.any(|port| port.flow_control.tells() == Tells::Pfc) {
+        if self.samples == 0 || !ports.any(|port| port.flow_control.message_kind() == MessageKind::Pfc) {
             return None;
         }
         let Some(nearest) = &self.nearest else {

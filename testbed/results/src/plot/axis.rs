@@ -24,7 +24,7 @@ struct Tick {
 
 /// Length of an axis in [`px`]: across with labels side by side, or up with labels one above the other.
 #[derive(Clone, Copy)]
-pub(super) enum Room {
+pub(super) enum AxisLength {
     Across(i32),
     Up(i32),
 }
@@ -34,7 +34,7 @@ impl Axis {
     ///
     /// # Panics
     /// If the positions are not finite.
-    pub(super) fn numbers(scale: Scale, range: Range, room: Room) -> Axis {
+    pub(super) fn numbers(scale: Scale, range: Range, room: AxisLength) -> Axis {
         let range = not_empty(range);
         let ticks = match scale {
             Scale::Linear => linear_ticks(range, |ticks| room.is_enough(ticks, range)),
@@ -106,17 +106,17 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-impl Room {
+impl AxisLength {
     /// Whether the labels are apart, and none exceeds an end of the axis by more than [`BEYOND`].
     fn is_enough(self, ticks: &[Tick], range: Range) -> bool {
         let length = match self {
-            Room::Across(length) | Room::Up(length) => f64::from(length),
+            AxisLength::Across(length) | AxisLength::Up(length) => f64::from(length),
         };
         let ends = |tick: &Tick| {
             let middle = (tick.at - range.low) / range.length() * length;
             let size = match self {
-                Room::Across(_) => text_width(&tick.label, TICK),
-                Room::Up(_) => px(TICK),
+                AxisLength::Across(_) => text_width(&tick.label, TICK),
+                AxisLength::Up(_) => px(TICK),
             };
             (middle - f64::from(size) / 2.0, middle + f64::from(size) / 2.0)
         };

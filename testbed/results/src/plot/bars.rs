@@ -4,7 +4,7 @@ use super::cell::Cell;
 use super::geometry::{Point, Rect};
 use super::line::DrawnLine;
 use super::shapes::draw_box;
-use super::{Canvas, Chart, Drawn, Line, Panel, Scale, Style, XAxis, px};
+use super::{Canvas, Chart, DrawResult, Panel, PlotLine, Scale, Style, XAxis, px};
 
 /// Bars of a panel. Lengths are distances between positions.
 pub(super) struct Bars<'a> {
@@ -46,12 +46,12 @@ impl Bars<'_> {
     }
 
     /// Whether the line has bars, or is compared with a line that has.
-    pub(super) fn has(&self, line: &Line) -> bool {
+    pub(super) fn has(&self, line: &PlotLine) -> bool {
         self.looks.contains(&line.looks_as())
     }
 
     /// Returns the distance of the line's bar middles from their positions, to the right; 0 for a line without bars.
-    pub(super) fn offset(&self, line: &Line) -> f64 {
+    pub(super) fn offset(&self, line: &PlotLine) -> f64 {
         let i = self.looks.iter().position(|look| *look == line.looks_as());
         i.map_or(0.0, |i| (i as f64 + 0.5) * self.width() - GROUP_PART * self.step / 2.0)
     }
@@ -61,7 +61,7 @@ impl Bars<'_> {
     }
 
     /// Draws the bars of a line. Bars start at 0, or at the lower end of a logarithmic axis.
-    pub(super) fn draw(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell, bars: &DrawnLine<'_>) -> Drawn {
+    pub(super) fn draw(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell, bars: &DrawnLine<'_>) -> DrawResult {
         let base = match cell.y_scale {
             Scale::Linear => cell.y.clamp(0.0),
             Scale::Log => cell.y.range().low,

@@ -1,13 +1,13 @@
 //! Layout of a figure: its size, legend and panels.
 
-use super::axis::{Axis, Room};
+use super::axis::{Axis, AxisLength};
 use super::bars::Bars;
 use super::cell::{Cell, VerticalMark, XLabels};
 use super::geometry::{Point, Range, Size};
 use super::legend::Legend;
 use super::ranges::{x_ranges, y_ranges};
 use super::text_width::text_width;
-use super::{Direction, FIGURE_TITLE, Figure, LABEL, MARGIN, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
+use super::{FIGURE_TITLE, Figure, LABEL, MARGIN, Orientation, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
 
 /// Layout of a figure, in [`px`].
 pub(super) struct Layout {
@@ -39,7 +39,8 @@ impl Layout {
         };
         let mark_area = |column: usize| {
             let marks = column_of(column).flat_map(|i| &panels[i].marks);
-            let labels = marks.filter(|mark| mark.direction == Direction::Horizontal).map(|mark| mark.label.as_str());
+            let labels =
+                marks.filter(|mark| mark.orientation == Orientation::Horizontal).map(|mark| mark.label.as_str());
             px(GAP).max(widest(labels, TICK) + px(MARK_LEADER + MARK_GAP))
         };
         let column_areas: Vec<(i32, i32)> =
@@ -73,7 +74,7 @@ impl Cell {
         let panels = &figure.panels;
         let panel = &panels[i];
         let (x_scale, x) = match &panel.x_axis {
-            XAxis::Numbers(scale) => (*scale, Axis::numbers(*scale, x_range, Room::Across(plot.width))),
+            XAxis::Numbers(scale) => (*scale, Axis::numbers(*scale, x_range, AxisLength::Across(plot.width))),
             XAxis::Categories(names) => (Scale::Linear, Axis::categories(names)),
         };
         let x_labels = match &panel.x_axis {
@@ -99,7 +100,7 @@ impl Cell {
             x,
             x_scale,
             x_labels,
-            y: Axis::numbers(panel.y_scale, y_range, Room::Up(plot.height)),
+            y: Axis::numbers(panel.y_scale, y_range, AxisLength::Up(plot.height)),
             y_scale: panel.y_scale,
             y_label: y_label(panels, columns, i),
             vertical_marks,
@@ -119,7 +120,7 @@ impl Panel {
 
 /// Returns the least width of a panel's plot, for its title, labels, names and bars.
 fn plot_width(panel: &Panel) -> i32 {
-    let marks = panel.marks.iter().filter(|mark| mark.direction == Direction::Vertical);
+    let marks = panel.marks.iter().filter(|mark| mark.orientation == Orientation::Vertical);
     let for_labels = widest(marks.map(|mark| mark.label.as_str()).chain([panel.x_label.as_str()]), LABEL);
     let for_categories = match &panel.x_axis {
         XAxis::Numbers(_) => 0,
@@ -146,7 +147,7 @@ fn y_label(panels: &[Panel], columns: usize, i: usize) -> Option<String> {
 
 /// Places the labels of vertical marks above the plot, from left to right, each in the lowest row with room.
 fn vertical_marks(panel: &Panel, x: &Axis, plot_width: i32) -> Vec<VerticalMark> {
-    let of_direction = panel.marks.iter().filter(|mark| mark.direction == Direction::Vertical);
+    let of_direction = panel.marks.iter().filter(|mark| mark.orientation == Orientation::Vertical);
     let mut marks: Vec<_> = of_direction.map(|mark| (panel.x_position(mark.value), &mark.label)).collect();
     marks.retain(|(at, _)| x.contains(*at));
     marks.sort_by(|one, other| one.0.total_cmp(&other.0));

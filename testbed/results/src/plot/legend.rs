@@ -6,15 +6,15 @@ use plotters::style::{Color, RGBColor};
 
 use super::bars::Bars;
 use super::geometry::{Point, Rect, Size};
-use super::shapes::{Look, NEUTRAL, draw_box, draw_marker};
+use super::shapes::{LineStyle, NEUTRAL, draw_box, draw_marker};
 use super::text_width::text_width;
-use super::{Canvas, DASH, DASH_SPACING, Drawn, Figure, LABEL, Line, MARGIN, Style, px, text};
+use super::{Canvas, DASH, DASH_SPACING, DrawResult, Figure, LABEL, MARGIN, PlotLine, Style, px, text};
 
 pub(super) struct Legend {
     pub(super) entries: Vec<Entry>,
     /// Lower end of the legend, in [`px`].
     pub(super) end: i32,
-    looks: Vec<(String, Look)>,
+    looks: Vec<(String, LineStyle)>,
 }
 
 /// Name of lines, with their look.
@@ -22,19 +22,19 @@ pub(super) struct Entry {
     name: String,
     /// Middle of the left side.
     at: Point,
-    look: Look,
+    look: LineStyle,
     style: Style,
 }
 
 impl Legend {
     /// Creates the legend of a figure of this width, in as many rows as needed.
     pub(super) fn new(figure: &Figure, width: i32) -> Legend {
-        let mut looks: Vec<(String, Look)> = Vec::new();
-        let mut lines: Vec<&Line> = Vec::new();
+        let mut looks: Vec<(String, LineStyle)> = Vec::new();
+        let mut lines: Vec<&PlotLine> = Vec::new();
         for line in figure.panels.iter().flat_map(|panel| &panel.lines) {
             if looks.iter().all(|(name, _)| name != line.looks_as()) {
                 let i = looks.len();
-                let look = Look { color: COLORS[i % COLORS.len()], comes_again: i / COLORS.len() % 2 == 1 };
+                let look = LineStyle { color: COLORS[i % COLORS.len()], comes_again: i / COLORS.len() % 2 == 1 };
                 looks.push((line.looks_as().to_owned(), look));
             }
             if lines.iter().all(|other| other.name != line.name) {
@@ -50,18 +50,18 @@ impl Legend {
     ///
     /// # Panics
     /// If no line of the figure has the name.
-    pub(super) fn look(&self, name: &str) -> Look {
+    pub(super) fn look(&self, name: &str) -> LineStyle {
         let found = self.looks.iter().find(|(other, _)| other == name);
         found.expect("the legend has all names").1
     }
 
-    pub(super) fn draw(&self, root: &Canvas<'_>) -> Drawn {
+    pub(super) fn draw(&self, root: &Canvas<'_>) -> DrawResult {
         self.entries.iter().try_for_each(|entry| entry.draw(root))
     }
 
-    fn place(&mut self, figure: &Figure, lines: &[&Line], width: i32) {
+    fn place(&mut self, figure: &Figure, lines: &[&PlotLine], width: i32) {
         let entry_width = |name: &str| px(LINE_LENGTH + SPACING + GAP) + text_width(name, LABEL);
-        let mut rows: Vec<Vec<&Line>> = Vec::new();
+        let mut rows: Vec<Vec<&PlotLine>> = Vec::new();
         let mut row_end = i32::MAX;
         for line in lines {
             let entry = entry_width(&line.name);
@@ -88,7 +88,7 @@ impl Legend {
     }
 
     /// Returns the common look of all lines with this name; [`NEUTRAL`] if their looks differ.
-    fn look_of_all(&self, figure: &Figure, name: &str) -> Look {
+    fn look_of_all(&self, figure: &Figure, name: &str) -> LineStyle {
         let lines = figure.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
         let mut looks =
             lines.filter(|(_, line)| line.name == name).map(|(panel, line)| self.look_in(&Bars::new(panel), line));
@@ -97,13 +97,13 @@ impl Legend {
     }
 
     /// Returns the look of a line in a panel with these bars; [`NEUTRAL`] on bars of its own colour, which would hide it.
-    pub(super) fn look_in(&self, bars: &Bars<'_>, line: &Line) -> Look {
+    pub(super) fn look_in(&self, bars: &Bars<'_>, line: &PlotLine) -> LineStyle {
         if bars.has(line) && line.style != Style::Bars { NEUTRAL } else { self.look(line.looks_as()) }
     }
 }
 
 impl Entry {
-    fn draw(&self, root: &Canvas<'_>) -> Drawn {
+    fn draw(&self, root: &Canvas<'_>) -> DrawResult {
         let Point { x, y } = self.at;
         let end = x + px(LINE_LENGTH);
         let middle = (x + end) / 2;
@@ -125,7 +125,7 @@ impl Entry {
     }
 }
 
-impl Line {
+impl PlotLine {
     /// Returns the name that determines the line's colour.
     pub(super) fn looks_as(&self) -> &str {
         self.compared_with.as_ref().unwrap_or(&self.name)

@@ -6,19 +6,19 @@ use plotters::style::Color;
 
 use super::cell::Cell;
 use super::geometry::{Point, Range};
-use super::shapes::{Look, draw_marker};
-use super::{Canvas, Chart, DASH, DASH_SPACING, Drawn, Interval, Line, px};
+use super::shapes::{LineStyle, draw_marker};
+use super::{Canvas, Chart, ConfidenceInterval, DASH, DASH_SPACING, DrawResult, PlotLine, px};
 
 /// Line of a panel, with its look.
 pub(super) struct DrawnLine<'a> {
-    pub(super) line: &'a Line,
-    pub(super) look: Look,
+    pub(super) line: &'a PlotLine,
+    pub(super) look: LineStyle,
     /// Distance of the points from their positions, to the right.
     pub(super) offset: f64,
 }
 
 impl DrawnLine<'_> {
-    pub(super) fn draw_stroke(&self, chart: &mut Chart<'_>, cell: &Cell, width: i32) -> Drawn {
+    pub(super) fn draw_stroke(&self, chart: &mut Chart<'_>, cell: &Cell, width: i32) -> DrawResult {
         let style = self.look.color.stroke_width(width as u32);
         let points: Vec<_> = self.positions(cell, &self.line.points).collect();
         let pieces = points.split(|(x, y)| !x.is_finite() || !y.is_finite());
@@ -36,7 +36,7 @@ impl DrawnLine<'_> {
         Ok(())
     }
 
-    pub(super) fn draw_markers(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell) -> Drawn {
+    pub(super) fn draw_markers(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell) -> DrawResult {
         let Some(marker) = self.line.style.marker() else { return Ok(()) };
         let points = self.positions(cell, &self.line.points);
         for (x, y) in points.filter(|(x, y)| y.is_finite() && cell.x.contains(*x)) {
@@ -47,10 +47,10 @@ impl DrawnLine<'_> {
     }
 
     /// Draws the intervals, with a cap at each end within the panel's range.
-    pub(super) fn draw_intervals(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell) -> Drawn {
+    pub(super) fn draw_intervals(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell) -> DrawResult {
         let style = self.look.color.stroke_width(INTERVAL_WIDTH);
         let Range { low: bottom, high: top } = cell.y.range();
-        for Interval { x, low, high } in &self.line.intervals {
+        for ConfidenceInterval { x, low, high } in &self.line.intervals {
             let ends: Vec<_> = self.positions(cell, &[(*x, *low), (*x, *high)]).collect();
             let ((x, low), high) = (ends[0], ends[1].1);
             if !(cell.x.contains(x) && low <= top && high >= bottom) {

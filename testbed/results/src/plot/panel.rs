@@ -12,10 +12,12 @@ use super::geometry::Range;
 use super::layout::{Layout, MARK_LEADER, MARK_ROW};
 use super::line::DrawnLine;
 use super::shapes::NEUTRAL;
-use super::{Canvas, Chart, Direction, Drawn, LABEL, Mark, PANEL_TITLE, Panel, Style, TICK, XAxis, px, text};
+use super::{
+    Canvas, Chart, DrawResult, LABEL, Orientation, PANEL_TITLE, Panel, PlotMark, Style, TICK, XAxis, px, text,
+};
 
 impl Panel {
-    pub(super) fn draw(&self, root: &Canvas<'_>, layout: &Layout, cell: &Cell) -> Drawn {
+    pub(super) fn draw(&self, root: &Canvas<'_>, layout: &Layout, cell: &Cell) -> DrawResult {
         let title_at = (cell.plot_at.x + cell.plot.width / 2, cell.plot_at.y - cell.title_area);
         root.draw_text(&self.title, &text(PANEL_TITLE, HPos::Center, VPos::Top), title_at)?;
 
@@ -33,7 +35,7 @@ impl Panel {
         self.draw_lines(root, &mut chart, layout, cell)
     }
 
-    fn draw_axes(&self, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
+    fn draw_axes(&self, chart: &mut Chart<'_>, cell: &Cell) -> DrawResult {
         let mut mesh = chart.configure_mesh();
         mesh.bold_line_style(GRID.stroke_width(px(1) as u32))
             .light_line_style(TRANSPARENT)
@@ -54,7 +56,7 @@ impl Panel {
     }
 
     /// Draws bars first, then marks and other lines, and the bars' intervals last.
-    fn draw_lines(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> Drawn {
+    fn draw_lines(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> DrawResult {
         let bars = Bars::new(self);
         let drawn_line = |line| DrawnLine { line, look: layout.legend.look_in(&bars, line), offset: bars.offset(line) };
         let (of_bars, others): (Vec<_>, Vec<_>) =
@@ -78,9 +80,9 @@ impl Panel {
     }
 
     /// Draws horizontal marks, with labels to the right of the plot. Labels that would overlap are moved apart.
-    fn draw_horizontal_marks(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
-        let of_direction = self.marks.iter().filter(|mark| mark.direction == Direction::Horizontal);
-        let at = |mark: &Mark| self.y_scale.position(mark.value);
+    fn draw_horizontal_marks(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> DrawResult {
+        let of_direction = self.marks.iter().filter(|mark| mark.orientation == Orientation::Horizontal);
+        let at = |mark: &PlotMark| self.y_scale.position(mark.value);
         let mut marks: Vec<_> =
             of_direction.map(|mark| (mark, at(mark))).filter(|(_, y)| cell.y.contains(*y)).collect();
         marks.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -101,7 +103,7 @@ impl Panel {
 }
 
 /// Draws vertical marks, with labels above the plot.
-fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
+fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> DrawResult {
     let Range { low: bottom, high: top } = cell.y.range();
     for mark in &cell.vertical_marks {
         let style = MARK.stroke_width(px(1) as u32);
@@ -113,7 +115,7 @@ fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) ->
     Ok(())
 }
 
-fn draw_upright_labels(root: &Canvas<'_>, cell: &Cell) -> Drawn {
+fn draw_upright_labels(root: &Canvas<'_>, cell: &Cell) -> DrawResult {
     let style = text(TICK, HPos::Right, VPos::Center).transform(FontTransform::Rotate270);
     for (at, label) in cell.x.labels() {
         let x = cell.plot_at.x + (cell.x.part(at) * f64::from(cell.plot.width)) as i32;

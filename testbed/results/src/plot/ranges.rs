@@ -3,7 +3,7 @@
 use super::axis::tick_step;
 use super::bars::Bars;
 use super::geometry::Range;
-use super::{Direction, Figure, Line, Panel, Scale, Style, XAxis};
+use super::{Figure, Orientation, Panel, PlotLine, Scale, Style, XAxis};
 
 /// Returns each panel's horizontal range; panels with the same label and axis share a fitted one. [`UNKNOWN`] for categories.
 pub(super) fn x_ranges(figure: &Figure) -> Vec<Range> {
@@ -41,7 +41,7 @@ pub(super) fn y_ranges(figure: &Figure, columns: usize, x_ranges: &[Range]) -> V
 fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
     let lines = || panels.iter().flat_map(|panel| &panel.lines);
     let points =
-        lines().flat_map(Line::all_x).chain(panels.iter().flat_map(|panel| panel.marks_of(Direction::Vertical)));
+        lines().flat_map(PlotLine::all_x).chain(panels.iter().flat_map(|panel| panel.marks_of(Orientation::Vertical)));
     let Range { mut low, mut high } = extent(points.map(|at| scale.position(at))).unwrap_or(UNKNOWN);
     high = if low < high { high } else { low + 1.0 };
     if scale == Scale::Linear
@@ -71,7 +71,7 @@ fn automatic_y_range(panels: &[(&Panel, &Range)], scale: Scale) -> Range {
             panel.lines.iter().flat_map(|line| &line.intervals).filter(move |interval| is_shown(interval.x));
         points.map(|point| point.1).chain(intervals.flat_map(|interval| [interval.low, interval.high]))
     });
-    let of_marks = panels.iter().flat_map(|(panel, _)| panel.marks_of(Direction::Horizontal));
+    let of_marks = panels.iter().flat_map(|(panel, _)| panel.marks_of(Orientation::Horizontal));
     let values = of_lines.chain(of_marks).map(|value| scale.position(value));
     match scale {
         Scale::Linear => {
@@ -95,12 +95,12 @@ impl Panel {
         (&self.x_label, &self.x_axis) == (&other.x_label, &other.x_axis)
     }
 
-    pub(super) fn marks_of(&self, direction: Direction) -> impl Iterator<Item = f64> {
-        self.marks.iter().filter(move |mark| mark.direction == direction).map(|mark| mark.value)
+    pub(super) fn marks_of(&self, direction: Orientation) -> impl Iterator<Item = f64> {
+        self.marks.iter().filter(move |mark| mark.orientation == direction).map(|mark| mark.value)
     }
 }
 
-impl Line {
+impl PlotLine {
     fn all_x(&self) -> impl Iterator<Item = f64> {
         self.points.iter().map(|point| point.0).chain(self.intervals.iter().map(|interval| interval.x))
     }

@@ -4,21 +4,21 @@ use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::{Color, RGBColor, ShapeStyle, WHITE};
 
 use super::geometry::{Point, Rect, Size};
-use super::{Canvas, Drawn, Marker, TEXT, px};
+use super::{Canvas, DrawResult, Marker, TEXT, px};
 
 /// Look that distinguishes a line from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Look {
+pub(super) struct LineStyle {
     pub(super) color: RGBColor,
     /// Whether the colour is repeated: an earlier name has it too. Such a line is dashed, with square markers and pale bars.
     pub(super) comes_again: bool,
 }
 
 /// Look of a name whose lines have different looks, and of lines and intervals on bars.
-pub(super) const NEUTRAL: Look = Look { color: TEXT, comes_again: false };
+pub(super) const NEUTRAL: LineStyle = LineStyle { color: TEXT, comes_again: false };
 
 /// Draws a bar; pale inside if its colour is repeated.
-pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: Look) -> Drawn {
+pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: LineStyle) -> DrawResult {
     let pale = |part: u8| part / 3 + 170;
     let RGBColor(red, green, blue) = look.color;
     let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
@@ -34,14 +34,14 @@ pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: Look) -> Drawn {
 }
 
 /// Draws a frame of this style. The backend's own frames always have the least width.
-pub(super) fn draw_frame(root: &Canvas<'_>, outline: Rect, style: ShapeStyle) -> Drawn {
+pub(super) fn draw_frame(root: &Canvas<'_>, outline: Rect, style: ShapeStyle) -> DrawResult {
     let [one, two, three, four] = outline.corners();
     // The first side is drawn twice, so that the last corner is joined like the others.
     root.draw(&PathElement::new([one, two, three, four, one, two], style))
 }
 
 /// Draws a disc or a ring; a square if the colour is repeated.
-pub(super) fn draw_marker(root: &Canvas<'_>, at: Point, marker: Marker, look: Look) -> Drawn {
+pub(super) fn draw_marker(root: &Canvas<'_>, at: Point, marker: Marker, look: LineStyle) -> DrawResult {
     let inside = if marker == Marker::Filled { look.color } else { WHITE };
     let outline = (marker == Marker::Hollow).then(|| look.color.stroke_width(RING_WIDTH));
     if look.comes_again {
@@ -54,7 +54,7 @@ pub(super) fn draw_marker(root: &Canvas<'_>, at: Point, marker: Marker, look: Lo
     }
 }
 
-fn fill(root: &Canvas<'_>, outline: Rect, color: RGBColor) -> Drawn {
+fn fill(root: &Canvas<'_>, outline: Rect, color: RGBColor) -> DrawResult {
     let [top_left, _, bottom_right, _] = outline.corners();
     root.draw(&Rectangle::new([top_left, bottom_right], color.filled()))
 }

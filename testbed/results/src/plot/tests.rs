@@ -4,21 +4,21 @@ mod shapes;
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
-use super::axis::Room;
+use super::axis::AxisLength;
 use super::geometry::Range;
 use super::line::thinned;
 use super::panel::moved_apart;
 use super::*;
 
-fn line(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
-    Line { name: name.into(), points: points.into_iter().collect(), ..Line::default() }
+fn line(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> PlotLine {
+    PlotLine { name: name.into(), points: points.into_iter().collect(), ..PlotLine::default() }
 }
 
-fn mark(label: &str, value: f64) -> Mark {
-    Mark { label: label.into(), value, ..Mark::default() }
+fn mark(label: &str, value: f64) -> PlotMark {
+    PlotMark { label: label.into(), value, ..PlotMark::default() }
 }
 
-fn panel(title: &str, y_label: &str, lines: Vec<Line>) -> Panel {
+fn panel(title: &str, y_label: &str, lines: Vec<PlotLine>) -> Panel {
     let x_label = "time (ms)".to_owned();
     Panel { title: title.into(), x_label, y_label: y_label.into(), lines, ..Panel::default() }
 }
@@ -269,7 +269,7 @@ fn panels_of_a_row_share_the_range_of_what_they_show() {
 #[test]
 fn ticks_have_the_decimals_that_tell_them_apart() {
     let labels = |low: f64, high: f64| {
-        let axis = Axis::numbers(Scale::Linear, Range { low, high }, Room::Up(px(180)));
+        let axis = Axis::numbers(Scale::Linear, Range { low, high }, AxisLength::Up(px(180)));
         axis.labels().map(|(_, label)| label.to_owned()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(labels(0.0, 1_050.0), "0 200 400 600 800 1000");

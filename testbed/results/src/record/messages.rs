@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::counts::{Counts, percentile};
+use super::counts::{ValueCounts, percentile};
 
 /// Sampled messages sent by one port.
 #[derive(Clone, Debug, Value)]
@@ -36,7 +36,7 @@ impl Default for MessageRate {
 
 impl MessageRate {
     /// Adds a sample at `now` with the messages sent by then.
-    pub(crate) fn note(&mut self, now: Time, sent: u64) {
+    pub(crate) fn record(&mut self, now: Time, sent: u64) {
         while let Some((at, _)) = self.recent.front()
             && now.since(*at) > WORST_OVER
         {
@@ -79,7 +79,7 @@ impl MessageRate {
 }
 
 /// Returns the mean, the 99th percentile by nearest rank, and the maximum of values with their numbers of occurrences.
-pub(super) fn spread(shares: &Counts) -> [u64; 3] {
+pub(super) fn spread(shares: &ValueCounts) -> [u64; 3] {
     let count: u64 = shares.values().sum();
     let sum: u128 = shares.iter().map(|(share, times)| u128::from(*share) * u128::from(*times)).sum();
     let most = shares.keys().next_back().copied().unwrap_or(0);
@@ -106,7 +106,7 @@ mod tests {
         let rate = BitRate::gbps(10);
         // Ten messages in each half of a millisecond, and once none.
         for (n, sent) in (1..).zip([10, 20, 20, 30]) {
-            messages.note(Time::from_nanos(n * 500_000), sent);
+            messages.record(Time::from_nanos(n * 500_000), sent);
         }
         let share = 10 * 84 * 1_000_000 / 625_000;
         let shares: BTreeMap<u64, u64> = messages.shares(rate, Bytes::new(84)).collect();
@@ -121,11 +121,11 @@ mod tests {
         let rate = BitRate::gbps(10);
         let mut messages = MessageRate::default();
         let at = |us: u64| Time::from_nanos(us * 1_000);
-        messages.note(at(100), 0);
-        messages.note(at(600), 100);
-        messages.note(at(1_100), 120);
-        messages.note(at(5_000), 180);
-        messages.note(at(10_000), 200);
+        messages.record(at(100), 0);
+        messages.record(at(600), 100);
+        messages.record(at(1_100), 120);
+        messages.record(at(5_000), 180);
+        messages.record(at(10_000), 200);
         assert_eq!(messages.sent(), 200);
         // 84 B each: 120 of them in 1.25 MB, 200 in 12.5 MB.
         assert_eq!(messages.worst_ppm(rate, Bytes::new(84)), 120 * 84 * 1_000_000 / 1_250_000);
@@ -135,8 +135,8 @@ mod tests {
     fn messages_between_samples_far_apart_are_spread_over_that_time() {
         let rate = BitRate::gbps(10);
         let mut messages = MessageRate::default();
-        messages.note(Time::from_nanos(10_000_000), 500);
-        messages.note(Time::from_nanos(20_000_000), 600);
+        messages.record(Time::from_nanos(10_000_000), 500);
+        messages.record(Time::from_nanos(20_000_000), 600);
         // 500 in ten milliseconds: 50 in one.
         assert_eq!(messages.worst_ppm(rate, Bytes::new(84)), 50 * 84 * 1_000_000 / 1_250_000);
     }

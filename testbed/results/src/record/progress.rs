@@ -33,17 +33,18 @@ pub struct Progress {
 
 /// Computes progress from successive samples.
 #[derive(Debug, Default, State)]
-pub struct ProgressOf {
+pub struct ProgressMeter {
     last: Time,
     first_received: Bytes,
     received: Bytes,
 }
 
-impl ProgressOf {
+impl ProgressMeter {
     /// Returns the progress at a sample.
-    pub fn at(&mut self, now: Time, flows: &[FlowSample], reports: &[Report]) -> Progress {
+    pub fn update(&mut self, now: Time, flows: &[FlowSample], reports: &[Report]) -> Progress {
         let span = now.since(self.last);
-        let bps = |now: Bytes, before: Bytes| BitRate::of(now.saturating_sub(before), span).map_or(0, BitRate::as_bps);
+        let bps =
+            |now: Bytes, before: Bytes| BitRate::average(now.saturating_sub(before), span).map_or(0, BitRate::as_bps);
         let first_received = flows.first().map_or(Bytes::ZERO, |flow| flow.received);
         let received: Bytes = flows.iter().map(|flow| flow.received).sum();
         let (first_flow_bps, received_bps) = (bps(first_received, self.first_received), bps(received, self.received));

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use weir_flowctl::{Gauge, Tells};
+use weir_flowctl::{Gauge, MessageKind};
 use weir_scenario::workload::Message;
-use weir_scenario::{Behind, PortPlace, Scenario, TrafficPlan};
+use weir_scenario::{LinkPeer, PortRef, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
@@ -14,11 +14,11 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use super::messages::MessageRate;
-use super::off_queues::OffQueues;
-use super::watched::Watched;
+use super::sample_summary::SampleSummary;
+use super::xoff_queues::XoffQueueStats;
 use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::Survey;
-use crate::ports::{Ports, Queue};
+use crate::ports::{Ports, SeriesQueue};
 use crate::run_dir::{
     EventKind, EventWriter, FctRow, FctWriter, FlowGauge, FlowSample, PoolSample, QueueSample, QueueWriter, RunDir,
     RunDirError, RunFile, SeriesColumns, SeriesWriter,
@@ -40,19 +40,19 @@ pub struct Recorder<'a> {
     /// Snapshot instants still ahead, the next one last.
     snapshots_ahead: Vec<Time>,
     /// Pause time or stage last advertised, by origin, port and class.
-    told: [Vec<[u16; CLASSES]>; 2],
+    advertised: [Vec<[u16; CLASSES]>; 2],
     /// Drops at the previous sample, by switch, port, class and reason.
     dropped: Vec<u64>,
     /// Instant of the last sample.
     sampled_to: Option<Time>,
     /// Window edges still ahead, the next one last.
     edges_ahead: Vec<Time>,
-    record: Record,
+    record: RunRecord,
 }
 
 /// Origin of a flow-control message at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Value)]
-pub enum Teller {
+pub enum MessageOrigin {
     /// The switch's port, to its peer.
     Port,
     /// The host behind the port, to the port.
@@ -61,7 +61,7 @@ pub enum Teller {
 
 /// Scope of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub enum SampleScope {
     /// All reports are of this instant.
     All,
     /// Reports of the switches in the series, and the pools of all switches, are of this instant.
@@ -70,7 +70,7 @@ pub enum Depth {
 
 /// Record built from a run's samples.
 #[derive(Debug, State)]
-pub struct Record {
+pub struct RunRecord {
     #[state(same)]
     pub(crate) ports: Ports,
     /// Counters of each flow at the last sample.
@@ -78,9 +78,9 @@ pub struct Record {
     /// Statistics of each flow's gauges, flow by flow in the order of [`Scenario::flow_gauges`].
     pub(crate) flow_gauges: Vec<FlowGauge>,
     /// Counters at the windows' edges.
-    pub(crate) edges: Vec<Edge>,
+    pub(crate) edges: Vec<WindowEdge>,
     /// Statistics of each queue of the series since the last edge.
-    watched: Vec<Watched>,
+    watched: Vec<SampleSummary>,
     /// Messages sent by each port, switch by switch.
     pub(crate) messages: Vec<MessageRate>,
     /// Highest stage of GFC that each port advertised, by class.
@@ -88,13 +88,13 @@ pub struct Record {
     /// Statistics over the samples of all switches.
     pub(crate) survey: Survey,
     /// Statistics of queues in XOFF, over the samples of the series.
-    pub(crate) off_queues: OffQueues,
+    pub(crate) off_queues: XoffQueueStats,
     detector: Detector,
 }
 
 /// Counters at a window's edge.
 #[derive(Clone, Debug, Value)]
-pub(crate) struct Edge {
+pub(crate) struct WindowEdge {
     /// Planned instant of the sample.
     pub(crate) planned: Time,
     /// Actual instant of the sample.
@@ -104,13 +104,13 @@ pub(crate) struct Edge {
     /// Number and total time of each port's pauses of its peer, over all classes.
     pub(crate) pauses: Vec<(u64, Span)>,
     /// Statistics of each queue of the series since the previous edge.
-    watched: Vec<Watched>,
+    watched: Vec<SampleSummary>,
 }
 
-impl Record {
+impl RunRecord {
     /// Merges the statistics of one queue of the series, from after the first `after` edges up to the edge before `until`.
-    pub(crate) fn watched(&self, queue: usize, after: usize, until: usize) -> Watched {
-        let mut watched = Watched::default();
+    pub(crate) fn watched(&self, queue: usize, after: usize, until: usize) -> SampleSummary {
+        let mut watched = SampleSummary::default();
         self.edges[after..until].iter().for_each(|edge| watched.and_then(&edge.watched[queue]));
         watched
     }
@@ -121,7 +121,7 @@ impl Record {
     }
 
     /// Merges the statistics of one queue of the series over the whole run.
-    pub(crate) fn watched_in_all(&self, queue: usize) -> Watched {
+    pub(crate) fn watched_in_all(&self, queue: usize) -> SampleSummary {
         let mut watched = self.watched(queue, 0, self.edges.len());
         watched.and_then(&self.watched[queue]);
         watched
@@ -136,11 +136,11 @@ impl Record {
 impl<'a> Recorder<'a> {
     /// Creates the sample files of a run in its directory.
     pub fn new(scenario: &'a Scenario, run: &RunDir) -> Result<Recorder<'a>, RunDirError> {
-        let ports = Ports::of(scenario);
+        let ports = Ports::new(scenario);
         let columns = SeriesColumns {
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             flow_gauges: scenario.flow_gauges(),
-            queues: ports.queues().iter().map(|queue| (ports.at(queue.place).name.clone(), queue.class)).collect(),
+            queues: ports.queues().iter().map(|queue| (ports.port(queue.place).name.clone(), queue.class)).collect(),
             gauges: ports.queues().iter().map(|queue| gauges_of(scenario, queue)).collect(),
             pools: scenario.pool_names(),
         };
@@ -152,20 +152,20 @@ impl<'a> Recorder<'a> {
             fcts: run.fcts()?,
             queues: if scenario.snapshots.is_empty() { None } else { Some(run.queues()?) },
             snapshots_ahead: scenario.snapshots.iter().rev().copied().collect(),
-            told: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
+            advertised: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
             dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
             sampled_to: None,
             edges_ahead: edges.into_iter().rev().collect(),
-            record: Record {
+            record: RunRecord {
                 flows: vec![FlowSample::default(); scenario.flows.len()],
                 flow_gauges: vec![FlowGauge::default(); columns.flow_gauges.iter().map(Vec::len).sum()],
                 edges: Vec::new(),
-                watched: vec![Watched::default(); ports.queues().len()],
+                watched: vec![SampleSummary::default(); ports.queues().len()],
                 messages: vec![MessageRate::default(); ports.len()],
                 stages: vec![[0; CLASSES]; ports.len()],
                 survey: Survey::new(scenario),
-                off_queues: OffQueues::new(scenario, &ports),
-                detector: Detector::of(scenario),
+                off_queues: XoffQueueStats::new(scenario, &ports),
+                detector: Detector::for_scenario(scenario),
                 ports,
             },
         })
@@ -197,46 +197,52 @@ impl<'a> Recorder<'a> {
     }
 
     /// Records a pause or GFC-stage frame sent by a port, or received from the host behind it. A repeated stage writes no event.
-    pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
+    pub fn record_pfc_frame(
+        &mut self,
+        at: Time,
+        by: MessageOrigin,
+        place: PortRef,
+        frame: &PfcFrame,
+    ) -> io::Result<()> {
         let number = self.record.ports.number(place);
         let config = &self.scenario.switches[place.switch].ports[place.port];
-        let is_staged = config.flow_control.tells() == Tells::Stages;
+        let is_staged = config.flow_control.message_kind() == MessageKind::Stages;
         for class in frame.enabled.iter() {
             let time = frame.times[class.index()];
-            let before = std::mem::replace(&mut self.told[by as usize][number][class.index()], time);
+            let before = std::mem::replace(&mut self.advertised[by as usize][number][class.index()], time);
             let kind = match (by, time, before) {
                 (_, stage, before) if is_staged && stage == before => continue,
-                (Teller::Port, stage, _) if is_staged => {
+                (MessageOrigin::Port, stage, _) if is_staged => {
                     let highest = &mut self.record.stages[number][class.index()];
                     *highest = stage.max(*highest);
                     EventKind::StageSent(stage)
                 }
-                (Teller::Port, 0, _) => EventKind::ResumeSent,
-                (Teller::Port, quanta, 0) => EventKind::PauseSent(quanta),
-                (Teller::Port, quanta, _) => EventKind::PauseRefreshed(quanta),
-                (Teller::Host, stage, _) if is_staged => EventKind::StageReceived(stage),
-                (Teller::Host, 0, _) => EventKind::ResumeReceived,
-                (Teller::Host, quanta, _) => EventKind::PauseReceived(quanta),
+                (MessageOrigin::Port, 0, _) => EventKind::ResumeSent,
+                (MessageOrigin::Port, quanta, 0) => EventKind::PauseSent(quanta),
+                (MessageOrigin::Port, quanta, _) => EventKind::PauseRefreshed(quanta),
+                (MessageOrigin::Host, stage, _) if is_staged => EventKind::StageReceived(stage),
+                (MessageOrigin::Host, 0, _) => EventKind::ResumeReceived,
+                (MessageOrigin::Host, quanta, _) => EventKind::PauseReceived(quanta),
             };
-            self.events.write(at, &self.record.ports.at(place).name, Some(class), kind)?;
+            self.events.write(at, &self.record.ports.port(place).name, Some(class), kind)?;
         }
         Ok(())
     }
 
     /// Returns the classes that a pause frame switches between paused and running, compared with the previous frame.
-    pub fn changes(&self, by: Teller, place: PortPlace, frame: &PfcFrame) -> impl Iterator<Item = Class> {
-        let (told, frame) = (self.told[by as usize][self.record.ports.number(place)], *frame);
-        frame.enabled.iter().filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
+    pub fn changes(&self, by: MessageOrigin, place: PortRef, frame: &PfcFrame) -> impl Iterator<Item = Class> {
+        let (advertised, frame) = (self.advertised[by as usize][self.record.ports.number(place)], *frame);
+        frame.enabled.iter().filter(move |class| (advertised[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
     /// Records a message, completed or, after the run's end, unfinished.
-    pub fn note_message(&mut self, row: &FctRow<'_>) -> io::Result<()> {
+    pub fn record_message(&mut self, row: &FctRow<'_>) -> io::Result<()> {
         self.fcts.write(row)
     }
 
     /// Records a traffic's unfinished messages after the run's end. `ideal` returns a message's completion time in an empty
     /// fabric, if known.
-    pub fn note_unfinished<'m>(
+    pub fn record_unfinished<'m>(
         &mut self,
         plan: &TrafficPlan,
         unfinished: impl Iterator<Item = &'m Message>,
@@ -246,19 +252,25 @@ impl<'a> Recorder<'a> {
         for message in unfinished {
             let [from, to] = [message.from, message.to].map(|host| scenario.hosts[host as usize].name.as_str());
             let (flow, released, size) = (plan.name.as_str(), message.start, message.size);
-            self.note_message(&FctRow { flow, from, to, released, size, fct: None, ideal: ideal(message) })?;
+            self.record_message(&FctRow { flow, from, to, released, size, fct: None, ideal: ideal(message) })?;
         }
         Ok(())
     }
 
     /// Records that the scenario reached a named point.
-    pub fn note_mark(&mut self, at: Time, text: &str) -> io::Result<()> {
+    pub fn record_mark(&mut self, at: Time, text: &str) -> io::Result<()> {
         self.events.write(at, "", None, EventKind::Mark(text))
     }
 
     /// Records any other event of a port.
-    pub fn note(&mut self, at: Time, place: PortPlace, class: Option<Class>, kind: EventKind<'_>) -> io::Result<()> {
-        self.events.write(at, &self.record.ports.at(place).name, class, kind)
+    pub fn record_event(
+        &mut self,
+        at: Time,
+        place: PortRef,
+        class: Option<Class>,
+        kind: EventKind<'_>,
+    ) -> io::Result<()> {
+        self.events.write(at, &self.record.ports.port(place).name, class, kind)
     }
 
     /// Takes a sample from the switches' reports as of `at`, the flows' counters, their gauges in the order of
@@ -266,17 +278,19 @@ impl<'a> Recorder<'a> {
     pub fn sample(
         &mut self,
         at: Time,
-        depth: Depth,
+        scope: SampleScope,
         reports: &[Report],
         flows: &[FlowSample],
         flow_gauges: &[f64],
         rate: impl Fn(usize, Class) -> Option<BitRate>,
     ) -> io::Result<()> {
         let link_overhead = self.scenario.link_overhead;
-        let sample = |queue: &Queue| {
-            let peer_rate = match queue.behind {
-                Some(Behind::Host(host)) => rate(host, queue.class),
-                Some(Behind::Port(peer)) => reports[peer.switch].ports[peer.port].classes[queue.class.index()].rate_rx,
+        let sample = |queue: &SeriesQueue| {
+            let peer_rate = match queue.peer {
+                Some(LinkPeer::Host(host)) => rate(host, queue.class),
+                Some(LinkPeer::Port(peer)) => {
+                    reports[peer.switch].ports[peer.port].classes[queue.class.index()].rate_rx
+                }
                 None => None,
             };
             queue_sample(&reports[queue.place.switch].ports[queue.place.port], queue.class, peer_rate, link_overhead)
@@ -287,30 +301,30 @@ impl<'a> Recorder<'a> {
             .map(|report| PoolSample { used: report.pool.used, capacity: report.pool.capacity })
             .collect();
         self.series.write(at, flows, flow_gauges, &samples, &pools)?;
-        self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
-        self.record.off_queues.note(at, reports);
+        self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.record(sample));
+        self.record.off_queues.record(at, reports);
         self.record.flows.copy_from_slice(flows);
-        self.record.flow_gauges.iter_mut().zip(flow_gauges).for_each(|(gauge, value)| gauge.note(*value));
+        self.record.flow_gauges.iter_mut().zip(flow_gauges).for_each(|(gauge, value)| gauge.record(*value));
         self.sampled_to = Some(at);
-        if depth == Depth::Series {
+        if scope == SampleScope::Series {
             return Ok(());
         }
         self.survey(at, reports)?;
-        self.note_queues(at, reports)?;
+        self.record_queues(at, reports)?;
         while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
             let of_port = |port: &PortReport| {
                 let classes = port.classes.iter();
                 (classes.clone().map(|class| class.pauses_tx).sum(), classes.map(|class| class.paused_tx).sum())
             };
             let pauses = reports.iter().flat_map(|report| report.ports.iter().map(of_port)).collect();
-            let watched = self.record.watched.iter_mut().map(Watched::end).collect();
-            self.record.edges.push(Edge { planned, at, flows: flows.to_vec(), pauses, watched });
+            let watched = self.record.watched.iter_mut().map(SampleSummary::end).collect();
+            self.record.edges.push(WindowEdge { planned, at, flows: flows.to_vec(), pauses, watched });
         }
         Ok(())
     }
 
     /// Writes all queues, if a snapshot is due.
-    fn note_queues(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+    fn record_queues(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let Some(queues) = &mut self.queues else { return Ok(()) };
         let mut is_due = false;
         while self.snapshots_ahead.pop_if(|instant| *instant <= at).is_some() {
@@ -330,23 +344,23 @@ impl<'a> Recorder<'a> {
 
     /// Evaluates all switches' reports as of `at`: drops, messages, occupancy, deadlock.
     fn survey(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        self.note_drops(at, reports)?;
-        let Record { ports, messages, .. } = &mut self.record;
+        self.record_drops(at, reports)?;
+        let RunRecord { ports, messages, .. } = &mut self.record;
         for (port, messages) in ports.iter().zip(messages) {
             let sent = reports[port.place.switch].ports[port.place.port].control_tx;
-            messages.note(at, sent.messages());
+            messages.record(at, sent.messages());
         }
-        self.record.survey.note(at, reports);
+        self.record.survey.record(at, reports);
         self.look_for_deadlock(at, reports)
     }
 
     /// Records drops and deadlocks after the last sample.
-    pub fn note_after_end(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        self.note_drops(at, reports)?;
+    pub fn record_after_end(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        self.record_drops(at, reports)?;
         self.look_for_deadlock(at, reports)
     }
 
-    fn note_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+    fn record_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let mut before = self.dropped.iter_mut();
         for of_port in self.record.ports.iter() {
             let port = &reports[of_port.place.switch].ports[of_port.place.port];
@@ -367,7 +381,7 @@ impl<'a> Recorder<'a> {
 
     /// Feeds the switches' state as of `at` to the deadlock detector.
     pub fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        let states: Vec<SwitchState> = reports.iter().map(SwitchState::of).collect();
+        let states: Vec<SwitchState> = reports.iter().map(SwitchState::from_report).collect();
         if let Some(deadlock) = self.record.detector.observe(at, &states) {
             let cycle = deadlock.cycle_in(self.scenario);
             self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
@@ -388,12 +402,12 @@ impl<'a> Recorder<'a> {
     }
 
     /// Returns the record of the samples so far.
-    pub fn so_far(&self) -> &Record {
+    pub fn so_far(&self) -> &RunRecord {
         &self.record
     }
 
     /// Flushes the files and returns the record.
-    pub fn finish(mut self) -> io::Result<Record> {
+    pub fn finish(mut self) -> io::Result<RunRecord> {
         self.flush()?;
         Ok(self.record)
     }
@@ -417,6 +431,6 @@ fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, lin
     }
 }
 
-fn gauges_of(scenario: &Scenario, queue: &Queue) -> &'static [Gauge] {
+fn gauges_of(scenario: &Scenario, queue: &SeriesQueue) -> &'static [Gauge] {
     scenario.switches[queue.place.switch].ports[queue.place.port].flow_control.gauges()
 }

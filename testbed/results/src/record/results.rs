@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use weir_config::SwitchConfig;
-use weir_flowctl::{Tells, wire_bytes};
+use weir_flowctl::{MessageKind, wire_bytes};
 use weir_nic::host::{ClassStats, Host, ReceiverStats, SenderStats};
 use weir_scenario::link::FaultCounters;
-use weir_scenario::{Behind, HostPlan, PortPlace, Scenario, WindowPlan};
+use weir_scenario::{HostPlan, LinkPeer, PortRef, Scenario, WindowPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
@@ -15,18 +15,18 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 
 use super::messages::spread;
-use super::recorder::Record;
-use super::watched::Watched;
+use super::recorder::RunRecord;
+use super::sample_summary::SampleSummary;
 use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
 use crate::run_dir::{
     ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
-    GaugeSamples, HostClassSummary, HostSummary, INTERRUPTED, LaneSummary, MessageSummary, PoolSummary, PortSummary,
-    PortWindow, Summary, SwitchSummary, Window, throughput,
+    GaugeSamples, HostClassSummary, HostSummary, INTERRUPTED, LinkDirectionSummary, MessageSummary, PoolSummary,
+    PortSummary, PortWindow, Summary, SwitchSummary, Window, throughput,
 };
 
 /// Final state of a run, from its backend.
-pub struct Ended<'a> {
+pub struct RunResult<'a> {
     /// Name of the backend.
     pub backend: &'static str,
     /// Final reports of the switches.
@@ -38,11 +38,11 @@ pub struct Ended<'a> {
     /// Receiver's counters of each flow.
     pub arrived: Vec<ReceiverStats>,
     /// Final counters of each host's NIC.
-    pub nics: Vec<NicWords>,
+    pub nics: Vec<NicStats>,
     /// Final counters of each host's link, toward the host and toward the switch.
-    pub host_links: Vec<Option<LinkWords>>,
+    pub host_links: Vec<Option<LinkStats>>,
     /// Final counters of each link between switches, in each direction.
-    pub links: Vec<Option<LinkWords>>,
+    pub links: Vec<Option<LinkStats>>,
     /// Whether no frame of a lossless class was lost.
     pub lossless: bool,
     /// Reasons that make the run invalid, in sentences.
@@ -53,24 +53,24 @@ pub struct Ended<'a> {
 
 /// Final counters of a host's NIC.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NicWords {
+pub struct NicStats {
     /// Counters of each class.
     pub classes: [ClassStats; CLASSES],
     /// Flow-control messages sent.
     pub control_sent: u64,
 }
 
-impl NicWords {
+impl NicStats {
     /// Reads the counters of a host's NIC as of `now`.
-    pub fn of(host: &Host, now: Time) -> NicWords {
+    pub fn read(host: &Host, now: Time) -> NicStats {
         let classes = Class::ALL.map(|class| host.class_stats(now, class));
-        NicWords { classes, control_sent: host.counters().control_sent }
+        NicStats { classes, control_sent: host.counters().control_sent }
     }
 }
 
 /// Final counters of a link, in each direction.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkWords {
+pub struct LinkStats {
     /// Frames delivered.
     pub delivered: [u64; 2],
     /// Injected faults.
@@ -80,7 +80,7 @@ pub struct LinkWords {
 }
 
 /// Builds the summary of a run that has ended.
-pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summary {
+pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) -> Summary {
     let reports = ended.reports;
     let all = &record.ports;
     let mut shown = record.flow_gauges.iter().copied();
@@ -99,9 +99,9 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
     let ports = all.linked().map(|of_port| {
         let place = of_port.place;
         let port = &reports[place.switch].ports[place.port];
-        let paused_there: [Option<Span>; CLASSES] = match of_port.behind {
-            Some(Behind::Host(host)) => ended.nics[host].classes.map(|class| Some(class.paused_for)),
-            Some(Behind::Port(peer)) => {
+        let paused_there: [Option<Span>; CLASSES] = match of_port.peer {
+            Some(LinkPeer::Host(host)) => ended.nics[host].classes.map(|class| Some(class.paused_for)),
+            Some(LinkPeer::Port(peer)) => {
                 reports[peer.switch].ports[peer.port].classes.each_ref().map(|class| Some(class.paused_rx))
             }
             None => [None; CLASSES],
@@ -112,16 +112,16 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         let messages = &record.messages[number];
         let (rate, on_link) = message_on_link(scenario, place);
         let others = others(&reports[place.switch].ports, place.port);
-        let watched: Vec<(Class, Watched)> = watched.collect();
+        let watched: Vec<(Class, SampleSummary)> = watched.collect();
         let mut classes = class_summaries(port, &paused_there, &watched, &others, config.classes.lossless);
-        if config.ports[place.port].flow_control.tells() == Tells::Stages {
+        if config.ports[place.port].flow_control.message_kind() == MessageKind::Stages {
             let stage = |class: &ClassSummary| record.stages[number][usize::from(class.class)];
             classes.iter_mut().for_each(|class| class.stage_max = Some(u64::from(stage(class))));
         }
         PortSummary {
             name: of_port.name.clone(),
-            host: of_port.behind.map_or_else(String::new, |behind| scenario.name_behind(behind)),
-            flow_control: config.ports[place.port].flow_control.name().to_owned(),
+            host: of_port.peer.map_or_else(String::new, |behind| scenario.peer_name(behind)),
+            flow_control: config.ports[place.port].flow_control.label().to_owned(),
             feedback_ns: feedback_configured(scenario, place).map(Span::as_nanos),
             messages: MessageSummary {
                 sent: messages.sent(),
@@ -189,7 +189,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         hosts: slow_hosts(scenario, &ended.nics),
         real_hosts: Vec::new(),
         switches,
-        links: lanes(scenario, &ended, all.is_large()),
+        links: link_summaries(scenario, &ended, all.is_large()),
         pool,
         headroom_pool,
         egress_lossy_pool,
@@ -201,38 +201,38 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
 
 /// Summarises each direction of the links where there are several switches, faults were injected, or τ is measured. A large
 /// fabric has only directions with faults or a measured τ.
-fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSummary> {
-    let mut lanes = Vec::new();
-    let mut add = |ends: [String; 2], words: Option<LinkWords>, asked: [bool; 2]| {
-        let Some(words) = words else { return };
+fn link_summaries(scenario: &Scenario, ended: &RunResult<'_>, is_large: bool) -> Vec<LinkDirectionSummary> {
+    let mut summaries = Vec::new();
+    let mut add = |ends: [String; 2], stats: Option<LinkStats>, asked: [bool; 2]| {
+        let Some(stats) = stats else { return };
         for (n, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
-            let faults = words.faults[n];
-            lanes.push(LaneSummary {
+            let faults = stats.faults[n];
+            summaries.push(LinkDirectionSummary {
                 from: ends[n].clone(),
                 to: ends[1 - n].clone(),
-                frames: words.delivered[n],
+                frames: stats.delivered[n],
                 lost: faults.lost,
                 corrupted: faults.corrupted,
                 doubled: faults.doubled,
                 reordered: faults.reordered,
-                feedback: words.feedback[n].as_ref().and_then(FeedbackSummary::of),
+                feedback: stats.feedback[n].as_ref().and_then(FeedbackSummary::from_stats),
             });
         }
     };
     let is_measured = scenario.measures_feedback;
-    for (plan, words) in scenario.links.iter().zip(&ended.links) {
+    for (plan, stats) in scenario.links.iter().zip(&ended.links) {
         let asked = plan.faults.map(|faults| is_measured || !is_large || !faults.is_none());
-        add(plan.ends.map(|end| scenario.port_name(end)), *words, asked);
+        add(plan.ends.map(|end| scenario.port_name(end)), *stats, asked);
     }
     let several = is_measured || scenario.switches.len() > 1 && !is_large;
-    for (plan, words) in scenario.hosts.iter().zip(&ended.host_links) {
+    for (plan, stats) in scenario.hosts.iter().zip(&ended.host_links) {
         let ends = [scenario.port_name(plan.place()), plan.name.clone()];
-        add(ends, *words, plan.faults.map(|faults| several || !faults.is_none()));
+        add(ends, *stats, plan.faults.map(|faults| several || !faults.is_none()));
     }
-    lanes
+    summaries
 }
 
-fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) -> Vec<SwitchSummary> {
+fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &RunRecord) -> Vec<SwitchSummary> {
     let of_switch = |(n, (config, report)): (usize, (&SwitchConfig, &Report))| SwitchSummary {
         private_max_bytes: record.survey.private_max(n).get(),
         headroom_max_bytes: record.survey.headroom_max(n).get(),
@@ -246,7 +246,7 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
 }
 
 /// Returns τ of a port whose flow control has one, configured or by the rule.
-fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
+fn feedback_configured(scenario: &Scenario, place: PortRef) -> Option<Span> {
     let config = &scenario.switches[place.switch];
     let port = &config.ports[place.port];
     let rate = port.rate.unwrap_or(RATE_UNKNOWN);
@@ -254,10 +254,10 @@ fn feedback_configured(scenario: &Scenario, place: PortPlace) -> Option<Span> {
 }
 
 /// Returns the queue length that a sender estimates at this rate, under a flow control that estimates it.
-fn reckoned_queue(scenario: &Scenario, place: PortPlace, rate: BitRate) -> Option<Bytes> {
+fn estimated_queue(scenario: &Scenario, place: PortRef, rate: BitRate) -> Option<Bytes> {
     let config = &scenario.switches[place.switch];
     let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
-    mechanism(config, place.port, line).ok()?.reckoned_queue(rate)
+    mechanism(config, place.port, line).ok()?.estimated_queue(rate)
 }
 
 /// Counts the frames that switches dropped while they ran, of lossless or of lossy classes. With `outages`, drops at a port whose
@@ -281,7 +281,7 @@ pub fn lost_lossless(scenario: &Scenario, reports: &[Report], outages: bool) -> 
 }
 
 /// Counts each host's frames that found its receive buffer full, of lossless or of lossy classes.
-fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
+fn overflow(scenario: &Scenario, nics: &[NicStats], lossless: bool) -> impl Iterator<Item = (usize, u64)> {
     scenario.hosts.iter().zip(nics).enumerate().map(move |(host, (plan, nic))| {
         let classes = Class::ALL.into_iter().zip(&nic.classes);
         let asked = classes.filter(|(class, _)| plan.nic.lossless.contains(*class) == lossless);
@@ -290,7 +290,7 @@ fn overflow(scenario: &Scenario, nics: &[NicWords], lossless: bool) -> impl Iter
 }
 
 /// Formats the failure on lossless frames that found hosts' receive buffers full, if any.
-pub fn overflown_lossless(scenario: &Scenario, nics: &[NicWords]) -> Option<String> {
+pub fn overflown_lossless(scenario: &Scenario, nics: &[NicStats]) -> Option<String> {
     /// Hosts named in the message; a longer list is not readable.
     const NAMED: usize = 4;
     let hosts: Vec<(usize, u64)> = overflow(scenario, nics, true).filter(|(_, frames)| *frames > 0).collect();
@@ -305,8 +305,8 @@ pub fn overflown_lossless(scenario: &Scenario, nics: &[NicWords]) -> Option<Stri
     })
 }
 
-fn slow_hosts(scenario: &Scenario, nics: &[NicWords]) -> Vec<HostSummary> {
-    let of_host = |(plan, nic): (&HostPlan, &NicWords)| {
+fn slow_hosts(scenario: &Scenario, nics: &[NicStats]) -> Vec<HostSummary> {
+    let of_host = |(plan, nic): (&HostPlan, &NicStats)| {
         let limit = plan.nic.receive?;
         let classes = Class::ALL.into_iter().zip(&nic.classes);
         let seen = classes.filter(|(_, class)| class.receive_buffer_max > Bytes::ZERO || class.receive_overflow > 0);
@@ -352,14 +352,14 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
 }
 
 /// Returns a port's rate, and the size of a flow-control message on its link.
-fn message_on_link(scenario: &Scenario, place: PortPlace) -> (BitRate, Bytes) {
+fn message_on_link(scenario: &Scenario, place: PortRef) -> (BitRate, Bytes) {
     let rate = scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
     (rate, wire_bytes(FRAME_BYTES as u32, scenario.link_overhead))
 }
 
 /// Returns mean, 99th percentile and maximum of the share of its link that a port's messages took between two samples, in
 /// millionths.
-fn message_shares(scenario: &Scenario, record: &Record) -> [u64; 3] {
+fn message_shares(scenario: &Scenario, record: &RunRecord) -> [u64; 3] {
     let mut shares = BTreeMap::new();
     for port in record.ports.linked() {
         let (rate, on_link) = message_on_link(scenario, port.place);
@@ -382,7 +382,7 @@ fn others(ports: &[PortReport], but: usize) -> [(u64, Bytes); CLASSES] {
 fn class_summaries(
     port: &PortReport,
     paused_there: &[Option<Span>; CLASSES],
-    watched: &[(Class, Watched)],
+    watched: &[(Class, SampleSummary)],
     others: &[(u64, Bytes); CLASSES],
     lossless: ClassSet,
 ) -> Vec<ClassSummary> {
@@ -425,7 +425,7 @@ fn drops(class: &ClassReport) -> BTreeMap<String, u64> {
 }
 
 /// Measures a window between its edges; `None` if the run ended before the second.
-fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Window> {
+fn window(scenario: &Scenario, plan: &WindowPlan, record: &RunRecord) -> Option<Window> {
     let edge_at = |planned: Time| record.edges.iter().position(|edge| edge.planned == planned);
     let edges = [edge_at(plan.from)?, edge_at(plan.to)?];
     let [from, to] = edges.map(|n| &record.edges[n]);
@@ -437,7 +437,7 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
     let measured = all.linked().filter(|port| !all.is_large() || !all.queues_of(port.place).is_empty());
     let ports = measured.map(|port| {
         let of_host =
-            scenario.flows.iter().zip(&received).filter(|(flow, _)| port.behind == Some(Behind::Host(flow.from)));
+            scenario.flows.iter().zip(&received).filter(|(flow, _)| port.peer == Some(LinkPeer::Host(flow.from)));
         let throughput_bps = throughput(of_host.map(|(_, bytes)| *bytes).sum(), span);
         PortWindow { throughput_bps, ..port_window(scenario, record, port.place, edges) }
     });
@@ -451,17 +451,18 @@ fn window(scenario: &Scenario, plan: &WindowPlan, record: &Record) -> Option<Win
 }
 
 /// Measures a port in a window between two edges, without its host's throughput.
-fn port_window(scenario: &Scenario, record: &Record, place: PortPlace, edges: [usize; 2]) -> PortWindow {
+fn port_window(scenario: &Scenario, record: &RunRecord, place: PortRef, edges: [usize; 2]) -> PortWindow {
     let all = &record.ports;
     let [from, to] = edges.map(|n| &record.edges[n]);
     let span = to.at.since(from.at);
     let [before, after] = [from, to].map(|edge| edge.pauses[all.number(place)]);
-    let queues: Vec<Watched> = all.queues_of(place).map(|n| record.watched(n, edges[0] + 1, edges[1] + 1)).collect();
+    let queues: Vec<SampleSummary> =
+        all.queues_of(place).map(|n| record.watched(n, edges[0] + 1, edges[1] + 1)).collect();
     let received = edges.map(|edge| all.queues_of(place).map(|n| record.received(n, edge)).sum::<Bytes>());
-    let peer_rate = queues.iter().filter_map(Watched::peer_rate).min();
-    let lengths = || queues.iter().filter_map(Watched::ingress);
+    let peer_rate = queues.iter().filter_map(SampleSummary::peer_rate).min();
+    let lengths = || queues.iter().filter_map(SampleSummary::ingress);
     PortWindow {
-        port: all.at(place).name.clone(),
+        port: all.port(place).name.clone(),
         throughput_bps: 0,
         gauges: GaugeFigures::of_window(|gauge| {
             let classes = queues.iter().filter_map(|queue| queue.gauge(gauge));
@@ -478,6 +479,6 @@ fn port_window(scenario: &Scenario, record: &Record, place: PortPlace, edges: [u
         ingress_mean_bytes: lengths().map(|[_, mean, _]| mean.get()).max().unwrap_or(0),
         ingress_max_bytes: lengths().map(|[.., max]| max.get()).max().unwrap_or(0),
         peer_rate_bps: peer_rate.map(BitRate::as_bps),
-        reckoned_queue_bytes: peer_rate.and_then(|rate| reckoned_queue(scenario, place, rate)).map(Bytes::get),
+        reckoned_queue_bytes: peer_rate.and_then(|rate| estimated_queue(scenario, place, rate)).map(Bytes::get),
     }
 }

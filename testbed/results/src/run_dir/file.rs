@@ -32,16 +32,16 @@ const CHUNK: usize = 64 * 1024;
 impl RunFile {
     /// Creates or truncates the file. Text up to [`RunFile::end_header`] is its header.
     pub(super) fn create(path: &Path) -> io::Result<RunFile> {
-        Ok(RunFile::of(path, File::create(path)?))
+        Ok(RunFile::new(path, File::create(path)?))
     }
 
     /// Opens an existing file to append to. Call [`RunFile::cut_back`] before writing.
     pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        Ok(RunFile::of(path, file))
+        Ok(RunFile::new(path, file))
     }
 
-    fn of(path: &Path, file: File) -> RunFile {
+    fn new(path: &Path, file: File) -> RunFile {
         let inner = Inner {
             path: path.to_owned(),
             file,
@@ -54,7 +54,7 @@ impl RunFile {
     }
 
     /// Writes the pending bytes and syncs the file to disk; returns its name and length.
-    pub(super) fn settle(&self) -> io::Result<(String, u64)> {
+    pub(super) fn sync(&self) -> io::Result<(String, u64)> {
         let mut inner = self.inner();
         inner.write_out()?;
         let settled = || {
@@ -69,7 +69,7 @@ impl RunFile {
     ///
     /// # Errors
     /// If the file is shorter than that, or cannot be truncated.
-    pub(super) fn cut_back(&self, lengths: &[(String, u64)]) -> io::Result<()> {
+    pub(super) fn truncate(&self, lengths: &[(String, u64)]) -> io::Result<()> {
         let mut inner = self.inner();
         let name = inner.name();
         let length = lengths.iter().find(|(of, _)| *of == name).map_or(0, |(_, length)| *length);
@@ -174,7 +174,7 @@ impl Drop for Inner {
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn whole_lines(path: &Path) -> io::Result<impl Read + use<>> {
+pub fn complete_lines(path: &Path) -> io::Result<impl Read + use<>> {
     let mut file = File::open(path)?;
     let mut end = file.seek(SeekFrom::End(0))?;
     let mut chunk = vec![0; CHUNK];
@@ -241,23 +241,23 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_did_not_become_whole_is_left_out() {
+    fn an_incomplete_line_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.csv");
         let long = "x".repeat(2 * CHUNK);
         let cases =
             [("a\nb", "a\n".to_owned()), ("a\nb\n", "a\nb\n".to_owned()), ("a", String::new()), ("", String::new())];
         let several = format!("a\n{long}");
-        for (text, whole) in cases.into_iter().chain([(several.as_str(), "a\n".to_owned())]) {
+        for (text, expected) in cases.into_iter().chain([(several.as_str(), "a\n".to_owned())]) {
             fs::write(&path, text).unwrap();
             let mut read = String::new();
-            whole_lines(&path).unwrap().read_to_string(&mut read).unwrap();
-            assert_eq!(read, whole);
+            complete_lines(&path).unwrap().read_to_string(&mut read).unwrap();
+            assert_eq!(read, expected);
         }
     }
 
     #[test]
-    fn a_full_disk_is_told_with_the_file() {
+    fn the_error_of_a_full_disk_names_the_file() {
         let mut file = RunFile::create(Path::new("/dev/full")).unwrap();
         file.write_all(b"row\n").unwrap();
         let error = file.flush().unwrap_err();

@@ -7,12 +7,12 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_flowctl::FLOW_CONTROLS;
-use weir_mmu::policy::{Gauge, POLICIES, Unit};
+use weir_mmu::policy::{BUFFER_POLICIES, Gauge, Unit};
 use weir_reader::distinct_gauges;
 
 /// Returns the gauges of a queue: those of all buffer policies and flow controls of the program, each name once.
 pub fn queue_gauges() -> Vec<&'static Gauge> {
-    distinct_gauges(POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()))
+    distinct_gauges(BUFFER_POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()))
 }
 
 /// Sample statistics of a queue's gauges, by name, in the order of [`queue_gauges`]. All policies and flow controls of the program
@@ -42,12 +42,12 @@ pub(crate) struct GaugeSamples {
 impl GaugeFigures {
     /// Collects the statistics of a whole run.
     pub(crate) fn of_run(samples: impl Fn(&Gauge) -> Option<GaugeSamples>) -> GaugeFigures {
-        GaugeFigures::of(samples, true)
+        GaugeFigures::build(samples, true)
     }
 
     /// Collects the statistics of a window.
     pub(crate) fn of_window(samples: impl Fn(&Gauge) -> Option<GaugeSamples>) -> GaugeFigures {
-        GaugeFigures::of(samples, false)
+        GaugeFigures::build(samples, false)
     }
 
     /// Returns all names of a run's statistics, without values.
@@ -60,7 +60,7 @@ impl GaugeFigures {
         GaugeFigures::of_window(|_| None)
     }
 
-    fn of(samples: impl Fn(&Gauge) -> Option<GaugeSamples>, with_last: bool) -> GaugeFigures {
+    fn build(samples: impl Fn(&Gauge) -> Option<GaugeSamples>, with_last: bool) -> GaugeFigures {
         let mut figures = Vec::new();
         for gauge in queue_gauges() {
             let (name, samples) = (gauge.name, samples(gauge));

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{FCT, RunDirError, io_at, whole_lines};
+use super::{FCT, RunDirError, complete_lines, io_at};
 
 /// Message of a run that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ const COLUMNS: [&str; 6] = ["flow", "from", "to", "bytes", "fct_us", "ideal_us"]
 /// If the file cannot be read, or a column is missing, or a row is invalid; the error names file, line and reason.
 pub fn read_messages(run: &Path, note: impl FnMut(&RunMessage<'_>)) -> Result<(), RunDirError> {
     let path = run.join(FCT);
-    read(&path, whole_lines(&path).map_err(io_at(&path, "can't be read"))?, note)
+    read(&path, complete_lines(&path).map_err(io_at(&path, "can't be read"))?, note)
 }
 
 /// Whether the directory has messages of a run.
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     /// A message's flow and hosts, bytes, time, and ideal time.
-    type Told = (String, u64, Option<f64>, Option<f64>);
+    type MessageRow = (String, u64, Option<f64>, Option<f64>);
 
-    fn told(text: &str) -> Result<Vec<Told>, String> {
+    fn read_all(text: &str) -> Result<Vec<MessageRow>, String> {
         let mut all = Vec::new();
         let note = |it: &RunMessage<'_>| {
             all.push((format!("{} {}>{}", it.flow, it.from, it.to), it.bytes, it.fct_us, it.ideal_us));
@@ -92,21 +92,21 @@ mod tests {
     fn columns_are_found_by_their_names() {
         let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,5,10.5,x,y,7\na,0,6,,x,y,0\n";
         let all = [("a x>y".to_owned(), 5, Some(10.5), Some(7.0)), ("a x>y".to_owned(), 6, None, None)];
-        assert_eq!(told(text).unwrap(), all);
+        assert_eq!(read_all(text).unwrap(), all);
         let text = "ideal_us,to,from,fct_us,bytes,flow,new\n7,y,x,10.5,5,a,?\n,y,x,,6,a,?\n";
-        assert_eq!(told(text).unwrap(), all);
+        assert_eq!(read_all(text).unwrap(), all);
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_name_the_line() {
         let header = "flow,released_us,bytes,fct_us,from,to,ideal_us\n";
-        let wrong = |rest: &str| told(&format!("{header}a,0,5,10,x,y,7\n{rest}")).unwrap_err();
+        let wrong = |rest: &str| read_all(&format!("{header}a,0,5,10,x,y,7\n{rest}")).unwrap_err();
         assert_eq!(wrong("a,0,5,ten,x,y,7\n"), "out/fct.csv:3: \"ten\" is not a time in microseconds");
         assert_eq!(wrong("a,0,5,NaN,x,y,7\n"), "out/fct.csv:3: \"NaN\" is not a time in microseconds");
         assert_eq!(wrong("a,0,5,10,x,y,-7\n"), "out/fct.csv:3: \"-7\" is not a time in microseconds");
         assert_eq!(wrong("a,0,5 B,10,x,y,7\n"), "out/fct.csv:3: \"5 B\" is not a size in bytes");
         assert!(wrong("a,0,5\n").starts_with("out/fct.csv:3: "), "{}", wrong("a,0,5\n"));
-        assert_eq!(told("a,b\n1,2\n").unwrap_err(), "out/fct.csv:1: there is no column \"flow\"");
+        assert_eq!(read_all("a,b\n1,2\n").unwrap_err(), "out/fct.csv:1: there is no column \"flow\"");
     }
 
     #[test]

@@ -29,14 +29,14 @@ pub struct Ns3Files<W: Write> {
 pub struct Ns3Pauses<W: Write> {
     pfc: W,
     /// Pauses that have not reached their node yet.
-    on_the_way: Vec<(Time, [usize; 4])>,
+    in_flight: Vec<(Time, [usize; 4])>,
 }
 
 /// State that later lines depend on, after earlier lines are flushed.
 impl<W: Write> State for Ns3Files<W> {
     fn state(&mut self, archive: &mut Archive) {
-        let Ns3Files { fct: _, pauses: Ns3Pauses { pfc: _, on_the_way }, qlen: _, lengths, lengths_at } = self;
-        on_the_way.state(archive);
+        let Ns3Files { fct: _, pauses: Ns3Pauses { pfc: _, in_flight }, qlen: _, lengths, lengths_at } = self;
+        in_flight.state(archive);
         lengths.state(archive);
         lengths_at.state(archive);
     }
@@ -45,20 +45,20 @@ impl<W: Write> State for Ns3Files<W> {
 impl<W: Write> Ns3Pauses<W> {
     /// Creates the writer of `pfc.txt`.
     pub fn new(pfc: W) -> Ns3Pauses<W> {
-        Ns3Pauses { pfc, on_the_way: Vec::new() }
+        Ns3Pauses { pfc, in_flight: Vec::new() }
     }
 
     /// Queues the arrival of a pause or resume frame at a node's interface.
     pub fn pause(&mut self, arrives: Time, node: usize, is_switch: bool, interface: usize, is_pause: bool) {
-        self.on_the_way.push((arrives, [node, usize::from(is_switch), interface, usize::from(is_pause)]));
+        self.in_flight.push((arrives, [node, usize::from(is_switch), interface, usize::from(is_pause)]));
     }
 
     /// Advances to `now`, and writes the pauses that have arrived by then.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
         // Stable: of frames that arrive at one instant, the first to be sent is first.
-        self.on_the_way.sort_by_key(|(arrives, _)| *arrives);
-        let arrived = self.on_the_way.partition_point(|(arrives, _)| *arrives <= now);
-        for (at, [node, kind, interface, is_pause]) in self.on_the_way.drain(..arrived) {
+        self.in_flight.sort_by_key(|(arrives, _)| *arrives);
+        let arrived = self.in_flight.partition_point(|(arrives, _)| *arrives <= now);
+        for (at, [node, kind, interface, is_pause]) in self.in_flight.drain(..arrived) {
             writeln!(self.pfc, "{} {node} {kind} {interface} {is_pause}", at.as_nanos())?;
         }
         Ok(())
@@ -82,7 +82,7 @@ pub struct Ns3Nodes {
 
 impl Ns3Nodes {
     /// Numbers a scenario's hosts and switches by these names.
-    pub fn of<'n>(
+    pub fn from_names<'n>(
         hosts: impl ExactSizeIterator<Item = &'n str> + Clone,
         switches: impl ExactSizeIterator<Item = &'n str> + Clone,
     ) -> Ns3Nodes {
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn nodes_have_the_numbers_of_their_names() {
         let nodes = |hosts: &[&str], switches: &[&str]| {
-            let found = Ns3Nodes::of(hosts.iter().copied(), switches.iter().copied());
+            let found = Ns3Nodes::from_names(hosts.iter().copied(), switches.iter().copied());
             (found.hosts, found.switches)
         };
         assert_eq!(nodes(&["H1", "H2", "H1-2"], &["S0"]), (vec![1, 2, 1], vec![0]));

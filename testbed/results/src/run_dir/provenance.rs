@@ -18,13 +18,13 @@ pub struct Provenance {
     /// Start of the run, in UTC (RFC 3339).
     pub started: String,
     /// Machine of the run.
-    pub machine: Machine,
+    pub machine: MachineInfo,
 }
 
 /// Machine, by the properties that determine its speed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Model name of the CPU; "unknown" if the system does not report it.
     pub cpu: String,
     /// CPUs that the process may use.
@@ -49,7 +49,7 @@ impl Provenance {
             version: version.to_owned(),
             command_line: command_line.into_iter().collect(),
             started,
-            machine: Machine::here(),
+            machine: MachineInfo::here(),
         }
     }
 
@@ -59,15 +59,15 @@ impl Provenance {
     }
 }
 
-impl Machine {
+impl MachineInfo {
     /// Reads the properties of this machine.
-    pub fn here() -> Machine {
+    pub fn here() -> MachineInfo {
         let unknown = || "unknown".to_owned();
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
         let memory_kib = value_of(&meminfo, "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
-        Machine {
+        MachineInfo {
             cpu: value_of(&cpuinfo, "model name").map_or_else(unknown, str::to_owned),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: release.map_or_else(unknown, |release| format!("{} {}", std::env::consts::OS, release.trim())),
@@ -99,6 +99,6 @@ mod tests {
         let text = "processor\t: 0\nmodel name\t: A CPU @ 3.60GHz\nmodel name\t: B\n";
         assert_eq!(value_of(text, "model name"), Some("A CPU @ 3.60GHz"));
         assert_eq!(value_of("MemTotal:       24594912 kB\n", "MemTotal"), Some("24594912 kB"));
-        assert!(Machine::here().cores > 0);
+        assert!(MachineInfo::here().cores > 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use weir_mmu::policy::{Gauge, Gauges, POLICIES};
+use weir_mmu::policy::{BUFFER_POLICIES, Gauge, Gauges};
 use weir_units::archive::{Archive, State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
@@ -139,7 +139,7 @@ impl<W: Write> SeriesWriter<W> {
     /// Writes the header; the first row's rates count from `start`.
     pub fn new(writer: W, start: Time, columns: &SeriesColumns) -> io::Result<SeriesWriter<W>> {
         let mut csv = csv::Writer::from_writer(writer);
-        let gauges: Vec<&'static str> = POLICIES.gauges().iter().map(|gauge| gauge.name).collect();
+        let gauges: Vec<&'static str> = BUFFER_POLICIES.gauges().iter().map(|gauge| gauge.name).collect();
         csv.write_record(header(columns, &gauges)).map_err(csv_error)?;
         csv.flush()?;
         Ok(SeriesWriter {
@@ -281,7 +281,7 @@ fn or_empty(bytes: Option<Bytes>) -> String {
 
 /// Formats a difference as a rate in bits a second, rounded down; 0 over an empty span.
 fn rate(now: Bytes, before: Bytes, span: Span) -> String {
-    BitRate::of(now.saturating_sub(before), span).map_or(0, |rate| rate.as_bps()).to_string()
+    BitRate::average(now.saturating_sub(before), span).map_or(0, |rate| rate.as_bps()).to_string()
 }
 
 #[cfg(test)]
@@ -293,7 +293,7 @@ mod tests {
     const STOPS: &[Gauge] = &[Gauge::plain("stops", "A test's.")];
 
     #[test]
-    fn rows_are_what_the_header_says() {
+    fn rows_match_the_header() {
         let columns = SeriesColumns {
             flows: vec!["F1".into()],
             flow_gauges: vec![vec!["rate_bps", "alpha"]],
@@ -315,8 +315,8 @@ mod tests {
             paused: true,
             paused_for: Span::from_nanos(1_500),
             peer_rate: Some(BitRate::gbps(5)),
-            gauges: Gauges::of([(&VICTIM, 1), (&HEADROOM_ESTIMATE, 60)]),
-            control_gauges: Gauges::of([(&STOPS[0], 11)]),
+            gauges: Gauges::new([(&VICTIM, 1), (&HEADROOM_ESTIMATE, 60)]),
+            control_gauges: Gauges::new([(&STOPS[0], 11)]),
             ..queue
         };
         series.write(Time::from_picos(2_000_001), &[flow], &[5e9, f64::NAN], &[queue], &pool).unwrap();

@@ -12,8 +12,8 @@ use weir_units::{BitRate, Bytes, Span};
 use super::real_hosts::RealHostSummary;
 pub use flows::{FlowGauge, FlowSummary, MessageTimes};
 pub use switches::{
-    ClassSummary, FeedbackSummary, FlowControlSummary, LaneSummary, MessageSummary, OffQueuesSummary, PoolSummary,
-    PortSummary, SwitchSummary,
+    ClassSummary, FeedbackSummary, FlowControlSummary, LinkDirectionSummary, MessageSummary, PoolSummary, PortSummary,
+    SwitchSummary, XoffQueuesSummary,
 };
 pub use windows::{FlowWindow, PortWindow, Window};
 
@@ -78,7 +78,7 @@ pub struct Summary {
     pub switches: Vec<SwitchSummary>,
     /// Results of each direction of the links, where there are several switches or faults were injected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<LaneSummary>,
+    pub links: Vec<LinkDirectionSummary>,
     /// Shared segment; with several switches, that of the first.
     pub pool: PoolSummary,
     /// Headroom pool, where headroom is pooled.
@@ -87,7 +87,7 @@ pub struct Summary {
     pub egress_lossy_pool: Option<PoolSummary>,
     /// Statistics of queues in XOFF, with a single switch; see [`SwitchSummary`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub off_queues: Option<OffQueuesSummary>,
+    pub off_queues: Option<XoffQueuesSummary>,
     /// Windows of the run that are measured separately.
     pub windows: Vec<Window>,
     /// Remarks for the reader, in sentences.
@@ -289,12 +289,12 @@ impl FrameSummary {
     pub fn sides(&self) -> [u64; 2] {
         let dropped: u64 = self.dropped.values().sum();
         let taken = self.faults_lost + self.faults_corrupted + self.cut_off;
-        let gone = self.hosts_received + self.control_received + dropped + taken;
-        [self.hosts_sent + self.control_sent + self.copied + self.doubled, gone + self.held + self.on_links]
+        let departed = self.hosts_received + self.control_received + dropped + taken;
+        [self.hosts_sent + self.control_sent + self.copied + self.doubled, departed + self.held + self.on_links]
     }
 }
 
 /// Returns the rate in bits a second, rounded down; 0 over an empty span.
 pub fn throughput(payload: Bytes, span: Span) -> u64 {
-    BitRate::of(payload, span).map_or(0, BitRate::as_bps)
+    BitRate::average(payload, span).map_or(0, BitRate::as_bps)
 }

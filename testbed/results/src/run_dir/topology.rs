@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_scenario::{AnyLink, PortPlace, Scenario};
+use weir_scenario::{LinkRef, PortRef, Scenario};
 use weir_units::Time;
 
 /// Switches, hosts and the links that join them, by their names.
@@ -74,12 +74,12 @@ pub struct OutageTimes {
 
 impl Topology {
     /// Builds the topology of a scenario.
-    pub fn of(scenario: &Scenario) -> Topology {
-        let port_name = |place: PortPlace| {
+    pub fn from_scenario(scenario: &Scenario) -> Topology {
+        let port_name = |place: PortRef| {
             let switch = &scenario.switches[place.switch];
             PortName { switch: switch.name.clone(), port: switch.ports[place.port].name.clone() }
         };
-        let outages = |link: AnyLink| {
+        let outages = |link: LinkRef| {
             let of_link = scenario.outages.iter().filter(move |outage| outage.link == link);
             let until = |until: Time| (until != Time::NEVER).then(|| until.as_nanos());
             of_link.map(|outage| OutageTimes { from_ns: outage.at.as_nanos(), until_ns: until(outage.until) }).collect()
@@ -97,7 +97,7 @@ impl Topology {
                 rate_bps: host.nic.rate.as_bps(),
                 delay_ns: host.link_delay.as_nanos(),
                 copies: copies.get(&(host.switch, at.port.as_str())).copied().unwrap_or(0),
-                outages: outages(AnyLink::ToHost(n)),
+                outages: outages(LinkRef::ToHost(n)),
                 at,
             }
         });
@@ -105,7 +105,7 @@ impl Topology {
             ends: link.ends.map(port_name),
             rate_bps: scenario.switches[link.ends[0].switch].ports[link.ends[0].port].rate.map(|rate| rate.as_bps()),
             delay_ns: link.delay.as_nanos(),
-            outages: outages(AnyLink::Between(n)),
+            outages: outages(LinkRef::Between(n)),
         });
         Topology {
             switches: scenario.switches.iter().map(|switch| switch.name.clone()).collect(),

@@ -29,7 +29,7 @@ mod topology;
 mod workloads;
 mod write;
 
-use super::{ImportErrors, Imported, Note, Report};
+use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
 use crate::workload::SizeCdf;
 use config::Config;
 use flows::{FlowList, TraceList};
@@ -42,7 +42,7 @@ use workloads::Workload;
 
 pub use arguments::Arguments;
 pub use sources::Sources;
-pub(crate) use text::Source;
+pub(crate) use text::SourceFile;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,13 +69,13 @@ enum Simulator {
 }
 
 /// Inputs of an import.
-struct Experiment {
+struct Ns3Experiment {
     simulator: Simulator,
     config: Config,
     topology: Topology,
     trace: Vec<u32>,
-    control: control::Control,
-    switches: switches::Switches,
+    control: control::CongestionPreset,
+    switches: switches::SwitchSettings,
     /// Payload of a full packet.
     payload: u64,
     times: Times,
@@ -93,8 +93,8 @@ struct Experiment {
 ///
 /// # Errors
 /// Errors of a file, and settings that Weir can't simulate.
-pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
-    let mut report = Report { left: sources.left.clone(), ..Report::default() };
+pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, ImportErrors> {
+    let mut report = ImportReport { left: sources.left.clone(), ..ImportReport::default() };
     let mut topology = Topology::parse(&sources.topology)?;
     let arguments = options.arguments.as_ref();
     let listed = sources.flows.as_ref().filter(|_| arguments.is_none());
@@ -106,11 +106,11 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
             inet_tub::lay_over(&mut config, arguments);
             Simulator::InetTub
         }
-        None => Simulator::of(&config, &topology, flows.as_ref()),
+        None => Simulator::detect(&config, &topology, flows.as_ref()),
     };
-    tell_of_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
+    report_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
     let payload = payload(&config)?;
-    let trips = round_trips::RoundTrips::of(&topology, payload);
+    let trips = round_trips::RoundTrips::new(&topology, payload);
     let idle = fit_hosts(&sources.topology.name, &mut topology, flows.as_mut(), &mut report)?;
 
     let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
@@ -123,30 +123,31 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     };
     let times = match arguments {
         Some(arguments) => Times::of_arguments(arguments, &mut report),
-        None => Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?,
+        None => Times::from_files(sources, &config, flows.as_ref(), simulator, &mut report)?,
     };
     let alphas = arguments.map(|_| inet_tub::Alphas::read(sources.alphas.as_ref(), &mut report)).transpose()?;
     let workloads = match (&flows, &sources.sizes) {
         _ if arguments.is_some() => {
             let arguments = arguments.expect("it is there");
             if let Some(flows) = &sources.flows {
-                report
-                    .left
-                    .push(Note::of(&flows.name, "the program sends what its command line says, and none of a list"));
+                report.left.push(ImportNote::for_file(
+                    &flows.name,
+                    "the program sends what its command line says, and none of a list",
+                ));
             }
-            inet_tub::tell(arguments, &mut report);
+            inet_tub::report_differences(arguments, &mut report);
             let (file, sizes) = (&sources.topology.name, sources.sizes.as_ref());
             inet_tub::workloads(arguments, &topology, file, sizes, &trips, options, &mut report)?
         }
         (Some(list), sizes) => {
             if let Some(sizes) = sizes {
-                report.left.push(Note::of(&sizes.name, "the flow list says the sizes"));
+                report.left.push(ImportNote::for_file(&sizes.name, "the flow list says the sizes"));
             }
             workloads::of_list(list, &topology, &times, options, &mut report)
         }
         (None, Some(sizes)) => vec![of_sizes(sizes, &config, options, &mut report)?],
         (None, None) => {
-            report.left.push(Note::on_nothing("there is no flow list: write [[workloads]] or [[flows]]"));
+            report.left.push(ImportNote::general("there is no flow list: write [[workloads]] or [[flows]]"));
             Vec::new()
         }
     };
@@ -161,11 +162,11 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     classes.extend(Some(3).filter(|_| classes.is_empty()));
     classes.sort();
     classes.dedup();
-    let given = switches::Given { lossless: classes.len(), idle, line: arguments.zip(alphas.as_ref()) };
+    let given = switches::SwitchInputs { lossless: classes.len(), idle, line: arguments.zip(alphas.as_ref()) };
     let switches = switches::settings(&config, &topology, simulator, payload, &trips, given, &mut report)?;
     let has_tcp = workloads.iter().any(|workload| workload.class == inet_tub::TCP_CLASS);
     let tcp = arguments.filter(|_| has_tcp).map_or(Vec::new(), |arguments| inet_tub::tcp_tables(arguments, payload));
-    let experiment = Experiment {
+    let experiment = Ns3Experiment {
         simulator,
         trace: trace.map_or(Vec::new(), |trace| trace.nodes),
         control,
@@ -180,21 +181,21 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
         config,
         topology,
     };
-    experiment.tell_of_links(&sources.topology.name, &mut report);
-    experiment.tell_of_keys(&mut report);
+    experiment.report_links(&sources.topology.name, &mut report);
+    experiment.report_keys(&mut report);
     let scenario = write::scenario(&experiment, sources, &mut report);
-    let mut beside: Vec<(String, String)> = Vec::new();
+    let mut files: Vec<(String, String)> = Vec::new();
     for Workload { file, text, .. } in experiment.workloads {
         // Several workloads may draw from one distribution.
-        if !file.is_empty() && !beside.iter().any(|(name, _)| *name == file) {
-            beside.push((file, text));
+        if !file.is_empty() && !files.iter().any(|(name, _)| *name == file) {
+            files.push((file, text));
         }
     }
-    Ok(Imported { scenario, beside, report })
+    Ok(ImportedScenario { scenario, files, report })
 }
 
 impl Simulator {
-    fn of(config: &Config, topology: &Topology, flows: Option<&FlowList>) -> Simulator {
+    fn detect(config: &Config, topology: &Topology, flows: Option<&FlowList>) -> Simulator {
         let has_no_dport = flows.is_some_and(|list| list.flows.iter().any(|flow| flow.dport.is_none()));
         if topology.is_extended {
             Simulator::InetTub
@@ -221,7 +222,7 @@ fn fit_hosts(
     file: &str,
     topology: &mut Topology,
     flows: Option<&mut FlowList>,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) -> Result<usize, ImportErrors> {
     let several = topology.part_nics();
     if several > 0 {
@@ -230,7 +231,7 @@ fn fit_hosts(
              in the simulator a hash chooses the sender's, and the ways through the fabric the receiver's",
             count(several, "host")
         );
-        report.approximated.push(Note::of(file, text));
+        report.approximated.push(ImportNote::for_file(file, text));
     }
     let Some(list) = flows else {
         topology.check_ports(file)?;
@@ -255,7 +256,7 @@ fn fit_hosts(
             count(idle.len(), "host"),
             names.join(", ")
         );
-        report.approximated.push(Note::of(file, text));
+        report.approximated.push(ImportNote::for_file(file, text));
     }
     topology.check_ports(file)?;
     Ok(idle.len())
@@ -273,7 +274,12 @@ fn payload(config: &Config) -> Result<u64, ImportErrors> {
 }
 
 /// Returns Poisson arrivals with the sizes of a distribution, for lack of a list.
-fn of_sizes(sizes: &Source, config: &Config, options: &Options, report: &mut Report) -> Result<Workload, ImportErrors> {
+fn of_sizes(
+    sizes: &SourceFile,
+    config: &Config,
+    options: &Options,
+    report: &mut ImportReport,
+) -> Result<Workload, ImportErrors> {
     SizeCdf::parse(&sizes.text).map_err(|error| {
         let problem = format!("this is no distribution of sizes: {error}");
         ImportErrors::one(&sizes.name, None, problem, "write a size and a cumulative share on each line")
@@ -284,25 +290,25 @@ fn of_sizes(sizes: &Source, config: &Config, options: &Options, report: &mut Rep
         None => "at a load of 0.5, which no file says".to_owned(),
     };
     let text = format!("no flow list: Poisson arrivals of its sizes {how}, between all hosts");
-    report.approximated.push(Note::of(&sizes.name, text));
+    report.approximated.push(ImportNote::for_file(&sizes.name, text));
     Ok(Workload::drawn(options, sizes.text.clone(), load.unwrap_or(500_000_000)))
 }
 
-fn tell_of_files(
+fn report_files(
     sources: &Sources,
     simulator: Simulator,
     topology: &Topology,
     flows: Option<&FlowList>,
     trace: Option<&TraceList>,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) {
     match &sources.config {
         Some(config) => {
-            report.taken.push(Note::of(&config.file, format!("the configuration, of {}", simulator.name())))
+            report.taken.push(ImportNote::for_file(&config.file, format!("the configuration, of {}", simulator.name())))
         }
         None => report
             .approximated
-            .push(Note::on_nothing(format!("no configuration: as {} is by default", simulator.name()))),
+            .push(ImportNote::general(format!("no configuration: as {} is by default", simulator.name()))),
     }
     let text = format!(
         "{}, {} and {}",
@@ -310,55 +316,55 @@ fn tell_of_files(
         count(topology.hosts().count(), "host"),
         count(topology.links.len(), "link")
     );
-    report.taken.push(Note::of(&sources.topology.name, text));
+    report.taken.push(ImportNote::for_file(&sources.topology.name, text));
     if topology.left_over > 0 {
         let text = format!("{} after the last link", count(topology.left_over, "line"));
-        report.left.push(Note::of(&sources.topology.name, text));
+        report.left.push(ImportNote::for_file(&sources.topology.name, text));
     }
     if let (Some(source), Some(list)) = (&sources.flows, flows)
         && list.left_over > 0
     {
         let text = format!("{} after the last flow", count(list.left_over, "line"));
-        report.left.push(Note::of(&source.name, text));
+        report.left.push(ImportNote::for_file(&source.name, text));
     }
     if let (Some(source), Some(trace)) = (&sources.trace, trace) {
         let is_on = sources.config.as_ref().is_none_or(|config| config.is_on("ENABLE_TRACE", true));
         match is_on {
             true => {
                 let text = format!("the ports of {} are drawn", count(trace.nodes.len(), "node"));
-                report.taken.push(Note::of(&source.name, text));
+                report.taken.push(ImportNote::for_file(&source.name, text));
             }
-            false => report.left.push(Note::of(&source.name, "ENABLE_TRACE is 0")),
+            false => report.left.push(ImportNote::for_file(&source.name, "ENABLE_TRACE is 0")),
         }
         if !trace.unknown.is_empty() {
             let unknown: Vec<String> = trace.unknown.iter().take(8).map(u32::to_string).collect();
             let more = trace.unknown.len() - unknown.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            report.left.push(Note::of(&source.name, format!("no nodes: {}{more}", unknown.join(", "))));
+            report.left.push(ImportNote::for_file(&source.name, format!("no nodes: {}{more}", unknown.join(", "))));
         }
     }
 }
 
-impl Experiment {
+impl Ns3Experiment {
     /// Loss rate of a link's packets, in units of 10^-9.
     fn loss_ppb(&self, link: &Link) -> u64 {
         let of_all = self.config.shares.get("ERROR_RATE_PER_LINK").copied().unwrap_or(0);
         if link.loss_ppb > 0 { link.loss_ppb } else { of_all }
     }
 
-    fn tell_of_links(&self, file: &str, report: &mut Report) {
+    fn report_links(&self, file: &str, report: &mut ImportReport) {
         let lossy = self.topology.links.iter().filter(|link| self.loss_ppb(link) > 0);
-        let (count_lossy, is_odd) =
-            lossy.fold((0, false), |(n, odd), link| (n + 1, odd || !self.loss_ppb(link).is_multiple_of(1_000)));
+        let (count_lossy, is_rounded) =
+            lossy.fold((0, false), |(n, rounded), link| (n + 1, rounded || !self.loss_ppb(link).is_multiple_of(1_000)));
         if count_lossy > 0 {
             let mut text = format!(
                 "{} lose data frames, but none of flow control's, which the simulator loses too",
                 count(count_lossy, "link")
             );
-            if is_odd {
+            if is_rounded {
                 text += "; shares are rounded to 0.000001";
             }
-            report.approximated.push(Note::of(file, text));
+            report.approximated.push(ImportNote::for_file(file, text));
         }
         let between = |link: &&Link| link.ends.iter().all(|node| self.topology.is_switch(*node));
         let mut pairs: Vec<[u32; 2]> =
@@ -370,40 +376,40 @@ impl Experiment {
                 "{} parallel to another: all of them carry flows, in the simulator the last one alone",
                 count(parallel, "link")
             );
-            report.approximated.push(Note::of(file, text));
+            report.approximated.push(ImportNote::for_file(file, text));
         }
     }
 
     /// Reports the keys that no other part reports.
-    fn tell_of_keys(&self, report: &mut Report) {
+    fn report_keys(&self, report: &mut ImportReport) {
         let config = &self.config;
         let line = |key: &str| config.line(key).unwrap_or(1);
         let number = |key: &str| config.numbers.get(key).copied();
         if let Some(mode) = number("LB_MODE").filter(|mode| *mode != 0) {
             let text = format!("LB_MODE {mode}: Weir balances by flow, with equal-cost paths");
-            report.approximated.push(Note::at(&config.file, line("LB_MODE"), text));
+            report.approximated.push(ImportNote::for_line(&config.file, line("LB_MODE"), text));
         }
         if config.is_on("ENABLE_IRN", false) {
             let text = "ENABLE_IRN 1: senders go back N, and do not retransmit selectively";
-            report.approximated.push(Note::at(&config.file, line("ENABLE_IRN"), text));
+            report.approximated.push(ImportNote::for_line(&config.file, line("ENABLE_IRN"), text));
         }
         if self.cuts_times {
             let text = "times of frames are cut to whole nanoseconds, as in the simulator (--ns3-rounding)";
-            report.taken.push(Note::on_nothing(text));
+            report.taken.push(ImportNote::general(text));
         }
         if let Some(interval) = number("L2_ACK_INTERVAL") {
             let text =
                 format!("L2_ACK_INTERVAL {interval}: each packet is acknowledged, as in the simulator at any value");
-            report.taken.push(Note::at(&config.file, line("L2_ACK_INTERVAL"), text));
+            report.taken.push(ImportNote::for_line(&config.file, line("L2_ACK_INTERVAL"), text));
         }
         if config.is_on("L2_BACK_TO_ZERO", false) {
             let text = "L2_BACK_TO_ZERO 1: senders go back N, and not to the beginning of a chunk";
-            report.approximated.push(Note::at(&config.file, line("L2_BACK_TO_ZERO"), text));
+            report.approximated.push(ImportNote::for_line(&config.file, line("L2_BACK_TO_ZERO"), text));
         }
         if self.simulator != Simulator::ConWeave {
             let text =
                 "senders retransmit after 4 ms too, and not on a NACK alone: a lost last packet does not hang a flow";
-            report.approximated.push(Note::on_nothing(text));
+            report.approximated.push(ImportNote::general(text));
         }
         let text = match self.has_low_acks {
             true => "acknowledgements wait with the data of their priority group in switches".to_owned(),
@@ -411,23 +417,23 @@ impl Experiment {
                 .to_owned(),
         };
         match self.has_low_acks {
-            true => report.taken.push(Note::on_nothing(text)),
-            false => report.approximated.push(Note::on_nothing(text)),
+            true => report.taken.push(ImportNote::general(text)),
+            false => report.approximated.push(ImportNote::general(text)),
         }
         if self.has_low_acks && config.is_on("ACK_HIGH_PRIO", false) {
             let text = "ACK_HIGH_PRIO 1: reaches hosts only, whose acknowledgements no PAUSE stops there; here one of their class does";
-            report.approximated.push(Note::at(&config.file, line("ACK_HIGH_PRIO"), text));
+            report.approximated.push(ImportNote::for_line(&config.file, line("ACK_HIGH_PRIO"), text));
         }
         let here: Vec<&str> = config::OTHERS.iter().copied().filter(|key| config.has(key)).collect();
         for (keys, why) in
             [(here, "count for nothing here"), (config.of_output(), "Weir's run directory has its own results")]
         {
             if !keys.is_empty() {
-                report.left.push(Note::of(&config.file, format!("{}: {why}", keys.join(", "))));
+                report.left.push(ImportNote::for_file(&config.file, format!("{}: {why}", keys.join(", "))));
             }
         }
         for key in config.unknown() {
-            report.left.push(Note::at(&config.file, line(key), format!("{key} is not known")));
+            report.left.push(ImportNote::for_line(&config.file, line(key), format!("{key} is not known")));
         }
     }
 }

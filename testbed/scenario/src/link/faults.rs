@@ -26,7 +26,7 @@ pub struct FaultPlan {
     /// Frames held back, in a million.
     pub reordering_ppm: u32,
     /// Delay of frames that are held back.
-    pub hold_back: HoldBack,
+    pub reorder_delay: ReorderDelay,
     /// Start of the faults: earlier frames have none.
     pub from: Time,
     /// End of the faults; a frame that is held back leaves at its own time, even after this.
@@ -49,7 +49,7 @@ pub enum ChosenFrames {
 
 /// Delay of a frame that is to arrive out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldBack {
+pub enum ReorderDelay {
     /// The frame leaves after the next chosen frame, or after this time at the latest. Only one frame is held at a time.
     UntilNext(Span),
     /// Fixed delay, whichever frames pass meanwhile.
@@ -85,12 +85,12 @@ pub struct Faults<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum FaultAction {
     Pass,
     Lose,
     Corrupt,
     Double,
-    HoldBack,
+    Delay,
 }
 
 const MILLION: u32 = 1_000_000;
@@ -104,7 +104,7 @@ impl FaultPlan {
 
     /// Returns the longest time for which a frame may be held back.
     pub(crate) fn longest_hold(&self) -> Span {
-        let span = self.hold_back.span();
+        let span = self.reorder_delay.span();
         if self.is_none() || self.reordering_ppm == 0 { Span::ZERO } else { span }
     }
 }
@@ -159,53 +159,53 @@ impl<T> Faults<T> {
         if !is_chosen || self.plan.is_none() {
             return out(frame);
         }
-        match self.fate(now) {
-            Fate::Lose => {
+        match self.draw_action(now) {
+            FaultAction::Lose => {
                 self.counters.lost += 1;
                 return;
             }
-            Fate::Corrupt => {
+            FaultAction::Corrupt => {
                 self.counters.corrupted += 1;
                 return;
             }
-            Fate::HoldBack => {
-                let span = self.plan.hold_back.span();
+            FaultAction::Delay => {
+                let span = self.plan.reorder_delay.span();
                 self.counters.reordered += 1;
                 return self.held.push_back((now.saturating_add(span), frame));
             }
-            Fate::Double => {
+            FaultAction::Double => {
                 let double = copy(&frame);
                 self.counters.doubled += u64::from(double.is_some());
                 out(frame);
                 double.into_iter().for_each(&mut out);
             }
-            Fate::Pass => out(frame),
+            FaultAction::Pass => out(frame),
         }
-        if let HoldBack::UntilNext(_) = self.plan.hold_back {
+        if let ReorderDelay::UntilNext(_) = self.plan.reorder_delay {
             self.held.drain(..).for_each(|(_, frame)| out(frame));
         }
     }
 
-    fn fate(&mut self, now: Time) -> Fate {
+    fn draw_action(&mut self, now: Time) -> FaultAction {
         if now < self.plan.from || now >= self.plan.until {
-            return Fate::Pass;
+            return FaultAction::Pass;
         }
         self.counters.chosen += 1;
-        let held_max = if let HoldBack::UntilNext(_) = self.plan.hold_back { 1 } else { Self::HELD_MAX };
+        let held_max = if let ReorderDelay::UntilNext(_) = self.plan.reorder_delay { 1 } else { Self::HELD_MAX };
         let mut throw = below_million(&mut self.throws);
-        for (fate, ppm) in [
-            (Fate::Lose, self.plan.loss_ppm),
-            (Fate::Corrupt, self.plan.corruption_ppm),
-            (Fate::Double, self.plan.duplication_ppm),
-            (Fate::HoldBack, self.plan.reordering_ppm),
+        for (action, ppm) in [
+            (FaultAction::Lose, self.plan.loss_ppm),
+            (FaultAction::Corrupt, self.plan.corruption_ppm),
+            (FaultAction::Double, self.plan.duplication_ppm),
+            (FaultAction::Delay, self.plan.reordering_ppm),
         ] {
             match throw.checked_sub(ppm) {
                 Some(rest) => throw = rest,
-                None if fate == Fate::HoldBack && self.held.len() >= held_max => return Fate::Pass,
-                None => return fate,
+                None if action == FaultAction::Delay && self.held.len() >= held_max => return FaultAction::Pass,
+                None => return action,
             }
         }
-        Fate::Pass
+        FaultAction::Pass
     }
 
     /// Number of frames held back.
@@ -235,18 +235,18 @@ impl<T> Faults<T> {
     }
 }
 
-impl HoldBack {
+impl ReorderDelay {
     /// Maximum delay.
     fn span(self) -> Span {
         match self {
-            HoldBack::UntilNext(span) | HoldBack::For(span) => span,
+            ReorderDelay::UntilNext(span) | ReorderDelay::For(span) => span,
         }
     }
 }
 
-impl Default for HoldBack {
-    fn default() -> HoldBack {
-        HoldBack::UntilNext(Span::from_micros(100))
+impl Default for ReorderDelay {
+    fn default() -> ReorderDelay {
+        ReorderDelay::UntilNext(Span::from_micros(100))
     }
 }
 
@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    fn at(ns: u64) -> Time {
+    fn time_at(ns: u64) -> Time {
         Time::from_nanos(ns)
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let mut faults = Faults::new(plan);
         let mut out = Vec::new();
         for n in 0..frames {
-            let now = at(u64::from(n) * 1_000);
+            let now = time_at(u64::from(n) * 1_000);
             while let Some(frame) = faults.poll(now) {
                 out.push(frame);
             }
@@ -310,27 +310,27 @@ mod tests {
     fn a_frame_held_for_a_time_is_overtaken_by_all_that_pass_meanwhile() {
         let plan = always(FaultPlan {
             reordering_ppm: MILLION,
-            hold_back: HoldBack::For(Span::from_nanos(2_500)),
+            reorder_delay: ReorderDelay::For(Span::from_nanos(2_500)),
             until: Time::NEVER,
             ..FaultPlan::default()
         });
-        let mut faults = Faults::new(FaultPlan { until: at(1), ..plan });
-        faults.handle(at(0), 'a', true, |_| None, |_| panic!("held back"));
+        let mut faults = Faults::new(FaultPlan { until: time_at(1), ..plan });
+        faults.handle(time_at(0), 'a', true, |_| None, |_| panic!("held back"));
         let mut passed = Vec::new();
         for (now, frame) in [(1_000, 'b'), (2_000, 'c')] {
-            faults.handle(at(now), frame, true, |_| None, |frame| passed.push(frame));
+            faults.handle(time_at(now), frame, true, |_| None, |frame| passed.push(frame));
         }
-        assert_eq!((passed, faults.poll(at(2_499)), faults.next_wakeup()), (vec!['b', 'c'], None, at(2_500)));
-        assert_eq!((faults.poll(at(2_500)), faults.next_wakeup()), (Some('a'), Time::NEVER));
+        assert_eq!((passed, faults.poll(time_at(2_499)), faults.next_wakeup()), (vec!['b', 'c'], None, time_at(2_500)));
+        assert_eq!((faults.poll(time_at(2_500)), faults.next_wakeup()), (Some('a'), Time::NEVER));
     }
 
     #[test]
     fn a_frame_that_no_other_follows_goes_on_after_its_time() {
-        let hold_back = HoldBack::UntilNext(Span::from_micros(7));
-        let plan = always(FaultPlan { reordering_ppm: MILLION, hold_back, ..FaultPlan::default() });
+        let reorder_delay = ReorderDelay::UntilNext(Span::from_micros(7));
+        let plan = always(FaultPlan { reordering_ppm: MILLION, reorder_delay, ..FaultPlan::default() });
         let mut faults = Faults::new(plan);
-        faults.handle(at(1_000), 'a', true, |_| None, |_| panic!("held back"));
-        assert_eq!((faults.poll(at(7_999)), faults.poll(at(8_000))), (None, Some('a')));
+        faults.handle(time_at(1_000), 'a', true, |_| None, |_| panic!("held back"));
+        assert_eq!((faults.poll(time_at(7_999)), faults.poll(time_at(8_000))), (None, Some('a')));
         assert_eq!(plan.longest_hold(), Span::from_micros(7));
     }
 
@@ -375,9 +375,9 @@ mod tests {
                 duplication_ppm: shares[1],
                 reordering_ppm: shares[2],
                 corruption_ppm: shares[3],
-                hold_back: if until_next { HoldBack::UntilNext(span) } else { HoldBack::For(span) },
-                from: at(window.0 * 1_000),
-                until: at(window.1 * 1_000),
+                reorder_delay: if until_next { ReorderDelay::UntilNext(span) } else { ReorderDelay::For(span) },
+                from: time_at(window.0 * 1_000),
+                until: time_at(window.1 * 1_000),
                 seed,
             };
             let (out, counters) = passage(plan, 200);
@@ -385,8 +385,8 @@ mod tests {
             prop_assert_eq!(counters.chosen, window.1.saturating_sub(window.0));
             let mut times = [0u64; 200];
             out.iter().for_each(|frame| times[*frame as usize] += 1);
-            let gone = counters.lost + counters.corrupted;
-            prop_assert_eq!(times.iter().filter(|times| **times == 0).count() as u64, gone);
+            let missing = counters.lost + counters.corrupted;
+            prop_assert_eq!(times.iter().filter(|times| **times == 0).count() as u64, missing);
             prop_assert_eq!(times.iter().filter(|times| **times == 2).count() as u64, counters.doubled);
             for (n, times) in times.iter().enumerate() {
                 prop_assert!(*times == 1 || (window.0..window.1).contains(&(n as u64)));

@@ -5,16 +5,15 @@
 
 mod assemble;
 mod build;
-mod complaints;
 mod compose;
 mod control;
-mod drawn;
 mod fabrics;
 mod faults;
 mod forwarding;
 mod host_names;
 mod keys;
 mod kinds;
+mod message_cache;
 mod messages;
 mod nic;
 mod outages;
@@ -22,13 +21,14 @@ mod plan;
 mod reach;
 mod reading;
 mod receive_limits;
+mod routing;
+mod run_diagnostics;
 mod slow_receivers;
 mod switches;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod traffic;
-mod ways;
 mod workloads;
 
 use std::path::Path;
@@ -39,11 +39,11 @@ use weir_reader::{Table, read_file, read_text};
 
 use crate::scenario::{Reach, RealPorts, Scenario};
 use crate::topology::Fabric;
-use complaints::Complaints;
-pub use drawn::Drawn;
 use keys::format;
-use messages::Terms;
-use plan::{Ground, ScenarioPlan};
+pub use message_cache::MessageCache;
+use messages::MessageInputs;
+use plan::{RunContext, ScenarioPlan};
+use run_diagnostics::RunDiagnostics;
 
 /// Expected outcome of a run; any other is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static st
 
 /// Whether a name is a key of `[nic]`, flows or workloads, and hence can't name a table of a congestion control.
 pub fn is_key(name: &str) -> bool {
-    keys::is_beside_kinds(name)
+    keys::is_reserved(name)
 }
 
 /// Run of a scenario file.
@@ -88,7 +88,7 @@ impl ScenarioRun {
     /// # Errors
     /// Settings that do not fit this time dilation.
     pub fn dilated(&self, time_dilation: u32) -> Result<Scenario, ConfigErrors> {
-        self.on(Ground { time_dilation, real: None })
+        self.build_scenario(RunContext { time_dilation, real: None })
     }
 
     /// Returns the run's scenario at a time dilation, on this machine's `ports`. Hosts that declare their access are real.
@@ -96,7 +96,7 @@ impl ScenarioRun {
     /// # Errors
     /// Settings that do not fit this time dilation.
     pub fn with_real_hosts(&self, time_dilation: u32, ports: &RealPorts) -> Result<Scenario, ConfigErrors> {
-        self.on(Ground { time_dilation, real: Some(ports) })
+        self.build_scenario(RunContext { time_dilation, real: Some(ports) })
     }
 
     /// Whether any host declares its access.
@@ -116,10 +116,10 @@ impl ScenarioRun {
         real.any(|real| matches!(real.reach, Reach::Ssh { .. }))
     }
 
-    fn on(&self, ground: Ground<'_>) -> Result<Scenario, ConfigErrors> {
-        let mut complaints = Complaints::default();
-        let scenario = assemble::scenario(&self.plan, self.number, ground, &mut complaints);
-        match complaints.into_errors(&self.plan) {
+    fn build_scenario(&self, context: RunContext<'_>) -> Result<Scenario, ConfigErrors> {
+        let mut diagnostics = RunDiagnostics::default();
+        let scenario = assemble::scenario(&self.plan, self.number, context, &mut diagnostics);
+        match diagnostics.into_errors(&self.plan) {
             Some(errors) => Err(errors),
             None => Ok(scenario.expect("a run that nothing is wrong with")),
         }
@@ -140,7 +140,7 @@ pub fn load(path: &Path) -> Result<Vec<ScenarioRun>, ConfigErrors> {
 /// # Errors
 /// Those of [`load`].
 pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> {
-    parse_sharing(path, text, &Drawn::default())
+    parse_sharing(path, text, &MessageCache::default())
 }
 
 /// Checks a text like [`parse`], and reuses messages that were drawn for another text if this text's are the same: for large sets of
@@ -148,7 +148,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
 ///
 /// # Errors
 /// Those of [`load`].
-pub fn parse_sharing(path: &Path, text: &str, drawn: &Drawn) -> Result<Vec<ScenarioRun>, ConfigErrors> {
+pub fn parse_sharing(path: &Path, text: &str, drawn: &MessageCache) -> Result<Vec<ScenarioRun>, ConfigErrors> {
     let name = path.display().to_string();
     let ((plan, scenarios), _) = read_text(&name, text, &format(), |root| read(root, path, drawn))?;
     let plan = Arc::new(plan);
@@ -172,24 +172,24 @@ pub fn fabric(path: &Path, text: &str) -> Option<Fabric> {
 }
 
 /// Reads the file, and builds all its runs if its topology is valid. Errors are in the document.
-fn read(root: &Table<'_>, path: &Path, drawn: &Drawn) -> (ScenarioPlan, Vec<Scenario>) {
+fn read(root: &Table<'_>, path: &Path, drawn: &MessageCache) -> (ScenarioPlan, Vec<Scenario>) {
     let mut plan = ScenarioPlan::read(root, path);
     let mut scenarios = Vec::new();
     if root.doc().sound(&["topology", "switches", "links", "hosts", "routes"]) {
-        let mut complaints = Complaints::default();
-        let ground = Ground { time_dilation: plan.dilation(), real: None };
+        let mut diagnostics = RunDiagnostics::default();
+        let context = RunContext { time_dilation: plan.dilation(), real: None };
         for run in 0..plan.runs.len() {
-            scenarios.extend(assemble::scenario(&plan, run, ground, &mut complaints));
+            scenarios.extend(assemble::scenario(&plan, run, context, &mut diagnostics));
         }
-        if let Some(errors) = complaints.into_errors(&plan) {
+        if let Some(errors) = diagnostics.into_errors(&plan) {
             root.doc().include(errors);
         }
     }
     if scenarios.len() == plan.runs.len() && root.doc().sound(&["workloads", "nic", "scenario"]) {
-        plan.messages = drawn.sent(root.doc(), Terms::of(&plan, &scenarios[0])).unwrap_or_default();
+        plan.messages = drawn.sent(root.doc(), MessageInputs::new(&plan, &scenarios[0])).unwrap_or_default();
         for scenario in &mut scenarios {
             let with_messages = scenario.traffic.iter_mut().zip(&*plan.messages);
-            with_messages.for_each(|(traffic, sends)| traffic.sends = sends.clone());
+            with_messages.for_each(|(traffic, sends)| traffic.source = sends.clone());
         }
     }
     (plan, scenarios)

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use weir_nic::host::Verb;
+use weir_nic::host::RdmaOperation;
 
 /// Access to a real host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,10 +99,10 @@ impl PerfTest {
     }
 
     /// Returns the verb that carries a host's messages.
-    pub fn verb(self) -> Verb {
+    pub fn verb(self) -> RdmaOperation {
         match self {
-            PerfTest::WriteBw | PerfTest::ReadBw => Verb::Write,
-            PerfTest::SendBw | PerfTest::SendLat => Verb::Send,
+            PerfTest::WriteBw | PerfTest::ReadBw => RdmaOperation::Write,
+            PerfTest::SendBw | PerfTest::SendLat => RdmaOperation::Send,
         }
     }
 }

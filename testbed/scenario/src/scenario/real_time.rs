@@ -1,7 +1,7 @@
 //! Scenarios that need virtual time.
 
 use weir_nic::host::{FrameSizes, Transport};
-use weir_units::{FrameTimes, LINK_OVERHEAD, PortSet};
+use weir_units::{LINK_OVERHEAD, PortSet, SerialisationRounding};
 
 use super::{FlowPlan, HostPlan, Scenario};
 
@@ -31,7 +31,7 @@ impl Scenario {
             is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
         };
         let of_times = || {
-            let is_made_up = self.frame_times != FrameTimes::Exact;
+            let is_made_up = self.frame_times != SerialisationRounding::Exact;
             is_made_up.then(|| "its frames take whole nanoseconds on links, which takes virtual time".to_owned())
         };
         let of_buffers = || {

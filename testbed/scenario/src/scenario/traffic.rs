@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use weir_nic::host::{CongestionControl, FlowConfig, Peer, Transport};
+use weir_nic::host::{CongestionControlChoice, FlowConfig, Peer, Transport};
 use weir_units::{Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -21,7 +21,7 @@ pub struct TrafficPlan {
     /// Transport of the messages.
     pub transport: Transport,
     /// Congestion control of RDMA senders.
-    pub congestion_control: CongestionControl,
+    pub congestion_control: CongestionControlChoice,
     /// Number of packets of a message per acknowledgement; the last packet always has one. `None`: only the last.
     pub ack_every: Option<NonZeroU32>,
     /// Timeout of go-back-N; `None` for no retransmission.
@@ -29,32 +29,32 @@ pub struct TrafficPlan {
     /// Destination port of the messages in `fct.txt`, if given.
     pub dport: Option<u16>,
     /// Messages of the workload.
-    pub sends: Sends,
+    pub source: TrafficSource,
 }
 
 /// Messages that a workload sends.
 #[derive(Clone, Debug)]
-pub enum Sends {
+pub enum TrafficSource {
     /// List of messages, by start.
     List(Arc<[Message]>),
     /// Closed loop: hosts begin messages on acknowledgements of others.
     ClosedLoop(Arc<ClosedLoop>),
 }
 
-impl Sends {
+impl TrafficSource {
     /// Returns the messages of a list, by start; none of a closed loop.
     pub fn messages(&self) -> &[Message] {
         match self {
-            Sends::List(messages) => messages,
-            Sends::ClosedLoop(_) => &[],
+            TrafficSource::List(messages) => messages,
+            TrafficSource::ClosedLoop(_) => &[],
         }
     }
 
     /// Returns the closed loop, if it is one.
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
         match self {
-            Sends::List(_) => None,
-            Sends::ClosedLoop(closed) => Some(closed),
+            TrafficSource::List(_) => None,
+            TrafficSource::ClosedLoop(closed) => Some(closed),
         }
     }
 }
@@ -62,25 +62,25 @@ impl Sends {
 impl TrafficPlan {
     /// Removes messages that start at `end` or later.
     pub fn end_at(&mut self, end: Time) {
-        match &mut self.sends {
-            Sends::List(messages) => {
+        match &mut self.source {
+            TrafficSource::List(messages) => {
                 let before = before(messages, end);
                 if before.len() < messages.len() {
                     *messages = before.into();
                 }
             }
-            Sends::ClosedLoop(closed) => *closed = Arc::new(closed.before(end)),
+            TrafficSource::ClosedLoop(closed) => *closed = Arc::new(closed.before(end)),
         }
     }
 
     /// See [`Sends::messages`].
     pub fn messages(&self) -> &[Message] {
-        self.sends.messages()
+        self.source.messages()
     }
 
     /// See [`Sends::closed_loop`].
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
-        self.sends.closed_loop()
+        self.source.closed_loop()
     }
 
     /// Returns the messages of a list that start before `end`.

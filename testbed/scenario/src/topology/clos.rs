@@ -2,7 +2,7 @@
 
 use weir_units::{BitRate, Span};
 
-use super::{Cable, Fabric, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
+use super::{Fabric, LinkSpec, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
 
 /// Pods of ToRs and leaves, with spines between the pods, named as in the SPFC paper.
 ///
@@ -26,11 +26,11 @@ pub struct Clos {
     /// Spines that each leaf is joined with.
     pub uplinks: Uplinks,
     /// The hosts' links.
-    pub host_cable: Cable,
+    pub host_cable: LinkSpec,
     /// Links between ToRs and leaves.
-    pub pod_cable: Cable,
+    pub pod_cable: LinkSpec,
     /// Links between leaves and spines.
-    pub spine_cable: Cable,
+    pub spine_cable: LinkSpec,
 }
 
 /// Spines that a leaf is joined with.
@@ -56,7 +56,7 @@ pub struct FatTree {
     /// Number of ports of a switch: an even number.
     pub k: usize,
     /// All links.
-    pub cable: Cable,
+    pub cable: LinkSpec,
 }
 
 /// Name prefixes of the three tiers' switches, lowest first, and the number of the first switch.
@@ -68,7 +68,7 @@ impl Clos {
     ///
     /// The paper does not say which spines a leaf is joined with; here all, so that a leaf has equal capacity upward and downward.
     pub fn spfc() -> Clos {
-        let cable = |gbps| Cable::new(BitRate::gbps(gbps), Span::from_micros(2));
+        let cable = |gbps| LinkSpec::new(BitRate::gbps(gbps), Span::from_micros(2));
         Clos {
             pods: 8,
             tors_per_pod: 4,
@@ -94,7 +94,7 @@ impl Clos {
     /// above, 1 us each. Pods, planes and order are those of the topology file `fat.txt` of the public HPCC simulator: its node n is host
     /// n, and its node 320 + n is switch n.
     pub fn hpcc() -> Clos {
-        let cable = |gbps| Cable::new(BitRate::gbps(gbps), Span::from_micros(1));
+        let cable = |gbps| LinkSpec::new(BitRate::gbps(gbps), Span::from_micros(1));
         Clos {
             pods: 5,
             tors_per_pod: 4,
@@ -187,7 +187,7 @@ impl Clos {
 impl FatTree {
     /// Fat-tree of the GFC paper's section 6.2: links of 10 Gb/s and 1 us.
     pub fn gfc(k: usize) -> FatTree {
-        FatTree { k, cable: Cable::new(BitRate::gbps(10), Span::from_micros(1)) }
+        FatTree { k, cable: LinkSpec::new(BitRate::gbps(10), Span::from_micros(1)) }
     }
 
     /// Builds the fabric.

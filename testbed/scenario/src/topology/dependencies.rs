@@ -8,15 +8,15 @@
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
 
-use super::routes::{Routes, Row};
-use crate::place::PortPlace;
+use super::routes::{RouteRow, Routes};
+use crate::port_ref::PortRef;
 
 impl Routes {
     /// Returns a cycle among the ports on all shortest paths between all pairs of hosts: each port depends on the next one, and the last
     /// on the first. `None` if there is no cycle, and hence no deadlock.
     ///
     /// Of several cycles, it is a shortest one through the lowest port that is in a cycle.
-    pub fn cyclic_dependency(&self) -> Option<Vec<PortPlace>> {
+    pub fn cyclic_dependency(&self) -> Option<Vec<PortRef>> {
         cycle(Dependencies::of_all(self).pairs())
     }
 
@@ -30,7 +30,7 @@ impl Routes {
     /// # Panics
     /// If there is no such host.
     #[cfg(test)]
-    pub(super) fn cyclic_dependency_among(&self, flows: &[(usize, usize)]) -> Option<Vec<PortPlace>> {
+    pub(super) fn cyclic_dependency_among(&self, flows: &[(usize, usize)]) -> Option<Vec<PortRef>> {
         let mut dependencies = Dependencies::new(self);
         for (from, to) in flows {
             dependencies.add(self.row(self.switch_of(*to)), &[self.switch_of(*from)]);
@@ -41,8 +41,8 @@ impl Routes {
 
 /// Returns a cycle among the ports on exactly these paths, in the form of [`Routes::path`]; `None` if there is no cycle.
 #[cfg(test)]
-pub(super) fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
-    let pairs = |path: &'p [PortPlace]| path.windows(2).map(|pair| (pair[0], pair[1]));
+pub(super) fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortRef]>) -> Option<Vec<PortRef>> {
+    let pairs = |path: &'p [PortRef]| path.windows(2).map(|pair| (pair[0], pair[1]));
     cycle(paths.into_iter().flat_map(pairs))
 }
 
@@ -54,19 +54,19 @@ struct Dependencies<'r> {
     /// Start of each port's entries in `next`.
     first: Vec<usize>,
     /// Switches on the paths of a row.
-    is_on_way: Vec<bool>,
+    is_on_path: Vec<bool>,
 }
 
 impl<'r> Dependencies<'r> {
     fn new(routes: &'r Routes) -> Dependencies<'r> {
-        let is_on_way = vec![false; routes.wiring.switch_count()];
+        let is_on_path = vec![false; routes.wiring.switch_count()];
         let mut count = 0;
         let mut first = vec![0; routes.wiring.port_count()];
         for place in Dependencies::places(routes) {
             first[routes.wiring.number(place)] = count;
             count += routes.wiring.next_switch(place).map_or(0, |there| routes.wiring.of_switch(there).len());
         }
-        Dependencies { routes, next: vec![false; count], first, is_on_way }
+        Dependencies { routes, next: vec![false; count], first, is_on_path }
     }
 
     /// Returns the dependencies of all shortest paths between all pairs of hosts.
@@ -79,36 +79,36 @@ impl<'r> Dependencies<'r> {
     }
 
     /// Adds the dependencies of the paths from these switches to the row's.
-    fn add(&mut self, row: &Row, from: &[usize]) {
-        self.is_on_way.fill(false);
-        from.iter().for_each(|switch| self.is_on_way[*switch] = true);
+    fn add(&mut self, row: &RouteRow, from: &[usize]) {
+        self.is_on_path.fill(false);
+        from.iter().for_each(|switch| self.is_on_path[*switch] = true);
         let routes = self.routes;
         for switch in row.farthest_first() {
-            if !self.is_on_way[switch] {
+            if !self.is_on_path[switch] {
                 continue;
             }
             for port in routes.ports_in(row, switch) {
-                let place = PortPlace { switch, port: usize::from(*port) };
+                let place = PortRef { switch, port: usize::from(*port) };
                 let there = routes.wiring.next_switch(place).expect("only links lead to a switch");
                 let first = self.first[routes.wiring.number(place)];
                 routes.ports_in(row, there).iter().for_each(|next| self.next[first + usize::from(*next)] = true);
-                self.is_on_way[there] = true;
+                self.is_on_path[there] = true;
             }
         }
     }
 
     /// Returns all pairs of a port and one that it depends on.
-    fn pairs(&self) -> impl Iterator<Item = (PortPlace, PortPlace)> {
-        Dependencies::places(self.routes).flat_map(|place| self.of(place).map(move |other| (place, other)))
+    fn pairs(&self) -> impl Iterator<Item = (PortRef, PortRef)> {
+        Dependencies::places(self.routes).flat_map(|place| self.dependencies_of(place).map(move |other| (place, other)))
     }
 
     /// Returns the ports that a port depends on.
-    fn of(&self, place: PortPlace) -> impl Iterator<Item = PortPlace> + '_ {
+    fn dependencies_of(&self, place: PortRef) -> impl Iterator<Item = PortRef> + '_ {
         let wiring = &self.routes.wiring;
         wiring.next_switch(place).into_iter().flat_map(move |there| {
             let next = &self.next[self.first[wiring.number(place)]..][..wiring.of_switch(there).len()];
             let ports = next.iter().enumerate().filter(|(_, depends)| **depends);
-            ports.map(move |(port, _)| PortPlace { switch: there, port })
+            ports.map(move |(port, _)| PortRef { switch: there, port })
         })
     }
 
@@ -117,11 +117,11 @@ impl<'r> Dependencies<'r> {
         let number = |place| self.routes.wiring.number(place);
         let mut dependents = vec![0_u32; self.routes.wiring.port_count()];
         self.pairs().for_each(|(_, other)| dependents[number(other)] += 1);
-        let mut free: Vec<PortPlace> =
+        let mut free: Vec<PortRef> =
             Dependencies::places(self.routes).filter(|place| dependents[number(*place)] == 0).collect();
         let mut left = dependents.len() - free.len();
         while let Some(place) = free.pop() {
-            for other in self.of(place) {
+            for other in self.dependencies_of(place) {
                 let dependents = &mut dependents[number(other)];
                 *dependents -= 1;
                 if *dependents == 0 {
@@ -133,20 +133,20 @@ impl<'r> Dependencies<'r> {
         left > 0
     }
 
-    fn places(routes: &Routes) -> impl Iterator<Item = PortPlace> {
+    fn places(routes: &Routes) -> impl Iterator<Item = PortRef> {
         let wiring = &routes.wiring;
-        let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortPlace { switch, port });
+        let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortRef { switch, port });
         (0..wiring.switch_count()).flat_map(ports)
     }
 }
 
 /// Returns a shortest cycle through the lowest port that is in a cycle.
-fn cycle(dependencies: impl Iterator<Item = (PortPlace, PortPlace)>) -> Option<Vec<PortPlace>> {
-    let graph: DiGraphMap<PortPlace, ()> = DiGraphMap::from_edges(dependencies);
+fn cycle(dependencies: impl Iterator<Item = (PortRef, PortRef)>) -> Option<Vec<PortRef>> {
+    let graph: DiGraphMap<PortRef, ()> = DiGraphMap::from_edges(dependencies);
     // Not Tarjan's algorithm, which is recursive in petgraph: paths may be as long as the fabric is large. No port depends on itself.
     let components = kosaraju_scc(&graph);
     let lowest = components.into_iter().filter(|ports| ports.len() > 1).flatten().min()?;
-    let around = |closes: PortPlace| graph.contains_edge(closes, lowest);
+    let around = |closes: PortRef| graph.contains_edge(closes, lowest);
     Some(astar(&graph, lowest, around, |_| 1_u32, |_| 0).expect("a port of a component reaches itself").1)
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_there_is_a_cycle_is_as_the_cycle_says() {
+    fn has_cyclic_dependency_agrees_with_the_cycle() {
         let mut with = 0;
         for seed in 1..=300 {
             let mut fabric = FatTree::gfc(4).fabric().unwrap();
@@ -200,7 +200,7 @@ mod tests {
         let place = |name: &str, port: &str| {
             let switch = fabric.switch(name).unwrap();
             let port = fabric.port_names()[switch].iter().position(|name| name == port).unwrap();
-            PortPlace { switch, port }
+            PortRef { switch, port }
         };
         let paths = [
             [place("S1", "to-S2"), place("S2", "to-S3"), place("S3", "H3")],

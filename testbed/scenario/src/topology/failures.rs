@@ -175,9 +175,9 @@ mod tests {
     /// hosts off.
     #[test]
     fn links_fail_by_chance() {
-        let whole = FatTree::gfc(4).fabric().unwrap();
+        let intact = FatTree::gfc(4).fabric().unwrap();
         let drawn = |seed: u64| {
-            let mut fabric = whole.clone();
+            let mut fabric = intact.clone();
             fabric.fail_at_random(0.05, seed).unwrap();
             fabric
         };

@@ -9,15 +9,15 @@
 //! [cut to whole nanoseconds](FrameTimes) instead.
 
 use weir_nic::host::FrameSizes;
-use weir_units::{BitRate, Bytes, FCS_BYTES, FrameTimes, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, Bytes, FCS_BYTES, SerialisationRounding, Span, WIRE_OVERHEAD_BYTES};
 
-use super::Cable;
+use super::LinkSpec;
 
 /// Links of a path from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathDelay {
     /// Links in order, the hosts' included.
-    pub hops: Vec<Cable>,
+    pub hops: Vec<LinkSpec>,
 }
 
 /// Framing of messages: frame sizes and header bytes.
@@ -34,12 +34,12 @@ pub struct Framing {
     /// Bytes of an acknowledgement on a link.
     pub ack: u32,
     /// Rounding of serialization times.
-    pub times: FrameTimes,
+    pub times: SerialisationRounding,
 }
 
 /// Frames of a message by their bytes on a link: a first one, full ones, and a last one. A message of one frame has a first one only.
 #[derive(Clone, Copy, Debug)]
-struct Frames {
+struct MessageFrames {
     first: Bytes,
     full: Bytes,
     full_count: u64,
@@ -58,8 +58,8 @@ impl PathDelay {
     }
 
     /// Returns the time of a single frame, of this size on the links, to the far end.
-    fn time_for(&self, frame: Bytes, times: FrameTimes) -> Span {
-        self.hops.iter().map(|hop| times.of(hop.rate.time_for(frame)) + hop.delay).sum()
+    fn time_for(&self, frame: Bytes, times: SerialisationRounding) -> Span {
+        self.hops.iter().map(|hop| times.round(hop.rate.time_for(frame)) + hop.delay).sum()
     }
 }
 
@@ -69,35 +69,42 @@ impl Framing {
     /// A frame has 82 bytes for Ethernet, IPv4, UDP, BTH (IBA 9.2) and ICRC; the first has 16 more for its RETH. Payload is padded to 4
     /// bytes. Acknowledgements have 86 bytes.
     pub const fn rocev2(path_mtu: u16) -> Framing {
-        Framing::of(&FrameSizes::rocev2(path_mtu), (FCS_BYTES + WIRE_OVERHEAD_BYTES) as u32)
+        Framing::for_sizes(&FrameSizes::rocev2(path_mtu), (FCS_BYTES + WIRE_OVERHEAD_BYTES) as u32)
     }
 
     /// Framing with frames of these lengths, which have `overhead` more bytes on a link.
-    pub const fn of(sizes: &FrameSizes, overhead: u32) -> Framing {
+    pub const fn for_sizes(sizes: &FrameSizes, overhead: u32) -> Framing {
         Framing {
             payload: sizes.payload_max as u32,
             header: sizes.header as u32 + overhead,
             first_header: sizes.first_extra as u32,
             padded_to: sizes.padded_to as u32,
             ack: sizes.ack as u32 + overhead,
-            times: FrameTimes::Exact,
+            times: SerialisationRounding::Exact,
         }
     }
 
     /// Framing of TCP segments with at most `mss` bytes of payload in frames of these lengths.
     pub const fn of_tcp(sizes: &FrameSizes, mss: u32, overhead: u32) -> Framing {
         let header = sizes.tcp_header as u32 + overhead;
-        Framing { payload: mss, header, first_header: 0, padded_to: 1, ack: header, times: FrameTimes::Exact }
+        Framing {
+            payload: mss,
+            header,
+            first_header: 0,
+            padded_to: 1,
+            ack: header,
+            times: SerialisationRounding::Exact,
+        }
     }
 
     /// Returns this framing with another rounding of times.
-    pub const fn timed(self, times: FrameTimes) -> Framing {
+    pub const fn timed(self, times: SerialisationRounding) -> Framing {
         Framing { times, ..self }
     }
 
     /// Framing of the public HPCC simulator: 1,000 bytes of payload and 48 of headers, acknowledgements of 60, no FCS, preamble or gap.
     pub const fn hpcc() -> Framing {
-        Framing::of(&FrameSizes::ns3(1_000), 0)
+        Framing::for_sizes(&FrameSizes::ns3(1_000), 0)
     }
 
     /// Bytes of a full frame on a link.
@@ -110,15 +117,15 @@ impl Framing {
     }
 
     /// Cuts a message into frames. An empty message is a frame without payload.
-    fn cut(&self, message: Bytes) -> Frames {
+    fn cut(&self, message: Bytes) -> MessageFrames {
         let payload = u64::from(self.payload);
         let count = message.get().div_ceil(payload).max(1);
         let last = self.frame(message.get() - (count - 1) * payload);
         let extra = Bytes::new(u64::from(self.first_header));
         let full = self.full_frame();
         match count {
-            1 => Frames { first: last + extra, full, full_count: 0, last: None },
-            _ => Frames { first: full + extra, full, full_count: count - 2, last: Some(last) },
+            1 => MessageFrames { first: last + extra, full, full_count: 0, last: None },
+            _ => MessageFrames { first: full + extra, full, full_count: count - 2, last: Some(last) },
         }
     }
 }
@@ -128,12 +135,12 @@ impl Framing {
 ///
 /// The cost is proportional to the number of links, for any number of frames.
 fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
-    let Frames { first, full, full_count, last } = framing.cut(message);
+    let MessageFrames { first, full, full_count, last } = framing.cut(message);
     // Instants at which the first frame, the first and the last full one, and the last frame have left the links' senders. Propagation is
     // added later: it delays all alike.
     let [mut first_left, mut second_left, mut full_left, mut last_left] = [Span::ZERO; 4];
     for hop in &there.hops {
-        let time_for = |frame: Bytes| framing.times.of(hop.rate.time_for(frame));
+        let time_for = |frame: Bytes| framing.times.round(hop.rate.time_for(frame));
         first_left += time_for(first);
         let mut before_last = first_left;
         if full_count > 0 {
@@ -162,7 +169,7 @@ pub fn ideal_fct(there: &PathDelay, back: &PathDelay, message: Bytes, framing: &
 
 /// Returns the round trip of a full frame, other than a message's first, and its acknowledgement.
 pub(crate) fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
-    let time_for = |way: &PathDelay, frame: Bytes| way.time_for(frame, framing.times);
+    let time_for = |path: &PathDelay, frame: Bytes| path.time_for(frame, framing.times);
     time_for(there, framing.full_frame()) + time_for(back, Bytes::new(u64::from(framing.ack)))
 }
 
@@ -174,12 +181,12 @@ mod tests {
     use crate::topology::{Clos, LeafSpine, Routes};
 
     fn path(hops: &[(u64, u64)]) -> PathDelay {
-        let cable = |(mbps, ns): &(u64, u64)| Cable::new(BitRate::mbps(*mbps), Span::from_nanos(*ns));
+        let cable = |(mbps, ns): &(u64, u64)| LinkSpec::new(BitRate::mbps(*mbps), Span::from_nanos(*ns));
         PathDelay { hops: hops.iter().map(cable).collect() }
     }
 
     fn bare(payload: u32) -> Framing {
-        Framing { payload, header: 0, first_header: 0, padded_to: 1, ack: 0, times: FrameTimes::Exact }
+        Framing { payload, header: 0, first_header: 0, padded_to: 1, ack: 0, times: SerialisationRounding::Exact }
     }
 
     /// The recursion above, computed frame by frame.
@@ -195,7 +202,7 @@ mod tests {
             let bytes = Bytes::new(padded + u64::from(framing.header + extra));
             arrived = Span::ZERO;
             for (hop, left) in there.hops.iter().zip(&mut left) {
-                *left = arrived.max(*left) + framing.times.of(hop.rate.time_for(bytes));
+                *left = arrived.max(*left) + framing.times.round(hop.rate.time_for(bytes));
                 arrived = *left + hop.delay;
             }
             if rest == 0 {
@@ -214,7 +221,7 @@ mod tests {
             header in 0..100_u32,
             first_header in 0..2_000_u32,
             padded_to in 1..9_u32,
-            times in prop_oneof![Just(FrameTimes::Exact), Just(FrameTimes::Whole), Just(FrameTimes::Ns3)],
+            times in prop_oneof![Just(SerialisationRounding::Exact), Just(SerialisationRounding::Nanoseconds), Just(SerialisationRounding::Ns3)],
         ) {
             let framing = Framing { payload, header, first_header, padded_to, ack: 60, times };
             let (there, message) = (path(&hops), Bytes::new(message));
@@ -252,7 +259,7 @@ mod tests {
         let rtt = |fabric: &crate::topology::Fabric, framing: &Framing| {
             let routes = Routes::shortest(fabric).unwrap();
             let (first, last) = (0, fabric.hosts.len() - 1);
-            base_rtt(&routes.one_way(first, last, 1), &routes.one_way(last, first, 2), framing)
+            base_rtt(&routes.path_delay(first, last, 1), &routes.path_delay(last, first, 2), framing)
         };
         // Reverie: 17.28 us, which is 8 times 2 us and 4 times 1,000 B at 25 Gb/s.
         assert_eq!(rtt(&LeafSpine::reverie().fabric().unwrap(), &bare(1_000)), Span::from_nanos(17_280));

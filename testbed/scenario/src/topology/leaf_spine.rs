@@ -2,7 +2,7 @@
 
 use weir_units::{BitRate, Span};
 
-use super::{Cable, Fabric, TopologyError, check_fewest, check_ports};
+use super::{Fabric, LinkSpec, TopologyError, check_fewest, check_ports};
 
 /// Leaves L0, L1, ... with hosts H0, H1, ... in their order, and spines S0, S1, ..., named as in the DSH paper.
 ///
@@ -19,15 +19,15 @@ pub struct LeafSpine {
     /// Number of links from each leaf to each spine.
     pub parallel: usize,
     /// The hosts' links.
-    pub host_cable: Cable,
+    pub host_cable: LinkSpec,
     /// Links between leaves and spines.
-    pub fabric_cable: Cable,
+    pub fabric_cable: LinkSpec,
 }
 
 impl LeafSpine {
     /// Fabric of the DSH paper's section V-B: 16 leaves, 16 spines, 256 hosts, all links of 100 Gb/s and 2 us.
     pub fn dsh() -> LeafSpine {
-        let cable = Cable::new(BitRate::gbps(100), Span::from_micros(2));
+        let cable = LinkSpec::new(BitRate::gbps(100), Span::from_micros(2));
         LeafSpine { leaves: 16, spines: 16, hosts_per_leaf: 16, parallel: 1, host_cable: cable, fabric_cable: cable }
     }
 
@@ -35,13 +35,13 @@ impl LeafSpine {
     /// 2 us each.
     #[cfg(test)]
     pub(crate) fn dsh_deadlock() -> LeafSpine {
-        let fabric_cable = Cable::new(BitRate::gbps(400), Span::from_micros(2));
+        let fabric_cable = LinkSpec::new(BitRate::gbps(400), Span::from_micros(2));
         LeafSpine { leaves: 4, spines: 2, fabric_cable, ..LeafSpine::dsh() }
     }
 
     /// Fabric of the Reverie paper's section 4.1: 16 leaves, 4 spines, 256 hosts, all links of 25 Gb/s and 2 us.
     pub fn reverie() -> LeafSpine {
-        let cable = Cable::new(BitRate::gbps(25), Span::from_micros(2));
+        let cable = LinkSpec::new(BitRate::gbps(25), Span::from_micros(2));
         LeafSpine { spines: 4, host_cable: cable, fabric_cable: cable, ..LeafSpine::dsh() }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fabric, TopologyError};
-use crate::place::{Behind, PortPlace};
+use crate::port_ref::{LinkPeer, PortRef};
 
 /// Maximum length of a node's name: with `to-` and the number of a parallel link, it is a valid name of a port, of at most 31.
 const NODE_NAME_MAX: usize = 24;
@@ -18,17 +18,17 @@ impl Fabric {
     /// # Panics
     /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn port_names(&self) -> Vec<Vec<String>> {
-        let behind = self.behind();
+        let behind = self.peers();
         let numbers = self.parallel_numbers();
-        let name = |place: PortPlace, behind: &Behind| match behind {
-            Behind::Host(host) => self.hosts[*host].name.clone(),
-            Behind::Port(peer) => match numbers.get(&place) {
+        let name = |place: PortRef, behind: &LinkPeer| match behind {
+            LinkPeer::Host(host) => self.hosts[*host].name.clone(),
+            LinkPeer::Port(peer) => match numbers.get(&place) {
                 Some(number) => format!("to-{}.{number}", self.switches[peer.switch].name),
                 None => format!("to-{}", self.switches[peer.switch].name),
             },
         };
-        let of_switch = |(switch, ports): (usize, &Vec<Behind>)| {
-            ports.iter().enumerate().map(|(port, behind)| name(PortPlace { switch, port }, behind)).collect()
+        let of_switch = |(switch, ports): (usize, &Vec<LinkPeer>)| {
+            ports.iter().enumerate().map(|(port, behind)| name(PortRef { switch, port }, behind)).collect()
         };
         behind.iter().enumerate().map(of_switch).collect()
     }
@@ -38,16 +38,16 @@ impl Fabric {
     /// # Panics
     /// If the fabric is inconsistent, or has no such port.
     #[cfg(test)]
-    pub(super) fn place_names(&self, places: &[PortPlace]) -> Vec<String> {
+    pub(super) fn place_names(&self, places: &[PortRef]) -> Vec<String> {
         let names = self.port_names();
         let name =
-            |place: &PortPlace| format!("{}.{}", self.switches[place.switch].name, names[place.switch][place.port]);
+            |place: &PortRef| format!("{}.{}", self.switches[place.switch].name, names[place.switch][place.port]);
         places.iter().map(name).collect()
     }
 
     /// Returns the links between two switches, by their places, in order: a link's number is its place among them.
     pub(super) fn links_between(&self, one: usize, other: usize) -> Vec<usize> {
-        let joins = |ends: [PortPlace; 2]| {
+        let joins = |ends: [PortRef; 2]| {
             let switches = ends.map(|end| end.switch);
             switches == [one, other] || switches == [other, one]
         };
@@ -55,8 +55,8 @@ impl Fabric {
     }
 
     /// Returns the numbers of the ports of parallel links.
-    fn parallel_numbers(&self) -> BTreeMap<PortPlace, usize> {
-        let mut bundles: BTreeMap<[usize; 2], Vec<[PortPlace; 2]>> = BTreeMap::new();
+    fn parallel_numbers(&self) -> BTreeMap<PortRef, usize> {
+        let mut bundles: BTreeMap<[usize; 2], Vec<[PortRef; 2]>> = BTreeMap::new();
         for link in &self.links {
             let mut switches = link.ends.map(|end| end.switch);
             switches.sort();
@@ -97,11 +97,11 @@ mod tests {
     use weir_units::{BitRate, Span};
 
     use super::*;
-    use crate::topology::{Cable, Clos, FatTree, LeafSpine};
+    use crate::topology::{Clos, FatTree, LeafSpine, LinkSpec};
 
     #[test]
     fn ports_are_named_after_what_is_behind_them() {
-        let cable = Cable::new(BitRate::gbps(100), Span::from_micros(1));
+        let cable = LinkSpec::new(BitRate::gbps(100), Span::from_micros(1));
         let mut fabric = Fabric::new();
         let [s0, l3] = ["S0", "L3"].map(|name| fabric.add_switch(name));
         fabric.add_host("H12", l3, cable);
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(fabric.port_names(), [vec!["to-L3"], vec!["H12", "to-S0"]]);
         fabric.join(l3, s0, cable);
         assert_eq!(fabric.port_names(), [vec!["to-L3.0", "to-L3.1"], vec!["H12", "to-S0.0", "to-S0.1"]]);
-        assert_eq!(fabric.place_names(&[PortPlace { switch: 1, port: 2 }]), ["L3.to-S0.1"]);
+        assert_eq!(fabric.place_names(&[PortRef { switch: 1, port: 2 }]), ["L3.to-S0.1"]);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use weir_switch_core::ecmp;
 
 use super::ideal::PathDelay;
 use super::wiring::Wiring;
-use super::{Cable, Fabric};
-use crate::place::{Behind, PortPlace};
+use super::{Fabric, LinkSpec};
+use crate::port_ref::{LinkPeer, PortRef};
 
 /// Ports on the shortest paths from every switch to every host, over links that are up, and through no host.
 ///
@@ -22,15 +22,15 @@ pub struct Routes {
     pub(super) wiring: Wiring,
     hosts: Box<[HostEnd]>,
     /// Row of each destination: a switch with hosts.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<RouteRow>,
     /// Number of each switch's row.
     row_of: Box<[Option<u32>]>,
-    groups: Groups,
+    groups: PortGroups,
 }
 
 /// Hosts without a path to each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no way joins {}: bring a link up, or join their switches", self.in_words())]
+#[error("no way joins {}: bring a link up, or join their switches", self.list_pairs())]
 pub struct Unreachable {
     /// First pairs, by name.
     pub pairs: Vec<(String, String)>,
@@ -43,12 +43,12 @@ pub struct Unreachable {
 struct HostEnd {
     switch: usize,
     port: u16,
-    cable: Cable,
+    cable: LinkSpec,
 }
 
 /// Paths to one switch.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct RouteRow {
     /// Destination switch.
     pub to: usize,
     /// Number of links from each switch to this one; [`FAR`] if it can't be reached.
@@ -59,7 +59,7 @@ pub(super) struct Row {
 
 /// Sets of ports, each kept once.
 #[derive(Clone, Debug, Default)]
-struct Groups {
+struct PortGroups {
     /// Start of each group's ports in the list, and at the end the list's length.
     first: Vec<u32>,
     ports: Vec<u16>,
@@ -79,7 +79,7 @@ impl Routes {
     /// # Panics
     /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn shortest(fabric: &Fabric) -> Result<Routes, Unreachable> {
-        let wiring = Wiring::of(fabric);
+        let wiring = Wiring::new(fabric);
         let end = |host: &super::HostNode| HostEnd {
             switch: host.at.switch,
             port: u16::try_from(host.at.port).expect("a switch has 4,096 ports at most"),
@@ -92,7 +92,7 @@ impl Routes {
         for host in &hosts {
             if row_of[host.switch].is_none() {
                 row_of[host.switch] = Some(rows.len() as u32);
-                rows.push(Row::new(&wiring, host.switch, &mut collector));
+                rows.push(RouteRow::new(&wiring, host.switch, &mut collector));
             }
         }
         let routes = Routes { wiring, hosts, rows, row_of: row_of.into(), groups: collector.groups };
@@ -102,18 +102,18 @@ impl Routes {
 
     /// Returns the shortest paths while these links, given by the ports at their ends, are cut too. A switch that can't reach a host then
     /// keeps its ports: its frames end at the cut link.
-    pub fn around(&self, cut: &[[PortPlace; 2]]) -> Routes {
+    pub fn around(&self, cut: &[[PortRef; 2]]) -> Routes {
         let mut wiring = self.wiring.clone();
         cut.iter().flatten().for_each(|end| wiring.cut(*end));
         let mut collector = GroupCollector::default();
         let rows = self.rows.iter().map(|before| {
-            let row = Row::new(&wiring, before.to, &mut collector);
+            let row = RouteRow::new(&wiring, before.to, &mut collector);
             let group = |(switch, group): (usize, &u32)| match row.links[switch] {
                 FAR => collector.group(self.ports_in(before, switch)),
                 _ => *group,
             };
             let groups = row.groups.iter().enumerate().map(group).collect();
-            Row { groups, ..row }
+            RouteRow { groups, ..row }
         });
         let rows = rows.collect();
         Routes { wiring, hosts: self.hosts.clone(), rows, row_of: self.row_of.clone(), groups: collector.groups }
@@ -152,11 +152,11 @@ impl Routes {
     ///
     /// # Panics
     /// If the two are one host, or there is no such host.
-    pub fn path(&self, from: usize, to: usize, hash: u32) -> Vec<PortPlace> {
+    pub fn path(&self, from: usize, to: usize, hash: u32) -> Vec<PortRef> {
         let mut path = Vec::with_capacity(self.hops(from, to) - 1);
         let mut switch = Some(self.hosts[from].switch);
         while let Some(here) = switch {
-            let place = PortPlace { switch: here, port: usize::from(self.port(here, to, hash)) };
+            let place = PortRef { switch: here, port: usize::from(self.port(here, to, hash)) };
             path.push(place);
             switch = self.wiring.next_switch(place);
         }
@@ -177,14 +177,14 @@ impl Routes {
     ///
     /// # Panics
     /// If the two are one host, or there is no such host.
-    pub fn one_way(&self, from: usize, to: usize, hash: u32) -> PathDelay {
+    pub fn path_delay(&self, from: usize, to: usize, hash: u32) -> PathDelay {
         let path = self.path(from, to, hash);
-        let cables = path.into_iter().map(|place| self.wiring.at(place).cable);
+        let cables = path.into_iter().map(|place| self.wiring.port(place).cable);
         PathDelay { hops: [self.hosts[from].cable].into_iter().chain(cables).collect() }
     }
 
     /// Returns the ports of a switch on the paths of a row; none at the destination.
-    pub(super) fn ports_in(&self, row: &Row, switch: usize) -> &[u16] {
+    pub(super) fn ports_in(&self, row: &RouteRow, switch: usize) -> &[u16] {
         self.groups.ports(row.groups[switch])
     }
 
@@ -198,7 +198,7 @@ impl Routes {
         self.row_of[switch].is_some()
     }
 
-    pub(super) fn row(&self, to: usize) -> &Row {
+    pub(super) fn row(&self, to: usize) -> &RouteRow {
         let row = self.row_of[to].expect("a switch with hosts has a row");
         &self.rows[row as usize]
     }
@@ -206,7 +206,7 @@ impl Routes {
     /// Checks that all hosts reach each other. Links are bidirectional, hence paths are too.
     fn check(&self, fabric: &Fabric) -> Result<(), Unreachable> {
         // If all hosts reach the first, all reach each other.
-        let is_joined = |to: &Row| self.rows.iter().all(|from| to.links[from.to] != FAR);
+        let is_joined = |to: &RouteRow| self.rows.iter().all(|from| to.links[from.to] != FAR);
         if self.rows.first().is_none_or(is_joined) {
             return Ok(());
         }
@@ -224,9 +224,9 @@ impl Routes {
     }
 }
 
-impl Row {
+impl RouteRow {
     /// Searches breadth first, from the destination outward.
-    fn new(wiring: &Wiring, to: usize, groups: &mut GroupCollector) -> Row {
+    fn new(wiring: &Wiring, to: usize, groups: &mut GroupCollector) -> RouteRow {
         let mut links = vec![FAR; wiring.switch_count()];
         links[to] = 0;
         let mut reached = vec![to];
@@ -245,7 +245,7 @@ impl Row {
             ports.map(|(port, _)| port as u16).collect()
         };
         let groups = (0..links.len()).map(|switch| groups.group(&nearer(switch))).collect();
-        Row { to, links: links.into(), groups }
+        RouteRow { to, links: links.into(), groups }
     }
 
     /// Returns the switches with a path, from the farthest to the destination.
@@ -258,8 +258,8 @@ impl Row {
 
 /// Returns a switch's neighbours over links that are up, with the neighbours' ports.
 fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)> {
-    wiring.of_switch(switch).iter().enumerate().filter_map(|(port, wire)| match wire.behind {
-        Behind::Port(there) if wire.is_up => Some((port, there.switch)),
+    wiring.of_switch(switch).iter().enumerate().filter_map(|(port, wire)| match wire.peer {
+        LinkPeer::Port(there) if wire.is_up => Some((port, there.switch)),
         _ => None,
     })
 }
@@ -267,7 +267,7 @@ fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)
 /// Builder of the groups.
 #[derive(Default)]
 struct GroupCollector {
-    groups: Groups,
+    groups: PortGroups,
     known: BTreeMap<Box<[u16]>, u32>,
 }
 
@@ -283,7 +283,7 @@ impl GroupCollector {
     }
 }
 
-impl Groups {
+impl PortGroups {
     fn add(&mut self, ports: &[u16]) -> u32 {
         if self.first.is_empty() {
             self.first.push(0);
@@ -300,7 +300,7 @@ impl Groups {
 }
 
 impl Unreachable {
-    fn in_words(&self) -> String {
+    fn list_pairs(&self) -> String {
         let named: Vec<String> = self.pairs.iter().map(|(one, other)| format!("{one} and {other}")).collect();
         let rest = self.count - self.pairs.len() as u64;
         let more = if rest > 0 { format!(", nor {rest} more pairs of hosts") } else { String::new() };

@@ -2,7 +2,7 @@
 
 use weir_units::{BitRate, Span};
 
-use super::{Cable, Fabric, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
+use super::{Fabric, LinkSpec, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
 
 /// One switch S0 with senders H0, H1, ... on its first ports and receivers R1, R2, ... on the next ones, named as in the SPFC paper's
 /// Fig. 3. The flows decide on the direction: the two kinds of hosts differ in their cables alone.
@@ -11,11 +11,11 @@ pub struct SingleSwitch {
     /// Number of senders.
     pub senders: usize,
     /// Links of the senders.
-    pub sender_cable: Cable,
+    pub sender_cable: LinkSpec,
     /// Number of receivers.
     pub receivers: usize,
     /// Links of the receivers.
-    pub receiver_cable: Cable,
+    pub receiver_cable: LinkSpec,
 }
 
 /// Two switches with a bottleneck link between them: senders H0, H1, ... on S0, receivers R1, R2, ... on S1. Each switch's hosts are on
@@ -27,9 +27,9 @@ pub struct Dumbbell {
     /// Number of receivers.
     pub receivers: usize,
     /// The hosts' links.
-    pub host_cable: Cable,
+    pub host_cable: LinkSpec,
     /// Link between the switches.
-    pub bottleneck: Cable,
+    pub bottleneck: LinkSpec,
 }
 
 /// Switches S1, S2, ... in a ring, with hosts H1, H2, ... in the switches' order: the GFC paper's Fig. 1 for three switches with a host
@@ -44,15 +44,15 @@ pub struct Ring {
     /// Number of hosts on each switch.
     pub hosts_per_switch: usize,
     /// The hosts' links.
-    pub host_cable: Cable,
+    pub host_cable: LinkSpec,
     /// Links between switches.
-    pub ring_cable: Cable,
+    pub ring_cable: LinkSpec,
 }
 
 impl SingleSwitch {
     /// Fabric of the SPFC paper's Fig. 3(a): 30 senders 9 us away and two receivers 1 us away, at 100 Gb/s.
     pub fn spfc() -> SingleSwitch {
-        let cable = |us| Cable::new(BitRate::gbps(100), Span::from_micros(us));
+        let cable = |us| LinkSpec::new(BitRate::gbps(100), Span::from_micros(us));
         SingleSwitch { senders: 30, sender_cable: cable(9), receivers: 2, receiver_cable: cable(1) }
     }
 
@@ -94,7 +94,7 @@ impl Dumbbell {
 impl Ring {
     /// Fabric of the GFC paper's Fig. 1(a) with the links of its section 6.2: three switches with a host each, 10 Gb/s, 1 us.
     pub fn gfc() -> Ring {
-        let cable = Cable::new(BitRate::gbps(10), Span::from_micros(1));
+        let cable = LinkSpec::new(BitRate::gbps(10), Span::from_micros(1));
         Ring { switches: 3, hosts_per_switch: 1, host_cable: cable, ring_cable: cable }
     }
 
@@ -123,13 +123,13 @@ impl Ring {
     }
 }
 
-fn add_senders(fabric: &mut Fabric, switch: usize, count: usize, cable: Cable) {
+fn add_senders(fabric: &mut Fabric, switch: usize, count: usize, cable: LinkSpec) {
     for n in 0..count {
         fabric.add_host(format!("H{n}"), switch, cable);
     }
 }
 
-fn add_receivers(fabric: &mut Fabric, switch: usize, count: usize, cable: Cable) {
+fn add_receivers(fabric: &mut Fabric, switch: usize, count: usize, cable: LinkSpec) {
     for n in 1..=count {
         fabric.add_host(format!("R{n}"), switch, cable);
     }
@@ -139,7 +139,7 @@ fn add_receivers(fabric: &mut Fabric, switch: usize, count: usize, cable: Cable)
 mod tests {
     use super::*;
 
-    const CABLE: Cable = Cable::new(BitRate::gbps(10), Span::from_micros(1));
+    const CABLE: LinkSpec = LinkSpec::new(BitRate::gbps(10), Span::from_micros(1));
 
     #[test]
     fn the_switch_of_the_spfc_paper_has_32_ports() {

@@ -1,7 +1,7 @@
 //! Far ends of cables, by port.
 
-use super::{Cable, Fabric};
-use crate::place::{Behind, PortPlace};
+use super::{Fabric, LinkSpec};
+use crate::port_ref::{LinkPeer, PortRef};
 
 /// Cables of a fabric by port. Ports of all switches are in one table, switch by switch.
 #[derive(Clone, Debug)]
@@ -13,8 +13,8 @@ pub(super) struct Wiring {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortCable {
-    pub behind: Behind,
-    pub cable: Cable,
+    pub peer: LinkPeer,
+    pub cable: LinkSpec,
     pub is_up: bool,
 }
 
@@ -23,24 +23,24 @@ impl Wiring {
     ///
     /// # Panics
     /// If a port has not exactly one cable.
-    pub(super) fn of(fabric: &Fabric) -> Wiring {
+    pub(super) fn new(fabric: &Fabric) -> Wiring {
         let mut first = vec![0];
         for switch in &fabric.switches {
             first.push(first[first.len() - 1] + switch.ports);
         }
         let mut wires = vec![None; first[fabric.switches.len()]];
-        let mut attach = |place: PortPlace, wire: PortCable| {
+        let mut attach = |place: PortRef, wire: PortCable| {
             assert!(place.port < fabric.switches[place.switch].ports, "no port {place:?}");
             let before = wires[first[place.switch] + place.port].replace(wire);
             assert!(before.is_none(), "two cables at {place:?}");
         };
         for (number, host) in fabric.hosts.iter().enumerate() {
-            attach(host.at, PortCable { behind: Behind::Host(number), cable: host.cable(), is_up: true });
+            attach(host.at, PortCable { peer: LinkPeer::Host(number), cable: host.cable(), is_up: true });
         }
         for link in &fabric.links {
             let [one, other] = link.ends;
             for (here, there) in [(one, other), (other, one)] {
-                attach(here, PortCable { behind: Behind::Port(there), cable: link.cable(), is_up: link.is_up });
+                attach(here, PortCable { peer: LinkPeer::Port(there), cable: link.cable(), is_up: link.is_up });
             }
         }
         let wires = wires.into_iter().map(|wire| wire.expect("each port of a switch has a host or a link"));
@@ -60,26 +60,26 @@ impl Wiring {
         &self.wires[self.first[switch]..self.first[switch + 1]]
     }
 
-    pub(super) fn at(&self, place: PortPlace) -> &PortCable {
+    pub(super) fn port(&self, place: PortRef) -> &PortCable {
         &self.of_switch(place.switch)[place.port]
     }
 
     /// Returns the switch behind a port, unless it is a host.
-    pub(super) fn next_switch(&self, place: PortPlace) -> Option<usize> {
-        match self.at(place).behind {
-            Behind::Port(there) => Some(there.switch),
-            Behind::Host(_) => None,
+    pub(super) fn next_switch(&self, place: PortRef) -> Option<usize> {
+        match self.port(place).peer {
+            LinkPeer::Port(there) => Some(there.switch),
+            LinkPeer::Host(_) => None,
         }
     }
 
     /// Cuts a port's link in this direction.
-    pub(super) fn cut(&mut self, place: PortPlace) {
+    pub(super) fn cut(&mut self, place: PortRef) {
         let number = self.number(place);
         self.wires[number].is_up = false;
     }
 
     /// Returns a port's place in the table of all ports.
-    pub(super) fn number(&self, place: PortPlace) -> usize {
+    pub(super) fn number(&self, place: PortRef) -> usize {
         self.first[place.switch] + place.port
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use weir_mmu::policy::{ALPHA, POLICIES};
+use weir_mmu::policy::{ALPHA, BUFFER_POLICIES};
 use weir_units::{Alpha, Bytes, Span, UnitError};
 
 /// Policy and its α; other parameters are the papers'.
@@ -116,7 +116,7 @@ impl PolicyChoice {
 
     /// Whether the policy has an α.
     fn has_alpha(self) -> bool {
-        let keys = POLICIES.find(self.configured_name()).map_or(&[][..], |kind| kind.keys());
+        let keys = BUFFER_POLICIES.find(self.configured_name()).map_or(&[][..], |kind| kind.keys());
         keys.iter().any(|key| key.name == ALPHA.name)
     }
 
@@ -196,7 +196,7 @@ fn all_names() -> String {
 
 /// Returns the program's policies that are not Weir's own.
 fn others() -> impl Iterator<Item = &'static str> {
-    POLICIES.names().filter(|name| !PolicyChoice::ALL.iter().any(|kind| kind.configured_name() == *name))
+    BUFFER_POLICIES.names().filter(|name| !PolicyChoice::ALL.iter().any(|kind| kind.configured_name() == *name))
 }
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy_is_told_which_there_are() {
+    fn an_unknown_policy_is_an_error_that_lists_all() {
         let error = "red".parse::<VictimPolicy>().unwrap_err().to_string();
         assert!(PolicyChoice::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
         let error = "dt:none".parse::<VictimPolicy>().unwrap_err().to_string();

@@ -98,9 +98,9 @@ mod tests {
     use weir_units::{BitRate, Bytes};
 
     use super::*;
-    use crate::workload::Framing;
+    use crate::workload::LoadFraming;
 
-    fn at(us: u64) -> Time {
+    fn time_at(us: u64) -> Time {
         Time::from_nanos(us * 1_000)
     }
 
@@ -111,31 +111,34 @@ mod tests {
 
     #[test]
     fn once_and_periodic() {
-        assert_eq!(all(Instants::Once(at(5))), [at(5)]);
+        assert_eq!(all(Instants::Once(time_at(5))), [time_at(5)]);
         let every = Span::from_micros(10);
-        assert_eq!(all(Instants::Every { from: at(5), every, until: at(25) }), [at(5), at(15)]);
-        assert_eq!(all(Instants::Every { from: at(5), every, until: at(26) }), [at(5), at(15), at(25)]);
+        assert_eq!(all(Instants::Every { from: time_at(5), every, until: time_at(25) }), [time_at(5), time_at(15)]);
+        assert_eq!(
+            all(Instants::Every { from: time_at(5), every, until: time_at(26) }),
+            [time_at(5), time_at(15), time_at(25)]
+        );
     }
 
     #[test]
     fn bursts_at_a_load() {
-        let load = Load::new(0.02, BitRate::gbps(100), Framing::PAYLOAD_ONLY).unwrap();
+        let load = Load::new(0.02, BitRate::gbps(100), LoadFraming::PAYLOAD_ONLY).unwrap();
         let sizes = SizeCdf::fixed(Bytes::kb(500)).unwrap();
-        let instants = Instants::poisson_at(&load, 320, 60, &sizes, [at(0), at(1_000_000)]).unwrap();
+        let instants = Instants::poisson_at(&load, 320, 60, &sizes, [time_at(0), time_at(1_000_000)]).unwrap();
         // 60 x 500 KB are 240 Mbit; 2 % of 320 x 100 Gb/s are 640 Gb/s.
         let mean_gap = Span::from_micros(375);
-        assert_eq!(instants, Instants::Poisson { from: at(0), mean_gap, until: at(1_000_000) });
+        assert_eq!(instants, Instants::Poisson { from: time_at(0), mean_gap, until: time_at(1_000_000) });
         let count = all(instants).len();
         assert!(count.abs_diff(2_667) < 4 * 52, "{count}: four standard deviations");
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        let (from, until, every) = (at(5), at(5), Span::from_micros(1));
+    fn errors_have_messages() {
+        let (from, until, every) = (time_at(5), time_at(5), Span::from_micros(1));
         let errors = [
             Instants::Every { from, every, until },
-            Instants::Every { from: at(0), every: Span::ZERO, until },
-            Instants::Poisson { from: at(0), mean_gap: Span::ZERO, until },
+            Instants::Every { from: time_at(0), every: Span::ZERO, until },
+            Instants::Poisson { from: time_at(0), mean_gap: Span::ZERO, until },
         ]
         .map(|instants| instants.check().unwrap_err().to_string());
         let no_period = "the time from one burst to the next is 0; write 1ps or more";

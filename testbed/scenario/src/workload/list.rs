@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line() {
         for (text, error) in [
             ("", "line 1: the list is empty; write `start_us,from,to,bytes`, and then a line for each message"),
             ("\n0,1,2,3", "line 2: \"0,1,2,3\" is not the header; write `start_us,from,to,bytes`"),

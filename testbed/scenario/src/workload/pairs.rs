@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_have_messages() {
         let texts = [
             Pairs::new(vec![(1, 2), (3, 3)]).unwrap_err(),
             Pairs::new(vec![]).unwrap_err(),

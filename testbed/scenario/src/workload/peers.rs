@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_have_messages() {
         let texts = [
             Peers::others(&[]).unwrap_err(),
             Peers::others(&[3, 1, 3]).unwrap_err(),

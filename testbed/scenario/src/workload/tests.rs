@@ -19,7 +19,7 @@ fn fixed(size: Bytes) -> SizeCdf {
 }
 
 fn poisson(count: u32, sizes: SizeCdf, share: f64, until: Time) -> Poisson {
-    let load = Load::new(share, LINK, Framing::PAYLOAD_ONLY).unwrap();
+    let load = Load::new(share, LINK, LoadFraming::PAYLOAD_ONLY).unwrap();
     let receivers = Peers::others(&hosts(count)).unwrap();
     Poisson { senders: hosts(count), receivers, sizes, load, from: ms(0), until, seed: 1 }
 }
@@ -72,16 +72,16 @@ fn poisson_counts_are_dispersed_as_they_should() {
 
 #[test]
 fn poisson_offers_its_load() {
-    let framing = Framing { payload: Bytes::kb(1), overhead: Bytes::new(82) };
+    let framing = LoadFraming { payload: Bytes::kb(1), overhead: Bytes::new(82) };
     for (name, framing, span_ms) in [
-        ("web-search", Framing::PAYLOAD_ONLY, 500),
-        ("storage", Framing::PAYLOAD_ONLY, 20),
+        ("web-search", LoadFraming::PAYLOAD_ONLY, 500),
+        ("storage", LoadFraming::PAYLOAD_ONLY, 20),
         ("hadoop", framing, 100),
         ("solar2022", framing, 10),
     ] {
         let mut workload = poisson(32, SizeCdf::built_in(name).unwrap(), 0.6, ms(span_ms));
         workload.load = Load::new(0.6, LINK, framing).unwrap();
-        let sent: Bytes = workload.messages().unwrap().map(|message| framing.of(message.size)).sum();
+        let sent: Bytes = workload.messages().unwrap().map(|message| framing.counted_bytes(message.size)).sum();
         let capacity = LINK.bytes_in(Span::from_millis(span_ms)) * 32;
         let load = sent.get() as f64 / capacity.get() as f64;
         assert!((load / 0.6 - 1.0).abs() < 0.02, "{name}: {load}");

@@ -12,7 +12,7 @@ use weir_results::run_dir::{CheckpointSpeed, RunDir};
 use weir_scenario::Scenario;
 use weir_units::archive::{Archive, State};
 
-use super::{Running, SimBackend, SimRunError};
+use super::{ActiveRun, SimBackend, SimRunError};
 use crate::build_id::own_build_id;
 
 /// Error that prevents writing a checkpoint or resuming from one.
@@ -87,7 +87,7 @@ impl Write for Hash {
 
 impl Identity {
     /// Creates the identity of this program with a scenario and the options that change results.
-    pub(super) fn of(backend: &SimBackend, scenario: &Scenario) -> Identity {
+    pub(super) fn new(backend: &SimBackend, scenario: &Scenario) -> Identity {
         // Checkpoints of debug builds have additional counters.
         let kind = if cfg!(debug_assertions) { ", with assertions" } else { "" };
         let program = if backend.program.is_empty() { env!("CARGO_PKG_VERSION") } else { backend.program };
@@ -110,12 +110,12 @@ impl Identity {
     pub(super) fn read(&self, run: &RunDir) -> Result<Vec<u8>, SimRunError> {
         let mut bytes = run.read_checkpoint()?;
         let path = run.checkpoint_path();
-        let start = self.check(&bytes).map_err(|wrong| match wrong {
-            Wrong::Damaged => CheckpointError::Damaged(path.clone()),
-            Wrong::OtherProgram(by) => {
+        let start = self.check(&bytes).map_err(|mismatch| match mismatch {
+            CheckpointMismatch::Damaged => CheckpointError::Damaged(path.clone()),
+            CheckpointMismatch::OtherProgram(by) => {
                 CheckpointError::OtherProgram { path: path.clone(), by, own: self.program.clone() }
             }
-            Wrong::OtherScenario => CheckpointError::OtherScenario(path.clone()),
+            CheckpointMismatch::OtherScenario => CheckpointError::OtherScenario(path.clone()),
         })?;
         bytes.truncate(bytes.len() - CHECKSUM);
         bytes.drain(..start);
@@ -123,30 +123,30 @@ impl Identity {
     }
 
     /// Returns the offset of the state.
-    fn check(&self, bytes: &[u8]) -> Result<usize, Wrong> {
-        let (content, sum) = bytes.split_last_chunk::<CHECKSUM>().ok_or(Wrong::Damaged)?;
+    fn check(&self, bytes: &[u8]) -> Result<usize, CheckpointMismatch> {
+        let (content, sum) = bytes.split_last_chunk::<CHECKSUM>().ok_or(CheckpointMismatch::Damaged)?;
         if u32::from_le_bytes(*sum) != crc32fast::hash(content) {
-            return Err(Wrong::Damaged);
+            return Err(CheckpointMismatch::Damaged);
         }
-        let end = content.iter().position(|byte| *byte == b'\n').ok_or(Wrong::Damaged)?;
-        let line = std::str::from_utf8(&content[..end]).map_err(|_| Wrong::Damaged)?;
-        let by = line.strip_prefix(MAGIC).ok_or_else(|| Wrong::OtherProgram(line.to_owned()))?;
+        let end = content.iter().position(|byte| *byte == b'\n').ok_or(CheckpointMismatch::Damaged)?;
+        let line = std::str::from_utf8(&content[..end]).map_err(|_| CheckpointMismatch::Damaged)?;
+        let by = line.strip_prefix(MAGIC).ok_or_else(|| CheckpointMismatch::OtherProgram(line.to_owned()))?;
         if by != self.program {
-            return Err(Wrong::OtherProgram(by.to_owned()));
+            return Err(CheckpointMismatch::OtherProgram(by.to_owned()));
         }
-        let (scenario, rest) = content[end + 1..].split_first_chunk().ok_or(Wrong::Damaged)?;
+        let (scenario, rest) = content[end + 1..].split_first_chunk().ok_or(CheckpointMismatch::Damaged)?;
         if u64::from_le_bytes(*scenario) != self.scenario {
-            return Err(Wrong::OtherScenario);
+            return Err(CheckpointMismatch::OtherScenario);
         }
-        let (length, state) = rest.split_first_chunk().ok_or(Wrong::Damaged)?;
-        let is_whole = u64::from_le_bytes(*length) == state.len() as u64;
-        if is_whole { Ok(content.len() - state.len()) } else { Err(Wrong::Damaged) }
+        let (length, state) = rest.split_first_chunk().ok_or(CheckpointMismatch::Damaged)?;
+        let is_complete = u64::from_le_bytes(*length) == state.len() as u64;
+        if is_complete { Ok(content.len() - state.len()) } else { Err(CheckpointMismatch::Damaged) }
     }
 }
 
 const CHECKSUM: usize = 4;
 
-enum Wrong {
+enum CheckpointMismatch {
     Damaged,
     OtherProgram(String),
     OtherScenario,
@@ -168,10 +168,10 @@ impl Checkpoints {
     }
 }
 
-impl Running<'_> {
+impl ActiveRun<'_> {
     /// Saves or loads all values that change.
     fn state(&mut self, archive: &mut Archive) {
-        let Running {
+        let ActiveRun {
             sim,
             recorder,
             ns3,
@@ -180,13 +180,13 @@ impl Running<'_> {
             measures,
             surveyed,
             progress_of,
-            course,
+            stage,
             // Given by the scenario or this process, or rebuilt.
             scenario: _,
             nodes: _,
-            ways: _,
+            ideal_paths: _,
             reports: _,
-            stretch: _,
+            run_step: _,
             progress: _,
             observe: _,
             stop: _,
@@ -201,22 +201,22 @@ impl Running<'_> {
         archive.fixed(measures.iter_mut());
         surveyed.state(archive);
         progress_of.state(archive);
-        course.state(archive);
+        stage.state(archive);
     }
 
     /// Rejects a run that needs checkpoints if part of its state is unsupported.
-    pub(super) fn refuse_what_has_no_checkpoint(&mut self) -> Result<(), SimRunError> {
+    pub(super) fn check_checkpoint_support(&mut self) -> Result<(), SimRunError> {
         if self.checkpoints.every.is_none() {
             return Ok(());
         }
-        self.taken_down(Vec::new()).map(drop)
+        self.save_state(Vec::new()).map(drop)
     }
 
-    fn taken_down(&mut self, mut files: Vec<(String, u64)>) -> Result<Vec<u8>, SimRunError> {
+    fn save_state(&mut self, mut files: Vec<(String, u64)>) -> Result<Vec<u8>, SimRunError> {
         let mut archive = Archive::to_save();
         files.state(&mut archive);
         self.state(&mut archive);
-        match archive.refused() {
+        match archive.unsupported() {
             Some(what) => Err(CheckpointError::Refused(what.to_owned()).into()),
             None => Ok(archive.into_bytes()),
         }
@@ -226,8 +226,8 @@ impl Running<'_> {
     pub(super) fn write_checkpoint(&mut self) -> Result<(), SimRunError> {
         let began = Instant::now();
         self.recorder.flush()?;
-        let files = self.run.settle()?;
-        let state = self.taken_down(files)?;
+        let files = self.run.sync()?;
+        let state = self.save_state(files)?;
         let head = self.checkpoints.identity.head(state.len());
         let mut sum = crc32fast::Hasher::new();
         sum.update(&head);
@@ -249,7 +249,7 @@ impl Running<'_> {
         if !archive.is_at_end() {
             return Err(CheckpointError::Damaged(self.run.checkpoint_path()).into());
         }
-        let cut = self.run.cut_back(&files);
+        let cut = self.run.truncate(&files);
         cut.map_err(|error| CheckpointError::Files { path: self.run.path().to_owned(), error })?;
         self.reports = self.sim.reports();
         Ok(())

@@ -1,6 +1,6 @@
 //! End of a scenario: sources stop, frames in flight arrive, and undelivered ones are reported.
 
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_nic::host::Transport;
 use weir_results::deadlock::Deadlock;
 use weir_results::measure::MessageMeasures;
@@ -17,11 +17,11 @@ const WAITS: u64 = 10;
 const STILL_MIN: Span = Span::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CameTo {
+pub(super) enum SimulationEnd {
     /// All sent data has arrived.
-    Rest,
+    Drained,
     /// The drain time ran out.
-    Bound,
+    DrainTimeout,
     /// Queues wait for each other permanently.
     Deadlock,
     /// The run was interrupted.
@@ -42,7 +42,7 @@ pub(super) fn until_end(scenario: &Scenario) -> Scenario {
 /// Returns the drain time: how long no host may receive anything before draining is abandoned.
 pub(super) fn drain_time(scenario: &Scenario) -> Span {
     let ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
-    let pauses = ports.filter(|port| port.flow_control.tells() != Tells::Nothing).filter_map(|port| {
+    let pauses = ports.filter(|port| port.flow_control.message_kind() != MessageKind::Nothing).filter_map(|port| {
         // 65535 quanta of 512 bit times.
         port.rate.map(|rate| rate.time_for(Bytes::new(u64::from(u16::MAX) * 64)))
     });
@@ -63,11 +63,11 @@ pub(super) fn failures(
     sim: &Sim,
     reports: &[Report],
     deadlock: Option<&Deadlock>,
-    came_to: CameTo,
+    end_reason: SimulationEnd,
     expects: Expectation,
 ) -> Vec<String> {
     let mut failures = Vec::new();
-    if came_to == CameTo::Interruption {
+    if end_reason == SimulationEnd::Interruption {
         failures.push(interrupted(sim.now(), scenario.end));
     }
     failures.extend(lost_lossless(scenario, reports, !scenario.outages.is_empty()));
@@ -76,7 +76,7 @@ pub(super) fn failures(
             let since = deadlock.since.since(Time::ZERO);
             failures.push(format!("deadlock from {since} on, for good: {}", deadlock.cycle_in(scenario)));
         }
-        (None, Expectation::Deadlock) if came_to != CameTo::Interruption => {
+        (None, Expectation::Deadlock) if end_reason != SimulationEnd::Interruption => {
             failures.push("no deadlock, and the scenario expects one".to_owned());
         }
         _ => {}
@@ -86,7 +86,7 @@ pub(super) fn failures(
 
 /// Describes the remaining work of a run that did not drain.
 pub(super) fn undrained(scenario: &Scenario, sim: &Sim, reports: &[Report], measures: &[MessageMeasures]) -> String {
-    let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
+    let held: u64 = reports.iter().map(|report| report.conservation.held()).sum();
     let all: usize = (0..scenario.traffic.len()).map(|traffic| sim.messages(traffic).len()).sum();
     let done: u64 = measures.iter().map(MessageMeasures::completed).sum();
     let waiting = sim.hosts().filter(|host| !host.is_finished()).count();

@@ -1,6 +1,6 @@
 //! Link outages.
 
-use weir_scenario::{AnyLink, Outage, Scenario};
+use weir_scenario::{LinkRef, Outage, Scenario};
 use weir_units::Time;
 use weir_units::archive::State;
 
@@ -10,28 +10,29 @@ use crate::Sim;
 #[derive(Debug, State)]
 pub(super) struct Outages {
     /// Time at which a link goes down (`true`) or up, in reverse order.
-    ahead: Vec<(Time, AnyLink, bool)>,
+    pending: Vec<(Time, LinkRef, bool)>,
     /// Time at which all switches change to a set of routes, in reverse order.
     reroutings: Vec<(Time, usize)>,
     /// Links that are down, once per overlapping outage.
-    cut: Vec<AnyLink>,
+    cut: Vec<LinkRef>,
 }
 
 impl Outages {
-    pub(super) fn of(scenario: &Scenario) -> Outages {
+    pub(super) fn new(scenario: &Scenario) -> Outages {
         let edges = |outage: &Outage| [(outage.at, outage.link, true), (outage.until, outage.link, false)];
-        let mut ahead: Vec<_> = scenario.outages.iter().flat_map(edges).filter(|(at, ..)| *at < Time::NEVER).collect();
-        ahead.sort_by_key(|(at, ..)| *at);
-        ahead.reverse();
+        let mut pending: Vec<_> =
+            scenario.outages.iter().flat_map(edges).filter(|(at, ..)| *at < Time::NEVER).collect();
+        pending.sort_by_key(|(at, ..)| *at);
+        pending.reverse();
         let mut reroutings = scenario.reroutings().at;
         reroutings.reverse();
-        Outages { ahead, reroutings, cut: Vec::new() }
+        Outages { pending, reroutings, cut: Vec::new() }
     }
 
     /// Returns the time of the next link or route change; [`Time::NEVER`] if there is none.
     pub(super) fn next(&self) -> Time {
         let rerouted = self.reroutings.last().map_or(Time::NEVER, |(at, _)| *at);
-        self.ahead.last().map_or(Time::NEVER, |(at, ..)| *at).min(rerouted)
+        self.pending.last().map_or(Time::NEVER, |(at, ..)| *at).min(rerouted)
     }
 
     /// Applies route changes due by now; returns whether there were any.
@@ -45,20 +46,20 @@ impl Outages {
     }
 
     /// Applies outages due by now; returns each link that went down or up.
-    pub(super) fn apply(&mut self, scenario: &Scenario, sim: &mut Sim) -> Vec<(AnyLink, bool)> {
+    pub(super) fn apply(&mut self, scenario: &Scenario, sim: &mut Sim) -> Vec<(LinkRef, bool)> {
         let mut changed = Vec::new();
-        while let Some((_, link, is_cut)) = self.ahead.pop_if(|(at, ..)| *at <= sim.now()) {
+        while let Some((_, link, is_cut)) = self.pending.pop_if(|(at, ..)| *at <= sim.now()) {
             let was_up = !self.cut.contains(&link);
             if is_cut {
                 self.cut.push(link);
-            } else if let Some(place) = self.cut.iter().position(|of| *of == link) {
+            } else if let Some(place) = self.cut.iter().position(|down| *down == link) {
                 self.cut.remove(place);
             }
             let is_up = !self.cut.contains(&link);
             if is_up != was_up {
                 match link {
-                    AnyLink::Between(link) => sim.set_link_up(scenario, link, is_up),
-                    AnyLink::ToHost(host) => sim.set_host_link_up(scenario, host, is_up),
+                    LinkRef::Between(link) => sim.set_link_up(scenario, link, is_up),
+                    LinkRef::ToHost(host) => sim.set_host_link_up(scenario, host, is_up),
                 }
                 changed.push((link, is_up));
             }

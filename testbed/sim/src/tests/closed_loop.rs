@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_scenario::{Scenario, file};
 use weir_units::{Span, Time};
 
-use crate::{Done, Sent, Sim, Threads};
+use crate::{CompletedMessage, MessageSource, Sim, Threads};
 
 const END: Time = Time::from_nanos(2_000_000);
 
@@ -20,7 +20,7 @@ fn fabric(workload: &str) -> Scenario {
     file::parse(Path::new("fabric.toml"), &text).unwrap().remove(0).scenario
 }
 
-fn run(scenario: &Scenario) -> (Sim, Vec<Done>) {
+fn run(scenario: &Scenario) -> (Sim, Vec<CompletedMessage>) {
     let mut sim = Sim::new(scenario).unwrap();
     sim.run_until(END + Span::from_millis(1));
     let done = sim.drain_completions().collect();
@@ -83,9 +83,9 @@ fn a_slower_network_has_the_first_of_the_same_messages() {
         let mut own: Vec<u32> = done
             .iter()
             .filter(|done| done.host == host)
-            .map(|done| match done.of {
-                Sent::Message(_, message) => message,
-                Sent::Flow(_) => panic!("a message"),
+            .map(|done| match done.source {
+                MessageSource::Message(_, message) => message,
+                MessageSource::Flow(_) => panic!("a message"),
             })
             .collect();
         own.sort_unstable();
@@ -100,7 +100,7 @@ fn a_slower_network_has_the_first_of_the_same_messages() {
 fn how_often_it_is_looked_at_and_how_many_threads_run_it_is_of_no_consequence() {
     let scenario = fabric("sizes = 'web-server'\noutstanding = 4");
     let told = |sim: &mut Sim| {
-        let done: Vec<Done> = sim.drain_completions().collect();
+        let done: Vec<CompletedMessage> = sim.drain_completions().collect();
         assert!(done.len() > 500, "{} messages", done.len());
         format!("{done:?} {:?} {}", sim.messages(0), sim.packet_hops())
     };

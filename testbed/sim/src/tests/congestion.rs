@@ -1,8 +1,8 @@
 //! Congestion controls of RDMA: senders that share one port.
 
-use weir_nic::host::{CongestionControl, Stamps};
+use weir_nic::host::{CongestionControlChoice, TelemetryMode};
 use weir_nic::parameters::Network;
-use weir_scenario::topology::Cable;
+use weir_scenario::topology::LinkSpec;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::net::{CLASS, all_to_last, jain, lossless, queue, received, set_payload, shares, star};
@@ -13,7 +13,7 @@ struct Trial {
     flows: usize,
     rate: BitRate,
     payload: u16,
-    control: CongestionControl,
+    control: CongestionControlChoice,
     /// At the switch's port; none for no marks.
     ecn: Option<&'static str>,
     warm_up: Span,
@@ -53,7 +53,7 @@ fn run(trial: &Trial) -> Outcome {
 fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
     let Trial { flows, rate, payload, ref control, ecn, warm_up, measured } = *trial;
     let settings = ecn.map_or(String::new(), |ecn| format!("[[classes.queues]]\nclass = 3\necn = {ecn}\n"));
-    let mut scenario = lossless(&star(flows, Cable::new(rate, Span::from_micros(1))), &settings);
+    let mut scenario = lossless(&star(flows, LinkSpec::new(rate, Span::from_micros(1))), &settings);
     set_payload(&mut scenario, payload);
     scenario.switches.iter_mut().for_each(|switch| switch.telemetry = control.wants_telemetry());
     all_to_last(&mut scenario, |n, flow| {
@@ -71,7 +71,7 @@ fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
     }
     let pauses = sim.hosts().map(|host| host.class_stats(sim.now(), CLASS).pauses).sum();
     let report = sim.report(0);
-    assert!(report.balance.holds && report.balance.dropped == 0);
+    assert!(report.conservation.holds && report.conservation.dropped == 0);
     for n in 0..flows {
         let stats = sim.host(flows).receiver_stats(n);
         assert_eq!((stats.lost, stats.gaps, stats.duplicates), (0, 0, 0));
@@ -83,7 +83,7 @@ fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
             rate,
             measured,
             payload.into(),
-            frame_bytes(payload, control.stamps()),
+            frame_bytes(payload, control.telemetry()),
         ),
         queue_mean: queue_sum as f64 / samples as f64,
         queue_max,
@@ -100,7 +100,7 @@ fn dcqcn(flows: usize) {
         flows,
         rate,
         payload: 4_096,
-        control: CongestionControl::preset("dcqcn", rate, Span::ZERO).expect("a preset"),
+        control: CongestionControlChoice::preset("dcqcn", rate, Span::ZERO).expect("a preset"),
         ecn: Some("{ kmin = \"5KB\", kmax = \"200KB\", pmax = 0.01 }"),
         warm_up: Span::from_millis(40),
         measured: Span::from_millis(160),
@@ -133,7 +133,7 @@ fn dcqcn_ns3(flows: usize) {
         flows,
         rate,
         payload: 4_096,
-        control: CongestionControl::preset("dcqcn-hpcc", rate, Span::from_micros(5)).expect("a preset"),
+        control: CongestionControlChoice::preset("dcqcn-hpcc", rate, Span::from_micros(5)).expect("a preset"),
         ecn: Some("{ kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }"),
         warm_up: Span::from_millis(10),
         measured: Span::from_millis(50),
@@ -160,9 +160,9 @@ fn eight_flows_of_the_simulators_dcqcn_share_a_port() {
 /// Marks at 30 KB, of a bandwidth-delay product of 53 KB. A step is a payload in a round trip.
 #[test]
 fn dctcp_keeps_a_port_busy_with_a_queue_about_the_threshold() {
-    let base_rtt = base_rtt(1_024, Stamps::None);
+    let base_rtt = base_rtt(1_024, TelemetryMode::None);
     let network = Network { line: RATE, base_rtt };
-    let control = CongestionControl::read("dctcp", &[("rate_ai", "2Gbps")], network).expect("good values");
+    let control = CongestionControlChoice::parse("dctcp", &[("rate_ai", "2Gbps")], network).expect("good values");
     for flows in [2, 4, 8] {
         let outcome = run(&Trial {
             flows,
@@ -181,33 +181,34 @@ fn dctcp_keeps_a_port_busy_with_a_queue_about_the_threshold() {
 
 const RATE: BitRate = BitRate::gbps(100);
 /// 53 KB at 100 Gb/s.
-const BASE_RTT: Span = base_rtt(1_024, Stamps::Hops);
+const BASE_RTT: Span = base_rtt(1_024, TelemetryMode::Hops);
 
 /// What a frame takes of a link: 58 B of headers, 24 B around it, and a trailer.
-const fn frame_bytes(payload: u16, stamps: Stamps) -> u64 {
+const fn frame_bytes(payload: u16, stamps: TelemetryMode) -> u64 {
     payload as u64 + 82 + trailer_bytes(stamps)
 }
 
-const fn trailer_bytes(stamps: Stamps) -> u64 {
+const fn trailer_bytes(stamps: TelemetryMode) -> u64 {
     match stamps {
-        Stamps::None => 0,
-        Stamps::Time | Stamps::Digest => 16,
-        Stamps::Hops => 16 + 5 * 16,
+        TelemetryMode::None => 0,
+        TelemetryMode::Time | TelemetryMode::Digest => 16,
+        TelemetryMode::Hops => 16 + 5 * 16,
     }
 }
 
 /// Two links each way at 100 Gb/s, 1 us and a frame's or an acknowledgement's time each.
-const fn base_rtt(payload: u16, stamps: Stamps) -> Span {
+const fn base_rtt(payload: u16, stamps: TelemetryMode) -> Span {
     Span::from_picos(4_000_000 + 2 * (frame_bytes(payload, stamps) + 86 + trailer_bytes(stamps)) * 80)
 }
 
 /// A preset with another step.
-fn with(name: &str, key: &str, step: Bytes) -> CongestionControl {
+fn with(name: &str, key: &str, step: Bytes) -> CongestionControlChoice {
     let network = Network { line: RATE, base_rtt: BASE_RTT };
-    CongestionControl::read(name, &[(key, &format!("{}B", step.get()))], network).expect("a preset, and a good value")
+    CongestionControlChoice::parse(name, &[(key, &format!("{}B", step.get()))], network)
+        .expect("a preset, and a good value")
 }
 
-fn by_telemetry(flows: usize, control: CongestionControl) -> Outcome {
+fn by_telemetry(flows: usize, control: CongestionControlChoice) -> Outcome {
     let (warm_up, measured) = (Span::from_micros(1_000), Span::from_micros(500));
     run(&Trial { flows, rate: RATE, payload: 1_024, control, ecn: None, warm_up, measured })
 }
@@ -229,11 +230,11 @@ fn hpcc_keeps_a_port_busy_at_95_percent_and_its_queue_empty() {
 /// As HPCC with stamps of each hop, to what codes are apart, 5 % or 1 %; with every packet's digest, or one in four.
 #[test]
 fn hpcc_pint_keeps_a_port_busy_at_95_percent_and_its_queue_short() {
-    let base_rtt = base_rtt(1_024, Stamps::Digest);
+    let base_rtt = base_rtt(1_024, TelemetryMode::Digest);
     let network = Network { line: RATE, base_rtt };
     for (flows, log_base, sampled) in [(2, "1.05", "1"), (4, "1.01", "1"), (8, "1.01", "1/4")] {
         let values = [("rate_ai", "line/160"), ("log_base", log_base), ("sampled", sampled)];
-        let control = CongestionControl::read("hpcc-pint", &values, network).expect("good values");
+        let control = CongestionControlChoice::parse("hpcc-pint", &values, network).expect("good values");
         let outcome = by_telemetry(flows, control);
         let expected = 0.95 + flows as f64 / 160.0;
         assert!((outcome.utilisation() - expected).abs() < 0.03 && outcome.unfairness() < 0.15, "{outcome:?}");
@@ -264,7 +265,7 @@ fn timely_keeps_a_port_busy() {
             flows,
             rate: RATE,
             payload: 4_096,
-            control: CongestionControl::preset("timely", RATE, Span::ZERO).expect("a preset"),
+            control: CongestionControlChoice::preset("timely", RATE, Span::ZERO).expect("a preset"),
             ecn: None,
             warm_up: Span::from_millis(4),
             measured: Span::from_millis(4),
@@ -276,8 +277,8 @@ fn timely_keeps_a_port_busy() {
 
 /// A preset, with flows that start at once or 50 us apart: whoever starts, all are served and no queue stays.
 fn preset_serves_all(name: &str, payload: u16, flows: &[usize]) {
-    let stamps = CongestionControl::preset(name, RATE, Span::from_micros(1)).expect("a preset").stamps();
-    let control = CongestionControl::preset(name, RATE, base_rtt(payload, stamps)).expect("a preset");
+    let stamps = CongestionControlChoice::preset(name, RATE, Span::from_micros(1)).expect("a preset").telemetry();
+    let control = CongestionControlChoice::preset(name, RATE, base_rtt(payload, stamps)).expect("a preset");
     let (warm_up, measured) = (Span::from_micros(800), Span::from_micros(800));
     for (flows, stagger) in flows.iter().flat_map(|flows| [0, 50].map(|us| (*flows, Span::from_micros(us)))) {
         let trial = Trial { flows, rate: RATE, payload, control: control.clone(), ecn: None, warm_up, measured };

@@ -1,16 +1,16 @@
 //! Completion times on idle paths.
 
-use weir_nic::host::CongestionControl;
+use weir_nic::host::CongestionControlChoice;
 use weir_nic::host::FrameSizes;
-use weir_scenario::topology::{Cable, Fabric, Framing, Routes, ideal_fct};
+use weir_scenario::topology::{Fabric, Framing, LinkSpec, Routes, ideal_fct};
 use weir_scenario::{FlowPlan, Scenario};
-use weir_units::{BitRate, Bytes, FrameTimes, LINK_OVERHEAD, Span, Time};
+use weir_units::{BitRate, Bytes, LINK_OVERHEAD, SerialisationRounding, Span, Time};
 
 use super::net::{flow, lossless};
 use crate::Sim;
 
 /// Switches in a row with a host at each end, over cables in their order.
-fn row(cables: &[Cable]) -> Fabric {
+fn row(cables: &[LinkSpec]) -> Fabric {
     let mut fabric = Fabric::new();
     let switches: Vec<usize> = (1..cables.len()).map(|n| fabric.add_switch(format!("S{n}"))).collect();
     fabric.add_host("H1", switches[0], cables[0]);
@@ -59,14 +59,14 @@ fn ideal(fabric: &Fabric, message: u64) -> Span {
 
 fn ideal_with(fabric: &Fabric, message: u64, framing: &Framing) -> Span {
     let routes = Routes::shortest(fabric).unwrap();
-    let (there, back) = (routes.one_way(0, 1, 0), routes.one_way(1, 0, 0));
+    let (there, back) = (routes.path_delay(0, 1, 0), routes.path_delay(1, 0, 0));
     ideal_fct(&there, &back, Bytes::new(message), framing)
 }
 
 /// On the wire a first frame has 1,122 B, others have 1,106 B, and an acknowledgement has 86 B.
 #[test]
 fn one_flow_takes_what_its_frames_take_over_one_and_three_switches() {
-    let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
+    let cable = |gbps, ns| LinkSpec::new(BitRate::gbps(gbps), Span::from_nanos(ns));
     // 100 Gb/s, 80 ps a byte. The first frame takes its time on both links; the others follow it without a gap on the
     // second, as it is the longest. The acknowledgement takes its time on both.
     let one = row(&[cable(100, 1_000), cable(100, 500)]);
@@ -84,9 +84,9 @@ fn one_flow_takes_what_its_frames_take_over_one_and_three_switches() {
 
 #[test]
 fn lone_flows_of_any_size_over_any_rates_are_ideal() {
-    let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
+    let cable = |gbps, ns| LinkSpec::new(BitRate::gbps(gbps), Span::from_nanos(ns));
     for gbps in [[10, 40, 25, 100], [100, 10, 40, 25], [25, 25, 25, 10]] {
-        let cables: Vec<Cable> = gbps.into_iter().zip([300, 1_000, 70, 5_000]).map(|(g, ns)| cable(g, ns)).collect();
+        let cables: Vec<LinkSpec> = gbps.into_iter().zip([300, 1_000, 70, 5_000]).map(|(g, ns)| cable(g, ns)).collect();
         let fabric = row(&cables);
         for message in [1, 1_023, 1_024, 1_025, 4_000, 100_001] {
             assert_eq!(measured(&fabric, message), ideal(&fabric, message), "{message} B over {gbps:?} Gb/s");
@@ -98,7 +98,7 @@ fn lone_flows_of_any_size_over_any_rates_are_ideal() {
 /// frames of 49, shorter than any real one.
 #[test]
 fn links_take_what_they_are_said_to_beyond_a_frame() {
-    let cable = |gbps, ns| Cable::new(BitRate::gbps(gbps), Span::from_nanos(ns));
+    let cable = |gbps, ns| LinkSpec::new(BitRate::gbps(gbps), Span::from_nanos(ns));
     let one = row(&[cable(100, 1_000), cable(100, 1_000)]);
     let bytes = 1_048 + 10 * 1_048 + 2 * 60;
     let expected = Span::from_picos(bytes * 80) + Span::from_nanos(4_000);
@@ -107,7 +107,7 @@ fn links_take_what_they_are_said_to_beyond_a_frame() {
     for fabric in [one, row(&cables)] {
         for sizes in [FrameSizes::ns3(1_000), FrameSizes::rocev2(1_024)] {
             for overhead in [0, 24, 38] {
-                let framing = Framing::of(&sizes, overhead);
+                let framing = Framing::for_sizes(&sizes, overhead);
                 for message in [1, 1_000, 2_049, 100_001] {
                     let fct = measured_on(&fabric, message, sizes, Bytes::new(u64::from(overhead)));
                     assert_eq!(fct, ideal_with(&fabric, message, &framing), "{message} B, {overhead} B, {sizes:?}");
@@ -125,7 +125,7 @@ fn the_slowest_link_may_be_anywhere() {
         [([10, 10, 10], 1_023), ([40, 10, 25], 2_000), ([10, 40, 100], 64_010), ([40, 25, 10], 64_010)]
     {
         let cables = [(gbps[0], 3), (gbps[1], 2), (gbps[2], 1)];
-        let fabric = row(&cables.map(|(gbps, us)| Cable::new(BitRate::gbps(gbps), Span::from_micros(us))));
+        let fabric = row(&cables.map(|(gbps, us)| LinkSpec::new(BitRate::gbps(gbps), Span::from_micros(us))));
         assert_eq!(measured(&fabric, message), ideal(&fabric, message));
     }
 }
@@ -134,32 +134,32 @@ fn the_slowest_link_may_be_anywhere() {
 /// and 20.96 at 400, an acknowledgement of 60 B 4.8 and 1.2.
 #[test]
 fn times_may_be_cut_to_whole_nanoseconds_as_in_ns3() {
-    let cable = |gbps| Cable::new(BitRate::gbps(gbps), Span::from_micros(1));
+    let cable = |gbps| LinkSpec::new(BitRate::gbps(gbps), Span::from_micros(1));
     let [one, three] = [row(&[cable(100), cable(100)]), row(&[cable(100), cable(400), cable(400), cable(100)])];
     let sizes = FrameSizes::ns3(1_000);
-    let of = |fabric: &Fabric, message, times, control: &CongestionControl| {
+    let of = |fabric: &Fabric, message, times, control: &CongestionControlChoice| {
         measured_as(fabric, message, sizes, Bytes::ZERO, |scenario, plan| {
             scenario.frame_times = times;
             plan.config.congestion_control = control.clone();
         })
     };
     let ns = |times: &[u64]| Span::from_nanos(times.iter().sum());
-    let dcqcn = CongestionControl::preset("dcqcn-hpcc", BitRate::gbps(100), Span::from_micros(9)).unwrap();
-    for control in [CongestionControl::none(), dcqcn] {
+    let dcqcn = CongestionControlChoice::preset("dcqcn-hpcc", BitRate::gbps(100), Span::from_micros(9)).unwrap();
+    for control in [CongestionControlChoice::none(), dcqcn] {
         // 1,000 frames leave the host, the last one takes its time on each further link, and its acknowledgement on all.
         let fct = |fabric, times| of(fabric, 1_000_000, times, &control);
-        assert_eq!(fct(&one, FrameTimes::Ns3), ns(&[1_000 * 83, 83, 2 * 4, 4 * 1_000]));
-        assert_eq!(fct(&three, FrameTimes::Ns3), ns(&[1_000 * 83, 20, 20, 83, 4 + 1 + 1 + 4, 8 * 1_000]));
+        assert_eq!(fct(&one, SerialisationRounding::Ns3), ns(&[1_000 * 83, 83, 2 * 4, 4 * 1_000]));
+        assert_eq!(fct(&three, SerialisationRounding::Ns3), ns(&[1_000 * 83, 20, 20, 83, 4 + 1 + 1 + 4, 8 * 1_000]));
         // What it takes to the picosecond: 1.0 % and 0.9 % more.
         let exact = Span::from_picos(1_001 * 83_840 + 2 * 4_800) + ns(&[4_000]);
-        assert_eq!(fct(&one, FrameTimes::Exact), exact);
+        assert_eq!(fct(&one, SerialisationRounding::Exact), exact);
         let exact = Span::from_picos(1_001 * 83_840 + 2 * 20_960 + 2 * 4_800 + 2 * 1_200) + ns(&[8_000]);
-        assert_eq!(fct(&three, FrameTimes::Exact), exact);
+        assert_eq!(fct(&three, SerialisationRounding::Exact), exact);
     }
     for fabric in [one, three, row(&[cable(10), cable(40), cable(25), cable(100)])] {
         for message in [1, 1_000, 2_049, 100_001] {
-            let framing = Framing::of(&sizes, 0).timed(FrameTimes::Ns3);
-            let fct = of(&fabric, message, FrameTimes::Ns3, &CongestionControl::none());
+            let framing = Framing::for_sizes(&sizes, 0).timed(SerialisationRounding::Ns3);
+            let fct = of(&fabric, message, SerialisationRounding::Ns3, &CongestionControlChoice::none());
             assert_eq!(fct, ideal_with(&fabric, message, &framing), "{message} B");
         }
     }

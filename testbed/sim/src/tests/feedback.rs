@@ -1,7 +1,7 @@
 //! τ as the simulation measures it, against what frames and links come to by hand.
 
-use weir_scenario::topology::Cable;
-use weir_scenario::{PortPlace, Scenario};
+use weir_scenario::topology::LinkSpec;
+use weir_scenario::{PortRef, Scenario};
 use weir_units::{BitRate, Span, Time};
 
 use super::net::{all_to_last, lossless, star};
@@ -15,7 +15,7 @@ const CONTROL: u64 = 60;
 
 /// Two hosts that send to a third one as fast as they can, through a small buffer.
 fn incast(settings: &str) -> Scenario {
-    let mut scenario = lossless(&star(2, Cable::new(RATE, DELAY)), settings);
+    let mut scenario = lossless(&star(2, LinkSpec::new(RATE, DELAY)), settings);
     all_to_last(&mut scenario, |_, _| {});
     scenario.measures_feedback = true;
     scenario
@@ -44,7 +44,7 @@ fn a_host_that_is_paused_stops_when_frames_and_link_say() {
         assert_eq!(feedback.longest.as_picos() % frame.as_picos(), 0, "{feedback:?}");
         assert!(feedback.median.as_picos() * 101 >= least.as_picos() * 100, "{feedback:?}: {least:?}");
     }
-    let switch = PortPlace { switch: 0, port: 2 };
+    let switch = PortRef { switch: 0, port: 2 };
     assert_eq!(sim.feedback_of_port(switch).unwrap().count, 0, "the receiver pauses nobody");
 }
 
@@ -54,5 +54,5 @@ fn nothing_is_measured_unless_it_is_asked_for() {
     scenario.measures_feedback = false;
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(300_000));
-    assert!(sim.feedback_of_host(0).is_none() && sim.feedback_of_port(PortPlace { switch: 0, port: 0 }).is_none());
+    assert!(sim.feedback_of_host(0).is_none() && sim.feedback_of_port(PortRef { switch: 0, port: 0 }).is_none());
 }

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use weir_nic::host::{FlowConfig, ReceiverStats, SenderStats};
 use weir_scenario::Scenario;
-use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
-use weir_scenario::topology::Cable;
+use weir_scenario::link::{ChosenFrames, FaultPlan, ReorderDelay};
+use weir_scenario::topology::LinkSpec;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::net::{all_to_last, lossless, star};
@@ -19,7 +19,7 @@ const RTT: Span = Span::from_picos(2 * (1_106 + 86) * 80 + 4_000_000);
 
 /// A sender and a receiver; what the sender's link does to data.
 fn pair(faults: FaultPlan, change: impl Fn(&mut FlowConfig)) -> Scenario {
-    let mut scenario = lossless(&star(1, Cable::new(RATE, DELAY)), "");
+    let mut scenario = lossless(&star(1, LinkSpec::new(RATE, DELAY)), "");
     all_to_last(&mut scenario, |_, flow| {
         flow.retransmission = Some(RTO);
         change(flow);
@@ -64,7 +64,7 @@ fn whatever_is_lost_doubled_or_reordered_everything_arrives_once() {
             loss_ppm: 10_000,
             duplication_ppm: 5_000,
             reordering_ppm: 10_000,
-            hold_back: HoldBack::For(Span::from_micros(3)),
+            reorder_delay: ReorderDelay::For(Span::from_micros(3)),
             until: Time::NEVER,
             seed,
             ..FaultPlan::default()
@@ -89,7 +89,7 @@ fn whatever_is_lost_doubled_or_reordered_everything_arrives_once() {
 #[test]
 fn nothing_is_sent_again_that_was_not_lost() {
     // Three senders fill one port: PFC holds them, for less than the timeout.
-    let mut scenario = lossless(&star(3, Cable::new(RATE, DELAY)), "[buffer]\nsize = \"400KB\"\n");
+    let mut scenario = lossless(&star(3, LinkSpec::new(RATE, DELAY)), "[buffer]\nsize = \"400KB\"\n");
     all_to_last(&mut scenario, |_, flow| {
         (flow.retransmission, flow.ack_every) = (Some(RTO), NonZeroU32::new(32));
         (flow.message, flow.total) = (Bytes::kb(500), Some(Bytes::mb(1)));

@@ -1,11 +1,11 @@
 //! Links that are cut and mended: flow control starts anew at both ends.
 
-use weir_config::FlowControl;
-use weir_flowctl::Mechanism;
-use weir_flowctl::kinds::{Cbfc, CbfcSettings};
+use weir_config::FlowControlChoice;
+use weir_flowctl::PortFlowControl;
+use weir_flowctl::kinds::{Cbfc, CbfcConfig};
 use weir_nic::host::ReceiveLimit;
 use weir_scenario::Scenario;
-use weir_scenario::topology::Cable;
+use weir_scenario::topology::LinkSpec;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 
@@ -25,7 +25,7 @@ const STANDSTILL: ReceiveLimit = ReceiveLimit {
 const RECEIVER: usize = 2;
 
 fn scenario(limit: Option<ReceiveLimit>, settings: &str) -> Scenario {
-    let mut scenario = lossless(&star(2, Cable::new(RATE, Span::from_micros(1))), settings);
+    let mut scenario = lossless(&star(2, LinkSpec::new(RATE, Span::from_micros(1))), settings);
     all_to_last(&mut scenario, |_, _| {});
     scenario.hosts[RECEIVER].nic.receive = limit;
     scenario
@@ -62,7 +62,7 @@ fn an_xoff_that_is_due_is_told_the_new_link() {
     assert_eq!(sim.host(0).paused(sim.now()), CLASS.alone());
     sim.run_until(us(at + 5_000));
     let report = sim.report(0);
-    assert_eq!((report.dropped(DropReason::HeadroomViolation), report.balance.holds), (0, true));
+    assert_eq!((report.dropped(DropReason::HeadroomViolation), report.conservation.holds), (0, true));
 }
 
 /// A receiver that pauses the switch has a new link, and room: the switch sends at once, and not after the pause of 3.36 ms.
@@ -90,10 +90,10 @@ fn credit_is_there_at_once() {
     let mut scenario = scenario(None, static_policy);
     let (buffer, period) = (Bytes::kb(300), Span::from_micros(50));
     for port in &mut scenario.switches[0].ports {
-        port.flow_control = FlowControl::new(CbfcSettings { buffer: Some(buffer), period: Some(period) });
+        port.flow_control = FlowControlChoice::new(CbfcConfig { buffer: Some(buffer), period: Some(period) });
     }
     for host in &mut scenario.hosts {
-        host.nic.flow_control = Mechanism::new(Cbfc { buffer, period });
+        host.nic.flow_control = PortFlowControl::new(Cbfc { buffer, period });
     }
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(us(1_000));
@@ -106,5 +106,5 @@ fn credit_is_there_at_once() {
     assert!(frames(&mut sim) - before > 20, "before the message of the next period");
     sim.run_until(us(3_000));
     let report = sim.report(0);
-    assert_eq!((report.dropped(DropReason::HeadroomViolation), report.ports[0].accord.resyncs), (0, 0));
+    assert_eq!((report.dropped(DropReason::HeadroomViolation), report.ports[0].mismatch.resyncs), (0, 0));
 }

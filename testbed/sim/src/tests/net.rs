@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_nic::host::{FlowConfig, FrameSizes, HostConfig};
-use weir_scenario::topology::{Cable, Fabric, Routes, SingleSwitch};
+use weir_scenario::topology::{Fabric, LinkSpec, Routes, SingleSwitch};
 use weir_scenario::{FlowPlan, HostPlan, LinkPlan, Scenario};
 use weir_units::{BitRate, Class, MacAddr, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
@@ -28,7 +28,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
     let behind = fabric.port_names();
     let cables = |switch: usize, port: usize| {
         let of_host = fabric.hosts.iter().find(|host| (host.at.switch, host.at.port) == (switch, port));
-        let is_end = |end: &weir_scenario::PortPlace| (end.switch, end.port) == (switch, port);
+        let is_end = |end: &weir_scenario::PortRef| (end.switch, end.port) == (switch, port);
         let of_link = fabric.links.iter().find(|link| link.ends.iter().any(is_end));
         of_host.map(|host| host.cable()).or(of_link.map(|link| link.cable())).unwrap()
     };
@@ -37,7 +37,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
             let name = &fabric.switches[switch].name;
             let mut text = format!("[switch]\nname = \"{name}\"\nmtu = 9000\n{settings}[pfc]\nreaction = \"0s\"\n");
             for (port, name) in behind[switch].iter().enumerate() {
-                let Cable { rate, delay } = cables(switch, port);
+                let LinkSpec { rate, delay } = cables(switch, port);
                 let ring = format!("{switch}-{port}");
                 text += &format!(
                     "[[ports]]\nname = \"{name}\"\nring = \"{ring}\"\nrate = \"{rate}\"\ndelay = \"{}ps\"\n",
@@ -73,7 +73,7 @@ fn scenario(fabric: &Fabric, settings: &str) -> Scenario {
 }
 
 /// A switch with senders on its first ports and one receiver on the last.
-pub(super) fn star(senders: usize, cable: Cable) -> Fabric {
+pub(super) fn star(senders: usize, cable: LinkSpec) -> Fabric {
     SingleSwitch { senders, sender_cable: cable, receivers: 1, receiver_cable: cable }.fabric().unwrap()
 }
 

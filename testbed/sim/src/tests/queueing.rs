@@ -6,10 +6,10 @@
 //! there are, and its waits follow from the arrivals to the picosecond (Lindley's recursion). With 32 hosts hardly any packet
 //! waits at its NIC. Acknowledgements are shorter than what they acknowledge, and never wait.
 
-use weir_nic::host::{CongestionControl, Transport};
-use weir_scenario::topology::{Cable, Framing, Routes, ideal_fct};
+use weir_nic::host::{CongestionControlChoice, Transport};
+use weir_scenario::topology::{Framing, LinkSpec, Routes, ideal_fct};
 use weir_scenario::workload::{self, Load, Message, Peers, Poisson, SizeCdf};
-use weir_scenario::{Sends, TrafficPlan};
+use weir_scenario::{TrafficPlan, TrafficSource};
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -24,7 +24,7 @@ const FRAME: Bytes = Bytes::new(1_122);
 
 /// So many messages of all senders to the last host, at this load of its link.
 fn messages(load: f64, count: usize, seed: u64) -> Vec<Message> {
-    let framing = workload::Framing { payload: SIZE, overhead: FRAME - SIZE };
+    let framing = workload::LoadFraming { payload: SIZE, overhead: FRAME - SIZE };
     // Each sends to any of the group of the receiver, which is the only one there.
     let hosts: Vec<u32> = (0..=SENDERS).collect();
     let groups: Vec<u32> = hosts.iter().map(|host| u32::from(*host == SENDERS)).collect();
@@ -59,7 +59,7 @@ fn mean_in_services(waits: &[Span]) -> f64 {
 
 /// What the messages wait in the simulation: their completion times beyond that of an idle path.
 fn waits(messages: Vec<Message>) -> Vec<Span> {
-    let fabric = star(SENDERS as usize, Cable::new(RATE, Span::from_micros(1)));
+    let fabric = star(SENDERS as usize, LinkSpec::new(RATE, Span::from_micros(1)));
     let mut scenario = lossless(&fabric, "");
     let (count, last) = (messages.len(), messages[messages.len() - 1].start);
     scenario.traffic.push(TrafficPlan {
@@ -67,17 +67,17 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
         class: CLASS,
         dscp: Dscp::new(CLASS.index() as u8),
         transport: Transport::Rdma,
-        congestion_control: CongestionControl::none(),
+        congestion_control: CongestionControlChoice::none(),
         ack_every: None,
         retransmission: None,
         dport: None,
-        sends: Sends::List(messages.into()),
+        source: TrafficSource::List(messages.into()),
     });
     let routes = Routes::shortest(&fabric).unwrap();
     let receiver = SENDERS as usize;
     let idle = ideal_fct(
-        &routes.one_way(0, receiver, 0),
-        &routes.one_way(receiver, 0, 0),
+        &routes.path_delay(0, receiver, 0),
+        &routes.path_delay(receiver, 0, 0),
         SIZE,
         &Framing::rocev2(SIZE.get() as u16),
     );

@@ -1,11 +1,11 @@
 //! A host that takes data in more slowly than its line brings it.
 
-use weir_flowctl::Mechanism;
+use weir_flowctl::PortFlowControl;
 use weir_flowctl::kinds::Pfc;
 use weir_nic::host::{FlowConfig, ReceiveLimit, Transport};
-use weir_nic::tcp::{Control, TcpConfig};
+use weir_nic::tcp::{TcpConfig, TcpCongestionChoice};
 use weir_scenario::Scenario;
-use weir_scenario::topology::Cable;
+use weir_scenario::topology::LinkSpec;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::net::{CLASS, all_to_last, lossless, lossy, star};
@@ -31,7 +31,8 @@ fn slow(mut scenario: Scenario, change: impl Fn(usize, &mut FlowConfig)) -> Scen
 
 #[test]
 fn its_switch_port_is_paused_and_nothing_is_lost() {
-    let mut sim = Sim::new(&slow(lossless(&star(2, Cable::new(RATE, Span::from_micros(1))), ""), |_, _| {})).unwrap();
+    let mut sim =
+        Sim::new(&slow(lossless(&star(2, LinkSpec::new(RATE, Span::from_micros(1))), ""), |_, _| {})).unwrap();
     sim.run_until(Time::from_nanos(300_000));
     let before: u64 = super::net::received(&sim, 2).iter().sum();
     let mut held_max = 0;
@@ -51,7 +52,7 @@ fn its_switch_port_is_paused_and_nothing_is_lost() {
     assert!(class.pauses_rx > 50, "{class:?}");
     let paused = class.paused_rx.as_picos() as f64 / sim.now().as_picos() as f64;
     assert!((0.8..0.95).contains(&paused), "nine tenths of the time, and less at first: {paused}");
-    assert!(sim.reports().iter().all(|report| report.balance.holds && report.balance.dropped == 0));
+    assert!(sim.reports().iter().all(|report| report.conservation.holds && report.conservation.dropped == 0));
     let lost = (0..2).map(|n| sim.host(2).receiver_stats(n)).any(|stats| stats.lost + stats.gaps > 0);
     assert!(!lost);
 }
@@ -59,12 +60,12 @@ fn its_switch_port_is_paused_and_nothing_is_lost() {
 /// A pause of 100 quanta lasts 512 ns: it is refreshed for as long as the buffer is above Xon, which is much longer.
 #[test]
 fn pauses_are_refreshed() {
-    let mut scenario = slow(lossless(&star(1, Cable::new(RATE, Span::from_nanos(100))), ""), |_, flow| {
+    let mut scenario = slow(lossless(&star(1, LinkSpec::new(RATE, Span::from_nanos(100))), ""), |_, flow| {
         flow.total = Some(Bytes::mb(1));
         flow.message = Bytes::mb(1);
     });
     let nic = &mut scenario.hosts[1].nic;
-    nic.flow_control = Mechanism::new(Pfc { quanta: 100, refresh_percent: 50 });
+    nic.flow_control = PortFlowControl::new(Pfc { quanta: 100, refresh_percent: 50 });
     nic.receive = Some(ReceiveLimit { xon: Bytes::kb(10), ..LIMIT });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));
@@ -78,8 +79,8 @@ fn pauses_are_refreshed() {
 
 #[test]
 fn what_finds_no_room_is_dropped_and_counted() {
-    let tcp = TcpConfig::datacentre(Control::cubic());
-    let mut sim = Sim::new(&slow(lossy(&star(1, Cable::new(RATE, Span::from_micros(1))), ""), |_, flow| {
+    let tcp = TcpConfig::datacentre(TcpCongestionChoice::cubic());
+    let mut sim = Sim::new(&slow(lossy(&star(1, LinkSpec::new(RATE, Span::from_micros(1))), ""), |_, flow| {
         (flow.transport, flow.total) = (Transport::tcp(tcp.clone()), Some(Bytes::mb(3)));
     }))
     .unwrap();

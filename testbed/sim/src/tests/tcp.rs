@@ -1,11 +1,11 @@
 //! TCP through two switches with a bottleneck between them.
 
 use weir_nic::host::{FlowConfig, Repeat, Transport};
-use weir_nic::tcp::{AckPoint, Control, TcpConfig};
-use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
-use weir_scenario::topology::{Cable, Dumbbell, Fabric};
+use weir_nic::tcp::{AckPoint, TcpConfig, TcpCongestionChoice};
+use weir_scenario::link::{ChosenFrames, FaultPlan, ReorderDelay};
+use weir_scenario::topology::{Dumbbell, Fabric, LinkSpec};
 use weir_scenario::workload::Message;
-use weir_scenario::{Scenario, Sends, TrafficPlan};
+use weir_scenario::{Scenario, TrafficPlan, TrafficSource};
 use weir_units::{BitRate, Bytes, Class, ClassSet, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -14,7 +14,7 @@ use crate::Sim;
 
 const BOTTLENECK: BitRate = BitRate::gbps(10);
 /// Links to hosts are faster: 200 ps a byte on these and 800 ps on the bottleneck.
-const HOST_LINK: Cable = Cable::new(BitRate::gbps(40), Span::from_micros(2));
+const HOST_LINK: LinkSpec = LinkSpec::new(BitRate::gbps(40), Span::from_micros(2));
 const PS_PER_BYTE: u64 = 2 * 200 + 800;
 const ONE_WAY: Span = Span::from_micros(14);
 /// 1,448 B of payload, 66 B of headers, FCS, preamble and gap; and an acknowledgement.
@@ -27,16 +27,16 @@ const CLASS: Class = super::net::CLASS;
 const BUFFER: &str = "[buffer]\nsize = \"100KB\"\nprivate = \"0B\"\n";
 
 fn dumbbell(pairs: usize) -> Fabric {
-    let bottleneck = Cable::new(BOTTLENECK, Span::from_micros(10));
+    let bottleneck = LinkSpec::new(BOTTLENECK, Span::from_micros(10));
     Dumbbell { senders: pairs, receivers: pairs, host_cable: HOST_LINK, bottleneck }.fabric().unwrap()
 }
 
 fn cubic() -> TcpConfig {
-    TcpConfig::datacentre(Control::cubic())
+    TcpConfig::datacentre(TcpCongestionChoice::cubic())
 }
 
 fn dctcp() -> TcpConfig {
-    TcpConfig::datacentre(Control::dctcp())
+    TcpConfig::datacentre(TcpCongestionChoice::dctcp())
 }
 
 /// Each sender has a flow to a receiver of its own.
@@ -88,7 +88,7 @@ fn run(scenario: &Scenario) -> Outcome {
     let received =
         |sim: &Sim| -> Vec<u64> { (0..count).map(|n| sim.host(count + n).receiver_stats(0).payload.get()).collect() };
     sim.run_until(Time::ZERO + WARM_UP);
-    let (before, dropped) = (received(&sim), sim.report(0).balance.dropped);
+    let (before, dropped) = (received(&sim), sim.report(0).conservation.dropped);
     let step = Span::from_micros(10);
     let samples = MEASURED.as_picos() / step.as_picos();
     let (mut sum, mut queue_min, mut queue_max, mut cuts) = (0, u64::MAX, 0, Vec::new());
@@ -104,14 +104,14 @@ fn run(scenario: &Scenario) -> Outcome {
         window = now;
     }
     let report = sim.report(0);
-    assert!(report.balance.holds);
+    assert!(report.conservation.holds);
     Outcome {
         shares: shares(&before, &received(&sim), BOTTLENECK, MEASURED, 1_448, FRAME),
         queue_mean: sum as f64 / samples as f64,
         queue_min,
         queue_max,
         cuts,
-        dropped: report.balance.dropped - dropped,
+        dropped: report.conservation.dropped - dropped,
         timeouts: (0..count).map(|n| sim.host(n).sender_stats(0).timeouts).sum(),
     }
 }
@@ -164,8 +164,8 @@ fn switches_keep_more_of_what_is_unscheduled() {
         let mut sim = Sim::new(&scenario).unwrap();
         sim.run_until(Time::ZERO + Span::from_micros(200));
         let report = sim.report(0);
-        assert!(report.balance.holds);
-        report.balance.dropped
+        assert!(report.conservation.holds);
+        report.conservation.dropped
     };
     let (first, alpha) = (Bytes::kb(40), Some("1024".parse().unwrap()));
     let [as_ever, unmarked, half, all] = [(first, None), (Bytes::ZERO, alpha), (Bytes::kb(20), alpha), (first, alpha)]
@@ -182,8 +182,10 @@ fn classes_may_bypass_the_buffer() {
         let mut sim = Sim::new(&scenario).unwrap();
         sim.run_until(Time::ZERO + Span::from_micros(200));
         let report = sim.report(0);
-        assert!(report.balance.holds && report.ports.iter().any(|port| port.classes[CLASS.index()].tx_frames > 50));
-        (report.balance.dropped, report.pool.used_max.get())
+        assert!(
+            report.conservation.holds && report.ports.iter().any(|port| port.classes[CLASS.index()].tx_frames > 50)
+        );
+        (report.conservation.dropped, report.pool.used_max.get())
     };
     let (dropped, held) = in_buffer(ClassSet::EMPTY);
     assert!(dropped > 0 && held > 40_000, "{dropped} {held}");
@@ -245,7 +247,7 @@ fn a_segment_alone_is_acknowledged_after_the_delay() {
 /// The timeout is 1 s before anything was measured, and 200 ms after: the earlier instant counts.
 #[test]
 fn a_lost_last_segment_is_sent_again_at_the_timeout_that_was_measured() {
-    let linux = TcpConfig::linux(Control::cubic());
+    let linux = TcpConfig::linux(TcpCongestionChoice::cubic());
     let mut scenario = one(linux, 1_000, |flow| {
         (flow.repeat, flow.total) = (Repeat::Every(Span::from_millis(10)), Some(Bytes::kb(2)));
     });
@@ -270,7 +272,7 @@ fn messages_are_one_stream_and_everything_arrives_once_whatever_is_lost() {
             loss_ppm: 10_000,
             duplication_ppm: 5_000,
             reordering_ppm: 5_000,
-            hold_back: HoldBack::For(Span::from_micros(10)),
+            reorder_delay: ReorderDelay::For(Span::from_micros(10)),
             until: Time::NEVER,
             seed,
             ..FaultPlan::default()
@@ -299,7 +301,7 @@ fn tcp_in_a_lossless_class_is_paused() {
     let pauses: u64 = sim.hosts().map(|host| host.class_stats(sim.now(), CLASS).pauses).sum();
     assert!(fcts.len() == 2 && pauses > 5, "{pauses}");
     assert!((0..2).all(|n| sim.host(n).sender_stats(0).retransmitted == 0));
-    assert!(sim.reports().iter().all(|report| report.balance.holds && report.balance.dropped == 0));
+    assert!(sim.reports().iter().all(|report| report.conservation.holds && report.conservation.dropped == 0));
 }
 
 /// Each message has a connection of its own; their ends use the places of those before.
@@ -319,7 +321,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
         ack_every: None,
         retransmission: None,
         dport: None,
-        sends: Sends::List((0..200).map(message).collect()),
+        source: TrafficSource::List((0..200).map(message).collect()),
     });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(50_000_000));

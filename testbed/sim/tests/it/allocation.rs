@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use weir_nic::host::{CongestionControl, FlowConfig, Host, HostConfig};
+use weir_nic::host::{CongestionControlChoice, FlowConfig, Host, HostConfig};
 use weir_scenario::file;
 use weir_sim::Sim;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
@@ -58,7 +58,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(control: CongestionControl) -> Pair {
+    fn new(control: CongestionControlChoice) -> Pair {
         let config = |n| HostConfig::new(MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), RATE);
         let flow = FlowConfig::new(QueuePair::new(1), config(2).peer(QueuePair::new(2)), Class::new(3), Dscp::new(3));
         let flow = FlowConfig { congestion_control: control, ..flow };
@@ -89,7 +89,7 @@ impl Pair {
 #[cfg_attr(debug_assertions, ignore = "debug builds keep books on the way, which takes memory")]
 fn none_for_a_real_frame() {
     for name in ["none", "dcqcn-hpcc", "timely", "hpcc", "powertcp"] {
-        let control = CongestionControl::preset(name, RATE, Span::from_micros(1)).unwrap();
+        let control = CongestionControlChoice::preset(name, RATE, Span::from_micros(1)).unwrap();
         let mut pair = Pair::new(control);
         pair.run_for(Span::from_millis(1));
         let before = pair.frames;

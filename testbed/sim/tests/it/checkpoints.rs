@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weir_nic::host::CongestionControl;
-use weir_nic::host::congestion::{Algorithm, CongestionControlKind, Feedback, FlowState};
+use weir_nic::host::CongestionControlChoice;
+use weir_nic::host::congestion::{
+    CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback,
+};
 use weir_nic::parameters::Parameters;
-use weir_reader::{Key, Named};
+use weir_reader::{Key, Plugin};
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::{Scenario, file};
 use weir_sim::{CheckpointError, SimBackend, SimRunError, Threads};
@@ -117,8 +119,8 @@ const DT: &str = "size = '250KB'\npolicy = 'dt'";
 
 #[test]
 fn each_policy_can_be_gone_on_with() {
-    for kind in weir_mmu::policy::POLICIES.all() {
-        let policy = kind.name();
+    for kind in weir_mmu::policy::BUFFER_POLICIES.all() {
+        let policy = kind.id();
         compare(policy, &with(&format!("size = '250KB'\npolicy = '{policy}'"), "pfc", ""), &[150, 600]);
     }
 }
@@ -127,26 +129,26 @@ fn each_policy_can_be_gone_on_with() {
 fn each_flow_control_can_be_gone_on_with() {
     for kind in weir_flowctl::FLOW_CONTROLS.all() {
         let large = "size = '64MB'\npolicy = 'static'\n[switch.buffer.static]\nthreshold = '800KB'";
-        let buffer = if ["pfc", "pause", "none"].contains(&kind.name()) { DT } else { large };
-        compare(kind.name(), &with(buffer, kind.name(), ""), &[150, 600]);
+        let buffer = if ["pfc", "pause", "none"].contains(&kind.id()) { DT } else { large };
+        compare(kind.id(), &with(buffer, kind.id(), ""), &[150, 600]);
     }
 }
 
 #[test]
 fn each_congestion_control_can_be_gone_on_with() {
     for kind in weir_nic::host::congestion::kinds() {
-        let traffic = format!("congestion_control = '{}'", kind.name());
-        compare(kind.name(), &with(DT, "pfc", &traffic), &[150, 600]);
+        let traffic = format!("congestion_control = '{}'", kind.id());
+        compare(kind.id(), &with(DT, "pfc", &traffic), &[150, 600]);
     }
     for kind in weir_nic::tcp::kinds() {
-        let traffic = format!("transport = '{}'", kind.name());
-        compare(kind.name(), &with(DT, "pfc", &traffic), &[150, 600]);
+        let traffic = format!("transport = '{}'", kind.id());
+        compare(kind.id(), &with(DT, "pfc", &traffic), &[150, 600]);
         // With all that TCP keeps where it does as ns-3's does.
         let text = text_with(DT, "pfc", &traffic).replace("[nic]\n", "[nic]\ntcp_frames = 'queued'\n");
         let connection =
             "[nic.tcp]\ntimer_restart = 'first'\ngrowth_by = 'acked'\ntimeout_cuts = 'each'\nrto_min = '20us'\n";
         let text = text.replace("[[flows]]", &format!("{connection}[[flows]]"));
-        compare(kind.name(), &scenario_in(&text), &[150, 600]);
+        compare(kind.id(), &scenario_in(&text), &[150, 600]);
     }
 }
 
@@ -228,10 +230,10 @@ fn what_is_no_checkpoint_of_this_run_is_refused_and_nothing_is_touched() {
 
 /// A congestion control of someone else's, with flows that this makes for a line.
 #[derive(Clone, Copy, Debug)]
-struct Theirs(fn(BitRate) -> Box<dyn FlowState>);
+struct Theirs(fn(BitRate) -> Box<dyn CongestionController>);
 
-impl Named for Theirs {
-    fn name(&self) -> &'static str {
+impl Plugin for Theirs {
+    fn id(&self) -> &'static str {
         "theirs"
     }
 
@@ -241,17 +243,17 @@ impl Named for Theirs {
 }
 
 impl CongestionControlKind for Theirs {
-    fn read(&self, _parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+    fn parse(&self, _parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
         Arc::new(*self)
     }
 }
 
-impl Algorithm for Theirs {
-    fn feedback(&self) -> Feedback {
-        Feedback::default()
+impl CongestionControlConfig for Theirs {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback::default()
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
         self.0(line)
     }
 }
@@ -260,7 +262,7 @@ impl Algorithm for Theirs {
 #[derive(Debug)]
 struct TheirFlow(BitRate);
 
-impl FlowState for TheirFlow {
+impl CongestionController for TheirFlow {
     fn rate(&self) -> BitRate {
         self.0
     }
@@ -271,7 +273,7 @@ const FORGETFUL: Theirs = Theirs(|line| Box::new(TheirFlow(line)));
 #[test]
 fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
     let mut scenario = with(DT, "pfc", "");
-    scenario.traffic[1].congestion_control = CongestionControl::of(&FORGETFUL, FORGETFUL);
+    scenario.traffic[1].congestion_control = CongestionControlChoice::new(&FORGETFUL, FORGETFUL);
     let folder = tempfile::tempdir().unwrap();
     let mut looks = 0;
     let run = |checkpoint_every, folder: &Path, looks: &mut u32| {
@@ -294,10 +296,10 @@ static STOP: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 struct StoppingFlow(BitRate);
 
-impl FlowState for StoppingFlow {
+impl CongestionController for StoppingFlow {
     fn checkpoint(&mut self, _archive: &mut Archive) {}
 
-    fn handle_sent(&mut self, now: Time, _wire: Bytes) {
+    fn on_sent(&mut self, now: Time, _wire: Bytes) {
         if now >= Time::from_nanos(110_000) && ARMED.swap(false, Ordering::Relaxed) {
             STOP.store(true, Ordering::Relaxed);
         }
@@ -313,7 +315,7 @@ const STOPPING: Theirs = Theirs(|line| Box::new(StoppingFlow(line)));
 #[test]
 fn a_stop_between_two_samples_of_a_large_fabric_changes_none() {
     let mut scenario = troubled_fabric();
-    scenario.traffic[0].congestion_control = CongestionControl::of(&STOPPING, STOPPING);
+    scenario.traffic[0].congestion_control = CongestionControlChoice::new(&STOPPING, STOPPING);
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
     run(&scenario, &whole, Threads::exactly(1));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weir_scenario::file::parse;
 use weir_scenario::import::ns3::{Arguments, Options, Sources, import};
-use weir_scenario::import::{Imported, Note};
+use weir_scenario::import::{ImportNote, ImportedScenario};
 use weir_scenario::workload::{SizeCdf, list};
 use weir_sim::Sim;
 
@@ -15,12 +15,12 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import").join(path)
 }
 
-fn imported(folder: &str) -> Imported {
+fn imported(folder: &str) -> ImportedScenario {
     imported_by(folder, fs::read_to_string(here(folder).join("arguments")).ok().as_deref())
 }
 
 /// By this command line.
-fn imported_by(folder: &str, line: Option<&str>) -> Imported {
+fn imported_by(folder: &str, line: Option<&str>) -> ImportedScenario {
     let arguments = line.map(|line| Arguments::parse(line).unwrap_or_else(|errors| panic!("{errors}")));
     let sources = Sources::find_for(&[here(folder)], arguments.as_ref()).unwrap_or_else(|errors| panic!("{errors}"));
     let options = Options { stem: folder.to_owned(), arguments, ..Options::default() };
@@ -36,10 +36,10 @@ fn check(name: &str, text: &str) {
     assert_eq!(text, fs::read_to_string(&path).unwrap(), "{name}");
 }
 
-fn report(imported: &Imported) -> String {
+fn report(imported: &ImportedScenario) -> String {
     let report = &imported.report;
     let all = [("taken", &report.taken), ("approximated", &report.approximated), ("left", &report.left)];
-    let lines = |(title, notes): (&str, &Vec<Note>)| {
+    let lines = |(title, notes): (&str, &Vec<ImportNote>)| {
         let notes: String = notes.iter().map(|note| format!("  {note}\n")).collect();
         format!("{title}\n{notes}")
     };
@@ -52,7 +52,7 @@ fn each_experiment_becomes_its_scenario() {
         let imported = imported(folder);
         check(&format!("{folder}.toml"), &imported.scenario);
         check(&format!("{folder}.report.txt"), &report(&imported));
-        for (name, text) in &imported.beside {
+        for (name, text) in &imported.files {
             check(name, text);
         }
     }
@@ -78,7 +78,7 @@ fn abm_is_as_the_program_has_it() {
     assert_eq!(buffer["abm"].as_table(), Some(&keys.parse().unwrap()));
     // The last port is that of the topology's last link.
     let beside = TempDir::new().unwrap();
-    imported.beside.iter().for_each(|(name, text)| fs::write(beside.path().join(name), text).unwrap());
+    imported.files.iter().for_each(|(name, text)| fs::write(beside.path().join(name), text).unwrap());
     let runs = parse(&beside.path().join("x.toml"), &imported.scenario)
         .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let last = |switch: usize| runs[0].scenario.switches[switch].ports.last().unwrap().name.as_str();
@@ -98,7 +98,7 @@ fn what_is_written_can_be_read() {
         for workload in scenario["workloads"].as_array().unwrap() {
             let Some(file) = workload.get("file").or_else(|| workload["sizes"].get("file")) else { continue };
             let file = file.as_str().unwrap();
-            let (_, text) = imported.beside.iter().find(|(name, _)| name == file).unwrap();
+            let (_, text) = imported.files.iter().find(|(name, _)| name == file).unwrap();
             if workload["kind"].as_str() == Some("list") {
                 let place = |name: &str| hosts.iter().position(|host| host == name).map(|n| n as u32);
                 assert!(!list::read(text, place).unwrap().is_empty());
@@ -116,7 +116,7 @@ fn each_experiment_runs_and_its_messages_arrive() {
     {
         let imported = imported(folder);
         let beside = TempDir::new().unwrap();
-        for (name, text) in &imported.beside {
+        for (name, text) in &imported.files {
             fs::write(beside.path().join(name), text).unwrap();
         }
         let runs = parse(&beside.path().join("x.toml"), &imported.scenario)

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use weir_results::run_dir::Summary;
-use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
-use weir_scenario::{AnyLink, Outage, Scenario, file};
+use weir_scenario::link::{ChosenFrames, FaultPlan, ReorderDelay};
+use weir_scenario::{LinkRef, Outage, Scenario, file};
 use weir_sim::{Sim, SimBackend, Threads};
 use weir_units::{Span, Time};
 
@@ -42,7 +42,9 @@ pub(crate) fn troubled_fabric() -> Scenario {
         "[[workloads]]\nname = 'web'\nkind = 'poisson'\nclass = 3\nsizes = 'web-server'\nload = 0.6\n\
          congestion_control = 'hpcc'\n",
     );
-    for (n, hold_back) in [(1, HoldBack::UntilNext(Span::from_micros(20))), (8, HoldBack::For(Span::from_micros(3)))] {
+    for (n, hold_back) in
+        [(1, ReorderDelay::UntilNext(Span::from_micros(20))), (8, ReorderDelay::For(Span::from_micros(3)))]
+    {
         for (direction, faults) in scenario.links[n].faults.iter_mut().enumerate() {
             *faults = FaultPlan {
                 frames: if direction == 0 { ChosenFrames::Data } else { ChosenFrames::Control },
@@ -50,7 +52,7 @@ pub(crate) fn troubled_fabric() -> Scenario {
                 corruption_ppm: 3_000,
                 duplication_ppm: 10_000,
                 reordering_ppm: 30_000,
-                hold_back,
+                reorder_delay: hold_back,
                 from: Time::ZERO,
                 until: Time::from_nanos(300_000),
                 seed: n as u64,
@@ -60,9 +62,9 @@ pub(crate) fn troubled_fabric() -> Scenario {
     let cut = |link, at: u64, until: u64| Outage { link, at: Time::from_nanos(at), until: Time::from_nanos(until) };
     scenario.measures_feedback = true;
     scenario.outages = vec![
-        cut(AnyLink::Between(4), 100_100, 220_000),
-        cut(AnyLink::Between(1), 150_000, 170_000),
-        cut(AnyLink::ToHost(7), 50_000, 120_000),
+        cut(LinkRef::Between(4), 100_100, 220_000),
+        cut(LinkRef::Between(1), 150_000, 170_000),
+        cut(LinkRef::ToHost(7), 50_000, 120_000),
     ];
     scenario
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
-use weir_nic::host::{CongestionControl, Transport};
+use weir_nic::host::{CongestionControlChoice, Transport};
 use weir_results::record::Progress;
 use weir_results::run_dir::{Summary, read_series, read_summary};
 use weir_scenario::file::{self, Expectation};
@@ -15,7 +15,7 @@ use weir_scenario::link::{ChosenFrames, FaultPlan};
 use weir_scenario::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
 use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_scenario::workload::Message;
-use weir_scenario::{AnyLink, Outage, Scenario, Sends, TrafficPlan};
+use weir_scenario::{LinkRef, Outage, Scenario, TrafficPlan, TrafficSource};
 use weir_sim::{Sim, SimBackend};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::rocev2::Dscp;
@@ -83,11 +83,11 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         class: Class::new(3),
         dscp: Dscp::new(26),
         transport: Transport::Rdma,
-        congestion_control: CongestionControl::none(),
+        congestion_control: CongestionControlChoice::none(),
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
         dport: None,
-        sends: Sends::List(messages.into()),
+        source: TrafficSource::List(messages.into()),
     }];
     scenario
 }
@@ -323,7 +323,7 @@ fn what_outages_and_faults_take_is_accounted_for() {
     let mut scenario = leaf_spine(messages);
     let cut = |link, at, until| Outage { link, at: us(at), until: us(until) };
     scenario.outages =
-        vec![cut(AnyLink::Between(0), 100, 200), cut(AnyLink::Between(0), 150, 250), cut(AnyLink::ToHost(1), 50, 300)];
+        vec![cut(LinkRef::Between(0), 100, 200), cut(LinkRef::Between(0), 150, 250), cut(LinkRef::ToHost(1), 50, 300)];
     scenario.links[1].faults[1] = FaultPlan {
         frames: ChosenFrames::Data,
         loss_ppm: 20_000,
@@ -422,7 +422,7 @@ fn what_is_lost_or_left_behind_fails_the_run() {
     let message = |start, from, kb| Message { start: us(start), from, to: 0, size: Bytes::kb(kb) };
     // The first and the last get through; what H12 sends after 10 us does not, and that includes the rest of its message.
     let mut scenario = leaf_spine(vec![message(0, 2, 20), message(0, 1, 64), message(20, 1, 20), message(500, 3, 20)]);
-    scenario.outages = vec![Outage { link: AnyLink::ToHost(1), at: us(10), until: Time::NEVER }];
+    scenario.outages = vec![Outage { link: LinkRef::ToHost(1), at: us(10), until: Time::NEVER }];
     let folder = TempDir::new().unwrap();
     let summary = run(&scenario, folder.path());
     assert!(summary.failures[0].starts_with("not drained 33.75ms after the end"), "{:?}", summary.failures);
@@ -448,7 +448,7 @@ fn what_is_lost_or_left_behind_fails_the_run() {
 #[test]
 fn clones_receive_copies_and_every_copy_is_accounted_for() {
     let victim = Victim {
-        congestion_control: CongestionControl::none(),
+        congestion_control: CongestionControlChoice::none(),
         burst_start: us(500),
         burst_stop: us(2_000),
         end: us(2_000),

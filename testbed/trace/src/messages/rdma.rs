@@ -5,8 +5,8 @@
 
 use weir_wire::rocev2::{Psn, UDP_PORT};
 
-use super::{CapturedSegment, Recording, Seen, Sent, Way};
-use crate::capture::Stamp;
+use super::{CapturedMessage, CapturedSegment, ConnectionDirection, PacketClass, Recording};
+use crate::capture::CaptureTime;
 use crate::headers::{UDP_AND_BTH_BYTES, word};
 
 const UDP_BYTES: usize = 8;
@@ -15,28 +15,28 @@ const ICRC_BYTES: usize = 4;
 /// Messages of one sender to one queue pair.
 #[derive(Default)]
 pub(super) struct Flow {
-    open: Option<Open>,
+    open: Option<OpenMessage>,
     /// Highest sequence number.
     highest: Option<Psn>,
     /// Missing sequence numbers, which may still arrive.
-    holes: Vec<(Psn, u32)>,
+    gaps: Vec<(Psn, u32)>,
 }
 
 /// Message whose last packet has not arrived.
-struct Open {
-    at: Stamp,
+struct OpenMessage {
+    at: CaptureTime,
     dscp: u8,
     first: Psn,
     has_beginning: bool,
     /// Payload of a full packet.
     full: u64,
     /// Length by the RETH.
-    told: Option<u64>,
+    reth_length: Option<u64>,
 }
 
 /// Position of a packet in its message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum PacketPosition {
     First,
     Middle,
     Last,
@@ -52,124 +52,125 @@ pub(super) fn queue_pair(udp: CapturedSegment<'_>) -> Option<u32> {
 
 /// Returns the packet position of an opcode, and the bytes of headers after the BTH; `None` for an opcode without data. The upper three
 /// bits are the transport: reliable and unreliable connections, and datagrams.
-fn part(opcode: u8) -> Option<(Part, usize)> {
+fn packet_position(opcode: u8) -> Option<(PacketPosition, usize)> {
     // RETH 16, AETH 4, immediate data 4, DETH 8.
     match opcode {
-        0x64 => return Some((Part::Only, 8)),
-        0x65 => return Some((Part::Only, 12)),
+        0x64 => return Some((PacketPosition::Only, 8)),
+        0x65 => return Some((PacketPosition::Only, 12)),
         _ if opcode >> 5 > 1 => return None,
         _ => {}
     }
     match opcode & 0x1f {
-        0x00 => Some((Part::First, 0)),
-        0x01 | 0x07 => Some((Part::Middle, 0)),
-        0x02 | 0x08 => Some((Part::Last, 0)),
-        0x03 | 0x09 | 0x16 => Some((Part::Last, 4)),
-        0x04 => Some((Part::Only, 0)),
-        0x05 | 0x17 => Some((Part::Only, 4)),
-        0x06 => Some((Part::First, 16)),
-        0x0a => Some((Part::Only, 16)),
-        0x0b => Some((Part::Only, 20)),
+        0x00 => Some((PacketPosition::First, 0)),
+        0x01 | 0x07 => Some((PacketPosition::Middle, 0)),
+        0x02 | 0x08 => Some((PacketPosition::Last, 0)),
+        0x03 | 0x09 | 0x16 => Some((PacketPosition::Last, 4)),
+        0x04 => Some((PacketPosition::Only, 0)),
+        0x05 | 0x17 => Some((PacketPosition::Only, 4)),
+        0x06 => Some((PacketPosition::First, 16)),
+        0x0a => Some((PacketPosition::Only, 16)),
+        0x0b => Some((PacketPosition::Only, 20)),
         // Responses to READ.
-        0x0d => Some((Part::First, 4)),
-        0x0e => Some((Part::Middle, 0)),
-        0x0f => Some((Part::Last, 4)),
-        0x10 => Some((Part::Only, 4)),
+        0x0d => Some((PacketPosition::First, 4)),
+        0x0e => Some((PacketPosition::Middle, 0)),
+        0x0f => Some((PacketPosition::Last, 4)),
+        0x10 => Some((PacketPosition::Only, 4)),
         _ => None,
     }
 }
 
 impl Flow {
-    pub(super) fn note(
+    pub(super) fn on_packet(
         &mut self,
         udp: CapturedSegment<'_>,
-        at: Stamp,
+        at: CaptureTime,
         dscp: u8,
-        way: Way,
+        direction: ConnectionDirection,
         recording: &mut Recording,
-    ) -> Seen {
+    ) -> PacketClass {
         let bth = &udp.head[UDP_BYTES..UDP_AND_BTH_BYTES];
         let opcode = bth[0];
-        let Some((part, header_bytes)) = part(opcode) else { return Seen::Answer };
+        let Some((position, header_bytes)) = packet_position(opcode) else { return PacketClass::Answer };
         let psn = Psn::new(word24(bth, 9));
         let padding = usize::from(bth[1] >> 4 & 0b11);
         let around = UDP_AND_BTH_BYTES + header_bytes + ICRC_BYTES + padding;
-        let Some(payload) = udp.bytes.checked_sub(around).map(|bytes| bytes as u64) else { return Seen::Answer };
+        let Some(payload) = udp.bytes.checked_sub(around).map(|bytes| bytes as u64) else { return PacketClass::Answer };
         // Sequence numbers of datagrams do not show losses.
         let is_connected = opcode >> 5 < 2;
         if let Some(highest) = self.highest.filter(|_| is_connected) {
             let ahead = psn.ahead_of(highest);
             if ahead <= 0 {
-                return self.note_behind(part, psn, recording);
+                return self.on_late_packet(position, psn, recording);
             }
             if ahead > 1 {
-                self.holes.push((highest.plus(1), ahead as u32 - 1));
+                self.gaps.push((highest.plus(1), ahead as u32 - 1));
                 recording.missing += ahead as u64 - 1;
             }
         }
         self.highest = Some(psn);
-        let told = if header_bytes >= 16 { long(udp.head, UDP_AND_BTH_BYTES + 12).map(u64::from) } else { None };
-        if matches!(part, Part::First | Part::Only) {
-            self.finish_before(psn, way, recording);
+        let reth_length = if header_bytes >= 16 { long(udp.head, UDP_AND_BTH_BYTES + 12).map(u64::from) } else { None };
+        if matches!(position, PacketPosition::First | PacketPosition::Only) {
+            self.finish_before(psn, direction, recording);
         }
-        let open = self.open.get_or_insert(Open {
+        let open = self.open.get_or_insert(OpenMessage {
             at,
             dscp,
             first: psn,
-            has_beginning: matches!(part, Part::First | Part::Only),
+            has_beginning: matches!(position, PacketPosition::First | PacketPosition::Only),
             full: payload,
-            told,
+            reth_length,
         });
-        if part == Part::Middle {
+        if position == PacketPosition::Middle {
             open.full = payload;
         }
-        if matches!(part, Part::Last | Part::Only) {
+        if matches!(position, PacketPosition::Last | PacketPosition::Only) {
             let packets = psn.ahead_of(open.first).max(0) as u64;
-            let bytes = open.told.unwrap_or(packets * open.full + payload);
-            let is_whole = open.has_beginning;
-            self.close(bytes, is_whole, way, recording);
+            let bytes = open.reth_length.unwrap_or(packets * open.full + payload);
+            let is_complete = open.has_beginning;
+            self.close(bytes, is_complete, direction, recording);
         }
-        Seen::Data { again: false }
+        PacketClass::Data { again: false }
     }
 
     /// Handles a packet that is not the newest: it fills a hole, or is a retransmission.
-    fn note_behind(&mut self, part: Part, psn: Psn, recording: &mut Recording) -> Seen {
-        let at_hole = |(from, count): &(Psn, u32)| (0..*count as i32).contains(&psn.ahead_of(*from));
-        let Some(place) = self.holes.iter().position(at_hole) else { return Seen::Data { again: true } };
-        let (from, count) = self.holes.swap_remove(place);
+    fn on_late_packet(&mut self, position: PacketPosition, psn: Psn, recording: &mut Recording) -> PacketClass {
+        let in_gap = |(from, count): &(Psn, u32)| (0..*count as i32).contains(&psn.ahead_of(*from));
+        let Some(index) = self.gaps.iter().position(in_gap) else { return PacketClass::Data { again: true } };
+        let (from, count) = self.gaps.swap_remove(index);
         let before = psn.ahead_of(from) as u32;
         let behind = count - before - 1;
-        self.holes.extend([(from, before), (psn.plus(1), behind)].into_iter().filter(|(_, count)| *count > 0));
+        self.gaps.extend([(from, before), (psn.plus(1), behind)].into_iter().filter(|(_, count)| *count > 0));
         recording.missing = recording.missing.saturating_sub(1);
         // The beginning of a message that arrives after a later part.
-        if part == Part::First
+        if position == PacketPosition::First
             && let Some(open) = self.open.as_mut().filter(|open| !open.has_beginning)
         {
             (open.first, open.has_beginning) = (psn, true);
         }
-        Seen::Data { again: false }
+        PacketClass::Data { again: false }
     }
 
     /// Ends the previous message, whose last packet was not captured, when another begins.
-    fn finish_before(&mut self, psn: Psn, way: Way, recording: &mut Recording) {
+    fn finish_before(&mut self, psn: Psn, direction: ConnectionDirection, recording: &mut Recording) {
         if let Some(open) = &self.open {
             let packets = psn.ahead_of(open.first).max(1) as u64;
-            let bytes = open.told.unwrap_or(packets * open.full);
-            self.close(bytes, false, way, recording);
+            let bytes = open.reth_length.unwrap_or(packets * open.full);
+            self.close(bytes, false, direction, recording);
         }
     }
 
-    pub(super) fn finish(&mut self, way: Way, recording: &mut Recording) {
+    pub(super) fn finish(&mut self, direction: ConnectionDirection, recording: &mut Recording) {
         if let Some(highest) = self.highest {
-            self.finish_before(highest.plus(1), way, recording);
+            self.finish_before(highest.plus(1), direction, recording);
         }
     }
 
-    fn close(&mut self, bytes: u64, is_whole: bool, way: Way, recording: &mut Recording) {
+    fn close(&mut self, bytes: u64, is_complete: bool, direction: ConnectionDirection, recording: &mut Recording) {
         let Some(open) = self.open.take() else { return };
-        let Way { from, to, connection } = way;
-        let sent = Sent { at: open.at, from, to, dscp: open.dscp, bytes, connection, is_whole, is_tcp: false };
-        recording.sent.extend((bytes > 0).then_some(sent));
+        let ConnectionDirection { from, to, connection } = direction;
+        let message =
+            CapturedMessage { at: open.at, from, to, dscp: open.dscp, bytes, connection, is_complete, is_tcp: false };
+        recording.messages.extend((bytes > 0).then_some(message));
     }
 }
 

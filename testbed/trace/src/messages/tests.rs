@@ -1,14 +1,14 @@
 use weir_units::MacAddr;
-use weir_wire::rocev2::{Dscp, Ecn, Operation, Part, Psn, QueuePair, Repr, Reth};
+use weir_wire::rocev2::{Dscp, Ecn, Operation, PacketPosition, Psn, QueuePair, Repr, Reth};
 
 use super::*;
-use crate::capture::Choice;
+use crate::capture::FrameSelection;
 use crate::capture::tests::{ALL, pcap};
 
 const MTU: usize = 256;
 
 /// A packet of an RDMA WRITE to a queue pair.
-fn write(queue_pair: u32, psn: u32, part: Part, payload: usize) -> Vec<u8> {
+fn write(queue_pair: u32, psn: u32, part: PacketPosition, payload: usize) -> Vec<u8> {
     let repr = Repr {
         source: MacAddr([2, 0, 0, 0, 0, 1]),
         destination: MacAddr([2, 0, 0, 0, 0, 2]),
@@ -19,7 +19,7 @@ fn write(queue_pair: u32, psn: u32, part: Part, payload: usize) -> Vec<u8> {
         ecn: Ecn::Ect0,
         queue_pair: QueuePair::new(queue_pair),
         psn: Psn::new(psn),
-        operation: Operation::Write { part, ack_request: false },
+        operation: Operation::Write { position: part, ack_request: false },
     };
     let mut frame = vec![0; repr.frame_bytes(payload)];
     repr.write(&vec![7; payload], &mut frame).unwrap();
@@ -48,7 +48,7 @@ fn tcp(sequence: u32, payload: usize, flags: u8) -> Vec<u8> {
 
 fn recorded(captures: &[Vec<(u32, Vec<u8>)>]) -> Recording {
     let captures: Vec<Capture> = captures.iter().map(|frames| captured(frames, usize::MAX)).collect();
-    Recording::of(&captures, Span::from_millis(1))
+    Recording::from_captures(&captures, Span::from_millis(1))
 }
 
 /// The frames as a capture has them whose frames are cut at `snaplen`.
@@ -57,20 +57,20 @@ fn captured(frames: &[(u32, Vec<u8>)], snaplen: usize) -> Capture {
     let frames: Vec<_> = frames.iter().map(|(us, frame)| (0, *us, frame.len() as u32, cut(frame))).collect();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), pcap(0xa1b2_c3d4, &frames)).unwrap();
-    Capture::read(file.path(), &Choice { headers_suffice: true, ..ALL }).unwrap()
+    Capture::read(file.path(), &FrameSelection { headers_suffice: true, ..ALL }).unwrap()
 }
 
 fn told(recording: &Recording) -> Vec<(i128, u64, bool)> {
-    recording.sent.iter().map(|sent| (sent.at.0 / 1_000_000, sent.bytes, sent.is_whole)).collect()
+    recording.messages.iter().map(|sent| (sent.at.0 / 1_000_000, sent.bytes, sent.is_complete)).collect()
 }
 
 /// A WRITE of 600 B in three packets, one of 100 B in one.
 fn two_writes() -> Vec<(u32, Vec<u8>)> {
     vec![
-        (10, write(7, 0xff_fffe, Part::First(reth(600)), MTU)),
-        (11, write(7, 0xff_ffff, Part::Middle, MTU)),
-        (12, write(7, 0, Part::Last, 88)),
-        (20, write(7, 1, Part::Only(reth(100)), 100)),
+        (10, write(7, 0xff_fffe, PacketPosition::First(reth(600)), MTU)),
+        (11, write(7, 0xff_ffff, PacketPosition::Middle, MTU)),
+        (12, write(7, 0, PacketPosition::Last, 88)),
+        (20, write(7, 1, PacketPosition::Only(reth(100)), 100)),
     ]
 }
 
@@ -79,7 +79,7 @@ fn messages_have_their_bytes_and_the_time_of_their_first_packet() {
     let recording = recorded(&[two_writes()]);
     assert_eq!(told(&recording), [(10, 600, true), (20, 100, true)]);
     assert_eq!((recording.packets, recording.sent_again, recording.missing), (4, 0, 0));
-    assert_eq!((recording.sent[0].dscp, recording.sent[0].to), (26, IpAddr::from([10, 0, 0, 2])));
+    assert_eq!((recording.messages[0].dscp, recording.messages[0].to), (26, IpAddr::from([10, 0, 0, 2])));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_packet_that_was_lost_and_comes_again_is_no_repetition() {
 
 #[test]
 fn messages_without_a_reth_have_the_bytes_of_their_packets() {
-    let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
+    let send = |psn, opcode, payload| as_send(write(9, psn, PacketPosition::Middle, payload), opcode);
     let frames = vec![(1, send(5, 0x00, MTU)), (2, send(6, 0x01, MTU)), (3, send(7, 0x02, 40)), (4, send(8, 0x04, 12))];
     assert_eq!(told(&recorded(std::slice::from_ref(&frames))), [(1, 2 * 256 + 40, true), (4, 12, true)]);
     // The capture began in the middle, and ended before the end.
@@ -118,7 +118,7 @@ fn messages_without_a_reth_have_the_bytes_of_their_packets() {
 
 #[test]
 fn headers_alone_tell_all_bytes() {
-    let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
+    let send = |psn, opcode, payload| as_send(write(9, psn, PacketPosition::Middle, payload), opcode);
     let mut frames = two_writes();
     frames.extend([(21, send(5, 0x00, MTU)), (22, send(6, 0x02, 40)), (23, tcp(1, 0, SYN)), (24, tcp(2, 900, 0x10))]);
     let sent = [(10, 600, true), (20, 100, true), (21, 256 + 40, true), (24, 900, true)];
@@ -126,18 +126,18 @@ fn headers_alone_tell_all_bytes() {
     // 64 B end in the RETH, before the length of its message.
     for snaplen in [128, 70, 64] {
         let capture = captured(&frames, snaplen);
-        assert_eq!((capture.left_out().refused(), capture.frames()[0].length), (0, frames[0].1.len()));
-        assert_eq!(told(&Recording::of(&[capture], Span::from_millis(1))), sent, "cut at {snaplen} B");
+        assert_eq!((capture.skipped().rejected(), capture.frames()[0].length), (0, frames[0].1.len()));
+        assert_eq!(told(&Recording::from_captures(&[capture], Span::from_millis(1))), sent, "cut at {snaplen} B");
     }
     // The BTH ends at 54 B: longer frames lack it then, and are named.
     let capture = captured(&[vec![(1, vec![2; 60])], frames].concat(), 53);
-    assert_eq!(capture.left_out().cut_short.first[0], (2, two_writes()[0].1.len()));
+    assert_eq!(capture.skipped().truncated.first[0], (2, two_writes()[0].1.len()));
     assert_eq!(capture.frames().len(), 1);
 }
 
 #[test]
 fn a_clock_that_goes_back_a_little_loses_nothing() {
-    let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
+    let send = |psn, opcode, payload| as_send(write(9, psn, PacketPosition::Middle, payload), opcode);
     // Two messages, of which the second begins before the first ends, by their times.
     let frames = vec![
         (10, send(5, 0x00, MTU)),
@@ -149,13 +149,13 @@ fn a_clock_that_goes_back_a_little_loses_nothing() {
     let recording = recorded(std::slice::from_ref(&frames));
     assert_eq!(told(&recording), [(10, 256 + 40, true), (17, 2 * 256 + 52, true)]);
     assert_eq!((recording.sent_again, recording.missing), (0, 0));
-    let left = captured(&frames, usize::MAX).left_out().clone();
+    let left = captured(&frames, usize::MAX).skipped().clone();
     assert_eq!((left.stepped_back, left.out_of_order), (2, 0));
-    assert!(left.told().contains("2 at the time of the frame before"), "{}", left.told());
+    assert!(left.describe().contains("2 at the time of the frame before"), "{}", left.describe());
     // Files that were put behind each other have the order of their times.
     let later: Vec<_> = two_writes().into_iter().map(|(us, frame)| (us + 1_000, frame)).collect();
     let appended = captured(&[later, frames].concat(), usize::MAX);
-    assert_eq!((appended.left_out().out_of_order, appended.left_out().stepped_back), (1, 2));
+    assert_eq!((appended.skipped().out_of_order, appended.skipped().stepped_back), (1, 2));
     assert_eq!(appended.frames()[0].number, 5);
 }
 

@@ -8,7 +8,7 @@ use crate::gbps;
 /// A switch whose rate is measured.
 pub(crate) struct Measured {
     pub(crate) name: &'static str,
-    pub(crate) way: Way,
+    pub(crate) load_mode: LoadMode,
     lcores: usize,
     case: Case,
     frame_bytes: u16,
@@ -22,7 +22,7 @@ pub(crate) struct Measured {
 
 /// How it is measured.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum LoadMode {
     /// Frames leave as they come.
     Usual,
     /// More frames may come than leave.
@@ -47,7 +47,7 @@ impl Measured {
     const fn of(name: &'static str, case: Case) -> Measured {
         Measured {
             name,
-            way: Way::Usual,
+            load_mode: LoadMode::Usual,
             lcores: 1,
             case,
             frame_bytes: 64,
@@ -71,13 +71,13 @@ impl Measured {
 
     const fn on_two(name: &'static str, paths: Paths, layout: &'static str) -> Measured {
         // A lcore that is away from its CPU for a while is sent more than it has room for.
-        Measured { lcores: 2, way: Way::Overrun, paths, layout, ..Measured::of(name, CASES[1]) }
+        Measured { lcores: 2, load_mode: LoadMode::Overrun, paths, layout, ..Measured::of(name, CASES[1]) }
     }
 
     /// The switch, or those of all lcores, on the last of these CPUs.
     pub(crate) fn setups<'a>(&self, cpus: &'a [u32]) -> Vec<Setup<'a>> {
         let cpus = &cpus[cpus.len() - self.lcores..];
-        let lcores = if matches!(self.way, Way::Apart) { 1 } else { self.lcores };
+        let lcores = if matches!(self.load_mode, LoadMode::Apart) { 1 } else { self.lcores };
         cpus.chunks(lcores).map(|lcores| self.setup(lcores)).collect()
     }
 
@@ -150,11 +150,11 @@ pub(crate) const MEASURED: [Measured; 27] = [
     Measured::with("gfc-time", true),
     Measured::with("cbfc", false),
     Measured { name: "cbfc at 10 Gb/s", credit_at: BitRate::gbps(10), ..Measured::with("cbfc", false) },
-    Measured { way: Way::Standing(0), ..Measured::of("hot queues", INCAST) },
-    Measured { way: Way::Standing(8_000_000), ..Measured::of("cold queues", INCAST) },
+    Measured { load_mode: LoadMode::Standing(0), ..Measured::of("hot queues", INCAST) },
+    Measured { load_mode: LoadMode::Standing(8_000_000), ..Measured::of("cold queues", INCAST) },
     Measured { frame_bytes: 1_518, ..Measured::of("long frames", CASES[0]) },
     Measured::on_two("own ports", Paths::Own, "single"),
-    Measured { way: Way::Apart, ..Measured::on_two("apart", Paths::Own, "single") },
+    Measured { load_mode: LoadMode::Apart, ..Measured::on_two("apart", Paths::Own, "single") },
     Measured::on_two("across", Paths::Across, "single"),
     Measured::on_two("rx-tx", Paths::Own, "rx-tx"),
     Measured { paths: Paths::ToOne, ..Measured::of("to one port, one lcore", CASES[2]) },

@@ -11,7 +11,7 @@ use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOpti
 use weir_dpdk_io::cpu;
 use weir_units::{BitRate, Span};
 
-use crate::tell;
+use crate::print_result;
 
 const START_UP: &str = "--start-up";
 const PAUSES: &str = "--pauses";
@@ -31,7 +31,7 @@ pub(crate) fn is_asked(arguments: &[String]) -> bool {
 /// Measures memory and start-up, and the delays of PAUSE.
 pub(crate) fn measure_all() {
     let starts: Vec<(f64, f64)> = (0..STARTS).map(|_| started()).collect();
-    let at_most = |what, aim, values, most| tell(what, aim, Spread::of(values), Some((most, false)));
+    let at_most = |what, aim, values, most| print_result(what, aim, Spread::from_values(values), Some((most, false)));
     let (seconds, megabytes): (Vec<f64>, Vec<f64>) = starts.into_iter().unzip();
     at_most("start-up, four ports and 16 MB of buffer, s", "<= 1.5", seconds, 1.5);
     at_most("memory of it, resident MB", "<= 120", megabytes, 120.0);
@@ -86,7 +86,7 @@ fn start_up() {
         format!("[buffer]\nsize = \"16MB\"\n[pfc]\nreaction = \"1us\"\n{}", ["a", "b", "c", "d"].map(port).concat());
     let switches = [weir_config::parse("start-up.toml", &text).expect("a valid configuration")];
     let placement = Placement::new(&switches, &cpu::allowed(), 0).expect("a CPU");
-    let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
+    let memory_mb = Memory::for_switches(&switches, placement.cpus.len(), 0).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("start-up", &placement.cpus, &[], &options).expect("DPDK");
     let prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 0).expect("ports");

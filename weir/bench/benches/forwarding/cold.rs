@@ -11,7 +11,7 @@ use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
 use weir_units::Bytes;
 
-use crate::ground::{self, Ground};
+use crate::ground::{self, PeerConfig};
 use crate::testpmd;
 
 /// What stands in the queues, in frames of 64 B.
@@ -26,7 +26,7 @@ const SPAN: Duration = Duration::from_secs(1);
 const INCAST: Case = Case { destinations: 8, ..CASES[2] };
 
 /// A program's rounds, as packets per CPU-second with hot and with cold memory.
-struct Row {
+struct ProgramRounds {
     name: String,
     rounds: Vec<[f64; 2]>,
 }
@@ -43,12 +43,14 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
     let (_, switch) = prepared(INCAST);
     let (captures, _) = prepared(CASES[0]);
     let captures: [PathBuf; 2] = captures.try_into().expect("two ports");
-    let ground = Ground { ports: &ground::replaying(&captures), lcore, hugepages };
-    let memory_mb = Memory::of(std::slice::from_ref(&switch), 1, 0).megabytes();
+    let ground = PeerConfig { ports: &ground::replaying(&captures), lcore, hugepages };
+    let memory_mb = Memory::for_switches(std::slice::from_ref(&switch), 1, 0).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", lcores, &[], &options).expect("DPDK");
-    let mut rows = vec![Row::new("Weir, nine ports, 8 MB standing, by hot queues".to_owned())];
-    rows.extend(MODES.iter().map(|mode| Row::new(format!("testpmd {mode}, {MANY} packet buffers in turn, by {FEW}"))));
+    let mut rows = vec![ProgramRounds::new("Weir, nine ports, 8 MB standing, by hot queues".to_owned())];
+    rows.extend(
+        MODES.iter().map(|mode| ProgramRounds::new(format!("testpmd {mode}, {MANY} packet buffers in turn, by {FEW}"))),
+    );
     for _ in 0..rounds {
         let (weir, peers) = rows.split_first_mut().expect("Weir");
         weir.rounds.push([Bytes::ZERO, STANDING].map(|standing| weir_rate(&runtime, &switch, standing)));
@@ -69,19 +71,19 @@ fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, standing: Bytes) -> f64 {
     forward_from_standing_queues(runtime, switch, standing, SPAN).expect("a switch that keeps its books").rate()
 }
 
-impl Row {
-    fn new(name: String) -> Row {
-        Row { name, rounds: Vec::new() }
+impl ProgramRounds {
+    fn new(name: String) -> ProgramRounds {
+        ProgramRounds { name, rounds: Vec::new() }
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for ProgramRounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.rounds.is_empty() {
             return write!(f, "{}: did not run", self.name);
         }
-        let ns = |n: usize| Spread::of(self.rounds.iter().map(|rates| 1e9 / rates[n]));
-        let left = Spread::of(self.rounds.iter().map(|[hot, cold]| cold / hot));
+        let ns = |n: usize| Spread::from_values(self.rounds.iter().map(|rates| 1e9 / rates[n]));
+        let left = Spread::from_values(self.rounds.iter().map(|[hot, cold]| cold / hot));
         let told = |Spread { min, median, max }: Spread| format!("{median:.1} ({min:.1} to {max:.1})");
         let Spread { min, median, max } = left;
         write!(f, "{}: {} ns, {} ns, {median:.2} ({min:.2} to {max:.2})", self.name, told(ns(0)), told(ns(1)))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_bench::memif_tester::INTERFACES;
 
 /// Their ports, their CPU, and their memory.
-pub(crate) struct Ground<'a> {
+pub(crate) struct PeerConfig<'a> {
     /// Devices, as DPDK's option `--vdev` names them.
     pub(crate) ports: &'a [String; 2],
     pub(crate) lcore: u32,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
 
-use crate::ground::Ground;
+use crate::ground::PeerConfig;
 use crate::processes::{self, Daemon};
 
 /// A running l3fwd, until this is dropped. Frames to 198.18.N.0/24 leave by port N.
@@ -19,13 +19,13 @@ pub(crate) struct L3fwd {
 }
 
 /// Packets per CPU-second of its forwarding thread; `None` if it is not built or does not run.
-pub(crate) fn rate(examples: &Path, ground: &Ground, span: Duration) -> Option<f64> {
+pub(crate) fn rate(examples: &Path, ground: &PeerConfig, span: Duration) -> Option<f64> {
     L3fwd::start(examples, ground)?.measure(span)
 }
 
 impl L3fwd {
     /// Starts `build/l3fwd` of the folder `examples`.
-    pub(crate) fn start(examples: &Path, &Ground { ports, lcore, hugepages }: &Ground) -> Option<L3fwd> {
+    pub(crate) fn start(examples: &Path, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> Option<L3fwd> {
         let prefix = format!("weir-l3fwd-{}", std::process::id());
         let mut command = Command::new(examples.join("build/l3fwd"));
         command.args(["-l", &lcore.to_string(), "--no-pci", "--file-prefix", &prefix]);

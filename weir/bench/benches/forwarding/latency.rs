@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_bench::memif_tester::{INTERFACES, MemifTester, OwnRate, Timed};
+use weir_bench::memif_tester::{INTERFACES, MemifTester, OverloadRate, TrialLatency};
 use weir_bench::{BenchError, Latency, Spread};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
 use weir_units::Span;
 
-use crate::ground::{self, Ground};
+use crate::ground::{self, PeerConfig};
 use crate::peers::{Forwarder, Peer};
 use crate::processes::{self, Daemon};
 
@@ -35,10 +35,10 @@ const START: Duration = Duration::from_secs(20);
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
 /// What a forwarder came to in one turn.
-struct Turn {
-    own: OwnRate,
-    lone: Timed,
-    loaded: Timed,
+struct ForwarderTrial {
+    own: OverloadRate,
+    lone: TrialLatency,
+    loaded: TrialLatency,
     /// The share of the time of both trials for which others had the forwarder's CPU.
     kept_from_cpu: f64,
 }
@@ -51,10 +51,10 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
     let socket = directory.join("memif.sock");
     let options = RuntimeOptions { memory_mb: MemifTester::memory(&socket).megabytes(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[cpu], &[], &options).expect("DPDK");
-    let ground = Ground { ports: &ground::sharing_memory(&socket), lcore, hugepages };
+    let ground = PeerConfig { ports: &ground::sharing_memory(&socket), lcore, hugepages };
     let peers: Vec<Peer> = PEERS.into_iter().filter(|peer| takes_part(*peer)).collect();
-    let mut weir = Row::new("weir (dt)".to_owned());
-    let mut rows: Vec<Row> = peers.iter().map(|peer| Row::new(peer.name())).collect();
+    let mut weir = ForwarderTrials::new("weir (dt)".to_owned());
+    let mut rows: Vec<ForwarderTrials> = peers.iter().map(|peer| ForwarderTrials::new(peer.name())).collect();
     for _ in 0..rounds {
         weir.add(turns(&runtime, cpu, &socket, || start_switch(&socket)).expect("a generator"));
         for (peer, row) in peers.iter().zip(&mut rows) {
@@ -88,7 +88,7 @@ fn takes_part(peer: Peer) -> bool {
 pub(crate) fn be_a_switch(lcore: u32, socket: &Path) -> ! {
     let switches = [switch(lcore, socket)];
     let placement = Placement::new(&switches, &cpu::allowed(), 0).expect("a CPU");
-    let memory_mb = Memory::of(&switches, 1, 0).megabytes();
+    let memory_mb = Memory::for_switches(&switches, 1, 0).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     let prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 0).expect("ports");
@@ -126,7 +126,7 @@ fn turns(
     cpu: u32,
     socket: &Path,
     start: impl FnOnce() -> Option<Forwarder>,
-) -> Result<Vec<Turn>, BenchError> {
+) -> Result<Vec<ForwarderTrial>, BenchError> {
     let mut tester = MemifTester::start(runtime, cpu, socket)?;
     let mut forwarder = start();
     let mut turns = Vec::new();
@@ -145,20 +145,20 @@ fn turns(
     Ok(turns)
 }
 
-fn turn(tester: &mut MemifTester, forwarder: u32) -> Result<Turn, BenchError> {
+fn turn(tester: &mut MemifTester, forwarder: u32) -> Result<ForwarderTrial, BenchError> {
     let kept = || processes::kept_from_cpu(forwarder).unwrap_or_default();
     let (before, started) = (kept(), Instant::now());
-    let own = tester.own_rate(TRIAL)?;
+    let own = tester.overload_rate(TRIAL)?;
     let lone = tester.lone_frames(LONE, TRIAL)?;
     let loaded = tester.at_rate(own.fps * LOAD, TRIAL)?;
     let kept_from_cpu = kept().saturating_sub(before).as_secs_f64() / started.elapsed().as_secs_f64();
-    Ok(Turn { own, lone, loaded, kept_from_cpu })
+    Ok(ForwarderTrial { own, lone, loaded, kept_from_cpu })
 }
 
 /// A forwarder and its turns.
-struct Row {
+struct ForwarderTrials {
     name: String,
-    turns: Vec<Turn>,
+    turns: Vec<ForwarderTrial>,
     /// Rounds in which it did not forward.
     rounds_without: usize,
 }
@@ -178,7 +178,7 @@ const QUANTILES: [Quantile; 3] = [
 /// Which frames of a turn.
 struct Frames {
     name: &'static str,
-    timed: fn(&Turn) -> &Timed,
+    timed: fn(&ForwarderTrial) -> &TrialLatency,
 }
 
 const FRAMES: [Frames; 2] = [
@@ -186,24 +186,24 @@ const FRAMES: [Frames; 2] = [
     Frames { name: "90 % of its rate", timed: |turn| &turn.loaded },
 ];
 
-impl Row {
-    fn new(name: String) -> Row {
-        Row { name, turns: Vec::new(), rounds_without: 0 }
+impl ForwarderTrials {
+    fn new(name: String) -> ForwarderTrials {
+        ForwarderTrials { name, turns: Vec::new(), rounds_without: 0 }
     }
 
     /// Adds a round.
-    fn add(&mut self, turns: Vec<Turn>) {
+    fn add(&mut self, turns: Vec<ForwarderTrial>) {
         self.rounds_without += usize::from(turns.is_empty());
         self.turns.extend(turns);
     }
 
     /// Turns that count.
-    fn counted(&self) -> impl Iterator<Item = &Turn> {
+    fn counted(&self) -> impl Iterator<Item = &ForwarderTrial> {
         self.turns.iter().filter(|turn| turn.kept_from_cpu <= KEPT_AT_MOST)
     }
 
-    fn spread(&self, of: impl Fn(&Turn) -> f64) -> Spread {
-        Spread::of(self.counted().map(of))
+    fn spread(&self, of: impl Fn(&ForwarderTrial) -> f64) -> Spread {
+        Spread::from_values(self.counted().map(of))
     }
 
     fn microseconds(&self, frames: &Frames, quantile: &Quantile) -> Spread {
@@ -211,7 +211,7 @@ impl Row {
     }
 
     /// Its latencies by a peer's.
-    fn by(&self, peer: &Row) -> String {
+    fn by(&self, peer: &ForwarderTrials) -> String {
         if self.counted().next().is_none() || peer.counted().next().is_none() {
             return String::new();
         }
@@ -219,7 +219,7 @@ impl Row {
         for frames in &FRAMES {
             told += &format!("  {:17}", frames.name);
             for quantile in &QUANTILES {
-                let median = |row: &Row| row.microseconds(frames, quantile).median;
+                let median = |row: &ForwarderTrials| row.microseconds(frames, quantile).median;
                 told += &format!("  {} {:.2}", quantile.name, median(self) / median(peer));
             }
             told += "\n";
@@ -228,13 +228,14 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for ForwarderTrials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} of {} turns count", self.name, self.counted().count(), self.turns.len())?;
         if self.counted().next().is_none() {
             return Ok(());
         }
-        let percent = |of: &dyn Fn(&Turn) -> f64| format!("{} %", range(self.spread(|turn| of(turn) * 100.0)));
+        let percent =
+            |of: &dyn Fn(&ForwarderTrial) -> f64| format!("{} %", range(self.spread(|turn| of(turn) * 100.0)));
         let rate = range(self.spread(|turn| turn.own.fps / 1e6));
         let (held, lost) = (percent(&|turn| turn.own.held), percent(&|turn| turn.own.lost));
         writeln!(f, "  its own rate       {rate} M frames a second, while {held} of all were held, and {lost} lost")?;
@@ -243,7 +244,7 @@ impl fmt::Display for Row {
             for quantile in &QUANTILES {
                 write!(f, "  {} {} us", quantile.name, range(self.microseconds(frames, quantile)))?;
             }
-            let missing = |turn: &Turn| {
+            let missing = |turn: &ForwarderTrial| {
                 let timed = (frames.timed)(turn);
                 timed.missing as f64 / timed.due.max(1) as f64
             };

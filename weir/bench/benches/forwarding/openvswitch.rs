@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::ground::Ground;
+use crate::ground::PeerConfig;
 use crate::processes::{self, Daemon};
 
 /// How long flows get to be learned before anything is counted.
 const LEARN: Duration = Duration::from_millis(200);
 
 /// Packets per CPU-second of its forwarding thread; `None` if it is not unpacked or does not run.
-pub(crate) fn rate(folder: &Path, ground: &Ground, span: Duration) -> Option<f64> {
+pub(crate) fn rate(folder: &Path, ground: &PeerConfig, span: Duration) -> Option<f64> {
     OpenVswitch::start(folder, ground)?.measure(span)
 }
 
@@ -22,12 +22,12 @@ pub(crate) fn rate(folder: &Path, ground: &Ground, span: Duration) -> Option<f64
 struct OpenVswitch {
     switch: Daemon,
     _database: Daemon,
-    at: Places,
+    at: Installation,
 }
 
 impl OpenVswitch {
-    fn start(folder: &Path, ground: &Ground) -> Option<OpenVswitch> {
-        let at = Places { programs: folder.to_owned(), home: tempfile::tempdir().ok()? };
+    fn start(folder: &Path, ground: &PeerConfig) -> Option<OpenVswitch> {
+        let at = Installation { programs: folder.to_owned(), home: tempfile::tempdir().ok()? };
         let schema = at.programs.join("usr/share/openvswitch/vswitch.ovsschema");
         succeed(at.command("usr/bin/ovsdb-tool").arg("create").arg(at.file("conf.db")).arg(schema))?;
         let mut database = at.daemon("usr/sbin/ovsdb-server", "db");
@@ -52,12 +52,12 @@ impl OpenVswitch {
 }
 
 /// Where its programs are, and where it keeps its files.
-struct Places {
+struct Installation {
     programs: PathBuf,
     home: TempDir,
 }
 
-impl Places {
+impl Installation {
     fn file(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
@@ -98,7 +98,7 @@ impl Places {
     }
 
     /// Writes what the switch is to do into its database: one bridge, two ports, one forwarding thread.
-    fn configure(&self, &Ground { ports, lcore, hugepages }: &Ground) -> Option<()> {
+    fn configure(&self, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> Option<()> {
         let memory = if hugepages { "--in-memory" } else { "--no-huge --legacy-mem --no-shconf -m 600" };
         let other = u32::from(lcore == 0);
         let mut command = self.command("usr/bin/ovs-vsctl");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::ground::Ground;
+use crate::ground::PeerConfig;
 use crate::l3fwd::{self, L3fwd};
 use crate::processes::Daemon;
 use crate::{openvswitch, testpmd};
@@ -31,7 +31,7 @@ impl Peer {
     }
 
     /// Packets per CPU-second of its forwarding thread; `None` if it is not there or does not run.
-    pub(crate) fn rate(self, ground: &Ground, span: Duration) -> Option<f64> {
+    pub(crate) fn rate(self, ground: &PeerConfig, span: Duration) -> Option<f64> {
         match self {
             Peer::Testpmd(mode) => testpmd::rate(mode, ground, span),
             Peer::L3fwd => l3fwd::rate(&folder(L3FWD)?, ground, span),
@@ -40,7 +40,7 @@ impl Peer {
     }
 
     /// Starts it between two memif ports; `None` if it is not there.
-    pub(crate) fn start(self, ground: &Ground) -> Option<Forwarder> {
+    pub(crate) fn start(self, ground: &PeerConfig) -> Option<Forwarder> {
         Some(match self {
             Peer::Testpmd(mode) => Forwarder::Plain(testpmd::start(mode, ground)?),
             Peer::L3fwd => Forwarder::L3fwd(L3fwd::start(&folder(L3FWD)?, ground)?),

@@ -35,12 +35,12 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {:16} {:>7} {:>7} {:>7}   weir/it", "", "min", "median", "max")?;
-        let Spread { min, median, max } = Spread::of(self.weir.iter().map(|rate| rate / 1e6));
+        let Spread { min, median, max } = Spread::from_values(self.weir.iter().map(|rate| rate / 1e6));
         writeln!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", "weir (dt, PFC)")?;
         for (peer, rounds) in self.peers.iter().filter(|(_, rounds)| !rounds.is_empty()) {
-            let Spread { min, median, max } = Spread::of(rounds.iter().map(|(rate, _)| rate / 1e6));
+            let Spread { min, median, max } = Spread::from_values(rounds.iter().map(|(rate, _)| rate / 1e6));
             let Spread { min: least, median: ratio, max: most } =
-                Spread::of(rounds.iter().map(|(rate, weir)| weir / rate));
+                Spread::from_values(rounds.iter().map(|(rate, weir)| weir / rate));
             write!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", peer.name())?;
             writeln!(f, "   {ratio:.2} ({least:.2} to {most:.2})")?;
         }

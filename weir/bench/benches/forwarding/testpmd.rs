@@ -4,16 +4,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::ground::Ground;
+use crate::ground::PeerConfig;
 use crate::processes::{self, Daemon};
 
 /// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
-pub(crate) fn rate(mode: &str, ground: &Ground, span: Duration) -> Option<f64> {
+pub(crate) fn rate(mode: &str, ground: &PeerConfig, span: Duration) -> Option<f64> {
     rate_with(mode, ground, span, None)
 }
 
 /// As [`rate`]. With a number of packet buffers they come in turn, each after all others, since no lcore keeps those that it used last.
-pub(crate) fn rate_with(mode: &str, ground: &Ground, span: Duration, buffers: Option<u32>) -> Option<f64> {
+pub(crate) fn rate_with(mode: &str, ground: &PeerConfig, span: Duration, buffers: Option<u32>) -> Option<f64> {
     let mut command = command(mode, ground);
     command.arg("--interactive");
     if let Some(buffers) = buffers {
@@ -29,11 +29,11 @@ pub(crate) fn rate_with(mode: &str, ground: &Ground, span: Duration, buffers: Op
 }
 
 /// Starts it, forwarding in this mode; `None` if it is not installed.
-pub(crate) fn start(mode: &str, ground: &Ground) -> Option<Daemon> {
+pub(crate) fn start(mode: &str, ground: &PeerConfig) -> Option<Daemon> {
     Daemon::start(command(mode, ground).arg("--auto-start").stdout(Stdio::null()))
 }
 
-fn command(mode: &str, &Ground { ports, lcore, hugepages }: &Ground) -> Command {
+fn command(mode: &str, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> Command {
     let main = if lcore == 0 { 1 } else { 0 };
     // testpmd buffers what it prints when it prints into a pipe.
     let mut command = Command::new("stdbuf");

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::bed::Tried;
 use crate::interrupted::Interrupted;
 use crate::latency::Latency;
-use crate::machine::{Machine, Neighbours};
-use crate::search::Verdict;
+use crate::machine::{HostInfo, HostLoad};
+use crate::search::TrialVerdict;
 use crate::spread::Spread;
-use crate::tester::Outcome;
+use crate::testbed::TrialOutcome;
+use crate::tester::TrialStats;
 
 /// Report of the RFC 2544 tests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rfc2544Report {
     /// Machine that ran the tests.
-    pub machine: Machine,
+    pub machine: HostInfo,
     /// Load on the machine by other processes.
-    pub neighbours: Neighbours,
+    pub host_load: HostLoad,
     /// Name of the switch.
     pub switch: String,
     /// Buffer policy of the switch.
@@ -61,7 +61,7 @@ pub struct SizeReport {
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
     /// Whether all tests of the size are finished.
-    pub is_whole: bool,
+    pub is_complete: bool,
     /// Frames a second at the ports' rate.
     pub line_fps: f64,
     /// Frame rate of the generator with its ends connected directly.
@@ -69,7 +69,7 @@ pub struct SizeReport {
     /// Throughput; `None` if not even the lowest rate tried is carried, or during the search.
     pub throughput: Option<Throughput>,
     /// State of an unfinished search.
-    pub searched: Option<Searched>,
+    pub searched: Option<SearchState>,
     /// Number of trials in the search.
     pub trials: u32,
     /// Time that other tasks had the switch's CPUs during the search, in milliseconds.
@@ -82,7 +82,7 @@ pub struct SizeReport {
 
 /// State of a throughput search that was interrupted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Searched {
+pub struct SearchState {
     /// Highest rate carried so far, in frames a second; `None` if no rate was.
     pub carried_fps: Option<f64>,
     /// Lowest rate that lost frames in its last trial.
@@ -99,13 +99,13 @@ pub struct Throughput {
     /// Rate in percent of the ports' rate.
     pub line_percent: f64,
     /// Cause that limits the rate.
-    pub limit: Limit,
+    pub limit: LimitCause,
 }
 
 /// Cause that limits a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum LimitCause {
     /// The switch loses frames at a higher rate, or holds the generator back.
     Switch,
     /// The rate is the ports' rate, or the highest requested.
@@ -154,29 +154,29 @@ pub struct BackToBack {
     pub is_longest: bool,
 }
 
-impl Searched {
-    pub(super) fn note(&mut self, fps: f64, verdict: Verdict) {
+impl SearchState {
+    pub(super) fn record(&mut self, fps: f64, verdict: TrialVerdict) {
         match verdict {
-            Verdict::Carried => self.carried_fps = Some(self.carried_fps.map_or(fps, |most| most.max(fps))),
-            Verdict::Lost => self.lost_fps = Some(self.lost_fps.map_or(fps, |least| least.min(fps))),
+            TrialVerdict::Carried => self.carried_fps = Some(self.carried_fps.map_or(fps, |most| most.max(fps))),
+            TrialVerdict::Lost => self.lost_fps = Some(self.lost_fps.map_or(fps, |least| least.min(fps))),
         }
     }
 }
 
 impl LatencyAt {
     /// Combines two trials: through the switch, and with the generator's ends connected directly.
-    pub(super) fn of(percent: u32, fps: f64, through: &Tried, direct: &Outcome) -> LatencyAt {
+    pub(super) fn from_trials(percent: u32, fps: f64, through: &TrialOutcome, direct: &TrialStats) -> LatencyAt {
         let outcome = &through.outcome;
         LatencyAt {
             percent,
             fps,
-            through: Latency::of(&outcome.latencies),
-            direct: Latency::of(&direct.latencies),
+            through: Latency::from_histogram(&outcome.latencies),
+            direct: Latency::from_histogram(&direct.latencies),
             sent: outcome.sent,
             refused: outcome.refused,
             lost: outcome.lost(),
-            reordered: outcome.came.reordered,
-            duplicated: outcome.came.duplicated,
+            reordered: outcome.sequence.reordered,
+            duplicated: outcome.sequence.duplicated,
             untimed: outcome.untimed,
             generator_away_ms: outcome.away.as_secs_f64() * 1e3,
             kept_from_cpu_ms: through.kept_from_cpu.as_secs_f64() * 1e3,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use weir_alone::in_a_process;
-use weir_bench::forwarding::{CASES, ForwardingPlan, Until, run};
+use weir_bench::forwarding::{CASES, ForwardingPlan, RoundEnd, run};
 
 const FRAMES: u64 = 20_000;
 
@@ -18,7 +18,7 @@ fn all_frames_of_all_cases_are_accounted_for() {
             flow_control: "pfc".to_owned(),
             across: false,
             rounds: 2,
-            until: Until::Sent(FRAMES),
+            until: RoundEnd::Sent(FRAMES),
         };
         let mut told = Vec::new();
         let report = run(&plan, &[], &mut |next| {
@@ -51,7 +51,7 @@ fn several_lcores_forward_their_own_ports_and_across() {
             flow_control: "none".to_owned(),
             across: true,
             rounds: 1,
-            until: Until::Sent(FRAMES),
+            until: RoundEnd::Sent(FRAMES),
         };
         let report = run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(report.rows.iter().map(|row| row.lcores).collect::<Vec<_>>(), [1, 2, 1, 2]);

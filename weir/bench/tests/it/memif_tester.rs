@@ -28,7 +28,7 @@ fn frames_through_another_process_are_timed_and_counted() {
             return eprintln!("skipped: there is no dpdk-testpmd, which Debian has in dpdk-dev");
         };
         assert!(tester.wait_until_forwarded(Duration::from_secs(30)).unwrap(), "{:?}", testpmd.try_wait());
-        let own = tester.own_rate(Span::from_millis(50)).unwrap();
+        let own = tester.overload_rate(Span::from_millis(50)).unwrap();
         let is_share = |share| (0.0..=1.0).contains(&share);
         assert!(own.fps > 0.0 && is_share(own.held) && is_share(own.lost), "{own:?}");
         let [lone, at_rate] = [

@@ -30,7 +30,7 @@ impl Metrics {
         let counters: [(&str, &str, Count); 6] = [
             ("weir_flow_control_rx_messages", "Messages of GFC or CBFC received.", |port| port.messages_rx),
             ("weir_flow_control_tx_messages", "Messages of GFC or CBFC sent.", |port| port.messages_tx),
-            ("weir_flow_control_odd", "Messages obeyed that say what they should not.", |port| port.odd),
+            ("weir_flow_control_odd", "Messages obeyed that say what they should not.", |port| port.invalid),
             ("weir_flow_control_foreign", "Messages of another flow control.", |port| port.foreign),
             (
                 "weir_flow_control_aged",
@@ -40,9 +40,14 @@ impl Metrics {
             ("weir_flow_control_resyncs", "How often counts of credit were set anew.", |port| port.resyncs),
         ];
         for (name, help, count) in counters {
-            families.counter(name, help, None, self.told_ports().map(|(labels, port)| (labels, count(port))))?;
+            families.counter(
+                name,
+                help,
+                None,
+                self.flow_control_ports().map(|(labels, port)| (labels, count(port))),
+            )?;
         }
-        let rates = self.told_ports().flat_map(|(labels, port)| {
+        let rates = self.flow_control_ports().flat_map(|(labels, port)| {
             port.classes.iter().filter_map(move |class| {
                 let mut labels = labels.clone();
                 labels.push(("priority", class.class.to_string()));
@@ -54,7 +59,7 @@ impl Metrics {
     }
 
     /// Ports that speak something else than PFC or PAUSE, with the labels of their values.
-    fn told_ports(&self) -> impl Iterator<Item = (Labels, &FlowControlPort)> {
+    fn flow_control_ports(&self) -> impl Iterator<Item = (Labels, &FlowControlPort)> {
         self.switches.iter().flat_map(|switch| {
             let of = |port: &FlowControlPort| {
                 labels([("switch", &switch.switch), ("port", &port.port), ("flow_control", &port.flow_control)])

@@ -9,7 +9,14 @@ fn metrics() -> Metrics {
         weir_version: "0.1.0".into(),
         switches: vec![SwitchMetrics {
             switch: "lab".into(),
-            books: Books { received: 10, copied: 1, sent: 9, dropped: 2, held: 0, balance: true },
+            frame_conservation: FrameConservation {
+                received: 10,
+                copied: 1,
+                sent: 9,
+                dropped: 2,
+                held: 0,
+                balance: true,
+            },
             interfaces: vec![Interface {
                 port: port.clone(),
                 device: "ring \"a\"".into(),
@@ -82,7 +89,7 @@ fn metrics() -> Metrics {
                 flow_control: "gfc-buffer".into(),
                 messages_rx: 7,
                 messages_tx: 5,
-                odd: 0,
+                invalid: 0,
                 foreign: 0,
                 aged: 1,
                 resyncs: 0,

@@ -9,11 +9,11 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::Receiver;
 use proptest::prelude::*;
-use weir_control::capture::{Capture, Capturing, Passing, Way};
+use weir_control::capture::{CaptureDirection, CaptureFrames, CaptureRequest, CaptureStarted};
 use weir_control::protocol::{
-    Hello, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, parse_request, request_line,
+    ErrorReply, ErrorReplyKind, Hello, REQUEST_BYTES_MAX, Reply, Request, parse_request, request_line,
 };
-use weir_control::{Bound, CLIENTS_MAX, Client, ClientError, Question, Server, Stream};
+use weir_control::{CLIENTS_MAX, Client, ClientError, ControlListener, PendingRequest, Server, Stream};
 
 /// A server whose control thread says hello, and refuses all else.
 struct Switch {
@@ -58,8 +58,8 @@ impl Drop for Numbers {
 impl Switch {
     fn new() -> Switch {
         let folder = tempfile::tempdir().unwrap();
-        let (asker, questions) = weir_control::questions();
-        let server = Bound::at(&folder.path().join("lab.sock")).unwrap().serve(asker).unwrap();
+        let (asker, questions) = weir_control::control_channel();
+        let server = ControlListener::bind(&folder.path().join("lab.sock")).unwrap().serve(asker).unwrap();
         let (begun, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let counts = (begun.clone(), gone.clone());
         let answering = std::thread::spawn(move || answer_all(&questions, &counts.0, &counts.1));
@@ -84,13 +84,13 @@ impl Drop for Switch {
 }
 
 /// Ends when there is nobody left who could ask.
-fn answer_all(questions: &Receiver<Question>, begun: &AtomicUsize, gone: &Arc<AtomicUsize>) {
+fn answer_all(questions: &Receiver<PendingRequest>, begun: &AtomicUsize, gone: &Arc<AtomicUsize>) {
     for question in questions {
         if let Request::Capture(wanted) = &question.request {
             begun.fetch_add(1, Ordering::Relaxed);
             let until = wanted.frames.unwrap_or(u64::MAX);
             let stream = Numbers { next: 0, until, is_ended: AtomicBool::new(false), gone: gone.clone() };
-            let capturing = Capturing { switch: "lab".into(), ports: Vec::new() };
+            let capturing = CaptureStarted { switch: "lab".into(), ports: Vec::new() };
             question.answer_with(Reply::Capturing(capturing), Box::new(stream));
             continue;
         }
@@ -98,16 +98,16 @@ fn answer_all(questions: &Receiver<Question>, begun: &AtomicUsize, gone: &Arc<At
             Request::Hello => {
                 Ok(Reply::Hello(Hello { weir_version: "0".into(), process: 7, switches: vec!["lab".into()] }))
             }
-            _ => Err(Refusal::new(RefusalKind::Unknown, "it has nothing to show")),
+            _ => Err(ErrorReply::new(ErrorReplyKind::Unknown, "it has nothing to show")),
         };
         question.answer(answer);
     }
 }
 
 /// A client that has asked for a stream, and what follows the reply.
-fn streaming(switch: &Switch, frames: Option<u64>) -> (BufReader<UnixStream>, weir_control::Ender) {
+fn streaming(switch: &Switch, frames: Option<u64>) -> (BufReader<UnixStream>, weir_control::StreamCloser) {
     let mut client = Client::connect(&switch.path()).unwrap();
-    let asked = Request::Capture(Capture { frames, ..Capture::default() });
+    let asked = Request::Capture(CaptureRequest { frames, ..CaptureRequest::default() });
     assert!(matches!(client.ask(&asked), Ok(Reply::Capturing(_))));
     client.follow().unwrap()
 }
@@ -153,7 +153,7 @@ fn clients_beyond_the_most_are_refused_and_later_ones_served() {
     let mut clients: Vec<Client> = (0..CLIENTS_MAX).map(|_| Client::connect(&switch.path()).unwrap()).collect();
     clients.iter_mut().for_each(|client| assert!(client.hello().is_ok()));
     match Client::connect(&switch.path()).unwrap().hello() {
-        Err(ClientError::Refused(refusal)) => assert_eq!(refusal.kind, RefusalKind::Busy),
+        Err(ClientError::Refused(refusal)) => assert_eq!(refusal.kind, ErrorReplyKind::Busy),
         // The connection may be closed before the request is written.
         Err(ClientError::Broken { .. }) => {}
         other => panic!("{other:?}"),
@@ -321,15 +321,15 @@ proptest! {
 }
 
 /// Requests whose form is right, with values that nobody would send.
-fn odd_capture() -> impl Strategy<Value = Capture> {
-    let passing = prop::sample::select(vec![Passing::All, Passing::Control, Passing::None]);
-    let direction = prop::option::of(prop::sample::select(vec![Way::In, Way::Out]));
+fn odd_capture() -> impl Strategy<Value = CaptureRequest> {
+    let passing = prop::sample::select(vec![CaptureFrames::All, CaptureFrames::Control, CaptureFrames::None]);
+    let direction = prop::option::of(prop::sample::select(vec![CaptureDirection::In, CaptureDirection::Out]));
     let number = prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
     let names = prop::collection::vec("\\PC{0,40}", 0..4);
     let numbers = (prop::collection::vec(any::<u8>(), 0..20), prop::option::of(any::<u32>()), prop::option::of(number));
     (names, passing, direction, any::<bool>(), numbers).prop_map(|(ports, passing, direction, drops, numbers)| {
         let (classes, snaplen, for_ms) = numbers;
-        Capture { switch: None, ports, classes, passing, direction, drops, snaplen, frames: Some(1), for_ms }
+        CaptureRequest { switch: None, ports, classes, passing, direction, drops, snaplen, frames: Some(1), for_ms }
     })
 }
 

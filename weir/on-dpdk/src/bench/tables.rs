@@ -4,16 +4,16 @@ use std::fmt::{Display, Write};
 
 use weir_bench::forwarding::ForwardingReport;
 use weir_bench::idle::IdleReport;
-use weir_bench::machine::{Machine, Neighbours};
+use weir_bench::machine::{HostInfo, HostLoad};
 use weir_bench::pause::PauseReport;
-use weir_bench::rfc2544::{Limit, Rfc2544Report, Searched};
+use weir_bench::rfc2544::{LimitCause, Rfc2544Report, SearchState};
 use weir_bench::{Latency, Spread};
 use weir_experiments::table::{Table, count};
 use weir_units::{BitRate, Span, WIRE_OVERHEAD_BYTES};
 
 /// Tables of `weir bench forwarding`.
 pub(super) fn forwarding(report: &ForwardingReport) -> String {
-    let mut text = head(&report.machine, &report.neighbours);
+    let mut text = head(&report.machine, &report.host_load);
     let paths = if report.across { ", frames leave on another lcore than they came to" } else { "" };
     line(
         &mut text,
@@ -54,7 +54,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
 
 /// Tables of `weir bench rfc2544`.
 pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
-    let mut text = head(&report.machine, &report.neighbours);
+    let mut text = head(&report.machine, &report.host_load);
     let kind = if report.is_lossless { "lossless" } else { "lossy" };
     line(
         &mut text,
@@ -99,9 +99,9 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
             (None, None) => "none".to_owned(),
         };
         let limit = size.throughput.map_or("-", |found| match found.limit {
-            Limit::Switch => "switch",
-            Limit::Line => "line",
-            Limit::Generator => "generator",
+            LimitCause::Switch => "switch",
+            LimitCause::Line => "line",
+            LimitCause::Generator => "generator",
         });
         table.row([
             count(u64::from(size.frame_bytes)),
@@ -119,7 +119,7 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
         ]);
     }
     line(&mut text, format_args!("{table}"));
-    for size in report.sizes.iter().filter(|size| !size.is_whole) {
+    for size in report.sizes.iter().filter(|size| !size.is_complete) {
         line(&mut text, format_args!("{} B: not finished\n", size.frame_bytes));
     }
     if report.sizes.iter().all(|size| size.latency.is_empty()) {
@@ -177,19 +177,19 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
 }
 
 /// Bounds of an unfinished throughput search: above the carried rate, below the rate with losses.
-fn within(Searched { carried_fps, lost_fps }: &Searched, unit: f64, digits: usize) -> String {
-    let told = |fps: f64| format!("{:.digits$}", fps * unit);
+fn within(SearchState { carried_fps, lost_fps }: &SearchState, unit: f64, digits: usize) -> String {
+    let rate = |fps: f64| format!("{:.digits$}", fps * unit);
     match (carried_fps, lost_fps) {
-        (Some(carried), Some(lost)) => format!("{} to {}", told(*carried), told(*lost)),
-        (Some(carried), None) => format!("from {}", told(*carried)),
-        (None, Some(lost)) => format!("below {}", told(*lost)),
+        (Some(carried), Some(lost)) => format!("{} to {}", rate(*carried), rate(*lost)),
+        (Some(carried), None) => format!("from {}", rate(*carried)),
+        (None, Some(lost)) => format!("below {}", rate(*lost)),
         (None, None) => "not known".to_owned(),
     }
 }
 
 /// Tables of `weir bench pause`.
 pub(super) fn pause(report: &PauseReport) -> String {
-    let mut text = head(&report.machine, &report.neighbours);
+    let mut text = head(&report.machine, &report.host_load);
     let rounds = report.layouts.first().map_or(0, |layout| layout.rounds.len());
     line(
         &mut text,
@@ -227,7 +227,7 @@ pub(super) fn pause(report: &PauseReport) -> String {
                  left out; {} lossless frames dropped",
                 layout.layout,
                 layout.lcores.join("; "),
-                spread(Spread::of(busy), 0),
+                spread(Spread::from_values(busy), 0),
                 sum(|round| round.kept_from_cpu_ms),
                 Span::from_micros(gap),
                 count(sum(|round| round.left_out)),
@@ -241,7 +241,7 @@ pub(super) fn pause(report: &PauseReport) -> String {
 
 /// Tables of `weir bench idle`.
 pub(super) fn idle(report: &IdleReport) -> String {
-    let mut text = head(&report.machine, &report.neighbours);
+    let mut text = head(&report.machine, &report.host_load);
     let rounds = report.direct.len();
     line(
         &mut text,
@@ -268,7 +268,7 @@ pub(super) fn idle(report: &IdleReport) -> String {
     ]);
     for mode in &report.modes {
         let [p50, p99, p999, max] = over_rounds(&mode.latency.iter().collect::<Vec<_>>());
-        let [sent, came] = mode.frames;
+        let [sent, received] = mode.frames;
         table.row([
             mode.mode.to_owned(),
             format!("{} %", spread(mode.cpu_percent, 1)),
@@ -278,7 +278,7 @@ pub(super) fn idle(report: &IdleReport) -> String {
             p999,
             max,
             count(sent),
-            count(sent.saturating_sub(came)),
+            count(sent.saturating_sub(received)),
             format!("{} ms", mode.kept_from_cpu_ms),
         ]);
     }
@@ -289,8 +289,8 @@ pub(super) fn idle(report: &IdleReport) -> String {
     text
 }
 
-fn head(machine: &Machine, neighbours: &Neighbours) -> String {
-    format!("{machine}\n{neighbours}\n")
+fn head(machine: &HostInfo, host_load: &HostLoad) -> String {
+    format!("{machine}\n{host_load}\n")
 }
 
 fn line(text: &mut String, what: impl Display) {
@@ -322,7 +322,7 @@ fn over_rounds(rounds: &[&Latency]) -> [String; 4] {
         if timed.is_empty() {
             return "-".to_owned();
         }
-        let Spread { min, median, max } = Spread::of(timed);
+        let Spread { min, median, max } = Spread::from_values(timed);
         if min == max { time(median) } else { format!("{} ({} to {})", time(median), time(min), time(max)) }
     })
 }
@@ -365,7 +365,7 @@ mod tests {
         let [p50, .., max] = over_rounds(&[&a, &b, &c, &Latency::default()]);
         assert_eq!((p50.as_str(), max.as_str()), ("850 ns (800 ns to 900 ns)", "3.00 us (2.00 us to 90.0 us)"));
         assert_eq!(over_rounds(&[&Latency::default()])[0], "-");
-        assert_eq!(spread(Spread::of([2.0, 1.0, 4.0]), 1), "2.0 (1.0 to 4.0)");
-        assert_eq!(spread(Spread::of([2.0]), 0), "2");
+        assert_eq!(spread(Spread::from_values([2.0, 1.0, 4.0]), 1), "2.0 (1.0 to 4.0)");
+        assert_eq!(spread(Spread::from_values([2.0]), 0), "2");
     }
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use weir_config::{ConfigError, ConfigErrors, Device, SwitchConfig};
-use weir_dpdk_driver::{DriverError, Memory, Placement, System};
+use weir_dpdk_driver::{DriverError, Memory, Placement, Sysfs};
 use weir_dpdk_io::cpu;
-use weir_experiments::real_frames::{Finding, Health};
+use weir_experiments::real_frames::{CheckResult, Health};
 
 use super::losses;
 
 /// Looks at this machine for these switches.
-pub(crate) fn examine(switches: &[SwitchConfig]) -> Vec<Finding> {
+pub(crate) fn examine(switches: &[SwitchConfig]) -> Vec<CheckResult> {
     let mut findings = vec![cpus(), hugepages(switches), iommu(switches), tools()];
     if !switches.is_empty() {
         of_files(switches, &mut findings);
@@ -19,21 +19,21 @@ pub(crate) fn examine(switches: &[SwitchConfig]) -> Vec<Finding> {
     findings
 }
 
-fn cpus() -> Finding {
+fn cpus() -> CheckResult {
     let allowed = cpu::allowed();
     let about = "CPUs";
-    let said = format!("this process may use {}", allowed.len());
+    let message = format!("this process may use {}", allowed.len());
     let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if allowed.len() < 2 {
         let mend = "taskset -c 0-3 weir run FILE, or a machine with more";
-        return Finding::bad(Health::Warning, about, format!("{said}: others will delay its polls"), mend);
+        return CheckResult::bad(Health::Warning, about, format!("{message}: others will delay its polls"), mend);
     }
     match isolated.trim() {
         "" => {
             let mend = isolation(&allowed);
-            Finding::bad(Health::Warning, about, format!("{said}, and none is kept free of others' work"), mend)
+            CheckResult::bad(Health::Warning, about, format!("{message}, and none is kept free of others' work"), mend)
         }
-        isolated => Finding::good(about, format!("{said}; {isolated} are kept free of others' work")),
+        isolated => CheckResult::good(about, format!("{message}; {isolated} are kept free of others' work")),
     }
 }
 
@@ -47,48 +47,48 @@ fn isolation(allowed: &[u32]) -> String {
     )
 }
 
-fn hugepages(switches: &[SwitchConfig]) -> Finding {
+fn hugepages(switches: &[SwitchConfig]) -> CheckResult {
     let read = |name: &str| {
         let path = Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").join(name);
         fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0)
     };
     let (all, free) = (read("nr_hugepages"), read("free_hugepages"));
-    let memory = Memory::of(switches, 1, 0);
+    let memory = Memory::for_switches(switches, 1, 0);
     let needed = if switches.is_empty() { 512 } else { memory.hugepages() as u64 };
     let about = "hugepages";
-    let said = format!("{free} of {all} pages of 2 MiB are free, {needed} are needed");
+    let message = format!("{free} of {all} pages of 2 MiB are free, {needed} are needed");
     let mend = format!("echo {needed} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
     if free >= needed {
-        return Finding::good(about, said);
+        return CheckResult::good(about, message);
     }
     let has_nics = switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)));
     let why = if has_nics || switches.is_empty() { "NICs are slower without" } else { "no port of these needs them" };
     match has_nics || switches.is_empty() {
-        true => Finding::bad(Health::Warning, about, format!("{said}: {why}"), mend),
-        false => Finding::good(about, format!("{free} of {all} pages of 2 MiB are free; {why}")),
+        true => CheckResult::bad(Health::Warning, about, format!("{message}: {why}"), mend),
+        false => CheckResult::good(about, format!("{free} of {all} pages of 2 MiB are free; {why}")),
     }
 }
 
-fn iommu(switches: &[SwitchConfig]) -> Finding {
+fn iommu(switches: &[SwitchConfig]) -> CheckResult {
     let groups = fs::read_dir("/sys/kernel/iommu_groups").map_or(0, |groups| groups.count());
     let has_nics = switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)));
     let about = "IOMMU";
     match (groups, has_nics || switches.is_empty()) {
         (0, true) => {
             let mend = "switch VT-d or AMD-Vi on in the firmware, and write intel_iommu=on iommu=pt on the kernel's command line";
-            Finding::bad(
+            CheckResult::bad(
                 Health::Warning,
                 about,
                 "there are no groups: NICs can be had by physical addresses alone",
                 mend,
             )
         }
-        (0, false) => Finding::good(about, "none, and no port of these needs one"),
-        (groups, _) => Finding::good(about, format!("{groups} groups")),
+        (0, false) => CheckResult::good(about, "none, and no port of these needs one"),
+        (groups, _) => CheckResult::good(about, format!("{groups} groups")),
     }
 }
 
-fn tools() -> Finding {
+fn tools() -> CheckResult {
     let wanted = [
         ("dpdk-devbind.py", "dpdk"),
         ("ethtool", "ethtool"),
@@ -101,69 +101,73 @@ fn tools() -> Finding {
     let (there, missing): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(name, _)| is_there(name));
     let names = |tools: &[(&str, &str)]| tools.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     if missing.is_empty() {
-        return Finding::good("tools", names(&there));
+        return CheckResult::good("tools", names(&there));
     }
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     let mend = format!("apt-get install {}", packages.join(" "));
-    Finding::bad(Health::Warning, "tools", format!("{} are not installed", names(&missing)), mend)
+    CheckResult::bad(Health::Warning, "tools", format!("{} are not installed", names(&missing)), mend)
 }
 
-fn of_files(switches: &[SwitchConfig], findings: &mut Vec<Finding>) {
+fn of_files(switches: &[SwitchConfig], findings: &mut Vec<CheckResult>) {
     let placement = Placement::new(switches, &cpu::allowed(), 0);
     let cpus = placement.as_ref().map(|placement| placement.cpus.clone()).unwrap_or_default();
     match placement {
-        Ok(placement) => findings.push(Finding::good("lcores", format!("on CPUs {:?}", placement.cpus))),
+        Ok(placement) => findings.push(CheckResult::good("lcores", format!("on CPUs {:?}", placement.cpus))),
         Err(error) => findings.extend(lacking("lcores", error)),
     }
-    let memory = Memory::of(switches, cpus.len().max(1), 0);
+    let memory = Memory::for_switches(switches, cpus.len().max(1), 0);
     match weir_dpdk_driver::check_limits(switches, &memory) {
-        Ok(()) => {
-            findings.push(Finding::good("memory and limits", "enough memory, locked memory, addresses and open files"))
-        }
+        Ok(()) => findings
+            .push(CheckResult::good("memory and limits", "enough memory, locked memory, addresses and open files")),
         Err(error) => findings.extend(lacking("memory and limits", error)),
     }
     let checked = weir_dpdk_driver::check_machine(switches).map_err(DriverError::from);
     match checked {
-        Ok(()) => findings.push(Finding::good("devices", "all that the files name are here, and may be used")),
+        Ok(()) => findings.push(CheckResult::good("devices", "all that the files name are here, and may be used")),
         Err(error) => findings.extend(lacking("devices", error)),
     }
     match weir_dpdk_driver::check_devices(switches) {
         Ok(stale) => findings.extend(stale.iter().map(|socket| {
-            let said = format!("{} is left by an instance that is dead; weir run removes it", socket.display());
-            Finding::good("devices", said)
+            let message = format!("{} is left by an instance that is dead; weir run removes it", socket.display());
+            CheckResult::good("devices", message)
         })),
         Err(error) => findings.extend(lacking("devices", error.into())),
     }
-    let system = System::here();
+    let system = Sysfs::here();
     let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| system.node_of_cpu(*cpu)).collect();
     for switch in switches {
         for port in &switch.ports {
             let Device::Pci(pci) = &port.device else { continue };
             for found in system.nic(&pci.address).iter().flat_map(|facts| facts.warnings(&nodes)) {
-                findings.push(Finding::bad(Health::Warning, format!("port {}", port.name), found.message, found.help));
+                findings.push(CheckResult::bad(
+                    Health::Warning,
+                    format!("port {}", port.name),
+                    found.message,
+                    found.help,
+                ));
             }
         }
         for unknown in losses::unknown_losses(switch) {
-            findings.push(Finding::good(format!("switch {}", switch.name), unknown));
+            findings.push(CheckResult::good(format!("switch {}", switch.name), unknown));
         }
     }
 }
 
 /// Each thing that is wrong, with its place.
-fn lacking(about: &str, error: DriverError) -> Vec<Finding> {
+fn lacking(about: &str, error: DriverError) -> Vec<CheckResult> {
     let of_configs = |errors: &ConfigErrors| {
         let finding = |error: &ConfigError| {
             let place = error.line().map_or_else(|| error.file().to_owned(), |line| format!("{}:{line}", error.file()));
-            Finding::bad(Health::Lacking, format!("{about}, {place}"), error.message(), error.help_text())
+            CheckResult::bad(Health::Error, format!("{about}, {place}"), error.message(), error.help_text())
         };
         errors.iter().map(finding).collect()
     };
     match error {
         DriverError::Config(errors) => of_configs(&errors),
         DriverError::Lacks(short) => {
-            short.into_iter().map(|found| Finding::bad(Health::Lacking, about, found.message, found.help)).collect()
+            short.into_iter().map(|found| CheckResult::bad(Health::Error, about, found.message, found.help)).collect()
         }
-        other => vec![Finding::bad(Health::Lacking, about, other.to_string(), "see weir check FILE")],
+        other => vec![CheckResult::bad(Health::Error, about, other.to_string(), "see weir check FILE")],
     }
 }
 

@@ -2,26 +2,26 @@
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Memory, Placement};
-use weir_experiments::real_frames::{self, Lcores, MachineFindings, OnCpu, PacketMemory, SwitchOnMachine};
+use weir_experiments::real_frames::{self, CpuAssignment, Lcores, MachineFindings, PacketMemory, SwitchResources};
 
 use super::{losses, nics};
 use crate::below_rate;
 
 /// Placement of the switches' lcores on this machine, if it has the CPUs for them.
-pub(crate) struct Machine {
+pub(crate) struct MachinePlacement {
     placement: Result<Placement, DriverError>,
 }
 
-impl Machine {
+impl MachinePlacement {
     /// The machine for these switches.
-    pub(crate) fn new(switches: &[SwitchConfig]) -> Machine {
-        Machine { placement: Placement::new(switches, &weir_dpdk_io::cpu::allowed(), 0) }
+    pub(crate) fn new(switches: &[SwitchConfig]) -> MachinePlacement {
+        MachinePlacement { placement: Placement::new(switches, &weir_dpdk_io::cpu::allowed(), 0) }
     }
 }
 
-impl real_frames::Machine for Machine {
-    fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchOnMachine {
-        SwitchOnMachine {
+impl real_frames::MachineResources for MachinePlacement {
+    fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchResources {
+        SwitchResources {
             lcores: self.placement.as_ref().ok().map(|placement| lcores(placement, index, switch)),
             late_polls: below_rate::catch_up(switch),
             unknown_losses: losses::unknown_losses(switch),
@@ -30,7 +30,7 @@ impl real_frames::Machine for Machine {
 
     fn of_all(&self, switches: &[SwitchConfig]) -> MachineFindings {
         let cpus = self.placement.as_ref().map_or(&[][..], |placement| &placement.cpus);
-        let memory = Memory::of(switches, cpus.len().max(1), 0);
+        let memory = Memory::for_switches(switches, cpus.len().max(1), 0);
         let nics = nics::found(switches, memory, cpus);
         let (left_sockets, devices) = match weir_dpdk_driver::check_devices(switches) {
             Ok(left) => (left, None),
@@ -58,9 +58,9 @@ impl real_frames::Machine for Machine {
 fn lcores(placement: &Placement, index: usize, switch: &SwitchConfig) -> Lcores {
     let placed = &placement.switches[index];
     let roles = placed.plan.lcores.iter().zip(&placed.on);
-    let roles = roles.map(|(role, on)| OnCpu { cpu: placement.cpus[*on], does: role.to_string() });
+    let roles = roles.map(|(role, on)| CpuAssignment { cpu: placement.cpus[*on], does: role.to_string() });
     let nics = switch.ports.iter().zip(&placed.nics).filter_map(|(port, on)| Some((port, (*on)?)));
-    let nics = nics.map(|(port, on)| OnCpu { cpu: placement.cpus[on], does: format!("NIC of {}", port.name) });
+    let nics = nics.map(|(port, on)| CpuAssignment { cpu: placement.cpus[on], does: format!("NIC of {}", port.name) });
     Lcores { layout: layout_name(placed.plan.layout), cpus: roles.chain(nics).collect() }
 }
 
@@ -75,11 +75,11 @@ fn packet_memory(memory: Memory) -> PacketMemory {
     }
 }
 
-fn layout_name(layout: weir_config::Layout) -> &'static str {
+fn layout_name(layout: weir_config::LcoreLayout) -> &'static str {
     match layout {
-        weir_config::Layout::Auto => "auto",
-        weir_config::Layout::Single => "lcores own ports",
-        weir_config::Layout::RxTx => "RX+FWD / TX",
-        weir_config::Layout::RxFwdTx => "RX / FWD / TX",
+        weir_config::LcoreLayout::Auto => "auto",
+        weir_config::LcoreLayout::Single => "lcores own ports",
+        weir_config::LcoreLayout::RxTx => "RX+FWD / TX",
+        weir_config::LcoreLayout::RxFwdTx => "RX / FWD / TX",
     }
 }

@@ -1,27 +1,27 @@
 //! `weir check`: the NICs that a file names, as the system has them, and how they will reach packet memory.
 
 use weir_config::{Device, PortConfig, SwitchConfig};
-use weir_dpdk_driver::{Access, Memory, System, poll_gap, rx_descriptors};
-use weir_experiments::real_frames::{NicFound, PollGap};
+use weir_dpdk_driver::{IovaAccess, Memory, Sysfs, poll_gap, rx_descriptors};
+use weir_experiments::real_frames::{NicInfo, PollGap};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
 /// Findings on the NICs.
 #[derive(Default)]
-pub(super) struct Nics {
-    pub nics: Vec<NicFound>,
+pub(super) struct NicFindings {
+    pub nics: Vec<NicInfo>,
     pub warnings: Vec<String>,
     pub poll_gap: Option<PollGap>,
 }
 
 /// Returns the NICs that the files name, with their memory and the poll gap that their descriptors cover.
-pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> Nics {
+pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> NicFindings {
     let ports = switches.iter().flat_map(|switch| &switch.ports);
     let nics: Vec<(&PortConfig, &str)> = ports.filter_map(|port| Some((port, address(port)?))).collect();
     if nics.is_empty() {
-        return Nics::default();
+        return NicFindings::default();
     }
-    let system = System::here();
+    let sysfs = Sysfs::here();
     let mut warnings = Vec::new();
     if !memory.fits_hugepages() {
         warnings.push(format!(
@@ -30,13 +30,13 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
             memory.hugepages()
         ));
     }
-    let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| system.node_of_cpu(*cpu)).collect();
+    let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| sysfs.node_of_cpu(*cpu)).collect();
     let gap = (!cpus.is_empty()).then(|| poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
     let mut found = Vec::new();
     for (port, address) in nics {
-        let facts = system.nic(address);
-        let doubts = facts.iter().flat_map(|facts| facts.warnings(&nodes));
-        warnings.extend(doubts.map(|finding| format!("{}; {}", finding.message, finding.help)));
+        let facts = sysfs.nic(address);
+        let issues = facts.iter().flat_map(|facts| facts.warnings(&nodes));
+        warnings.extend(issues.map(|issue| format!("{}; {}", issue.message, issue.help)));
         let known = facts.unwrap_or_default();
         let descriptors = gap.map(|gap| rx_descriptors(port, gap));
         let covers = descriptors.map(|descriptors| [1_000, 60].map(|bytes| covered(port, descriptors, bytes)));
@@ -49,7 +49,7 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
                 port.name
             ));
         }
-        found.push(NicFound {
+        found.push(NicInfo {
             port: port.name.clone(),
             address: address.to_owned(),
             reaches_memory_by: known.access().map(|access| addresses(access, memory)),
@@ -64,7 +64,7 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
     }
     let watched_ns = u64::try_from(poll_gap::LONG_ENOUGH.as_nanos()).unwrap_or(u64::MAX);
     let poll_gap = gap.map(|gap| PollGap { longest_ns: gap.as_nanos(), watched_ns });
-    Nics { nics: found, warnings, poll_gap }
+    NicFindings { nics: found, warnings, poll_gap }
 }
 
 fn address(port: &PortConfig) -> Option<&str> {
@@ -74,13 +74,13 @@ fn address(port: &PortConfig) -> Option<&str> {
     }
 }
 
-fn addresses(access: Access, memory: Memory) -> &'static str {
+fn addresses(access: IovaAccess, memory: Memory) -> &'static str {
     match (access, memory.fits_hugepages()) {
-        (Access::Iommu, true) => "IOMMU, in hugepages",
-        (Access::Iommu, false) => "IOMMU, in ordinary pages",
-        (Access::Physical, true) => "physical addresses, in hugepages",
-        (Access::Physical, false) => "physical addresses: needs hugepages",
-        (Access::Shared, _) => "the kernel's driver",
+        (IovaAccess::Iommu, true) => "IOMMU, in hugepages",
+        (IovaAccess::Iommu, false) => "IOMMU, in ordinary pages",
+        (IovaAccess::Physical, true) => "physical addresses, in hugepages",
+        (IovaAccess::Physical, false) => "physical addresses: needs hugepages",
+        (IovaAccess::Shared, _) => "the kernel's driver",
     }
 }
 

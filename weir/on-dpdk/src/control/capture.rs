@@ -12,15 +12,15 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, Endianness};
 use weir_config::SwitchConfig;
 use weir_control::Stream;
-use weir_control::capture::{Capture as Asking, Capturing, Passing as AskingFor, Way};
-use weir_control::protocol::{Refusal, RefusalKind};
+use weir_control::capture::{CaptureDirection, CaptureFrames as AskingFor, CaptureRequest as Asking, CaptureStarted};
+use weir_control::protocol::{ErrorReply, ErrorReplyKind};
 use weir_dpdk_driver::{
-    CAPTURES_MAX, Capture, CaptureState, CapturedFrame, Passing, RunningSwitches, SNAPLEN_MAX, Wanted,
+    CAPTURES_MAX, Capture, CaptureFilter, CaptureState, CapturedFrame, FrameFilter, RunningSwitches, SNAPLEN_MAX,
 };
 use weir_switch_core::{Direction, Shared};
 use weir_units::{CLASSES, Class, ClassSet, PortId, Time};
 
-use super::{Asked, ports_of};
+use super::{ControlContext, ports_of};
 
 /// Frames wait so long for those that another lcore saw before them.
 const SORTED_WITHIN: Duration = Duration::from_millis(2);
@@ -28,13 +28,13 @@ const SORTED_WITHIN: Duration = Duration::from_millis(2);
 /// Captures under way, to tell of their ends.
 #[derive(Default)]
 pub(super) struct CaptureLog {
-    under_way: Vec<(String, String, Arc<CaptureState>)>,
+    active: Vec<(String, String, Arc<CaptureState>)>,
 }
 
 /// A capture's frames as pcapng, for its client.
 pub(super) struct CaptureStream {
     capture: Capture,
-    about: About,
+    comment_source: CommentSource,
     pcapng: PcapNgWriter<Vec<u8>>,
     /// Capture interface and number of written frames, by port.
     interfaces: Vec<Option<(u32, u64)>>,
@@ -48,7 +48,7 @@ pub(super) struct CaptureStream {
 }
 
 /// Source of a frame's comment.
-struct About {
+struct CommentSource {
     ports: Vec<String>,
     shared: Arc<Shared>,
     /// The switches' clock and the calendar at one instant.
@@ -61,31 +61,31 @@ impl CaptureLog {
         &mut self,
         index: usize,
         asking: &Asking,
-        asked: Asked<'_>,
-    ) -> Result<(Capturing, CaptureStream), Refusal> {
-        let config = &asked.switches[index];
-        let (ports, wanted) = wanted(config, index, asking, asked)?;
-        let began = (asked.running.now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        context: ControlContext<'_>,
+    ) -> Result<(CaptureStarted, CaptureStream), ErrorReply> {
+        let config = &context.switches[index];
+        let (ports, filter) = capture_filter(config, index, asking, context)?;
+        let began = (context.running.now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let until = asking.for_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-        let capture = asked.running.capture(index, wanted);
+        let capture = context.running.capture(index, filter);
         let capture =
-            capture.map_err(|error| Refusal::new(RefusalKind::Busy, error.to_string()))?.ok_or_else(|| {
+            capture.map_err(|error| ErrorReply::new(ErrorReplyKind::Busy, error.to_string()))?.ok_or_else(|| {
                 let message = format!("switch {} has {CAPTURES_MAX} captures already; end one of them", config.name);
-                Refusal::new(RefusalKind::Busy, message)
+                ErrorReply::new(ErrorReplyKind::Busy, message)
             })?;
         let names: Vec<String> = ports.iter().map(|port| config.ports[*port].name.clone()).collect();
-        self.under_way.push((config.name.clone(), names.join(", "), capture.state().clone()));
-        let about = About {
+        self.active.push((config.name.clone(), names.join(", "), capture.state().clone()));
+        let comment_source = CommentSource {
             ports: config.ports.iter().map(|port| port.name.clone()).collect(),
-            shared: asked.running.shared(index).clone(),
+            shared: context.running.shared(index).clone(),
             began,
         };
-        let pcapng = begun(config, &ports, &about, asking);
+        let pcapng = begun(config, &ports, &comment_source, asking);
         let mut interfaces = vec![None; config.ports.len()];
         (0..).zip(&ports).for_each(|(interface, port)| interfaces[*port] = Some((interface, 0)));
         let stream = CaptureStream {
             capture,
-            about,
+            comment_source,
             pcapng,
             interfaces,
             taken: Vec::new(),
@@ -95,21 +95,21 @@ impl CaptureLog {
             is_ending: false,
             is_over: false,
         };
-        Ok((Capturing { switch: config.name.clone(), ports: names }, stream))
+        Ok((CaptureStarted { switch: config.name.clone(), ports: names }, stream))
     }
 
     /// Makes lcores release ended captures, and logs their results.
     pub(super) fn end_over(&mut self, running: &RunningSwitches) {
-        if self.under_way.is_empty() {
+        if self.active.is_empty() {
             return;
         }
         running.end_captures();
-        self.tell_over();
+        self.log_ended();
     }
 
     /// Logs the results of ended captures, each once.
-    pub(super) fn tell_over(&mut self) {
-        self.under_way.retain(|(switch, ports, state)| {
+    pub(super) fn log_ended(&mut self) {
+        self.active.retain(|(switch, ports, state)| {
             if state.is_over() {
                 let (written, missed) = (state.written(), state.missed_in_all());
                 let missed = if missed > 0 { format!(", {missed} missed by the capture") } else { String::new() };
@@ -121,14 +121,14 @@ impl CaptureLog {
 }
 
 /// Filter of the frames to capture.
-fn wanted(
+fn capture_filter(
     config: &SwitchConfig,
     index: usize,
     asking: &Asking,
-    asked: Asked<'_>,
-) -> Result<(Vec<usize>, Wanted), Refusal> {
-    let invalid = |message: String| Err(Refusal::new(RefusalKind::Invalid, message));
-    let mut ports = ports_of(asked.switches, &[index], &asking.ports)?.remove(0);
+    context: ControlContext<'_>,
+) -> Result<(Vec<usize>, CaptureFilter), ErrorReply> {
+    let invalid = |message: String| Err(ErrorReply::new(ErrorReplyKind::Invalid, message));
+    let mut ports = ports_of(context.switches, &[index], &asking.ports)?.remove(0);
     ports.sort_unstable();
     ports.dedup();
     let clone = ports.iter().find_map(|port| Some((&config.ports[*port].name, config.ports[*port].clone_of()?)));
@@ -151,24 +151,29 @@ fn wanted(
         return invalid(format!("a snapshot length is 14 to {SNAPLEN_MAX} bytes"));
     }
     let classes: ClassSet = asking.classes.iter().map(|class| Class::new(*class)).collect();
-    let wanted = Wanted {
+    let filter = CaptureFilter {
         ports: ports.iter().map(|port| PortId(*port as u16)).collect(),
         classes: if classes.is_empty() { ClassSet::ALL } else { classes },
         passing: match asking.passing {
-            AskingFor::All => Passing::All,
-            AskingFor::Control => Passing::Control,
-            AskingFor::None => Passing::None,
+            AskingFor::All => FrameFilter::All,
+            AskingFor::Control => FrameFilter::Control,
+            AskingFor::None => FrameFilter::None,
         },
-        inbound: asking.direction != Some(Way::Out),
-        outbound: asking.direction != Some(Way::In),
+        inbound: asking.direction != Some(CaptureDirection::Out),
+        outbound: asking.direction != Some(CaptureDirection::In),
         drops: asking.drops,
         snaplen: asking.snaplen.unwrap_or(SNAPLEN_MAX),
     };
-    Ok((ports, wanted))
+    Ok((ports, filter))
 }
 
 /// A section with an interface for each port.
-fn begun(config: &SwitchConfig, ports: &[usize], about: &About, asking: &Asking) -> PcapNgWriter<Vec<u8>> {
+fn begun(
+    config: &SwitchConfig,
+    ports: &[usize],
+    comment_source: &CommentSource,
+    asking: &Asking,
+) -> PcapNgWriter<Vec<u8>> {
     /// Timestamps count 10^-9 s.
     const NANOSECONDS: u8 = 9;
     let section = SectionHeaderBlock {
@@ -181,14 +186,15 @@ fn begun(config: &SwitchConfig, ports: &[usize], about: &About, asking: &Asking)
     };
     let mut pcapng = PcapNgWriter::with_section_header(Vec::new(), section).expect(IN_MEMORY);
     for port in ports {
-        let (port, state) = (&config.ports[*port], &about.shared.ports()[*port]);
-        let mut said = format!("port {} of switch {}, {}", port.name, config.name, port.flow_control.kind());
+        let (port, state) = (&config.ports[*port], &comment_source.shared.ports()[*port]);
+        let mut description = format!("port {} of switch {}, {}", port.name, config.name, port.flow_control.kind());
         if config.time_dilation > 1 {
-            said += &format!("; time counts the switch's seconds, which take {} real ones", config.time_dilation);
+            description +=
+                &format!("; time counts the switch's seconds, which take {} real ones", config.time_dilation);
         }
         let options = vec![
             InterfaceDescriptionOption::IfName(Cow::Borrowed(&port.name)),
-            InterfaceDescriptionOption::IfDescription(Cow::Owned(said)),
+            InterfaceDescriptionOption::IfDescription(Cow::Owned(description)),
             InterfaceDescriptionOption::IfMacAddr(Cow::Borrowed(&state.mac.0)),
             InterfaceDescriptionOption::IfSpeed(state.rate().as_bps()),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
@@ -211,14 +217,14 @@ impl Stream for CaptureStream {
         let now = Instant::now();
         self.waiting.extend(self.taken.drain(..).map(|frame| (frame, now)));
         self.waiting.sort_by_key(|(frame, _)| frame.at);
-        let old = |(_, came): &(CapturedFrame, Instant)| is_last || now.duration_since(*came) >= SORTED_WITHIN;
+        let old = |(_, taken_at): &(CapturedFrame, Instant)| is_last || now.duration_since(*taken_at) >= SORTED_WITHIN;
         let ready = self.waiting.iter().take_while(|waiting| old(waiting)).count();
         let ready = ready.min(usize::try_from(self.frames_left).unwrap_or(usize::MAX));
         let mut frames = std::mem::take(&mut self.waiting);
         frames.drain(..ready).for_each(|(frame, _)| self.write(&frame));
         self.waiting = frames;
         self.frames_left -= ready as u64;
-        self.capture.state().note_written(ready as u64);
+        self.capture.state().record_written(ready as u64);
         if self.frames_left == 0 || is_last && !self.is_over {
             self.end();
             self.write_statistics();
@@ -244,11 +250,11 @@ impl CaptureStream {
         };
         let packet = EnhancedPacketBlock {
             interface_id: *interface,
-            timestamp: self.about.unix(frame.at),
+            timestamp: self.comment_source.unix(frame.at),
             original_len: frame.frame_bytes,
             data: Cow::Borrowed(&frame.bytes),
             options: vec![
-                EnhancedPacketOption::Comment(Cow::Owned(self.about.comment(frame))),
+                EnhancedPacketOption::Comment(Cow::Owned(self.comment_source.comment(frame))),
                 EnhancedPacketOption::Flags(flags),
             ],
         };
@@ -258,7 +264,7 @@ impl CaptureStream {
     /// Says of each interface how many frames were captured and missed.
     fn write_statistics(&mut self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        let began = self.about.began.1.as_nanos() as u64;
+        let began = self.comment_source.began.1.as_nanos() as u64;
         let interfaces = (0..).map(PortId).zip(&self.interfaces);
         for (port, (interface, count)) in interfaces.filter_map(|(port, interface)| Some((port, interface.as_ref()?))) {
             let missed = self.capture.state().missed(port);
@@ -274,7 +280,7 @@ impl CaptureStream {
     }
 }
 
-impl About {
+impl CommentSource {
     /// A time of the switches' clock on the calendar.
     fn unix(&self, at: Time) -> Duration {
         let (switch, calendar) = self.began;
@@ -288,32 +294,32 @@ impl About {
     /// `drop=egress_threshold class=3 ingress=h0:3 held=252000 shared=251000 headroom=0 off=1 egress=h2:3 queue=301200
     /// pool=551196/820000`.
     fn comment(&self, frame: &CapturedFrame) -> String {
-        let mut said = String::new();
+        let mut comment = String::new();
         let mut say = |key: &str, value: &dyn std::fmt::Display| {
-            let space = if said.is_empty() { "" } else { " " };
-            said += &format!("{space}{key}={value}");
+            let space = if comment.is_empty() { "" } else { " " };
+            comment += &format!("{space}{key}={value}");
         };
         let name = |port: PortId| &self.ports[port.index()];
         if let Some(reason) = frame.dropped {
             say("drop", &reason.name());
         }
-        if let Some(class) = frame.seen.class {
+        if let Some(class) = frame.context.class {
             say("class", &class.index());
         }
-        if let Some((queue, levels)) = frame.seen.ingress {
+        if let Some((queue, levels)) = frame.context.ingress {
             say("ingress", &format_args!("{}:{}", name(queue.port()), queue.class().index()));
             say("held", &(u64::from(levels.private) + u64::from(levels.shared) + u64::from(levels.headroom)));
             say("shared", &levels.shared);
             say("headroom", &levels.headroom);
             say("off", &u8::from(levels.off));
         }
-        if let Some((queue, length)) = frame.seen.egress {
+        if let Some((queue, length)) = frame.context.egress {
             say("egress", &format_args!("{}:{}", name(queue.port()), queue.class().index()));
             say("queue", &length);
         }
-        let size = self.shared.mmu.pool_use().capacity;
-        say("pool", &format_args!("{}/{}", frame.seen.shared_used, size.get()));
-        said
+        let size = self.shared.mmu.pool_usage().capacity;
+        say("pool", &format_args!("{}/{}", frame.context.shared_used, size.get()));
+        comment
     }
 }
 

@@ -14,7 +14,14 @@ impl EventLog {
     const MOST: usize = 1_000;
 
     /// Records an event with the current time.
-    pub(crate) fn note(&mut self, switch: &str, port: Option<&str>, class: Option<usize>, event: &str, detail: String) {
+    pub(crate) fn record(
+        &mut self,
+        switch: &str,
+        port: Option<&str>,
+        class: Option<usize>,
+        event: &str,
+        detail: String,
+    ) {
         if self.0.len() == Self::MOST {
             self.0.pop_front();
         }
@@ -23,7 +30,7 @@ impl EventLog {
     }
 
     /// The events of these switches, and these ports if any is named; oldest first.
-    pub(crate) fn of(&self, switches: &[&str], ports: &[String]) -> Vec<Event> {
+    pub(crate) fn matching(&self, switches: &[&str], ports: &[String]) -> Vec<Event> {
         let is_wanted = |event: &&Event| {
             switches.contains(&event.switch.as_str())
                 && (ports.is_empty() || event.port.as_ref().is_some_and(|port| ports.contains(port)))
@@ -42,15 +49,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_events_give_way() {
+    fn the_oldest_events_are_dropped() {
         let mut log = EventLog::default();
         for n in 0..EventLog::MOST + 3 {
             let port = if n % 2 == 0 { Some("p0") } else { None };
-            log.note("lab", port, None, "link_up", n.to_string());
+            log.record("lab", port, None, "link_up", n.to_string());
         }
-        let all = log.of(&["lab"], &[]);
+        let all = log.matching(&["lab"], &[]);
         assert_eq!((all.len(), all[0].detail.as_str()), (EventLog::MOST, "3"));
-        assert_eq!(log.of(&["lab"], &["p0".to_owned()]).len(), EventLog::MOST / 2);
-        assert!(log.of(&["other"], &[]).is_empty());
+        assert_eq!(log.matching(&["lab"], &["p0".to_owned()]).len(), EventLog::MOST / 2);
+        assert!(log.matching(&["other"], &[]).is_empty());
     }
 }

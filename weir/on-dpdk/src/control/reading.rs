@@ -2,15 +2,15 @@
 
 use weir_config::{PortConfig, SwitchConfig};
 use weir_control::metrics::SwitchMetrics;
-use weir_control::protocol::What;
+use weir_control::protocol::ShowView;
 use weir_control::state::{
-    Books, BufferConfiguration, BufferPool, BufferQueue, ByClass, Delay, DelayBucket, FlowControlClass,
-    FlowControlPort, Interface, LastPause, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters, PolicyQueue,
+    BufferConfiguration, BufferPool, BufferQueue, ByClass, Delay, DelayBucket, FlowControlClass, FlowControlPort,
+    FrameConservation, Interface, LastPause, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters, PolicyQueue,
     PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
 };
 use weir_dpdk_io::{DeviceLosses, Losses};
-use weir_flowctl::{Gauges, Tells};
-use weir_mmu::PoolUse;
+use weir_flowctl::{Gauges, MessageKind};
+use weir_mmu::PoolUsage;
 use weir_nic::model::{ModelDrop, ModelReport};
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::{self, ClassReport, PortReport};
@@ -20,7 +20,7 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use crate::losses::frames;
 
 /// State of a switch at an instant, with its counters at the last clear.
-pub(crate) struct Reading<'r> {
+pub(crate) struct SwitchReading<'r> {
     pub(crate) config: &'r SwitchConfig,
     pub(crate) shared: &'r Shared,
     pub(crate) report: &'r Report,
@@ -29,7 +29,7 @@ pub(crate) struct Reading<'r> {
     /// Counters of the NICs in front of hosts, by port.
     pub(crate) nics: Vec<Option<ModelReport>>,
     /// Counters at the last clear; `None` if they count since the start.
-    pub(crate) base: Option<&'r Base>,
+    pub(crate) base: Option<&'r CounterBaseline>,
     /// Rates by port, received and sent, in bits per second; `None` before the first interval is over.
     pub(crate) rates: Option<&'r [[u64; 2]]>,
     pub(crate) now: Time,
@@ -40,39 +40,39 @@ pub(crate) struct Reading<'r> {
 }
 
 /// Counters as they were when they were cleared.
-pub(crate) struct Base {
+pub(crate) struct CounterBaseline {
     pub(crate) unix_ms: u64,
     pub(crate) report: Report,
     pub(crate) losses: Vec<DeviceLosses>,
     pub(crate) nics: Vec<Option<ModelReport>>,
 }
 
-impl Reading<'_> {
+impl SwitchReading<'_> {
     /// A view of the switch; `None` for views of the whole process.
-    pub(crate) fn state(&self, what: What) -> Option<State> {
+    pub(crate) fn state(&self, what: ShowView) -> Option<State> {
         Some(match what {
-            What::Interfaces => State::Interfaces(self.interfaces()),
-            What::PfcCounters => State::PfcCounters(self.pfc_counters()),
-            What::PfcWatchdog => State::PfcWatchdog(self.watched()),
-            What::PauseDelays => State::PauseDelays(self.delays()),
-            What::PriorityGroups => State::PriorityGroups(self.priority_groups()),
-            What::Queues => State::Queues(self.queues()),
-            What::BufferPools => State::BufferPools(self.pools()),
-            What::BufferConfiguration => State::BufferConfiguration(self.buffer()),
-            What::Mac => State::Mac(self.macs()),
-            What::Policy => State::Policy(self.policy()),
-            What::FlowControl => State::FlowControl(self.flow_control()),
-            What::Losses => State::Losses(self.lost()),
-            What::Lcores | What::Events | What::Metrics => return None,
+            ShowView::Interfaces => State::Interfaces(self.interfaces()),
+            ShowView::PfcCounters => State::PfcCounters(self.pfc_counters()),
+            ShowView::PfcWatchdog => State::PfcWatchdog(self.watched()),
+            ShowView::PauseDelays => State::PauseDelays(self.delays()),
+            ShowView::PriorityGroups => State::PriorityGroups(self.priority_groups()),
+            ShowView::Queues => State::Queues(self.queues()),
+            ShowView::BufferPools => State::BufferPools(self.pools()),
+            ShowView::BufferConfiguration => State::BufferConfiguration(self.buffer()),
+            ShowView::Mac => State::Mac(self.macs()),
+            ShowView::Policy => State::Policy(self.policy()),
+            ShowView::FlowControl => State::FlowControl(self.flow_control()),
+            ShowView::Losses => State::Losses(self.lost()),
+            ShowView::Lcores | ShowView::Events | ShowView::Metrics => return None,
         })
     }
 
     /// Returns the metrics of a scrape.
     pub(crate) fn metrics(&self) -> SwitchMetrics {
-        let balance = self.report.balance;
+        let balance = self.report.conservation;
         SwitchMetrics {
             switch: self.config.name.clone(),
-            books: Books {
+            frame_conservation: FrameConservation {
                 received: balance.received,
                 copied: balance.copied,
                 sent: balance.sent,
@@ -118,7 +118,7 @@ impl Reading<'_> {
         let interface = |(number, config, report): (usize, &PortConfig, &PortReport)| {
             let sum = |count: fn(&ClassReport) -> u64| self.by_class(number, count).iter().sum::<u64>();
             let lost = self.lost_at_device(number);
-            let rate = |way: usize| self.rates.map(|rates| rates[number][way]);
+            let rate = |direction: usize| self.rates.map(|rates| rates[number][direction]);
             Interface {
                 port: config.name.clone(),
                 device: config.device.to_string(),
@@ -162,7 +162,7 @@ impl Reading<'_> {
     fn pfc_counters(&self) -> Vec<PfcCounters> {
         let counters = |(number, config, report): (usize, &PortConfig, &PortReport)| {
             // At a port that speaks PAUSE these count PAUSE frames.
-            let speaks_pfc = config.flow_control.tells() != Tells::Pause;
+            let speaks_pfc = config.flow_control.message_kind() != MessageKind::Pause;
             PfcCounters {
                 port: config.name.clone(),
                 rx: self.by_class(number, |class| class.xoff_rx + class.xon_rx),
@@ -272,7 +272,7 @@ impl Reading<'_> {
 
     fn pools(&self) -> Vec<BufferPool> {
         let marks = self.shared.mmu.pool_watermarks();
-        let pool = |name: &str, of: PoolUse, mark: Bytes| BufferPool {
+        let pool = |name: &str, of: PoolUsage, mark: Bytes| BufferPool {
             pool: name.to_owned(),
             size_bytes: of.capacity.get(),
             used_bytes: of.used.get(),
@@ -348,28 +348,28 @@ impl Reading<'_> {
 
     fn flow_control(&self) -> Vec<FlowControlPort> {
         let speaks_more = |config: &PortConfig| {
-            let tells = config.flow_control.tells();
-            !tells.off_classes() && tells != Tells::Nothing
+            let message_kind = config.flow_control.message_kind();
+            !message_kind.advertises_xoff() && message_kind != MessageKind::Nothing
         };
-        let told = |(number, config, report): (usize, &PortConfig, &PortReport)| FlowControlPort {
+        let port_state = |(number, config, report): (usize, &PortConfig, &PortReport)| FlowControlPort {
             port: config.name.clone(),
             flow_control: config.flow_control.kind().to_owned(),
             messages_rx: self.count(number, |port| port.control_rx.messages()),
             messages_tx: self.count(number, |port| port.control_tx.messages()),
-            odd: self.count(number, |port| port.odd_messages),
-            foreign: self.count(number, |port| port.accord.foreign),
-            aged: self.count(number, |port| port.accord.aged),
-            resyncs: self.count(number, |port| port.accord.resyncs),
+            invalid: self.count(number, |port| port.invalid_messages),
+            foreign: self.count(number, |port| port.mismatch.foreign),
+            aged: self.count(number, |port| port.mismatch.aged),
+            resyncs: self.count(number, |port| port.mismatch.resyncs),
             rate_bps: config.rate.or(report.link_rate).map(BitRate::as_bps),
             classes: report
                 .classes
                 .iter()
                 .enumerate()
-                .filter(|(_, class)| has_told(class))
-                .map(|(class, report)| told_of_class(class, report))
+                .filter(|(_, class)| is_active(class))
+                .map(|(class, report)| flow_control_class(class, report))
                 .collect(),
         };
-        self.real_ports().filter(|(_, config, _)| speaks_more(config)).map(told).collect()
+        self.real_ports().filter(|(_, config, _)| speaks_more(config)).map(port_state).collect()
     }
 
     fn lost(&self) -> Vec<Loss> {
@@ -431,11 +431,11 @@ impl Reading<'_> {
 }
 
 /// Whether there is something to say of a class: it was used, or holds frames that its peer does not let go.
-fn has_told(class: &ClassReport) -> bool {
+fn is_active(class: &ClassReport) -> bool {
     class.is_used() || class.egress > Bytes::ZERO
 }
 
-fn told_of_class(class: usize, report: &ClassReport) -> FlowControlClass {
+fn flow_control_class(class: usize, report: &ClassReport) -> FlowControlClass {
     FlowControlClass {
         class,
         ingress_bytes: (report.ingress.private + report.ingress.shared + report.ingress.headroom).get(),
@@ -457,9 +457,11 @@ fn named(gauges: &Gauges) -> std::collections::BTreeMap<String, u64> {
     gauges.iter().map(|(gauge, value)| (gauge.name.to_owned(), value)).collect()
 }
 
-fn delay(of: &report::Delay) -> Delay {
-    let bucket =
-        |(length, messages): (usize, &u64)| DelayBucket { up_to_ns: report::Delay::up_to(length), messages: *messages };
+fn delay(of: &report::DelayStats) -> Delay {
+    let bucket = |(length, messages): (usize, &u64)| DelayBucket {
+        up_to_ns: report::DelayStats::bin_upper_bound(length),
+        messages: *messages,
+    };
     Delay {
         count: of.count,
         p50_ns: of.p50,
@@ -481,7 +483,7 @@ pub(crate) fn rates(before: &Report, now: &Report) -> Vec<[u64; 2]> {
     let sums = |port: &PortReport| {
         port.classes.iter().fold([0u64; 2], |[rx, tx], class| [rx + class.rx_bytes, tx + class.tx_bytes])
     };
-    let rate = |bytes: u64, span: Span| BitRate::of(Bytes::new(bytes), span).map_or(0, BitRate::as_bps);
+    let rate = |bytes: u64, span: Span| BitRate::average(Bytes::new(bytes), span).map_or(0, BitRate::as_bps);
     let pairs = before.ports.iter().zip(&now.ports);
     pairs
         .map(|(before, now)| {

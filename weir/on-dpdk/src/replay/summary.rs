@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use weir_bench::latency::Latency;
 use weir_dpdk_driver::LcoreStats;
-use weir_dpdk_driver::replayer::{LaneReport, ReplayReport};
+use weir_dpdk_driver::replayer::{ReplayReport, StreamReport};
 use weir_experiments::table::{Table, count};
 
 /// Results of a replay. Times are in nanoseconds.
@@ -61,13 +61,13 @@ struct TraceSummary {
 
 impl ReplaySummary {
     pub(crate) fn new(report: &ReplayReport, lcores: &[(u32, Arc<LcoreStats>)]) -> ReplaySummary {
-        let stood = report.stood_still;
+        let clock_stall = report.clock_stall;
         ReplaySummary {
             is_done: report.is_done,
-            traces: report.lanes.iter().map(TraceSummary::new).collect(),
-            clock_stood_still: stood.times,
-            clock_stood_still_us: stood.total.as_micros(),
-            clock_stood_still_longest_us: stood.longest.as_micros(),
+            traces: report.streams.iter().map(TraceSummary::new).collect(),
+            clock_stood_still: clock_stall.times,
+            clock_stood_still_us: clock_stall.total.as_micros(),
+            clock_stood_still_longest_us: clock_stall.longest.as_micros(),
             poll_gap_max_us: lcores.iter().map(|(_, stats)| stats.gap_max().as_micros()).max(),
         }
     }
@@ -96,29 +96,29 @@ impl ReplaySummary {
 }
 
 impl TraceSummary {
-    fn new(lane: &LaneReport) -> TraceSummary {
-        let latency = |histogram: &Histogram<u64>| Latency::of(histogram);
+    fn new(stream: &StreamReport) -> TraceSummary {
+        let latency = |histogram: &Histogram<u64>| Latency::from_histogram(histogram);
         TraceSummary {
-            name: lane.name.clone(),
-            frames: lane.frames,
-            sent: lane.sent_frames(),
-            sent_bytes: lane.sent_bytes,
-            sent_by_class: lane.sent,
-            dropped_paused: lane.dropped_frames(),
-            dropped_paused_by_class: lane.dropped_paused,
-            not_taken: lane.not_taken,
-            left: lane.left(),
+            name: stream.name.clone(),
+            frames: stream.frames,
+            sent: stream.sent_frames(),
+            sent_bytes: stream.sent_bytes,
+            sent_by_class: stream.sent,
+            dropped_paused: stream.dropped_frames(),
+            dropped_paused_by_class: stream.dropped_paused,
+            not_taken: stream.not_taken,
+            left: stream.left(),
             refused: 0,
             left_out: "nothing".to_owned(),
-            pauses_received: lane.pauses_received,
-            other_frames_received: lane.came,
-            no_buffers: lane.no_buffers,
-            put_off_by_line: lane.line_limit.frames,
-            put_off_by_line_max_ns: lane.line_limit.longest.as_nanos(),
-            late_ns: latency(&lane.timing.all),
-            late_machine_ns: latency(&lane.timing.machine),
-            late_paused_ns: latency(&lane.timing.paused),
-            late_port_ns: latency(&lane.timing.port),
+            pauses_received: stream.pauses_received,
+            other_frames_received: stream.other_frames_received,
+            no_buffers: stream.no_buffers,
+            put_off_by_line: stream.line_limit.frames,
+            put_off_by_line_max_ns: stream.line_limit.longest.as_nanos(),
+            late_ns: latency(&stream.delays.all),
+            late_machine_ns: latency(&stream.delays.machine),
+            late_paused_ns: latency(&stream.delays.paused),
+            late_port_ns: latency(&stream.delays.port),
         }
     }
 }

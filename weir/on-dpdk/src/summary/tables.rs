@@ -1,7 +1,7 @@
 //! The summary as tables.
 
 use weir_experiments::table::{Table, count};
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_mmu::policy::{Gauge, Unit};
 use weir_reader::distinct_gauges;
 use weir_units::BitRate;
@@ -83,8 +83,8 @@ pub(crate) fn summary_text(summary: &RunSummary) -> String {
             }
         }
         for port in &switch.ports {
-            if let Some(told) = port.line_time.as_ref().and_then(|line| line.below_rate.as_ref()) {
-                say!(text, "  {}: {told}", port.name);
+            if let Some(message) = port.line_time.as_ref().and_then(|line| line.below_rate.as_ref()) {
+                say!(text, "  {}: {message}", port.name);
             }
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn summary_text(summary: &RunSummary) -> String {
             lcore.busy_permille as f64 / 10.0,
             count(lcore.poll_gap_max_us),
             count(lcore.poll_gaps_ns.by_time_p99.div_ceil(1_000)),
-            who_had(lcore.cpu, &lcore.lateness.cpu_use)
+            who_had(lcore.cpu, &lcore.poll_delay.cpu_use)
         );
     }
     text
@@ -147,7 +147,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
         "for us",
         "Peak headroom B",
     ]);
-    for port in switch.ports.iter().filter(|port| port.speaks.tells().pauses()) {
+    for port in switch.ports.iter().filter(|port| port.speaks.message_kind().pauses()) {
         for class in port.classes.iter().filter(|class| class.xoff_tx + class.xoff_rx > 0) {
             table.row([
                 port.name.clone(),
@@ -167,8 +167,8 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
 
 /// Description of [`SwitchSummary::pause_delay_ns`] for the ports' flow control.
 pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
-    let stages = switch.ports.iter().any(|port| port.speaks.tells() == Tells::Stages);
-    let pauses = switch.ports.iter().any(|port| port.speaks.tells().off_classes());
+    let stages = switch.ports.iter().any(|port| port.speaks.message_kind() == MessageKind::Stages);
+    let pauses = switch.ports.iter().any(|port| port.speaks.message_kind().advertises_xoff());
     match (stages, pauses) {
         (true, true) => "Xoff to PAUSE, or stage's start to message",
         (true, false) => "stage's start to message",
@@ -188,8 +188,8 @@ pub(super) fn message_table(switch: &SwitchSummary) -> Table {
         ("Credits received", |port| port.credit_rx),
         ("Own sent", |port| port.own_tx),
         ("Own received", |port| port.own_rx),
-        ("Odd", |port| port.odd_messages),
-        ("Of another kind", |port| port.foreign_messages),
+        ("Odd", |port| port.invalid_messages),
+        ("Of another kind", |port| port.mismatched_messages),
         ("Counts set anew", |port| port.credit_resyncs),
         ("Aged", |port| port.rates_aged),
         ("Put off", |port| port.control_put_off),

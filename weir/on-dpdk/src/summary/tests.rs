@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_switch_core::report::{Accord, Balance, ControlReport};
+use weir_switch_core::report::{ControlReport, FrameConservation, ProtocolMismatch};
 use weir_units::Time;
 
 use super::*;
@@ -28,19 +28,19 @@ fn report() -> Report {
         classes: Default::default(),
         control_rx: ControlReport::default(),
         control_tx: ControlReport::default(),
-        odd_messages: 0,
-        accord: Accord::default(),
+        invalid_messages: 0,
+        mismatch: ProtocolMismatch::default(),
         line_time: None,
     };
     Report {
         at: Time::ZERO,
         ports: (0..4).map(port).collect(),
-        pool: PoolUse::default(),
+        pool: PoolUsage::default(),
         headroom_pool: None,
         egress_lossy_pool: None,
-        balance: Balance::default(),
-        message_delay: Delay::default(),
-        reaction: Delay::default(),
+        conservation: FrameConservation::default(),
+        message_delay: DelayStats::default(),
+        reaction: DelayStats::default(),
     }
 }
 
@@ -60,7 +60,7 @@ fn lines(table: &weir_experiments::table::Table) -> Vec<String> {
 fn messages_of_each_kind_and_what_they_take_of_the_link() {
     let mut report = report();
     report.ports[0].control_tx.pfc = 20;
-    report.ports[0].odd_messages = 3;
+    report.ports[0].invalid_messages = 3;
     report.ports[2].control_tx.credit = 1_234;
     report.ports[2].control_rx.credit = 1_200;
     let summary = summary(&report);
@@ -87,7 +87,8 @@ fn messages_of_each_kind_and_what_they_take_of_the_link() {
 #[test]
 fn what_is_wrong_between_peers_is_told() {
     let mut report = report();
-    report.ports[2].accord = Accord { foreign: 4, excessive_credits: 5, resyncs: 6, aged: 0, heard_at: Time::ZERO };
+    report.ports[2].mismatch =
+        ProtocolMismatch { foreign: 4, excessive_credits: 5, resyncs: 6, aged: 0, heard_at: Time::ZERO };
     let summary = summary(&report);
     assert_eq!(
         lines(&tables::message_table(&summary)).join("\n").replace("-", ""),
@@ -157,7 +158,7 @@ fn classes_that_the_peer_slows_down_are_told_even_without_traffic() {
 fn a_port_below_its_rate_is_told_with_the_cause() {
     let mut report = report();
     let (ms, us) = (Span::from_millis, Span::from_micros);
-    let line = LineTime {
+    let line = LineTimeLoss {
         waited: ms(200),
         lost_late: ms(50),
         lost_refused: us(1_250),
@@ -165,8 +166,8 @@ fn a_port_below_its_rate_is_told_with_the_cause() {
         pending: Span::ZERO,
     };
     report.ports[1].line_time = Some(line);
-    report.ports[2].line_time = Some(LineTime { lost_late: Span::ZERO, lost_refused: Span::ZERO, ..line });
-    let late = |port: PortId| (port.0 == 1).then(|| Lateness { cpu: 7, gap_max: ms(30), ..Lateness::default() });
+    report.ports[2].line_time = Some(LineTimeLoss { lost_late: Span::ZERO, lost_refused: Span::ZERO, ..line });
+    let late = |port: PortId| (port.0 == 1).then(|| PollDelay { cpu: 7, gap_max: ms(30), ..PollDelay::default() });
     let summary = switch_summary(&config(), &report, &[DeviceReport::default(); 4], Duration::from_millis(400), late);
     assert_eq!(lines(&tables::line_table(&summary))[2..], ["p1 10Gbps 200,000 25.62 50,000 1,250 20,000"]);
     let json = serde_json::to_value(&summary).unwrap();
@@ -192,8 +193,8 @@ fn stages_are_no_pauses() {
 #[test]
 fn delays_have_names_that_fit_what_ports_speak() {
     let mut report = report();
-    report.message_delay = Delay { count: 7, p50: 1, p99: 2, p999: 3, max: 4, ..Delay::default() };
-    report.reaction = Delay { count: 8, p50: 5, p99: 6, p999: 7, max: 8, ..Delay::default() };
+    report.message_delay = DelayStats { count: 7, p50: 1, p99: 2, p999: 3, max: 4, ..DelayStats::default() };
+    report.reaction = DelayStats { count: 8, p50: 5, p99: 6, p999: 7, max: 8, ..DelayStats::default() };
     let mut summary = summary(&report);
     assert_eq!(tables::message_delay(&summary), "Xoff to PAUSE, or stage's start to message");
     let json = serde_json::to_value(&summary).unwrap();

@@ -1,7 +1,7 @@
 //! Doubtful flow control: delays below the rule, thresholds declared unsafe, and queue limits that the buffer may not provide.
 
 use weir_config::SwitchConfig;
-use weir_experiments::table::{count, put_together};
+use weir_experiments::table::{count, group_by_text};
 use weir_mmu::{BufferLayout, Headroom};
 use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, queue_limit};
 use weir_units::Bytes;
@@ -12,11 +12,11 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
         let config = &switch.ports[port];
         let moving = queue_limit(switch, port).and_then(|_| moving(switch));
         let rate = config.rate.unwrap_or(RATE_UNKNOWN);
-        let doubts = config.flow_control.doubts(&controlled_port(switch, port, rate));
-        moving.into_iter().chain(doubts).map(move |what| (what, config.name.as_str()))
+        let warnings = config.flow_control.warnings(&controlled_port(switch, port, rate));
+        moving.into_iter().chain(warnings).map(move |what| (what, config.name.as_str()))
     });
     let mut warnings: Vec<String> =
-        put_together(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect();
+        group_by_text(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect();
     warnings.extend(promised(switch, layout));
     warnings
 }

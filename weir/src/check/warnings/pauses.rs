@@ -1,24 +1,24 @@
 //! Doubtful pauses: pauses that expire before their refresh, and a watchdog that polls too often to see a refresh.
 
 use weir_config::{StormCondition, SwitchConfig};
-use weir_experiments::table::put_together;
-use weir_flowctl::{Quantum, Tells};
+use weir_experiments::table::group_by_text;
+use weir_flowctl::{MessageKind, Quantum};
 use weir_units::{BitRate, Span};
 
 /// Returns a sentence for each doubtful pause; ports with equal warnings share one.
 pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     let of_ports = switch.real_ports().flat_map(|index| {
         let port = &switch.ports[index];
-        let rate = port.rate.filter(|_| port.flow_control.tells().off_classes());
-        let said = rate.map(|rate| [runs_out(switch, rate), unseen(switch, rate)]);
-        said.into_iter().flatten().flatten().map(|what| (what, port.name.as_str()))
+        let rate = port.rate.filter(|_| port.flow_control.message_kind().advertises_xoff());
+        let warnings = rate.map(|rate| [runs_out(switch, rate), unseen(switch, rate)]);
+        warnings.into_iter().flatten().flatten().map(|what| (what, port.name.as_str()))
     });
-    put_together(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect()
+    group_by_text(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect()
 }
 
 /// Warns of a pause whose remaining time, when it is repeated, is shorter than the repetition's delay in the device.
 fn runs_out(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
-    let (quantum, pfc) = (Quantum::at(rate), switch.pfc);
+    let (quantum, pfc) = (Quantum::for_rate(rate), switch.pfc);
     let rest_percent = u64::from(100 - pfc.refresh_percent);
     let pause = quantum.times(pfc.quanta);
     let rest = (pause * rest_percent).divided_by(100);
@@ -43,7 +43,7 @@ fn runs_out(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
 
 /// Least quanta that last for `span`; `None` if no PAUSE does.
 fn quanta_for(rate: BitRate, span: Span) -> Option<u16> {
-    let quantum = Quantum::at(rate);
+    let quantum = Quantum::for_rate(rate);
     let quanta = quantum.in_span(span);
     let quanta = if quantum.times(quanta) < span { quanta.checked_add(1)? } else { quanta };
     (quantum.times(quanta) >= span).then_some(quanta)
@@ -51,13 +51,14 @@ fn quanta_for(rate: BitRate, span: Span) -> Option<u16> {
 
 /// Time that is left of the longest PAUSE when it is repeated after this share of it.
 fn rest_of_the_longest(rate: BitRate, refresh_percent: u8) -> Span {
-    (Quantum::at(rate).times(u16::MAX) * u64::from(100 - refresh_percent)).divided_by(100)
+    (Quantum::for_rate(rate).times(u16::MAX) * u64::from(100 - refresh_percent)).divided_by(100)
 }
 
 /// Warns of a watchdog that polls more often than a peer repeats its PAUSE: it needs one between two polls to see a storm.
 fn unseen(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
     let watchdog = switch.pfc_watchdog.as_ref()?;
-    let is_pfc = switch.ports.iter().any(|port| port.flow_control.tells() == Tells::Pfc && port.rate == Some(rate));
+    let is_pfc =
+        switch.ports.iter().any(|port| port.flow_control.message_kind() == MessageKind::Pfc && port.rate == Some(rate));
     let refresh = as_shown(rest_of_the_longest(rate, 50));
     if !is_pfc || watchdog.condition != StormCondition::PfcReceived || watchdog.poll_interval >= refresh {
         return None;
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_outlives_its_refresh_is_not_told_of() {
+    fn a_pause_that_outlives_its_refresh_gives_no_warning() {
         // Half of 65,535 quanta are 41.9 us at 400 Gb/s.
         assert_eq!(warned("reaction = \"41us\"", "", "pfc"), [""; 0]);
         assert_eq!(warned("quanta = 100\nreaction = \"0s\"", "", "pause"), [""; 0]);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_runs_out_is_told_with_the_quanta_that_do() {
+    fn a_pause_that_runs_out_gives_a_warning_with_sufficient_quanta() {
         // 1,954 quanta of 51.2 ns are 100.04 us; at 400 Gb/s 78,125 would be needed.
         let warnings = warned("quanta = 1000\nreaction = \"50us\"", "", "pfc");
         assert_eq!(warnings.len(), 2, "{warnings:#?}");
@@ -126,7 +127,7 @@ mod tests {
 
     /// Half of 65,535 quanta are 1.678 ms at 10 Gb/s.
     #[test]
-    fn a_watchdog_that_looks_too_often_is_told() {
+    fn a_watchdog_that_polls_too_often_gives_a_warning() {
         let watchdog = |poll: &str, more: &str| {
             let table = format!("[pfc_watchdog]\npoll_interval = \"{poll}\"\n{more}");
             warned("reaction = \"0s\"", &table, "pfc")

@@ -10,9 +10,9 @@ use super::classes::Classes;
 use super::most_common;
 use super::ports::Port;
 use super::profile::{Profile, Threshold, each_once};
-use super::report::Outcome;
-use super::resume::Resume;
-use super::tables::{Field, LOOKUP, Tables, lookup_key, ports_and_numbers, reference};
+use super::report::ImportOutcome;
+use super::resume::ResumeThreshold;
+use super::tables::{ConfigDb, FieldPath, LOOKUP, lookup_key, ports_and_numbers, reference};
 
 const POOL: &str = "BUFFER_POOL";
 const PROFILE: &str = "BUFFER_PROFILE";
@@ -33,7 +33,12 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// Frames are no longer than `frame_max`.
-    pub(super) fn of(tables: &mut Tables, ports: &[Port], classes: &Classes, frame_max: u64) -> Result<Buffer, String> {
+    pub(super) fn from_tables(
+        tables: &mut ConfigDb,
+        ports: &[Port],
+        classes: &Classes,
+        frame_max: u64,
+    ) -> Result<Buffer, String> {
         let Some(size) = tables.number::<u64>(POOL, LOSSLESS, "size")? else {
             return Err(no_pool(tables));
         };
@@ -72,10 +77,11 @@ impl Buffer {
         if !groups.is_empty() {
             let _ = writeln!(text, "headroom = \"{headroom}B\"");
         }
-        let partition = Partition { size, xoff_pool, reserved, lossy_pool, shared, total, pooled, private, headroom };
+        let partition =
+            PoolPartition { size, xoff_pool, reserved, lossy_pool, shared, total, pooled, private, headroom };
         partition.account_pools(tables);
         let threshold = common_threshold(tables, &groups);
-        let resume = Resume::of(&groups, private, threshold, frame_max);
+        let resume = ResumeThreshold::new(&groups, private, threshold, frame_max);
         resume.write(&mut text);
         partition.account_profiles(tables, &profiles);
         resume.account(tables, &groups);
@@ -85,11 +91,12 @@ impl Buffer {
                 let limit = if bytes == 0 { shared } else { bytes.min(shared) };
                 text += "policy = \"static\"\n";
                 let _ = writeln!(text, "lossy_alpha = {lossy_alpha}\n\n[buffer.static]\nthreshold = \"{limit}B\"");
-                let at = Field::of(POOL, EGRESS_LOSSY, "size");
-                tables.account(Outcome::Refused, at, "lossy queues share the ingress pool under policy static");
+                let at = FieldPath::new(POOL, EGRESS_LOSSY, "size");
+                tables.account(ImportOutcome::Refused, at, "lossy queues share the ingress pool under policy static");
                 if xoff_pool > 0 {
-                    let said = format!("policy static has {headroom} B of headroom for each queue, and no pool of it");
-                    tables.account(Outcome::Approximated, Field::of(POOL, LOSSLESS, "xoff"), said);
+                    let detail =
+                        format!("policy static has {headroom} B of headroom for each queue, and no pool of it");
+                    tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, LOSSLESS, "xoff"), detail);
                 }
             }
             threshold => {
@@ -109,7 +116,7 @@ impl Buffer {
     }
 }
 
-fn no_pool(tables: &Tables) -> String {
+fn no_pool(tables: &ConfigDb) -> String {
     let pools = tables.keys(POOL);
     let is_dynamic = tables.field("DEVICE_METADATA", "localhost", "buffer_model") == Some("dynamic");
     if pools.iter().any(|pool| pool == LOSSLESS) && is_dynamic {
@@ -123,7 +130,7 @@ fn no_pool(tables: &Tables) -> String {
 
 /// Lossless profiles of each imported port's lossless groups.
 fn lossless_profiles(
-    tables: &mut Tables,
+    tables: &mut ConfigDb,
     ports: &[Port],
     classes: &Classes,
     is_static: bool,
@@ -140,7 +147,7 @@ fn lossless_profiles(
 }
 
 /// The profile of one group: from BUFFER_PG, or from the lookup table by speed and cable, as buffermgrd does it.
-fn profile_of(tables: &mut Tables, port: &Port, class: u8, is_static: bool) -> Result<Option<Profile>, String> {
+fn profile_of(tables: &mut ConfigDb, port: &Port, class: u8, is_static: bool) -> Result<Option<Profile>, String> {
     for key in tables.keys(GROUP) {
         let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
         if !of.contains(&port.sonic_name.as_str()) || !numbers.contains(&class) {
@@ -154,8 +161,8 @@ fn profile_of(tables: &mut Tables, port: &Port, class: u8, is_static: bool) -> R
             return Err(format!("{GROUP}|{key}: there is no {PROFILE}|{name} with a size"));
         }
         tables.account(
-            Outcome::Taken,
-            Field::of(GROUP, &key, "profile"),
+            ImportOutcome::Taken,
+            FieldPath::new(GROUP, &key, "profile"),
             "private, headroom and threshold of lossless queues",
         );
         let number = |field| tables.number::<u64>(PROFILE, &name, field);
@@ -204,7 +211,11 @@ fn profile_of(tables: &mut Tables, port: &Port, class: u8, is_static: bool) -> R
 }
 
 /// Bytes that all priority groups of the switch reserve. Ports that are not imported have those of an imported one.
-fn all_reserved(tables: &Tables, profiles: &BTreeMap<String, Vec<Profile>>, classes: &Classes) -> Result<u64, String> {
+fn all_reserved(
+    tables: &ConfigDb,
+    profiles: &BTreeMap<String, Vec<Profile>>,
+    classes: &Classes,
+) -> Result<u64, String> {
     let of_lossless: u64 = profiles.values().flatten().map(|profile| profile.size).sum();
     let per_port = of_lossless / profiles.len().max(1) as u64;
     let all = tables.keys("PORT_QOS_MAP");
@@ -226,7 +237,7 @@ fn all_reserved(tables: &Tables, profiles: &BTreeMap<String, Vec<Profile>>, clas
 }
 
 /// Partition of SONiC's buffer, and of Weir's, in bytes.
-struct Partition {
+struct PoolPartition {
     /// Size of SONiC's lossless pool, headroom included.
     size: u64,
     xoff_pool: u64,
@@ -244,53 +255,62 @@ struct Partition {
     headroom: u64,
 }
 
-impl Partition {
-    fn account_pools(&self, tables: &mut Tables) {
-        let Partition { size, xoff_pool: xoff, reserved, lossy_pool: lossy, shared, total, pooled, .. } = *self;
+impl PoolPartition {
+    fn account_pools(&self, tables: &mut ConfigDb) {
+        let PoolPartition { size, xoff_pool: xoff, reserved, lossy_pool: lossy, shared, total, pooled, .. } = *self;
         let sum = format!("{size} - {xoff} xoff - {reserved} reserved by priority groups");
-        let at = Field::of(POOL, LOSSLESS, "size");
+        let at = FieldPath::new(POOL, LOSSLESS, "size");
         if lossy == 0 {
             tables.account(
-                Outcome::Taken,
+                ImportOutcome::Taken,
                 at,
                 format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"),
             );
         } else {
-            let said = format!(
+            let detail = format!(
                 "ingress_pool = {shared} = {sum} + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
             );
-            tables.account(Outcome::Approximated, at, said.clone());
-            tables.account(Outcome::Approximated, Field::of(POOL, LOSSY, "size"), said);
+            tables.account(ImportOutcome::Approximated, at, detail.clone());
+            tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, LOSSY, "size"), detail);
             tables.account(
-                Outcome::Approximated,
-                Field::of(POOL, LOSSY, "mode"),
+                ImportOutcome::Approximated,
+                FieldPath::new(POOL, LOSSY, "mode"),
                 "lossy queues have their threshold at egress",
             );
-            tables.account(Outcome::Taken, Field::of(POOL, LOSSY, "type"), "ingress");
+            tables.account(ImportOutcome::Taken, FieldPath::new(POOL, LOSSY, "type"), "ingress");
         }
         if xoff > 0 {
             tables.account(
-                Outcome::Taken,
-                Field::of(POOL, LOSSLESS, "xoff"),
+                ImportOutcome::Taken,
+                FieldPath::new(POOL, LOSSLESS, "xoff"),
                 format!("buffer.sonic.headroom_pool = {pooled}"),
             );
         } else {
-            tables.account(Outcome::Taken, Field::of(POOL, LOSSLESS, "xoff"), "0: headroom is each group's own");
+            tables.account(
+                ImportOutcome::Taken,
+                FieldPath::new(POOL, LOSSLESS, "xoff"),
+                "0: headroom is each group's own",
+            );
         }
-        for (field, said) in [("mode", "the policy"), ("type", "ingress")] {
-            tables.account(Outcome::Taken, Field::of(POOL, LOSSLESS, field), said);
+        for (field, detail) in [("mode", "the policy"), ("type", "ingress")] {
+            tables.account(ImportOutcome::Taken, FieldPath::new(POOL, LOSSLESS, field), detail);
         }
-        tables.account(Outcome::Taken, Field::of(POOL, EGRESS_LOSSY, "type"), "egress");
-        tables.account(Outcome::Taken, Field::of(POOL, EGRESS_LOSSY, "mode"), "a threshold at each egress queue");
-        for (field, said) in [("size", "the whole buffer: it bounds nothing"), ("mode", "no limit"), ("type", "egress")]
+        tables.account(ImportOutcome::Taken, FieldPath::new(POOL, EGRESS_LOSSY, "type"), "egress");
+        tables.account(
+            ImportOutcome::Taken,
+            FieldPath::new(POOL, EGRESS_LOSSY, "mode"),
+            "a threshold at each egress queue",
+        );
+        for (field, detail) in
+            [("size", "the whole buffer: it bounds nothing"), ("mode", "no limit"), ("type", "egress")]
         {
-            tables.account(Outcome::Approximated, Field::of(POOL, EGRESS_LOSSLESS, field), said);
+            tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, EGRESS_LOSSLESS, field), detail);
         }
     }
 
     /// Reports lossless profiles, except for their queues' resume thresholds.
-    fn account_profiles(&self, tables: &mut Tables, profiles: &BTreeMap<String, Vec<Profile>>) {
-        let Partition { private, headroom, xoff_pool, .. } = *self;
+    fn account_profiles(&self, tables: &mut ConfigDb, profiles: &BTreeMap<String, Vec<Profile>>) {
+        let PoolPartition { private, headroom, xoff_pool, .. } = *self;
         let groups: Vec<&Profile> = profiles.values().flatten().collect();
         // Excess of a port's headroom over this profile's, due to another group of the port.
         let more = |profile: &Profile| {
@@ -298,28 +318,28 @@ impl Partition {
             ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
         };
         for profile in each_once(&groups) {
-            let at = |field| Field::of(profile.table, profile.name.as_str(), field);
-            tables.account(Outcome::Taken, at("pool"), "the ingress pool");
+            let at = |field| FieldPath::new(profile.table, profile.name.as_str(), field);
+            tables.account(ImportOutcome::Taken, at("pool"), "the ingress pool");
             let own = if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) };
-            let said = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
-            let outcome = if own == private { Outcome::Taken } else { Outcome::Approximated };
-            tables.account(outcome, at("size"), if private > 0 { said } else { "all of it is headroom".to_owned() });
+            let detail = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
+            let outcome = if own == private { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            tables.account(outcome, at("size"), if private > 0 { detail } else { "all of it is headroom".to_owned() });
             let own = profile.xoff;
-            let (outcome, said) = match more(profile) {
-                0 if own == headroom => (Outcome::Taken, format!("buffer.headroom = {own} B")),
-                0 => (Outcome::Taken, format!("headroom = {own} B of its ports")),
+            let (outcome, detail) = match more(profile) {
+                0 if own == headroom => (ImportOutcome::Taken, format!("buffer.headroom = {own} B")),
+                0 => (ImportOutcome::Taken, format!("headroom = {own} B of its ports")),
                 more => (
-                    Outcome::Approximated,
+                    ImportOutcome::Approximated,
                     format!("headroom = {} B of its ports, {more} B more, as for another group there", own + more),
                 ),
             };
-            tables.account(outcome, at("xoff"), said);
+            tables.account(outcome, at("xoff"), detail);
         }
     }
 }
 
 /// Returns the threshold of most lossless groups.
-fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
+fn common_threshold(tables: &mut ConfigDb, groups: &[&Profile]) -> Threshold {
     if groups.is_empty() {
         return Threshold::Dynamic(0);
     }
@@ -333,7 +353,7 @@ fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
             if !mine {
                 continue;
             }
-            let said = match (common, profile.threshold) {
+            let detail = match (common, profile.threshold) {
                 (Threshold::Dynamic(n), Threshold::Dynamic(_)) => {
                     format!("buffer.sonic.alpha = {} = 2^{n} of what is free in the pool", alpha(n))
                 }
@@ -341,45 +361,45 @@ fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
                 (Threshold::Static(bytes), Threshold::Static(_)) => format!("buffer.static.threshold = {bytes} B"),
                 _ => "all queues have a threshold of one kind, that of most groups".to_owned(),
             };
-            let outcome = if common == profile.threshold { Outcome::Taken } else { Outcome::Approximated };
-            let said = if outcome == Outcome::Taken { said } else { format!("{said}, at all ports") };
-            tables.account(outcome, Field::of(profile.table, &profile.name, field), said);
+            let outcome = if common == profile.threshold { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            let detail = if outcome == ImportOutcome::Taken { detail } else { format!("{detail}, at all ports") };
+            tables.account(outcome, FieldPath::new(profile.table, &profile.name, field), detail);
         }
     }
     common
 }
 
 /// Returns α° of lossy egress queues.
-fn lossy_alpha(tables: &mut Tables) -> Result<String, String> {
+fn lossy_alpha(tables: &mut ConfigDb) -> Result<String, String> {
     let Some(name) = egress_lossy_profile(tables) else { return Ok("1".to_owned()) };
-    tables.account(Outcome::Taken, Field::of(PROFILE, &name, "pool"), "the egress lossy pool");
+    tables.account(ImportOutcome::Taken, FieldPath::new(PROFILE, &name, "pool"), "the egress lossy pool");
     if tables.number::<u64>(PROFILE, &name, "size")? == Some(0) {
-        tables.account(Outcome::Taken, Field::of(PROFILE, &name, "size"), "nothing is reserved");
+        tables.account(ImportOutcome::Taken, FieldPath::new(PROFILE, &name, "size"), "nothing is reserved");
     } else {
-        tables.account(Outcome::Refused, Field::of(PROFILE, &name, "size"), "egress queues reserve nothing");
+        tables.account(ImportOutcome::Refused, FieldPath::new(PROFILE, &name, "size"), "egress queues reserve nothing");
     }
     if let Some(n) = tables.number::<i64>(PROFILE, &name, "dynamic_th")? {
-        let said = format!("buffer.lossy_alpha = {} = 2^{n} of what is free in the pool", alpha(n));
-        tables.account(Outcome::Taken, Field::of(PROFILE, &name, "dynamic_th"), said);
+        let detail = format!("buffer.lossy_alpha = {} = 2^{n} of what is free in the pool", alpha(n));
+        tables.account(ImportOutcome::Taken, FieldPath::new(PROFILE, &name, "dynamic_th"), detail);
         return Ok(alpha(n));
     }
     let limit = tables.number::<u64>(PROFILE, &name, "static_th")?.unwrap_or(0);
     let pool = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")?.unwrap_or(limit);
-    let at = Field::of(PROFILE, name.as_str(), "static_th");
+    let at = FieldPath::new(PROFILE, name.as_str(), "static_th");
     if limit == 0 || limit >= pool {
-        tables.account(Outcome::Approximated, at, "buffer.lossy_alpha = 128: a queue alone has 99 % of the pool");
+        tables.account(ImportOutcome::Approximated, at, "buffer.lossy_alpha = 128: a queue alone has 99 % of the pool");
         return Ok("128".to_owned());
     }
     // Steady state of a single queue: α (pool - limit) = limit.
     let n = (limit as f64 / (pool - limit) as f64).log2().round().clamp(-7.0, 7.0) as i64;
     let alone = pool as f64 * 2f64.powi(n as i32) / (1.0 + 2f64.powi(n as i32));
-    let said = format!("buffer.lossy_alpha = {}: a queue alone has up to {alone:.0} B, with others less", alpha(n));
-    tables.account(Outcome::Approximated, at, said);
+    let detail = format!("buffer.lossy_alpha = {}: a queue alone has up to {alone:.0} B, with others less", alpha(n));
+    tables.account(ImportOutcome::Approximated, at, detail);
     Ok(alpha(n))
 }
 
 /// The profile of most queues that are in the egress lossy pool.
-fn egress_lossy_profile(tables: &Tables) -> Option<String> {
+fn egress_lossy_profile(tables: &ConfigDb) -> Option<String> {
     let keys = tables.keys(QUEUE);
     let names = keys.iter().filter_map(|key| tables.field(QUEUE, key, "profile"));
     let names = names.map(|name| reference(name).to_owned());
@@ -392,78 +412,82 @@ fn egress_lossy_profile(tables: &Tables) -> Option<String> {
     Some(most_common(of_queues.into_iter()))
 }
 
-fn egress_lossy(tables: &mut Tables, shared: u64) -> Result<u64, String> {
+fn egress_lossy(tables: &mut ConfigDb, shared: u64) -> Result<u64, String> {
     let Some(size) = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")? else { return Ok(shared) };
     let kept = size.min(shared);
     if kept == size {
         tables.account(
-            Outcome::Taken,
-            Field::of(POOL, EGRESS_LOSSY, "size"),
+            ImportOutcome::Taken,
+            FieldPath::new(POOL, EGRESS_LOSSY, "size"),
             format!("buffer.sonic.egress_lossy_pool = {size}"),
         );
     } else {
-        let said = format!(
+        let detail = format!(
             "buffer.sonic.egress_lossy_pool = {kept}, {} B less: it is no larger than the ingress pool, which all frames are in",
             size - kept
         );
-        tables.account(Outcome::Approximated, Field::of(POOL, EGRESS_LOSSY, "size"), said);
+        tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, EGRESS_LOSSY, "size"), detail);
     }
     Ok(kept)
 }
 
 /// Reports queues' profiles and those of lossy groups.
-fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
+fn account_queues(tables: &mut ConfigDb, ports: &[Port], classes: &Classes) {
     let is_ours = |of: &[&str]| of.iter().any(|port| ports.iter().any(|known| known.sonic_name == *port));
     for table in [QUEUE, GROUP] {
         for key in tables.keys(table) {
             let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
-            let at = Field::of(table, key.as_str(), "profile");
+            let at = FieldPath::new(table, key.as_str(), "profile");
             let name = reference(tables.field(table, &key, "profile").unwrap_or_default()).to_owned();
             let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
             let are_lossless = numbers.iter().all(|number| classes.lossless.contains(number));
-            let (outcome, said) = match (table, pool.as_str()) {
-                _ if !is_ours(&of) => (Outcome::Refused, "the port is not imported"),
-                (QUEUE, EGRESS_LOSSLESS) if are_lossless => (Outcome::Taken, "lossless queues have no limit at egress"),
-                (QUEUE, EGRESS_LOSSLESS) => {
-                    (Outcome::Approximated, "a class that is not lossless has the threshold of lossy ones")
+            let (outcome, detail) = match (table, pool.as_str()) {
+                _ if !is_ours(&of) => (ImportOutcome::Refused, "the port is not imported"),
+                (QUEUE, EGRESS_LOSSLESS) if are_lossless => {
+                    (ImportOutcome::Taken, "lossless queues have no limit at egress")
                 }
-                (QUEUE, _) => (Outcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
+                (QUEUE, EGRESS_LOSSLESS) => {
+                    (ImportOutcome::Approximated, "a class that is not lossless has the threshold of lossy ones")
+                }
+                (QUEUE, _) => (ImportOutcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
                 // Lossless groups are accounted for where their profiles are read.
                 (_, _) if are_lossless => continue,
-                (_, _) => {
-                    (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
-                }
+                (_, _) => (
+                    ImportOutcome::Approximated,
+                    "lossy classes have no threshold at ingress, and that of egress queues",
+                ),
             };
-            tables.account(outcome, at, said);
+            tables.account(outcome, at, detail);
         }
     }
-    tables.account_rest(Outcome::Refused, LOOKUP, "no imported port has this speed and cable");
+    tables.account_rest(ImportOutcome::Refused, LOOKUP, "no imported port has this speed and cable");
     account_egress_lossless(tables);
-    let of_whole_ports = account_port_lists(tables);
+    let port_list_profiles = account_port_lists(tables);
     for name in tables.keys(PROFILE) {
         let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
-        let (outcome, said) = match pool.as_str() {
-            EGRESS_LOSSLESS => {
-                (Outcome::Approximated, "lossless egress queues have no limit: what bounds them is the ingress side")
-            }
-            _ if of_whole_ports.contains(&name) && !is_of_queues(tables, &name) => {
-                (Outcome::Refused, "a limit of whole ports: what bounds here is each queue's")
+        let (outcome, detail) = match pool.as_str() {
+            EGRESS_LOSSLESS => (
+                ImportOutcome::Approximated,
+                "lossless egress queues have no limit: what bounds them is the ingress side",
+            ),
+            _ if port_list_profiles.contains(&name) && !is_of_queues(tables, &name) => {
+                (ImportOutcome::Refused, "a limit of whole ports: what bounds here is each queue's")
             }
             LOSSLESS | LOSSY if tables.field(PROFILE, &name, "xoff").is_none() => {
-                (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
+                (ImportOutcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
             }
-            _ => (Outcome::Refused, "no lossless group of an imported port has this profile"),
+            _ => (ImportOutcome::Refused, "no lossless group of an imported port has this profile"),
         };
         for field in tables.fields(PROFILE, &name).into_keys() {
             if !tables.is_accounted(PROFILE, &name, &field) {
-                tables.account(outcome, Field::of(PROFILE, &name, &field), said);
+                tables.account(outcome, FieldPath::new(PROFILE, &name, &field), detail);
             }
         }
     }
 }
 
 /// Reports the limits of whole ports as refused; returns the names of their profiles.
-fn account_port_lists(tables: &mut Tables) -> Vec<String> {
+fn account_port_lists(tables: &mut ConfigDb) -> Vec<String> {
     let mut named = Vec::new();
     for table in ["BUFFER_PORT_INGRESS_PROFILE_LIST", "BUFFER_PORT_EGRESS_PROFILE_LIST"] {
         for key in tables.keys(table) {
@@ -471,7 +495,7 @@ fn account_port_lists(tables: &mut Tables) -> Vec<String> {
             named.extend(list.split(',').map(|name| reference(name.trim()).to_owned()));
         }
         tables.account_rest(
-            Outcome::Refused,
+            ImportOutcome::Refused,
             table,
             "a port as a whole has no limit here: what bounds are its queues'",
         );
@@ -482,7 +506,7 @@ fn account_port_lists(tables: &mut Tables) -> Vec<String> {
 }
 
 /// Whether a priority group or an egress queue has this profile.
-fn is_of_queues(tables: &Tables, name: &str) -> bool {
+fn is_of_queues(tables: &ConfigDb, name: &str) -> bool {
     [QUEUE, GROUP].into_iter().any(|table| {
         let names =
             |key: &String| tables.field(table, key, "profile").is_some_and(|profile| reference(profile) == name);
@@ -491,7 +515,7 @@ fn is_of_queues(tables: &Tables, name: &str) -> bool {
 }
 
 /// Reports the limits of SONiC's lossless egress queues, which Weir does not have, with their distance from the pool size.
-fn account_egress_lossless(tables: &mut Tables) {
+fn account_egress_lossless(tables: &mut ConfigDb) {
     let size = tables.field(POOL, EGRESS_LOSSLESS, "size").and_then(|size| size.parse::<u64>().ok());
     for name in tables.keys(PROFILE) {
         if tables.field(PROFILE, &name, "pool").map(reference) != Some(EGRESS_LOSSLESS) {
@@ -499,25 +523,25 @@ fn account_egress_lossless(tables: &mut Tables) {
         }
         let number = |field| tables.field(PROFILE, &name, field).and_then(|value| value.parse::<i64>().ok());
         let (fixed, dynamic) = (number("static_th"), number("dynamic_th"));
-        let at = |field| Field::of(PROFILE, name.as_str(), field);
+        let at = |field| FieldPath::new(PROFILE, name.as_str(), field);
         if let Some(bytes) = fixed {
             let is_none = bytes == 0 || size.is_some_and(|size| bytes as u64 >= size);
-            let outcome = if is_none { Outcome::Taken } else { Outcome::Approximated };
-            let said = if is_none {
+            let outcome = if is_none { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            let detail = if is_none {
                 "no limit"
             } else {
                 "lossless egress queues have no limit: frames beyond it wait in place of being dropped"
             };
-            tables.account(outcome, at("static_th"), said);
+            tables.account(outcome, at("static_th"), detail);
         }
         if let Some(n) = dynamic {
             let alone = 100.0 / (1.0 + 2f64.powi(-n.clamp(-10, 10) as i32));
-            let said = format!("no limit, where a queue alone has up to {alone:.1} % of the pool in SONiC");
-            tables.account(Outcome::Approximated, at("dynamic_th"), said);
+            let detail = format!("no limit, where a queue alone has up to {alone:.1} % of the pool in SONiC");
+            tables.account(ImportOutcome::Approximated, at("dynamic_th"), detail);
         }
-        tables.account(Outcome::Taken, at("pool"), "lossless queues at egress");
+        tables.account(ImportOutcome::Taken, at("pool"), "lossless queues at egress");
         if tables.field(PROFILE, &name, "size") == Some("0") {
-            tables.account(Outcome::Taken, at("size"), "nothing is reserved");
+            tables.account(ImportOutcome::Taken, at("size"), "nothing is reserved");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::most_common;
-use super::report::Outcome;
-use super::tables::{Field, Tables, numbers_of, ports_and_numbers, reference};
+use super::report::ImportOutcome;
+use super::tables::{ConfigDb, FieldPath, numbers_of, ports_and_numbers, reference};
 
 /// Classes of the files.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ const MAP: &str = "PORT_QOS_MAP";
 const WITHIN: &str = "a class is here traffic class, priority group and queue in one";
 
 impl Classes {
-    pub(super) fn of(tables: &mut Tables, ports: &[String]) -> Result<Classes, String> {
+    pub(super) fn from_tables(tables: &mut ConfigDb, ports: &[String]) -> Result<Classes, String> {
         let mut classes = Classes::default();
         classes.find_lossless(tables, ports)?;
         let dscp_map = chosen_map(tables, ports, "dscp_to_tc_map", "DSCP_TO_TC_MAP");
@@ -42,7 +42,7 @@ impl Classes {
         Ok(classes)
     }
 
-    fn find_lossless(&mut self, tables: &mut Tables, ports: &[String]) -> Result<(), String> {
+    fn find_lossless(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
         for key in tables.keys(MAP) {
             let Some(text) = tables.field(MAP, &key, "pfc_enable").map(str::to_owned) else { continue };
             let numbers = numbers_of(&text).filter(|numbers| numbers.iter().all(|number| *number < 8));
@@ -57,106 +57,108 @@ impl Classes {
         self.lossless.sort_unstable();
         self.lossless.dedup();
         for key in tables.keys(MAP) {
-            let at = Field::of(MAP, key.as_str(), "pfc_enable");
+            let at = FieldPath::new(MAP, key.as_str(), "pfc_enable");
             if !key.split(',').any(|port| self.of_port.contains_key(port)) {
-                tables.account(Outcome::Refused, at, "the port is not imported");
+                tables.account(ImportOutcome::Refused, at, "the port is not imported");
                 continue;
             }
             let own = key.split(',').find_map(|port| self.of_port.get(port)).cloned().unwrap_or_default();
             if own == self.lossless {
-                tables.account(Outcome::Taken, at, format!("classes.lossless = {own:?}"));
+                tables.account(ImportOutcome::Taken, at, format!("classes.lossless = {own:?}"));
             } else {
                 let all = &self.lossless;
-                let said =
+                let detail =
                     format!("classes.lossless = {all:?} at all ports, as classes are lossless in the whole switch");
-                tables.account(Outcome::Approximated, at, said);
+                tables.account(ImportOutcome::Approximated, at, detail);
             }
             for field in ["pfcwd_sw_enable", "pfc_asym"] {
-                let at = Field::of(MAP, key.as_str(), field);
-                let (outcome, said) = match field {
-                    "pfc_asym" => (Outcome::Approximated, "PFC is sent and obeyed alike"),
-                    _ if tables.keys("PFC_WD").is_empty() => (Outcome::Taken, "there is no PFC_WD: nothing is watched"),
+                let at = FieldPath::new(MAP, key.as_str(), field);
+                let (outcome, detail) = match field {
+                    "pfc_asym" => (ImportOutcome::Approximated, "PFC is sent and obeyed alike"),
+                    _ if tables.keys("PFC_WD").is_empty() => {
+                        (ImportOutcome::Taken, "there is no PFC_WD: nothing is watched")
+                    }
                     _ if numbers_of(tables.field(MAP, &key, field).unwrap_or_default()).as_ref()
                         == Some(&self.lossless) =>
                     {
-                        (Outcome::Taken, "[pfc_watchdog] watches all lossless classes, and these are all")
+                        (ImportOutcome::Taken, "[pfc_watchdog] watches all lossless classes, and these are all")
                     }
-                    _ => (Outcome::Approximated, "[pfc_watchdog] watches all lossless classes"),
+                    _ => (ImportOutcome::Approximated, "[pfc_watchdog] watches all lossless classes"),
                 };
-                tables.account(outcome, at, said);
+                tables.account(outcome, at, detail);
             }
         }
         Ok(())
     }
 
     /// Queues of traffic classes, which become classes.
-    fn queue_of(&self, tables: &mut Tables, map: Option<&str>) -> Result<[u8; 8], String> {
+    fn queue_of(&self, tables: &mut ConfigDb, map: Option<&str>) -> Result<[u8; 8], String> {
         let mut queue_of: [u8; 8] = std::array::from_fn(|n| n as u8);
         let Some(map) = map else { return Ok(queue_of) };
         const TABLE: &str = "TC_TO_QUEUE_MAP";
         for (field, value) in tables.fields(TABLE, map) {
-            let at = Field::of(TABLE, map, field.as_str());
+            let at = FieldPath::new(TABLE, map, field.as_str());
             let (Some(class), Some(queue)) = (below_8(&field), below_8(&value)) else {
-                tables.account(Outcome::Refused, at, "classes are 0 to 7");
+                tables.account(ImportOutcome::Refused, at, "classes are 0 to 7");
                 continue;
             };
             queue_of[usize::from(class)] = queue;
             if class == queue {
-                tables.account(Outcome::Taken, at, WITHIN.to_owned());
+                tables.account(ImportOutcome::Taken, at, WITHIN.to_owned());
             } else {
-                let said = format!("traffic class {class} becomes class {queue}, that of its queue: {WITHIN}");
-                tables.account(Outcome::Approximated, at, said);
+                let detail = format!("traffic class {class} becomes class {queue}, that of its queue: {WITHIN}");
+                tables.account(ImportOutcome::Approximated, at, detail);
             }
         }
         Ok(queue_of)
     }
 
-    fn read_dscp(&mut self, tables: &mut Tables, map: Option<&str>, queue_of: &[u8; 8]) -> Result<(), String> {
+    fn read_dscp(&mut self, tables: &mut ConfigDb, map: Option<&str>, queue_of: &[u8; 8]) -> Result<(), String> {
         const TABLE: &str = "DSCP_TO_TC_MAP";
         let Some(map) = map else { return Ok(()) };
         for (field, value) in tables.fields(TABLE, map) {
             let (Some(dscp), Some(class)) = (field.parse::<u8>().ok().filter(|dscp| *dscp < 64), below_8(&value))
             else {
                 tables.account(
-                    Outcome::Refused,
-                    Field::of(TABLE, map, &field),
+                    ImportOutcome::Refused,
+                    FieldPath::new(TABLE, map, &field),
                     "code points are 0 to 63, classes 0 to 7",
                 );
                 continue;
             };
             let to = queue_of[usize::from(class)];
-            let outcome = if to == class { Outcome::Taken } else { Outcome::Approximated };
-            tables.account(outcome, Field::of(TABLE, map, &field), format!("classes.dscp: class {to}"));
+            let outcome = if to == class { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            tables.account(outcome, FieldPath::new(TABLE, map, &field), format!("classes.dscp: class {to}"));
             self.dscp.push((dscp, to));
         }
         self.dscp.sort_unstable();
         Ok(())
     }
 
-    fn check_groups(&self, tables: &mut Tables, map: Option<&str>) -> Result<(), String> {
+    fn check_groups(&self, tables: &mut ConfigDb, map: Option<&str>) -> Result<(), String> {
         const TABLE: &str = "TC_TO_PRIORITY_GROUP_MAP";
         let Some(map) = map else { return Ok(()) };
         for (field, value) in tables.fields(TABLE, map) {
-            let at = Field::of(TABLE, map, field.as_str());
+            let at = FieldPath::new(TABLE, map, field.as_str());
             let is_lossless = below_8(&field).is_some_and(|class| self.lossless.contains(&class));
-            let (outcome, said) = match (field == value, is_lossless) {
-                (true, _) => (Outcome::Taken, WITHIN.to_owned()),
+            let (outcome, detail) = match (field == value, is_lossless) {
+                (true, _) => (ImportOutcome::Taken, WITHIN.to_owned()),
                 (false, false) => (
-                    Outcome::Approximated,
+                    ImportOutcome::Approximated,
                     "a class has a priority group of its own; lossy ones have no threshold at ingress".to_owned(),
                 ),
                 (false, true) => (
-                    Outcome::Approximated,
+                    ImportOutcome::Approximated,
                     format!("lossless class {field} is paused by its own length, and not by that of group {value}"),
                 ),
             };
-            tables.account(outcome, at, said);
+            tables.account(outcome, at, detail);
         }
         Ok(())
     }
 
     /// Schedulers and WRED profiles of queues: those that most of the imported ports have.
-    fn read_queues(&mut self, tables: &mut Tables, ports: &[String]) -> Result<(), String> {
+    fn read_queues(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
         const TABLE: &str = "QUEUE";
         for (field, profiles) in [("scheduler", "SCHEDULER"), ("wred_profile", "WRED_PROFILE")] {
             let mut of_class: BTreeMap<u8, Vec<(String, String)>> = BTreeMap::new();
@@ -173,29 +175,30 @@ impl Classes {
             for (class, of_ports) in of_class {
                 let common = most_common(of_ports.iter().map(|(_, name)| name.clone()));
                 for (key, name) in &of_ports {
-                    let at = Field::of(TABLE, key.as_str(), field);
+                    let at = FieldPath::new(TABLE, key.as_str(), field);
                     if *name == common {
-                        tables.account(Outcome::Taken, at, "classes.queues");
+                        tables.account(ImportOutcome::Taken, at, "classes.queues");
                     } else {
-                        let said = format!("{common} at all ports, as queues of a class are alike in the whole switch");
-                        tables.account(Outcome::Approximated, at, said);
+                        let detail =
+                            format!("{common} at all ports, as queues of a class are alike in the whole switch");
+                        tables.account(ImportOutcome::Approximated, at, detail);
                     }
                 }
                 let keys = if profiles == "SCHEDULER" { scheduler(tables, &common)? } else { wred(tables, &common)? };
                 self.queues.entry(class).or_default().extend(keys);
             }
-            tables.account_rest(Outcome::Refused, profiles, "no queue of an imported port has this profile");
+            tables.account_rest(ImportOutcome::Refused, profiles, "no queue of an imported port has this profile");
         }
-        tables.account_rest(Outcome::Refused, TABLE, "the port is not imported");
+        tables.account_rest(ImportOutcome::Refused, TABLE, "the port is not imported");
         Ok(())
     }
 
-    fn read_watchdog(&mut self, tables: &mut Tables, ports: &[String]) -> Result<(), String> {
+    fn read_watchdog(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
         const TABLE: &str = "PFC_WD";
         let watched: Vec<String> = tables.keys(TABLE);
         let watched: Vec<String> = watched.into_iter().filter(|key| ports.contains(key)).collect();
         if watched.is_empty() {
-            tables.account_rest(Outcome::Refused, TABLE, "no imported port is watched");
+            tables.account_rest(ImportOutcome::Refused, TABLE, "no imported port is watched");
             return Ok(());
         }
         let mut text = "\n[pfc_watchdog]\n".to_owned();
@@ -219,17 +222,17 @@ impl Classes {
             let _ = writeln!(text, "{field} = \"{common}{unit}\"");
             for port in &watched {
                 let is_same = tables.field(TABLE, port, field) == Some(&common);
-                let outcome = if is_same { Outcome::Taken } else { Outcome::Approximated };
-                let said = format!("pfc_watchdog.{field} = \"{common}{unit}\", at all ports");
-                tables.account(outcome, Field::of(TABLE, port, field), said);
+                let outcome = if is_same { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+                let detail = format!("pfc_watchdog.{field} = \"{common}{unit}\", at all ports");
+                tables.account(outcome, FieldPath::new(TABLE, port, field), detail);
             }
         }
         if let Some(poll) = tables.number::<u64>(TABLE, "GLOBAL", "POLL_INTERVAL")? {
             let _ = writeln!(text, "poll_interval = \"{poll}ms\"");
-            let said = format!("pfc_watchdog.poll_interval = \"{poll}ms\"");
-            tables.account(Outcome::Taken, Field::of(TABLE, "GLOBAL", "POLL_INTERVAL"), said);
+            let detail = format!("pfc_watchdog.poll_interval = \"{poll}ms\"");
+            tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, "GLOBAL", "POLL_INTERVAL"), detail);
         }
-        tables.account_rest(Outcome::Refused, TABLE, "the port is not imported, or the field is unknown");
+        tables.account_rest(ImportOutcome::Refused, TABLE, "the port is not imported, or the field is unknown");
         self.watchdog = Some(text);
         Ok(())
     }
@@ -254,19 +257,19 @@ impl Classes {
     }
 }
 
-fn scheduler(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
+fn scheduler(tables: &mut ConfigDb, name: &str) -> Result<Vec<String>, String> {
     const TABLE: &str = "SCHEDULER";
     let mut keys = Vec::new();
     let kind = tables.field(TABLE, name, "type").unwrap_or("DWRR").to_owned();
     match kind.as_str() {
-        "DWRR" => tables.account(Outcome::Taken, Field::of(TABLE, name, "type"), "DWRR"),
+        "DWRR" => tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "type"), "DWRR"),
         "WRR" => tables.account(
-            Outcome::Approximated,
-            Field::of(TABLE, name, "type"),
+            ImportOutcome::Approximated,
+            FieldPath::new(TABLE, name, "type"),
             "DWRR: bytes in turn, where WRR has frames",
         ),
         "STRICT" => {
-            tables.account(Outcome::Taken, Field::of(TABLE, name, "type"), "strict = true");
+            tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "type"), "strict = true");
             keys.push("strict = true".to_owned());
         }
         other => {
@@ -275,58 +278,74 @@ fn scheduler(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
     }
     if let Some(weight) = tables.number::<u64>(TABLE, name, "weight")? {
         if kind == "STRICT" {
-            tables.account(Outcome::Refused, Field::of(TABLE, name, "weight"), "a strict queue has no weight");
+            tables.account(
+                ImportOutcome::Refused,
+                FieldPath::new(TABLE, name, "weight"),
+                "a strict queue has no weight",
+            );
         } else {
             let kept = weight.clamp(1, 1_000);
-            let outcome = if kept == weight { Outcome::Taken } else { Outcome::Approximated };
-            tables.account(outcome, Field::of(TABLE, name, "weight"), format!("weight = {kept}"));
+            let outcome = if kept == weight { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            tables.account(outcome, FieldPath::new(TABLE, name, "weight"), format!("weight = {kept}"));
             keys.push(format!("weight = {kept}"));
         }
     }
     // Weir's rates are in bytes per second; it has no rates in frames per second.
     if tables.field(TABLE, name, "meter_type").is_some_and(|kind| kind != "bytes") {
-        tables.account(Outcome::Refused, Field::of(TABLE, name, "pir"), "rates of queues are of bytes, not of frames");
-        tables.account(Outcome::Refused, Field::of(TABLE, name, "meter_type"), "rates of queues are of bytes");
+        tables.account(
+            ImportOutcome::Refused,
+            FieldPath::new(TABLE, name, "pir"),
+            "rates of queues are of bytes, not of frames",
+        );
+        tables.account(
+            ImportOutcome::Refused,
+            FieldPath::new(TABLE, name, "meter_type"),
+            "rates of queues are of bytes",
+        );
     } else if let Some(pir) = tables.number::<u64>(TABLE, name, "pir")?.filter(|pir| *pir > 0) {
-        tables.account(Outcome::Taken, Field::of(TABLE, name, "pir"), format!("rate = \"{}bps\"", pir * 8));
-        tables.account(Outcome::Taken, Field::of(TABLE, name, "meter_type"), "bytes");
+        tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "pir"), format!("rate = \"{}bps\"", pir * 8));
+        tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "meter_type"), "bytes");
         keys.push(format!("rate = \"{}bps\"", pir * 8));
     }
     for field in ["cir", "cbs", "pbs"] {
         tables.account(
-            Outcome::Refused,
-            Field::of(TABLE, name, field),
+            ImportOutcome::Refused,
+            FieldPath::new(TABLE, name, field),
             "a queue has one rate, without bursts and without a guarantee",
         );
     }
     Ok(keys)
 }
 
-fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
+fn wred(tables: &mut ConfigDb, name: &str) -> Result<Vec<String>, String> {
     const TABLE: &str = "WRED_PROFILE";
     let marks = tables.field(TABLE, name, "ecn").unwrap_or("ecn_none").to_owned();
     for color in ["yellow", "red"] {
         for field in ["min_threshold", "max_threshold", "drop_probability"] {
-            let said = "frames have no colour: those of green hold for all";
-            tables.account(Outcome::Refused, Field::of(TABLE, name, &format!("{color}_{field}")), said);
+            let detail = "frames have no colour: those of green hold for all";
+            tables.account(ImportOutcome::Refused, FieldPath::new(TABLE, name, &format!("{color}_{field}")), detail);
         }
         tables.account(
-            Outcome::Refused,
-            Field::of(TABLE, name, &format!("wred_{color}_enable")),
+            ImportOutcome::Refused,
+            FieldPath::new(TABLE, name, &format!("wred_{color}_enable")),
             "frames have no colour",
         );
     }
     let fields = ["green_min_threshold", "green_max_threshold", "green_drop_probability"];
     if !matches!(marks.as_str(), "ecn_all" | "ecn_green" | "ecn_green_yellow" | "ecn_green_red") {
         for field in fields.iter().chain(&["ecn", "wred_green_enable"]) {
-            tables.account(Outcome::Refused, Field::of(TABLE, name, field), "Weir marks, and drops nothing at random");
+            tables.account(
+                ImportOutcome::Refused,
+                FieldPath::new(TABLE, name, field),
+                "Weir marks, and drops nothing at random",
+            );
         }
         return Ok(Vec::new());
     }
-    let outcome = if marks == "ecn_all" { Outcome::Taken } else { Outcome::Approximated };
-    tables.account(outcome, Field::of(TABLE, name, "ecn"), "frames that can be marked are, whatever their colour");
-    let said = "frames that can be marked are marked; others are not dropped at random";
-    tables.account(Outcome::Approximated, Field::of(TABLE, name, "wred_green_enable"), said);
+    let outcome = if marks == "ecn_all" { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+    tables.account(outcome, FieldPath::new(TABLE, name, "ecn"), "frames that can be marked are, whatever their colour");
+    let detail = "frames that can be marked are marked; others are not dropped at random";
+    tables.account(ImportOutcome::Approximated, FieldPath::new(TABLE, name, "wred_green_enable"), detail);
     let [kmin, kmax, percent] = fields.map(|field| tables.number::<u64>(TABLE, name, field));
     let (Some(kmin), Some(kmax)) = (kmin?, kmax?) else {
         return Err(format!(
@@ -338,11 +357,11 @@ fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
         let help = "write a minimum up to the maximum, and a probability of 1 to 100 percent";
         return Err(format!("{TABLE}|{name}: {kmin} to {kmax} at {percent} % is no marking; {help}"));
     }
-    tables.account(Outcome::Taken, Field::of(TABLE, name, fields[0]), format!("ecn.kmin = \"{kmin}B\""));
-    tables.account(Outcome::Taken, Field::of(TABLE, name, fields[1]), format!("ecn.kmax = \"{kmax}B\""));
+    tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, fields[0]), format!("ecn.kmin = \"{kmin}B\""));
+    tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, fields[1]), format!("ecn.kmax = \"{kmax}B\""));
     tables.account(
-        Outcome::Taken,
-        Field::of(TABLE, name, fields[2]),
+        ImportOutcome::Taken,
+        FieldPath::new(TABLE, name, fields[2]),
         format!("ecn.pmax = {}", f64::from(percent as u32) / 100.0),
     );
     let pmax = f64::from(percent as u32) / 100.0;
@@ -350,7 +369,7 @@ fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
 }
 
 /// Returns the map of most imported ports, or of all by `global`.
-fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -> Option<String> {
+fn chosen_map(tables: &mut ConfigDb, ports: &[String], field: &str, table: &str) -> Option<String> {
     let keys = tables.keys(MAP);
     let named = |key: &String| Some((key.clone(), reference(tables.field(MAP, key, field)?).to_owned()));
     let all: Vec<(String, String)> = keys.iter().filter_map(named).collect();
@@ -364,20 +383,20 @@ fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -
         (true, _) => return None,
     };
     for (key, name) in &all {
-        let at = Field::of(MAP, key.as_str(), field);
+        let at = FieldPath::new(MAP, key.as_str(), field);
         if !is_ours(key) {
-            tables.account(Outcome::Refused, at, "the port is not imported");
+            tables.account(ImportOutcome::Refused, at, "the port is not imported");
         } else if *name == chosen {
-            tables.account(Outcome::Taken, at, "the map of all ports");
+            tables.account(ImportOutcome::Taken, at, "the map of all ports");
         } else {
-            tables.account(Outcome::Approximated, at, format!("{chosen} at all ports: the switch has one map"));
+            tables.account(ImportOutcome::Approximated, at, format!("{chosen} at all ports: the switch has one map"));
         }
     }
     for other in alone.iter().filter(|other| **other != chosen) {
         for field in tables.fields(table, other).into_keys() {
             tables.account(
-                Outcome::Refused,
-                Field::of(table, other, &field),
+                ImportOutcome::Refused,
+                FieldPath::new(table, other, &field),
                 format!("the switch has one map, {chosen}"),
             );
         }
@@ -385,12 +404,12 @@ fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -
     Some(chosen)
 }
 
-fn check_identity(tables: &mut Tables, table: &str, map: Option<&str>) {
+fn check_identity(tables: &mut ConfigDb, table: &str, map: Option<&str>) {
     let Some(map) = map else { return };
     for (field, value) in tables.fields(table, map) {
-        let said = "PFC of a priority is for the class of this number";
-        let outcome = if field == value { Outcome::Taken } else { Outcome::Refused };
-        tables.account(outcome, Field::of(table, map, &field), said);
+        let detail = "PFC of a priority is for the class of this number";
+        let outcome = if field == value { ImportOutcome::Taken } else { ImportOutcome::Refused };
+        tables.account(outcome, FieldPath::new(table, map, &field), detail);
     }
 }
 

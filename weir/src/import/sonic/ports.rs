@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::classes::Classes;
-use super::report::Outcome;
-use super::tables::{Field, Tables};
+use super::report::ImportOutcome;
+use super::tables::{ConfigDb, FieldPath};
 
 /// Imported port.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ const CABLE: &str = "CABLE_LENGTH";
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
 /// Returns the wanted ports, each `NAME` or `NAME=KIND:DEVICE`; an empty list means every port.
-pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
+pub(super) fn ports(tables: &mut ConfigDb, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
     let mut known = tables.keys(PORT);
     if known.is_empty() {
         // buffers.json alone has no port table, so the ports are those with a cable length.
@@ -73,7 +73,7 @@ pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>
     Ok((ports, mtu))
 }
 
-fn port(tables: &Tables, sonic_name: String, device: Option<String>) -> Result<Port, String> {
+fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result<Port, String> {
     let cables = tables.keys(CABLE);
     let cable = cables.iter().find_map(|key| tables.field(CABLE, key, &sonic_name)).map(str::to_owned);
     let metres = match &cable {
@@ -102,32 +102,43 @@ fn port(tables: &Tables, sonic_name: String, device: Option<String>) -> Result<P
     Ok(Port { name, speed, cable, metres, is_down, device, sonic_name })
 }
 
-fn account(tables: &mut Tables, ports: &[Port], mtu: u64) {
+fn account(tables: &mut ConfigDb, ports: &[Port], mtu: u64) {
     for key in tables.keys(PORT) {
         let Some(port) = ports.iter().find(|port| port.sonic_name == key) else { continue };
         let own = tables.field(PORT, &key, "mtu").map(str::to_owned);
-        tables.account(Outcome::Taken, Field::of(PORT, &key, "speed"), "rate");
-        let outcome =
-            if own.is_some_and(|own| own == mtu.to_string()) { Outcome::Taken } else { Outcome::Approximated };
-        tables.account(outcome, Field::of(PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
+        tables.account(ImportOutcome::Taken, FieldPath::new(PORT, &key, "speed"), "rate");
+        let outcome = if own.is_some_and(|own| own == mtu.to_string()) {
+            ImportOutcome::Taken
+        } else {
+            ImportOutcome::Approximated
+        };
+        tables.account(outcome, FieldPath::new(PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
         let state = if port.is_down { "state = \"down\"" } else { "open" };
-        tables.account(Outcome::Taken, Field::of(PORT, &key, "admin_status"), state);
+        tables.account(ImportOutcome::Taken, FieldPath::new(PORT, &key, "admin_status"), state);
         for field in ["lanes", "alias", "index", "description", "fec", "autoneg", "tpid", "pfc_asym"] {
-            tables.account(Outcome::Refused, Field::of(PORT, &key, field), "the device's business, or a name");
+            tables.account(
+                ImportOutcome::Refused,
+                FieldPath::new(PORT, &key, field),
+                "the device's business, or a name",
+            );
         }
     }
-    tables.account_rest(Outcome::Refused, PORT, "the port is not imported, or the field is unknown");
+    tables.account_rest(ImportOutcome::Refused, PORT, "the port is not imported, or the field is unknown");
     for key in tables.keys(CABLE) {
         for field in tables.fields(CABLE, &key).into_keys() {
             match ports.iter().find(|port| port.sonic_name == field) {
-                None => tables.account(Outcome::Refused, Field::of(CABLE, &key, &field), "the port is not imported"),
+                None => tables.account(
+                    ImportOutcome::Refused,
+                    FieldPath::new(CABLE, &key, &field),
+                    "the port is not imported",
+                ),
                 Some(port) if port.metres == 0.0 => {
-                    let said = "no delay; SONiC makes no lossless group by the lookup table for such a port";
-                    tables.account(Outcome::Approximated, Field::of(CABLE, &key, &field), said);
+                    let detail = "no delay; SONiC makes no lossless group by the lookup table for such a port";
+                    tables.account(ImportOutcome::Approximated, FieldPath::new(CABLE, &key, &field), detail);
                 }
                 Some(port) => {
-                    let said = format!("delay = \"{}\", 5 ns a metre", delay(port.metres));
-                    tables.account(Outcome::Taken, Field::of(CABLE, &key, &field), said);
+                    let detail = format!("delay = \"{}\", 5 ns a metre", delay(port.metres));
+                    tables.account(ImportOutcome::Taken, FieldPath::new(CABLE, &key, &field), detail);
                 }
             }
         }

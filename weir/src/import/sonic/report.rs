@@ -6,7 +6,7 @@ use weir_experiments::table::Table;
 
 /// Outcome of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
+pub(super) enum ImportOutcome {
     /// The file has the same setting.
     Taken,
     /// The file has a similar setting.
@@ -15,39 +15,39 @@ pub(super) enum Outcome {
     Refused,
 }
 
-impl Outcome {
+impl ImportOutcome {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Outcome::Taken => "taken",
-            Outcome::Approximated => "approximated",
-            Outcome::Refused => "refused",
+            ImportOutcome::Taken => "taken",
+            ImportOutcome::Approximated => "approximated",
+            ImportOutcome::Refused => "refused",
         }
     }
 }
 
 /// Value with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Account {
+pub(super) struct FieldMapping {
     pub(super) table: String,
     pub(super) key: String,
     pub(super) field: String,
     pub(super) value: String,
-    pub(super) outcome: Outcome,
-    pub(super) said: String,
+    pub(super) outcome: ImportOutcome,
+    pub(super) detail: String,
 }
 
 /// Values with the same outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) outcome: Outcome,
+pub(super) struct ReportLine {
+    pub(super) outcome: ImportOutcome,
     /// `BUFFER_POOL size = 12766208 (ingress_lossless_pool)`.
     pub(super) values: String,
-    pub(super) said: String,
+    pub(super) detail: String,
 }
 
 /// Lines of the report, with values grouped.
-pub(super) fn lines(accounts: &[Account]) -> Vec<Line> {
-    let mut groups: Vec<Group> = accounts.iter().map(Group::of).collect();
+pub(super) fn lines(mappings: &[FieldMapping]) -> Vec<ReportLine> {
+    let mut groups: Vec<MappingGroup> = mappings.iter().map(MappingGroup::from_mapping).collect();
     // Merges equal values of several keys, then of several fields, then several values of a field.
     groups = merged(groups, 1, |of| (of.fields.clone(), of.values.clone()), |into, of| into.keys.extend(of.keys));
     groups = merged(
@@ -69,37 +69,37 @@ pub(super) fn lines(accounts: &[Account]) -> Vec<Line> {
         },
     );
     groups.sort_by_key(|group| group.outcome);
-    groups.into_iter().map(Group::line).collect()
+    groups.into_iter().map(MappingGroup::line).collect()
 }
 
 /// The lines as a table.
-pub(super) fn told(accounts: &[Account]) -> String {
+pub(super) fn report_text(mappings: &[FieldMapping]) -> String {
     let mut table = Table::new(["Outcome", "Value", "What became of it"]).with_text_last();
-    for line in lines(accounts) {
-        table.row([line.outcome.name().to_owned(), line.values, line.said]);
+    for line in lines(mappings) {
+        table.row([line.outcome.name().to_owned(), line.values, line.detail]);
     }
     table.to_string()
 }
 
 /// Values of a table with one outcome and one sentence.
-struct Group {
-    outcome: Outcome,
-    said: String,
+struct MappingGroup {
+    outcome: ImportOutcome,
+    detail: String,
     table: String,
     fields: Vec<String>,
     values: Vec<String>,
     keys: Vec<String>,
 }
 
-impl Group {
-    fn of(account: &Account) -> Group {
-        Group {
-            outcome: account.outcome,
-            said: account.said.clone(),
-            table: account.table.clone(),
-            fields: vec![account.field.clone()],
-            values: vec![account.value.clone()],
-            keys: vec![account.key.clone()],
+impl MappingGroup {
+    fn from_mapping(mapping: &FieldMapping) -> MappingGroup {
+        MappingGroup {
+            outcome: mapping.outcome,
+            detail: mapping.detail.clone(),
+            table: mapping.table.clone(),
+            fields: vec![mapping.field.clone()],
+            values: vec![mapping.value.clone()],
+            keys: vec![mapping.key.clone()],
         }
     }
 
@@ -108,27 +108,27 @@ impl Group {
         if self.fields == self.values { Vec::new() } else { self.values.clone() }
     }
 
-    fn line(self) -> Line {
-        let Group { outcome, said, table, fields, values, keys } = self;
+    fn line(self) -> ReportLine {
+        let MappingGroup { outcome, detail, table, fields, values, keys } = self;
         let are_names = fields.len() > 1 && fields == values;
         let fields = listed(fields, "fields");
         let values = if are_names { "itself".to_owned() } else { listed(values, "values") };
-        Line { outcome, values: format!("{table} {fields} = {values} ({})", listed(keys, "keys")), said }
+        ReportLine { outcome, values: format!("{table} {fields} = {values} ({})", listed(keys, "keys")), detail }
     }
 }
 
 /// Joins groups of one table and sentence with equal keys, in their order, from `least` groups on.
 fn merged<K: Ord>(
-    groups: Vec<Group>,
+    groups: Vec<MappingGroup>,
     least: usize,
-    key: impl Fn(&Group) -> K,
-    join: impl Fn(&mut Group, Group),
-) -> Vec<Group> {
-    let of = |group: &Group| (group.outcome, group.table.clone(), group.said.clone(), key(group));
+    key: impl Fn(&MappingGroup) -> K,
+    join: impl Fn(&mut MappingGroup, MappingGroup),
+) -> Vec<MappingGroup> {
+    let of = |group: &MappingGroup| (group.outcome, group.table.clone(), group.detail.clone(), key(group));
     let mut counts = BTreeMap::new();
     groups.iter().for_each(|group| *counts.entry(of(group)).or_insert(0) += 1);
     let mut places = BTreeMap::new();
-    let mut joined: Vec<Group> = Vec::new();
+    let mut joined: Vec<MappingGroup> = Vec::new();
     for group in groups {
         let alike = of(&group);
         if counts[&alike] < least {
@@ -163,11 +163,11 @@ fn listed(mut names: Vec<String>, what: &str) -> String {
 /// Formats numbers as ranges: `0-2, 6, 9-45`.
 fn ranges(numbers: &[u64]) -> String {
     let runs = numbers.chunk_by(|one, next| one + 1 == *next);
-    let told = runs.map(|run| match run {
+    let texts = runs.map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),
         _ => run[0].to_string(),
     });
-    told.collect::<Vec<_>>().join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// Text and numbers by turns, so that Ethernet4 comes before Ethernet12.

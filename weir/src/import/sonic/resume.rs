@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::profile::{Profile, Threshold, each_once};
-use super::report::Outcome;
-use super::tables::{Field, Tables};
+use super::report::ImportOutcome;
+use super::tables::{ConfigDb, FieldPath};
 
 /// Resume threshold of a paused queue. In SONiC a queue resumes at an occupancy of max(`xon`, limit - `xon_offset`) or less, with its
 /// headroom free. Its limit is its reservation plus its threshold, so the same is computed here from the shared part of its occupancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Resume {
+pub(super) struct ResumeThreshold {
     /// Reservation of a queue outside the shared segment.
     private: u64,
     /// Value of SONiC; `None` leaves Weir's default, two frames.
@@ -19,9 +19,9 @@ pub(super) struct Resume {
     floor: u64,
 }
 
-impl Resume {
+impl ResumeThreshold {
     /// `frame_max` is the longest frame.
-    pub(super) fn of(groups: &[&Profile], private: u64, threshold: Threshold, frame_max: u64) -> Resume {
+    pub(super) fn new(groups: &[&Profile], private: u64, threshold: Threshold, frame_max: u64) -> ResumeThreshold {
         // Largest offset and smallest floor: a later resume causes no loss.
         let given = groups.iter().filter_map(|profile| profile.xon_offset).max().filter(|offset| *offset > 0);
         let floors = groups.iter().map(|profile| profile.xon.saturating_sub(private));
@@ -29,7 +29,12 @@ impl Resume {
             Threshold::Static(limit) if limit > 0 => limit - 1,
             _ => u64::MAX,
         };
-        Resume { private, given, offset: given.unwrap_or(2 * frame_max), floor: floors.min().unwrap_or(0).min(below) }
+        ResumeThreshold {
+            private,
+            given,
+            offset: given.unwrap_or(2 * frame_max),
+            floor: floors.min().unwrap_or(0).min(below),
+        }
     }
 
     pub(super) fn write(self, text: &mut String) {
@@ -41,9 +46,9 @@ impl Resume {
         }
     }
 
-    pub(super) fn account(self, tables: &mut Tables, groups: &[&Profile]) {
+    pub(super) fn account(self, tables: &mut ConfigDb, groups: &[&Profile]) {
         for profile in each_once(groups) {
-            let at = |field| Field::of(profile.table, profile.name.as_str(), field);
+            let at = |field| FieldPath::new(profile.table, profile.name.as_str(), field);
             let later = self.offset - profile.xon_offset.unwrap_or(0);
             let why = match self.given {
                 Some(_) => format!("queues of this resume up to {later} B later"),
@@ -52,50 +57,51 @@ impl Resume {
                 ),
             };
             let of_offset = format!("buffer.xon_offset is {} B at all ports: {why}", self.offset);
-            let (mut outcome, mut said) = self.floor_of(profile);
+            let (mut outcome, mut detail) = self.floor_of(profile);
             match profile.xon_offset {
                 Some(own) if own == self.offset => {
-                    tables.account(Outcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
+                    tables.account(ImportOutcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
                 }
-                Some(_) => tables.account(Outcome::Approximated, at("xon_offset"), of_offset),
+                Some(_) => tables.account(ImportOutcome::Approximated, at("xon_offset"), of_offset),
                 // Without an xon_offset, the outcome is reported on xon.
                 None => {
-                    outcome = Outcome::Approximated;
-                    said = format!("{said}; without an xon_offset it resumes at its threshold, where {of_offset}");
+                    outcome = ImportOutcome::Approximated;
+                    detail = format!("{detail}; without an xon_offset it resumes at its threshold, where {of_offset}");
                 }
             }
-            tables.account(outcome, at("xon"), said);
+            tables.account(outcome, at("xon"), detail);
         }
     }
 
     /// Outcome of `xon`, and its distance from Weir's resume threshold.
-    fn floor_of(self, Profile { xon, .. }: &Profile) -> (Outcome, String) {
-        let Resume { private, floor, offset, .. } = self;
+    fn floor_of(self, Profile { xon, .. }: &Profile) -> (ImportOutcome, String) {
+        let ResumeThreshold { private, floor, offset, .. } = self;
         let resumes_at = format!(
             "a queue resumes where {floor} B of the shared pool are left to it, or below its threshold less xon_offset"
         );
         match (xon.saturating_sub(private), private.saturating_sub(*xon)) {
             (0, 0) => (
-                Outcome::Taken,
+                ImportOutcome::Taken,
                 "a queue resumes with what it reserves alone, or below its threshold less xon_offset".to_owned(),
             ),
             (0, sooner) => {
                 let sooner = sooner.min(offset);
-                let said = format!(
+                let detail = format!(
                     "{resumes_at}: with the {private} B that it reserves, up to {sooner} B sooner than at {xon} B, while its threshold is below \
                      xon_offset"
                 );
-                (Outcome::Approximated, said)
+                (ImportOutcome::Approximated, detail)
             }
-            (own, _) if own == floor => {
-                (Outcome::Taken, format!("buffer.xon_floor = {floor} B, besides the {private} B that a queue reserves"))
-            }
+            (own, _) if own == floor => (
+                ImportOutcome::Taken,
+                format!("buffer.xon_floor = {floor} B, besides the {private} B that a queue reserves"),
+            ),
             (own, _) => {
-                let said = format!(
+                let detail = format!(
                     "buffer.xon_floor = {floor} B at all ports: queues of this resume up to {} B later",
                     own - floor
                 );
-                (Outcome::Approximated, said)
+                (ImportOutcome::Approximated, detail)
             }
         }
     }

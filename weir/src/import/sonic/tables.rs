@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::report::{Account, Outcome, natural};
+use super::report::{FieldMapping, ImportOutcome, natural};
 
 /// CONFIG_DB: tables, their keys, and the fields of each.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub(super) struct ConfigDb {
     tables: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
     /// Rows of pg_profile_lookup.ini, by speed in Mb/s and cable.
     pub(super) lookup: BTreeMap<(u64, String), LookupRow>,
-    accounts: BTreeMap<(String, String, String), (Outcome, String)>,
+    outcomes: BTreeMap<(String, String, String), (ImportOutcome, String)>,
 }
 
 /// A row of pg_profile_lookup.ini.
@@ -29,21 +29,21 @@ pub(super) struct LookupRow {
 
 /// Place of a value: table, key and field.
 #[derive(Clone, Copy)]
-pub(super) struct Field<'a> {
+pub(super) struct FieldPath<'a> {
     table: &'a str,
     key: &'a str,
     field: &'a str,
 }
 
-impl<'a> Field<'a> {
-    pub(super) fn of(table: &'a str, key: &'a str, field: &'a str) -> Field<'a> {
-        Field { table, key, field }
+impl<'a> FieldPath<'a> {
+    pub(super) fn new(table: &'a str, key: &'a str, field: &'a str) -> FieldPath<'a> {
+        FieldPath { table, key, field }
     }
 }
 
-impl Tables {
+impl ConfigDb {
     /// Reads files. A folder stands for its `.json` files and its `pg_profile_lookup.ini`.
-    pub(super) fn read(paths: &[PathBuf]) -> Result<Tables, String> {
+    pub(super) fn read(paths: &[PathBuf]) -> Result<ConfigDb, String> {
         let mut files = Vec::new();
         for path in paths {
             let failed = |error| format!("{}: {error}", path.display());
@@ -63,7 +63,7 @@ impl Tables {
                 files.push(path.clone());
             }
         }
-        let mut tables = Tables::default();
+        let mut tables = ConfigDb::default();
         for file in &files {
             let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
             tables.add(file, &text)?;
@@ -159,24 +159,24 @@ impl Tables {
     }
 
     /// Records the outcome of a field. The last call wins.
-    pub(super) fn account(&mut self, outcome: Outcome, at: Field<'_>, said: impl Into<String>) {
-        let Field { table, key, field } = at;
+    pub(super) fn account(&mut self, outcome: ImportOutcome, at: FieldPath<'_>, detail: impl Into<String>) {
+        let FieldPath { table, key, field } = at;
         if self.field(table, key, field).is_some() {
-            self.accounts.insert((table.to_owned(), key.to_owned(), field.to_owned()), (outcome, said.into()));
+            self.outcomes.insert((table.to_owned(), key.to_owned(), field.to_owned()), (outcome, detail.into()));
         }
     }
 
     /// Whether a field has an outcome.
     pub(super) fn is_accounted(&self, table: &str, key: &str, field: &str) -> bool {
-        self.accounts.contains_key(&(table.to_owned(), key.to_owned(), field.to_owned()))
+        self.outcomes.contains_key(&(table.to_owned(), key.to_owned(), field.to_owned()))
     }
 
     /// Records the outcome for all fields of a table without one.
-    pub(super) fn account_rest(&mut self, outcome: Outcome, table: &str, said: &str) {
+    pub(super) fn account_rest(&mut self, outcome: ImportOutcome, table: &str, detail: &str) {
         for key in self.keys(table) {
             for field in self.fields(table, &key).into_keys() {
                 let at = (table.to_owned(), key.clone(), field);
-                self.accounts.entry(at).or_insert_with(|| (outcome, said.to_owned()));
+                self.outcomes.entry(at).or_insert_with(|| (outcome, detail.to_owned()));
             }
         }
     }
@@ -193,20 +193,22 @@ impl Tables {
     }
 
     /// Outcomes of all values; a value without a record counts as refused.
-    pub(super) fn accounts(&mut self) -> Vec<Account> {
+    pub(super) fn mappings(&mut self) -> Vec<FieldMapping> {
         for table in self.names() {
-            self.account_rest(Outcome::Refused, &table, "Weir has nothing of this kind");
+            self.account_rest(ImportOutcome::Refused, &table, "Weir has nothing of this kind");
         }
-        let account =
-            |((table, key, field), (outcome, said)): (&(String, String, String), &(Outcome, String))| Account {
-                table: table.clone(),
-                key: key.clone(),
-                field: field.clone(),
-                value: self.field(table, key, field).unwrap_or_default().to_owned(),
-                outcome: *outcome,
-                said: said.clone(),
+        let mapping =
+            |((table, key, field), (outcome, detail)): (&(String, String, String), &(ImportOutcome, String))| {
+                FieldMapping {
+                    table: table.clone(),
+                    key: key.clone(),
+                    field: field.clone(),
+                    value: self.field(table, key, field).unwrap_or_default().to_owned(),
+                    outcome: *outcome,
+                    detail: detail.clone(),
+                }
             };
-        self.accounts.iter().map(account).collect()
+        self.outcomes.iter().map(mapping).collect()
     }
 }
 

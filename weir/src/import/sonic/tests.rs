@@ -7,13 +7,13 @@ use std::path::Path;
 use weir_config::SwitchConfig;
 use weir_units::{Bytes, Span};
 
-use super::report::{Outcome, lines};
-use super::tables::Tables;
+use super::report::{ImportOutcome, lines};
+use super::tables::ConfigDb;
 use super::{Imported, import};
 
-fn tables(platform: &str) -> Tables {
+fn tables(platform: &str) -> ConfigDb {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sonic").join(platform);
-    Tables::read(&[folder]).unwrap()
+    ConfigDb::read(&[folder]).unwrap()
 }
 
 /// The import of a platform's tables, with every value accounted for once, and the switch that it makes.
@@ -22,26 +22,26 @@ fn imported(platform: &str, ports: &[&str]) -> (Imported, SwitchConfig) {
     let values = tables.values();
     let wanted: Vec<String> = ports.iter().map(|port| (*port).to_owned()).collect();
     let imported = import(tables, &wanted).unwrap();
-    let accounted: BTreeSet<_> = imported.accounts.iter().map(|of| (&of.table, &of.key, &of.field)).collect();
+    let accounted: BTreeSet<_> = imported.mappings.iter().map(|of| (&of.table, &of.key, &of.field)).collect();
     assert_eq!(
-        (accounted.len(), imported.accounts.len()),
+        (accounted.len(), imported.mappings.len()),
         (values, values),
         "{platform}: values, and what became of them"
     );
-    assert!(imported.accounts.iter().all(|account| !account.said.is_empty()));
-    for line in lines(&imported.accounts) {
-        assert!(imported.text.contains(&format!("# {}: {}: {}\n", line.outcome.name(), line.values, line.said)));
+    assert!(imported.mappings.iter().all(|account| !account.detail.is_empty()));
+    for line in lines(&imported.mappings) {
+        assert!(imported.text.contains(&format!("# {}: {}: {}\n", line.outcome.name(), line.values, line.detail)));
     }
     let switch =
         weir_config::parse(platform, &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     (imported, switch)
 }
 
-fn outcome(imported: &Imported, value: &str) -> (Outcome, String) {
-    let lines = lines(&imported.accounts);
+fn outcome(imported: &Imported, value: &str) -> (ImportOutcome, String) {
+    let lines = lines(&imported.mappings);
     let found = lines.iter().find(|line| line.values.starts_with(value));
     let line = found.unwrap_or_else(|| panic!("{value}: {lines:#?}"));
-    (line.outcome, line.said.clone())
+    (line.outcome, line.detail.clone())
 }
 
 /// A number of `[buffer.sonic]`.
@@ -74,18 +74,18 @@ fn td2_headroom_is_each_groups_own() {
         imported.text
     );
     assert_eq!(pool(&imported, "xon_offset"), 2_496);
-    assert_eq!(outcome(&imported, "PORT speed = 40000 (Ethernet0 to Ethernet8, 3 keys)").0, Outcome::Taken);
+    assert_eq!(outcome(&imported, "PORT speed = 40000 (Ethernet0 to Ethernet8, 3 keys)").0, ImportOutcome::Taken);
     assert!(imported.text.contains("state = \"down\""), "Ethernet8");
     assert_eq!(switch.ports[0].delay, Span::from_nanos(1_500));
     assert_eq!(switch.ports[3].rate.unwrap().to_string(), "10Gbps");
     assert_eq!(switch.mtu, Bytes::new(9_100));
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = 18432 (10000 5m, 40000 300m)");
-    assert_eq!((how, pool(&imported, "xon_floor")), (Outcome::Taken, 18_432 - 1_248), "{said}");
+    assert_eq!((how, pool(&imported, "xon_floor")), (ImportOutcome::Taken, 18_432 - 1_248), "{said}");
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xoff = 40560");
-    assert_eq!((how, said.as_str()), (Outcome::Taken, "headroom = 40560 B of its ports"));
-    assert_eq!(outcome(&imported, "pg_profile_lookup.ini xoff = 45136").0, Outcome::Refused);
+    assert_eq!((how, said.as_str()), (ImportOutcome::Taken, "headroom = 40560 B of its ports"));
+    assert_eq!(outcome(&imported, "pg_profile_lookup.ini xoff = 45136").0, ImportOutcome::Refused);
     let (xon, said) = outcome(&imported, "PFC_WD detection_time = 200");
-    assert_eq!((xon, said.as_str()), (Outcome::Taken, "pfc_watchdog.detection_time = \"200ms\", at all ports"));
+    assert_eq!((xon, said.as_str()), (ImportOutcome::Taken, "pfc_watchdog.detection_time = \"200ms\", at all ports"));
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn th_headroom_is_a_pool() {
     // No larger than what all frames are in.
     assert_eq!(pool(&imported, "egress_lossy_pool"), shared);
     let (how, said) = outcome(&imported, "BUFFER_POOL size = 9243812");
-    assert_eq!(how, Outcome::Approximated);
+    assert_eq!(how, ImportOutcome::Approximated);
     assert!(said.contains(&format!("{} B less", 9_243_812 - shared)), "{said}");
     assert!(imported.text.contains("\nalpha = 1\n"), "2^0");
-    assert_eq!(outcome(&imported, "BUFFER_PROFILE static_th = 15982720").0, Outcome::Taken);
+    assert_eq!(outcome(&imported, "BUFFER_PROFILE static_th = 15982720").0, ImportOutcome::Taken);
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn th2_has_its_groups_in_buffer_pg_and_references_in_brackets() {
     assert_eq!(pool(&imported, "ingress_pool"), 33_329_088 - 7_827_456 - 8 * 1_248);
     assert_eq!(
         outcome(&imported, "BUFFER_PG profile = [BUFFER_PROFILE|pg_lossless_100000_5m_profile]").0,
-        Outcome::Taken
+        ImportOutcome::Taken
     );
     let (how, said) = outcome(&imported, "BUFFER_PROFILE xon = 1248");
-    assert!(how == Outcome::Taken && said.starts_with("a queue resumes with what it reserves alone"), "{said}");
+    assert!(how == ImportOutcome::Taken && said.starts_with("a queue resumes with what it reserves alone"), "{said}");
     let lossless: Vec<usize> = switch.classes.lossless.iter().map(|class| class.index()).collect();
     assert_eq!(lossless, [3, 4]);
     assert_eq!((switch.classes.dscp[26], switch.classes.dscp[3], switch.classes.dscp[46]), (1, 3, 5));
@@ -128,14 +128,14 @@ fn sn2700_has_two_pools_at_ingress_where_there_is_one_here() {
     assert_eq!(pool(&imported, "ingress_pool"), lossless + 7_340_032);
     assert_eq!(pool(&imported, "egress_lossy_pool"), 7_340_032);
     assert_eq!(pool(&imported, "private"), 34_816 - 16_384);
-    assert_eq!(outcome(&imported, "BUFFER_POOL size = 4194304").0, Outcome::Approximated);
-    assert_eq!(outcome(&imported, "BUFFER_POOL size = 7340032 (ingress_lossy_pool)").0, Outcome::Approximated);
+    assert_eq!(outcome(&imported, "BUFFER_POOL size = 4194304").0, ImportOutcome::Approximated);
+    assert_eq!(outcome(&imported, "BUFFER_POOL size = 7340032 (ingress_lossy_pool)").0, ImportOutcome::Approximated);
     // None given: Weir's own, of two frames.
     assert!(!imported.text.contains("xon_offset = \""), "{}", imported.text);
     // `xon` is what a group reserves.
     assert!(!imported.text.contains("xon_floor"), "{}", imported.text);
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = 18432");
-    assert!(how == Outcome::Approximated && said.contains("ON and OFF with each: it resumes up to "), "{said}");
+    assert!(how == ImportOutcome::Approximated && said.contains("ON and OFF with each: it resumes up to "), "{said}");
 }
 
 /// SONiC's own templates, rendered for four ports of a top-of-rack switch: two with 5 m to servers, two with 40 m.
@@ -160,9 +160,9 @@ fn rendered_templates_become_what_they_say() {
         let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = ");
         if platform == "sn2700" {
             // It has no xon_offset; two frames of 9,122 B are Weir's own.
-            assert!(how == Outcome::Approximated && said.contains("up to 18244 B later"), "{said}");
+            assert!(how == ImportOutcome::Approximated && said.contains("up to 18244 B later"), "{said}");
         } else {
-            assert_eq!(how, Outcome::Taken, "{platform}: {said}");
+            assert_eq!(how, ImportOutcome::Taken, "{platform}: {said}");
         }
         assert_eq!(switch.buffer.size, Bytes::new(shared + pooled + 32 * private), "{platform}");
         assert_eq!(pool(&imported, "egress_lossy_pool"), lossy.min(shared), "{platform}");
@@ -177,9 +177,9 @@ fn rendered_templates_become_what_they_say() {
         assert_eq!(switch.classes.lossless.iter().map(|class| class.index()).collect::<Vec<_>>(), [3, 4]);
         assert!(!imported.text.contains("[pfc_watchdog]"), "there is no PFC_WD");
         let (how, said) = outcome(&imported, "PORT_QOS_MAP pfcwd_sw_enable");
-        assert_eq!((how, said.as_str()), (Outcome::Taken, "there is no PFC_WD: nothing is watched"));
+        assert_eq!((how, said.as_str()), (ImportOutcome::Taken, "there is no PFC_WD: nothing is watched"));
         // A rack of ports in a line each would be hundreds.
-        assert!(lines(&imported.accounts).len() < 90, "{platform}");
+        assert!(lines(&imported.mappings).len() < 90, "{platform}");
     }
 }
 
@@ -188,10 +188,10 @@ fn limits_of_whole_ports_are_told_as_such() {
     let (imported, _) = imported("rendered/sn2700", &[]);
     for value in ["BUFFER_PORT_EGRESS_PROFILE_LIST profile_list", "BUFFER_PROFILE size = 9216 (egress_lossy_profile"] {
         let (how, said) = outcome(&imported, value);
-        assert!(how == Outcome::Refused && said.contains("whole"), "{value}: {said}");
+        assert!(how == ImportOutcome::Refused && said.contains("whole"), "{value}: {said}");
     }
     let (how, said) = outcome(&imported, "BUFFER_PROFILE dynamic_th = 7 (egress_lossless_profile)");
-    assert!(how == Outcome::Approximated && said.contains("99.2 %"), "{said}");
+    assert!(how == ImportOutcome::Approximated && said.contains("99.2 %"), "{said}");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn some_ports_alone_keep_the_pool_of_all() {
     assert_eq!(switch.ports[0].device.to_string(), "af_packet \"veth0\"");
     // As if the two other ports had the same groups.
     assert_eq!(pool(&imported, "ingress_pool"), 12_766_208 - 8 * 64_064);
-    assert_eq!(outcome(&imported, "PORT speed = 10000").0, Outcome::Refused);
+    assert_eq!(outcome(&imported, "PORT speed = 10000").0, ImportOutcome::Refused);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_static_pool_makes_static_thresholds_and_0_is_no_limit() {
             "BUFFER_PG": {{"Ethernet0,Ethernet4|3": {{"profile": "p"}}}}}}"#
         );
         fs::write(&file, text).unwrap();
-        let imported = import(Tables::read(std::slice::from_ref(&file)).unwrap(), &[]).unwrap();
+        let imported = import(ConfigDb::read(std::slice::from_ref(&file)).unwrap(), &[]).unwrap();
         weir_config::parse("static", &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         pool(&imported, "threshold")
     };
@@ -255,13 +255,13 @@ fn wrong_tables_are_told_with_their_place() {
         ),
     ] {
         fs::write(&file, text).unwrap();
-        let result = Tables::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[]));
+        let result = ConfigDb::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[]));
         let Err(message) = result else { panic!("{text}") };
         assert!(message.contains(said), "{text}: {message}");
     }
     let lookup = directory.path().join("pg_profile_lookup.ini");
     fs::write(&lookup, "# speed\n40000 5m 1 2\n").unwrap();
-    let message = Tables::read(&[lookup]).unwrap_err();
+    let message = ConfigDb::read(&[lookup]).unwrap_err();
     assert!(message.contains("line 2") && message.contains("no row of a lookup table"), "{message}");
     let unknown = import(tables("td2"), &["Ethernet2".to_owned()]).unwrap_err();
     assert!(unknown.contains("there is no port Ethernet2"), "{unknown}");

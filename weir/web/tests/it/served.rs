@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use weir_control::protocol::{Hello, Refusal, Reply, Request, Show, What};
-use weir_control::state::{MacEntry, Shown, State};
-use weir_web::{Bound, CLIENTS_MAX, Live, Recorded, Server, Site, http_address};
+use weir_control::protocol::{ErrorReply, Hello, Reply, Request, ShowRequest, ShowView};
+use weir_control::state::{MacEntry, State, ViewReply};
+use weir_web::{CLIENTS_MAX, HttpListener, LiveSite, RecordedSite, Server, Site, http_address};
 
 /// A switch with one address and some metrics, which counts how often it is asked who it is.
 struct Switch {
@@ -22,8 +22,8 @@ struct Switch {
 
 impl Switch {
     fn new() -> Switch {
-        let (asker, questions) = weir_control::questions();
-        let server = served(Box::new(Live::new(asker)));
+        let (asker, questions) = weir_control::control_channel();
+        let server = served(Box::new(LiveSite::new(asker)));
         let states = Arc::new(AtomicU64::new(0));
         let counted = states.clone();
         let answering = std::thread::spawn(move || {
@@ -53,25 +53,27 @@ impl Drop for Switch {
     }
 }
 
-fn answer(request: &Request, states: &AtomicU64) -> Result<Reply, Refusal> {
-    let Request::Show(Show { what, .. }) = request else {
+fn answer(request: &Request, states: &AtomicU64) -> Result<Reply, ErrorReply> {
+    let Request::Show(ShowRequest { what, .. }) = request else {
         states.fetch_add(1, Ordering::Relaxed);
         return Ok(Reply::Hello(Hello { weir_version: "0".into(), process: 7, switches: vec!["lab".into()] }));
     };
     let state = match what {
-        What::Metrics => return Ok(Reply::Metrics("# EOF\n".into())),
-        What::Lcores => return Ok(Reply::Lcores(Vec::new())),
-        What::Events => return Ok(Reply::Events(Vec::new())),
-        What::Mac => State::Mac(vec![MacEntry { mac: "02:00:00:00:00:01".into(), port: "p0".into(), is_static: true }]),
-        What::Losses => State::Losses(Vec::new()),
+        ShowView::Metrics => return Ok(Reply::Metrics("# EOF\n".into())),
+        ShowView::Lcores => return Ok(Reply::Lcores(Vec::new())),
+        ShowView::Events => return Ok(Reply::Events(Vec::new())),
+        ShowView::Mac => {
+            State::Mac(vec![MacEntry { mac: "02:00:00:00:00:01".into(), port: "p0".into(), is_static: true }])
+        }
+        ShowView::Losses => State::Losses(Vec::new()),
         _ => State::Interfaces(Vec::new()),
     };
-    let shown = |name: &str| Shown { switch: name.into(), counters_cleared_unix_ms: None, state: state.clone() };
+    let shown = |name: &str| ViewReply { switch: name.into(), counters_cleared_unix_ms: None, state: state.clone() };
     Ok(Reply::Switches(vec![shown("lab"), shown("other")]))
 }
 
 fn served(site: Box<dyn Site>) -> Server {
-    Bound::at(http_address("0").unwrap()).unwrap().serve(site).unwrap()
+    HttpListener::bind(http_address("0").unwrap()).unwrap().serve(site).unwrap()
 }
 
 /// All that a client hears who sends these bytes and no more.
@@ -177,7 +179,7 @@ fn a_server_that_ends_lets_its_clients_go() {
 fn runs_are_read_when_they_are_asked_for() {
     let read = |run: usize| if run == 0 { Ok("{\"run\":0}".to_owned()) } else { Err("its files have gone".to_owned()) };
     let labels = vec!["PFC".to_owned(), "<GFC>".to_owned()];
-    let server = served(Box::new(Recorded::new("ring".into(), labels, None, Box::new(read))));
+    let server = served(Box::new(RecordedSite::new("ring".into(), labels, None, Box::new(read))));
     let (_, source) = get(server.address(), "/api/source").unwrap();
     let source: Value = serde_json::from_str(&source).unwrap();
     assert_eq!((&source["kind"], &source["runs"][1]), (&"recorded".into(), &"<GFC>".into()));
@@ -191,8 +193,8 @@ fn runs_are_read_when_they_are_asked_for() {
 
 #[test]
 fn an_address_that_is_taken_is_told() {
-    let bound = Bound::at(http_address("0").unwrap()).unwrap();
-    let said = Bound::at(bound.address()).unwrap_err().to_string();
+    let bound = HttpListener::bind(http_address("0").unwrap()).unwrap();
+    let said = HttpListener::bind(bound.address()).unwrap_err().to_string();
     assert!(said.contains("another program listens there"), "{said}");
 }
 

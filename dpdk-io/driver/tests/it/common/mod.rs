@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use weir_dpdk_driver::{FrameStore, Phase, RunningSwitches, Stopped, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
-use weir_flowctl::pfc::Gate;
+use weir_flowctl::pfc::PauseTimers;
 use weir_switch_core::counters::DropReason;
-use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Serialiser, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, SerialisationDelay, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 pub(crate) const FRAME_BYTES: u16 = 60;
@@ -102,12 +102,12 @@ pub(crate) struct Sender {
     pub link: RingEnd,
     pub store: FrameStore,
     pub tally: Arc<Tally>,
-    way: Way,
+    stations: StationPair,
     dscp: u8,
     left: u64,
     next: u64,
-    gate: Gate,
-    serialiser: Serialiser,
+    gate: PauseTimers,
+    serialiser: SerialisationDelay,
     free_at: Time,
     unsent: Batch,
     received: Batch,
@@ -117,7 +117,7 @@ pub(crate) struct Sender {
 
 /// From which station frames come, and to which they go.
 #[derive(Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct StationPair {
     pub from: u8,
     pub to: u8,
 }
@@ -131,7 +131,7 @@ impl Sender {
         link: RingEnd,
         store: FrameStore,
         tally: Arc<Tally>,
-        way: Way,
+        stations: StationPair,
         dscp: u8,
         frames: u64,
         rate: BitRate,
@@ -140,12 +140,12 @@ impl Sender {
             link,
             store,
             tally,
-            way,
+            stations,
             dscp,
             left: frames,
             next: 0,
-            gate: Gate::new(Quantum::at(rate)),
-            serialiser: Serialiser::new(rate),
+            gate: PauseTimers::new(Quantum::for_rate(rate)),
+            serialiser: SerialisationDelay::new(rate),
             free_at: Time::ZERO,
             unsent: Batch::new(),
             received: Batch::new(),
@@ -157,13 +157,13 @@ impl Sender {
         let mut mbuf = self.store.data.alloc()?;
         let bytes = mbuf.append(FRAME_BYTES)?;
         bytes.fill(0);
-        bytes[0..6].copy_from_slice(&station(self.way.to).0);
-        bytes[6..12].copy_from_slice(&station(self.way.from).0);
+        bytes[0..6].copy_from_slice(&station(self.stations.to).0);
+        bytes[6..12].copy_from_slice(&station(self.stations.from).0);
         bytes[12..14].copy_from_slice(&0x0800u16.to_be_bytes());
         bytes[14] = 0x45;
         bytes[15] = self.dscp << 2;
         bytes[34..42].copy_from_slice(&self.next.to_be_bytes());
-        bytes[42] = self.way.from;
+        bytes[42] = self.stations.from;
         Some(mbuf)
     }
 }

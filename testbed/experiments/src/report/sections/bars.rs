@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::gauges::GaugeColumn;
-use super::{Chosen, Drawn, Plot, Section, queue_names};
-use crate::report::charts::{Axis, Bars, Row, color};
+use super::{DrawnRun, NameSelection, Plot, Section, queue_names};
+use crate::report::charts::{Axis, BarRow, Bars, color};
 use crate::report::events::{QueueEvents, Spans};
 use crate::report::input::natural;
 use crate::table::count;
@@ -12,7 +12,7 @@ use crate::table::count;
 const ROWS_MAX: usize = 24;
 
 /// Section with the pauses and drops of ports.
-pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
+pub(super) fn pauses(drawn: &[DrawnRun<'_>]) -> Option<Section> {
     let mut lengths: BTreeMap<&(String, String), (u64, f64)> = BTreeMap::new();
     for (queue, events) in drawn.iter().flat_map(|run| &run.events.queues).filter(|(_, of)| has_bars(of)) {
         let of_queue = lengths.entry(queue).or_default();
@@ -33,15 +33,15 @@ pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
         let mut chart = run.chart(Axis::default());
         for (queue, name) in queues.iter().zip(&names) {
             let bars = run.events.queues.get(*queue).map_or_else(Vec::new, bars);
-            chart.rows.push(Row { name: name.clone(), bars });
+            chart.rows.push(BarRow { name: name.clone(), bars });
         }
         let length =
             |queue: &&&(String, String)| run.events.queues.get(**queue).map_or(0.0, |of| of.paused_peer.length);
         let longest = queues.iter().max_by(|one, other| length(one).total_cmp(&length(other)));
-        let told = longest.filter(|queue| length(queue) > 0.0).map_or(String::new(), |queue| {
+        let detail = longest.filter(|queue| length(queue) > 0.0).map_or(String::new(), |queue| {
             format!(": {} paused its peer longest, {:.3} ms in all", queue.0, length(&queue))
         });
-        let alt = format!("When the switches' ports paused their peers{told}");
+        let alt = format!("When the switches' ports paused their peers{detail}");
         plots.push(Plot { caption: run.run.label.clone(), alt, chart });
     }
     let mut notes = vec![
@@ -68,7 +68,7 @@ pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
 
 /// Section with the time of queues in a state of the policy, such as SPFC's victim state; `None` for a gauge of another
 /// type.
-pub(super) fn states(drawn: &[Drawn<'_>], queues: &Chosen, gauge: &GaugeColumn) -> Option<Section> {
+pub(super) fn states(drawn: &[DrawnRun<'_>], queues: &NameSelection, gauge: &GaugeColumn) -> Option<Section> {
     let on = gauge.state.as_deref()?;
     let mut plots = Vec::new();
     let names = queue_names(&queues.names.iter().filter_map(|name| name.rsplit_once('.')).collect::<Vec<_>>());
@@ -82,7 +82,7 @@ pub(super) fn states(drawn: &[Drawn<'_>], queues: &Chosen, gauge: &GaugeColumn) 
             }
             spans.end(run.end_ms, run.events.merged_ms);
             let bars = Bars { what: on.to_owned(), color: color::GREEN, are_ticks: false, spans: spans.spans };
-            chart.rows.push(Row { name: shown.clone(), bars: vec![bars] });
+            chart.rows.push(BarRow { name: shown.clone(), bars: vec![bars] });
         }
         if chart.rows.iter().any(|row| row.bars.iter().any(|bars| !bars.spans.is_empty())) {
             let what = if gauge.of_port { "ports" } else { "queues" };

@@ -30,7 +30,7 @@ impl GaugeColumn {
             name: gauge.name.to_owned(),
             label: gauge.label.to_owned(),
             title: gauge.title.to_owned(),
-            about: gauge.about.to_owned(),
+            about: gauge.help.to_owned(),
             state: match gauge.unit {
                 Unit::State { on, .. } => Some(on.to_owned()),
                 Unit::Bytes | Unit::Count => None,
@@ -54,7 +54,7 @@ impl GaugeColumn {
 }
 
 /// Names of the flows' gauges in the series, without the standard columns.
-pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
+pub(crate) fn flow_gauge_names<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
     let mut gauges: Vec<String> = Vec::new();
     for column in files.flat_map(SeriesFile::columns) {
         let Some((flow, name)) = column.name.rsplit_once('.') else { continue };
@@ -67,7 +67,7 @@ pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &
 }
 
 /// Gauges of queues in the series, those that the program knows first.
-pub(super) fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
+pub(super) fn queue_gauge_columns<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
     let mut gauges: Vec<GaugeColumn> = queue_gauges().into_iter().map(GaugeColumn::known).collect();
     for column in files.flat_map(SeriesFile::columns) {
         let Some((queue, name)) = column.name.rsplit_once('.') else { continue };

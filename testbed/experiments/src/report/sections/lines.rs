@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::gauges::GaugeColumn;
-use super::{Chosen, Drawn, LINES_MAX, POINTS, Plot, Section, queue_name, queue_names};
+use super::{DrawnRun, LINES_MAX, NameSelection, POINTS, Plot, Section, queue_name, queue_names};
 use crate::report::charts::{Axis, Chart, ChartLine, Column, Columns, color};
-use crate::report::series::Thinner;
+use crate::report::series::Downsampler;
 
 /// Maximum of a limit that is drawn whole, as a multiple of the limited quantity.
 const LIMIT_SHOWN: f64 = 2.5;
@@ -20,13 +20,13 @@ enum Quantity {
 }
 
 /// Unit of an axis; `of` is its size in the file's unit.
-struct Unit {
+struct AxisUnit {
     name: &'static str,
     of: f64,
 }
 
 /// Description of a section with a plot for each run.
-struct Lines<'a> {
+struct LineSection<'a> {
     id: Cow<'static, str>,
     title: Cow<'static, str>,
     what: &'a str,
@@ -38,7 +38,7 @@ struct Lines<'a> {
 }
 
 impl Quantity {
-    fn unit(self, max: f64) -> Unit {
+    fn unit(self, max: f64) -> AxisUnit {
         let (name, of) = match self {
             Quantity::Bytes if max >= 20e6 => ("MB", 1e6),
             Quantity::Bytes => ("KB", 1e3),
@@ -46,11 +46,11 @@ impl Quantity {
             Quantity::Rate => ("Gb/s", 1e9),
             Quantity::Number => ("", 1.0),
         };
-        Unit { name, of }
+        AxisUnit { name, of }
     }
 }
 
-impl Unit {
+impl AxisUnit {
     fn column(&self, columns: &mut Columns, values: &[f64]) -> Column {
         columns.add(values.iter().map(|value| value / self.of).collect())
     }
@@ -64,18 +64,18 @@ impl Unit {
     }
 }
 
-impl Lines<'_> {
+impl LineSection<'_> {
     /// Section with a plot for each run that has one of these columns with a value above 0; `None` without such a run.
     /// `more` adds lines to a run's chart, and returns their maximum.
     fn section(
         self,
-        drawn: &[Drawn<'_>],
+        drawn: &[DrawnRun<'_>],
         columns: &mut Columns,
-        mut more: impl FnMut(&Drawn<'_>, &Unit, &mut Chart, &mut Columns) -> f64,
+        mut more: impl FnMut(&DrawnRun<'_>, &AxisUnit, &mut Chart, &mut Columns) -> f64,
     ) -> Option<Section> {
         let key = |name: &String| format!("{name}.{}", self.kind);
-        let is_rate = |drawn: &Drawn<'_>, key: &str| drawn.means.contains_key(key);
-        let values = |drawn: &'_ Drawn<'_>, name: &String| -> Option<Vec<f64>> {
+        let is_rate = |drawn: &DrawnRun<'_>, key: &str| drawn.means.contains_key(key);
+        let values = |drawn: &'_ DrawnRun<'_>, name: &String| -> Option<Vec<f64>> {
             let key = key(name);
             let values = drawn.means.get(&key).or_else(|| drawn.samples.get(&key))?;
             // A peer with a constant rate is never slowed down.
@@ -91,14 +91,14 @@ impl Lines<'_> {
         let (mut plots, mut top, names) = (Vec::new(), max, self.shown());
         for run in drawn {
             let mut chart = run.chart(Axis { label: unit.label(self.what), ..Axis::default() });
-            let mut told = Vec::new();
+            let mut descriptions = Vec::new();
             for (n, name) in self.names.iter().enumerate() {
                 let Some(values) = values(run, name) else { continue };
                 chart.at = if is_rate(run, &key(name)) { run.means_at } else { run.at };
                 let column = unit.column(columns, &values);
                 let is_stepped = self.is_stepped;
                 chart.lines.push(ChartLine { is_stepped, ..ChartLine::nth(n, &names[n], column) });
-                told.push(format!("{} up to {}", names[n], unit.shown(greatest(&values))));
+                descriptions.push(format!("{} up to {}", names[n], unit.shown(greatest(&values))));
             }
             if chart.lines.is_empty() {
                 continue;
@@ -106,7 +106,7 @@ impl Lines<'_> {
             top = top.max(more(run, &unit, &mut chart, columns));
             plots.push(Plot {
                 caption: run.run.label.clone(),
-                alt: format!("{} over time: {}", self.what, told.join("; ")),
+                alt: format!("{} over time: {}", self.what, descriptions.join("; ")),
                 chart,
             });
         }
@@ -127,14 +127,14 @@ impl Lines<'_> {
 }
 
 /// Ingress queues, with T(t) of the fullest.
-pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn ingress(drawn: &[DrawnRun<'_>], columns: &mut Columns, queues: &NameSelection) -> Option<Section> {
     let mut notes = vec![
         "What each ingress queue holds: private buffer, shared segment and headroom together. Dashed: T(t), with which the shared part \
          of the fullest queue is compared."
             .to_owned(),
     ];
     notes.extend(queues.note("lossless queues", "those that the scenario has drawn, and else the longest"));
-    let lines = Lines {
+    let lines = LineSection {
         id: "ingress".into(),
         title: "Ingress queues".into(),
         what: "ingress queue",
@@ -156,10 +156,11 @@ pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chose
     })
 }
 
-pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
-    let has = |run: &Drawn<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
+pub(super) fn segments(drawn: &[DrawnRun<'_>], columns: &mut Columns, queues: &NameSelection) -> Option<Section> {
+    let has =
+        |run: &DrawnRun<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
     let names: Vec<&String> = queues.names.iter().filter(|name| drawn.iter().any(|run| has(run, name))).collect();
-    let all = |run: &Drawn<'_>| {
+    let all = |run: &DrawnRun<'_>| {
         names.iter().filter_map(|name| run.sample(name, "ingress_bytes")).map(|of| greatest(of)).fold(0.0, f64::max)
     };
     let max = drawn.iter().map(all).fold(0.0, f64::max);
@@ -210,12 +211,12 @@ pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chos
 }
 
 /// Usage and size of shared segments.
-pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
+pub(super) fn pools(drawn: &[DrawnRun<'_>], columns: &mut Columns, pools: &NameSelection) -> Option<Section> {
     let mut notes = vec![
         "Each switch's shared segment: the part in use. Dashed: the segment's size, where that is near.".to_owned(),
     ];
     notes.extend(pools.note("shared segments", "the fullest"));
-    let lines = Lines {
+    let lines = LineSection {
         id: "pool".into(),
         title: "Shared buffer".into(),
         what: "shared segment in use",
@@ -236,10 +237,10 @@ pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) 
     })
 }
 
-pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
+pub(super) fn flow_rates(drawn: &[DrawnRun<'_>], columns: &mut Columns, flows: &NameSelection) -> Option<Section> {
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
     notes.extend(flows.note("flows", "the fastest"));
-    let lines = Lines {
+    let lines = LineSection {
         id: "flows".into(),
         title: "Rates of flows".into(),
         what: "received",
@@ -252,9 +253,9 @@ pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
+pub(super) fn queue_rates(drawn: &[DrawnRun<'_>], columns: &mut Columns, queues: &NameSelection) -> Option<Section> {
     let note = "What comes in at each port and class, as on the wire";
-    let lines = Lines {
+    let lines = LineSection {
         id: "rates".into(),
         title: "Rates into queues".into(),
         what: "comes in",
@@ -268,8 +269,8 @@ pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &C
 }
 
 /// GFC: rates that ports set for their peers.
-pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
-    let lines = Lines {
+pub(super) fn peer_rates(drawn: &[DrawnRun<'_>], columns: &mut Columns, queues: &NameSelection) -> Option<Section> {
+    let lines = LineSection {
         id: "peer-rates".into(),
         title: "Rates set to peers (GFC)".into(),
         what: "rate set to the peer",
@@ -287,15 +288,15 @@ pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Ch
 
 /// Gauge of queues from the buffer policy, such as DSH's headroom estimate; `None` for a gauge of a state.
 pub(super) fn gauge(
-    drawn: &[Drawn<'_>],
+    drawn: &[DrawnRun<'_>],
     columns: &mut Columns,
-    queues: &Chosen,
+    queues: &NameSelection,
     gauge: &GaugeColumn,
 ) -> Option<Section> {
     if gauge.state.is_some() {
         return None;
     }
-    let lines = Lines {
+    let lines = LineSection {
         id: gauge.id().into(),
         title: gauge.title.clone().into(),
         what: &gauge.label,
@@ -309,13 +310,18 @@ pub(super) fn gauge(
 }
 
 /// Gauge of flows from congestion control, such as DCQCN's α.
-pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen, gauge: &str) -> Option<Section> {
+pub(crate) fn flow_gauge(
+    drawn: &[DrawnRun<'_>],
+    columns: &mut Columns,
+    flows: &NameSelection,
+    gauge: &str,
+) -> Option<Section> {
     let (shown, quantity) = match gauge.rsplit_once('_') {
         Some((shown, "bps")) => (shown, Quantity::Rate),
         Some((shown, "bytes")) => (shown, Quantity::Bytes),
         _ => (gauge, Quantity::Number),
     };
-    let mut abouts: Vec<&str> = weir_nic::flow_gauges().filter(|of| of.name == gauge).map(|of| of.about).collect();
+    let mut abouts: Vec<&str> = weir_nic::flow_gauges().filter(|of| of.name == gauge).map(|of| of.help).collect();
     abouts.dedup();
     let about = match abouts[..] {
         [about] => about,
@@ -324,7 +330,7 @@ pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     };
     let mut notes = vec![format!("Column {gauge} of series.csv: {about}.")];
     notes.extend(flows.note("flows", "the fastest"));
-    let lines = Lines {
+    let lines = LineSection {
         id: format!("flow-{}", gauge.replace('_', "-")).into(),
         title: format!("Flows under congestion control: {}", shown.replace('_', " ")).into(),
         what: gauge,
@@ -338,16 +344,16 @@ pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
 }
 
 /// Buffer-based GFC: the stage that each port last advertised to its peer.
-pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
+pub(super) fn stages(drawn: &[DrawnRun<'_>], columns: &mut Columns) -> Option<Section> {
     let (mut plots, mut top) = (Vec::new(), 0.0_f64);
-    let mut told: BTreeMap<&(String, String), usize> = BTreeMap::new();
+    let mut stage_counts: BTreeMap<&(String, String), usize> = BTreeMap::new();
     for run in drawn {
         for (queue, events) in run.events.queues.iter().filter(|(_, events)| !events.stages.is_empty()) {
-            *told.entry(queue).or_default() += events.stages.len();
+            *stage_counts.entry(queue).or_default() += events.stages.len();
         }
     }
-    let all = told.len();
-    let mut ranked: Vec<_> = told.into_iter().collect();
+    let all = stage_counts.len();
+    let mut ranked: Vec<_> = stage_counts.into_iter().collect();
     ranked.sort_by_key(|(_, stages)| std::cmp::Reverse(*stages));
     ranked.truncate(LINES_MAX);
     let queues: Vec<&(String, String)> = ranked.into_iter().map(|(queue, _)| queue).collect();
@@ -364,7 +370,7 @@ pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Secti
         let mut changes: Vec<(f64, usize, f64)> = changes.collect();
         changes.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
         let mut now: Vec<f64> = vec![0.0; queues.len()];
-        let mut thinner = Thinner::new(queues.len(), changes.len() + 2, POINTS[1] / drawn.len().min(4));
+        let mut thinner = Downsampler::new(queues.len(), changes.len() + 2, POINTS[1] / drawn.len().min(4));
         thinner.push(0.0, now.iter().copied());
         for (at, n, stage) in changes {
             now[n] = stage;
@@ -408,7 +414,7 @@ fn limit(name: &str, column: Column) -> ChartLine {
 }
 
 /// Note on the averaging window: `means over 200 us`.
-fn means_over(drawn: &[Drawn<'_>]) -> String {
+fn means_over(drawn: &[DrawnRun<'_>]) -> String {
     let over = drawn.iter().map(|run| run.over_us).fold(0.0, f64::max);
     let digits = if over < 10.0 { 1 } else { 0 };
     format!("means over {over:.digits$} us")

@@ -3,7 +3,7 @@
 use super::{Plot, Section};
 use crate::Failure;
 use crate::report::charts::{Axis, Chart, ChartLine, Columns, color};
-use crate::report::completion::{Messages, distribution, points};
+use crate::report::completion::{CompletionTimes, distribution, points};
 use crate::report::input::Run;
 use crate::table::count;
 
@@ -87,11 +87,11 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
 pub(super) fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Option<Section>, Failure> {
     let mut messages = Vec::new();
     for run in runs {
-        messages.push(Messages::read(&run.directory)?);
+        messages.push(CompletionTimes::read(&run.directory)?);
     }
     let lines: usize = messages.iter().map(|of| of.flows.len()).sum();
     if lines > DISTRIBUTIONS_MAX {
-        messages = messages.into_iter().map(Messages::merged).collect();
+        messages = messages.into_iter().map(CompletionTimes::merged).collect();
     }
     let one_name = messages.iter().all(|of| of.flows.len() <= 1);
     let mut named: Vec<(String, &Vec<f64>, &Vec<f64>)> = Vec::new();
@@ -144,16 +144,16 @@ fn plot(caption: &str, label: &str, values: &[(&str, &Vec<f64>)], columns: &mut 
         y: Axis { label: "of the messages (%)".to_owned(), to: 101.0, ..Axis::default() },
         ..Chart::default()
     };
-    let mut told = Vec::new();
+    let mut descriptions = Vec::new();
     for (n, (name, values)) in values.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
         let shares = distribution(values, &at);
-        told.push(match at.iter().zip(&shares).find(|(_, share)| **share >= 50.0) {
+        descriptions.push(match at.iter().zip(&shares).find(|(_, share)| **share >= 50.0) {
             Some((half, _)) => format!("{name}: half within {half:.1}"),
             None => format!("{name}: less than half finished"),
         });
         chart.lines.push(ChartLine { is_stepped: true, ..ChartLine::nth(n, name, columns.add(shares)) });
     }
     chart.at = Some(columns.add(at));
-    let alt = format!("Cumulative distribution of {label}. {}", told.join("; "));
+    let alt = format!("Cumulative distribution of {label}. {}", descriptions.join("; "));
     (!chart.lines.is_empty()).then(|| Plot { caption: caption.to_owned(), alt, chart })
 }

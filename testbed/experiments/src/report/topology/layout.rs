@@ -50,7 +50,7 @@ const BETWEEN_LAYERS: f64 = 120.0;
 
 impl Layout {
     /// Places switches in layers above the hosts; 3 to 12 switches that are all in the lowest layer form a ring.
-    pub(super) fn of(topology: &Topology) -> Layout {
+    pub(super) fn new(topology: &Topology) -> Layout {
         let hosts = hosts(topology);
         let levels = levels(topology);
         let top = levels.iter().copied().max().unwrap_or(0);
@@ -116,7 +116,7 @@ fn hosts(topology: &Topology) -> Vec<Hosts> {
 
 fn one_box(switch: usize, hosts: &[&HostPlace]) -> Hosts {
     let first = hosts[0];
-    let rate = rate_words(first.rate_bps);
+    let rate = rate_text(first.rate_bps);
     let (label, detail) = match hosts {
         [_] if first.copies > 0 => (first.name.clone(), format!("+{} copies", first.copies)),
         [_] => (first.name.clone(), rate),
@@ -134,7 +134,7 @@ fn one_box(switch: usize, hosts: &[&HostPlace]) -> Hosts {
 }
 
 /// Rate in words: `10Gbps`; empty for a recorded rate of 0.
-pub(super) fn rate_words(bps: u64) -> String {
+pub(super) fn rate_text(bps: u64) -> String {
     if bps == 0 { String::new() } else { BitRate::bps(bps).to_string() }
 }
 

@@ -12,15 +12,17 @@ use crate::reproduce::statistics;
 
 /// Number of settings in which a claim holds, and of all settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct HoldCount {
     pub holds: usize,
     pub of: usize,
 }
 
-impl Count {
-    pub(super) fn of(outcomes: impl Iterator<Item = bool>) -> Count {
-        outcomes
-            .fold(Count::default(), |count, holds| Count { holds: count.holds + usize::from(holds), of: count.of + 1 })
+impl HoldCount {
+    pub(super) fn from_outcomes(outcomes: impl Iterator<Item = bool>) -> HoldCount {
+        outcomes.fold(HoldCount::default(), |count, holds| HoldCount {
+            holds: count.holds + usize::from(holds),
+            of: count.of + 1,
+        })
     }
 
     pub(super) fn share(self) -> f64 {
@@ -86,12 +88,12 @@ fn omega_squared(values: usize, groups: &[usize], outcomes: &[bool]) -> f64 {
 
 /// Sum of squares between groups, total sum of squares, and number of groups used.
 fn squares(values: usize, groups: &[usize], outcomes: &[bool]) -> (f64, f64, usize) {
-    let mut counts = vec![Count::default(); values];
+    let mut counts = vec![HoldCount::default(); values];
     for (group, holds) in groups.iter().zip(outcomes) {
         counts[*group].of += 1;
         counts[*group].holds += usize::from(*holds);
     }
-    let all = Count::of(outcomes.iter().copied());
+    let all = HoldCount::from_outcomes(outcomes.iter().copied());
     let mean = all.share();
     let between = counts.iter().map(|count| count.of as f64 * (count.share() - mean).powi(2));
     let used = counts.iter().filter(|count| count.of > 0);
@@ -115,10 +117,10 @@ fn by_chance(values: usize, groups: &[usize], outcomes: &[bool]) -> f64 {
 }
 
 /// Settings in which the claim holds, for each value of a parameter.
-pub(super) fn by_value(values: usize, open: usize, settings: &[&Setting], outcomes: &[bool]) -> Vec<Count> {
+pub(super) fn by_value(values: usize, open: usize, settings: &[&Setting], outcomes: &[bool]) -> Vec<HoldCount> {
     let of = |value: usize| {
         let with = settings.iter().zip(outcomes).filter(move |(setting, _)| setting[open] == value);
-        Count::of(with.map(|(_, holds)| *holds))
+        HoldCount::from_outcomes(with.map(|(_, holds)| *holds))
     };
     (0..values).map(of).collect()
 }
@@ -136,9 +138,9 @@ pub(super) struct Tree {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Branch {
     pub value: usize,
-    pub count: Count,
+    pub count: HoldCount,
     /// Deciding parameter among these settings, and counts for each of its values.
-    pub then: Option<(usize, Vec<Count>)>,
+    pub then: Option<(usize, Vec<HoldCount>)>,
 }
 
 /// Builds the decision tree; `None` if no parameter decides.
@@ -148,7 +150,7 @@ pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -
         let with: Vec<usize> = (0..settings.len()).filter(|n| settings[*n][first.open] == value).collect();
         let some: Vec<&Setting> = with.iter().map(|n| settings[*n]).collect();
         let of_some: Vec<bool> = with.iter().map(|n| outcomes[*n]).collect();
-        let count = Count::of(of_some.iter().copied());
+        let count = HoldCount::from_outcomes(of_some.iter().copied());
         let is_mixed = count.holds > 0 && count.holds < count.of;
         let next = if is_mixed { influences(values, &some, &of_some).first().copied() } else { None };
         let next = next.filter(Influence::decides);
@@ -194,9 +196,9 @@ mod tests {
         // Holds with value 0 of parameter 0, and otherwise only with value 0 of parameter 2.
         let (all, holds) = outcomes(&settings, |setting| setting[0] == 0 || setting[2] == 0);
         let Tree { open, branches } = tree(&VALUES, &all, &holds).unwrap();
-        assert_eq!((open, branches[0].count, branches[0].then.clone()), (0, Count { holds: 16, of: 16 }, None));
+        assert_eq!((open, branches[0].count, branches[0].then.clone()), (0, HoldCount { holds: 16, of: 16 }, None));
         let (then, counts) = branches[1].then.clone().unwrap();
-        assert_eq!((then, counts[0], counts[1]), (2, Count { holds: 4, of: 4 }, Count { holds: 0, of: 4 }));
+        assert_eq!((then, counts[0], counts[1]), (2, HoldCount { holds: 4, of: 4 }, HoldCount { holds: 0, of: 4 }));
     }
 
     #[test]
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn shares_of_a_sample_have_an_interval_and_those_of_all_settings_none() {
-        let count = Count { holds: 8, of: 20 };
+        let count = HoldCount { holds: 8, of: 20 };
         let (low, high) = count.interval(false);
         assert!((low - 0.2188).abs() < 1e-3 && (high - 0.6134).abs() < 1e-3, "{low} {high}");
         assert_eq!(count.interval(true), (0.4, 0.4));

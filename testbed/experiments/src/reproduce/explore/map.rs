@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::analysis::{self, Count};
+use super::analysis::{self, HoldCount};
 use super::design::Setting;
-use super::settings::Judged;
+use super::settings::JudgedSetting;
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::open::Open;
 use crate::reproduce::units::shown;
+use crate::reproduce::unspecified::UnspecifiedParameter;
 use crate::reproduce::verdict::{Judgement, spaced};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,9 +33,9 @@ pub(in crate::reproduce) struct ClaimMap {
     pub left_out: Option<String>,
     /// `NAME=VALUE` restrictions of the map.
     pub pins: Vec<String>,
-    pub open: Vec<OpenThing>,
+    pub open: Vec<MapParameter>,
     /// The main claims together, in their magnitude; all claims and numbers together; and then each.
-    pub lines: Vec<Line>,
+    pub lines: Vec<MapLine>,
     /// Changes from the default setting to the nearest one in which the main claims hold together, and to that in which
     /// all hold.
     pub nearest: [Option<Vec<(String, String)>>; 2],
@@ -44,7 +44,7 @@ pub(in crate::reproduce) struct ClaimMap {
 /// Parameter that the paper leaves unspecified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::reproduce) struct OpenThing {
+pub(in crate::reproduce) struct MapParameter {
     pub name: String,
     pub why: String,
     pub values: Vec<String>,
@@ -55,9 +55,9 @@ pub(in crate::reproduce) struct OpenThing {
 /// Claim over all settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::reproduce) struct Line {
-    pub kind: LineKind,
-    pub says: String,
+pub(in crate::reproduce) struct MapLine {
+    pub kind: MapLineKind,
+    pub statement: String,
     pub source: String,
     /// Settings in which the claim holds. `open` counts undecided ones, `arithmetic` those in which it could not have
     /// failed, `of` all judged ones.
@@ -97,7 +97,7 @@ pub(in crate::reproduce) struct Slice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::reproduce) enum LineKind {
+pub(in crate::reproduce) enum MapLineKind {
     Together,
     Main,
     Further,
@@ -105,15 +105,15 @@ pub(in crate::reproduce) enum LineKind {
 }
 
 /// Results of the runs that a map is computed from.
-pub(super) struct Explored<'a> {
+pub(super) struct ExplorationResults<'a> {
     /// Experiment, with the map's measures and claims.
     pub experiment: &'a Experiment,
-    pub open: &'a [Open],
+    pub open: &'a [UnspecifiedParameter],
     pub pins: &'a [String],
     /// Result of the default setting, whether or not the design includes it.
-    pub taken: &'a Judged,
+    pub taken: &'a JudgedSetting,
     /// Results of the design's settings.
-    pub judged: &'a [Judged],
+    pub judged: &'a [JudgedSetting],
     /// Number of all settings; `None` above a million.
     pub of: Option<usize>,
     pub seeds: usize,
@@ -134,37 +134,43 @@ impl ClaimMap {
         anchor(&self.id)
     }
 
-    pub(super) fn of(explored: &Explored<'_>) -> ClaimMap {
+    pub(super) fn new(explored: &ExplorationResults<'_>) -> ClaimMap {
         let paper = &explored.experiment.paper;
         let is_all = explored.of == Some(explored.judged.len());
-        let thing = |open: &Open| OpenThing {
+        let thing = |open: &UnspecifiedParameter| MapParameter {
             name: open.name.clone(),
             why: open.why.clone(),
             values: open.names(),
             taken: open.names().iter().position(|name| *name == open.taken).unwrap_or(0),
         };
-        let open: Vec<OpenThing> = explored.open.iter().map(thing).collect();
-        let together = |says: &str, judgement: fn(&Judged) -> Judgement| {
-            line(explored, &open, Head { kind: LineKind::Together, says, source: "" }, is_all, &judgement)
+        let open: Vec<MapParameter> = explored.open.iter().map(thing).collect();
+        let together = |statement: &str, judgement: fn(&JudgedSetting) -> Judgement| {
+            line(
+                explored,
+                &open,
+                MapLineHead { kind: MapLineKind::Together, statement, source: "" },
+                is_all,
+                &judgement,
+            )
         };
         let mut lines = vec![
             together("all main claims together, in their magnitude", |judged| judged.together),
             together("all claims and stated numbers together", |judged| judged.all),
         ];
         for (n, claim) in paper.claims.iter().enumerate() {
-            let kind = if claim.conclusion { LineKind::Main } else { LineKind::Further };
-            let head = Head { kind, says: &claim.says, source: &claim.source };
+            let kind = if claim.conclusion { MapLineKind::Main } else { MapLineKind::Further };
+            let head = MapLineHead { kind, statement: &claim.statement, source: &claim.source };
             lines.push(line(explored, &open, head, is_all, &|judged| judged.judgements[n]));
         }
         for (n, measure) in paper.measures.iter().filter(|measure| measure.paper.is_some()).enumerate() {
             let place = paper.claims.len() + n;
             let stated = measure.paper.map_or_else(String::new, shown);
-            let says = format!("{}: {stated}{}", measure.name, spaced(&measure.unit));
+            let statement = format!("{}: {stated}{}", measure.name, spaced(&measure.unit));
             let source = measure.source.as_deref().unwrap_or("");
-            let head = Head { kind: LineKind::Number, says: &says, source };
+            let head = MapLineHead { kind: MapLineKind::Number, statement: &statement, source };
             lines.push(line(explored, &open, head, is_all, &|judged| judged.judgements[place]));
         }
-        let nearest = [|judged: &Judged| judged.together, |judged: &Judged| judged.all].map(|of| {
+        let nearest = [|judged: &JudgedSetting| judged.together, |judged: &JudgedSetting| judged.all].map(|of| {
             let with_taken = explored.judged.iter().chain([explored.taken]);
             let settings: Vec<&Setting> = with_taken.clone().map(|judged| &judged.setting).collect();
             let good: Vec<bool> = with_taken.map(|judged| of(judged) == Judgement::Holds).collect();
@@ -241,13 +247,13 @@ impl ClaimMap {
     }
 
     /// Rewrites the summary line in this version's words: an earlier version may have used others.
-    pub(super) fn told_anew(mut self) -> ClaimMap {
+    pub(super) fn with_updated_verdict(mut self) -> ClaimMap {
         self.verdict = self.in_one_line();
         self
     }
 }
 
-impl Line {
+impl MapLine {
     /// Share for a table: `62 %`; "open" if most settings are undecided.
     pub(in crate::reproduce) fn share_shown(&self) -> String {
         match self.of {
@@ -295,34 +301,34 @@ impl Line {
     }
 }
 
-struct Head<'h> {
-    kind: LineKind,
-    says: &'h str,
+struct MapLineHead<'h> {
+    kind: MapLineKind,
+    statement: &'h str,
     /// Place in the paper.
     source: &'h str,
 }
 
 fn line(
-    explored: &Explored<'_>,
-    open: &[OpenThing],
-    head: Head<'_>,
+    explored: &ExplorationResults<'_>,
+    open: &[MapParameter],
+    head: MapLineHead<'_>,
     is_all: bool,
-    judgement: &dyn Fn(&Judged) -> Judgement,
-) -> Line {
+    judgement: &dyn Fn(&JudgedSetting) -> Judgement,
+) -> MapLine {
     let looked_at = explored.judged.iter().filter(|judged| judgement(judged) != Judgement::LeftOut);
-    let looked_at: Vec<&Judged> = looked_at.collect();
+    let looked_at: Vec<&JudgedSetting> = looked_at.collect();
     let settings: Vec<&Setting> = looked_at.iter().map(|judged| &judged.setting).collect();
     let holds: Vec<bool> = looked_at.iter().map(|judged| judgement(judged) == Judgement::Holds).collect();
     let how_many = |of: Judgement| looked_at.iter().filter(|judged| judgement(judged) == of).count();
-    let count = Count::of(holds.iter().copied());
+    let count = HoldCount::from_outcomes(holds.iter().copied());
     let values: Vec<usize> = open.iter().map(|thing| thing.values.len()).collect();
     let ranked = analysis::influences(&values, &settings, &holds);
     let of_thing = |n: usize| ranked.iter().find(|it| it.open == n).map_or((0.0, 1.0), |it| (it.index, it.chance));
     let tree = analysis::tree(&values, &settings, &holds);
     let taken = judgement(explored.taken);
-    Line {
+    MapLine {
         kind: head.kind,
-        says: head.says.to_owned(),
+        statement: head.statement.to_owned(),
         source: head.source.to_owned(),
         holds: count.holds,
         open: how_many(Judgement::Undecided),
@@ -334,7 +340,7 @@ fn line(
         taken_is: (taken != Judgement::LeftOut).then_some(taken),
         influence: (0..open.len()).map(of_thing).collect(),
         decides: ranked.first().filter(|it| it.decides()).map(|it| open[it.open].name.clone()),
-        tree: tree.map(|tree| in_words(open, &tree)),
+        tree: tree.map(|tree| tree_text(open, &tree)),
         by_value: (0..open.len())
             .map(|n| {
                 let counts = analysis::by_value(values[n], n, &settings, &holds);
@@ -359,8 +365,8 @@ fn slice(ranked: &[analysis::Influence], values: &[usize], settings: &[&Setting]
 }
 
 /// Formats a decision tree: `DCQCN: SIGCOMM 0 of 24, ns-3 20 of 24 (there by TC: 80us 2 of 6, 320us 18 of 18)`.
-fn in_words(open: &[OpenThing], tree: &analysis::Tree) -> String {
-    let counted = |thing: usize, value: usize, count: Count| {
+fn tree_text(open: &[MapParameter], tree: &analysis::Tree) -> String {
+    let counted = |thing: usize, value: usize, count: HoldCount| {
         format!("{} {} of {}", open[thing].values[value], count.holds, count.of)
     };
     let branch = |branch: &analysis::Branch| {
@@ -375,7 +381,7 @@ fn in_words(open: &[OpenThing], tree: &analysis::Tree) -> String {
 }
 
 /// Parameters whose values differ from the default setting, with their values in `setting`.
-fn differing(open: &[OpenThing], explored: &Explored<'_>, setting: &Setting) -> Vec<(String, String)> {
+fn differing(open: &[MapParameter], explored: &ExplorationResults<'_>, setting: &Setting) -> Vec<(String, String)> {
     let places = open.iter().zip(setting).zip(&explored.taken.setting);
     let changed = places.filter(|((_, value), taken)| value != taken);
     changed.map(|((thing, value), _)| (thing.name.clone(), thing.values[*value].clone())).collect()
@@ -387,10 +393,10 @@ mod tests {
 
     /// Map of `of` settings: the main claims hold together in `holds` of them and are undecided in `open`.
     fn map(holds: usize, open: usize, of: usize) -> ClaimMap {
-        let count = Count { holds, of };
-        let main = Line {
-            kind: LineKind::Together,
-            says: String::new(),
+        let count = HoldCount { holds, of };
+        let main = MapLine {
+            kind: MapLineKind::Together,
+            statement: String::new(),
             source: String::new(),
             holds,
             open,
@@ -453,7 +459,7 @@ mod tests {
             ),
         ] {
             assert_eq!(map.in_one_line(), says);
-            assert_eq!(map.told_anew().verdict, says);
+            assert_eq!(map.with_updated_verdict().verdict, says);
         }
         assert_eq!(
             (map(0, 60, 80).share_in_short(), map(0, 0, 80).share_in_short()),

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use weir_results::plot;
 
-use super::analysis::Count;
-use super::map::{ClaimMap, Line, LineKind, Slice};
+use super::analysis::HoldCount;
+use super::map::{ClaimMap, MapLine, MapLineKind, Slice};
 use crate::Failure;
 use crate::picture::Point;
 
@@ -50,7 +50,7 @@ pub(super) fn drawn(map: &ClaimMap) -> String {
 
 /// Draws the matrix of claims; returns its bottom.
 fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
-    let lines: Vec<&Line> = map.lines.iter().filter(|line| line.of > 0).collect();
+    let lines: Vec<&MapLine> = map.lines.iter().filter(|line| line.of > 0).collect();
     let longest = map.open.iter().flat_map(|thing| &thing.values).map(|value| value.chars().count()).max().unwrap_or(0);
     let head = top + 20.0 + longest.min(26) as f64 * LETTER;
     let mut left = MARGIN + LABEL + SHARE;
@@ -64,7 +64,7 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
                 // Without colour where seeds decide little: undecided is not 0 %.
                 let (holds, of) = if line.is_open() { (0, 0) } else { line.by_value[n][value] };
                 let at = Point { x: left, y: head + row as f64 * CELL_HEIGHT };
-                canvas.cell(at, Count { holds, of }, value == thing.taken, false);
+                canvas.cell(at, HoldCount { holds, of }, value == thing.taken, false);
             }
             left += CELL_WIDTH;
         }
@@ -80,12 +80,12 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
     for (row, line) in lines.iter().enumerate() {
         let y = head + row as f64 * CELL_HEIGHT;
         let weight = match line.kind {
-            LineKind::Together | LineKind::Main => "font-weight=\"bold\"",
+            MapLineKind::Together | MapLineKind::Main => "font-weight=\"bold\"",
             _ => "",
         };
         // Bold letters are wider.
         let letters = if weight.is_empty() { 68 } else { 58 };
-        canvas.text(Point { x: MARGIN, y: y + 15.0 }, &shortened(&line.says, letters), weight);
+        canvas.text(Point { x: MARGIN, y: y + 15.0 }, &shortened(&line.statement, letters), weight);
         canvas.bar(Point { x: MARGIN + LABEL, y }, line);
         let interval =
             if map.is_all || line.is_open() { String::new() } else { format!(" ({})", line.interval_shown()) };
@@ -96,14 +96,14 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
 
 /// Draws slices of claims that vary: all main claims together, and the main claims that vary most.
 fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
-    let mut chosen: Vec<(&Line, &Slice)> = map
+    let mut chosen: Vec<(&MapLine, &Slice)> = map
         .lines
         .iter()
-        .filter(|line| line.kind != LineKind::Number && !line.is_open())
+        .filter(|line| line.kind != MapLineKind::Number && !line.is_open())
         .filter_map(|line| Some((line, line.slice.as_ref()?)))
         .collect();
-    let rank = |line: &Line| {
-        (line.kind != LineKind::Together, line.kind != LineKind::Main, ((line.share - 0.5).abs() * 1e6) as u64)
+    let rank = |line: &MapLine| {
+        (line.kind != MapLineKind::Together, line.kind != MapLineKind::Main, ((line.share - 0.5).abs() * 1e6) as u64)
     };
     chosen.sort_by_key(|(line, _)| rank(line));
     let mut left = MARGIN;
@@ -116,7 +116,7 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
         let width = (names + across.values.len() as f64 * CELL_WIDTH).max(330.0);
         canvas.text(
             Point { x: left, y: top },
-            &shortened(&line.says, (width / LETTER) as usize),
+            &shortened(&line.statement, (width / LETTER) as usize),
             "font-weight=\"bold\"",
         );
         canvas.text(
@@ -135,7 +135,7 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
             for (column, (holds, of)) in slice.counts[row].iter().copied().enumerate() {
                 let is_taken = row == down.taken && column == across.taken;
                 let at = Point { x: left + names + column as f64 * CELL_WIDTH, y };
-                canvas.cell(at, Count { holds, of }, is_taken, true);
+                canvas.cell(at, HoldCount { holds, of }, is_taken, true);
             }
         }
         left += width + 2.0 * GAP;
@@ -163,8 +163,8 @@ impl Canvas {
     }
 
     /// Draws a share as a colour and a number: percent, or counts if `is_counted`.
-    fn cell(&mut self, Point { x, y }: Point, count: Count, is_taken: bool, is_counted: bool) {
-        let Count { holds, of } = count;
+    fn cell(&mut self, Point { x, y }: Point, count: HoldCount, is_taken: bool, is_counted: bool) {
+        let HoldCount { holds, of } = count;
         let fill = if of == 0 { "#ffffff".to_owned() } else { color(count.share()) };
         let (w, h) = (CELL_WIDTH - 2.0, CELL_HEIGHT - 2.0);
         let _ = writeln!(
@@ -177,13 +177,13 @@ impl Canvas {
         );
         if of > 0 {
             let share = count.share();
-            let said = if is_counted { format!("{holds}/{of}") } else { format!("{:.0}", 100.0 * share) };
+            let label = if is_counted { format!("{holds}/{of}") } else { format!("{:.0}", 100.0 * share) };
             let ink = if !(0.2..=0.8).contains(&share) { "#ffffff" } else { "#222222" };
-            let size = if said.len() > 4 { 9 } else { 11 };
+            let size = if label.len() > 4 { 9 } else { 11 };
             let look = format!("text-anchor=\"middle\" font-size=\"{size}\" fill=\"{ink}\"");
             let _ = writeln!(
                 self.body,
-                "<text x=\"{:.1}\" y=\"{:.1}\" {look}>{said}</text>",
+                "<text x=\"{:.1}\" y=\"{:.1}\" {look}>{label}</text>",
                 x + CELL_WIDTH / 2.0,
                 y + CELL_HEIGHT / 2.0 + 4.0
             );
@@ -198,7 +198,7 @@ impl Canvas {
     }
 
     /// Draws the share of all settings as a bar with its interval.
-    fn bar(&mut self, Point { x, y }: Point, line: &Line) {
+    fn bar(&mut self, Point { x, y }: Point, line: &MapLine) {
         const LONG: f64 = 40.0;
         let (low, high) = line.interval;
         let (y, middle) = (y + 6.0, y + 11.0);

@@ -4,29 +4,29 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::open::Open;
-use crate::reproduce::rows::{Rows, Selection};
-use crate::reproduce::verdict::{self, Judgement, Number, Tally};
+use crate::reproduce::rows::{ResultRows, Selection};
+use crate::reproduce::unspecified::UnspecifiedParameter;
+use crate::reproduce::verdict::{self, JudgedNumber, Judgement, Tally};
 use crate::reproduce::{check, measure};
-use crate::sweep::{self, Axis, Columns, Parameter, Record, Say, SweepFile, SweepPlan};
+use crate::sweep::{self, Axis, ColumnSelection, OutputMode, Parameter, PointRecord, SweepFile, SweepPlan};
 
 use super::design::Setting;
 
 pub(super) struct Runner<'a> {
     /// Experiment, with the measures and claims of the map.
     pub experiment: &'a Experiment,
-    pub open: &'a [Open],
+    pub open: &'a [UnspecifiedParameter],
     /// Number of seeds that replace the map's own.
     pub seeds: Option<u32>,
     /// Folder of the map, with a folder for each batch.
     pub directory: &'a Path,
     pub version: &'a str,
     pub jobs: usize,
-    pub say: Say,
+    pub mode: OutputMode,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedSetting {
     pub setting: Setting,
     /// Judgements of the claims, followed by those of the stated numbers.
     pub judgements: Vec<Judgement>,
@@ -46,8 +46,11 @@ impl Runner<'_> {
 
     /// Plans these settings, all checked; `name` is displayed on the terminal.
     pub(super) fn plan(&self, settings: &[Setting], name: &str) -> Result<SweepPlan, Failure> {
-        let mut file =
-            SweepFile { name: name.to_owned(), columns: Columns::only(self.experiment.columns()), ..self.sweep()? };
+        let mut file = SweepFile {
+            name: name.to_owned(),
+            columns: ColumnSelection::only(self.experiment.columns()),
+            ..self.sweep()?
+        };
         let mut parameters: Vec<Parameter> = Vec::new();
         for (n, open) in self.open.iter().enumerate() {
             for (m, (path, _)) in open.settings(0).into_iter().enumerate() {
@@ -63,7 +66,7 @@ impl Runner<'_> {
         if !parameters.is_empty() {
             file.axes.insert(0, Axis { parameters });
         }
-        let plan = SweepPlan::of(&file, self.jobs)?;
+        let plan = SweepPlan::new(&file, self.jobs)?;
         if settings.len() == 1 {
             // With several settings, means would be over more than seeds.
             check::of_plan(self.experiment, &plan, false)?;
@@ -72,7 +75,12 @@ impl Runner<'_> {
     }
 
     /// Runs and judges settings; `None` if interrupted.
-    pub(super) fn run(&self, settings: &[Setting], batch: usize, name: &str) -> Result<Option<Vec<Judged>>, Failure> {
+    pub(super) fn run(
+        &self,
+        settings: &[Setting],
+        batch: usize,
+        name: &str,
+    ) -> Result<Option<Vec<JudgedSetting>>, Failure> {
         if settings.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -80,7 +88,7 @@ impl Runner<'_> {
         let directory = self.batch(batch);
         std::fs::create_dir_all(&directory)
             .map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
-        let records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, self.say)?;
+        let records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, self.mode)?;
         if records.len() < plan.points.len() {
             return Ok(None);
         }
@@ -94,13 +102,13 @@ impl Runner<'_> {
         self.directory.join(format!("batch-{batch:03}"))
     }
 
-    fn judge(&self, setting: &Setting, records: &[Record], plan: &SweepPlan) -> Result<Judged, Failure> {
+    fn judge(&self, setting: &Setting, records: &[PointRecord], plan: &SweepPlan) -> Result<JudgedSetting, Failure> {
         let paper = &self.experiment.paper;
-        let bad: Vec<&Record> = records.iter().filter(|record| !record.is_good()).collect();
+        let bad: Vec<&PointRecord> = records.iter().filter(|record| !record.is_good()).collect();
         let is_spoiled = |of: &[Selection<'_>]| {
             bad.iter().any(|record| of.iter().any(|selection| selection.has(&record.finished.point)))
         };
-        let rows = Rows::new(plan.columns.clone(), records.to_vec());
+        let rows = ResultRows::new(plan.columns.clone(), records.to_vec());
         let readings = measure::read(&paper.measures, &rows)?;
         let (numbers, mut claims) = verdict::judge(paper, &readings);
         for (judged, claim) in claims.iter_mut().zip(&paper.claims) {
@@ -108,7 +116,7 @@ impl Runner<'_> {
                 judged.judgement = Judgement::Fails;
             }
         }
-        let stated: Vec<&Number> = numbers.iter().filter(|number| number.judgement.is_some()).collect();
+        let stated: Vec<&JudgedNumber> = numbers.iter().filter(|number| number.judgement.is_some()).collect();
         let main = claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
         let is_far_off = stated.iter().any(|number| number.judgement == Some(Judgement::Fails) && number.is_far_off());
         let together = if is_far_off { Judgement::Fails } else { all_of(main) };
@@ -117,7 +125,7 @@ impl Runner<'_> {
             .map(|claim| claim.judgement)
             .chain(stated.iter().filter_map(|number| number.judgement))
             .collect();
-        Ok(Judged {
+        Ok(JudgedSetting {
             setting: setting.clone(),
             together,
             all: all_of(std::iter::once(together).chain(judgements.iter().copied())),
@@ -131,7 +139,7 @@ impl Runner<'_> {
 /// Judgement of several claims together. A failing claim fails all, else an undecided one leaves all undecided.
 /// Arithmetic and omitted claims prevent nothing, but omitted ones alone fail.
 fn all_of(judgements: impl Iterator<Item = Judgement>) -> Judgement {
-    let tally = Tally::of(judgements);
+    let tally = Tally::from_judgements(judgements);
     match tally {
         Tally { fails: 1.., .. } => Judgement::Fails,
         Tally { open: 1.., .. } | Tally { unjudged: 1.., .. } => Judgement::Undecided,

@@ -19,7 +19,7 @@ pub(crate) fn plan(directory: &TempDir, text: &str) -> Result<SweepPlan, String>
     let path = directory.path().join("sweep.toml");
     fs::write(&path, format!("scenario = \"lab.toml\"\n{text}")).unwrap();
     let file = file::load(&path).map_err(|errors| errors.to_string())?;
-    SweepPlan::of(&file, 2).map_err(|failure| match failure {
+    SweepPlan::new(&file, 2).map_err(|failure| match failure {
         Failure::Input(errors) => errors.to_string().replace(&format!("{}/", directory.path().display()), ""),
         other => format!("{other:?}"),
     })
@@ -175,12 +175,12 @@ fn messages_are_drawn_once_for_combinations_that_do_not_change_them() {
     let text = "[parameters]\nworkloads.incast.sizes = [\"10KB\", \"20KB\"]\nswitch.buffer.size = [\"4MB\", \"8MB\"]\n";
     plan(&directory, text).unwrap();
     let file = file::load(&directory.path().join("sweep.toml")).unwrap();
-    let base = Base::load(&file.scenario).unwrap();
+    let base = BaseScenario::load(&file.scenario).unwrap();
     let combinations = combinations(&file, 2).unwrap();
     let messages = |n: usize| {
         let table = table_of(&file, &base, &combinations[n]).ok().unwrap();
         let scenarios = check_one(&file, &base, &combinations[n], &table, &[0, 1]).ok().unwrap();
-        let weir_scenario::Sends::List(messages) = scenarios[1].traffic[0].sends.clone() else {
+        let weir_scenario::TrafficSource::List(messages) = scenarios[1].traffic[0].source.clone() else {
             panic!("a closed loop")
         };
         messages
@@ -230,7 +230,7 @@ fn a_network_that_is_wrong_is_found_among_others() {
         let sweep = directory.path().join("sweep.toml");
         let text = format!("{only}scenario = \"tree.toml\"\n[parameters]\ntopology.failure_seed = {seeds:?}\n");
         fs::write(&sweep, text).unwrap();
-        SweepPlan::of(&file::load(&sweep).unwrap(), 1).map(|plan| plan.points.len())
+        SweepPlan::new(&file::load(&sweep).unwrap(), 1).map(|plan| plan.points.len())
     };
     assert_eq!(of_seeds("", &[first, second]).ok(), Some(2));
     let expected =
@@ -257,7 +257,7 @@ fn networks_are_left_out_as_their_scenarios_say() {
              topology.failure_seed = {{ from = 1, step = 1, count = 60 }}\n"
         );
         fs::write(&sweep, text).unwrap();
-        SweepPlan::of(&file::load(&sweep).unwrap(), 2)
+        SweepPlan::new(&file::load(&sweep).unwrap(), 2)
     };
     let all = of("", "[\"4MB\", \"8MB\"]").unwrap();
     let has_circle = |point: &&Point| {
@@ -284,7 +284,7 @@ fn values_that_only_clash_together_are_all_named() {
 #[test]
 fn sweeps_to_start_from_are_good() {
     let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sweeps");
-    let points = |name: &str| SweepPlan::of(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
+    let points = |name: &str| SweepPlan::new(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
     let mut names: Vec<String> =
         fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -315,7 +315,7 @@ fn the_time_that_real_frames_take_is_each_points_own() {
         let path = directory.path().join("sweep.toml");
         fs::write(&path, format!("scenario = \"lab.toml\"\n{text}")).unwrap();
         let file = SweepFile { backend, ..file::load(&path).unwrap() };
-        SweepPlan::of(&file, 1).unwrap().real_time().unwrap()
+        SweepPlan::new(&file, 1).unwrap().real_time().unwrap()
     };
     // Two runs of a millisecond in each of two settings, and three seconds besides.
     let dilations = "[parameters]\n\"scenario.time_dilation\" = [1000, 3000]\n";

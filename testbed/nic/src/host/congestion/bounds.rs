@@ -2,7 +2,7 @@
 
 use weir_units::{BitRate, Bytes, Span};
 
-use super::whole_rate;
+use super::clamped_rate;
 use crate::parameters::Parameters;
 use weir_reader::Key;
 
@@ -18,7 +18,7 @@ pub(super) struct WindowBounds {
 
 /// Window in addition to a rate, as in the public ns-3 simulators for controls that set only rates (HAS_WIN, VAR_WIN).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct WindowBeside {
+pub(super) struct OptionalWindow {
     /// Window at line rate; `None` for no window.
     size: Option<Bytes>,
     /// Whether the window is proportional to the rate.
@@ -36,24 +36,24 @@ pub(super) const WINDOW_FOLLOWS_RATE: Key = Key::new(
     "whether that window is in proportion to the rate over the line's (VAR_WIN)",
 );
 
-impl WindowBeside {
-    pub(super) fn read(parameters: &Parameters<'_>) -> WindowBeside {
+impl OptionalWindow {
+    pub(super) fn parse(parameters: &Parameters<'_>) -> OptionalWindow {
         let (size, follows_rate) = (parameters.window(&WINDOW), parameters.boolean(&WINDOW_FOLLOWS_RATE));
         if follows_rate && size.is_none() {
             let help = "write a `window`, for example \"bdp\", or take `window_follows_rate` out";
             parameters.refuse(&WINDOW_FOLLOWS_RATE, "there is no `window` to follow the rate", help);
         }
-        WindowBeside { size, follows_rate }
+        OptionalWindow { size, follows_rate }
     }
 
     /// Returns a window of this size; `follows_rate` has no effect without a size.
-    pub(super) fn new(size: Option<Bytes>, follows_rate: bool) -> WindowBeside {
-        WindowBeside { size, follows_rate }
+    pub(super) fn new(size: Option<Bytes>, follows_rate: bool) -> OptionalWindow {
+        OptionalWindow { size, follows_rate }
     }
 
     /// Returns the window at a rate, given in bit/s like the line's.
     #[inline]
-    pub(super) fn at(&self, rate: u64, line: u64) -> Option<Bytes> {
+    pub(super) fn window_at(&self, rate: u64, line: u64) -> Option<Bytes> {
         let size = self.size?;
         if !self.follows_rate {
             return Some(size);
@@ -88,7 +88,7 @@ impl WindowBounds {
     }
 
     pub(super) fn rate(&self, window: f64) -> BitRate {
-        BitRate::bps(whole_rate(window * BIT_PS / self.base_rtt_ps, self.rate_min, self.line))
+        BitRate::bps(clamped_rate(window * BIT_PS / self.base_rtt_ps, self.rate_min, self.line))
     }
 
     /// The window in whole bytes, and never none, so that a frame can be sent.
@@ -117,20 +117,20 @@ mod tests {
     }
 
     #[test]
-    fn a_window_beside_a_rate_may_follow_it() {
+    fn an_optional_window_may_follow_the_rate() {
         let network = crate::parameters::Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(8) };
         let read = |given: &[(&str, &str)]| {
             let parameters = Parameters::new(network, given, &[]);
-            (WindowBeside::read(&parameters), parameters.into_wrong().len())
+            (OptionalWindow::parse(&parameters), parameters.into_wrong().len())
         };
         let [half, line] = [50_000_000_000, 100_000_000_000];
         let (none, wrong) = read(&[]);
-        assert_eq!((none.at(half, line), wrong), (None, 0));
+        assert_eq!((none.window_at(half, line), wrong), (None, 0));
         let (fixed, _) = read(&[("window", "bdp")]);
-        assert_eq!([half, line].map(|rate| fixed.at(rate, line)), [Some(Bytes::kb(100)); 2]);
+        assert_eq!([half, line].map(|rate| fixed.window_at(rate, line)), [Some(Bytes::kb(100)); 2]);
         let (following, _) = read(&[("window", "60KB"), ("window_follows_rate", "true")]);
         assert_eq!(
-            [0, half, line].map(|rate| following.at(rate, line)),
+            [0, half, line].map(|rate| following.window_at(rate, line)),
             [1, 30_000, 60_000].map(|n| Some(Bytes::new(n)))
         );
         assert_eq!(read(&[("window_follows_rate", "true")]).1, 1, "nothing to follow the rate");

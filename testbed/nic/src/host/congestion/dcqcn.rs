@@ -7,16 +7,16 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::{Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
+use super::{CongestionControlConfig, CongestionControlKind, CongestionController, INTERVALS, RequiredFeedback};
 use crate::parameters::{Parameters, Preset};
 
 /// Kind of `congestion_control = "dcqcn"`.
 #[derive(Debug)]
-pub(super) struct Dcqcn;
+pub(super) struct DcqcnKind;
 
 /// DCQCN's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct DcqcnConfig {
 
 /// State of a flow. It sends at line rate until it is notified.
 #[derive(Debug, State)]
-struct Flow {
+struct Dcqcn {
     #[state(same)]
     config: DcqcnConfig,
     #[state(same)]
@@ -93,8 +93,8 @@ pub(super) const GAUGES: &[Gauge] = &[
     Gauge::plain("alpha", "α: the share of R_C that the next cut takes twice"),
 ];
 
-impl Named for Dcqcn {
-    fn name(&self) -> &'static str {
+impl Plugin for DcqcnKind {
+    fn id(&self) -> &'static str {
         "dcqcn"
     }
 
@@ -118,7 +118,7 @@ impl Named for Dcqcn {
     }
 }
 
-impl CongestionControlKind for Dcqcn {
+impl CongestionControlKind for DcqcnKind {
     /// The keys' defaults are the paper's, made for 40 Gb/s, in which all rates follow the line rate. R_HAI, which the paper does not
     /// name, is 200 Mb/s and the lowest rate a thousandth of the line's, as in the public simulators.
     fn presets(&self) -> &'static [Preset] {
@@ -129,13 +129,13 @@ impl CongestionControlKind for Dcqcn {
         ]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(DcqcnConfig::read(parameters))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(DcqcnConfig::parse(parameters))
     }
 }
 
 impl DcqcnConfig {
-    fn read(parameters: &Parameters<'_>) -> DcqcnConfig {
+    fn parse(parameters: &Parameters<'_>) -> DcqcnConfig {
         DcqcnConfig {
             gain_shift: parameters.gain(&G),
             cnp_interval: parameters.time(&CNP_INTERVAL, INTERVALS),
@@ -151,19 +151,19 @@ impl DcqcnConfig {
     }
 }
 
-impl Algorithm for DcqcnConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { cnp_interval: Some(self.cnp_interval), ..Feedback::default() }
+impl CongestionControlConfig for DcqcnConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { cnp_interval: Some(self.cnp_interval), ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(Flow::new(self, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(Dcqcn::new(self, line))
     }
 }
 
-impl Flow {
-    fn new(config: &DcqcnConfig, line: BitRate) -> Flow {
-        Flow {
+impl Dcqcn {
+    fn new(config: &DcqcnConfig, line: BitRate) -> Dcqcn {
+        Dcqcn {
             config: *config,
             line: line.as_bps(),
             current: line.as_bps(),
@@ -212,7 +212,7 @@ impl Flow {
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for Dcqcn {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -222,7 +222,7 @@ impl FlowState for Flow {
         BitRate::bps(self.current)
     }
 
-    fn handle_cnp(&mut self, now: Time) {
+    fn on_cnp(&mut self, now: Time) {
         self.advance(now);
         self.target = self.current;
         let cut = ((u128::from(self.current) * u128::from(self.alpha)) >> 33) as u64;
@@ -234,7 +234,7 @@ impl FlowState for Flow {
         self.bytes_left = self.config.byte_counter.get();
     }
 
-    fn handle_sent(&mut self, now: Time, wire: Bytes) {
+    fn on_sent(&mut self, now: Time, wire: Bytes) {
         self.advance(now);
         let mut sent = wire.get();
         while self.is_limited() && sent >= self.bytes_left {
@@ -260,20 +260,20 @@ mod tests {
     const LINE: BitRate = BitRate::gbps(100);
 
     fn paper(line: BitRate) -> DcqcnConfig {
-        DcqcnConfig::read(&Parameters::new(Network { line, base_rtt: Span::ZERO }, &[], &[]))
+        DcqcnConfig::parse(&Parameters::new(Network { line, base_rtt: Span::ZERO }, &[], &[]))
     }
 
-    fn dcqcn() -> Flow {
-        Flow::new(&paper(LINE), LINE)
+    fn dcqcn() -> Dcqcn {
+        Dcqcn::new(&paper(LINE), LINE)
     }
 
-    fn at(us: u64) -> Time {
+    fn instant(us: u64) -> Time {
         Time::from_nanos(us * 1_000)
     }
 
-    fn after_cnps(count: u64) -> Flow {
+    fn after_cnps(count: u64) -> Dcqcn {
         let mut flow = dcqcn();
-        (0..count).for_each(|n| flow.handle_cnp(at(50 * n)));
+        (0..count).for_each(|n| flow.on_cnp(instant(50 * n)));
         flow
     }
 
@@ -287,11 +287,11 @@ mod tests {
     #[test]
     fn alpha_may_begin_lower() {
         let half = DcqcnConfig { initial_alpha_ppm: 500_000, ..paper(LINE) };
-        let mut flow = Flow::new(&half, LINE);
-        flow.handle_cnp(at(0));
+        let mut flow = Dcqcn::new(&half, LINE);
+        flow.on_cnp(instant(0));
         // A quarter of 100 Gb/s; then α = 0.5 + 0.5 / 256, of which a half is cut from 75 Gb/s.
         assert_eq!((flow.rate(), flow.alpha), (BitRate::gbps(75), ONE / 512 * 257));
-        flow.handle_cnp(at(50));
+        flow.on_cnp(instant(50));
         assert_eq!(flow.rate(), BitRate::bps(75_000_000_000 - 75_000_000_000 * 257 / 1_024));
     }
 
@@ -299,28 +299,28 @@ mod tests {
     fn the_rate_has_a_floor() {
         assert_eq!(after_cnps(100).rate(), BitRate::mbps(100));
         let slow = BitRate::bps(50);
-        let mut flow = Flow::new(&DcqcnConfig { rate_min: LINE, ..paper(slow) }, slow);
-        flow.handle_cnp(at(0));
+        let mut flow = Dcqcn::new(&DcqcnConfig { rate_min: LINE, ..paper(slow) }, slow);
+        flow.on_cnp(instant(0));
         assert_eq!(flow.rate(), slow, "a floor above the line is the line");
     }
 
     #[test]
     fn alpha_falls_by_g_every_k_and_rises_with_notifications() {
         let mut flow = after_cnps(1);
-        flow.advance(at(54));
+        flow.advance(instant(54));
         assert_eq!(flow.alpha, ONE);
-        flow.advance(at(55));
+        flow.advance(instant(55));
         assert_eq!(flow.alpha, ONE / 256 * 255);
-        flow.advance(at(110));
+        flow.advance(instant(110));
         assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255);
         let before = flow.alpha;
-        flow.handle_cnp(at(111));
+        flow.on_cnp(instant(111));
         assert_eq!(flow.alpha, before + (ONE - before) / 256);
         // Half of α = 1 is gone after 177 updates: (255/256)^177 is just above 1/2.
         let mut flow = after_cnps(1);
-        flow.advance(at(55 * 177));
+        flow.advance(instant(55 * 177));
         assert!(flow.alpha > ONE / 2);
-        flow.advance(at(55 * 178));
+        flow.advance(instant(55 * 178));
         assert!(flow.alpha < ONE / 2);
         // A long silence ends.
         flow.advance(Time::from_nanos(3_600_000_000_000));
@@ -332,7 +332,7 @@ mod tests {
         let mut flow = after_cnps(2);
         let mut rates = Vec::new();
         for n in 1..=6 {
-            flow.advance(at(50 + 55 * n));
+            flow.advance(instant(50 + 55 * n));
             rates.push((flow.rate().as_bps() / 1_000_000, flow.target / 1_000_000));
         }
         // Half way to 50 Gb/s four times; from the fifth on R_T grows by 100 Mb/s.
@@ -351,18 +351,18 @@ mod tests {
     fn the_byte_counter_counts_as_the_timer_does_and_both_make_it_hyper() {
         let mut flow = after_cnps(2);
         for _ in 0..4 {
-            flow.handle_sent(at(51), Bytes::mb(10));
+            flow.on_sent(instant(51), Bytes::mb(10));
         }
         assert_eq!((flow.byte_stage, flow.target), (4, 50_000_000_000));
-        flow.handle_sent(at(51), Bytes::mb(20));
+        flow.on_sent(instant(51), Bytes::mb(20));
         assert_eq!((flow.byte_stage, flow.target), (6, 50_200_000_000));
         // The timer's first five leave the lesser stage at five at most: additive. The sixth is hyper.
-        flow.advance(at(50 + 55 * 5));
+        flow.advance(instant(50 + 55 * 5));
         assert_eq!((flow.timer_stage, flow.target), (5, 50_700_000_000));
-        flow.advance(at(50 + 55 * 6));
+        flow.advance(instant(50 + 55 * 6));
         assert_eq!((flow.timer_stage, flow.target), (6, 51_200_000_000));
         // A notification begins anew.
-        flow.handle_cnp(at(50 + 55 * 6));
+        flow.on_cnp(instant(50 + 55 * 6));
         assert_eq!((flow.timer_stage, flow.byte_stage, flow.bytes_left), (0, 0, 10_000_000));
     }
 
@@ -370,10 +370,10 @@ mod tests {
     fn parts_of_the_byte_counter_add_up() {
         let mut flow = after_cnps(1);
         for _ in 0..9_999 {
-            flow.handle_sent(at(1), Bytes::kb(1));
+            flow.on_sent(instant(1), Bytes::kb(1));
         }
         assert_eq!(flow.byte_stage, 0);
-        flow.handle_sent(at(1), Bytes::kb(1));
+        flow.on_sent(instant(1), Bytes::kb(1));
         assert_eq!((flow.byte_stage, flow.bytes_left), (1, 10_000_000));
     }
 
@@ -382,10 +382,10 @@ mod tests {
         let mut flow = after_cnps(8);
         flow.advance(Time::from_nanos(100_000_000));
         assert_eq!((flow.rate(), flow.increase_at), (LINE, Time::NEVER));
-        flow.handle_sent(at(200_000), Bytes::mb(100));
+        flow.on_sent(instant(200_000), Bytes::mb(100));
         assert_eq!(flow.rate(), LINE);
         // By then α has fallen, so the next cut is a lesser one.
-        flow.handle_cnp(at(200_000));
+        flow.on_cnp(instant(200_000));
         assert!(flow.rate() > BitRate::gbps(90), "{}", flow.rate());
     }
 }

@@ -6,18 +6,20 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
+use super::bounds::{OptionalWindow, WINDOW, WINDOW_FOLLOWS_RATE};
 use super::dcqcn::{GAUGES, alpha_of};
-use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
+use super::{
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, INTERVALS, RequiredFeedback,
+};
 use crate::parameters::{Network, Parameters, Preset};
 
 /// Kind of `congestion_control = "dcqcn-ns3"`, and of the simulators' presets.
 #[derive(Debug)]
-pub(super) struct DcqcnNs3;
+pub(super) struct DcqcnNs3Kind;
 
 /// Parameters of DCQCN in ns-3, with the paper's names where they match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +46,12 @@ pub struct DcqcnNs3Config {
     /// Value of α for a flow before its first mark, in millionths.
     pub initial_alpha_ppm: u32,
     /// Window in addition to the rate.
-    pub(super) window: WindowBeside,
+    pub(super) window: OptionalWindow,
 }
 
 /// State of a flow. It sends at line rate until an acknowledgement has a mark.
 #[derive(Debug, State)]
-struct Flow {
+struct DcqcnNs3 {
     #[state(same)]
     config: DcqcnNs3Config,
     #[state(same)]
@@ -90,8 +92,8 @@ const CLAMPS_TARGET: Key =
     Key::new("clamps_target", "false", "whether each cut makes R_C before it the target (CLAMP_TARGET_RATE)");
 const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that no mark has come for yet");
 
-impl Named for DcqcnNs3 {
-    fn name(&self) -> &'static str {
+impl Plugin for DcqcnNs3Kind {
+    fn id(&self) -> &'static str {
         "dcqcn-ns3"
     }
 
@@ -117,13 +119,13 @@ impl Named for DcqcnNs3 {
     }
 }
 
-impl CongestionControlKind for DcqcnNs3 {
+impl CongestionControlKind for DcqcnNs3Kind {
     fn presets(&self) -> &'static [Preset] {
         PRESETS
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(DcqcnNs3Config::read(parameters))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(DcqcnNs3Config::parse(parameters))
     }
 }
 
@@ -155,10 +157,10 @@ impl DcqcnNs3Config {
     pub fn preset(name: &str, line: BitRate) -> Option<DcqcnNs3Config> {
         let preset = PRESETS.iter().find(|preset| preset.name == name)?;
         let network = Network { line, base_rtt: Span::ZERO };
-        Some(DcqcnNs3Config::read(&Parameters::new(network, &[], preset.values)))
+        Some(DcqcnNs3Config::parse(&Parameters::new(network, &[], preset.values)))
     }
 
-    fn read(parameters: &Parameters<'_>) -> DcqcnNs3Config {
+    fn parse(parameters: &Parameters<'_>) -> DcqcnNs3Config {
         DcqcnNs3Config {
             gain_shift: parameters.gain(&G),
             alpha_interval: parameters.time(&ALPHA_INTERVAL, INTERVALS),
@@ -170,24 +172,24 @@ impl DcqcnNs3Config {
             rate_min: parameters.rate(&RATE_MIN),
             clamps_target: parameters.boolean(&CLAMPS_TARGET),
             initial_alpha_ppm: parameters.share(&INITIAL_ALPHA),
-            window: WindowBeside::read(parameters),
+            window: OptionalWindow::parse(parameters),
         }
     }
 }
 
-impl Algorithm for DcqcnNs3Config {
-    fn feedback(&self) -> Feedback {
-        Feedback { echoes_ecn: true, acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for DcqcnNs3Config {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { echoes_ecn: true, acks_every_packet: true, ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(Flow::new(self, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(DcqcnNs3::new(self, line))
     }
 }
 
-impl Flow {
-    fn new(config: &DcqcnNs3Config, line: BitRate) -> Flow {
-        Flow {
+impl DcqcnNs3 {
+    fn new(config: &DcqcnNs3Config, line: BitRate) -> DcqcnNs3 {
+        DcqcnNs3 {
             config: *config,
             line: line.as_bps(),
             current: line.as_bps(),
@@ -203,7 +205,7 @@ impl Flow {
     }
 
     /// An acknowledgement has arrived.
-    fn note_ack(&mut self, now: Time, is_marked: bool) {
+    fn record_ack(&mut self, now: Time, is_marked: bool) {
         self.advance(now);
         if !is_marked {
             return;
@@ -286,7 +288,7 @@ impl Flow {
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for DcqcnNs3 {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -297,15 +299,15 @@ impl FlowState for Flow {
     }
 
     fn window(&self) -> Option<Bytes> {
-        self.config.window.at(self.current, self.line)
+        self.config.window.window_at(self.current, self.line)
     }
 
-    fn handle_sent(&mut self, now: Time, _wire: Bytes) {
+    fn on_sent(&mut self, now: Time, _wire: Bytes) {
         self.advance(now);
     }
 
-    fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
-        self.note_ack(now, ack.is_marked);
+    fn on_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+        self.record_ack(now, ack.is_marked);
     }
 
     fn gauges(&self, show: &mut dyn FnMut(f64)) {
@@ -332,7 +334,7 @@ mod tests {
 
     const LINE: BitRate = BitRate::gbps(100);
 
-    fn at(us: u64) -> Time {
+    fn instant(us: u64) -> Time {
         Time::from_nanos(us * 1_000)
     }
 
@@ -340,51 +342,51 @@ mod tests {
         DcqcnNs3Config::preset("dcqcn-hpcc", line).expect("a preset")
     }
 
-    fn flow() -> Flow {
-        Flow::new(&hpcc(LINE), LINE)
+    fn flow() -> DcqcnNs3 {
+        DcqcnNs3::new(&hpcc(LINE), LINE)
     }
 
-    fn mbps(flow: &Flow) -> (u64, u64) {
+    fn mbps(flow: &DcqcnNs3) -> (u64, u64) {
         (flow.current / 1_000_000, flow.target / 1_000_000)
     }
 
     #[test]
     fn the_first_mark_cuts_at_the_end_of_its_interval() {
         let mut flow = flow();
-        flow.advance(at(99));
-        flow.note_ack(at(100), false);
-        flow.note_ack(at(101), true);
+        flow.advance(instant(99));
+        flow.record_ack(instant(100), false);
+        flow.record_ack(instant(101), true);
         flow.advance(Time::from_nanos(104_999));
         assert_eq!(flow.rate(), LINE);
         // By then α has been updated four times, unmarked: (255/256)^4 = 0.98447, half of that is cut.
-        flow.advance(at(105));
+        flow.advance(instant(105));
         assert_eq!(mbps(&flow), (50_776, 100_000));
         // Intervals without marks cut nothing.
-        flow.advance(at(200));
+        flow.advance(instant(200));
         assert_eq!(mbps(&flow), (50_776, 100_000));
     }
 
     #[test]
     fn alpha_follows_the_marks_of_each_interval() {
         let mut flow = flow();
-        flow.note_ack(at(0), true);
-        flow.advance(at(1));
+        flow.record_ack(instant(0), true);
+        flow.advance(instant(1));
         assert_eq!(flow.alpha, ONE / 256 * 255);
-        flow.note_ack(at(1), true);
-        flow.note_ack(at(1), true);
-        flow.advance(at(2));
+        flow.record_ack(instant(1), true);
+        flow.record_ack(instant(1), true);
+        flow.advance(instant(2));
         // (1 - g) α + g, once however many the marks.
         assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255 + ONE / 256);
-        flow.advance(at(3));
+        flow.advance(instant(3));
         assert_eq!(flow.alpha, ONE / 65_536 * 255 * 255 + ONE / 256 - (ONE / 65_536 * 255 * 255 + ONE / 256) / 256);
     }
 
     #[test]
     fn cuts_in_a_row_keep_the_target_unless_it_is_clamped() {
         let targets = [false, true].map(|clamps_target| {
-            let mut flow = Flow::new(&DcqcnNs3Config { clamps_target, ..hpcc(LINE) }, LINE);
-            (0..8).for_each(|us| flow.note_ack(at(us), true));
-            flow.advance(at(8));
+            let mut flow = DcqcnNs3::new(&DcqcnNs3Config { clamps_target, ..hpcc(LINE) }, LINE);
+            (0..8).for_each(|us| flow.record_ack(instant(us), true));
+            flow.advance(instant(8));
             mbps(&flow)
         });
         // At 4 us, after an unmarked and three marked updates, α = 0.996139 and 0.501930 of the rate is left. At 8 us it is
@@ -394,54 +396,54 @@ mod tests {
 
     #[test]
     fn the_timer_recovers_adds_once_then_adds_more() {
-        let mut flow = Flow::new(&DcqcnNs3Config { clamps_target: true, ..hpcc(LINE) }, LINE);
-        flow.note_ack(at(0), true);
-        flow.advance(at(4));
-        flow.note_ack(at(5), true);
-        flow.advance(at(8));
+        let mut flow = DcqcnNs3::new(&DcqcnNs3Config { clamps_target: true, ..hpcc(LINE) }, LINE);
+        flow.record_ack(instant(0), true);
+        flow.advance(instant(4));
+        flow.record_ack(instant(5), true);
+        flow.advance(instant(8));
         (flow.current, flow.target) = (20_000_000_000, 40_000_000_000);
         let mut rates = Vec::new();
         for n in 1..=4 {
-            flow.advance(at(8 + 300 * n));
+            flow.advance(instant(8 + 300 * n));
             rates.push(mbps(&flow));
         }
         // F = 1: one step half way to the target, one that adds 20 Mb/s to it, then 200 Mb/s a step.
         assert_eq!(rates, [(30_000, 40_000), (35_010, 40_020), (37_615, 40_220), (39_017, 40_420)]);
         // A cut begins anew, and after a raise it makes R_C the target, clamped or not.
         flow.config.clamps_target = false;
-        flow.note_ack(at(1_209), true);
-        flow.advance(at(1_212));
+        flow.record_ack(instant(1_209), true);
+        flow.advance(instant(1_212));
         assert_eq!((flow.stage, flow.target / 1_000_000), (0, 39_017));
-        assert_eq!(flow.increase_at, at(1_512));
+        assert_eq!(flow.increase_at, instant(1_512));
     }
 
     #[test]
     fn a_long_silence_ends_at_line_rate_with_the_timers_in_step() {
         let mut flow = flow();
-        (0..40).for_each(|us| flow.note_ack(at(us), true));
+        (0..40).for_each(|us| flow.record_ack(instant(us), true));
         let late = Time::from_nanos(3_600_000_000_500);
         flow.advance(late);
         assert_eq!(flow.rate(), LINE);
         assert!(flow.alpha < 256, "{}", flow.alpha);
         // Timers keep their phase: α's whole microseconds, cuts' multiples of 4, raises 300 us after the cut at 40 us.
-        assert_eq!(flow.alpha_at, at(3_600_000_001));
-        assert_eq!(flow.decrease_at, at(3_600_000_004));
+        assert_eq!(flow.alpha_at, instant(3_600_000_001));
+        assert_eq!(flow.decrease_at, instant(3_600_000_004));
         assert_eq!((flow.increase_at.as_picos() / 1_000_000 - 40) % 300, 0);
         assert!(flow.increase_at > late);
         // The α that is left cuts next to nothing.
-        flow.note_ack(late, true);
-        flow.advance(at(3_600_000_004));
+        flow.record_ack(late, true);
+        flow.advance(instant(3_600_000_004));
         assert!(flow.rate() > BitRate::gbps(99), "{}", flow.rate());
     }
 
     #[test]
     fn the_rate_has_a_floor() {
         let mut flow = flow();
-        (0..1_000).for_each(|us| flow.note_ack(at(us), true));
+        (0..1_000).for_each(|us| flow.record_ack(instant(us), true));
         assert_eq!(flow.rate(), BitRate::gbps(1));
         let slow = BitRate::mbps(10);
-        let mut flow = Flow::new(&hpcc(slow), slow);
-        (0..1_000).for_each(|us| flow.note_ack(at(us), true));
+        let mut flow = DcqcnNs3::new(&hpcc(slow), slow);
+        (0..1_000).for_each(|us| flow.record_ack(instant(us), true));
         assert_eq!(flow.rate(), slow, "a floor above the line is the line");
     }
 

@@ -6,17 +6,17 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
-use super::bounds::WindowBeside;
-use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState};
+use super::bounds::OptionalWindow;
+use super::{AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback};
 use crate::parameters::{Parameters, Preset};
 
 /// Kind of `congestion_control = "dctcp"`.
 #[derive(Debug)]
-pub(super) struct Dctcp;
+pub(super) struct DctcpKind;
 
 /// Parameters of rate-based DCTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ struct DctcpConfig {
     /// Lower bound of the rate.
     rate_min: BitRate,
     /// Window in addition to the rate.
-    window: WindowBeside,
+    window: OptionalWindow,
 }
 
 /// State of a flow. It starts at line rate.
 #[derive(Debug, State)]
-struct Flow {
+struct Dctcp {
     #[state(same)]
     config: DctcpConfig,
     #[state(same)]
@@ -68,8 +68,8 @@ const WINDOW_FOLLOWS_RATE: Key = Key::new(
     "whether that window is in proportion to the rate over the line's (VAR_WIN)",
 );
 
-impl Named for Dctcp {
-    fn name(&self) -> &'static str {
+impl Plugin for DctcpKind {
+    fn id(&self) -> &'static str {
         "dctcp"
     }
 
@@ -82,7 +82,7 @@ impl Named for Dctcp {
     }
 }
 
-impl CongestionControlKind for Dctcp {
+impl CongestionControlKind for DctcpKind {
     /// Returns the presets. Their g is that of the paper's evaluation and of RFC 8257. A step is a payload of 1,000 B in 13 us, as in
     /// run.py: DCTCP adds a segment a round trip. Set it by 8 · mtu / T for other networks.
     fn presets(&self) -> &'static [Preset] {
@@ -100,32 +100,32 @@ impl CongestionControlKind for Dctcp {
         ]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
         Arc::new(DctcpConfig {
             gain_shift: parameters.gain(&G),
             additive_increase: parameters.rate(&RATE_AI),
             rate_min: parameters.rate(&RATE_MIN),
-            window: WindowBeside::new(parameters.window(&WINDOW), parameters.boolean(&WINDOW_FOLLOWS_RATE)),
+            window: OptionalWindow::new(parameters.window(&WINDOW), parameters.boolean(&WINDOW_FOLLOWS_RATE)),
         })
     }
 }
 
-impl Algorithm for DctcpConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { echoes_ecn: true, acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for DctcpConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { echoes_ecn: true, acks_every_packet: true, ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(Flow::new(self, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(Dctcp::new(self, line))
     }
 }
 
-impl Flow {
+impl Dctcp {
     /// Creates the state of a flow. Its α is 1, so that the first mark halves its rate.
-    fn new(config: &DctcpConfig, line: BitRate) -> Flow {
+    fn new(config: &DctcpConfig, line: BitRate) -> Dctcp {
         let line = line.as_bps();
         let (round_trip_end, reduced_until) = (None, None);
-        Flow { config: *config, line, rate: line, alpha: ONE, acks: 0, marks: 0, round_trip_end, reduced_until }
+        Dctcp { config: *config, line, rate: line, alpha: ONE, acks: 0, marks: 0, round_trip_end, reduced_until }
     }
 
     /// Counts an acknowledgement, and ends the round trip if it was the last of one. The first acknowledgement of all begins one,
@@ -153,7 +153,7 @@ impl Flow {
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for Dctcp {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -163,10 +163,10 @@ impl FlowState for Flow {
     }
 
     fn window(&self) -> Option<Bytes> {
-        self.config.window.at(self.rate, self.line)
+        self.config.window.window_at(self.rate, self.line)
     }
 
-    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         let is_new = self.begins_round_trip(ack);
         if self.reduced_until.is_some_and(|end| ack.acked > end) {
             self.reduced_until = None;
@@ -194,26 +194,26 @@ mod tests {
     const LINE: BitRate = BitRate::gbps(100);
 
     fn read(values: &[(&str, &str)], name: &str) -> DctcpConfig {
-        let preset = Dctcp.presets().iter().find(|preset| preset.name == name).expect("a preset");
+        let preset = DctcpKind.presets().iter().find(|preset| preset.name == name).expect("a preset");
         let network = Network { line: LINE, base_rtt: Span::from_micros(13) };
         let parameters = Parameters::new(network, values, preset.values);
         DctcpConfig {
             gain_shift: parameters.gain(&G),
             additive_increase: parameters.rate(&RATE_AI),
             rate_min: parameters.rate(&RATE_MIN),
-            window: WindowBeside::new(parameters.window(&WINDOW), parameters.boolean(&WINDOW_FOLLOWS_RATE)),
+            window: OptionalWindow::new(parameters.window(&WINDOW), parameters.boolean(&WINDOW_FOLLOWS_RATE)),
         }
     }
 
-    fn flow() -> Flow {
-        Flow::new(&read(&[("rate_ai", "1Gbps")], "dctcp"), LINE)
+    fn flow() -> Dctcp {
+        Dctcp::new(&read(&[("rate_ai", "1Gbps")], "dctcp"), LINE)
     }
 
     /// A packet of 1,000 B is acknowledged; returns the rate in Mb/s.
-    fn ack(flow: &mut Flow, packet: u64, sent: u64, is_marked: bool) -> u64 {
+    fn ack(flow: &mut Dctcp, packet: u64, sent: u64, is_marked: bool) -> u64 {
         let (acked, sent) = (packet * 1_000, sent * 1_000);
         let signal = AckSignal { acked, sent, rtt: Span::ZERO, is_marked, hops: &[], digest: None };
-        flow.handle_ack(Time::ZERO, &signal);
+        flow.on_ack(Time::ZERO, &signal);
         flow.rate().as_bps() / 1_000_000
     }
 
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn alpha_moves_once_a_round_trip() {
         let mut flow = flow();
-        let alpha = |flow: &Flow| flow.alpha as f64 / ONE as f64;
+        let alpha = |flow: &Dctcp| flow.alpha as f64 / ONE as f64;
         // Sent 10 at the first: the round trip ends with the 11th, which counts in it, as the first does.
         for packet in 1..=10 {
             ack(&mut flow, packet, 10 + packet - 1, packet <= 4);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_rate_has_a_floor_and_the_window_follows_it() {
-        let mut flow = Flow::new(&read(&[], "dctcp-hpcc"), LINE);
+        let mut flow = Dctcp::new(&read(&[], "dctcp-hpcc"), LINE);
         // 100 Gb/s in 13 us.
         assert_eq!(flow.window(), Some(Bytes::new(162_500)));
         for packet in 1..=20 {
@@ -284,7 +284,7 @@ mod tests {
         }
         assert_eq!((flow.rate(), flow.window()), (BitRate::gbps(1), Some(Bytes::new(1_625))));
         let slow = BitRate::mbps(10);
-        let mut flow = Flow::new(&read(&[("window", "none")], "dctcp-hpcc"), slow);
+        let mut flow = Dctcp::new(&read(&[("window", "none")], "dctcp-hpcc"), slow);
         for packet in 1..=20 {
             ack(&mut flow, packet, packet, true);
         }

@@ -15,24 +15,24 @@ pub use weir_wire::trailer::Telemetry as HopTelemetry;
 
 /// Last stamp of each hop. Only changes between stamps have a meaning.
 #[derive(Debug, State)]
-pub(super) struct HopMemory {
+pub(super) struct HopHistory {
     hops: [HopTelemetry; HOPS_MAX],
     len: usize,
 }
 
 /// Change at a hop between two frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HopStep {
+pub(super) struct HopDelta {
     pub before: HopTelemetry,
     pub now: HopTelemetry,
     /// Time between the two stamps; not zero.
     pub span: Span,
 }
 
-impl HopMemory {
-    pub(super) fn new() -> HopMemory {
+impl HopHistory {
+    pub(super) fn new() -> HopHistory {
         let none = HopTelemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::bps(1) };
-        HopMemory { hops: [none; HOPS_MAX], len: 0 }
+        HopHistory { hops: [none; HOPS_MAX], len: 0 }
     }
 
     /// Remembers these hops, and calls `each` with every one at which time has passed. Returns false, with no call, if
@@ -40,7 +40,7 @@ impl HopMemory {
     ///
     /// A path is identified by the number of its hops and their rates, since stamps have no other identity. On real frames instants and
     /// bytes sent wrap: wrapped instants are corrected, and a step in which the bytes wrapped is skipped.
-    pub(super) fn advance(&mut self, hops: &[HopTelemetry], mut each: impl FnMut(HopStep)) -> bool {
+    pub(super) fn advance(&mut self, hops: &[HopTelemetry], mut each: impl FnMut(HopDelta)) -> bool {
         let hops = &hops[..hops.len().min(HOPS_MAX)];
         let known = &mut self.hops[..hops.len()];
         if self.len != hops.len() || known.iter().zip(hops).any(|(before, now)| before.rate != now.rate) {
@@ -54,7 +54,7 @@ impl HopMemory {
                 continue;
             }
             if now.tx_bytes >= before.tx_bytes {
-                each(HopStep { before: *before, now: *now, span });
+                each(HopDelta { before: *before, now: *now, span });
             }
             *before = *now;
         }
@@ -62,7 +62,7 @@ impl HopMemory {
     }
 }
 
-impl HopStep {
+impl HopDelta {
     /// Returns the port's throughput as a fraction of its rate.
     pub(super) fn load(&self) -> f64 {
         let bits_ps = (self.now.tx_bytes - self.before.tx_bytes) as f64 * 8e12;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     /// Loads of the steps, and whether the path was known.
-    fn loads(memory: &mut HopMemory, hops: &[HopTelemetry]) -> (Vec<f64>, bool) {
+    fn loads(memory: &mut HopHistory, hops: &[HopTelemetry]) -> (Vec<f64>, bool) {
         let mut loads = Vec::new();
         let known = memory.advance(hops, |step| loads.push(step.load()));
         (loads, known)
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_step_needs_the_same_path_and_time() {
-        let mut memory = HopMemory::new();
+        let mut memory = HopHistory::new();
         assert_eq!(loads(&mut memory, &[hop(1, 0), hop(1, 0)]), (vec![], false));
         // 100 Gb/s are 12,500 B a microsecond.
         assert_eq!(loads(&mut memory, &[hop(2, 12_500), hop(3, 12_500)]), (vec![1.0, 0.5], true));
@@ -117,7 +117,7 @@ mod tests {
     /// Instants wrap after 2^40 ns, 1,099,511,627.776 us; bytes sent after 2^40.
     #[test]
     fn what_wraps_costs_a_step_at_most() {
-        let mut memory = HopMemory::new();
+        let mut memory = HopHistory::new();
         let wraps = 1 << 40;
         loads(&mut memory, &[hop(1_099_511_627, wraps - 12_500)]);
         assert_eq!(loads(&mut memory, &[hop(1, wraps - 1)]), (vec![12_499.0 / 22_200.0], true), "1.776 us");
@@ -135,7 +135,7 @@ mod tests {
     /// Stamps of one burst may have one instant, to the nanosecond: the step goes from the first of one to the first of another.
     #[test]
     fn stamps_of_one_instant_are_one_step() {
-        let mut memory = HopMemory::new();
+        let mut memory = HopHistory::new();
         let at = |ns: u64, tx_bytes| HopTelemetry { at: Time::from_nanos(ns), ..hop(0, tx_bytes) };
         loads(&mut memory, &[at(10, 1_000)]);
         assert_eq!(loads(&mut memory, &[at(10, 2_000)]), (vec![], true));
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn hops_beyond_the_memory_are_left_out() {
-        let mut memory = HopMemory::new();
+        let mut memory = HopHistory::new();
         loads(&mut memory, &[hop(1, 0); 10]);
         assert_eq!(loads(&mut memory, &[hop(2, 12_500); 10]).0.len(), HOPS_MAX);
     }

@@ -7,18 +7,21 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
-use super::hops::{HopMemory, part_of_bdp};
-use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
+use super::hops::{HopHistory, part_of_bdp};
+use super::{
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
+    fraction,
+};
 use crate::parameters::{Parameters, Preset};
 
 /// Kind of `congestion_control = "hpcc"`.
 #[derive(Debug)]
-pub(super) struct Hpcc;
+pub(super) struct HpccKind;
 
 /// HPCC's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ struct HpccConfig {
 
 /// State of a flow. It starts with the line's bandwidth-delay product, W_init.
 #[derive(Debug, State)]
-struct Flow {
+struct Hpcc {
     #[state(same)]
     bounds: WindowBounds,
     #[state(same)]
@@ -56,7 +59,7 @@ struct Flow {
     stage: u32,
     /// Offset lastUpdateSeq: W_c moves when more payload than this is acknowledged.
     update_after: u64,
-    hops: HopMemory,
+    hops: HopHistory,
 }
 
 const BASE_RTT: Key = Key::without_default(
@@ -69,8 +72,8 @@ const MAX_STAGE: Key = Key::new("max_stage", "5", "maxStage: additive steps on e
 const W_AI: Key = Key::new("w_ai", "bdp/2000", "W_AI: an additive step");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in T");
 
-impl Named for Hpcc {
-    fn name(&self) -> &'static str {
+impl Plugin for HpccKind {
+    fn id(&self) -> &'static str {
         "hpcc"
     }
 
@@ -91,7 +94,7 @@ impl Named for Hpcc {
     }
 }
 
-impl CongestionControlKind for Hpcc {
+impl CongestionControlKind for HpccKind {
     /// The keys' defaults are the paper's. W_AI by its rule, W_init (1 - η) / N, for N = 100 flows on a link, which makes the 80 B of
     /// its evaluation at 100 Gb/s and 13 us. The lowest rate is a thousandth of the line's.
     ///
@@ -107,13 +110,13 @@ impl CongestionControlKind for Hpcc {
         ]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(HpccConfig::read(parameters))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(HpccConfig::parse(parameters))
     }
 }
 
 impl HpccConfig {
-    fn read(parameters: &Parameters<'_>) -> HpccConfig {
+    fn parse(parameters: &Parameters<'_>) -> HpccConfig {
         let base_rtt = parameters.base_rtt(&BASE_RTT);
         HpccConfig {
             base_rtt,
@@ -125,20 +128,20 @@ impl HpccConfig {
     }
 }
 
-impl Algorithm for HpccConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { stamps: Stamps::Hops, acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for HpccConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { telemetry: TelemetryMode::Hops, acks_every_packet: true, ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(Flow::new(self, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(Hpcc::new(self, line))
     }
 }
 
-impl Flow {
-    fn new(config: &HpccConfig, line: BitRate) -> Flow {
+impl Hpcc {
+    fn new(config: &HpccConfig, line: BitRate) -> Hpcc {
         let bounds = WindowBounds::new(line, config.rate_min, config.base_rtt);
-        Flow {
+        Hpcc {
             bounds,
             target: fraction(config.target_ppm),
             stages_max: config.stages_max,
@@ -149,7 +152,7 @@ impl Flow {
             utilisation: 1.0,
             stage: 0,
             update_after: 0,
-            hops: HopMemory::new(),
+            hops: HopHistory::new(),
         }
     }
 
@@ -173,7 +176,7 @@ impl Flow {
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for Hpcc {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -189,7 +192,7 @@ impl FlowState for Flow {
     }
 
     /// Runs procedure NewAck.
-    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         let Some((load, span_ps)) = self.measure(ack) else { return };
         let weight = (span_ps / self.bounds.base_rtt_ps()).min(1.0);
         self.utilisation = (1.0 - weight) * self.utilisation + weight * load;
@@ -231,23 +234,23 @@ mod tests {
     }
 
     fn preset(name: &str, base_rtt: Span) -> HpccConfig {
-        let preset = Hpcc.presets().iter().find(|preset| preset.name == name).expect("a preset");
-        HpccConfig::read(&Parameters::new(Network { line: LINE, base_rtt }, &[], preset.values))
+        let preset = HpccKind.presets().iter().find(|preset| preset.name == name).expect("a preset");
+        HpccConfig::parse(&Parameters::new(Network { line: LINE, base_rtt }, &[], preset.values))
     }
 
-    fn flow(stages_max: u32) -> Flow {
+    fn flow(stages_max: u32) -> Hpcc {
         let additive_increase = Bytes::new(1_000);
-        Flow::new(&HpccConfig { stages_max, additive_increase, ..preset("hpcc", T) }, LINE)
+        Hpcc::new(&HpccConfig { stages_max, additive_increase, ..preset("hpcc", T) }, LINE)
     }
 
     /// Acknowledges so much payload, with so much sent; returns the window.
-    fn ack(flow: &mut Flow, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
-        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: T, is_marked: false, hops, digest: None });
+    fn ack(flow: &mut Hpcc, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
+        flow.on_ack(Time::ZERO, &AckSignal { acked, sent, rtt: T, is_marked: false, hops, digest: None });
         flow.window().expect("a window").get()
     }
 
     #[test]
-    fn the_first_acknowledgement_only_tells_where_hops_stand() {
+    fn the_first_acknowledgement_only_records_the_hops() {
         let mut flow = flow(5);
         assert_eq!(ack(&mut flow, 1_000, 125_000, &[hop(0, 0, 0)]), 125_000);
         assert_eq!((flow.rate(), flow.update_after), (LINE, 125_000));

@@ -7,18 +7,21 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, SplitMix64, Time};
 use weir_wire::digest::{DigestCode, DigestConfig, LOG_BASES_PPM};
 
-use super::bounds::WindowBeside;
-use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction, whole_rate};
+use super::bounds::OptionalWindow;
+use super::{
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
+    clamped_rate, fraction,
+};
 use crate::parameters::{Parameters, Preset};
 
 /// Kind of `congestion_control = "hpcc-pint"`.
 #[derive(Debug)]
-pub(super) struct HpccPint;
+pub(super) struct HpccPintKind;
 
 /// Parameters of HPCC-PINT.
 #[derive(Clone, Debug)]
@@ -40,7 +43,7 @@ struct HpccPintConfig {
 
 /// State of a flow. It starts at line rate.
 #[derive(Debug, State)]
-struct Flow {
+struct HpccPint {
     #[state(same)]
     line: u64,
     #[state(same)]
@@ -54,7 +57,7 @@ struct Flow {
     #[state(same)]
     sampled_ppm: u32,
     #[state(same)]
-    window: WindowBeside,
+    window: OptionalWindow,
     #[state(same)]
     code: Arc<DigestCode>,
     /// Rate R, in bit/s.
@@ -83,8 +86,8 @@ const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut b
 const LOG_BASE: Key = Key::new("log_base", "1.05", "the base of the logarithm that U is coded by (PINT_LOG_BASE)");
 const SAMPLED: Key = Key::new("sampled", "1", "the share of packets whose digest counts (PINT_PROB)");
 
-impl Named for HpccPint {
-    fn name(&self) -> &'static str {
+impl Plugin for HpccPintKind {
+    fn id(&self) -> &'static str {
         "hpcc-pint"
     }
 
@@ -102,7 +105,7 @@ impl Named for HpccPint {
     }
 }
 
-impl CongestionControlKind for HpccPint {
+impl CongestionControlKind for HpccPintKind {
     /// The keys' defaults are HPCC's, steps included, with a code of 8 bits.
     fn presets(&self) -> &'static [Preset] {
         &[
@@ -115,13 +118,13 @@ impl CongestionControlKind for HpccPint {
         ]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(HpccPintConfig::read(parameters))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(HpccPintConfig::parse(parameters))
     }
 }
 
 impl HpccPintConfig {
-    fn read(parameters: &Parameters<'_>) -> HpccPintConfig {
+    fn parse(parameters: &Parameters<'_>) -> HpccPintConfig {
         let log_base_ppm = parameters.millionths(&LOG_BASE, LOG_BASES_PPM);
         HpccPintConfig {
             target_ppm: parameters.share(&ETA),
@@ -135,28 +138,33 @@ impl HpccPintConfig {
     }
 }
 
-impl Algorithm for HpccPintConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { stamps: Stamps::Digest, digest: Some(self.digest), acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for HpccPintConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback {
+            telemetry: TelemetryMode::Digest,
+            digest: Some(self.digest),
+            acks_every_packet: true,
+            ..RequiredFeedback::default()
+        }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(Flow::new(self, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(HpccPint::new(self, line))
     }
 }
 
-impl Flow {
-    fn new(config: &HpccPintConfig, line: BitRate) -> Flow {
+impl HpccPint {
+    fn new(config: &HpccPintConfig, line: BitRate) -> HpccPint {
         let largest = line.bytes_in(config.digest.round_trip).max(Bytes::new(1));
         let line = line.as_bps();
-        Flow {
+        HpccPint {
             line,
             least: config.rate_min.as_bps().min(line),
             target: fraction(config.target_ppm),
             stages_max: config.stages_max,
             additive_increase: config.additive_increase.as_bps() as f64,
             sampled_ppm: config.sampled_ppm,
-            window: WindowBeside::new(Some(largest), true),
+            window: OptionalWindow::new(Some(largest), true),
             code: config.code.clone(),
             rate: line as f64,
             reference: line as f64,
@@ -174,27 +182,27 @@ impl Flow {
         self.sampled_ppm == 1_000_000 || draw % 1_000_000 < u64::from(self.sampled_ppm)
     }
 
-    fn whole(&self) -> u64 {
-        whole_rate(self.rate, self.least, self.line)
+    fn rate_bps(&self) -> u64 {
+        clamped_rate(self.rate, self.least, self.line)
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for HpccPint {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
     /// Returns R.
     fn rate(&self) -> BitRate {
-        BitRate::bps(self.whole())
+        BitRate::bps(self.rate_bps())
     }
 
     /// C·T in proportion to R.
     fn window(&self) -> Option<Bytes> {
-        self.window.at(self.whole(), self.line)
+        self.window.window_at(self.rate_bps(), self.line)
     }
 
-    fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
         let Some(code) = ack.digest.filter(|_| self.counts(now)) else { return };
         let Some(update_after) = self.update_after else {
             self.update_after = Some(ack.sent);
@@ -228,27 +236,27 @@ mod tests {
     const LINE: BitRate = BitRate::gbps(100);
 
     fn config(values: &[(&str, &str)], name: &str) -> HpccPintConfig {
-        let preset = HpccPint.presets().iter().find(|preset| preset.name == name).expect("a preset");
+        let preset = HpccPintKind.presets().iter().find(|preset| preset.name == name).expect("a preset");
         let network = Network { line: LINE, base_rtt: Span::from_micros(10) };
-        HpccPintConfig::read(&Parameters::new(network, values, preset.values))
+        HpccPintConfig::parse(&Parameters::new(network, values, preset.values))
     }
 
     /// Codes to the base of 2: 9 is U = 1, 8 is 1/2, 10 is 2.
-    fn flow(max_stage: &str) -> Flow {
+    fn flow(max_stage: &str) -> HpccPint {
         let values = [("log_base", "2"), ("max_stage", max_stage), ("eta", "0.5"), ("rate_ai", "1Gbps")];
-        Flow::new(&config(&values, "hpcc-pint"), LINE)
+        HpccPint::new(&config(&values, "hpcc-pint"), LINE)
     }
 
     /// Acknowledges so much payload, with so much sent; returns the rate in Mb/s.
-    fn ack(flow: &mut Flow, acked: u64, sent: u64, code: u16) -> u64 {
+    fn ack(flow: &mut HpccPint, acked: u64, sent: u64, code: u16) -> u64 {
         let digest = Some(code);
         let signal = AckSignal { acked, sent, rtt: Span::ZERO, is_marked: false, hops: &[], digest };
-        flow.handle_ack(Time::ZERO, &signal);
+        flow.on_ack(Time::ZERO, &signal);
         flow.rate().as_bps() / 1_000_000
     }
 
     #[test]
-    fn a_busy_way_cuts_the_rate_to_its_share_once_a_round_trip() {
+    fn a_busy_path_cuts_the_rate_to_its_share_once_a_round_trip() {
         let mut flow = flow("5");
         // The first acknowledgement begins a round trip and tells nothing else.
         assert_eq!(ack(&mut flow, 1, 100, 10), 100_000);
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_way_is_filled_in_steps_and_then_at_once() {
+    fn a_free_path_is_filled_in_steps_and_then_at_once() {
         let mut flow = flow("2");
         (flow.rate, flow.reference) = (10e9, 10e9);
         ack(&mut flow, 1, 1, 7);
@@ -288,7 +296,7 @@ mod tests {
     #[test]
     fn a_share_of_acknowledgements_counts() {
         let counted = |sampled: &str| {
-            let mut flow = Flow::new(&config(&[("sampled", sampled)], "hpcc-pint"), LINE);
+            let mut flow = HpccPint::new(&config(&[("sampled", sampled)], "hpcc-pint"), LINE);
             (0..10_000).filter(|n| flow.counts(Time::from_nanos(n * 84))).count()
         };
         assert_eq!(counted("1"), 10_000);
@@ -298,7 +306,7 @@ mod tests {
         // One that brings no digest never does.
         let mut flow = flow("0");
         let signal = AckSignal { acked: 9, sent: 9, rtt: Span::ZERO, is_marked: true, hops: &[], digest: None };
-        flow.handle_ack(Time::ZERO, &signal);
+        flow.on_ack(Time::ZERO, &signal);
         assert_eq!((flow.rate(), flow.update_after, flow.acks), (LINE, None, 0));
     }
 

@@ -10,34 +10,37 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
-use super::hops::{HopMemory, part_of_bdp};
-use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
+use super::hops::{HopHistory, part_of_bdp};
+use super::{
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
+    fraction,
+};
 use crate::parameters::{Parameters, Preset};
 
 /// Kind of `congestion_control = "powertcp"`.
 #[derive(Debug)]
-pub(super) struct PowerTcp;
+pub(super) struct PowerTcpKind;
 
 /// Kind of `congestion_control = "theta-powertcp"`.
 #[derive(Debug)]
-pub(super) struct ThetaPowerTcp;
+pub(super) struct ThetaPowerTcpKind;
 
 /// Parameters of PowerTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PowerTcpConfig(Laws);
+struct PowerTcpConfig(CommonConfig);
 
 /// Parameters of θ-PowerTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ThetaPowerTcpConfig(Laws);
+struct ThetaPowerTcpConfig(CommonConfig);
 
 /// Parameters common to both algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Laws {
+struct CommonConfig {
     /// Base round-trip time τ, without queues: one for the whole network, no less than any flow's.
     base_rtt: Span,
     /// Weight γ of a new window in the average, in parts per million.
@@ -50,15 +53,15 @@ struct Laws {
 
 /// State of a flow under PowerTCP. The window starts at the line's bandwidth-delay product.
 #[derive(Debug, State)]
-struct PowerFlow {
+struct PowerTcp {
     law: ControlLaw,
-    hops: HopMemory,
+    hops: HopHistory,
     sent: SentWindows,
 }
 
 /// State of a flow under θ-PowerTCP.
 #[derive(Debug, State)]
-struct ThetaFlow {
+struct ThetaPowerTcp {
     law: ControlLaw,
     /// Instant and RTT of the last acknowledgement.
     last: Option<(Time, Span)>,
@@ -122,13 +125,13 @@ const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut
 /// Additive increase of θ-PowerTCP. The algorithm cannot see an idle link: random waiting between frames counts as
 /// the queue Σ β, so a
 /// smaller β leaves the link idle.
-const THETA_BETA: Key = Key { default: Some("bdp/50"), otherwise: "bdp/50", ..BETA };
+const THETA_BETA: Key = Key { default: Some("bdp/50"), default_help: "bdp/50", ..BETA };
 
 /// Gauges of flows under both algorithms.
 const GAUGES: &[Gauge] = &[Gauge::plain("power", "Γ_smooth, as a part of the base power")];
 
-impl Named for PowerTcp {
-    fn name(&self) -> &'static str {
+impl Plugin for PowerTcpKind {
+    fn id(&self) -> &'static str {
         "powertcp"
     }
 
@@ -141,7 +144,7 @@ impl Named for PowerTcp {
     }
 }
 
-impl CongestionControlKind for PowerTcp {
+impl CongestionControlKind for PowerTcpKind {
     /// Returns the paper's γ, and β = HostBw · τ / N by its rule, with N = 100. The lowest rate is a thousandth of
     /// the line's.
     ///
@@ -153,13 +156,13 @@ impl CongestionControlKind for PowerTcp {
         &[Preset { name: "powertcp", about: ABOUT, values: &[] }]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(PowerTcpConfig(Laws::read(parameters, &BETA)))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(PowerTcpConfig(CommonConfig::parse(parameters, &BETA)))
     }
 }
 
-impl Named for ThetaPowerTcp {
-    fn name(&self) -> &'static str {
+impl Plugin for ThetaPowerTcpKind {
+    fn id(&self) -> &'static str {
         "theta-powertcp"
     }
 
@@ -172,21 +175,21 @@ impl Named for ThetaPowerTcp {
     }
 }
 
-impl CongestionControlKind for ThetaPowerTcp {
+impl CongestionControlKind for ThetaPowerTcpKind {
     fn presets(&self) -> &'static [Preset] {
         const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 50 flows";
         &[Preset { name: "theta-powertcp", about: ABOUT, values: &[] }]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(ThetaPowerTcpConfig(Laws::read(parameters, &THETA_BETA)))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(ThetaPowerTcpConfig(CommonConfig::parse(parameters, &THETA_BETA)))
     }
 }
 
-impl Laws {
-    fn read(parameters: &Parameters<'_>, beta: &Key) -> Laws {
+impl CommonConfig {
+    fn parse(parameters: &Parameters<'_>, beta: &Key) -> CommonConfig {
         let base_rtt = parameters.base_rtt(&BASE_RTT);
-        Laws {
+        CommonConfig {
             base_rtt,
             gamma_ppm: parameters.share(&GAMMA),
             additive_increase: parameters.size_or_part(beta, base_rtt),
@@ -195,34 +198,34 @@ impl Laws {
     }
 }
 
-impl Algorithm for PowerTcpConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { stamps: Stamps::Hops, acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for PowerTcpConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { telemetry: TelemetryMode::Hops, acks_every_packet: true, ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(PowerFlow::new(&self.0, line))
-    }
-}
-
-impl Algorithm for ThetaPowerTcpConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { stamps: Stamps::Time, acks_every_packet: true, ..Feedback::default() }
-    }
-
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(ThetaFlow::new(&self.0, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(PowerTcp::new(&self.0, line))
     }
 }
 
-impl PowerFlow {
-    fn new(config: &Laws, line: BitRate) -> PowerFlow {
+impl CongestionControlConfig for ThetaPowerTcpConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { telemetry: TelemetryMode::Time, acks_every_packet: true, ..RequiredFeedback::default() }
+    }
+
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(ThetaPowerTcp::new(&self.0, line))
+    }
+}
+
+impl PowerTcp {
+    fn new(config: &CommonConfig, line: BitRate) -> PowerTcp {
         let law = ControlLaw::new(config, line);
-        PowerFlow { sent: SentWindows::new(law.window), law, hops: HopMemory::new() }
+        PowerTcp { sent: SentWindows::new(law.window), law, hops: HopHistory::new() }
     }
 }
 
-impl FlowState for PowerFlow {
+impl CongestionController for PowerTcp {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -238,7 +241,7 @@ impl FlowState for PowerFlow {
     }
 
     /// Runs Algorithm 1: every acknowledgement sets the window.
-    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         let base_rtt_ps = self.law.bounds.base_rtt_ps();
         let mut strongest: Option<(f64, f64)> = None;
         self.hops.advance(ack.hops, |step| {
@@ -265,14 +268,14 @@ impl FlowState for PowerFlow {
     }
 }
 
-impl ThetaFlow {
-    fn new(config: &Laws, line: BitRate) -> ThetaFlow {
+impl ThetaPowerTcp {
+    fn new(config: &CommonConfig, line: BitRate) -> ThetaPowerTcp {
         let law = ControlLaw::new(config, line);
-        ThetaFlow { old: law.window, law, last: None, update_after: 0 }
+        ThetaPowerTcp { old: law.window, law, last: None, update_after: 0 }
     }
 }
 
-impl FlowState for ThetaFlow {
+impl CongestionController for ThetaPowerTcp {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -288,7 +291,7 @@ impl FlowState for ThetaFlow {
     }
 
     /// Runs Algorithm 2: every acknowledgement is measured, and the window is set once a round trip.
-    fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
         let Some((before, rtt_before)) = self.last.filter(|(at, _)| *at < now) else {
             // First acknowledgement, or a further one at the same instant.
             if self.last.is_none() {
@@ -318,7 +321,7 @@ impl FlowState for ThetaFlow {
 }
 
 impl ControlLaw {
-    fn new(config: &Laws, line: BitRate) -> ControlLaw {
+    fn new(config: &CommonConfig, line: BitRate) -> ControlLaw {
         let bounds = WindowBounds::new(line, config.rate_min, config.base_rtt);
         ControlLaw {
             bounds,
@@ -359,18 +362,18 @@ impl SentWindows {
     /// Returns the window under which the packet that ends with this payload byte was sent. Forgets earlier
     /// windows.
     fn window_of(&mut self, acked: u64) -> f64 {
-        while self.len > 1 && self.at(1).0 < acked {
+        while self.len > 1 && self.entry(1).0 < acked {
             self.oldest = (self.oldest + 1) % WINDOWS_MAX;
             self.len -= 1;
         }
-        self.at(0).1
+        self.entry(0).1
     }
 
     /// Records that payload after this byte is sent under this window. Changes within an eighth of a window's
     /// payload are skipped. With a
     /// full ring, the oldest window is dropped.
     fn remember(&mut self, sent: u64, window: f64) {
-        let since = sent.saturating_sub(self.at(self.len - 1).0);
+        let since = sent.saturating_sub(self.entry(self.len - 1).0);
         if window > (since as f64) * (WINDOWS_MAX / 2) as f64 {
             return;
         }
@@ -382,7 +385,7 @@ impl SentWindows {
         self.len += 1;
     }
 
-    fn at(&self, place: usize) -> (u64, f64) {
+    fn entry(&self, place: usize) -> (u64, f64) {
         self.windows[(self.oldest + place) % WINDOWS_MAX]
     }
 }
@@ -397,28 +400,28 @@ mod tests {
     const LINE: BitRate = BitRate::gbps(100);
     const TAU: Span = Span::from_micros(10);
 
-    fn config() -> Laws {
+    fn config() -> CommonConfig {
         let network = Network { line: LINE, base_rtt: TAU };
-        Laws::read(&Parameters::new(network, &[("beta", "1000B")], &[]), &BETA)
+        CommonConfig::parse(&Parameters::new(network, &[("beta", "1000B")], &[]), &BETA)
     }
 
-    fn at(us: u64) -> Time {
+    fn instant(us: u64) -> Time {
         Time::from_nanos(us * 1_000)
     }
 
     fn hop(us: u64, tx_bytes: u64, queue: u64) -> HopTelemetry {
-        HopTelemetry { at: at(us), tx_bytes, queue: Bytes::new(queue), rate: LINE }
+        HopTelemetry { at: instant(us), tx_bytes, queue: Bytes::new(queue), rate: LINE }
     }
 
     /// Acknowledges so much payload, with so much sent; returns the window.
-    fn ack(flow: &mut PowerFlow, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
-        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: TAU, is_marked: false, hops, digest: None });
+    fn ack(flow: &mut PowerTcp, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
+        flow.on_ack(Time::ZERO, &AckSignal { acked, sent, rtt: TAU, is_marked: false, hops, digest: None });
         flow.window().expect("a window").get()
     }
 
     #[test]
     fn a_queue_that_grows_is_met_before_it_is_long() {
-        let mut flow = PowerFlow::new(&config(), LINE);
+        let mut flow = PowerTcp::new(&config(), LINE);
         assert_eq!(ack(&mut flow, 1_000, 125_000, &[hop(0, 0, 0)]), 125_000);
         // In τ the port sent at its rate while 25,000 B gathered: current 1.2, voltage 1.2, power 1.44.
         // W = 0.9 (125,000 / 1.44 + 1,000) + 0.1 * 125,000 = 91,525.
@@ -450,9 +453,9 @@ mod tests {
 
     #[test]
     fn power_is_the_strongest_hops_and_an_average() {
-        let mut flow = PowerFlow::new(&config(), LINE);
+        let mut flow = PowerTcp::new(&config(), LINE);
         ack(&mut flow, 1, 10, &[hop(0, 0, 0), hop(0, 0, 0)]);
-        let power = |flow: &PowerFlow| (flow.law.power * 1e6) as u64;
+        let power = |flow: &PowerTcp| (flow.law.power * 1e6) as u64;
         // In a fifth of τ half of what the ports can send. 18,750 B gathered at the second: current 0.5 + 0.75, voltage 1.15,
         // power 1.4375. On average 0.8 + 0.2 * 1.4375.
         ack(&mut flow, 2, 10, &[hop(2, 12_500, 0), hop(2, 12_500, 18_750)]);
@@ -466,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_drains_counts_as_half_of_what_leaves() {
-        let mut flow = PowerFlow::new(&config(), LINE);
+        let mut flow = PowerTcp::new(&config(), LINE);
         ack(&mut flow, 1, 10, &[hop(0, 0, 250_000)]);
         // Nothing arrived in τ: current 0.5, voltage 1 + 1 of what is left.
         ack(&mut flow, 2, 10, &[hop(10, 125_000, 125_000)]);
@@ -479,10 +482,10 @@ mod tests {
 
     #[test]
     fn theta_reads_the_same_from_the_rtt_once_a_round_trip() {
-        let mut flow = ThetaFlow::new(&config(), LINE);
+        let mut flow = ThetaPowerTcp::new(&config(), LINE);
         let mut ack = |us: u64, acked: u64, sent: u64, rtt_us: u64| {
             let rtt = Span::from_micros(rtt_us);
-            flow.handle_ack(at(us), &AckSignal { acked, sent, rtt, is_marked: false, hops: &[], digest: None });
+            flow.on_ack(instant(us), &AckSignal { acked, sent, rtt, is_marked: false, hops: &[], digest: None });
             (flow.window().expect("a window").get(), (flow.law.power * 1e6 + 0.5) as u64)
         };
         assert_eq!(ack(0, 1_000, 125_000, 10), (125_000, 1_000_000));
@@ -500,7 +503,7 @@ mod tests {
     fn steps_are_made_for_so_many_flows() {
         let step = |key: &Key| {
             let network = Network { line: BitRate::gbps(25), base_rtt: Span::from_micros(13) };
-            Laws::read(&Parameters::new(network, &[], &[]), key).additive_increase
+            CommonConfig::parse(&Parameters::new(network, &[], &[]), key).additive_increase
         };
         // A hundredth of 40,625 B, and a fiftieth.
         assert_eq!((step(&BETA), step(&THETA_BETA)), (Bytes::new(406), Bytes::new(812)));

@@ -2,21 +2,23 @@
 
 use weir_reader::{Registry, RegistryError};
 
-use super::dcqcn::Dcqcn;
-use super::dcqcn_ns3::DcqcnNs3;
-use super::dctcp::Dctcp;
-use super::hpcc::Hpcc;
-use super::hpcc_pint::HpccPint;
-use super::power_tcp::{PowerTcp, ThetaPowerTcp};
-use super::timely::Timely;
+use super::dcqcn::DcqcnKind;
+use super::dcqcn_ns3::DcqcnNs3Kind;
+use super::dctcp::DctcpKind;
+use super::hpcc::HpccKind;
+use super::hpcc_pint::HpccPintKind;
+use super::power_tcp::{PowerTcpKind, ThetaPowerTcpKind};
+use super::timely::TimelyKind;
 use super::{CongestionControlKind, NONE};
 use crate::parameters::Values;
 
 /// Word for a kind in error messages.
 const SORT: &str = "congestion control";
 
-static ALL: Registry<dyn CongestionControlKind> =
-    Registry::new(SORT, &[&Dcqcn, &DcqcnNs3, &Dctcp, &Timely, &Hpcc, &HpccPint, &PowerTcp, &ThetaPowerTcp]);
+static CONGESTION_CONTROLS: Registry<dyn CongestionControlKind> = Registry::new(
+    SORT,
+    &[&DcqcnKind, &DcqcnNs3Kind, &DctcpKind, &TimelyKind, &HpccKind, &HpccPintKind, &PowerTcpKind, &ThetaPowerTcpKind],
+);
 
 /// Adds a kind of a program's own, before the first file is read.
 ///
@@ -27,19 +29,19 @@ pub fn add(kind: &'static dyn CongestionControlKind) -> Result<(), RegistryError
     if names_of(kind).contains(&NONE) {
         return Err(RegistryError::NameTaken { sort: SORT, name: NONE });
     }
-    ALL.add_under(kind, names_of)
+    CONGESTION_CONTROLS.add_with_aliases(kind, names_of)
 }
 
 /// All kinds: Weir's, then those that were added. From now on none is added.
 pub fn kinds() -> impl Iterator<Item = &'static dyn CongestionControlKind> {
-    ALL.all().iter().copied()
+    CONGESTION_CONTROLS.all().iter().copied()
 }
 
 /// All names that a file may choose, and where each one's parameters are from.
 pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_kind = |kind: &'static dyn CongestionControlKind| {
-        let is_own = kind.presets().iter().any(|preset| preset.name == kind.name());
-        let own = (!is_own).then(|| (kind.name(), "the keys' defaults"));
+        let is_own = kind.presets().iter().any(|preset| preset.name == kind.id());
+        let own = (!is_own).then(|| (kind.id(), "the keys' defaults"));
         own.into_iter().chain(kind.presets().iter().map(|preset| (preset.name, preset.about)))
     };
     std::iter::once((NONE, "no congestion control")).chain(kinds().flat_map(of_kind))
@@ -49,13 +51,13 @@ pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, Values)> {
     kinds().find_map(|kind| {
         let preset = kind.presets().iter().find(|preset| preset.name == name).map(|preset| preset.values);
-        preset.or((kind.name() == name).then_some(&[][..])).map(|values| (kind, values))
+        preset.or((kind.id() == name).then_some(&[][..])).map(|values| (kind, values))
     })
 }
 
 /// Returns the names of a kind and its presets, each once.
 fn names_of(kind: &'static dyn CongestionControlKind) -> Vec<&'static str> {
-    let mut names = vec![kind.name()];
-    names.extend(kind.presets().iter().map(|preset| preset.name).filter(|name| *name != kind.name()));
+    let mut names = vec![kind.id()];
+    names.extend(kind.presets().iter().map(|preset| preset.name).filter(|name| *name != kind.id()));
     names
 }

@@ -31,7 +31,7 @@ struct Bottleneck {
 }
 
 struct Flow {
-    control: Controlled,
+    control: ControlledFlow,
     start: Time,
     sent: u64,
     acked: u64,
@@ -60,10 +60,10 @@ const BYTE: u128 = 8_000_000_000_000;
 
 impl Bottleneck {
     /// Flows that start 200 us after each other.
-    fn new(preset: CongestionControl, rate: BitRate, base_rtt: Span, step: Span, flows: u64) -> Bottleneck {
+    fn new(preset: CongestionControlChoice, rate: BitRate, base_rtt: Span, step: Span, flows: u64) -> Bottleneck {
         let stagger = Span::from_micros(200);
         let flow = |n| Flow {
-            control: Controlled::new(&preset, rate, Span::ZERO).expect("a control"),
+            control: ControlledFlow::new(&preset, rate, Span::ZERO).expect("a control"),
             start: Time::ZERO + stagger * n,
             sent: 0,
             acked: 0,
@@ -238,18 +238,18 @@ fn ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
 
-fn preset(name: &str, line: BitRate, base_rtt: Span) -> CongestionControl {
-    CongestionControl::preset(name, line, base_rtt).expect("there is one")
+fn preset(name: &str, line: BitRate, base_rtt: Span) -> CongestionControlChoice {
+    CongestionControlChoice::preset(name, line, base_rtt).expect("there is one")
 }
 
 /// A preset with other values on a line of 100 Gb/s, and a round trip of 10 us.
-fn with(name: &str, values: &[(&str, &str)]) -> CongestionControl {
+fn with(name: &str, values: &[(&str, &str)]) -> CongestionControlChoice {
     let network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
-    CongestionControl::read(name, values, network).expect("a preset, and good values")
+    CongestionControlChoice::parse(name, values, network).expect("a preset, and good values")
 }
 
 /// What flows make of a link of 100 Gb/s and 10 us, 4 ms after they started: its bandwidth-delay product is 125,000 B.
-fn settled(control: CongestionControl) -> Seen {
+fn settled(control: CongestionControlChoice) -> Seen {
     Bottleneck::new(control, BitRate::gbps(100), Span::from_micros(10), Span::from_nanos(200), 4).run(ms(4), ms(6))
 }
 
@@ -360,7 +360,7 @@ fn dctcp_keeps_a_link_busy_with_a_queue_about_the_threshold() {
 
 #[test]
 fn a_flows_state_is_small() {
-    assert!(size_of::<Controlled>() <= 48, "{}", size_of::<Controlled>());
+    assert!(size_of::<ControlledFlow>() <= 48, "{}", size_of::<ControlledFlow>());
 }
 
 /// The lowest rate that presets may set on this line.
@@ -424,7 +424,7 @@ proptest! {
         let names: Vec<&str> = presets().map(|(name, _)| name).collect();
         let name = names[place.index(names.len())];
         let control = preset(name, line, Span::from_picos(base_rtt));
-        let Some(mut flow) = Controlled::new(&control, line, Span::ZERO) else { return Ok(()) };
+        let Some(mut flow) = ControlledFlow::new(&control, line, Span::ZERO) else { return Ok(()) };
         let mut now = Time::ZERO;
         for (gap, event) in events {
             now = now.saturating_add(Span::from_picos(gap.min(1_000_000_000_000)));
@@ -458,20 +458,20 @@ fn every_name_is_known_and_no_other() {
     let network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(13) };
     let mut names = std::collections::BTreeSet::new();
     for (name, source) in presets() {
-        let control = CongestionControl::read(name, &[], network).expect("a preset");
+        let control = CongestionControlChoice::parse(name, &[], network).expect("a preset");
         assert!(name.starts_with(control.name().trim_end_matches("-ns3")), "{name}");
         assert!(!source.is_empty() && names.insert(name), "{name}");
     }
-    assert!(CongestionControl::read("cubic", &[], network).is_err_and(|wrong| wrong.is_empty()));
+    assert!(CongestionControlChoice::parse("cubic", &[], network).is_err_and(|wrong| wrong.is_empty()));
     for kind in kinds() {
         let keys: Vec<&str> = kind.keys().iter().map(|key| key.name).collect();
         for (key, _) in kind.presets().iter().flat_map(|preset| preset.values) {
-            assert!(keys.contains(key), "{key} of a preset of {} is none of its keys", kind.name());
+            assert!(keys.contains(key), "{key} of a preset of {} is none of its keys", kind.id());
         }
         // Each key is read: a value that nothing could be is told.
         for key in keys {
-            let wrong = CongestionControl::read(kind.name(), &[(key, "nonsense")], network).expect_err(key);
-            assert_eq!(wrong.iter().map(|wrong| wrong.key).collect::<Vec<_>>(), [key], "{}", kind.name());
+            let wrong = CongestionControlChoice::parse(kind.id(), &[(key, "nonsense")], network).expect_err(key);
+            assert_eq!(wrong.iter().map(|wrong| wrong.key).collect::<Vec<_>>(), [key], "{}", kind.id());
         }
     }
 }
@@ -479,11 +479,11 @@ fn every_name_is_known_and_no_other() {
 #[test]
 fn a_flow_shows_all_gauges_of_its_kind() {
     for kind in kinds() {
-        let control = preset(kind.name(), BitRate::gbps(100), Span::from_micros(13));
+        let control = preset(kind.id(), BitRate::gbps(100), Span::from_micros(13));
         let mut shown = Vec::new();
-        let flow = Controlled::new(&control, BitRate::gbps(100), Span::ZERO).expect("a control");
+        let flow = ControlledFlow::new(&control, BitRate::gbps(100), Span::ZERO).expect("a control");
         flow.gauges(&mut |value| shown.push(value));
-        assert_eq!(shown.len(), control.gauges().count(), "{}", kind.name());
+        assert_eq!(shown.len(), control.gauges().count(), "{}", kind.id());
         assert_eq!(shown[0], 1e11, "the line's rate at first");
     }
 }
@@ -492,15 +492,15 @@ fn a_flow_shows_all_gauges_of_its_kind() {
 fn what_a_control_asks_of_others() {
     let asks = |name| {
         let feedback = preset(name, BitRate::gbps(100), Span::from_micros(13)).feedback();
-        (feedback.cnp_interval.is_some(), feedback.echoes_ecn, feedback.stamps, feedback.acks_every_packet)
+        (feedback.cnp_interval.is_some(), feedback.echoes_ecn, feedback.telemetry, feedback.acks_every_packet)
     };
-    assert_eq!(asks("none"), (false, false, Stamps::None, false));
-    assert_eq!(asks("dcqcn"), (true, false, Stamps::None, false));
-    assert_eq!(asks("dcqcn-hpcc"), (false, true, Stamps::None, true));
-    assert_eq!(asks("dctcp"), (false, true, Stamps::None, true));
-    assert_eq!(asks("timely"), (false, false, Stamps::Time, true));
-    assert_eq!(asks("hpcc"), (false, false, Stamps::Hops, true));
-    assert_eq!(asks("hpcc-pint"), (false, false, Stamps::Digest, true));
-    assert_eq!(asks("powertcp"), (false, false, Stamps::Hops, true));
-    assert_eq!(asks("theta-powertcp"), (false, false, Stamps::Time, true));
+    assert_eq!(asks("none"), (false, false, TelemetryMode::None, false));
+    assert_eq!(asks("dcqcn"), (true, false, TelemetryMode::None, false));
+    assert_eq!(asks("dcqcn-hpcc"), (false, true, TelemetryMode::None, true));
+    assert_eq!(asks("dctcp"), (false, true, TelemetryMode::None, true));
+    assert_eq!(asks("timely"), (false, false, TelemetryMode::Time, true));
+    assert_eq!(asks("hpcc"), (false, false, TelemetryMode::Hops, true));
+    assert_eq!(asks("hpcc-pint"), (false, false, TelemetryMode::Digest, true));
+    assert_eq!(asks("powertcp"), (false, false, TelemetryMode::Hops, true));
+    assert_eq!(asks("theta-powertcp"), (false, false, TelemetryMode::Time, true));
 }

@@ -6,19 +6,20 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
-use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
+use super::bounds::{OptionalWindow, WINDOW, WINDOW_FOLLOWS_RATE};
 use super::{
-    AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS, Stamps, fraction, whole_rate,
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, INTERVALS, RequiredFeedback,
+    TelemetryMode, clamped_rate, fraction,
 };
 use crate::parameters::{Parameters, Preset};
 
 /// Kind of `congestion_control = "timely"`.
 #[derive(Debug)]
-pub(super) struct Timely;
+pub(super) struct TimelyKind;
 
 /// TIMELY's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +41,16 @@ struct TimelyConfig {
     /// Whether completions below T_low count for HAI at any gradient, and their steps become hyperactive too.
     hai_below_t_low: bool,
     /// Interval of a measurement.
-    completion: Completion,
+    interval: MeasurementInterval,
     /// Lower bound of the rate.
     rate_min: BitRate,
     /// Window in addition to the rate.
-    window: WindowBeside,
+    window: OptionalWindow,
 }
 
 /// Interval between updates of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Completion {
+enum MeasurementInterval {
     /// Acknowledgement of each segment of this payload.
     Segment(Bytes),
     /// Once a round trip.
@@ -58,7 +59,7 @@ enum Completion {
 
 /// State of a flow. It starts at line rate.
 #[derive(Debug, State)]
-struct Flow {
+struct Timely {
     #[state(same)]
     config: TimelyConfig,
     #[state(same)]
@@ -87,8 +88,8 @@ const HAI_BELOW_T_LOW: Key =
 const SEGMENT: Key = Key::new("segment", "16KB", "what one measurement is of, or \"round-trip\" for one in each");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
 
-impl Named for Timely {
-    fn name(&self) -> &'static str {
+impl Plugin for TimelyKind {
+    fn id(&self) -> &'static str {
         "timely"
     }
 
@@ -119,7 +120,7 @@ impl Named for Timely {
     }
 }
 
-impl CongestionControlKind for Timely {
+impl CongestionControlKind for TimelyKind {
     /// Returns the presets. The keys' defaults are the paper's, for 10 Gb/s; δ and the lowest rate are in proportion to the
     /// line, as in DCQCN's preset. The paper does not name α: the value is that of the comparison with DCQCN (Zhu et al., CoNEXT 2016).
     fn presets(&self) -> &'static [Preset] {
@@ -137,13 +138,13 @@ impl CongestionControlKind for Timely {
         ]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(TimelyConfig::read(parameters))
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        Arc::new(TimelyConfig::parse(parameters))
     }
 }
 
 impl TimelyConfig {
-    fn read(parameters: &Parameters<'_>) -> TimelyConfig {
+    fn parse(parameters: &Parameters<'_>) -> TimelyConfig {
         let (t_low, t_high) = (parameters.time(&T_LOW, INTERVALS), parameters.time(&T_HIGH, INTERVALS));
         if t_low > t_high {
             let message = format!("t_low, {t_low}, is above t_high, {t_high}");
@@ -158,45 +159,45 @@ impl TimelyConfig {
             additive_increase: parameters.rate(&DELTA),
             hai: parameters.integer(&HAI, 1..=1_000),
             hai_below_t_low: parameters.boolean(&HAI_BELOW_T_LOW),
-            completion: parameters.converted(&SEGMENT),
+            interval: parameters.converted(&SEGMENT),
             rate_min: parameters.rate(&RATE_MIN),
-            window: WindowBeside::read(parameters),
+            window: OptionalWindow::parse(parameters),
         }
     }
 }
 
-impl FromStr for Completion {
+impl FromStr for MeasurementInterval {
     type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Completion, UnitError> {
-        let size = || text.parse().ok().filter(|size| *size > Bytes::ZERO).map(Completion::Segment);
-        let completion = if text == "round-trip" { Some(Completion::RoundTrip) } else { size() };
-        completion.ok_or_else(|| UnitError::new(text, "a size above 0 with its unit, or \"round-trip\"", "16KB"))
+    fn from_str(text: &str) -> Result<MeasurementInterval, UnitError> {
+        let size = || text.parse().ok().filter(|size| *size > Bytes::ZERO).map(MeasurementInterval::Segment);
+        let interval = if text == "round-trip" { Some(MeasurementInterval::RoundTrip) } else { size() };
+        interval.ok_or_else(|| UnitError::new(text, "a size above 0 with its unit, or \"round-trip\"", "16KB"))
     }
 }
 
-impl Algorithm for TimelyConfig {
-    fn feedback(&self) -> Feedback {
-        Feedback { stamps: Stamps::Time, acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for TimelyConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { telemetry: TelemetryMode::Time, acks_every_packet: true, ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(Flow::new(self, line))
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
+        Box::new(Timely::new(self, line))
     }
 }
 
-impl Flow {
-    fn new(config: &TimelyConfig, line: BitRate) -> Flow {
-        Flow {
+impl Timely {
+    fn new(config: &TimelyConfig, line: BitRate) -> Timely {
+        Timely {
             config: *config,
             line: line.as_bps(),
             rate: line.as_bps(),
             rtt: None,
             difference: 0.0,
             calm: 0,
-            completes_at: match config.completion {
-                Completion::Segment(size) => size.get().max(1),
-                Completion::RoundTrip => 1,
+            completes_at: match config.interval {
+                MeasurementInterval::Segment(size) => size.get().max(1),
+                MeasurementInterval::RoundTrip => 1,
             },
         }
     }
@@ -232,7 +233,7 @@ impl Flow {
     fn cut(&mut self, part: f64) {
         self.calm = 0;
         let factor = 1.0 - fraction(self.config.beta_ppm) * part;
-        self.rate = whole_rate(self.rate as f64 * factor, self.config.rate_min.as_bps(), self.line);
+        self.rate = clamped_rate(self.rate as f64 * factor, self.config.rate_min.as_bps(), self.line);
     }
 
     fn gradient(&self) -> f64 {
@@ -240,7 +241,7 @@ impl Flow {
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for Timely {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
@@ -250,19 +251,19 @@ impl FlowState for Flow {
     }
 
     fn window(&self) -> Option<Bytes> {
-        self.config.window.at(self.rate, self.line)
+        self.config.window.window_at(self.rate, self.line)
     }
 
-    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         if ack.acked < self.completes_at {
             return;
         }
-        self.completes_at = match self.config.completion {
-            Completion::Segment(size) => {
+        self.completes_at = match self.config.interval {
+            MeasurementInterval::Segment(size) => {
                 let segment = size.get().max(1);
                 (ack.acked / segment).saturating_add(1).saturating_mul(segment)
             }
-            Completion::RoundTrip => ack.sent.saturating_add(1),
+            MeasurementInterval::RoundTrip => ack.sent.saturating_add(1),
         };
         // A gradient takes two measurements.
         if let Some(before) = self.rtt.replace(ack.rtt) {
@@ -285,23 +286,23 @@ mod tests {
     const MBPS: u64 = 1_000_000;
 
     fn preset(name: &str) -> TimelyConfig {
-        let preset = Timely.presets().iter().find(|preset| preset.name == name).expect("a preset");
+        let preset = TimelyKind.presets().iter().find(|preset| preset.name == name).expect("a preset");
         let network = Network { line: LINE, base_rtt: Span::ZERO };
-        TimelyConfig::read(&Parameters::new(network, &[], preset.values))
+        TimelyConfig::parse(&Parameters::new(network, &[], preset.values))
     }
 
     /// A flow at this rate that has seen one completion with this RTT.
-    fn flow(config: &TimelyConfig, mbps: u64, rtt_us: u64) -> Flow {
-        let mut flow = Flow::new(config, LINE);
+    fn flow(config: &TimelyConfig, mbps: u64, rtt_us: u64) -> Timely {
+        let mut flow = Timely::new(config, LINE);
         flow.rate = mbps * MBPS;
         complete(&mut flow, rtt_us);
         flow
     }
 
     /// The next completion; returns the rate in Mb/s.
-    fn complete(flow: &mut Flow, rtt_us: u64) -> u64 {
+    fn complete(flow: &mut Timely, rtt_us: u64) -> u64 {
         let acked = flow.completes_at;
-        flow.handle_ack(Time::ZERO, &ack(acked, acked, rtt_us));
+        flow.on_ack(Time::ZERO, &ack(acked, acked, rtt_us));
         flow.rate / MBPS
     }
 
@@ -355,11 +356,11 @@ mod tests {
     #[test]
     fn a_completion_is_a_segment_or_a_round_trip() {
         let completions = |config: &TimelyConfig| {
-            let mut flow = Flow::new(config, LINE);
+            let mut flow = Timely::new(config, LINE);
             let mut at = Vec::new();
             for kb in 1..=100 {
                 let before = flow.completes_at;
-                flow.handle_ack(Time::ZERO, &ack(kb * 1_000, kb * 1_000 + 39_000, 20));
+                flow.on_ack(Time::ZERO, &ack(kb * 1_000, kb * 1_000 + 39_000, 20));
                 if flow.completes_at != before {
                     at.push(kb);
                 }
@@ -372,10 +373,10 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_in_the_wrong_order_are_told() {
+    fn thresholds_in_the_wrong_order_are_rejected() {
         let given = [("t_low", "600us")];
         let parameters = Parameters::new(Network { line: LINE, base_rtt: Span::ZERO }, &given, &[]);
-        TimelyConfig::read(&parameters);
+        TimelyConfig::parse(&parameters);
         let wrong = parameters.into_wrong();
         assert_eq!((wrong.len(), wrong[0].message.as_str()), (1, "t_low, 600us, is above t_high, 500us"));
     }

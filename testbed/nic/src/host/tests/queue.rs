@@ -1,15 +1,15 @@
 //! TCP's frames in one queue of a host.
 
 use super::*;
-use crate::tcp::{Control, TcpConfig};
+use crate::tcp::{TcpConfig, TcpCongestionChoice};
 
 /// A host with two flows of TCP, from which ten segments each may leave at once, and one of RDMA. A segment of another host's arrives
 /// when the first frame has left; what its frames are, in their order: which flow, or 9 for the acknowledgement.
 fn order(queues_tcp: bool) -> Vec<u32> {
-    let tcp = TcpConfig { delayed_ack: None, ..TcpConfig::linux(Control::reno()) };
+    let tcp = TcpConfig { delayed_ack: None, ..TcpConfig::linux(TcpCongestionChoice::reno()) };
     let class = Class::new(1);
     let of_tcp = |n| FlowConfig { class, transport: Transport::tcp(tcp.clone()), ..flow(n) };
-    let host = HostConfig { queues_tcp, turns: Turns::Classes, ..config(1) };
+    let host = HostConfig { queues_tcp, round_robin: RoundRobinUnit::Classes, ..config(1) };
     // Host 2 has a flow to host 1.
     let incoming = FlowConfig { peer: host.peer(QueuePair::new(0x300)), ..of_tcp(7) };
     let mut other = Host::new(config(2), std::slice::from_ref(&incoming), &[]).unwrap();
@@ -19,7 +19,7 @@ fn order(queues_tcp: bool) -> Vec<u32> {
     let (mut now, mut order) = (at(0), Vec::new());
     while order.len() < 45 {
         if let Some(NicFrame::Packet(packet)) = host.poll(now) {
-            order.push(if matches!(packet.says, Says::TcpAck(_)) { 9 } else { packet.queue_pair.get() - 0x200 });
+            order.push(if matches!(packet.kind, PacketKind::TcpAck(_)) { 9 } else { packet.queue_pair.get() - 0x200 });
             if order.len() == 1 {
                 host.handle(now, &mut NicFrame::Packet(segment.clone()));
             }

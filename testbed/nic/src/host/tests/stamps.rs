@@ -11,7 +11,7 @@ const BASE_RTT: Span = Span::from_picos(2_000_000 + 182 * 80);
 /// A flow under a preset with other values.
 fn under(name: &str, values: &[(&str, &str)]) -> FlowConfig {
     let network = Network { line: RATE, base_rtt: BASE_RTT };
-    let congestion_control = CongestionControl::read(name, values, network).expect("a preset, and good values");
+    let congestion_control = CongestionControlChoice::parse(name, values, network).expect("a preset, and good values");
     FlowConfig { congestion_control, ..flow(0) }
 }
 
@@ -77,11 +77,11 @@ fn acknowledgements_may_have_the_class_of_their_data() {
 #[test]
 fn stamps_take_what_they_do_in_the_simulators() {
     let lengths = |stamps| {
-        let FrameSizes { header, ack, .. } = FrameSizes::ns3_stamped(1_000).bringing(stamps);
+        let FrameSizes { header, ack, .. } = FrameSizes::ns3_stamped(1_000).with_telemetry(stamps);
         (header, ack)
     };
     assert_eq!(
-        [Stamps::None, Stamps::Time, Stamps::Digest, Stamps::Hops].map(lengths),
+        [TelemetryMode::None, TelemetryMode::Time, TelemetryMode::Digest, TelemetryMode::Hops].map(lengths),
         [(48, 60), (56, 60), (50, 60), (90, 88)]
     );
 }

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use weir_flowctl::kinds::GfcBufferSettings;
-use weir_nic::host::CongestionControl;
+use weir_flowctl::kinds::GfcBufferConfig;
+use weir_nic::host::CongestionControlChoice;
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{PortWindow, Provenance, RunDir, Summary, Window, read_summary};
@@ -156,7 +156,7 @@ fn victims() -> Vec<Case> {
         let victim = if ports > hosts { victim.copied(ports) } else { victim };
         let victim = match kind {
             PolicyChoice::Spfc => victim,
-            _ => Victim { congestion_control: CongestionControl::none(), ..victim },
+            _ => Victim { congestion_control: CongestionControlChoice::none(), ..victim },
         };
         let windows = [("before", 500, 1_500), ("burst", 3_000, 6_000)];
         let name = format!("victim, {}, {ports} burst ports, {hosts} burst hosts", victim.policy);
@@ -302,7 +302,7 @@ fn queue(case: &Case, expected: &PortWindow, found: &PortWindow, late: f64) -> O
     let scenario = &case.scenario;
     let place = scenario.ports().find(|place| scenario.port_name(*place) == expected.port).unwrap();
     let port = &scenario.switches[place.switch].ports[place.port];
-    if let Some(gfc) = port.flow_control.downcast::<GfcBufferSettings>()
+    if let Some(gfc) = port.flow_control.downcast::<GfcBufferConfig>()
         && stage(gfc, one) == stage(gfc, other)
     {
         return None;
@@ -314,7 +314,7 @@ fn queue(case: &Case, expected: &PortWindow, found: &PortWindow, late: f64) -> O
 }
 
 /// The stage of a queue of this length: half of what is left to B_m lies in each one from B_1 on (GFC 4.2).
-fn stage(gfc: &GfcBufferSettings, length: u64) -> u32 {
+fn stage(gfc: &GfcBufferConfig, length: u64) -> u32 {
     let [b_m, b_1] = [gfc.b_m, gfc.b_1].map(|bytes: Option<Bytes>| bytes.unwrap().get());
     (1..).find(|stage| length < b_m - ((b_m - b_1) >> (stage - 1)) || (b_m - b_1) >> (stage - 1) == 0).unwrap() - 1
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::UNIX_EPOCH;
 
-use weir_nic::host::CongestionControl;
+use weir_nic::host::CongestionControlChoice;
 use weir_real::DpdkBackend;
 use weir_results::run_dir::{Provenance, RunDir, Summary, Window, read_summary};
 use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
@@ -15,7 +15,7 @@ use weir_units::{Span, Time};
 /// The paper's testbed with a burst of 5 ms; 3 s of real time. Without congestion control, so that rates can be reckoned.
 fn small(burst_hosts: usize, kind: PolicyChoice) -> Victim {
     Victim {
-        congestion_control: CongestionControl::none(),
+        congestion_control: CongestionControlChoice::none(),
         time_dilation: 300,
         burst_start: Time::from_nanos(2_000_000),
         burst_stop: Time::from_nanos(7_000_000),

@@ -9,7 +9,7 @@ fn labels_of(axis: &Axis) -> String {
 
 fn log_axis(low: f64, high: f64, length: i32) -> String {
     let range = Range { low: low.log10(), high: high.log10() };
-    labels_of(&Axis::numbers(Scale::Log, range, Room::Across(px(length))))
+    labels_of(&Axis::numbers(Scale::Log, range, AxisLength::Across(px(length))))
 }
 
 fn categories(names: impl IntoIterator<Item = String>) -> XAxis {
@@ -20,7 +20,7 @@ fn categories(names: impl IntoIterator<Item = String>) -> XAxis {
 fn barred(names: impl IntoIterator<Item = String>, bars: usize) -> Panel {
     let names: Vec<String> = names.into_iter().collect();
     let points: Vec<(f64, f64)> = (0..names.len()).map(|i| (i as f64, 1.0)).collect();
-    let bar = |i| Line { style: Style::Bars, ..line(&format!("control {i}"), points.clone()) };
+    let bar = |i| PlotLine { style: Style::Bars, ..line(&format!("control {i}"), points.clone()) };
     Panel {
         x_label: "workload".into(),
         x_axis: categories(names),
@@ -71,7 +71,7 @@ proptest! {
                 (Scale::Linear, Range { low: first, high: first + 10_f64.powf(decades - 6.0) })
             }
         };
-        let axis = Axis::numbers(scale, range, Room::Across(px(length)));
+        let axis = Axis::numbers(scale, range, AxisLength::Across(px(length)));
         let middle = |at: f64| axis.part(at) * f64::from(px(length));
         let half = |label: &str| f64::from(text_width::text_width(label, TICK)) / 2.0;
         let labels: Vec<_> = axis.labels().collect();
@@ -113,7 +113,7 @@ fn panels_with_the_same_horizontal_axis_share_its_range() {
 fn markers_and_bars_at_the_ends_are_within_the_plot() {
     let points = [(0.0, 1.0), (5.0, 2.0), (10.0, 3.0)];
     let of_style =
-        |style| Panel { x_label: format!("{style:?}"), ..panel("", "", vec![Line { style, ..line("a", points) }]) };
+        |style| Panel { x_label: format!("{style:?}"), ..panel("", "", vec![PlotLine { style, ..line("a", points) }]) };
     let panels = [Style::Stroke, Style::Markers(Marker::Filled), Style::Bars].map(of_style);
     let ranges: Vec<_> = Layout::new(&figure(3, panels.into())).cells.iter().map(|cell| cell.x.range()).collect();
     assert_eq!(ranges, [(0.0, 10.0), (-0.4, 10.4), (-2.5, 12.5)].map(|(low, high)| Range { low, high }));
@@ -210,7 +210,7 @@ fn category_names_can_be_read() {
 
 #[test]
 fn vertical_marks_are_labelled_above_the_plot() {
-    let upright = |label: &str, value: f64| Mark { direction: Direction::Vertical, ..mark(label, value) };
+    let upright = |label: &str, value: f64| PlotMark { orientation: Orientation::Vertical, ..mark(label, value) };
     let mut marked = panel("a title", "queue (KB)", vec![line("queue", [(0.0, 1.0), (10.0, 2.0)])]);
     marked.marks = (0..5).map(|i| upright(&format!("failure number {i}"), 4.0 + 0.1 * f64::from(i))).collect();
     marked.marks.extend([upright("start", 0.0), upright("the very end", 10.0), mark("Xoff", 1.5)]);

@@ -6,8 +6,8 @@ const BLUE: &str = "#0072B2";
 const VERMILION: &str = "#D55E00";
 const NEUTRAL: &str = "#222222";
 
-fn styled(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
-    Line { style, ..line(name, points) }
+fn styled(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> PlotLine {
+    PlotLine { style, ..line(name, points) }
 }
 
 fn categories(names: &[&str]) -> XAxis {
@@ -16,11 +16,11 @@ fn categories(names: &[&str]) -> XAxis {
 
 /// Two controls by three workloads, with what a paper states of two of these.
 fn comparison() -> Panel {
-    let interval = |x: f64, low: f64, high: f64| Interval { x, low, high };
+    let interval = |x: f64, low: f64, high: f64| ConfidenceInterval { x, low, high };
     let mut pfc = styled("PFC", Style::Bars, [(0.0, 4.0), (1.0, 6.0), (2.0, 3.0)]);
     pfc.intervals = vec![interval(0.0, 3.5, 4.5), interval(1.0, 5.0, 7.0), interval(2.0, 2.9, 3.1)];
     let gfc = styled("GFC", Style::Bars, [(0.0, 8.0), (1.0, 9.0), (2.0, 9.5)]);
-    let paper = |of: &str, points: [(f64, f64); 2]| Line {
+    let paper = |of: &str, points: [(f64, f64); 2]| PlotLine {
         compared_with: Some(of.into()),
         ..styled("as the paper states", Style::Markers(Marker::Hollow), points)
     };
@@ -96,7 +96,7 @@ fn values_to_compare_with_stand_on_their_bars() {
 #[test]
 fn values_to_compare_with_have_the_colour_of_lines() {
     let points = [(1.0, 1.0), (2.0, 4.0)];
-    let stated = |name: &str, of: &str| Line {
+    let stated = |name: &str, of: &str| PlotLine {
         compared_with: Some(of.into()),
         ..styled(name, Style::Markers(Marker::Hollow), points)
     };
@@ -118,8 +118,8 @@ fn values_to_compare_with_have_the_colour_of_lines() {
 
 #[test]
 fn interval_has_a_cap_at_each_end_within_the_plot() {
-    let interval = |x: f64, low: f64, high: f64| Interval { x, low, high };
-    let marked = |interval: Interval, y_scale: Scale| {
+    let interval = |x: f64, low: f64, high: f64| ConfidenceInterval { x, low, high };
+    let marked = |interval: ConfidenceInterval, y_scale: Scale| {
         let mut line = styled("a", Style::Markers(Marker::Filled), [(1.0, 5.0)]);
         line.intervals = vec![interval];
         let y_range = Some((1.0, 10.0));
@@ -140,7 +140,7 @@ fn interval_has_a_cap_at_each_end_within_the_plot() {
 #[test]
 fn intervals_count_for_the_range() {
     let mut line = styled("a", Style::Markers(Marker::Filled), [(1.0, 5.0)]);
-    line.intervals = vec![Interval { x: 1.0, low: -1.0, high: 9.0 }];
+    line.intervals = vec![ConfidenceInterval { x: 1.0, low: -1.0, high: 9.0 }];
     let layout = Layout::new(&figure(1, vec![panel("", "", vec![line])]));
     assert_eq!(layout.cells[0].y.range(), Range { low: -1.5, high: 9.5 });
 }
@@ -192,11 +192,11 @@ fn figure_of_all_kinds_can_be_read() {
 /// A parameter, a distribution and categories, with what a paper states.
 fn all_kinds() -> Figure {
     let fan_in = || [2, 4, 8, 16, 32, 64, 128].map(f64::from);
-    let measured = |name: &str, delay: f64| Line {
-        intervals: fan_in().map(|x| Interval { x, low: delay * x * 0.8, high: delay * x * 1.3 }).to_vec(),
+    let measured = |name: &str, delay: f64| PlotLine {
+        intervals: fan_in().map(|x| ConfidenceInterval { x, low: delay * x * 0.8, high: delay * x * 1.3 }).to_vec(),
         ..styled(name, Style::StrokeAndMarkers(Marker::Filled), fan_in().map(|x| (x, delay * x)))
     };
-    let stated = |of: &str, delay: f64| Line {
+    let stated = |of: &str, delay: f64| PlotLine {
         compared_with: Some(of.into()),
         ..styled("as the paper states", Style::Markers(Marker::Hollow), [4.0, 16.0, 64.0].map(|x| (x, delay * x)))
     };
@@ -217,7 +217,7 @@ fn all_kinds() -> Figure {
     let distribution = Panel {
         x_label: "slowdown".into(),
         x_axis: XAxis::Numbers(Scale::Log),
-        marks: vec![Mark { direction: Direction::Vertical, ..mark("target", 5.0) }, mark("median", 0.5)],
+        marks: vec![PlotMark { orientation: Orientation::Vertical, ..mark("target", 5.0) }, mark("median", 0.5)],
         ..panel("slowdown", "part of flows", vec![distribution("PFC", 300.0), distribution("GFC", 20.0)])
     };
     figure(3, vec![parameter, distribution, comparison()])

@@ -90,7 +90,7 @@ pub struct MessageTimes {
 
 impl FlowGauge {
     /// Adds a sample; a NaN is no value and is ignored.
-    pub(crate) fn note(&mut self, value: f64) {
+    pub(crate) fn record(&mut self, value: f64) {
         if value.is_nan() {
             return;
         }
@@ -120,14 +120,14 @@ impl FlowSummary {
             naks: sent.naks_by_kind().map(|(kind, count)| (kind.to_owned(), count)).collect(),
             messages_sent: sent.messages_sent,
             messages_done: sent.messages_done,
-            fct: MessageTimes::of(&sent.fct),
+            fct: MessageTimes::from_fct(&sent.fct),
             ..FlowSummary::default()
         }
     }
 }
 
 impl MessageTimes {
-    fn of(fct: &FctSummary) -> Option<MessageTimes> {
+    fn from_fct(fct: &FctSummary) -> Option<MessageTimes> {
         (fct.count > 0).then(|| MessageTimes {
             count: fct.count,
             mean_ns: fct.mean().as_nanos(),

@@ -57,13 +57,13 @@ pub struct SwitchSummary {
     pub headroom_max_bytes: u64,
     /// Statistics of queues in XOFF, for a switch whose queues are in the series; absent if no sample found headroom in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub off_queues: Option<OffQueuesSummary>,
+    pub off_queues: Option<XoffQueuesSummary>,
 }
 
 /// Statistics of a switch's lossless queues in XOFF, from the samples of the series. A percentile of an empty set is null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OffQueuesSummary {
+pub struct XoffQueuesSummary {
     /// Number of queues: the lossless classes of all ports with a link.
     pub queues: u64,
     /// Number of samples that found headroom in use.
@@ -95,7 +95,7 @@ pub struct OffQueuesSummary {
 /// Results of one direction of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LaneSummary {
+pub struct LinkDirectionSummary {
     /// Sending port or host.
     pub from: String,
     /// Receiving port or host.
@@ -220,7 +220,7 @@ pub struct PoolSummary {
 
 impl FeedbackSummary {
     /// Builds the summary of a probe's measurements; `None` without any.
-    pub fn of(stats: &FeedbackStats) -> Option<FeedbackSummary> {
+    pub fn from_stats(stats: &FeedbackStats) -> Option<FeedbackSummary> {
         (stats.count > 0).then(|| FeedbackSummary {
             count: stats.count,
             median_ns: stats.median.as_nanos(),

@@ -106,7 +106,7 @@ impl Arguments {
     /// # Errors
     /// Unknown keys, and wrong values.
     pub fn parse(text: &str) -> Result<Arguments, ImportErrors> {
-        let mut reading = Reading { given: BTreeMap::new(), errors: Vec::new() };
+        let mut reading = ArgumentReader { given: BTreeMap::new(), errors: Vec::new() };
         for word in text.split_whitespace().map(|word| word.trim_matches(['"', '\''])) {
             let Some(argument) = word.strip_prefix("--") else { continue };
             let (key, value) = argument.split_once('=').unwrap_or((argument, "true"));
@@ -121,12 +121,12 @@ impl Arguments {
     }
 }
 
-struct Reading<'t> {
+struct ArgumentReader<'t> {
     given: BTreeMap<&'t str, &'t str>,
     errors: Vec<ImportError>,
 }
 
-impl<'t> Reading<'t> {
+impl<'t> ArgumentReader<'t> {
     fn is_known(&self, key: &str) -> bool {
         let lists: [&[&str]; 6] = [&FILES, &OUTPUTS, &NUMBERS, &SHARES, &TIMES, &SWITCHES];
         key == "bufferModel" || lists.concat().contains(&key)
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_are_told() {
+    fn wrong_lines_are_errors() {
         for (text, problem) in [
             ("--rdmalod=0.8", "there is no --rdmalod"),
             ("--rdmaload=1.5", "--rdmaload=1.5: this is not a number from 0 to 1"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_units::{BitRate, Span};
 
-use super::text::{Complaints, Source, decimal, lines, micros, rate, seconds};
+use super::text::{ErrorCollector, SourceFile, decimal, lines, micros, rate, seconds};
 use crate::import::ImportErrors;
 
 /// Configuration, with the keys that are used checked. Missing keys are `None`.
@@ -88,8 +88,8 @@ impl Config {
     ///
     /// # Errors
     /// All lines without a key and a value, and wrong values of keys that are used.
-    pub(super) fn parse(source: &Source) -> Result<Config, ImportErrors> {
-        let mut complaints = Complaints::of(&source.name);
+    pub(super) fn parse(source: &SourceFile) -> Result<Config, ImportErrors> {
+        let mut complaints = ErrorCollector::new(&source.name);
         let mut config = Config { file: source.name.clone(), ..Config::default() };
         for line in lines(&source.text) {
             let is_comment = |field: &&str| field.starts_with(['{', '#']);
@@ -117,10 +117,10 @@ impl Config {
         complaints.result(config)
     }
 
-    fn read_values(&mut self, complaints: &mut Complaints<'_>) {
+    fn read_values(&mut self, complaints: &mut ErrorCollector<'_>) {
         self.files = FILES.iter().filter_map(|key| Some((*key, self.texts.get(*key)?.clone()))).collect();
-        let whole = |text: &str| text.parse().ok();
-        self.numbers = self.values(NUMBERS, complaints, "a whole number", "write for example 1", whole);
+        let integer = |text: &str| text.parse().ok();
+        self.numbers = self.values(NUMBERS, complaints, "a whole number", "write for example 1", integer);
         self.timers = self.values(TIMERS, complaints, "a time", "write microseconds, like 55", micros);
         self.instants = self.values(INSTANTS, complaints, "a time", "write seconds, like 2.1", seconds);
         self.rates = self.values(RATES, complaints, "a rate", "write for example 50Mb/s", rate);
@@ -148,7 +148,7 @@ impl Config {
     fn values<T>(
         &self,
         keys: &[&'static str],
-        complaints: &mut Complaints<'_>,
+        complaints: &mut ErrorCollector<'_>,
         what: &str,
         help: &str,
         read: impl Fn(&str) -> Option<T>,
@@ -241,12 +241,12 @@ pub(super) fn is_key(word: &str) -> bool {
 
 /// Parses a number of pairs, and at least as many pairs.
 fn pairs(text: &str, places: u32) -> Option<(BTreeMap<BitRate, u64>, BTreeSet<BitRate>)> {
-    let mut words = text.split_whitespace();
-    let announced: usize = words.next()?.parse().ok()?;
+    let mut fields = text.split_whitespace();
+    let announced: usize = fields.next()?.parse().ok()?;
     let (mut map, mut others) = (BTreeMap::new(), BTreeSet::new());
     let mut read = 0;
-    while let Some(link) = words.next() {
-        let (rate, value) = (rate(link)?, decimal(words.next()?, places)?);
+    while let Some(link) = fields.next() {
+        let (rate, value) = (rate(link)?, decimal(fields.next()?, places)?);
         if read < announced {
             map.insert(rate, value);
         } else if !map.contains_key(&rate) {
@@ -258,7 +258,7 @@ fn pairs(text: &str, places: u32) -> Option<(BTreeMap<BitRate, u64>, BTreeSet<Bi
 }
 
 fn link_down(text: &str) -> Option<(Span, [u32; 2])> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [at, one, other] = words[..] else { return None };
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let [at, one, other] = fields[..] else { return None };
     Some((micros(at)?, [one.parse().ok()?, other.parse().ok()?]))
 }

@@ -7,11 +7,11 @@ use super::Simulator;
 use super::config::Config;
 use super::document::{exact_rate, exact_size, exact_span, quoted, share};
 use super::round_trips::RoundTrips;
-use crate::import::{ImportErrors, Note, Report};
+use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// Congestion control: a preset, and values that override it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Control {
+pub(super) struct CongestionPreset {
     pub preset: String,
     /// The kind's table in `[nic]`.
     pub kind: &'static str,
@@ -28,9 +28,9 @@ pub(super) fn choose(
     trips: &RoundTrips,
     wanted: Option<&str>,
     has_line: bool,
-    report: &mut Report,
-) -> Result<Control, ImportErrors> {
-    let plain = |preset: &str| Control { preset: preset.to_owned(), kind: "", keys: Vec::new() };
+    report: &mut ImportReport,
+) -> Result<CongestionPreset, ImportErrors> {
+    let plain = |preset: &str| CongestionPreset { preset: preset.to_owned(), kind: "", keys: Vec::new() };
     if let Some(name) = wanted {
         let Some((name, _)) = congestion::presets().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = congestion::presets().map(|(name, _)| name).collect();
@@ -38,16 +38,16 @@ pub(super) fn choose(
             let help = format!("write one of: {}", known.join(", "));
             return Err(ImportErrors::one("--congestion-control", None, problem, help));
         };
-        report.taken.push(Note::on_nothing(format!("congestion control {name}, as asked for")));
+        report.taken.push(ImportNote::general(format!("congestion control {name}, as asked for")));
         return Ok(plain(name));
     }
     let Some(mode) = config.numbers.get("CC_MODE") else {
         let text = "no CC_MODE: congestion control dcqcn-hpcc, as the HPCC simulator's run.py sets it";
-        report.approximated.push(Note::on_nothing(text));
+        report.approximated.push(ImportNote::general(text));
         return Ok(plain("dcqcn-hpcc"));
     };
     let at = config.line("CC_MODE").unwrap_or(1);
-    let mut differs = Differences { config, found: Vec::new(), keys: Vec::new() };
+    let mut differs = PresetDifferences { config, found: Vec::new(), keys: Vec::new() };
     let (preset, kind) = match mode {
         1 => (dcqcn(config, simulator, line, &mut differs), "dcqcn-ns3"),
         3 => (hpcc(config, line, trips, &mut differs), "hpcc"),
@@ -63,25 +63,27 @@ pub(super) fn choose(
     differs.window(*mode, trips, report);
     let is_of_file = config.has("CC_MODE") && config.text("CC_MODE") == Some(mode.to_string().as_str());
     report.taken.push(match is_of_file {
-        true => Note::at(&config.file, at, format!("CC_MODE {mode}: congestion control {preset}")),
-        false => Note::on_nothing(format!("CC_MODE {mode}: congestion control {preset}")),
+        true => ImportNote::for_line(&config.file, at, format!("CC_MODE {mode}: congestion control {preset}")),
+        false => ImportNote::general(format!("CC_MODE {mode}: congestion control {preset}")),
     });
     if simulator == Simulator::InetTub && !has_line {
         let text = format!("CC_MODE {mode} counts, though this simulator's command line may choose another");
-        report.approximated.push(Note::at(&config.file, at, text));
+        report.approximated.push(ImportNote::for_line(&config.file, at, text));
     }
-    report.approximated.extend(differs.found.into_iter().map(|(line, text)| Note::at(&config.file, line, text)));
+    report
+        .approximated
+        .extend(differs.found.into_iter().map(|(line, text)| ImportNote::for_line(&config.file, line, text)));
     for (key, name, value) in &differs.keys {
         if let Some(line) = config.line(key) {
-            report.taken.push(Note::at(&config.file, line, format!("{key}: {name} = {value}")));
+            report.taken.push(ImportNote::for_line(&config.file, line, format!("{key}: {name} = {value}")));
         }
     }
     let keys = differs.keys.into_iter().map(|(_, name, value)| (name, value)).collect();
-    Ok(Control { preset: preset.to_owned(), kind, keys })
+    Ok(CongestionPreset { preset: preset.to_owned(), kind, keys })
 }
 
 /// Differences of a configuration from a preset.
-struct Differences<'c> {
+struct PresetDifferences<'c> {
     config: &'c Config,
     /// Differences without a key in Weir, by line.
     found: Vec<(usize, String)>,
@@ -89,7 +91,7 @@ struct Differences<'c> {
     keys: Vec<(&'static str, &'static str, String)>,
 }
 
-impl Differences<'_> {
+impl PresetDifferences<'_> {
     /// Records that a key differs from the preset, if it is there: as Weir's key `name`, with its value as text of a scenario.
     fn key<T: PartialEq + Copy>(
         &mut self,
@@ -97,10 +99,10 @@ impl Differences<'_> {
         name: &'static str,
         written: Option<T>,
         preset: T,
-        words: impl Fn(T) -> String,
+        to_text: impl Fn(T) -> String,
     ) {
         if let Some(written) = written.filter(|written| *written != preset) {
-            self.keys.push((key, name, words(written)));
+            self.keys.push((key, name, to_text(written)));
         }
     }
 
@@ -128,7 +130,7 @@ impl Differences<'_> {
     }
 
     /// HAS_WIN, VAR_WIN and GLOBAL_T: a window in addition to the rate; HPCC always has one.
-    fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut Report) {
+    fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut ImportReport) {
         let has_window = self.config.is_on("HAS_WIN", false);
         let follows_rate = self.config.is_on("VAR_WIN", false);
         let line = self.config.line("HAS_WIN");
@@ -149,7 +151,7 @@ impl Differences<'_> {
             8 => self.keys.push(("HAS_WIN", "window", quoted("none".to_owned()))),
             1 | 7 if line.is_some() => {
                 let text = "HAS_WIN 0: no window beside the rate";
-                report.taken.push(Note::at(&self.config.file, line.unwrap_or(1), text));
+                report.taken.push(ImportNote::for_line(&self.config.file, line.unwrap_or(1), text));
             }
             _ => {}
         }
@@ -157,7 +159,7 @@ impl Differences<'_> {
 }
 
 /// Returns the DCQCN preset that the fewest keys differ from, the simulator's own first.
-fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
+fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut PresetDifferences<'_>) -> &'static str {
     let mut presets = ["dcqcn-hpcc", "dcqcn-hpcc-paper", "dcqcn-conweave", "dcqcn-reverie"];
     match simulator {
         Simulator::Hpcc => {}
@@ -166,7 +168,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
     }
     let compared = presets.map(|name| {
         let preset = DcqcnNs3Config::preset(name, line).expect("DCQCN as in ns-3");
-        let mut differs = Differences { config, found: Vec::new(), keys: Vec::new() };
+        let mut differs = PresetDifferences { config, found: Vec::new(), keys: Vec::new() };
         differs.timer("ALPHA_RESUME_INTERVAL", "alpha_interval", preset.alpha_interval);
         differs.timer("RATE_DECREASE_INTERVAL", "decrease_interval", preset.decrease_interval);
         differs.timer("RP_TIMER", "increase_timer", preset.increase_timer);
@@ -179,7 +181,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
         differs.rate("MIN_RATE", "rate_min", preset.rate_min);
         (name, differs)
     });
-    let differing = |differs: &Differences<'_>| differs.keys.len() + differs.found.len();
+    let differing = |differs: &PresetDifferences<'_>| differs.keys.len() + differs.found.len();
     let nearest = compared.into_iter().min_by_key(|(_, differs)| differing(differs));
     let (name, found) = nearest.expect("there are four");
     differs.found.extend(found.found);
@@ -187,7 +189,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
     name
 }
 
-impl Differences<'_> {
+impl PresetDifferences<'_> {
     /// Converts EWMA_GAIN, which Weir has as 1 over a power of two.
     fn gain(&mut self, preset: u8) {
         let Some(ppb) = self.config.shares.get("EWMA_GAIN").copied() else { return };
@@ -206,7 +208,7 @@ impl Differences<'_> {
     }
 }
 
-fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differences<'_>) -> &'static str {
+fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut PresetDifferences<'_>) -> &'static str {
     let of_line = |parts: u64| BitRate::bps((line.as_bps() / parts).max(1));
     let (name, stages, rate_min) = match config.numbers.get("MI_THRESH") {
         Some(stages) if *stages > 0 => ("hpcc", 5, of_line(1_000)),
@@ -235,7 +237,7 @@ fn hpcc_pint(
     config: &Config,
     line: BitRate,
     trips: &RoundTrips,
-    differs: &mut Differences<'_>,
+    differs: &mut PresetDifferences<'_>,
 ) -> Result<&'static str, ImportErrors> {
     let of_line = |parts: u64| BitRate::bps((line.as_bps() / parts).max(1));
     let (name, stages, rate_ai, rate_min, log_base) = match config.numbers.get("MI_THRESH") {
@@ -268,7 +270,7 @@ fn hpcc_pint(
 }
 
 /// Chooses DCTCP, which has fewer keys: a missing DCTCP_RATE_AI is the program's.
-fn dctcp(config: &Config, differs: &mut Differences<'_>) -> &'static str {
+fn dctcp(config: &Config, differs: &mut PresetDifferences<'_>) -> &'static str {
     differs.gain(4);
     match config.rates.get("DCTCP_RATE_AI") {
         Some(_) => differs.rate("DCTCP_RATE_AI", "rate_ai", BitRate::mbps(615)),
@@ -278,7 +280,7 @@ fn dctcp(config: &Config, differs: &mut Differences<'_>) -> &'static str {
     "dctcp-hpcc"
 }
 
-fn timely(config: &Config, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
+fn timely(config: &Config, line: BitRate, differs: &mut PresetDifferences<'_>) -> &'static str {
     let step = BitRate::bps((line.as_bps() / 1_000).max(1));
     differs.rate("RATE_AI", "delta", step);
     differs.rate("MIN_RATE", "rate_min", BitRate::gbps(1));

@@ -1,7 +1,7 @@
 //! Detection of a file's kind by its text.
 
 use super::config::is_key;
-use super::text::{Line, decimal, lines};
+use super::text::{TextLine, decimal, lines};
 
 /// Kind of a simulator's input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ pub(super) fn detect(name: &str, text: &str) -> Option<FileKind> {
 }
 
 /// Detects a list that begins with its length.
-fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>) -> Option<FileKind> {
+fn count_of(name: &str, text: &str, first: &TextLine<'_>, second: Option<&TextLine<'_>>) -> Option<FileKind> {
     let announced: usize = first.fields[0].parse().ok()?;
     let Some(second) = second.filter(|_| announced > 0) else {
         return Some(if name.contains("flow") { FileKind::Flows } else { FileKind::Trace });
@@ -71,7 +71,7 @@ fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>)
     Some(if is_trace { FileKind::Trace } else { FileKind::Flows })
 }
 
-fn is_numeric(line: &Line<'_>) -> bool {
+fn is_numeric(line: &TextLine<'_>) -> bool {
     line.fields.iter().all(|field| decimal(field, 0).is_some())
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_told_apart_by_how_they_begin() {
+    fn files_are_detected_by_their_beginning() {
         for (name, text, kind) in [
             ("a.txt", "\nENABLE_QCN 1\nCC_MODE 3\n", Some(FileKind::Config)),
             ("a.txt", "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", Some(FileKind::Topology)),

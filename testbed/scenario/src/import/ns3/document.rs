@@ -11,9 +11,9 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) fn comment(&mut self, words: &str) {
-        let words = format!("# {}", words.replace(['\n', '\r', '\t'], " "));
-        self.line(words.trim_end());
+    pub(super) fn comment(&mut self, text: &str) {
+        let text = format!("# {}", text.replace(['\n', '\r', '\t'], " "));
+        self.line(text.trim_end());
     }
 
     /// Writes the head of a table, `[switch]` or `[[links]]`, after a blank line.
@@ -49,8 +49,8 @@ pub(super) fn quoted(value: impl Display) -> String {
     format!("\"{text}\"")
 }
 
-pub(super) fn array(words: impl IntoIterator<Item = impl Display>) -> String {
-    format!("[{}]", words.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
+pub(super) fn array(values: impl IntoIterator<Item = impl Display>) -> String {
+    format!("[{}]", values.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
 pub(super) fn exact_span(span: Span) -> String {

@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, Span};
 
-use super::text::{Complaints, Source, count, decimal, lines, seconds};
+use super::text::{ErrorCollector, SourceFile, count, decimal, lines, seconds};
 use super::topology::Topology;
 use crate::import::ImportErrors;
 use crate::workload::SizeCdf;
@@ -48,14 +48,15 @@ impl FlowList {
     ///
     /// # Errors
     /// All lines that are wrong, and flows that do not join two hosts of the topology.
-    pub(super) fn parse(source: &Source, topology: &Topology) -> Result<FlowList, ImportErrors> {
-        let mut complaints = Complaints::of(&source.name);
+    pub(super) fn parse(source: &SourceFile, topology: &Topology) -> Result<FlowList, ImportErrors> {
+        let mut complaints = ErrorCollector::new(&source.name);
         let mut lines = lines(&source.text);
         let mut list = FlowList { flows: Vec::new(), left_over: 0 };
         let (announced, mut last) = match lines.next() {
-            Some(line) if line.fields.len() == 1 => {
-                (complaints.whole(line.number, line.fields[0], "the number of flows", "1000").unwrap_or(0), line.number)
-            }
+            Some(line) if line.fields.len() == 1 => (
+                complaints.integer(line.number, line.fields[0], "the number of flows", "1000").unwrap_or(0),
+                line.number,
+            ),
             Some(line) => {
                 let problem = format!("a flow list begins with the number of flows, not {} values", line.fields.len());
                 complaints.add(line.number, problem, "write it alone on the first line");
@@ -80,7 +81,7 @@ impl FlowList {
     }
 }
 
-fn flow(line: usize, fields: &[&str], topology: &Topology, complaints: &mut Complaints<'_>) -> Option<Flow> {
+fn flow(line: usize, fields: &[&str], topology: &Topology, complaints: &mut ErrorCollector<'_>) -> Option<Flow> {
     let (from, to, pg, dport, size, start) = match *fields {
         [from, to, pg, dport, size, start] => (from, to, pg, Some(dport), size, start),
         [from, to, pg, size, start] => (from, to, pg, None, size, start),
@@ -99,7 +100,7 @@ fn flow(line: usize, fields: &[&str], topology: &Topology, complaints: &mut Comp
     let help = "write 3, or another of 1 to 5 and 7: 0 is the simulator's queue for control frames, and 6 is Weir's class for acknowledgements";
     let pg = complaints.value(line, pg, "a flow's priority group", help, lossless);
     let dport = match dport {
-        Some(text) => Some(complaints.whole(line, text, "a destination port", "100")?),
+        Some(text) => Some(complaints.integer(line, text, "a destination port", "100")?),
         None => None,
     };
     let bytes = decimal(size, 0).map(Bytes::new).filter(|size| (Bytes::new(1)..=SizeCdf::SIZE_MAX).contains(size));
@@ -108,8 +109,8 @@ fn flow(line: usize, fields: &[&str], topology: &Topology, complaints: &mut Comp
     Some(Flow { from: from?, to: to?, pg: pg?, dport, size: size?, start: start?, line })
 }
 
-fn host(line: usize, text: &str, topology: &Topology, complaints: &mut Complaints<'_>) -> Option<u32> {
-    let node = complaints.whole(line, text, "a node", "5")?;
+fn host(line: usize, text: &str, topology: &Topology, complaints: &mut ErrorCollector<'_>) -> Option<u32> {
+    let node = complaints.integer(line, text, "a node", "5")?;
     if node >= topology.nodes {
         let help = format!("write 0 to {}", topology.nodes - 1);
         complaints.add(line, format!("the topology has no node {node}"), help);
@@ -126,8 +127,8 @@ impl TraceList {
     ///
     /// # Errors
     /// All fields that are no number, and fewer nodes than announced.
-    pub(super) fn parse(source: &Source, topology: &Topology) -> Result<TraceList, ImportErrors> {
-        let mut complaints = Complaints::of(&source.name);
+    pub(super) fn parse(source: &SourceFile, topology: &Topology) -> Result<TraceList, ImportErrors> {
+        let mut complaints = ErrorCollector::new(&source.name);
         let mut list = TraceList { nodes: Vec::new(), unknown: Vec::new() };
         let mut fields =
             lines(&source.text).flat_map(|line| line.fields.into_iter().map(move |field| (line.number, field)));
@@ -135,7 +136,7 @@ impl TraceList {
             complaints.add(1, "the file is empty", "write the number of nodes, and then the nodes");
             return complaints.result(list);
         };
-        let announced = complaints.whole(first, text, "the number of traced nodes", "2").unwrap_or(0);
+        let announced = complaints.integer(first, text, "the number of traced nodes", "2").unwrap_or(0);
         let mut last = first;
         for number in 0..announced {
             let Some((line, text)) = fields.next() else {
@@ -144,7 +145,7 @@ impl TraceList {
                 break;
             };
             last = line;
-            let Some(node) = complaints.whole(line, text, "a node", "5") else { continue };
+            let Some(node) = complaints.integer(line, text, "a node", "5") else { continue };
             if node < topology.nodes { list.nodes.push(node) } else { list.unknown.push(node) }
         }
         list.nodes.sort();

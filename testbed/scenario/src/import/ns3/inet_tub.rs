@@ -5,14 +5,14 @@ use weir_units::Bytes;
 
 use super::arguments::{Algorithm, Arguments, RdmaCc, Traffic};
 use super::config::Config;
-use super::control::Control;
+use super::control::CongestionPreset;
 use super::document::{exact_size, exact_span, quoted, share};
 use super::round_trips::RoundTrips;
-use super::text::{Source, decimal, lines};
+use super::text::{SourceFile, decimal, lines};
 use super::topology::Topology;
-use super::workloads::{Pattern, What, Workload};
+use super::workloads::{Pattern, Workload, WorkloadTraffic};
 use super::{Options, count};
-use crate::import::{ImportErrors, Note, Report};
+use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// Class of TCP's data and acknowledgements.
 pub(super) const TCP_CLASS: u8 = 1;
@@ -64,21 +64,21 @@ pub(super) fn lay_over(config: &mut Config, arguments: &Arguments) {
 }
 
 /// Returns PowerTCP, which has no CC_MODE.
-pub(super) fn control(arguments: &Arguments, trips: &RoundTrips) -> Option<Control> {
+pub(super) fn control(arguments: &Arguments, trips: &RoundTrips) -> Option<CongestionPreset> {
     let preset = match arguments.rdma_cc {
         RdmaCc::Mode(_) => return None,
         RdmaCc::PowerTcp => "powertcp",
         RdmaCc::ThetaPowerTcp => "theta-powertcp",
     };
     let keys = vec![("base_rtt", quoted(exact_span(trips.base_rtt)))];
-    Some(Control { preset: preset.to_owned(), kind: preset, keys })
+    Some(CongestionPreset { preset: preset.to_owned(), kind: preset, keys })
 }
 
 impl Alphas {
     /// Reads the file: α of a queue on each line.
-    pub(super) fn read(source: Option<&Source>, report: &mut Report) -> Result<Alphas, ImportErrors> {
+    pub(super) fn read(source: Option<&SourceFile>, report: &mut ImportReport) -> Result<Alphas, ImportErrors> {
         let Some(source) = source else {
-            report.approximated.push(Note::on_nothing("no --alphasFile: α is 1 of all queues, as in the program"));
+            report.approximated.push(ImportNote::general("no --alphasFile: α is 1 of all queues, as in the program"));
             return Ok(Alphas { lossless: "1".to_owned(), lossy: "1".to_owned() });
         };
         let of_queue = |queue: u8| {
@@ -92,7 +92,7 @@ impl Alphas {
         };
         let alphas = Alphas { lossless: of_queue(RDMA_CLASS)?, lossy: of_queue(TCP_CLASS)? };
         let text = format!("α is {} of lossless queues and {} of TCP's", alphas.lossless, alphas.lossy);
-        report.taken.push(Note::of(&source.name, text));
+        report.taken.push(ImportNote::for_file(&source.name, text));
         Ok(alphas)
     }
 }
@@ -103,11 +103,11 @@ pub(super) fn policy(
     alphas: &Alphas,
     headroom: Bytes,
     trips: &RoundTrips,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) -> Policy {
     let mut keys = vec![("alpha", quoted(&alphas.lossless))];
     let [ingress, egress] = arguments.algorithms;
-    let own = |note: &str| Note::of("--arguments", note);
+    let own = |note: &str| ImportNote::for_file("--arguments", note);
     let name = if arguments.is_reverie {
         keys.extend([
             ("gamma", share(arguments.gamma)),
@@ -200,7 +200,7 @@ struct Racks {
 }
 
 impl Racks {
-    fn of(topology: &Topology, file: &str) -> Result<Racks, ImportErrors> {
+    fn new(topology: &Topology, file: &str) -> Result<Racks, ImportErrors> {
         let wrong = |problem: &str| {
             let help = "write `nodes switches tors links server-rate fabric-rate`";
             ImportErrors::one(file, Some(1), problem.to_owned(), help)
@@ -229,12 +229,12 @@ pub(super) fn workloads(
     arguments: &Arguments,
     topology: &Topology,
     file: &str,
-    sizes: Option<&Source>,
+    sizes: Option<&SourceFile>,
     trips: &RoundTrips,
     options: &Options,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) -> Result<Vec<Workload>, ImportErrors> {
-    let racks = Racks::of(topology, file)?;
+    let racks = Racks::new(topology, file)?;
     let until = arguments.times[1].saturating_sub(arguments.times[0]);
     let line = topology.tiers.and_then(|tiers| tiers.rates).map_or(1, |[servers, _]| servers.as_bps());
     let mut workloads = Vec::new();
@@ -250,7 +250,14 @@ pub(super) fn workloads(
                 let tcp = transport.map(|transport| (transport, window));
                 let pattern = Pattern { kind, hosts, load, size, until, tcp };
                 let name = format!("{word}-{}-{n}", if kind == "poisson" { "background" } else { "incast" });
-                workloads.push(Workload { name, class, dport: None, what: What::Pattern(pattern), file, text });
+                workloads.push(Workload {
+                    name,
+                    class,
+                    dport: None,
+                    traffic: WorkloadTraffic::Pattern(pattern),
+                    file,
+                    text,
+                });
             };
         let Traffic { load, requests, request } = *traffic;
         let of_link = (u128::from(load) * 1_000_000_000 / u128::from(racks.oversubscription.max(1))) as u64;
@@ -295,27 +302,27 @@ pub(super) fn workloads(
             share(requests),
             request.get()
         );
-        report.taken.push(Note::of("--arguments", text));
+        report.taken.push(ImportNote::for_file("--arguments", text));
     }
     Ok(workloads)
 }
 
 /// Reports differences that no value shows.
-pub(super) fn tell(arguments: &Arguments, report: &mut Report) {
+pub(super) fn report_differences(arguments: &Arguments, report: &mut ImportReport) {
     let text = "queues take turns packet by packet; headroom is kept for queues 0 and 3; all queues of a port are marked by its ECN thresholds";
-    report.taken.push(Note::on_nothing(text));
+    report.taken.push(ImportNote::general(text));
     if arguments.traffic[1].load > 0 || arguments.traffic[1].requests > 0 {
         for text in [
             "TCP's connections exist when a message starts; in the simulator a handshake takes a round trip before",
             "TCP's segments of 70 B and less are of class 1; in the simulator of class 0",
         ] {
-            report.approximated.push(Note::on_nothing(text));
+            report.approximated.push(ImportNote::general(text));
         }
         let text = "TCP's acknowledgements are of class 0, which goes first and bypasses the buffer";
-        report.taken.push(Note::on_nothing(text));
+        report.taken.push(ImportNote::general(text));
     }
     if !arguments.outputs.is_empty() {
         let text = format!("{}: Weir's run directory has its own results", arguments.outputs.join(", "));
-        report.left.push(Note::of("--arguments", text));
+        report.left.push(ImportNote::for_file("--arguments", text));
     }
 }

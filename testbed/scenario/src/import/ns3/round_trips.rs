@@ -22,7 +22,7 @@ type Joint = (u32, BitRate, Span);
 
 /// Path from a switch to the one that the search has reached.
 #[derive(Clone, Copy)]
-struct Way {
+struct PathCost {
     links: usize,
     delay: Span,
     sending: Span,
@@ -31,7 +31,7 @@ struct Way {
 
 impl RoundTrips {
     /// Computes the round trips between all hosts, over paths with the fewest links.
-    pub(super) fn of(topology: &Topology, payload: u64) -> RoundTrips {
+    pub(super) fn new(topology: &Topology, payload: u64) -> RoundTrips {
         let payload = Bytes::new(payload);
         let mut links: BTreeMap<u32, Vec<&Link>> = BTreeMap::new();
         for link in &topology.links {
@@ -48,15 +48,16 @@ impl RoundTrips {
         }
         let mut largest = RoundTrips { payload: payload.get(), ..RoundTrips::default() };
         for (joints, count) in &alike {
-            let ways: Vec<BTreeMap<u32, Way>> =
-                joints.iter().map(|(switch, ..)| ways_from(*switch, topology, &links, payload)).collect();
+            let paths: Vec<BTreeMap<u32, PathCost>> =
+                joints.iter().map(|(switch, ..)| shortest_paths(*switch, topology, &links, payload)).collect();
             for to in alike.keys().filter(|to| *to != joints || *count > 1) {
-                let pairs = joints.iter().zip(&ways).flat_map(|(one, ways)| to.iter().map(move |two| (one, ways, two)));
-                let found = pairs.filter_map(|(one, ways, two)| Some((one, ways.get(&two.0)?, two)));
-                let Some((one, way, two)) = found.min_by_key(|(_, way, _)| way.links) else { continue };
-                let sending = way.sending + one.1.time_for(payload) + two.1.time_for(payload);
-                let rtt = (way.delay + one.2 + two.2) * 2 + sending;
-                let slowest = way.rate.min(one.1).min(two.1);
+                let pairs =
+                    joints.iter().zip(&paths).flat_map(|(one, paths)| to.iter().map(move |two| (one, paths, two)));
+                let found = pairs.filter_map(|(one, paths, two)| Some((one, paths.get(&two.0)?, two)));
+                let Some((one, path, two)) = found.min_by_key(|(_, path, _)| path.links) else { continue };
+                let sending = path.sending + one.1.time_for(payload) + two.1.time_for(payload);
+                let rtt = (path.delay + one.2 + two.2) * 2 + sending;
+                let slowest = path.rate.min(one.1).min(two.1);
                 largest.base_rtt = largest.base_rtt.max(rtt);
                 largest.bdp = largest.bdp.max(slowest.bytes_in(rtt));
             }
@@ -66,47 +67,47 @@ impl RoundTrips {
 }
 
 /// Returns the first of the shortest paths to each switch.
-fn ways_from(
+fn shortest_paths(
     switch: u32,
     topology: &Topology,
     links: &BTreeMap<u32, Vec<&Link>>,
     payload: Bytes,
-) -> BTreeMap<u32, Way> {
-    let here = Way { links: 0, delay: Span::ZERO, sending: Span::ZERO, rate: BitRate::bps(u64::MAX) };
-    let mut ways = BTreeMap::from([(switch, here)]);
+) -> BTreeMap<u32, PathCost> {
+    let here = PathCost { links: 0, delay: Span::ZERO, sending: Span::ZERO, rate: BitRate::bps(u64::MAX) };
+    let mut paths = BTreeMap::from([(switch, here)]);
     let mut queue = VecDeque::from([switch]);
     while let Some(node) = queue.pop_front() {
-        let way = ways[&node];
+        let path = paths[&node];
         for link in links.get(&node).into_iter().flatten() {
             let next = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-            if !topology.is_switch(next) || ways.contains_key(&next) {
+            if !topology.is_switch(next) || paths.contains_key(&next) {
                 continue;
             }
-            let on = Way {
-                links: way.links + 1,
-                delay: way.delay + link.delay,
-                sending: way.sending + link.rate.time_for(payload),
-                rate: way.rate.min(link.rate),
+            let on = PathCost {
+                links: path.links + 1,
+                delay: path.delay + link.delay,
+                sending: path.sending + link.rate.time_for(payload),
+                rate: path.rate.min(link.rate),
             };
-            ways.insert(next, on);
+            paths.insert(next, on);
             queue.push_back(next);
         }
     }
-    ways
+    paths
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::ns3::Source;
+    use crate::import::ns3::SourceFile;
 
     #[test]
     fn the_longest_pair_counts() {
         // Two leaves and a spine, 100G and 400G, each link 1 us: the simulator prints maxRtt=8200 and maxBdp=102500.
         let text = "7 3 6\n4 5 6\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n\
                     4 6 400Gbps 1us 0\n5 6 400Gbps 1us 0\n";
-        let topology = Topology::parse(&Source { name: "t".to_owned(), text: text.to_owned() }).unwrap();
-        let found = RoundTrips::of(&topology, 1_000);
+        let topology = Topology::parse(&SourceFile { name: "t".to_owned(), text: text.to_owned() }).unwrap();
+        let found = RoundTrips::new(&topology, 1_000);
         assert_eq!(found, RoundTrips { base_rtt: Span::from_nanos(8_200), bdp: Bytes::new(102_500), payload: 1_000 });
     }
 }

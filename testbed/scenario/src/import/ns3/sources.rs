@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::arguments::Arguments;
 use super::config::Config;
 use super::detect::{EXPECTED, FileKind, detect};
-use super::text::Source;
-use crate::import::{ImportErrors, Note};
+use super::text::SourceFile;
+use crate::import::{ImportErrors, ImportNote};
 
 /// Input files of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,23 +15,23 @@ pub struct Sources {
     /// The configuration, if there is one.
     pub(super) config: Option<Config>,
     /// The topology.
-    pub(super) topology: Source,
+    pub(super) topology: SourceFile,
     /// The flow list, if there is one.
-    pub(super) flows: Option<Source>,
+    pub(super) flows: Option<SourceFile>,
     /// List of traced nodes, if there is one.
-    pub(super) trace: Option<Source>,
+    pub(super) trace: Option<SourceFile>,
     /// Distribution of flow sizes, if there is one.
-    pub(super) sizes: Option<Source>,
+    pub(super) sizes: Option<SourceFile>,
     /// Values of α by queue, if a command line names their file.
-    pub(super) alphas: Option<Source>,
+    pub(super) alphas: Option<SourceFile>,
     /// Files that were skipped, with the reason.
-    pub(super) left: Vec<Note>,
+    pub(super) left: Vec<ImportNote>,
 }
 
 /// File that was examined.
 struct Candidate {
     path: PathBuf,
-    source: Source,
+    source: SourceFile,
     kind: Option<FileKind>,
     /// Whether the file was named, rather than found in a folder.
     is_named: bool,
@@ -63,7 +63,7 @@ impl Sources {
         }
         let mut alphas = None;
         for (key, written) in arguments.iter().flat_map(|arguments| &arguments.files) {
-            let path = written_or_beside(paths, written).ok_or_else(|| {
+            let path = locate_file(paths, written).ok_or_else(|| {
                 let problem = format!("--{key}={written} is not there, nor beside the other files");
                 ImportErrors::one("--arguments", None, problem, "put it there, or name the folder that it is in")
             })?;
@@ -75,8 +75,9 @@ impl Sources {
         }
         if let Some(arguments) = arguments {
             let has_config = candidates.iter().any(|one| one.is_named && one.kind == Some(FileKind::Config));
-            let default =
-                |key: &str, name: &str| beside(paths, Path::new(name)).filter(|_| !arguments.files.contains_key(key));
+            let default = |key: &str, name: &str| {
+                sibling_file(paths, Path::new(name)).filter(|_| !arguments.files.contains_key(key))
+            };
             if let Some(path) = default("conf", CONFIG_BY_DEFAULT).filter(|_| !has_config) {
                 candidates.retain(|one: &Candidate| one.source.name != CONFIG_BY_DEFAULT);
                 candidates.push(named(&path)?);
@@ -93,7 +94,7 @@ impl Sources {
         let mut found = Sources { alphas, ..Sources::default() };
         let has_sizes = candidates.iter().any(|one| one.kind == Some(FileKind::Sizes));
         let mut used = Vec::new();
-        let mut choose = |kind: FileKind, key: &str| -> Result<Option<Source>, ImportErrors> {
+        let mut choose = |kind: FileKind, key: &str| -> Result<Option<SourceFile>, ImportErrors> {
             let by_name = candidates.iter().any(|one| one.is_named && one.kind == Some(kind));
             let of_config = config.as_ref().zip(folder.as_deref()).filter(|(config, _)| !by_name && config.has(key));
             let source = match of_config {
@@ -120,11 +121,13 @@ impl Sources {
                 if config.has(key) && source.is_none() {
                     let line = config.line(key).unwrap_or(1);
                     let text = format!("{key} {} is not there", config.text(key).unwrap_or_default());
-                    found.left.push(Note::at(&config.file, line, text));
+                    found.left.push(ImportNote::for_line(&config.file, line, text));
                 }
             }
         }
-        found.left.extend(explains.iter().map(|name| Note::of(name, "explains the keys of a configuration")));
+        found
+            .left
+            .extend(explains.iter().map(|name| ImportNote::for_file(name, "explains the keys of a configuration")));
         for candidate in candidates {
             let name = &candidate.source.name;
             let is_config = config.as_ref().is_some_and(|config| config.file == *name);
@@ -132,7 +135,7 @@ impl Sources {
                 let why = candidate.kind.map_or("none of the simulators' input files".to_owned(), |kind| {
                     format!("{}, but the configuration names another", kind.name())
                 });
-                found.left.push(Note::of(name, why));
+                found.left.push(ImportNote::for_file(name, why));
             }
         }
         found.config = config;
@@ -145,13 +148,13 @@ const CONFIG_BY_DEFAULT: &str = "config-workload.txt";
 const ALPHAS_BY_DEFAULT: &str = "alphas";
 
 /// Returns the path of a file that a command line names: its own, or one next to one of `paths`.
-fn written_or_beside(paths: &[PathBuf], written: impl AsRef<Path>) -> Option<PathBuf> {
+fn locate_file(paths: &[PathBuf], written: impl AsRef<Path>) -> Option<PathBuf> {
     let written = written.as_ref();
-    if written.is_file() { Some(written.to_owned()) } else { beside(paths, written) }
+    if written.is_file() { Some(written.to_owned()) } else { sibling_file(paths, written) }
 }
 
 /// Returns the file of this name in the folder of one of the paths.
-fn beside(paths: &[PathBuf], named: &Path) -> Option<PathBuf> {
+fn sibling_file(paths: &[PathBuf], named: &Path) -> Option<PathBuf> {
     let folder = |path: &PathBuf| if path.is_dir() { path.clone() } else { path.with_file_name("") };
     let name = named.file_name()?;
     paths.iter().map(|path| folder(path).join(name)).find(|path| path.is_file())
@@ -184,7 +187,7 @@ fn of_folder(folder: &Path) -> Result<Vec<Candidate>, ImportErrors> {
     let read = |path: PathBuf| {
         // Binary files are ignored.
         let text = fs::read_to_string(&path).unwrap_or_default();
-        let source = Source { name: file_name(&path), text };
+        let source = SourceFile { name: file_name(&path), text };
         let kind = detect(&source.name, &source.text);
         Candidate { path, source, kind, is_named: false }
     };
@@ -201,12 +204,12 @@ fn named(path: &Path) -> Result<Candidate, ImportErrors> {
     Ok(Candidate { path: path.to_owned(), source, kind, is_named: true })
 }
 
-fn read(path: &Path) -> Result<Source, ImportErrors> {
+fn read(path: &Path) -> Result<SourceFile, ImportErrors> {
     let text = fs::read_to_string(path).map_err(|error| {
         let problem = format!("can't read the file: {error}");
         ImportErrors::one(&path.display().to_string(), None, problem, "name a text file of the simulator")
     })?;
-    Ok(Source { name: file_name(path), text })
+    Ok(SourceFile { name: file_name(path), text })
 }
 
 fn file_name(path: &Path) -> String {
@@ -228,7 +231,7 @@ fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, 
 }
 
 /// Reads the file that a key of the configuration names; an error if it is missing, unless it is optional.
-fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<Source>, ImportErrors> {
+fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<SourceFile>, ImportErrors> {
     let text = config.text(key).unwrap_or_default();
     let written = Path::new(text);
     let mut places = vec![folder.join(written)];

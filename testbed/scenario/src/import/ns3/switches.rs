@@ -11,11 +11,11 @@ use super::inet_tub::{self, Alphas, Policy};
 use super::round_trips::RoundTrips;
 use super::text::count;
 use super::topology::{Link, Topology};
-use crate::import::{ImportErrors, Note, Report};
+use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// `[switch]` of the scenario.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Switches {
+pub(super) struct SwitchSettings {
     pub mtu: u64,
     pub size: Bytes,
     pub private: Bytes,
@@ -34,7 +34,7 @@ pub(super) struct Switches {
 }
 
 /// Further inputs of the settings.
-pub(super) struct Given<'g> {
+pub(super) struct SwitchInputs<'g> {
     /// Number of lossless classes.
     pub lossless: usize,
     /// Number of hosts left out.
@@ -53,7 +53,7 @@ pub(super) struct Ecn {
 }
 
 /// Built-in settings of a simulator's switches.
-struct Model {
+struct SwitchModel {
     private: Bytes,
     /// Whether the private buffer is per port, rather than for each of 8 classes.
     is_once_a_port: bool,
@@ -70,10 +70,10 @@ const HEADERS: u64 = 48;
 const CLASSES: u64 = 8;
 
 impl Simulator {
-    fn model(self, payload: u64) -> Model {
+    fn model(self, payload: u64) -> SwitchModel {
         let packet = Bytes::new(payload + HEADERS);
         match self {
-            Simulator::Hpcc => Model {
+            Simulator::Hpcc => SwitchModel {
                 private: Bytes::new(4 << 10),
                 is_once_a_port: true,
                 xon_offset: Bytes::new(3 << 10),
@@ -81,7 +81,7 @@ impl Simulator {
                 delays: 3,
                 and: Bytes::ZERO,
             },
-            Simulator::ConWeave => Model {
+            Simulator::ConWeave => SwitchModel {
                 private: packet,
                 is_once_a_port: false,
                 xon_offset: Bytes::new(16),
@@ -89,7 +89,7 @@ impl Simulator {
                 delays: 2,
                 and: packet * 2,
             },
-            Simulator::InetTub => Model {
+            Simulator::InetTub => SwitchModel {
                 private: Bytes::ZERO,
                 is_once_a_port: false,
                 xon_offset: Bytes::new(2_496),
@@ -108,26 +108,34 @@ pub(super) fn settings(
     simulator: Simulator,
     payload: u64,
     trips: &RoundTrips,
-    Given { lossless, idle, line }: Given<'_>,
-    report: &mut Report,
-) -> Result<Switches, ImportErrors> {
+    SwitchInputs { lossless, idle, line }: SwitchInputs<'_>,
+    report: &mut ImportReport,
+) -> Result<SwitchSettings, ImportErrors> {
     let model = simulator.model(payload);
     let nic = topology.links.iter().find(|link| !link.ends.iter().all(|node| topology.is_switch(*node)));
     let nic = nic.map_or(BitRate::gbps(100), |link| link.rate);
     let has_pfc = config.is_on("ENABLE_PFC", true);
     if !has_pfc {
         let line = config.line("ENABLE_PFC").unwrap_or(1);
-        report.taken.push(Note::at(&config.file, line, "ENABLE_PFC 0: no flow control, and no lossless class"));
+        report.taken.push(ImportNote::for_line(
+            &config.file,
+            line,
+            "ENABLE_PFC 0: no flow control, and no lossless class",
+        ));
     }
     // The default MTU, or a larger one with room for headers.
     let mtu = if payload + 100 <= 1_500 { 1_500 } else { payload + 100 };
-    let mut switches = Switches {
+    let mut switches = SwitchSettings {
         mtu,
         size: match line {
             None => size(config, nic, report),
             Some((arguments, _)) => {
                 if let Some(line) = config.line("BUFFER_SIZE") {
-                    report.left.push(Note::at(&config.file, line, "BUFFER_SIZE: the command line's buffersize counts"));
+                    report.left.push(ImportNote::for_line(
+                        &config.file,
+                        line,
+                        "BUFFER_SIZE: the command line's buffersize counts",
+                    ));
                 }
                 arguments.buffer
             }
@@ -154,26 +162,26 @@ pub(super) fn settings(
         let less = own * idle as u64;
         let text =
             format!("the buffer is {} B smaller, for what ports of hosts that are left out would take", less.get());
-        report.taken.push(Note::on_nothing(text));
+        report.taken.push(ImportNote::general(text));
         switches.size = switches.size.saturating_sub(less);
     }
-    model.tell(config, topology, &mut switches, nic, report);
+    model.report_differences(config, topology, &mut switches, nic, report);
     if has_pfc && lossless > 1 && line.is_none() {
         let text = format!("headroom is kept for each of {lossless} lossless classes, in the simulator once a port");
-        report.approximated.push(Note::on_nothing(text));
+        report.approximated.push(ImportNote::general(text));
     }
     switches.check_size(config, topology, lossless)?;
     Ok(switches)
 }
 
-impl Model {
+impl SwitchModel {
     /// Returns the simulator's headroom of a port.
     fn headroom_of(&self, link: &Link) -> Bytes {
         link.rate.bytes_in(link.delay) * self.delays + self.and
     }
 
     /// Returns the headroom of most ports; others have theirs at their links.
-    fn headroom(&self, topology: &Topology, report: &mut Report) -> Bytes {
+    fn headroom(&self, topology: &Topology, report: &mut ImportReport) -> Bytes {
         let usual = most_common(topology.ports().map(|link| self.headroom_of(link))).unwrap_or(Bytes::ZERO);
         let mut by_port: BTreeMap<(BitRate, Span), Bytes> = BTreeMap::new();
         for link in topology.ports() {
@@ -182,13 +190,20 @@ impl Model {
         let each =
             by_port.iter().map(|((rate, delay), headroom)| format!("{} B at {rate} and {delay}", headroom.get()));
         let text = format!("headroom by the simulator's rule, port by port: {}", each.collect::<Vec<_>>().join(", "));
-        report.taken.push(Note::on_nothing(text));
+        report.taken.push(ImportNote::general(text));
         usual
     }
 
     /// Reports the switches' built-in settings, and those that a scenario can't have.
-    fn tell(&self, config: &Config, topology: &Topology, switches: &mut Switches, nic: BitRate, report: &mut Report) {
-        let mut approximated = |text: String| report.approximated.push(Note::on_nothing(text));
+    fn report_differences(
+        &self,
+        config: &Config,
+        topology: &Topology,
+        switches: &mut SwitchSettings,
+        nic: BitRate,
+        report: &mut ImportReport,
+    ) {
+        let mut approximated = |text: String| report.approximated.push(ImportNote::general(text));
         if self.is_once_a_port {
             let ports = |switch: &u32| topology.links_of(*switch).count() as u64;
             let least = topology.switches.iter().map(ports).min().unwrap_or(0);
@@ -206,14 +221,14 @@ impl Model {
             }
             approximated(text);
             let faster: Vec<BitRate> = rates(topology).into_keys().filter(|rate| *rate > nic).collect();
-            let mut told = Vec::new();
+            let mut alphas = Vec::new();
             for rate in &faster {
                 // The simulator halves the shift of 3 for each doubling, at most three times.
                 let doublings = (0..3).find(|n| rate.as_bps() <= nic.as_bps() << n).unwrap_or(3);
                 let (theirs, ours) =
                     ((1u64 << doublings) as f64 / 8.0, rate.as_bps() as f64 / nic.as_bps() as f64 / 8.0);
                 if theirs == ours {
-                    told.push(format!("{theirs} at {rate}"));
+                    alphas.push(format!("{theirs} at {rate}"));
                 } else {
                     approximated(format!("alpha is {ours} at ports of {rate}, in the simulator {theirs}"));
                 }
@@ -221,9 +236,9 @@ impl Model {
             if !faster.is_empty() {
                 switches.alpha_at_rate = Some(nic);
             }
-            if !told.is_empty() {
-                let text = format!("alpha is {}, and {}", self.alpha, told.join(", "));
-                report.taken.push(Note::on_nothing(text));
+            if !alphas.is_empty() {
+                let text = format!("alpha is {}, and {}", self.alpha, alphas.join(", "));
+                report.taken.push(ImportNote::general(text));
             }
         } else if topology.is_extended && switches.policy.is_none() {
             approximated(format!(
@@ -235,12 +250,12 @@ impl Model {
             && !config.is_on("USE_DYNAMIC_PFC_THRESHOLD", true)
         {
             let text = "USE_DYNAMIC_PFC_THRESHOLD 0: thresholds are dynamic nevertheless";
-            report.left.push(Note::at(&config.file, line, text));
+            report.left.push(ImportNote::for_line(&config.file, line, text));
         }
     }
 }
 
-impl Switches {
+impl SwitchSettings {
     fn by_rule(&self, link: &Link) -> Bytes {
         link.rate.bytes_in(link.delay) * self.rule.0 + self.rule.1
     }
@@ -289,27 +304,27 @@ impl Switches {
 }
 
 /// Reads BUFFER_SIZE, in MiB. Default: 16 MiB at 50 Gb/s and in proportion, as in HPCC's run.py.
-fn size(config: &Config, nic: BitRate, report: &mut Report) -> Bytes {
+fn size(config: &Config, nic: BitRate, report: &mut ImportReport) -> Bytes {
     match config.numbers.get("BUFFER_SIZE").filter(|mib| **mib > 0) {
         Some(mib) => {
             let line = config.line("BUFFER_SIZE").unwrap_or(1);
-            report.taken.push(Note::at(&config.file, line, format!("BUFFER_SIZE {mib}: {mib} MiB")));
+            report.taken.push(ImportNote::for_line(&config.file, line, format!("BUFFER_SIZE {mib}: {mib} MiB")));
             Bytes::new((*mib).min(1_800) << 20)
         }
         None => {
             let mib = (nic.as_bps() / 1_000_000 * 16 / 50_000).max(1);
             let text = format!("no BUFFER_SIZE: {mib} MiB, as HPCC's run.py has it at {nic}");
-            report.approximated.push(Note::on_nothing(text));
+            report.approximated.push(ImportNote::general(text));
             Bytes::new(mib << 20)
         }
     }
 }
 
 /// Returns the thresholds of the most common rate; `None` if ECN is off.
-fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Option<Ecn>, ImportErrors> {
+fn ecn(config: &Config, topology: &Topology, report: &mut ImportReport) -> Result<Option<Ecn>, ImportErrors> {
     if !config.is_on("ENABLE_QCN", true) {
         let line = config.line("ENABLE_QCN").unwrap_or(1);
-        report.taken.push(Note::at(&config.file, line, "ENABLE_QCN 0: switches never mark"));
+        report.taken.push(ImportNote::for_line(&config.file, line, "ENABLE_QCN 0: switches never mark"));
         return Ok(None);
     }
     let Some(usual) = most_common(topology.ports().map(|link| link.rate)) else { return Ok(None) };
@@ -320,7 +335,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
             kmin.get() / 1_000,
             kmin.get() * 4 / 1_000
         );
-        report.approximated.push(Note::on_nothing(text));
+        report.approximated.push(ImportNote::general(text));
         return Ok(Some(Ecn { kmin, kmax: kmin * 4, pmax_ppb: 200_000_000, at_rate: Some(usual) }));
     }
     let of_rate = |rate: BitRate| -> Result<Ecn, ImportErrors> {
@@ -370,18 +385,18 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     let by_rate = others.iter().filter(|(rate, ecn)| **ecn == in_proportion(**rate)).count() > fitting;
     let at_rate = by_rate.then_some(usual);
     let here = |rate: BitRate| if by_rate { in_proportion(rate) } else { chosen };
-    let odd: Vec<String> = others
+    let deviations: Vec<String> = others
         .iter()
         .filter(|(rate, ecn)| **ecn != here(**rate))
         .map(|(rate, ecn)| format!("{rate}: {} to {} with {}", ecn.kmin, ecn.kmax, ecn.pmax_ppb as f64 / 1e9))
         .collect();
     let text = format!("ECN from {} to {} with P_max {}", chosen.kmin, chosen.kmax, chosen.pmax_ppb as f64 / 1e9);
     let text = if by_rate { format!("{text} at {usual}, at other rates in proportion") } else { text };
-    if odd.is_empty() {
-        report.taken.push(Note::at(&config.file, line, text));
+    if deviations.is_empty() {
+        report.taken.push(ImportNote::for_line(&config.file, line, text));
     } else {
-        let text = format!("{text}; in the simulator otherwise at {}", odd.join(", "));
-        report.approximated.push(Note::at(&config.file, line, text));
+        let text = format!("{text}; in the simulator otherwise at {}", deviations.join(", "));
+        report.approximated.push(ImportNote::for_line(&config.file, line, text));
     }
     for (key, others) in &config.uncounted {
         let line = config.line(key).unwrap_or(1);
@@ -393,7 +408,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
             "{key} has more pairs than its first number says, and that of {} does not count: {ports}",
             others.join(", ")
         );
-        report.taken.push(Note::at(&config.file, line, text));
+        report.taken.push(ImportNote::for_line(&config.file, line, text));
     }
     // Nothing is marked below K_max, everything above it.
     let chosen = Ecn { at_rate, ..chosen };

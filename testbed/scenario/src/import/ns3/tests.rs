@@ -9,8 +9,8 @@ use crate::import::ImportError;
 
 const LINKS: &str = "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n";
 
-fn source(name: &str, text: &str) -> Source {
-    Source { name: name.to_owned(), text: text.to_owned() }
+fn source(name: &str, text: &str) -> SourceFile {
+    SourceFile { name: name.to_owned(), text: text.to_owned() }
 }
 
 fn topology() -> Topology {
@@ -18,7 +18,7 @@ fn topology() -> Topology {
 }
 
 /// A topology and the other files, imported.
-fn with(topology: &str, config: &str, flows: &str) -> Result<Imported, ImportErrors> {
+fn with(topology: &str, config: &str, flows: &str) -> Result<ImportedScenario, ImportErrors> {
     let sources = Sources {
         config: Some(Config::parse(&source("c", config))?),
         topology: source("t", topology),
@@ -103,7 +103,7 @@ fn each_link_of_a_host_is_a_host() {
     for line in ["name = \"H0\"", "name = \"H0-2\"", "port = \"S3.H1-2\"", "base_rtt = \"4640ns\""] {
         assert!(imported.scenario.lines().any(|other| other == line), "{line} is not in {}", imported.scenario);
     }
-    let csv = &imported.beside[0].1;
+    let csv = &imported.files[0].1;
     for pair in [",H0,H1,", ",H0,H1-2,", ",H0-2,H1,", ",H0-2,H1-2,"] {
         let count = csv.matches(pair).count();
         assert!((8..=24).contains(&count), "{pair}: {count} of 64");
@@ -169,7 +169,7 @@ fn all_switches_know_of_a_failed_link_at_once() {
     let scenario = |config: &str| {
         let config = format!("BUFFER_SIZE 32\nSIMULATOR_STOP_TIME 4\n{config}");
         let imported = with(&topology, &config, "1\n0 1 3 100 64000 2.5\n").unwrap();
-        imported.beside.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+        imported.files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
         let parsed = crate::file::parse(&folder.path().join("x.toml"), &imported.scenario);
         parsed.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
     };
@@ -358,16 +358,16 @@ fn times_of_frames_are_cut_if_that_is_asked_for() {
         let scenario = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario;
         (is_told, scenario.frame_times, scenario.needs_virtual_time().is_some())
     };
-    use weir_units::FrameTimes::{Exact, Ns3, Whole};
+    use weir_units::SerialisationRounding::{Exact, Nanoseconds, Ns3};
     assert_eq!((imported(false, LINKS), imported(true, LINKS)), ((false, Exact, true), (true, Ns3, true)));
-    assert_eq!(imported(true, &of_inet_tub), (true, Whole, true));
+    assert_eq!(imported(true, &of_inet_tub), (true, Nanoseconds, true));
 }
 
 #[test]
 fn flows_of_a_kind_are_a_workload() {
     let kinds = |flows: &str| {
         let imported = with(LINKS, "SIMULATOR_STOP_TIME 3\n", flows).unwrap();
-        imported.beside.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        imported.files.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(kinds("2\n0 1 3 100 1 2\n1 0 3 100 1 2\n"), ["x-flows.csv"]);
     assert_eq!(kinds("2\n0 1 3 100 1 2\n1 0 3 300 1 2\n"), ["x-background.csv", "x-dport-300.csv"]);
@@ -403,7 +403,7 @@ fn files_are_found_by_what_is_in_them() {
     let config = write("config.txt", "TOPOLOGY_FILE mix/net.txt\nTRACE_FILE mix/trace.txt\n");
     assert_eq!(find(&all).unwrap().topology.name, "net.txt");
     assert_eq!(find(&[config.clone(), other]).unwrap().topology.name, "other.txt");
-    let left: Vec<String> = find(&all).unwrap().left.iter().map(Note::to_string).collect();
+    let left: Vec<String> = find(&all).unwrap().left.iter().map(ImportNote::to_string).collect();
     let expected = [
         "config.txt:2: TRACE_FILE mix/trace.txt is not there",
         "other.txt: a topology, but the configuration names another",
@@ -461,14 +461,14 @@ fn conweaves_mix_is_read_from_its_configuration_also_without_flows() {
     let config = write("mix/output/1/config.txt", config);
     let imported = || import(&Sources::find(std::slice::from_ref(&config)).unwrap(), &Options::default()).unwrap();
     let without = imported();
-    let left: Vec<String> = without.report.left.iter().map(Note::to_string).collect();
+    let left: Vec<String> = without.report.left.iter().map(ImportNote::to_string).collect();
     assert!(left.contains(&"config.txt:2: FLOW_FILE config/load.txt is not there".to_owned()), "{left:?}");
     assert!(left.iter().any(|note| note.starts_with("there is no flow list: ")), "{left:?}");
     let runs = crate::file::parse(std::path::Path::new("mix.toml"), &without.scenario)
         .unwrap_or_else(|errors| panic!("{errors}"));
     assert!(runs[0].scenario.hosts.len() > 1 && runs[0].scenario.traffic.is_empty());
     write("config/load.txt", "1\n0 1 3 64000 2\n");
-    assert_eq!(imported().beside.len(), 1, "with its flows, once they are drawn");
+    assert_eq!(imported().files.len(), 1, "with its flows, once they are drawn");
 }
 
 proptest! {

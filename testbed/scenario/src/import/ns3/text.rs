@@ -6,7 +6,7 @@ use crate::import::{ImportError, ImportErrors};
 
 /// File: its name in messages, and its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// Name, without folders.
     pub name: String,
     /// Text of the file.
@@ -15,7 +15,7 @@ pub(crate) struct Source {
 
 /// Non-blank line.
 #[derive(Clone, Debug)]
-pub(super) struct Line<'t> {
+pub(super) struct TextLine<'t> {
     /// Number of the line, from 1.
     pub number: usize,
     /// Fields, separated by blanks.
@@ -23,24 +23,24 @@ pub(super) struct Line<'t> {
 }
 
 /// Returns the non-blank lines of a text.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = TextLine<'_>> {
     (1..)
         .zip(text.lines())
-        .map(|(number, line)| Line { number, fields: line.split_whitespace().collect() })
+        .map(|(number, line)| TextLine { number, fields: line.split_whitespace().collect() })
         .filter(|line| !line.fields.is_empty())
 }
 
 /// Errors of a file, in the order of their detection.
 #[derive(Debug)]
-pub(super) struct Complaints<'f> {
+pub(super) struct ErrorCollector<'f> {
     file: &'f str,
     errors: Vec<ImportError>,
     more: usize,
 }
 
-impl<'f> Complaints<'f> {
-    pub(super) fn of(file: &'f str) -> Complaints<'f> {
-        Complaints { file, errors: Vec::new(), more: 0 }
+impl<'f> ErrorCollector<'f> {
+    pub(super) fn new(file: &'f str) -> ErrorCollector<'f> {
+        ErrorCollector { file, errors: Vec::new(), more: 0 }
     }
 
     pub(super) fn add(&mut self, line: usize, problem: impl Into<String>, help: impl Into<String>) {
@@ -62,7 +62,7 @@ impl<'f> Complaints<'f> {
     }
 
     /// Parses a whole number; `what` is a noun phrase for messages, `example` a valid number.
-    pub(super) fn whole(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
+    pub(super) fn integer(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
         let number = text.parse().ok();
         if number.is_none() {
             self.add(line, format!("\"{text}\" is not {what}, a whole number"), format!("write for example {example}"));
@@ -86,8 +86,8 @@ pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
         None => (text, 0),
     };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{integer}{fraction}");
     if digits.is_empty() || digits.len() > 40 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

@@ -7,7 +7,7 @@ use super::config::Config;
 use super::document::exact_span;
 use super::flows::FlowList;
 use super::{Simulator, Sources};
-use crate::import::{ImportErrors, Note, Report};
+use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// Clock of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +36,12 @@ const SAMPLES_MAX: u64 = 10_000;
 
 impl Times {
     /// Sets the scenario's beginning to the first flow's start, rounded down to a millisecond.
-    pub(super) fn of(
+    pub(super) fn from_files(
         sources: &Sources,
         config: &Config,
         flows: Option<&FlowList>,
         simulator: Simulator,
-        report: &mut Report,
+        report: &mut ImportReport,
     ) -> Result<Times, ImportErrors> {
         let starts = || flows.into_iter().flat_map(|list| &list.flows).map(|flow| flow.start);
         let written = |key: &str| config.instants.get(key).copied();
@@ -66,8 +66,8 @@ impl Times {
             None => END_DEFAULT,
         };
         let at = |text: String| match config.line(key) {
-            Some(line) => Note::at(&config.file, line, text),
-            None => Note::on_nothing(text),
+            Some(line) => ImportNote::for_line(&config.file, line, text),
+            None => ImportNote::general(text),
         };
         match (stop, simulator) {
             (Some(_), Simulator::ConWeave) => {
@@ -88,18 +88,18 @@ impl Times {
         }
         if shift > Span::ZERO {
             let text = format!("all instants are {} earlier than in the files", exact_span(shift));
-            report.taken.push(Note::on_nothing(text));
+            report.taken.push(ImportNote::general(text));
         }
         let warm_up = Some(WARM_UP).filter(|warm_up| simulator == Simulator::ConWeave && end > *warm_up + DRAIN);
         Ok(Times { shift, end, warm_up, sample_every: sample_every(end) })
     }
 
     /// Returns the times of a command line, whose instants count from START_TIME.
-    pub(super) fn of_arguments(arguments: &Arguments, report: &mut Report) -> Times {
+    pub(super) fn of_arguments(arguments: &Arguments, report: &mut ImportReport) -> Times {
         let [start, _, end] = arguments.times;
         let end = end.saturating_sub(start);
         let text = format!("the run ends at {}; all instants are {} earlier", exact_span(end), exact_span(start));
-        report.taken.push(Note::of("--arguments", text));
+        report.taken.push(ImportNote::for_file("--arguments", text));
         Times { shift: start, end, warm_up: None, sample_every: sample_every(end) }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_units::{BitRate, Span};
 
-use super::text::{Complaints, Line, Source, count, lines, rate, span};
+use super::text::{ErrorCollector, SourceFile, TextLine, count, lines, rate, span};
 use crate::import::ImportErrors;
 use crate::import::ns3::text::decimal;
 use crate::topology::PORTS_MAX;
@@ -61,8 +61,8 @@ impl Topology {
     ///
     /// # Errors
     /// All lines that are wrong, and hosts that are linked to each other.
-    pub(super) fn parse(source: &Source) -> Result<Topology, ImportErrors> {
-        let mut complaints = Complaints::of(&source.name);
+    pub(super) fn parse(source: &SourceFile) -> Result<Topology, ImportErrors> {
+        let mut complaints = ErrorCollector::new(&source.name);
         let mut lines = lines(&source.text);
         let topology = Topology::read(&mut lines, &mut complaints);
         if let Some(topology) = topology.as_ref().filter(|_| complaints.is_empty()) {
@@ -71,7 +71,10 @@ impl Topology {
         complaints.result(topology).map(|topology| topology.expect("what is left out is complained of"))
     }
 
-    fn read<'t>(lines: &mut impl Iterator<Item = Line<'t>>, complaints: &mut Complaints<'_>) -> Option<Topology> {
+    fn read<'t>(
+        lines: &mut impl Iterator<Item = TextLine<'t>>,
+        complaints: &mut ErrorCollector<'_>,
+    ) -> Option<Topology> {
         let header = Header::read(lines.next(), complaints)?;
         let mut switches = Vec::new();
         let mut last = header.line;
@@ -87,7 +90,7 @@ impl Topology {
             };
             last = line.number;
             for field in line.fields {
-                let node = complaints.whole(last, field, "a switch's node", "320")?;
+                let node = complaints.integer(last, field, "a switch's node", "320")?;
                 switches.push(header.node(node, last, complaints)?);
             }
         }
@@ -181,7 +184,7 @@ impl Topology {
     /// # Errors
     /// Switches with more than [`PORTS_MAX`] ports, or fewer than 2.
     pub(crate) fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
-        let mut complaints = Complaints::of(file);
+        let mut complaints = ErrorCollector::new(file);
         for switch in &self.switches {
             let all = self.links_of(*switch).count();
             let line = self.links_of(*switch).nth(PORTS_MAX).map_or(1, |link| link.line);
@@ -208,7 +211,7 @@ impl Topology {
     }
 
     /// Refuses features that a Weir scenario can't have.
-    fn check(&self, complaints: &mut Complaints<'_>) {
+    fn check(&self, complaints: &mut ErrorCollector<'_>) {
         let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
         for link in &self.links {
             let [one, other] = link.ends;
@@ -242,7 +245,7 @@ struct Header {
 }
 
 impl Header {
-    fn read(line: Option<Line<'_>>, complaints: &mut Complaints<'_>) -> Option<Header> {
+    fn read(line: Option<TextLine<'_>>, complaints: &mut ErrorCollector<'_>) -> Option<Header> {
         let help = "write `nodes switches links`, like `324 4 328`, as the first line of a topology";
         let Some(line) = line else {
             complaints.add(1, "the file is empty", help);
@@ -256,7 +259,8 @@ impl Header {
                 return None;
             }
         };
-        let mut number = |field: usize, what, example| complaints.whole(line.number, line.fields[field], what, example);
+        let mut number =
+            |field: usize, what, example| complaints.integer(line.number, line.fields[field], what, example);
         let nodes = number(0, "the number of nodes", "324")?;
         let switches = number(1, "the number of switches", "4")?;
         let links = number(links, "the number of links", "328")?;
@@ -278,7 +282,7 @@ impl Header {
         Some(Header { nodes, switches: switches as usize, links: links as usize, tiers, line: line.number })
     }
 
-    fn node(&self, node: u32, line: usize, complaints: &mut Complaints<'_>) -> Option<u32> {
+    fn node(&self, node: u32, line: usize, complaints: &mut ErrorCollector<'_>) -> Option<u32> {
         if node < self.nodes {
             return Some(node);
         }
@@ -288,14 +292,14 @@ impl Header {
     }
 }
 
-fn link(line: &Line<'_>, header: &Header, complaints: &mut Complaints<'_>) -> Option<Link> {
+fn link(line: &TextLine<'_>, header: &Header, complaints: &mut ErrorCollector<'_>) -> Option<Link> {
     let number = line.number;
     let &[one, other, of_rate, of_delay, of_error] = &line.fields[..] else {
         let problem = format!("a link has 5 values, this line {}", line.fields.len());
         complaints.add(number, problem, LINK_EXAMPLE);
         return None;
     };
-    let ends = [one, other].map(|text| complaints.whole(number, text, "a node", "320"));
+    let ends = [one, other].map(|text| complaints.integer(number, text, "a node", "320"));
     let ends = ends.map(|node| header.node(node?, number, complaints));
     let rate =
         complaints.value(number, of_rate, "a rate", "write for example 100Gbps, or bits a second", rate(of_rate));

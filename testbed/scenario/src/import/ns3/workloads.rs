@@ -11,7 +11,7 @@ use super::flows::{Flow, FlowList};
 use super::text::count;
 use super::times::Times;
 use super::topology::Topology;
-use crate::import::{Note, Report};
+use crate::import::{ImportNote, ImportReport};
 use crate::workload::list;
 
 /// Workload, with its file.
@@ -21,7 +21,7 @@ pub(super) struct Workload {
     pub class: u8,
     /// Destination port of all its flows, if they share one.
     pub dport: Option<u32>,
-    pub what: What,
+    pub traffic: WorkloadTraffic,
     /// Name and text of the file in the scenario's folder.
     pub file: String,
     pub text: String,
@@ -29,7 +29,7 @@ pub(super) struct Workload {
 
 /// Traffic of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum WorkloadTraffic {
     /// Listed messages.
     List,
     /// Messages with sizes of a distribution, and a load in units of 10^-9.
@@ -67,7 +67,7 @@ impl Workload {
             name: "background".to_owned(),
             class: CLASS,
             dport: Some(100),
-            what: What::Drawn(load_ppb),
+            traffic: WorkloadTraffic::Drawn(load_ppb),
             file,
             text,
         }
@@ -80,7 +80,7 @@ pub(super) fn of_list(
     topology: &Topology,
     times: &Times,
     options: &Options,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) -> Vec<Workload> {
     let mut kinds: BTreeMap<(u8, Option<u32>), usize> = BTreeMap::new();
     for flow in &list.flows {
@@ -97,7 +97,7 @@ pub(super) fn of_list(
         }
     }
     if late > 0 {
-        report.left.push(Note::on_nothing(format!("{} that would start after the end", count(late, "flow"))));
+        report.left.push(ImportNote::general(format!("{} that would start after the end", count(late, "flow"))));
     }
     let has_several_pgs = of_kind.keys().any(|(pg, _)| Some(pg) != of_kind.keys().next().map(|(pg, _)| pg));
     let several = of_kind.len() > 1;
@@ -109,9 +109,9 @@ pub(super) fn of_list(
             _ => "flows".to_owned(),
         };
         let name = if has_several_pgs { format!("{kind}-pg{pg}") } else { kind };
-        report.taken.push(Note::on_nothing(format!("{}: workload {name}, class {pg}", count(flows.len(), "flow"))));
+        report.taken.push(ImportNote::general(format!("{}: workload {name}, class {pg}", count(flows.len(), "flow"))));
         let file = format!("{}-{name}.csv", options.stem);
-        Workload { name, class: pg, dport, what: What::List, file, text: csv(&flows, topology, times) }
+        Workload { name, class: pg, dport, traffic: WorkloadTraffic::List, file, text: csv(&flows, topology, times) }
     };
     of_kind.into_iter().map(workload).collect()
 }

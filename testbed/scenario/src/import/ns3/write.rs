@@ -10,16 +10,16 @@ use super::inet_tub;
 use super::switches::Ecn;
 use super::times::Times;
 use super::topology::{Link, Topology};
-use super::workloads::What;
-use super::{Experiment, Simulator, Sources, sorted};
-use crate::import::{Note, Report};
+use super::workloads::WorkloadTraffic;
+use super::{Ns3Experiment, Simulator, Sources, sorted};
+use crate::import::{ImportNote, ImportReport};
 
 /// Instant of the simulation from which LINK_DOWN's times count.
 const LINK_DOWN_BASE: Span = Span::from_secs(2);
 
 /// Writes the scenario's text, and reports settings that it can't express.
-pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut Report) -> String {
-    let names = Names::of(&experiment.topology);
+pub(super) fn scenario(experiment: &Ns3Experiment, sources: &Sources, report: &mut ImportReport) -> String {
+    let names = Names::new(&experiment.topology);
     let outage = outage(experiment, &names, report);
     let mut document = Document::default();
     introduce(&mut document, sources, &experiment.times, report);
@@ -35,19 +35,19 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
     for workload in &experiment.workloads {
         document.table("[[workloads]]");
         document.word("name", &workload.name);
-        match &workload.what {
-            What::List => {
+        match &workload.traffic {
+            WorkloadTraffic::List => {
                 document.word("kind", "list");
                 document.word("file", &workload.file);
             }
-            What::Pattern(_) => {}
-            What::Drawn(load) => {
+            WorkloadTraffic::Pattern(_) => {}
+            WorkloadTraffic::Drawn(load) => {
                 document.word("kind", "poisson");
                 document.bare("sizes", format!("{{ file = {} }}", quoted(&workload.file)));
                 document.bare("load", share(*load));
             }
         }
-        if let What::Pattern(pattern) = &workload.what {
+        if let WorkloadTraffic::Pattern(pattern) = &workload.traffic {
             let [senders, receivers] = &pattern.hosts;
             document.word("kind", pattern.kind);
             document.bare("senders", array(senders));
@@ -80,7 +80,7 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
 }
 
 /// Writes the introduction: the sources, and the differences from them.
-fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: &Report) {
+fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: &ImportReport) {
     let config = sources.config.as_ref().map(|config| &config.file);
     let others = [Some(&sources.topology), sources.flows.as_ref(), sources.trace.as_ref(), sources.sizes.as_ref()];
     let files: Vec<&str> =
@@ -100,7 +100,7 @@ fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: 
     }
 }
 
-fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_outage: bool) {
+fn head(document: &mut Document, experiment: &Ns3Experiment, names: &Names, has_outage: bool) {
     let (config, times) = (&experiment.config, &experiment.times);
     document.table("[scenario]");
     document.word("end", exact_span(times.end));
@@ -155,7 +155,7 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
     }
 }
 
-fn switch(document: &mut Document, experiment: &Experiment) {
+fn switch(document: &mut Document, experiment: &Ns3Experiment) {
     let switches = &experiment.switches;
     document.table("[switch]");
     document.bare("mtu", switches.mtu);
@@ -222,7 +222,7 @@ fn switch(document: &mut Document, experiment: &Experiment) {
 }
 
 /// Writes a link between switches, or a host.
-fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &Link, names: &Names) {
+fn wire(document: &mut Document, experiment: &Ns3Experiment, number: usize, link: &Link, names: &Names) {
     let topology = &experiment.topology;
     let host = link.ends.into_iter().find(|node| !topology.is_switch(*node));
     let (table, toward) = match host {
@@ -256,10 +256,10 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
 }
 
 /// Returns the link of LINK_DOWN by its ends, and the instant of its cut.
-fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option<([String; 2], Span)> {
+fn outage(experiment: &Ns3Experiment, names: &Names, report: &mut ImportReport) -> Option<([String; 2], Span)> {
     let config = &experiment.config;
     let (after, [one, other]) = config.link_down?;
-    let at = |text: String| Note::at(&config.file, config.line("LINK_DOWN").unwrap_or(1), text);
+    let at = |text: String| ImportNote::for_line(&config.file, config.line("LINK_DOWN").unwrap_or(1), text);
     let links = experiment.topology.links.iter().enumerate();
     let mut joining = links
         .filter(|(_, link)| {
@@ -294,7 +294,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(topology: &Topology) -> Names {
+    fn new(topology: &Topology) -> Names {
         let mut bundles: BTreeMap<[u32; 2], Vec<usize>> = BTreeMap::new();
         for (number, link) in topology.links.iter().enumerate() {
             bundles.entry(sorted(link.ends)).or_default().push(number);

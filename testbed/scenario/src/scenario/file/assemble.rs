@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig, Trust};
-use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Transport, Verb};
+use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, mechanism};
@@ -13,18 +13,20 @@ use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
 use super::build::Build;
-use super::complaints::Complaints;
 use super::compose::mac_of_host;
 use super::control::ControlChoice;
-use super::nic::Carriage;
-use super::plan::{Ground, ScenarioPlan};
-use super::reading::told;
+use super::nic::TransportConfig;
+use super::plan::{RunContext, ScenarioPlan};
+use super::reading::split_fix;
 use super::receive_limits;
+use super::routing::{self, Routing, StaticRouting};
+use super::run_diagnostics::RunDiagnostics;
 use super::switches::Switches;
 use super::topology::HostPart;
 use super::traffic::FlowPart;
-use super::ways::{self, StaticWays, Ways};
-use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, Sends, TrafficPlan};
+use crate::scenario::{
+    CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan, TrafficSource,
+};
 use crate::topology::Routes;
 
 /// DSCP of acknowledgements and congestion notifications.
@@ -38,56 +40,56 @@ const DRAWN_OF_FABRICS: usize = 8;
 pub(super) fn scenario<'p>(
     plan: &'p ScenarioPlan,
     run: usize,
-    ground: Ground<'p>,
-    complaints: &mut Complaints,
+    context: RunContext<'p>,
+    diagnostics: &mut RunDiagnostics,
 ) -> Option<Scenario> {
-    let before = complaints.len();
-    let switches = Switches::read(plan, run, ground, complaints)?;
-    let build = Build { plan, run, ground, switches };
-    build.check_flow_control(complaints);
+    let before = diagnostics.len();
+    let switches = Switches::read(plan, run, context, diagnostics)?;
+    let build = Build { plan, run, context, switches };
+    build.check_flow_control(diagnostics);
     if !plan.topology.is_fabric {
-        build.check_devices(complaints);
+        build.check_devices(diagnostics);
     }
-    let mut hosts = build.hosts(complaints);
+    let mut hosts = build.hosts(diagnostics);
     // A missing host would shift the others' places.
     let all_there = hosts.len() == plan.topology.hosts.len();
-    let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, complaints) } else { Vec::new() };
-    let ways = if all_there { build.ways(complaints) } else { None };
-    let carried = build.carried(&hosts, ways.as_ref(), complaints);
-    build.check_digests(&carried, complaints);
-    (complaints.len() == before).then(|| build.scenario(hosts, carried, ways, notes))
+    let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, diagnostics) } else { Vec::new() };
+    let routing = if all_there { build.routing(diagnostics) } else { None };
+    let carried = build.carried(&hosts, routing.as_ref(), diagnostics);
+    build.check_digests(&carried, diagnostics);
+    (diagnostics.len() == before).then(|| build.scenario(hosts, carried, routing, notes))
 }
 
 #[derive(Default)]
-struct Carried {
+struct FlowsAndTraffic {
     flows: Vec<FlowPlan>,
     traffic: Vec<TrafficPlan>,
 }
 
 impl<'p> Build<'p> {
     /// Checks thresholds against their theorems, queues against the buffer, and flow control at both ends of links.
-    fn check_flow_control(&self, complaints: &mut Complaints) {
+    fn check_flow_control(&self, diagnostics: &mut RunDiagnostics) {
         for (switch, config) in self.switches.distinct() {
             if let Err(errors) = flow_control::check(config) {
-                self.refuse_of_switch(switch, errors, complaints);
+                self.refuse_of_switch(switch, errors, diagnostics);
             }
         }
         for link in &self.plan.topology.links {
             let kinds = link.ends.each_ref().map(|end| {
                 let place = self.place(end);
-                self.config(place.switch).ports[place.port].flow_control.name()
+                self.config(place.switch).ports[place.port].flow_control.label()
             });
             if kinds[0] != kinds[1] {
                 let ends = link.ends.each_ref().map(|end| self.plan.topology.shown(end));
                 let message = format!("{} speaks {}, but {} speaks {}", ends[0], kinds[0], ends[1], kinds[1]);
                 let help = "give both ports of a link the same flow_control";
-                self.refuse(&format!("links[{}].ends", link.number), message, help, complaints);
+                self.refuse(&format!("links[{}].ends", link.number), message, help, diagnostics);
             }
         }
     }
 
     /// Checks that no two ports or hosts share a device.
-    fn check_devices(&self, complaints: &mut Complaints) {
+    fn check_devices(&self, diagnostics: &mut RunDiagnostics) {
         let mut seen: Vec<(&Device, Option<(usize, usize)>)> = Vec::new();
         let of_switches = self.switches.configs.iter().enumerate().flat_map(|(switch, config)| {
             let devices = config.ports.iter().map(|port| &port.device).enumerate();
@@ -97,43 +99,43 @@ impl<'p> Build<'p> {
             self.plan.topology.hosts.iter().filter_map(|host| Some((host.device.as_ref()?, None, host.number)));
         for (device, of_port, host) in of_switches.chain(of_hosts) {
             // A device shared by two ports of one file is reported with that file.
-            let is_told = |other: &Option<(usize, usize)>| matches!((of_port, other), (Some((switch, _)), Some((other, _))) if switch == *other);
-            if seen.iter().any(|(other, at)| device.shares_with(other) && !is_told(at)) {
+            let is_reported = |other: &Option<(usize, usize)>| matches!((of_port, other), (Some((switch, _)), Some((other, _))) if switch == *other);
+            if seen.iter().any(|(other, at)| device.shares_with(other) && !is_reported(at)) {
                 let message = format!("{device} is used twice");
                 let help = "give each port and host its own device";
                 match of_port {
                     Some((switch, port)) => {
                         let key = format!("ports[{port}].{}", device.key());
                         let errors = self.config(switch).error_at(&key, message, help);
-                        self.refuse_of_switch(switch, errors, complaints);
+                        self.refuse_of_switch(switch, errors, diagnostics);
                     }
-                    None => self.refuse(&format!("hosts[{host}].device"), message, help, complaints),
+                    None => self.refuse(&format!("hosts[{host}].device"), message, help, diagnostics),
                 }
             }
             seen.push((device, of_port));
         }
     }
 
-    fn hosts(&self, complaints: &mut Complaints) -> Vec<HostPlan> {
+    fn hosts(&self, diagnostics: &mut RunDiagnostics) -> Vec<HostPlan> {
         let hosts = self.plan.topology.hosts.iter().enumerate();
-        hosts.filter_map(|(number, host)| self.host(number, host, complaints)).collect()
+        hosts.filter_map(|(number, host)| self.host(number, host, diagnostics)).collect()
     }
 
-    fn host(&self, number: usize, host: &HostPart, complaints: &mut Complaints) -> Option<HostPlan> {
+    fn host(&self, number: usize, host: &HostPart, diagnostics: &mut RunDiagnostics) -> Option<HostPlan> {
         let place = self.place(&host.port);
         let config = self.config(place.switch);
         let port = &config.ports[place.port];
         let Some(rate) = port.rate else {
             let message = format!("host {} has no `rate`", host.name);
             let help = "write rate = \"10Gbps\" in [[hosts]] or [switch.port]";
-            self.refuse(&format!("hosts[{}].rate", host.number), message, help, complaints);
+            self.refuse(&format!("hosts[{}].rate", host.number), message, help, diagnostics);
             return None;
         };
         if number == 0 || !self.plan.topology.is_fabric {
-            self.check_mtu(host, config, complaints);
+            self.check_mtu(host, config, diagnostics);
         }
         // Violated theorems are reported with the switch.
-        let flow_control = mechanism(config, place.port, rate).ok()?.of_a_host();
+        let flow_control = mechanism(config, place.port, rate).ok()?.for_host();
         let class_of_dscp = config.classes.dscp;
         let is_emulated = host.device.is_none();
         Some(HostPlan {
@@ -154,7 +156,7 @@ impl<'p> Build<'p> {
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
                 acks_with_data: self.plan.nic.acks_with_data,
-                turns: self.plan.nic.turns,
+                round_robin: self.plan.nic.turns,
                 queues_tcp: self.plan.nic.queues_tcp,
                 slack: Span::ZERO,
                 flow_control,
@@ -165,8 +167,8 @@ impl<'p> Build<'p> {
         })
     }
 
-    fn check_mtu(&self, host: &HostPart, config: &SwitchConfig, complaints: &mut Complaints) {
-        let sizes = self.plan.nic.sizes(host.mtu).bringing(self.plan.stamps());
+    fn check_mtu(&self, host: &HostPart, config: &SwitchConfig, diagnostics: &mut RunDiagnostics) {
+        let sizes = self.plan.nic.sizes(host.mtu).with_telemetry(self.plan.stamps());
         let payload = |sizes: &FrameSizes| sizes.frame_max() as u64 - ETHERNET_BYTES;
         let (all, mtu) = (payload(&sizes), host.mtu);
         if all > config.mtu.get() {
@@ -179,63 +181,68 @@ impl<'p> Build<'p> {
             let own = format!("hosts[{}].mtu", host.number);
             let is_nics = !host.has_own_mtu && self.plan.source.line_of("nic").is_some();
             let key = if is_nics || self.plan.topology.is_fabric { "nic.mtu" } else { &own };
-            self.refuse(key, message, help, complaints);
+            self.refuse(key, message, help, diagnostics);
         }
     }
 
     /// Returns the forwarding of the switches; `None` after errors.
-    fn ways(&self, complaints: &mut Complaints) -> Option<Ways<'p>> {
+    fn routing(&self, diagnostics: &mut RunDiagnostics) -> Option<Routing<'p>> {
         if let Some(forwarding) = &self.plan.forwarding {
-            return Some(Ways::Static(StaticWays::new(self, forwarding)));
+            return Some(Routing::Static(StaticRouting::new(self, forwarding)));
         }
-        match Routes::shortest(&ways::fabric(self)) {
-            Ok(routes) => Some(Ways::Routes(routes)),
+        match Routes::shortest(&routing::fabric(self)) {
+            Ok(routes) => Some(Routing::Routes(routes)),
             Err(error) => {
-                let (message, help) = told(&error.to_string());
+                let (message, help) = split_fix(&error.to_string());
                 let key = if self.plan.topology.is_fabric { "topology.failed" } else { "scenario.forwarding" };
-                self.refuse(key, message, help, complaints);
+                self.refuse(key, message, help, diagnostics);
                 None
             }
         }
     }
 
     /// Builds the flows, and the traffic without its messages; leaves out those with errors.
-    fn carried(&self, hosts: &[HostPlan], ways: Option<&Ways<'_>>, complaints: &mut Complaints) -> Carried {
+    fn carried(
+        &self,
+        hosts: &[HostPlan],
+        routing: Option<&Routing<'_>>,
+        diagnostics: &mut RunDiagnostics,
+    ) -> FlowsAndTraffic {
         let plan = self.plan;
-        if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(complaints) {
-            return Carried::default();
+        if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(diagnostics) {
+            return FlowsAndTraffic::default();
         }
-        let mut point = |key: String, class: Class, carriage: &Carriage| {
-            self.check_tcp(carriage, &key, complaints);
-            self.dscp(class, &format!("{key}.class"), complaints)
+        let mut point = |key: String, class: Class, transport: &TransportConfig| {
+            self.check_tcp(transport, &key, diagnostics);
+            self.dscp(class, &format!("{key}.class"), diagnostics)
         };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
-            point(key, flow.class, &flow.carriage)
+            point(key, flow.class, &flow.transport)
         });
         let of_flows: Vec<Option<Dscp>> = of_flows.collect();
         let of_workloads = plan.workloads.iter().map(|workload| {
             let key = format!("workloads[{}]", workload.number);
-            point(key, workload.class, &workload.carriage)
+            point(key, workload.class, &workload.transport)
         });
         let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
-        let Some(ways) = ways else { return Carried::default() };
-        let base_rtt = match plan.carriages().any(|carriage| !carriage.control.is_none()) {
-            true => ways.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
+        let Some(routing) = routing else { return FlowsAndTraffic::default() };
+        let base_rtt = match plan.transports().any(|transport| !transport.control.is_none()) {
+            true => routing.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
             false => Span::ZERO,
         };
-        let mut carried = Carried::default();
+        let mut carried = FlowsAndTraffic::default();
         for (flow, dscp) in plan.flows.iter().zip(of_flows) {
-            carried.flows.extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, hosts, base_rtt, complaints)));
+            carried.flows.extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, hosts, base_rtt, diagnostics)));
         }
         for (number, dscp) in of_workloads.into_iter().enumerate() {
-            carried.traffic.extend(dscp.and_then(|dscp| self.traffic_plan(number, dscp, hosts, base_rtt, complaints)));
+            carried.traffic.extend(dscp.and_then(|dscp| self.traffic_plan(number, dscp, hosts, base_rtt, diagnostics)));
         }
         carried
     }
 
     /// Checks that one digest configuration suits all flows.
-    fn check_digests(&self, carried: &Carried, complaints: &mut Complaints) {
+    fn check_digests(&self, carried: &FlowsAndTraffic, diagnostics: &mut RunDiagnostics) {
         let flows = self.plan.flows.iter().zip(&carried.flows);
         let of_flows = flows.map(|(flow, plan)| (format!("flows[{}]", flow.number), &plan.config.congestion_control));
         let workloads = self.plan.workloads.iter().zip(&carried.traffic);
@@ -247,25 +254,25 @@ impl<'p> Build<'p> {
             let message =
                 "switches digest all frames by one `base_rtt` and one `log_base`, and here flows differ in them";
             let help = "write them once, in [nic.hpcc-pint]";
-            self.refuse(&format!("{key}.congestion_control"), message.to_owned(), help, complaints);
+            self.refuse(&format!("{key}.congestion_control"), message.to_owned(), help, diagnostics);
         }
     }
 
     /// Checks that the switches' MTU admits TCP segments, whose length is fixed.
-    fn check_tcp(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) {
-        let Some(payload) = carriage.tcp_payload() else { return };
+    fn check_tcp(&self, transport: &TransportConfig, key: &str, diagnostics: &mut RunDiagnostics) {
+        let Some(payload) = transport.tcp_payload() else { return };
         if let Some((_, config)) = self.switches.distinct().find(|(_, config)| config.mtu.get() < payload) {
             let message = format!("TCP's frames carry {payload} B, but the switch's `mtu` is {}", config.mtu.get());
             let help = format!("write mtu = {payload} or more in [switch]");
-            self.refuse(&format!("{key}.transport"), message, help, complaints);
+            self.refuse(&format!("{key}.transport"), message, help, diagnostics);
         }
     }
 
     /// Returns the transport of messages, with the DSCP of acknowledgements that have a class of their own.
-    fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
-        let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
-        let place = carriage.ack_class_place.as_deref().unwrap_or(key);
-        Some(carriage.with_acks(AckPoint { class, dscp: self.dscp(class, place, complaints)? }))
+    fn transport(&self, transport: &TransportConfig, key: &str, diagnostics: &mut RunDiagnostics) -> Option<Transport> {
+        let Some(class) = transport.ack_class() else { return Some(transport.transport.clone()) };
+        let place = transport.ack_class_place.as_deref().unwrap_or(key);
+        Some(transport.with_acks(AckPoint { class, dscp: self.dscp(class, place, diagnostics)? }))
     }
 
     fn traffic_plan(
@@ -274,41 +281,41 @@ impl<'p> Build<'p> {
         dscp: Dscp,
         hosts: &[HostPlan],
         base_rtt: Span,
-        complaints: &mut Complaints,
+        diagnostics: &mut RunDiagnostics,
     ) -> Option<TrafficPlan> {
         let workload = &self.plan.workloads[number];
-        let carriage = &workload.carriage;
+        let transport = &workload.transport;
         let rates = workload.kind.senders().into_iter().map(|sender| hosts[sender as usize].nic.rate);
-        let line = match ways::common_rate(rates) {
+        let line = match routing::common_rate(rates) {
             Ok(line) => line,
-            Err(_) if carriage.control.is_none() => None,
+            Err(_) if transport.control.is_none() => None,
             Err([one, other]) => {
                 let message = format!(
                     "senders of workload {} have links of {one} and of {other}, but the parameters of \"{}\" are for one rate",
-                    workload.name, carriage.control.name
+                    workload.name, transport.control.name
                 );
                 let help = "write a workload for the senders of each rate";
                 let key = format!("workloads[{}].congestion_control", workload.number);
-                self.refuse(&key, message, help, complaints);
+                self.refuse(&key, message, help, diagnostics);
                 return None;
             }
         };
         let key = format!("workloads[{}]", workload.number);
         let congestion_control = match line {
-            Some(line) => self.control(&carriage.control, Network { line, base_rtt }, &key, complaints)?,
-            None => CongestionControl::none(),
+            Some(line) => self.control(&transport.control, Network { line, base_rtt }, &key, diagnostics)?,
+            None => CongestionControlChoice::none(),
         };
         Some(TrafficPlan {
             name: workload.name.clone(),
             class: workload.class,
             dscp,
-            transport: self.transport(carriage, &key, complaints)?,
+            transport: self.transport(transport, &key, diagnostics)?,
             congestion_control,
-            ack_every: carriage.ack_every,
-            retransmission: carriage.retransmission,
+            ack_every: transport.ack_every,
+            retransmission: transport.retransmission,
             dport: workload.dport,
             // Drawn after the first run's scenario is built.
-            sends: self.plan.messages.get(number).cloned().unwrap_or_else(|| Sends::List(Arc::from([]))),
+            source: self.plan.messages.get(number).cloned().unwrap_or_else(|| TrafficSource::List(Arc::from([]))),
         })
     }
 
@@ -318,14 +325,14 @@ impl<'p> Build<'p> {
         choice: &ControlChoice,
         network: Network,
         key: &str,
-        complaints: &mut Complaints,
-    ) -> Option<CongestionControl> {
+        diagnostics: &mut RunDiagnostics,
+    ) -> Option<CongestionControlChoice> {
         match choice.in_network(network) {
             Ok(control) => Some(control),
             Err(wrong) => {
                 for wrong in wrong {
                     let message = format!("`{}`: {}", wrong.key, wrong.message);
-                    self.refuse(choice.place_of(wrong.key).unwrap_or(key), message, wrong.help, complaints);
+                    self.refuse(choice.place_of(wrong.key).unwrap_or(key), message, wrong.help, diagnostics);
                 }
                 None
             }
@@ -338,7 +345,7 @@ impl<'p> Build<'p> {
         dscp: Dscp,
         hosts: &[HostPlan],
         base_rtt: Span,
-        complaints: &mut Complaints,
+        diagnostics: &mut RunDiagnostics,
     ) -> Option<FlowPlan> {
         // A queue pair's number identifies the flow and its end.
         let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
@@ -349,29 +356,29 @@ impl<'p> Build<'p> {
             peer: hosts[flow.to].nic.peer(number(2)),
             class: flow.class,
             dscp,
-            verb: Verb::Write,
+            operation: RdmaOperation::Write,
             message: flow.message,
             start: flow.start,
             stop: flow.stop,
             repeat: flow.repeat,
             rate: flow.rate,
-            congestion_control: self.control(&flow.carriage.control, network, &key, complaints)?,
+            congestion_control: self.control(&flow.transport.control, network, &key, diagnostics)?,
             total: flow.total,
-            ack_every: flow.carriage.ack_every,
-            retransmission: flow.carriage.retransmission,
-            transport: self.transport(&flow.carriage, &key, complaints)?,
+            ack_every: flow.transport.ack_every,
+            retransmission: flow.transport.retransmission,
+            transport: self.transport(&flow.transport, &key, diagnostics)?,
         };
         Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
     }
 
     /// Checks that switches trust the DSCP: hosts send no VLAN tag, so that only the DSCP carries the class.
-    fn trusts_dscp(&self, complaints: &mut Complaints) -> bool {
+    fn trusts_dscp(&self, diagnostics: &mut RunDiagnostics) -> bool {
         let mut all = true;
         for (switch, config) in self.switches.distinct() {
             if config.classes.trust != Trust::Dscp {
                 let message = "emulated hosts tell the class of a frame by its DSCP, which `trust` does not read";
                 let errors = config.error_at("classes.trust", message, "write trust = \"dscp\"");
-                self.refuse_of_switch(switch, errors, complaints);
+                self.refuse_of_switch(switch, errors, diagnostics);
                 all = false;
             }
         }
@@ -379,7 +386,7 @@ impl<'p> Build<'p> {
     }
 
     /// Returns the first DSCP that all switches map to a class; `place` is the key of the class.
-    fn dscp(&self, class: Class, place: &str, complaints: &mut Complaints) -> Option<Dscp> {
+    fn dscp(&self, class: Class, place: &str, diagnostics: &mut RunDiagnostics) -> Option<Dscp> {
         let class = class.index();
         let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
@@ -394,12 +401,18 @@ impl<'p> Build<'p> {
                 None => format!("the switches give class {class} to different DSCPs"),
             };
             let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
-            self.refuse(place, message, help, complaints);
+            self.refuse(place, message, help, diagnostics);
         }
         common.map(|point| Dscp::new(point as u8))
     }
 
-    fn scenario(self, hosts: Vec<HostPlan>, carried: Carried, ways: Option<Ways<'_>>, notes: Vec<String>) -> Scenario {
+    fn scenario(
+        self,
+        hosts: Vec<HostPlan>,
+        carried: FlowsAndTraffic,
+        routing: Option<Routing<'_>>,
+        notes: Vec<String>,
+    ) -> Scenario {
         let plan = self.plan;
         let links = plan.topology.links.iter().map(|link| {
             let ends = link.ends.each_ref().map(|end| self.place(end));
@@ -430,8 +443,8 @@ impl<'p> Build<'p> {
             hosts,
             flows: carried.flows,
             traffic: carried.traffic,
-            routes: match ways {
-                Some(Ways::Routes(routes)) => Some(Arc::new(routes)),
+            routes: match routing {
+                Some(Routing::Routes(routes)) => Some(Arc::new(routes)),
                 _ => None,
             },
             outages: plan.outages.clone(),
@@ -450,7 +463,7 @@ impl<'p> Build<'p> {
             snapshots: plan.snapshots.clone(),
             end: plan.end,
             notes,
-            real: self.ground.real.map(|ports| self.real_plan(ports)),
+            real: self.context.real.map(|ports| self.real_plan(ports)),
             switches: self.switches.configs,
         }
     }
@@ -464,7 +477,7 @@ impl<'p> Build<'p> {
     }
 
     fn parameters(&self) -> BTreeMap<String, String> {
-        let flow_control = self.all_of(|config| config.ports.first().map_or("", |port| port.flow_control.name()));
+        let flow_control = self.all_of(|config| config.ports.first().map_or("", |port| port.flow_control.label()));
         [("run", self.plan.runs[self.run].name.clone()), ("flow_control", flow_control)]
             .map(|(name, value)| (name.to_owned(), value))
             .into()

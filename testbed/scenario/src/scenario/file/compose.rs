@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use weir_nic::host::Stamps;
-use weir_reader::settings::{Draft, Origin, Settings};
+use weir_nic::host::TelemetryMode;
+use weir_reader::settings::{ConfigTable, MergedFile, SourceSpan};
 use weir_units::MacAddr;
 
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
@@ -12,7 +12,7 @@ use super::topology::{HostPart, LinkPart, PortName, Topology};
 use crate::scenario::{Reach, RealHost, RealPorts};
 
 /// Tables that are replaced as a whole: their keys depend on the kind that they name.
-const WHOLE: &[&str] = &["flow_control"];
+const REPLACED_TABLES: &[&str] = &["flow_control"];
 /// Device keys of a port.
 const DEVICES: &[&str] = &["ring", "clone_of"];
 
@@ -23,7 +23,7 @@ pub(super) fn draft(
     switch: usize,
     attached: &[Attachment<'_>],
     time_dilation: u32,
-) -> Draft {
+) -> MergedFile {
     let part = &plan.topology.switches[switch];
     let mut over = run.settings.clone();
     let mut file = match &part.file {
@@ -32,7 +32,7 @@ pub(super) fn draft(
             let mut common = plan.common.clone();
             lay_over(&mut common, over);
             over = common;
-            Settings::default()
+            ConfigTable::default()
         }
     };
     let port = over.take_table("port");
@@ -41,11 +41,11 @@ pub(super) fn draft(
     switch_table.set_string("name", &part.name, part.origin.as_ref());
     let clock = plan.clock.as_ref().or(part.origin.as_ref());
     switch_table.set("time_dilation", &time_dilation.to_string(), clock);
-    if plan.stamps() == Stamps::Hops {
+    if plan.stamps() == TelemetryMode::Hops {
         switch_table.set("telemetry", "true", part.origin.as_ref());
     }
     for table in file.tables_mut("ports") {
-        table.lay_over(port.clone(), WHOLE);
+        table.overlay(port.clone(), REPLACED_TABLES);
     }
     for (number, attached) in attached.iter().enumerate() {
         attached.add_to(&mut file, &port, mac_of_port(switch, number));
@@ -53,7 +53,7 @@ pub(super) fn draft(
     add_static_macs(plan, switch, &mut file);
     let of_run = if plan.runs.len() > 1 { format!(" in run \"{}\"", run.name) } else { String::new() };
     let name = format!("{}: switch {}{of_run}", plan.source.name(), part.name);
-    Draft::new(&name, &file.at(part.origin.clone()))
+    MergedFile::new(&name, &file.with_origin(part.origin.clone()))
 }
 
 /// MAC address of a host, by its number.
@@ -70,23 +70,23 @@ pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
 }
 
 /// Overrides common settings by those of `[runs.switch]`. A run that chooses another policy drops other policies' tables.
-fn lay_over(common: &mut Settings, run: Settings) {
+fn lay_over(common: &mut ConfigTable, run: ConfigTable) {
     let policy = run.table("buffer").and_then(|buffer| buffer.string("policy"));
     if let Some(policy) = policy {
         let buffer = common.table_mut("buffer");
         let others: Vec<String> = buffer.table_names().filter(|name| *name != policy).map(str::to_owned).collect();
         others.iter().for_each(|name| buffer.remove(name));
     }
-    common.lay_over(run, WHOLE);
+    common.overlay(run, REPLACED_TABLES);
 }
 
 /// Converts `[switch]` to a switch's file: keys of the switch itself move one table down.
-fn of_file(mut settings: Settings) -> Settings {
+fn of_file(mut settings: ConfigTable) -> ConfigTable {
     let sections = settings.take_keys(SECTIONS);
     let own = settings.take_keys(OF_SWITCH);
-    let mut file = Settings::default().at(settings.origin().cloned());
+    let mut file = ConfigTable::default().with_origin(settings.origin().cloned());
     file.put_table("switch", own);
-    file.lay_over(sections, WHOLE);
+    file.overlay(sections, REPLACED_TABLES);
     file
 }
 
@@ -94,12 +94,12 @@ fn of_file(mut settings: Settings) -> Settings {
 pub(super) struct Attachment<'p> {
     pub port: &'p PortName,
     /// Settings of the port by its link or host.
-    pub settings: &'p Settings,
+    pub settings: &'p ConfigTable,
     pub ring: String,
-    device: Option<Cow<'p, Settings>>,
+    device: Option<Cow<'p, ConfigTable>>,
     /// Whether the device of the switch's own file is kept.
     keeps_device: bool,
-    origin: Option<&'p Origin>,
+    origin: Option<&'p SourceSpan>,
 }
 
 /// Returns the links and hosts at the ports of each switch: in a fabric's order, or in that of the file.
@@ -112,7 +112,7 @@ pub(super) fn attachments<'p>(topology: &'p Topology, real: Option<&RealPorts>) 
         all[host.port.switch].push(on_host(host, real));
     }
     for attachments in &mut all {
-        attachments.sort_by_key(|attached| (attached.port.place, attached.origin.map_or(0, Origin::offset)));
+        attachments.sort_by_key(|attached| (attached.port.place, attached.origin.map_or(0, SourceSpan::offset)));
     }
     all
 }
@@ -143,12 +143,12 @@ fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
 }
 
 /// Returns the device of a real host's port, with the NIC model in front if it has one.
-fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<'p, Settings> {
+fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<'p, ConfigTable> {
     let origin = host.origin.as_ref();
-    let mut device = Settings::default();
+    let mut device = ConfigTable::default();
     match &real.reach {
         Reach::Vm { queues, .. } => {
-            let mut vhost = Settings::default();
+            let mut vhost = ConfigTable::default();
             vhost.set_string("socket", &ports.socket(host.number).display().to_string(), origin);
             vhost.set("queues", &queues.to_string(), origin);
             device.put_table("vhost_user", vhost);
@@ -164,13 +164,13 @@ fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<
 
 impl Attachment<'_> {
     /// Adds the port to the file, or its settings to the file's own port.
-    fn add_to(&self, file: &mut Settings, common: &Settings, mac: MacAddr) {
+    fn add_to(&self, file: &mut ConfigTable, common: &ConfigTable, mac: MacAddr) {
         let ports = file.tables_mut("ports");
         let own = ports.iter().position(|port| port.string("name") == Some(&self.port.port));
         let at = own.unwrap_or_else(|| {
-            let mut port = Settings::default().at(self.origin.cloned());
+            let mut port = ConfigTable::default().with_origin(self.origin.cloned());
             port.set_string("name", &self.port.port, self.origin);
-            port.lay_over(common.clone(), WHOLE);
+            port.overlay(common.clone(), REPLACED_TABLES);
             ports.push(port);
             ports.len() - 1
         });
@@ -179,22 +179,22 @@ impl Attachment<'_> {
             OF_DEVICE.iter().chain(DEVICES).for_each(|key| port.remove(key));
         }
         match &self.device {
-            Some(device) => port.lay_over(Settings::clone(device), WHOLE),
+            Some(device) => port.overlay(ConfigTable::clone(device), REPLACED_TABLES),
             None if self.keeps_device => {}
             None => port.set_string("ring", &self.ring, self.origin),
         }
         if self.device.is_none() && !self.keeps_device && !port.has("mac") {
             port.set_string("mac", &mac.to_string(), self.origin);
         }
-        port.lay_over(self.settings.clone(), WHOLE);
+        port.overlay(self.settings.clone(), REPLACED_TABLES);
     }
 }
 
-fn add_static_macs(plan: &ScenarioPlan, switch: usize, file: &mut Settings) {
+fn add_static_macs(plan: &ScenarioPlan, switch: usize, file: &mut ConfigTable) {
     let Some(forwarding) = plan.forwarding.as_ref().filter(|_| !plan.topology.is_fabric) else { return };
     for (n, host) in plan.topology.hosts.iter().enumerate() {
         let Some(port) = forwarding.port(switch, n) else { continue };
-        let mut entry = Settings::default().at(host.origin.clone());
+        let mut entry = ConfigTable::default().with_origin(host.origin.clone());
         entry.set_string("mac", &mac_of_host(n).to_string(), host.origin.as_ref());
         entry.set_string("port", port, host.origin.as_ref());
         file.tables_mut("static_macs").push(entry);

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use weir_nic::host::CongestionControl;
+use weir_nic::host::CongestionControlChoice;
 use weir_nic::host::congestion;
 use weir_nic::parameters::{Network, WrongValue};
-use weir_nic::tcp::{self, TcpConfig, TcpControlKind, TcpKeys};
-use weir_reader::{Named as _, Problem, Table};
+use weir_nic::tcp::{self, TcpConfig, TcpCongestionKind, TcpKeys};
+use weir_reader::{Plugin as _, Problem, Table};
 use weir_units::{BitRate, Span};
 
 use super::keys::name_of;
@@ -17,7 +17,7 @@ use super::kinds::kinds;
 
 /// Value as written in the file.
 #[derive(Clone, Debug)]
-struct Given {
+struct RawValue {
     key: &'static str,
     text: String,
     /// Path of the key in the file.
@@ -26,14 +26,14 @@ struct Given {
 
 /// Values of a table's subtables, by kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KindTables(BTreeMap<&'static str, Vec<Given>>);
+pub(super) struct KindTables(BTreeMap<&'static str, Vec<RawValue>>);
 
 /// Choice of a congestion control, with parameters as text.
 #[derive(Clone, Debug)]
 pub(super) struct ControlChoice {
     /// Name of a kind or a preset.
     pub name: &'static str,
-    given: Vec<Given>,
+    given: Vec<RawValue>,
 }
 
 /// Placeholder for the network while a file is read.
@@ -43,10 +43,11 @@ impl KindTables {
     /// Reads a table's tables of kinds; `above` is the table's name in the reference: `nic`.
     pub(super) fn read(table: &Table<'_>, above: &str) -> KindTables {
         let mut tables = BTreeMap::new();
-        for kind in kinds().filter(|kind| table.has(kind.name())) {
-            let of_kind = table.table(kind.name(), name_of(above, kind.name()));
-            let given = |key: &'static str| Some(Given { key, text: of_kind.text(key)?, place: of_kind.at(key) });
-            tables.insert(kind.name(), kind.keys().iter().filter_map(|key| given(key.name)).collect());
+        for kind in kinds().filter(|kind| table.has(kind.id())) {
+            let of_kind = table.table(kind.id(), name_of(above, kind.id()));
+            let given =
+                |key: &'static str| Some(RawValue { key, text: of_kind.text(key)?, place: of_kind.key_path(key) });
+            tables.insert(kind.id(), kind.keys().iter().filter_map(|key| given(key.name)).collect());
         }
         KindTables(tables)
     }
@@ -56,7 +57,7 @@ impl KindTables {
     }
 
     /// Returns these tables, with missing values taken from `others`.
-    pub(super) fn over(&self, others: &KindTables) -> KindTables {
+    pub(super) fn with_defaults(&self, others: &KindTables) -> KindTables {
         let mut tables = self.0.clone();
         for (kind, given) in &others.0 {
             tables.entry(kind).or_default().extend(given.iter().cloned());
@@ -66,19 +67,19 @@ impl KindTables {
 
     /// Checks tables that nothing has chosen yet: a sweep may choose them.
     pub(super) fn check(&self, table: &Table<'_>) {
-        for kind in congestion::kinds().filter(|kind| self.0.contains_key(kind.name())) {
-            self.control(table, kind.name());
+        for kind in congestion::kinds().filter(|kind| self.0.contains_key(kind.id())) {
+            self.control(table, kind.id());
         }
-        let has_connection = self.0.contains_key(TcpKeys.name());
-        tcp::kinds().filter(|kind| has_connection || self.0.contains_key(kind.name())).for_each(|kind| {
+        let has_connection = self.0.contains_key(TcpKeys.id());
+        tcp::kinds().filter(|kind| has_connection || self.0.contains_key(kind.id())).for_each(|kind| {
             self.tcp(table, kind);
         });
     }
 
     /// Returns the congestion control of this name with these values; reports errors.
     pub(super) fn control(&self, table: &Table<'_>, name: &'static str) -> ControlChoice {
-        let kind = congestion::find(name).map(|(kind, _)| kind.name());
-        let choice = ControlChoice { name, given: kind.map_or_else(Vec::new, |kind| self.of(kind)) };
+        let kind = congestion::find(name).map(|(kind, _)| kind.id());
+        let choice = ControlChoice { name, given: kind.map_or_else(Vec::new, |kind| self.values(kind)) };
         match choice.in_network(ANY) {
             Ok(_) => choice,
             Err(wrong) => {
@@ -89,22 +90,22 @@ impl KindTables {
     }
 
     /// Returns TCP with these values; reports errors.
-    pub(super) fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpControlKind) -> TcpConfig {
-        let (connection, control) = (self.of(TcpKeys.name()), self.of(kind.name()));
-        TcpConfig::read(kind, &texts(&connection), &texts(&control)).unwrap_or_else(|wrong| {
+    pub(super) fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpCongestionKind) -> TcpConfig {
+        let (connection, control) = (self.values(TcpKeys.id()), self.values(kind.id()));
+        TcpConfig::parse(kind, &texts(&connection), &texts(&control)).unwrap_or_else(|wrong| {
             refuse(table, &connection, wrong.connection);
             refuse(table, &control, wrong.control);
-            TcpConfig::read(kind, &[], &[]).expect("defaults are good")
+            TcpConfig::parse(kind, &[], &[]).expect("defaults are good")
         })
     }
 
     /// Path in the file of a key that all of TCP has, if it is there.
     pub(super) fn place_of_tcp(&self, key: &str) -> Option<String> {
-        let given = self.0.get(TcpKeys.name())?.iter().find(|given| given.key == key)?;
+        let given = self.0.get(TcpKeys.id())?.iter().find(|given| given.key == key)?;
         Some(given.place.clone())
     }
 
-    fn of(&self, kind: &str) -> Vec<Given> {
+    fn values(&self, kind: &str) -> Vec<RawValue> {
         self.0.get(kind).cloned().unwrap_or_default()
     }
 }
@@ -119,12 +120,12 @@ impl ControlChoice {
     ///
     /// # Errors
     /// Values that are wrong in this network. Weir's own kinds have none after a check in another network.
-    pub(super) fn in_network(&self, network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
-        CongestionControl::read(self.name, &texts(&self.given), network)
+    pub(super) fn in_network(&self, network: Network) -> Result<CongestionControlChoice, Vec<WrongValue>> {
+        CongestionControlChoice::parse(self.name, &texts(&self.given), network)
     }
 
     /// Returns the congestion control in any network, for properties that do not depend on it.
-    pub(super) fn anywhere(&self) -> CongestionControl {
+    pub(super) fn anywhere(&self) -> CongestionControlChoice {
         self.in_network(ANY).unwrap_or_default()
     }
 
@@ -134,18 +135,18 @@ impl ControlChoice {
     }
 }
 
-fn texts(given: &[Given]) -> Vec<(&str, &str)> {
+fn texts(given: &[RawValue]) -> Vec<(&str, &str)> {
     given.iter().map(|given| (given.key, given.text.as_str())).collect()
 }
 
 /// Reports wrong values at their lines, each once, even if many flows take it from one table.
-fn refuse(table: &Table<'_>, given: &[Given], wrong: Vec<WrongValue>) {
+fn refuse(table: &Table<'_>, given: &[RawValue], wrong: Vec<WrongValue>) {
     for WrongValue { key, message, help } in wrong {
         // Two clashing keys are reported at the one in the file.
         let place = given.iter().find(|given| given.key == key).or(given.first()).map(|given| given.place.as_str());
         let place = place.unwrap_or(table.path());
         if table.doc().sound(&[place]) {
-            table.doc().refuse(Problem::new(format!("`{key}`: {message}"), help).at(place, ""));
+            table.doc().refuse(Problem::new(format!("`{key}`: {message}"), help).with_label(place, ""));
         }
     }
 }

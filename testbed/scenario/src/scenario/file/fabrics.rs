@@ -1,16 +1,18 @@
 //! `[topology]`: a fabric in place of `[[switches]]`, `[[links]]` and `[[hosts]]`.
 
-use weir_reader::settings::{Origin, Settings};
+use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, RATE, TIME, Table, rates};
 use weir_units::{BitRate, Span};
 
 use super::keys::TOPOLOGY;
 use super::nic::Nic;
-use super::reading::{refuse_foreign_keys, refuse_told, require};
+use super::reading::{refuse_foreign_keys, refuse_with_fix, require};
 use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
 use crate::link::FaultPlan;
-use crate::scenario::PortPlace;
-use crate::topology::{Cable, Clos, Dumbbell, Fabric, FatTree, LeafSpine, Ring, SingleSwitch, TopologyError, Uplinks};
+use crate::scenario::PortRef;
+use crate::topology::{
+    Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Ring, SingleSwitch, TopologyError, Uplinks,
+};
 
 /// Kinds of fabrics, and the keys of each besides the common ones.
 const KINDS: [(&str, &[&str]); 6] = [
@@ -56,7 +58,7 @@ pub(super) fn fabric(table: &Table<'_>) -> Option<Fabric> {
     let kind = table.choice("kind", &kinds)?;
     let (_, keys) = KINDS.iter().find(|(known, _)| *known == kind)?;
     refuse_foreign_keys(table, &format!("a topology of kind \"{kind}\""), TOPOLOGY, &[keys, OF_ALL].concat());
-    let shape = Shape { table };
+    let shape = FabricParams { table };
     let fabric = match kind {
         "single" => shape.single(),
         "dumbbell" => shape.dumbbell(),
@@ -68,7 +70,7 @@ pub(super) fn fabric(table: &Table<'_>) -> Option<Fabric> {
     let mut fabric = match fabric? {
         Ok(fabric) => fabric,
         Err(error) => {
-            refuse_told(table, "kind", &error.to_string());
+            refuse_with_fix(table, "kind", &error.to_string());
             return None;
         }
     };
@@ -82,19 +84,19 @@ fn refuse_both(root: &Table<'_>) {
         if root.has(key) {
             let message = format!("[topology] makes switches, links and hosts, and so does [[{key}]]");
             let problem = Problem::new(message, "take one of them out");
-            root.doc().note(problem.at_key(key, "").at_key("topology", "the topology"));
+            root.doc().note(problem.with_key_label(key, "").with_key_label("topology", "the topology"));
         }
     }
 }
 
 /// Parameters of a fabric.
-struct Shape<'t, 'd> {
+struct FabricParams<'t, 'd> {
     table: &'t Table<'d>,
 }
 
 type Built = Option<Result<Fabric, TopologyError>>;
 
-impl Shape<'_, '_> {
+impl FabricParams<'_, '_> {
     fn count(&self, key: &str, fewest: u64, example: u64) -> Option<usize> {
         require(self.table, key, "this kind of topology", &format!("{key} = {example}"));
         self.table.integer(key, fewest..=COUNT_MAX).map(|count| count as usize)
@@ -109,19 +111,19 @@ impl Shape<'_, '_> {
     }
 
     /// Cable of `rate` and `delay`, which every fabric has.
-    fn cable(&self) -> Option<Cable> {
+    fn cable(&self) -> Option<LinkSpec> {
         require(self.table, "rate", "a topology", "rate = \"100Gbps\"");
         require(self.table, "delay", "a topology", "delay = \"2us\"");
         let (rate, delay) = (self.rate("rate"), self.delay("delay"));
-        Some(Cable::new(rate?, delay?))
+        Some(LinkSpec::new(rate?, delay?))
     }
 
     /// Cable with a rate or a delay of its own, or both.
-    fn other(&self, rate: &str, delay: &str, usual: Option<Cable>) -> Option<Cable> {
+    fn other(&self, rate: &str, delay: &str, usual: Option<LinkSpec>) -> Option<LinkSpec> {
         let or_usual = |key: &str| !self.table.has(key);
         let (own_rate, own_delay) = (self.rate(rate), self.delay(delay));
         let usual = usual?;
-        Some(Cable {
+        Some(LinkSpec {
             rate: if or_usual(rate) { usual.rate } else { own_rate? },
             delay: if or_usual(delay) { usual.delay } else { own_delay? },
         })
@@ -208,7 +210,7 @@ fn fail(table: &Table<'_>, fabric: &mut Fabric) {
         match pair[..] {
             [one, other] => {
                 if let Err(error) = fabric.fail(&[(one, other)]) {
-                    refuse_told(table, &key, &error.to_string());
+                    refuse_with_fix(table, &key, &error.to_string());
                 }
             }
             _ => {
@@ -244,15 +246,15 @@ fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
 
 /// Converts the fabric to the parts that a file would list.
 fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
-    let origin = Origin::of_table(table);
+    let origin = SourceSpan::of_table(table);
     let names = fabric.port_names();
-    let port = |place: PortPlace| PortName {
+    let port = |place: PortRef| PortName {
         switch: place.switch,
         port: names[place.switch][place.port].clone(),
         place: Some(place.port),
     };
-    let settings = |cable: Cable| {
-        let mut settings = Settings::default();
+    let settings = |cable: LinkSpec| {
+        let mut settings = ConfigTable::default();
         settings.set_string("rate", &format!("{}bps", cable.rate.as_bps()), origin.as_ref());
         settings.set_string("delay", &format!("{}ps", cable.delay.as_picos()), origin.as_ref());
         settings

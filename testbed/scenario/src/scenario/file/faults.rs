@@ -5,7 +5,7 @@ use weir_units::{Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::reading::{refuse_unnamed, require, stretch};
-use crate::link::{ChosenFrames, FaultPlan, HoldBack};
+use crate::link::{ChosenFrames, FaultPlan, ReorderDelay};
 
 const HOLD_BACK_DEFAULT: Span = Span::from_micros(100);
 
@@ -26,12 +26,12 @@ pub(super) fn read(
         let direction = toward(&table, directions);
         let plan = plan(&table, end, first_seed + direction.unwrap_or(0) as u64);
         let Some(direction) = direction else { continue };
-        if let Some(first) = given[direction].replace(table.at("toward")) {
+        if let Some(first) = given[direction].replace(table.key_path("toward")) {
             let problem = Problem::new(
                 format!("two tables of faults are toward {}", directions[direction][0]),
                 "put all keys of a direction into one of them",
             );
-            table.doc().note(problem.at(table.at("toward"), "again").at(first, "first here"));
+            table.doc().note(problem.with_label(table.key_path("toward"), "again").with_label(first, "first here"));
         }
         plans[direction] = plan;
     }
@@ -54,16 +54,16 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
     let kinds = KINDS.map(|key| ppm(table, key));
     let [loss, corruption, duplication, reordering] = kinds;
     let doc = table.doc();
-    let places = KINDS.map(|key| table.at(key));
+    let places = KINDS.map(|key| table.key_path(key));
     let sound = doc.sound(&places.each_ref().map(String::as_str));
     if sound && kinds.iter().all(Option::is_none) {
         let help = "write loss = 0.01, corruption, duplication or reordering";
-        doc.note(Problem::new("a table of faults says nothing that goes wrong", help).at(table.path(), ""));
+        doc.note(Problem::new("a table of faults says nothing that goes wrong", help).with_label(table.path(), ""));
     } else if sound && kinds.iter().flatten().sum::<u32>() > 1_000_000 {
         let help = "write smaller ones: a frame has one fault at most";
         let problem =
             Problem::new("`loss`, `corruption`, `duplication` and `reordering` are more than 1 together", help);
-        doc.note(problem.at(table.path(), ""));
+        doc.note(problem.with_label(table.path(), ""));
     }
     let hold_back = table.quantity("hold_back", &TIME, Span::from_nanos(1)..=Span::from_secs(1));
     let hold_back = hold_back.unwrap_or(HOLD_BACK_DEFAULT);
@@ -74,9 +74,9 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
         corruption_ppm: corruption.unwrap_or(0),
         duplication_ppm: duplication.unwrap_or(0),
         reordering_ppm: reordering.unwrap_or(0),
-        hold_back: match table.boolean("until_next") {
-            Some(false) => HoldBack::For(hold_back),
-            _ => HoldBack::UntilNext(hold_back),
+        reorder_delay: match table.boolean("until_next") {
+            Some(false) => ReorderDelay::For(hold_back),
+            _ => ReorderDelay::UntilNext(hold_back),
         },
         from,
         until,
@@ -90,11 +90,13 @@ fn frames(table: &Table<'_>) -> ChosenFrames {
     let dscp = table.integer("dscp", 0..=63);
     match (frames, dscp) {
         (ChosenFrames::Data, Some(dscp)) => ChosenFrames::DataWith(Dscp::new(dscp as u8)),
-        (ChosenFrames::Control, Some(_)) if table.doc().sound(&[&table.at("frames")]) => {
+        (ChosenFrames::Control, Some(_)) if table.doc().sound(&[&table.key_path("frames")]) => {
             let given = if table.has("frames") { "" } else { " (the default)" };
             let message = format!("`dscp` chooses among data, but `frames` is \"control\"{given}");
             let problem = Problem::new(message, "write frames = \"data\", or take `dscp` out");
-            table.doc().note(problem.at(table.at("dscp"), "").at(table.at("frames"), "the frames"));
+            table.doc().note(
+                problem.with_label(table.key_path("dscp"), "").with_label(table.key_path("frames"), "the frames"),
+            );
             frames
         }
         _ => frames,

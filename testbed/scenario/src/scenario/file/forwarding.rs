@@ -10,25 +10,26 @@ use super::traffic::FlowPart;
 
 /// Ports toward the hosts.
 #[derive(Debug)]
-pub(super) struct Forwarding {
+pub(super) struct StaticForwarding {
     /// Route by switch and host; `None` if there is no path.
-    ports: Vec<Vec<Option<Way>>>,
+    ports: Vec<Vec<Option<StaticRoute>>>,
 }
 
 #[derive(Clone, Debug)]
-struct Way {
+struct StaticRoute {
     port: String,
     /// Key that chose the port; `None` for the shortest path.
     key: Option<String>,
 }
 
-impl Forwarding {
+impl StaticForwarding {
     /// Reads `[[routes]]`, follows the flows' paths, and adds the shortest paths; of several, the first in the order of the links.
     /// Reports conflicts and paths that lead nowhere.
-    pub(super) fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
-        let mut forwarding = Forwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
+    pub(super) fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> StaticForwarding {
+        let mut forwarding =
+            StaticForwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
         for (host, part) in topology.hosts.iter().enumerate() {
-            let own = Way { port: part.port.port.clone(), key: Some(format!("hosts[{}].port", part.number)) };
+            let own = StaticRoute { port: part.port.port.clone(), key: Some(format!("hosts[{}].port", part.number)) };
             forwarding.ports[part.port.switch][host] = Some(own);
         }
         for table in root.tables("routes", "routes") {
@@ -39,20 +40,20 @@ impl Forwarding {
                 forwarding.add_path(root.doc(), topology, flow, path);
             }
         }
-        let ways: Vec<Vec<(&PortName, usize)>> =
-            (0..topology.switches.len()).map(|switch| topology.ways_from(switch).collect()).collect();
+        let neighbours: Vec<Vec<(&PortName, usize)>> =
+            (0..topology.switches.len()).map(|switch| topology.neighbours(switch).collect()).collect();
         for (host, part) in topology.hosts.iter().enumerate() {
-            forwarding.fill_in(&ways, host, part.port.switch);
+            forwarding.fill_in(&neighbours, host, part.port.switch);
         }
         if root.doc().sound(&["topology", "switches", "links", "hosts", "routes", "flows"]) {
-            flows.iter().for_each(|flow| forwarding.check_both_ways(root, topology, flow));
+            flows.iter().for_each(|flow| forwarding.check_both_directions(root, topology, flow));
         }
         forwarding
     }
 
     /// Returns the name of a switch's port toward a host.
     pub(super) fn port(&self, switch: usize, host: usize) -> Option<&str> {
-        self.ports[switch][host].as_ref().map(|way| way.port.as_str())
+        self.ports[switch][host].as_ref().map(|route| route.port.as_str())
     }
 
     fn add_route(&mut self, table: &Table<'_>, topology: &Topology) {
@@ -73,7 +74,7 @@ impl Forwarding {
             let what = format!("port of switch {}", topology.switches[switch].name);
             return refuse_unnamed(table, "port", port, &what, &ports);
         }
-        self.choose(table.doc(), table.at("port"), switch, host, port, topology);
+        self.choose(table.doc(), table.key_path("port"), switch, host, port, topology);
     }
 
     fn add_path(&mut self, doc: &Doc, topology: &Topology, flow: &FlowPart, path: &[usize]) {
@@ -84,19 +85,19 @@ impl Forwarding {
             if end != Some(&host.port.switch) {
                 let message = format!("the path {which} at another switch than that of {}, {own}", host.name);
                 let help = format!("write a path that {which} with \"{own}\"");
-                return doc.refuse(Problem::new(message, help).at(key, ""));
+                return doc.refuse(Problem::new(message, help).with_label(key, ""));
             }
         }
         for (n, pair) in path.windows(2).enumerate() {
             let (here, next) = (pair[0], pair[1]);
             let key = format!("{key}[{}]", n + 1);
-            let mut ways = topology.ways_from(here).filter(|(_, other)| *other == next).map(|(port, _)| port);
+            let mut ports = topology.neighbours(here).filter(|(_, other)| *other == next).map(|(port, _)| port);
             let chosen = self.ports[here][flow.to].as_ref();
             // A route may choose among several links to the next switch.
-            if ways.clone().any(|port| chosen.is_some_and(|chosen| chosen.port == port.port)) {
+            if ports.clone().any(|port| chosen.is_some_and(|chosen| chosen.port == port.port)) {
                 continue;
             }
-            match ways.next() {
+            match ports.next() {
                 Some(port) => self.choose(doc, key, here, flow.to, &port.port, topology),
                 None => return refuse_gap(doc, key, topology, here, next),
             }
@@ -105,27 +106,28 @@ impl Forwarding {
 
     /// Records a key's choice, or reports a conflict with another key.
     fn choose(&mut self, doc: &Doc, key: String, switch: usize, host: usize, port: &str, topology: &Topology) {
-        let way = &mut self.ports[switch][host];
-        match way {
+        let route = &mut self.ports[switch][host];
+        match route {
             Some(chosen) if chosen.port != port => {
                 let [switch, host] = [&topology.switches[switch].name, &topology.hosts[host].name];
                 let message =
                     format!("at switch {switch} frames for {host} can't leave by both `{port}` and `{}`", chosen.port);
                 let problem = Problem::new(message, "let all that goes to a host leave a switch by one port");
-                let problem = problem.at(key, "").at(chosen.key.clone().unwrap_or_default(), "and here");
+                let problem =
+                    problem.with_label(key, "").with_label(chosen.key.clone().unwrap_or_default(), "and here");
                 doc.refuse(problem);
             }
-            _ => *way = Some(Way { port: port.to_owned(), key: Some(key) }),
+            _ => *route = Some(StaticRoute { port: port.to_owned(), key: Some(key) }),
         }
     }
 
     /// Adds the shortest paths to a host, which is on `own`, from switches without a route.
-    fn fill_in(&mut self, ways: &[Vec<(&PortName, usize)>], host: usize, own: usize) {
-        let mut hops = vec![usize::MAX; ways.len()];
+    fn fill_in(&mut self, neighbours: &[Vec<(&PortName, usize)>], host: usize, own: usize) {
+        let mut hops = vec![usize::MAX; neighbours.len()];
         hops[own] = 0;
         let mut next = VecDeque::from([own]);
         while let Some(here) = next.pop_front() {
-            for (_, other) in &ways[here] {
+            for (_, other) in &neighbours[here] {
                 if hops[*other] == usize::MAX {
                     hops[*other] = hops[here] + 1;
                     next.push_back(*other);
@@ -135,15 +137,15 @@ impl Forwarding {
         for (switch, ports) in self.ports.iter_mut().enumerate() {
             let nearer = |(_, other): &&(&PortName, usize)| hops[*other] < hops[switch];
             if ports[host].is_none()
-                && let Some((port, _)) = ways[switch].iter().find(nearer)
+                && let Some((port, _)) = neighbours[switch].iter().find(nearer)
             {
-                ports[host] = Some(Way { port: port.port.clone(), key: None });
+                ports[host] = Some(StaticRoute { port: port.port.clone(), key: None });
             }
         }
     }
 
     /// Checks both directions: data one way, acknowledgements the other.
-    fn check_both_ways(&self, root: &Table<'_>, topology: &Topology, flow: &FlowPart) {
+    fn check_both_directions(&self, root: &Table<'_>, topology: &Topology, flow: &FlowPart) {
         for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
             let Some(wrong) = self.lost(topology, from, to) else { continue };
             let [from, to] = [&topology.hosts[from].name, &topology.hosts[to].name];
@@ -151,7 +153,7 @@ impl Forwarding {
                 format!("there is no way from {from} to {to}: {wrong}"),
                 "write [[links]] that join their switches, and [[routes]] that lead there",
             );
-            root.doc().note(problem.at(format!("flows[{}].to", flow.number), ""));
+            root.doc().note(problem.with_label(format!("flows[{}].to", flow.number), ""));
         }
     }
 
@@ -166,7 +168,7 @@ impl Forwarding {
             }
             visited.push(here);
             let port = self.port(here, to);
-            let leads = topology.ways_from(here).find(|(way, _)| Some(way.port.as_str()) == port);
+            let leads = topology.neighbours(here).find(|(link_port, _)| Some(link_port.port.as_str()) == port);
             match leads {
                 Some((_, next)) => here = next,
                 None => return Some(format!("it ends at switch {name}")),
@@ -179,11 +181,11 @@ impl Forwarding {
 fn refuse_gap(doc: &Doc, key: String, topology: &Topology, here: usize, next: usize) {
     let [here_name, next_name] = [here, next].map(|switch| topology.switches[switch].name.as_str());
     let mut joined: Vec<&str> =
-        topology.ways_from(here).map(|(_, other)| topology.switches[other].name.as_str()).collect();
+        topology.neighbours(here).map(|(_, other)| topology.switches[other].name.as_str()).collect();
     joined.dedup();
     let help = match &joined[..] {
         [] => format!("write [[links]] from {here_name}"),
         joined => format!("{here_name} is joined to: {}", joined.join(", ")),
     };
-    doc.refuse(Problem::new(format!("no link joins {here_name} and {next_name}"), help).at(key, ""));
+    doc.refuse(Problem::new(format!("no link joins {here_name} and {next_name}"), help).with_label(key, ""));
 }

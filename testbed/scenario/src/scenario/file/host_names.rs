@@ -18,7 +18,7 @@ pub(super) struct HostNames<'t> {
 }
 
 impl<'t> HostNames<'t> {
-    pub(super) fn of(root: &Table<'_>, topology: &'t Topology) -> HostNames<'t> {
+    pub(super) fn new(root: &Table<'_>, topology: &'t Topology) -> HostNames<'t> {
         HostNames {
             by_name: topology.hosts.iter().zip(0..).map(|(host, number)| (host.name.as_str(), number)).collect(),
             are_known: root.doc().sound(&["topology", "hosts"]),
@@ -50,11 +50,11 @@ impl<'t> HostNames<'t> {
             };
             if let Some(first) = first.insert(host, n) {
                 let problem = Problem::new(format!("`{key}` has {name} twice"), "name each host once");
-                let again = problem.at(table.at(&own), "again");
-                table.doc().refuse(again.at(table.at(&format!("{key}[{first}]")), "first here"));
+                let again = problem.with_label(table.key_path(&own), "again");
+                table.doc().refuse(again.with_label(table.key_path(&format!("{key}[{first}]")), "first here"));
             }
             hosts.push(host);
         }
-        table.doc().sound(&[&table.at(key)]).then_some(hosts)
+        table.doc().sound(&[&table.key_path(key)]).then_some(hosts)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use weir_nic::host::congestion::NONE;
-use weir_reader::{Format, KnownTable};
+use weir_reader::{Format, TableSchema};
 
 use super::kinds::kinds;
 
@@ -115,13 +115,13 @@ const FLOW: &[&str] = &[
 
 /// Returns all tables and keys, in the order of the reference. Kinds of congestion control have tables of their own in `[nic]`, flows and
 /// workloads; the kinds are known at run time only.
-fn tables() -> &'static [KnownTable] {
-    static ALL: OnceLock<Vec<KnownTable>> = OnceLock::new();
+fn tables() -> &'static [TableSchema] {
+    static ALL: OnceLock<Vec<TableSchema>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = FIXED.to_vec();
-        all.extend(with_kinds("nic", NIC, KnownTable::table));
-        all.extend(with_kinds("flows", FLOW, KnownTable::array));
-        all.extend(with_kinds("workloads", WORKLOAD, KnownTable::array));
+        all.extend(with_kinds("nic", NIC, TableSchema::table));
+        all.extend(with_kinds("flows", FLOW, TableSchema::array));
+        all.extend(with_kinds("workloads", WORKLOAD, TableSchema::array));
         all
     })
 }
@@ -130,11 +130,11 @@ fn tables() -> &'static [KnownTable] {
 fn with_kinds(
     name: &'static str,
     keys: &'static [&'static str],
-    make: fn(&'static str, &'static [&'static str]) -> KnownTable,
-) -> impl Iterator<Item = KnownTable> {
-    let all: Vec<&'static str> = keys.iter().copied().chain(kinds().map(|kind| kind.name())).collect();
-    let above = make(name, all.leak()).choosing("congestion_control", NONE);
-    std::iter::once(above).chain(kinds().map(move |kind| KnownTable::of_kind(name, kind)))
+    make: fn(&'static str, &'static [&'static str]) -> TableSchema,
+) -> impl Iterator<Item = TableSchema> {
+    let all: Vec<&'static str> = keys.iter().copied().chain(kinds().map(|kind| kind.id())).collect();
+    let above = make(name, all.leak()).selected_by("congestion_control", NONE);
+    std::iter::once(above).chain(kinds().map(move |kind| TableSchema::of_kind(name, kind)))
 }
 
 /// Returns the name of a kind's table.
@@ -144,13 +144,13 @@ pub(super) fn name_of(above: &str, kind: &str) -> &'static str {
 }
 
 /// Whether a name is a key of a table that kinds have subtables in.
-pub(super) fn is_beside_kinds(name: &str) -> bool {
+pub(super) fn is_reserved(name: &str) -> bool {
     [NIC, FLOW, WORKLOAD].iter().any(|keys| keys.contains(&name))
 }
 
 /// Tables without subtables of kinds.
-const FIXED: &[KnownTable] = &[
-    KnownTable::table(
+const FIXED: &[TableSchema] = &[
+    TableSchema::table(
         "",
         &[
             "scenario",
@@ -170,7 +170,7 @@ const FIXED: &[KnownTable] = &[
             "runs",
         ],
     ),
-    KnownTable::table(
+    TableSchema::table(
         "scenario",
         &[
             "name",
@@ -192,17 +192,17 @@ const FIXED: &[KnownTable] = &[
             "unscheduled_alpha",
         ],
     ),
-    KnownTable::table("switch", SWITCH),
-    KnownTable::table("switch.port", OF_PORT),
-    KnownTable::table("topology", TOPOLOGY),
-    KnownTable::array("switches", &["name", "config"]),
-    KnownTable::array(
+    TableSchema::table("switch", SWITCH),
+    TableSchema::table("switch.port", OF_PORT),
+    TableSchema::table("topology", TOPOLOGY),
+    TableSchema::array("switches", &["name", "config"]),
+    TableSchema::array(
         "links",
         &["ends", "rate", "delay", "headroom", "private", "alpha", "flow_control", "priority", "devices", "faults"],
     ),
-    KnownTable::inline("links.devices", "`devices` of [[links]]", OF_DEVICE),
-    KnownTable::array("links.faults", FAULTS),
-    KnownTable::array(
+    TableSchema::inline("links.devices", "`devices` of [[links]]", OF_DEVICE),
+    TableSchema::array("links.faults", FAULTS),
+    TableSchema::array(
         "hosts",
         &[
             "name",
@@ -221,24 +221,24 @@ const FIXED: &[KnownTable] = &[
             "faults",
         ],
     ),
-    KnownTable::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
-    KnownTable::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
-    KnownTable::inline("hosts.reach", "`reach` of [[hosts]]", super::reach::KEYS),
-    KnownTable::array("hosts.faults", FAULTS),
+    TableSchema::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
+    TableSchema::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
+    TableSchema::inline("hosts.reach", "`reach` of [[hosts]]", super::reach::KEYS),
+    TableSchema::array("hosts.faults", FAULTS),
     // Tables of a host's own device, which has the keys of a port's.
-    KnownTable::inline("ports.pci", "`pci`", &["address", "devargs"]),
+    TableSchema::inline("ports.pci", "`pci`", &["address", "devargs"]),
     // Hosts and wires have one queue.
-    KnownTable::inline("ports.vhost_user", "`vhost_user`", &["socket", "client", "mode", "group"]),
-    KnownTable::inline("ports.memif", "`memif`", &["socket", "id", "role", "mode", "group"]),
-    KnownTable::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
-    KnownTable::inline("ports.null", "`null`", &["frame_bytes"]),
-    KnownTable::inline("workloads.sizes", "`sizes` of [[workloads]]", &["file"]),
-    KnownTable::array("routes", &["switch", "host", "port"]),
-    KnownTable::array("outages", &["link", "at", "until"]),
-    KnownTable::array("slow_receivers", &["hosts", "rate", "buffer", "xoff", "xon", "from", "until"]),
-    KnownTable::array("windows", &["name", "from", "to"]),
-    KnownTable::table("capture", &["host", "data_from", "data_frames"]),
-    KnownTable::array("runs", &["name", "expect", "switch"]),
-    KnownTable::table("runs.switch", SWITCH),
-    KnownTable::table("runs.switch.port", OF_PORT),
+    TableSchema::inline("ports.vhost_user", "`vhost_user`", &["socket", "client", "mode", "group"]),
+    TableSchema::inline("ports.memif", "`memif`", &["socket", "id", "role", "mode", "group"]),
+    TableSchema::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
+    TableSchema::inline("ports.null", "`null`", &["frame_bytes"]),
+    TableSchema::inline("workloads.sizes", "`sizes` of [[workloads]]", &["file"]),
+    TableSchema::array("routes", &["switch", "host", "port"]),
+    TableSchema::array("outages", &["link", "at", "until"]),
+    TableSchema::array("slow_receivers", &["hosts", "rate", "buffer", "xoff", "xon", "from", "until"]),
+    TableSchema::array("windows", &["name", "from", "to"]),
+    TableSchema::table("capture", &["host", "data_from", "data_frames"]),
+    TableSchema::array("runs", &["name", "expect", "switch"]),
+    TableSchema::table("runs.switch", SWITCH),
+    TableSchema::table("runs.switch.port", OF_PORT),
 ];

@@ -7,47 +7,47 @@ use weir_reader::{Doc, Problem};
 use weir_units::{BitRate, Span, Time};
 
 use super::plan::ScenarioPlan;
-use super::reading::told;
+use super::reading::split_fix;
 use super::workloads::{LoopPart, MESSAGES_MAX, Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
-use crate::scenario::{HostPlan, Scenario, Sends};
+use crate::scenario::{HostPlan, Scenario, TrafficSource};
 use crate::workload::{
-    ClosedLoop, ClosedLoopTerms, Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf,
+    ClosedLoop, ClosedLoopTerms, Incast, Instants, Load, LoadFraming, Message, Pairs, Peers, Poisson, Senders, SizeCdf,
     WorkloadError, merge,
 };
 
 /// Inputs that the messages of a file's workloads depend on.
 #[derive(Debug, PartialEq)]
-pub(super) struct Terms(Vec<WorkloadTerms>);
+pub(super) struct MessageInputs(Vec<WorkloadInputs>);
 
 /// Inputs that one workload's messages depend on, besides the number of earlier workloads' messages.
 #[derive(Debug, PartialEq)]
-struct WorkloadTerms {
+struct WorkloadInputs {
     /// Place among the workloads of the file.
     number: usize,
     name: String,
     seed: u64,
     kind: Arc<WorkloadKind>,
     /// Link of each host, by its number.
-    links: Vec<Link>,
+    links: Vec<HostLink>,
 }
 
 /// Properties of a host's link that loads depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Link {
+struct HostLink {
     rate: BitRate,
-    framing: Framing,
+    framing: LoadFraming,
 }
 
-impl Terms {
+impl MessageInputs {
     /// Returns the inputs of a file's workloads. Loads are shares of the links of `scenario`, a run of the file.
-    pub(super) fn of(plan: &ScenarioPlan, scenario: &Scenario) -> Terms {
+    pub(super) fn new(plan: &ScenarioPlan, scenario: &Scenario) -> MessageInputs {
         let terms = |workload: &WorkloadPart| {
-            let transport = &workload.carriage.transport;
-            let link = |host: &HostPlan| Link {
+            let transport = &workload.transport.transport;
+            let link = |host: &HostPlan| HostLink {
                 rate: host.nic.rate,
                 framing: plan.nic.framing(&host.nic.sizes, transport, plan.link_overhead),
             };
-            WorkloadTerms {
+            WorkloadInputs {
                 number: workload.number,
                 name: workload.name.clone(),
                 seed: workload.seed,
@@ -55,11 +55,11 @@ impl Terms {
                 links: scenario.hosts.iter().map(link).collect(),
             }
         };
-        Terms(plan.workloads.iter().map(terms).collect())
+        MessageInputs(plan.workloads.iter().map(terms).collect())
     }
 
     /// Draws the messages of each workload; `None`, with an error, if that fails.
-    pub(super) fn draw(&self, doc: &Doc) -> Option<Vec<Sends>> {
+    pub(super) fn draw(&self, doc: &Doc) -> Option<Vec<TrafficSource>> {
         let mut left = MESSAGES_MAX;
         let mut all = Vec::new();
         for workload in &self.0 {
@@ -70,16 +70,16 @@ impl Terms {
                     left -= sent.messages().len();
                     all.push(sent);
                 }
-                Err(Fault::TooMany) => {
+                Err(DrawError::TooMany) => {
                     let others = if left < MESSAGES_MAX { "with those before it, " } else { "" };
                     let message = format!("{others}workload {} has more than {MESSAGES_MAX} messages", workload.name);
-                    doc.refuse(Problem::new(message, maker.what_to_lower()).at(key(maker.key_of_count()), ""));
+                    doc.refuse(Problem::new(message, maker.what_to_lower()).with_label(key(maker.key_of_count()), ""));
                     return None;
                 }
-                Err(Fault::Wrong(error)) => {
-                    let (message, help) = told(&error.to_string());
+                Err(DrawError::Wrong(error)) => {
+                    let (message, help) = split_fix(&error.to_string());
                     let message = format!("workload {}: {message}", workload.name);
-                    doc.refuse(Problem::new(message, help).at(key("kind"), ""));
+                    doc.refuse(Problem::new(message, help).with_label(key("kind"), ""));
                     return None;
                 }
             }
@@ -89,29 +89,29 @@ impl Terms {
 }
 
 /// Error in drawing messages.
-enum Fault {
+enum DrawError {
     TooMany,
     Wrong(WorkloadError),
 }
 
-impl From<WorkloadError> for Fault {
-    fn from(error: WorkloadError) -> Fault {
-        Fault::Wrong(error)
+impl From<WorkloadError> for DrawError {
+    fn from(error: WorkloadError) -> DrawError {
+        DrawError::Wrong(error)
     }
 }
 
 /// Generator of a workload's messages; a list has at most `left`.
 struct Maker<'t> {
-    workload: &'t WorkloadTerms,
+    workload: &'t WorkloadInputs,
     left: usize,
 }
 
 impl Maker<'_> {
-    fn sent(&self) -> Result<Sends, Fault> {
+    fn sent(&self) -> Result<TrafficSource, DrawError> {
         let seed = self.workload.seed;
         let messages = match &*self.workload.kind {
             WorkloadKind::ClosedLoop(terms) => return self.closed_loop(terms),
-            WorkloadKind::List(messages) if messages.len() > self.left => return Err(Fault::TooMany),
+            WorkloadKind::List(messages) if messages.len() > self.left => return Err(DrawError::TooMany),
             WorkloadKind::List(messages) => messages.clone(),
             WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
                 self.poisson(senders, receivers, sizes, *load, [*from, *until])?
@@ -149,16 +149,16 @@ impl Maker<'_> {
                 pairs.messages(sizes, instants, seed)?
             }
         };
-        Ok(Sends::List(messages.into()))
+        Ok(TrafficSource::List(messages.into()))
     }
 
-    fn closed_loop(&self, terms: &LoopPart) -> Result<Sends, Fault> {
+    fn closed_loop(&self, terms: &LoopPart) -> Result<TrafficSource, DrawError> {
         let LoopPart { senders, receivers, sizes, outstanding, times, from, until } = terms.clone();
         let expected = senders.len() as f64 * f64::from(times.map_or(outstanding, |times| times.min(outstanding)));
         self.check_count(expected)?;
         let (receivers, seed) = (Peers::others(&receivers)?, self.workload.seed);
         let terms = ClosedLoopTerms { senders, receivers, sizes, outstanding, times, from, until, seed };
-        Ok(Sends::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
+        Ok(TrafficSource::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
     }
 
     /// Senders on equal links are one source; their messages do not depend on other senders.
@@ -169,10 +169,10 @@ impl Maker<'_> {
         sizes: &SizeCdf,
         load: f64,
         [from, until]: [Time; 2],
-    ) -> Result<Vec<Message>, Fault> {
+    ) -> Result<Vec<Message>, DrawError> {
         let mut alike: BTreeMap<_, (Load, Vec<u32>)> = BTreeMap::new();
         for sender in senders {
-            let Link { rate, framing } = self.link(*sender);
+            let HostLink { rate, framing } = self.link(*sender);
             let load = Load::new(load, rate, framing)?;
             let key = (rate, framing.payload);
             alike.entry(key).or_insert_with(|| (load, Vec::new())).1.push(*sender);
@@ -187,11 +187,11 @@ impl Maker<'_> {
         };
         let sources = alike.into_values().map(source).collect::<Result<Vec<_>, _>>()?;
         let messages: Vec<Message> = merge(sources).take(self.left + 1).collect();
-        if messages.len() > self.left { Err(Fault::TooMany) } else { Ok(messages) }
+        if messages.len() > self.left { Err(DrawError::TooMany) } else { Ok(messages) }
     }
 
     /// Returns the bursts, of `count` messages each; a load is a share of these senders' links.
-    fn instants(&self, when: When, senders: &[u32], count: usize, sizes: &SizeCdf) -> Result<Instants, Fault> {
+    fn instants(&self, when: When, senders: &[u32], count: usize, sizes: &SizeCdf) -> Result<Instants, DrawError> {
         let bursts = |span: Span, every: f64| (span.as_picos() as f64 / every).ceil();
         let (instants, bursts) = match when {
             When::Once(at) => (Instants::Once(at), 1.0),
@@ -211,11 +211,11 @@ impl Maker<'_> {
         Ok(instants)
     }
 
-    fn check_count(&self, expected: f64) -> Result<(), Fault> {
-        if expected > self.left as f64 { Err(Fault::TooMany) } else { Ok(()) }
+    fn check_count(&self, expected: f64) -> Result<(), DrawError> {
+        if expected > self.left as f64 { Err(DrawError::TooMany) } else { Ok(()) }
     }
 
-    fn link(&self, host: u32) -> Link {
+    fn link(&self, host: u32) -> HostLink {
         self.workload.links[host as usize]
     }
 

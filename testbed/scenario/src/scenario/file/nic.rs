@@ -3,14 +3,14 @@
 use std::num::NonZeroU32;
 
 use weir_nic::host::congestion::{self, NONE};
-use weir_nic::host::{FrameSizes, Stamps, Transport, Turns};
-use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpControlKind};
+use weir_nic::host::{FrameSizes, RoundRobinUnit, TelemetryMode, Transport};
+use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpCongestionKind};
 use weir_reader::{Problem, TIME, Table};
 use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::PathMtu;
 
 use super::control::{ControlChoice, KindTables};
-use crate::workload::Framing;
+use crate::workload::LoadFraming;
 
 /// Default of `retransmit` for workloads; flows have none unless they or `[nic]` set it.
 const RETRANSMIT_DEFAULT: Span = Span::from_millis(4);
@@ -21,11 +21,11 @@ const ETHERNET_HEADER: u64 = 14;
 /// Settings common to all hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
-    frames: Frames,
+    frames: FrameFormat,
     /// Whether acknowledgements have the class of their data.
     pub acks_with_data: bool,
     /// Round-robin unit of data.
-    pub turns: Turns,
+    pub turns: RoundRobinUnit,
     /// Whether TCP's frames have a queue.
     pub queues_tcp: bool,
     /// Payload of a full frame.
@@ -40,11 +40,11 @@ pub(super) struct Nic {
 }
 
 /// RDMA (`None`), or TCP with its congestion control.
-type TransportName = Option<&'static dyn TcpControlKind>;
+type TransportName = Option<&'static dyn TcpCongestionKind>;
 
 /// Frame format, which sets the frames' lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frames {
+pub(super) enum FrameFormat {
     RoceV2,
     Ns3,
     /// Frames of `Ns3` whose stamps count in the length.
@@ -53,7 +53,7 @@ pub(super) enum Frames {
 
 /// Transport of messages.
 #[derive(Clone, Debug)]
-pub(super) struct Carriage {
+pub(super) struct TransportConfig {
     pub transport: Transport,
     /// Path in the file of the class of TCP's acknowledgements, if it is there.
     pub ack_class_place: Option<String>,
@@ -65,12 +65,14 @@ pub(super) struct Carriage {
 impl Nic {
     pub(super) fn read(root: &Table<'_>) -> Nic {
         let table = root.table("nic", "nic");
-        let frames = table
-            .choice("frames", &[("rocev2", Frames::RoceV2), ("ns3", Frames::Ns3), ("ns3-stamped", Frames::Ns3Stamped)]);
-        let frames = frames.unwrap_or(Frames::RoceV2);
+        let frames = table.choice(
+            "frames",
+            &[("rocev2", FrameFormat::RoceV2), ("ns3", FrameFormat::Ns3), ("ns3-stamped", FrameFormat::Ns3Stamped)],
+        );
+        let frames = frames.unwrap_or(FrameFormat::RoceV2);
         let usual = match frames {
-            Frames::RoceV2 => PathMtu::BYTES_1024.get() as u16,
-            Frames::Ns3 | Frames::Ns3Stamped => NS3_MTU_DEFAULT,
+            FrameFormat::RoceV2 => PathMtu::BYTES_1024.get() as u16,
+            FrameFormat::Ns3 | FrameFormat::Ns3Stamped => NS3_MTU_DEFAULT,
         };
         let kinds = KindTables::read(&table, "nic");
         kinds.check(&table);
@@ -80,7 +82,9 @@ impl Nic {
             kinds,
             frames,
             acks_with_data: table.choice("acks", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
-            turns: table.choice("turns", &[("flows", Turns::Flows), ("classes", Turns::Classes)]).unwrap_or_default(),
+            turns: table
+                .choice("turns", &[("flows", RoundRobinUnit::Flows), ("classes", RoundRobinUnit::Classes)])
+                .unwrap_or_default(),
             queues_tcp: table.choice("tcp_frames", &[("on-turn", false), ("queued", true)]).unwrap_or(false),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
@@ -96,22 +100,22 @@ impl Nic {
     /// Returns the lengths of frames with this MTU.
     pub(super) fn sizes(&self, mtu: u16) -> FrameSizes {
         match self.frames {
-            Frames::RoceV2 => FrameSizes::rocev2(mtu),
-            Frames::Ns3 => FrameSizes::ns3(mtu),
-            Frames::Ns3Stamped => FrameSizes::ns3_stamped(mtu),
+            FrameFormat::RoceV2 => FrameSizes::rocev2(mtu),
+            FrameFormat::Ns3 => FrameSizes::ns3(mtu),
+            FrameFormat::Ns3Stamped => FrameSizes::ns3_stamped(mtu),
         }
     }
 
     /// Returns the bytes that count for a load. The public simulators count payload alone. Stamps never count, so that all congestion
     /// controls send the same messages.
-    pub(super) fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
+    pub(super) fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> LoadFraming {
         match (self.frames, transport) {
-            (Frames::Ns3 | Frames::Ns3Stamped, _) => Framing::PAYLOAD_ONLY,
-            (Frames::RoceV2, Transport::Rdma) => Framing {
+            (FrameFormat::Ns3 | FrameFormat::Ns3Stamped, _) => LoadFraming::PAYLOAD_ONLY,
+            (FrameFormat::RoceV2, Transport::Rdma) => LoadFraming {
                 payload: Bytes::new(u64::from(sizes.payload_max)),
                 overhead: Bytes::new(u64::from(sizes.header)) + link_overhead,
             },
-            (Frames::RoceV2, Transport::Tcp(tcp)) => Framing {
+            (FrameFormat::RoceV2, Transport::Tcp(tcp)) => LoadFraming {
                 payload: Bytes::new(u64::from(tcp.mss)),
                 overhead: Bytes::new(u64::from(sizes.tcp_header)) + link_overhead,
             },
@@ -119,33 +123,33 @@ impl Nic {
     }
 }
 
-impl Carriage {
+impl TransportConfig {
     /// Reads a flow's transport; missing keys take `[nic]`'s values.
-    pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
-        let mut carriage = Carriage::read(table, "flows", nic);
+    pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> TransportConfig {
+        let mut transport = TransportConfig::read(table, "flows", nic);
         for key in ["ack_every", "retransmit"] {
-            if table.has(key) && carriage.transport.is_tcp() {
+            if table.has(key) && transport.transport.is_tcp() {
                 refuse_of_rdma(table, key);
             }
         }
-        carriage.ack_every = ack_every(table).or(nic.ack_every);
-        carriage.retransmission = retransmission(table).or(nic.retransmission).flatten();
-        carriage
+        transport.ack_every = ack_every(table).or(nic.ack_every);
+        transport.retransmission = retransmission(table).or(nic.retransmission).flatten();
+        transport
     }
 
     /// Reads a workload's transport; missing keys take `[nic]`'s values.
-    pub(super) fn of_workload(table: &Table<'_>, nic: &Nic) -> Carriage {
-        Carriage {
+    pub(super) fn of_workload(table: &Table<'_>, nic: &Nic) -> TransportConfig {
+        TransportConfig {
             ack_every: nic.ack_every.or(Some(NonZeroU32::MIN)),
             retransmission: nic.retransmission.unwrap_or(Some(RETRANSMIT_DEFAULT)),
-            ..Carriage::read(table, "workloads", nic)
+            ..TransportConfig::read(table, "workloads", nic)
         }
     }
 
     /// Reads the keys of a table; `above` is its name in the reference.
-    fn read(table: &Table<'_>, above: &str, nic: &Nic) -> Carriage {
+    fn read(table: &Table<'_>, above: &str, nic: &Nic) -> TransportConfig {
         let own = KindTables::read(table, above);
-        let kinds = own.over(&nic.kinds);
+        let kinds = own.with_defaults(&nic.kinds);
         if !own.is_empty() {
             kinds.check(table);
         }
@@ -158,7 +162,7 @@ impl Carriage {
             }
             control = NONE;
         }
-        Carriage {
+        TransportConfig {
             ack_class_place: kinds.place_of_tcp("ack_class"),
             transport: transport.map_or(Transport::Rdma, |kind| Transport::tcp(kinds.tcp(table, kind))),
             control: kinds.control(table, control),
@@ -168,8 +172,8 @@ impl Carriage {
     }
 
     /// Returns the stamps that the frames carry.
-    pub(super) fn stamps(&self) -> Stamps {
-        self.control.anywhere().stamps()
+    pub(super) fn stamps(&self) -> TelemetryMode {
+        self.control.anywhere().telemetry()
     }
 
     /// Class of TCP's acknowledgements, if they have one of their own.
@@ -205,20 +209,22 @@ fn control_name(table: &Table<'_>) -> Option<&'static str> {
 
 /// Reads the transport; the inner `None` is RDMA.
 fn transport_name(table: &Table<'_>) -> Option<TransportName> {
-    let of_tcp = tcp::kinds().map(|kind| (kind.name(), Some(kind)));
+    let of_tcp = tcp::kinds().map(|kind| (kind.id(), Some(kind)));
     let names: Vec<(&'static str, TransportName)> = std::iter::once(("rdma", None)).chain(of_tcp).collect();
     table.choice("transport", &names)
 }
 
 fn refuse_of_rdma(table: &Table<'_>, key: &str) {
     let problem = Problem::new(format!("`{key}` is of RDMA, but `transport` is TCP"), format!("take `{key}` out"));
-    table.doc().note(problem.at(table.at(key), "").at(table.at("transport"), "the transport"));
+    table
+        .doc()
+        .note(problem.with_label(table.key_path(key), "").with_label(table.key_path("transport"), "the transport"));
 }
 
-fn mtu(table: &Table<'_>, frames: Frames) -> Option<u16> {
+fn mtu(table: &Table<'_>, frames: FrameFormat) -> Option<u16> {
     match frames {
-        Frames::Ns3 | Frames::Ns3Stamped => table.byte_count("mtu", 1..=16_000).map(|bytes| bytes as u16),
-        Frames::RoceV2 => {
+        FrameFormat::Ns3 | FrameFormat::Ns3Stamped => table.byte_count("mtu", 1..=16_000).map(|bytes| bytes as u16),
+        FrameFormat::RoceV2 => {
             let bytes = table.byte_count("mtu", 1..=65_535)?;
             let mtu = PathMtu::new(bytes as u16);
             if mtu.is_none() {

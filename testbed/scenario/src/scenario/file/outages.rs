@@ -5,7 +5,7 @@ use weir_units::Time;
 
 use super::reading::{instant, require, stretch};
 use super::topology::{PortName, Topology};
-use crate::scenario::{AnyLink, Outage};
+use crate::scenario::{LinkRef, Outage};
 
 /// Maximum number of names that an error lists.
 const LISTED: usize = 8;
@@ -20,9 +20,9 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outa
             };
             if let Some((_, first)) = outages.iter().find(overlaps) {
                 let problem = Problem::new("a link is cut that is not mended yet", "write a later `at`, or one outage");
-                table.doc().note(problem.at(table.at("at"), "again").at(first, "cut here"));
+                table.doc().note(problem.with_label(table.key_path("at"), "again").with_label(first, "cut here"));
             }
-            outages.push((outage, table.at("at")));
+            outages.push((outage, table.key_path("at")));
         }
     }
     outages.into_iter().map(|(outage, _)| outage).collect()
@@ -41,7 +41,7 @@ fn outage(table: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
 }
 
 /// End of a link, as a name gives it.
-enum End<'n> {
+enum LinkEndRef<'n> {
     Host(usize),
     Switch(usize),
     /// A switch's port.
@@ -51,7 +51,7 @@ enum End<'n> {
 }
 
 /// Returns the links with these ends; none after errors.
-fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
+fn links(table: &Table<'_>, topology: &Topology) -> Vec<LinkRef> {
     let Some(names) = table.strings("link", "\"S0\", \"L3\"") else { return Vec::new() };
     if !table.doc().sound(&["topology", "switches", "links", "hosts"]) {
         return Vec::new();
@@ -64,23 +64,23 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
     let ends = [one, other].map(|name| end(table, topology, name));
     let [Some(first), Some(second)] = ends else { return Vec::new() };
     let ends = [first, second];
-    let matches = |[left, right]: [&End<'_>; 2], link: AnyLink| match link {
-        AnyLink::Between(link) => {
+    let matches = |[left, right]: [&LinkEndRef<'_>; 2], link: LinkRef| match link {
+        LinkRef::Between(link) => {
             let [one, other] = &topology.links[link].ends;
             left.is_at(one) && right.is_at(other) || left.is_at(other) && right.is_at(one)
         }
-        AnyLink::ToHost(host) => {
-            let at = |this: &End<'_>, other: &End<'_>| {
-                matches!(this, End::Host(number) if *number == host) && other.is_at(&topology.hosts[host].port)
+        LinkRef::ToHost(host) => {
+            let at = |this: &LinkEndRef<'_>, other: &LinkEndRef<'_>| {
+                matches!(this, LinkEndRef::Host(number) if *number == host) && other.is_at(&topology.hosts[host].port)
             };
             at(left, right) || at(right, left)
         }
     };
-    let all = (0..topology.links.len()).map(AnyLink::Between).chain((0..topology.hosts.len()).map(AnyLink::ToHost));
-    let mut found: Vec<AnyLink> = all.filter(|link| matches(ends.each_ref(), *link)).collect();
+    let all = (0..topology.links.len()).map(LinkRef::Between).chain((0..topology.hosts.len()).map(LinkRef::ToHost));
+    let mut found: Vec<LinkRef> = all.filter(|link| matches(ends.each_ref(), *link)).collect();
     let count = found.len();
     for end in &ends {
-        if let End::Numbered(_, number) = end {
+        if let LinkEndRef::Numbered(_, number) = end {
             found = found.get(*number).copied().into_iter().collect();
         }
     }
@@ -96,7 +96,7 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
             }
         }
     }
-    if let Some(AnyLink::Between(_)) = found.iter().find(|link| is_down(topology, **link)) {
+    if let Some(LinkRef::Between(_)) = found.iter().find(|link| is_down(topology, **link)) {
         table.refuse(
             "link",
             format!("{one} and {other} are not joined from the start: it is in `failed`"),
@@ -106,23 +106,23 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
     found
 }
 
-fn is_down(topology: &Topology, link: AnyLink) -> bool {
-    matches!(link, AnyLink::Between(link) if !topology.links[link].is_up)
+fn is_down(topology: &Topology, link: LinkRef) -> bool {
+    matches!(link, LinkRef::Between(link) if !topology.links[link].is_up)
 }
 
-impl End<'_> {
+impl LinkEndRef<'_> {
     fn is_at(&self, port: &PortName) -> bool {
         match self {
-            End::Host(_) => false,
-            End::Switch(switch) | End::Numbered(switch, _) => port.switch == *switch,
-            End::Port(switch, name) => port.switch == *switch && port.port == *name,
+            LinkEndRef::Host(_) => false,
+            LinkEndRef::Switch(switch) | LinkEndRef::Numbered(switch, _) => port.switch == *switch,
+            LinkEndRef::Port(switch, name) => port.switch == *switch && port.port == *name,
         }
     }
 }
 
-fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<End<'n>> {
+fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<LinkEndRef<'n>> {
     if let Some(host) = topology.hosts.iter().position(|host| host.name == name) {
-        return Some(End::Host(host));
+        return Some(LinkEndRef::Host(host));
     }
     let (switch_name, port) = name.split_once('.').map_or((name, None), |(switch, port)| (switch, Some(port)));
     let Some(switch) = topology.switches.iter().position(|switch| switch.name == switch_name) else {
@@ -131,13 +131,13 @@ fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<End<
         table.refuse("link", format!("no switch or host is named \"{name}\""), help);
         return None;
     };
-    let Some(port) = port else { return Some(End::Switch(switch)) };
+    let Some(port) = port else { return Some(LinkEndRef::Switch(switch)) };
     let of_links = topology.links.iter().flat_map(|link| &link.ends);
     let ports = || of_links.clone().chain(topology.hosts.iter().map(|host| &host.port)).filter(|p| p.switch == switch);
     if ports().any(|other| other.port == port) {
-        return Some(End::Port(switch, port));
+        return Some(LinkEndRef::Port(switch, port));
     }
-    let number = port.parse().ok().map(|number| End::Numbered(switch, number));
+    let number = port.parse().ok().map(|number| LinkEndRef::Numbered(switch, number));
     if number.is_none() {
         let names: Vec<&str> = ports().map(|port| port.port.as_str()).collect();
         let help = format!("{switch_name} has the ports {}", listed(&names));
@@ -147,7 +147,7 @@ fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<End<
 }
 
 /// Describes the neighbours of an end.
-fn joined(topology: &Topology, end: &End<'_>, name: &str) -> String {
+fn joined(topology: &Topology, end: &LinkEndRef<'_>, name: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for link in &topology.links {
         let [one, other] = &link.ends;
@@ -158,7 +158,7 @@ fn joined(topology: &Topology, end: &End<'_>, name: &str) -> String {
         }
     }
     match end {
-        End::Host(host) => names.push(&topology.switches[topology.hosts[*host].port.switch].name),
+        LinkEndRef::Host(host) => names.push(&topology.switches[topology.hosts[*host].port.switch].name),
         end => names.extend(topology.hosts.iter().filter(|host| end.is_at(&host.port)).map(|host| host.name.as_str())),
     }
     names.dedup();

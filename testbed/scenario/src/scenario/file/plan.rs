@@ -5,30 +5,33 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::Source;
-use weir_nic::host::Stamps;
-use weir_reader::settings::{Origin, Settings};
+use weir_nic::host::TelemetryMode;
+use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, SIZE, TIME, Table};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, Time};
 
 use super::Expectation;
 use super::fabrics;
-use super::forwarding::Forwarding;
-use super::nic::{Carriage, Nic};
+use super::forwarding::StaticForwarding;
+use super::nic::{Nic, TransportConfig};
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
 use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
-use crate::scenario::{Outage, RealPorts, Sends, WindowPlan};
+use crate::scenario::{Outage, RealPorts, TrafficSource, WindowPlan};
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
 /// Placeholder for an end that is missing or wrong, so that no other time is compared with it.
 const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
 const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
-const FRAME_TIMES: &[(&str, FrameTimes)] =
-    &[("exact", FrameTimes::Exact), ("whole-ns", FrameTimes::Whole), ("ns3", FrameTimes::Ns3)];
+const FRAME_TIMES: &[(&str, SerialisationRounding)] = &[
+    ("exact", SerialisationRounding::Exact),
+    ("whole-ns", SerialisationRounding::Nanoseconds),
+    ("ns3", SerialisationRounding::Ns3),
+];
 const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
 /// Rate per link in real time at which even a small machine carries a dozen links.
 const REAL_RATE: BitRate = BitRate::mbps(100);
@@ -44,17 +47,17 @@ pub(super) struct ScenarioPlan {
     pub shows_flow_gauges: bool,
     pub time_dilation: Option<u32>,
     /// Place of the dilation in the file.
-    pub clock: Option<Origin>,
+    pub clock: Option<SourceSpan>,
     /// `[switch]`.
-    pub common: Settings,
+    pub common: ConfigTable,
     pub topology: Topology,
     pub nic: Nic,
     pub flows: Vec<FlowPart>,
     pub workloads: Vec<WorkloadPart>,
     /// Messages of each workload, the same in every run.
-    pub messages: Arc<[Sends]>,
+    pub messages: Arc<[TrafficSource]>,
     /// Static MACs; `None` for ECMP.
-    pub forwarding: Option<Forwarding>,
+    pub forwarding: Option<StaticForwarding>,
     pub outages: Vec<Outage>,
     pub slow_receivers: Vec<SlowReceivers>,
     pub seed: u64,
@@ -62,7 +65,7 @@ pub(super) struct ScenarioPlan {
     pub routing_delay: Option<Span>,
     pub warm_up: Time,
     pub link_overhead: Bytes,
-    pub frame_times: FrameTimes,
+    pub frame_times: SerialisationRounding,
     pub measures_feedback: bool,
     pub unbuffered: ClassSet,
     pub unscheduled_alpha: Option<Alpha>,
@@ -91,7 +94,7 @@ pub(super) struct CapturePart {
 
 /// Circumstances of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct RunContext<'a> {
     pub time_dilation: u32,
     /// Location of the real hosts' ports; hosts that declare their access are then real.
     pub real: Option<&'a RealPorts>,
@@ -102,7 +105,7 @@ pub(super) struct Ground<'a> {
 pub(super) struct RunPart {
     pub name: String,
     pub expects: Expectation,
-    pub settings: Settings,
+    pub settings: ConfigTable,
 }
 
 impl ScenarioPlan {
@@ -130,7 +133,7 @@ impl ScenarioPlan {
             sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
             snapshots: snapshots(&scenario, end),
             time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
-            clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
+            clock: SourceSpan::of_key(&scenario, "time_dilation").or(SourceSpan::of_table(&scenario)),
             common: switch_settings(root, "switch", "switch", "switch.port"),
             workloads: workloads::read(root, &topology, &nic, folder, end, seed),
             messages: Arc::default(),
@@ -164,14 +167,14 @@ impl ScenarioPlan {
     }
 
     /// Returns the transport of each flow and workload.
-    pub(super) fn carriages(&self) -> impl Iterator<Item = &Carriage> {
-        let of_flows = self.flows.iter().map(|flow| &flow.carriage);
-        of_flows.chain(self.workloads.iter().map(|workload| &workload.carriage))
+    pub(super) fn transports(&self) -> impl Iterator<Item = &TransportConfig> {
+        let of_flows = self.flows.iter().map(|flow| &flow.transport);
+        of_flows.chain(self.workloads.iter().map(|workload| &workload.transport))
     }
 
     /// Returns the longest stamps of any frame.
-    pub(super) fn stamps(&self) -> Stamps {
-        self.carriages().map(Carriage::stamps).max().unwrap_or_default()
+    pub(super) fn stamps(&self) -> TelemetryMode {
+        self.transports().map(TransportConfig::stamps).max().unwrap_or_default()
     }
 }
 
@@ -190,15 +193,20 @@ fn usual_dilation(plan: &ScenarioPlan) -> u32 {
 }
 
 /// Reads the forwarding: static MACs for `forwarding = "static"`, `None` for ECMP.
-fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Option<Forwarding> {
+fn forwarding(
+    root: &Table<'_>,
+    scenario: &Table<'_>,
+    topology: &Topology,
+    flows: &[FlowPart],
+) -> Option<StaticForwarding> {
     let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
     if is_static.unwrap_or(!topology.is_fabric) {
-        return Some(Forwarding::read(root, topology, flows));
+        return Some(StaticForwarding::read(root, topology, flows));
     }
     let given = if scenario.has("forwarding") { "" } else { ", as it is by default with [topology]" };
     let refuse = |key: String, what: &str, help: &str| {
         let problem = Problem::new(format!("{what}, but `forwarding` is \"ecmp\"{given}"), help);
-        root.doc().refuse(problem.at(key, "").at("scenario.forwarding", "the forwarding"));
+        root.doc().refuse(problem.with_label(key, "").with_label("scenario.forwarding", "the forwarding"));
     };
     for flow in flows.iter().filter(|flow| flow.path.is_some()) {
         let help = "write forwarding = \"static\" in [scenario], or take `path` out";
@@ -248,7 +256,7 @@ fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
         let message =
             "static MACs lead around no link, but `routing_delay` says when switches know the ways around one";
         let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario], or take `routing_delay` out");
-        scenario.doc().note(problem.at(scenario.at("routing_delay"), ""));
+        scenario.doc().note(problem.with_label(scenario.key_path("routing_delay"), ""));
         return None;
     }
     Some(delay)
@@ -262,16 +270,16 @@ fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
     if !weir_reader::is_name(stem) {
         let message = format!("the scenario has no `name`, and the file's own, \"{stem}\", can't stand for it");
         let help = "write name = \"ring\" in [scenario]: 1 to 31 letters, digits, _, . or -, the first no . or -";
-        scenario.doc().note(Problem::new(message, help).at("scenario.name", ""));
+        scenario.doc().note(Problem::new(message, help).with_label("scenario.name", ""));
     }
     stem.to_owned()
 }
 
 /// Reads `[switch]` or `[runs.switch]`, and checks the names of keys and tables only; the switch's file is checked later.
-fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'static str) -> Settings {
+fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'static str) -> ConfigTable {
     let table = parent.table(key, name);
     table.table("port", port);
-    Settings::of(&table)
+    ConfigTable::from_table(&table)
 }
 
 fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
@@ -354,7 +362,7 @@ fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
         runs.push(RunPart {
             name: scenario.to_owned(),
             expects: Expectation::default(),
-            settings: Settings::default(),
+            settings: ConfigTable::default(),
         });
     }
     runs

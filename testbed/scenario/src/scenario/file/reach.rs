@@ -13,7 +13,7 @@ const QUEUE_PAIRS_MAX: u64 = 1_000;
 const RECEIVE_DEPTH_MAX: u64 = 8_192;
 
 /// Kinds of access, with their keys.
-const WAYS: [(&str, &[&str]); 3] =
+const ACCESS_KINDS: [(&str, &[&str]); 3] =
     [("vm", &["memory", "queues", "nic"]), ("netns", &["nic"]), ("ssh", &["to", "interface", "rdma", "ip"])];
 
 pub(super) const KEYS: &[&str] = &["by", "memory", "queues", "nic", "to", "interface", "rdma", "ip"];
@@ -27,20 +27,20 @@ pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
     let (table, key) = if is_table { (&table, "by") } else { (host, "reach") };
     if is_table && !table.has(key) {
         let problem = Problem::new("`reach` needs `by`", "write reach = { by = \"vm\" }, \"netns\" or \"ssh\"");
-        table.doc().refuse(problem.at(table.path(), ""));
+        table.doc().refuse(problem.with_label(table.path(), ""));
     }
-    let way = table.choice(key, &[("vm", 0), ("netns", 1), ("ssh", 2)])?;
+    let kind = table.choice(key, &[("vm", 0), ("netns", 1), ("ssh", 2)])?;
     if is_table {
-        let (name, keys) = WAYS[way];
+        let (name, keys) = ACCESS_KINDS[kind];
         for other in table.entries().filter(|other| KEYS.contains(other) && *other != "by" && !keys.contains(other)) {
             let help = format!("take it out; there is: {}", keys.join(", "));
             let message = format!("a host that is reached by \"{name}\" has no `{other}`");
-            table.doc().note(Problem::new(message, help).at_key(table.at(other), ""));
+            table.doc().note(Problem::new(message, help).with_key_label(table.key_path(other), ""));
         }
     }
     // Keys of the host are not keys of this table.
     let given = is_table.then_some(table);
-    let reach = match way {
+    let reach = match kind {
         0 => Reach::Vm {
             memory_mb: given.map_or(MEMORY_DEFAULT_MB, memory_mb),
             queues: given.and_then(|table| table.integer("queues", 1..=QUEUES_MAX)).unwrap_or(1) as u8,
@@ -65,13 +65,13 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
     let Some(table) = complete else {
         let problem =
             Problem::new("a host that is reached by \"ssh\" needs `to` and `interface`", format!("write {example}"));
-        host.doc().refuse(problem.at(host.at("reach"), ""));
+        host.doc().refuse(problem.with_label(host.key_path("reach"), ""));
         return None;
     };
     if !host.has("port_device") {
         let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the host's cable";
         let problem = Problem::new("a host that is reached by \"ssh\" is on a cable", help);
-        host.doc().refuse(problem.at(host.at("reach"), ""));
+        host.doc().refuse(problem.with_label(host.key_path("reach"), ""));
     }
     // The words become arguments of programs.
     let word = |key: &str, example: &str| {

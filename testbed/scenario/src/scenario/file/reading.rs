@@ -10,9 +10,9 @@ pub(super) const END_MAX: Span = Span::from_secs(1_000);
 
 /// Reports a missing key, unless a wrong value of it was reported; `example` is the key with a value.
 pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
-    if !table.has(key) && table.doc().sound(&[&table.at(key)]) {
+    if !table.has(key) && table.doc().sound(&[&table.key_path(key)]) {
         let problem = Problem::new(format!("{what} needs `{key}`"), format!("write {example}"));
-        table.doc().refuse(problem.at(table.at(key), ""));
+        table.doc().refuse(problem.with_label(table.key_path(key), ""));
     }
 }
 
@@ -32,7 +32,9 @@ pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Ite
         let Some(first) = names[..index].iter().position(|other| other == &Some(*name)) else { continue };
         let (table, earlier) = (&tables[index], &tables[first]);
         let problem = Problem::new(format!("two {what} are named \"{name}\""), "give each its own name");
-        table.doc().note(problem.at(table.at("name"), "again").at(earlier.at("name"), "first here"));
+        table.doc().note(
+            problem.with_label(table.key_path("name"), "again").with_label(earlier.key_path("name"), "first here"),
+        );
     }
 }
 
@@ -77,7 +79,7 @@ pub(super) fn stretch(
     end: Time,
 ) -> Option<(Time, Time)> {
     let (from, to) = (instant(table, from_key, default.start, end), instant(table, to_key, default.end, end));
-    let sound = table.doc().sound(&[&table.at(from_key), &table.at(to_key)]);
+    let sound = table.doc().sound(&[&table.key_path(from_key), &table.key_path(to_key)]);
     if from < to || !sound {
         return sound.then_some((from, to));
     }
@@ -92,7 +94,7 @@ pub(super) fn stretch(
     );
     let key = if table.has(from_key) { from_key } else { to_key };
     let problem = Problem::new(message, format!("write an earlier `{from_key}` or a later `{to_key}`"));
-    table.doc().refuse(problem.at(table.at(key), "").at(table.at(to_key), "the end"));
+    table.doc().refuse(problem.with_label(table.key_path(key), "").with_label(table.key_path(to_key), "the end"));
     None
 }
 
@@ -101,18 +103,18 @@ pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: &[&str], k
     // Keys that no kind has were reported already.
     for key in table.entries().filter(|key| all.contains(key) && !keys.contains(key)) {
         let help = format!("take it out; there is: {}", keys.join(", "));
-        table.doc().note(Problem::new(format!("{what} has no `{key}`"), help).at_key(table.at(key), ""));
+        table.doc().note(Problem::new(format!("{what} has no `{key}`"), help).with_key_label(table.key_path(key), ""));
     }
 }
 
 /// Reports an error whose text has its fix after the last `: ` or `; `.
-pub(super) fn refuse_told(table: &Table<'_>, key: &str, error: &str) {
-    let (message, help) = told(error);
-    table.doc().refuse(Problem::new(message, help).at(table.at(key), ""));
+pub(super) fn refuse_with_fix(table: &Table<'_>, key: &str, error: &str) {
+    let (message, help) = split_fix(error);
+    table.doc().refuse(Problem::new(message, help).with_label(table.key_path(key), ""));
 }
 
 /// Splits an error's text into message and fix.
-pub(super) fn told(error: &str) -> (String, String) {
+pub(super) fn split_fix(error: &str) -> (String, String) {
     let at = error.find("; ").or_else(|| error.rfind(": "));
     let (message, help) = at.map_or((error, ""), |at| (&error[..at], &error[at + 2..]));
     (message.to_owned(), help.to_owned())

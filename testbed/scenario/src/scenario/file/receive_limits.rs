@@ -1,13 +1,13 @@
 //! Receive limits of hosts that are slow receivers.
 
 use weir_config::headroom_by_rule;
-use weir_flowctl::Tells;
+use weir_flowctl::MessageKind;
 use weir_nic::host::ReceiveLimit;
 use weir_switch_core::flow_control::queue_limit;
 use weir_units::Bytes;
 
 use super::build::Build;
-use super::complaints::Complaints;
+use super::run_diagnostics::RunDiagnostics;
 use super::slow_receivers::SlowReceivers;
 use crate::scenario::HostPlan;
 
@@ -15,24 +15,24 @@ use crate::scenario::HostPlan;
 const BUFFER_DEFAULT: Bytes = Bytes::new(128 * 1_024);
 
 /// Error in a limit: its key, message and fix.
-struct Misfit(&'static str, String, String);
+struct LimitConflict(&'static str, String, String);
 
 /// Sets the hosts' limits, and returns remarks for readers of the results.
-pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &mut Complaints) -> Vec<String> {
+pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], diagnostics: &mut RunDiagnostics) -> Vec<String> {
     let mut notes = Vec::new();
     for slow in &build.plan.slow_receivers {
         let mut note = None;
         for host in &slow.hosts {
             let plan = &mut hosts[*host as usize];
             match slow.limit(build, plan) {
-                Ok((limit, doubt)) => {
+                Ok((limit, warning)) => {
                     plan.nic.receive = Some(limit);
-                    let more = |doubt| format!("slow receiver {}: {doubt}", plan.name);
-                    note = note.or(doubt.map(more));
+                    let more = |warning| format!("slow receiver {}: {warning}", plan.name);
+                    note = note.or(warning.map(more));
                 }
-                Err(Misfit(key, message, help)) => {
+                Err(LimitConflict(key, message, help)) => {
                     let key = format!("slow_receivers[{}].{key}", slow.number);
-                    build.refuse(&key, format!("host {}: {message}", plan.name), help, complaints);
+                    build.refuse(&key, format!("host {}: {message}", plan.name), help, diagnostics);
                     // One error suffices for many equal hosts.
                     break;
                 }
@@ -45,31 +45,31 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &
 
 impl SlowReceivers {
     /// Returns a host's limit, and a warning about it if there is one.
-    fn limit(&self, build: &Build<'_>, host: &HostPlan) -> Result<(ReceiveLimit, Option<String>), Misfit> {
+    fn limit(&self, build: &Build<'_>, host: &HostPlan) -> Result<(ReceiveLimit, Option<String>), LimitConflict> {
         let (config, line) = (&build.switches.configs[host.switch], host.nic.rate);
         if self.rate > line {
             let message = format!("`rate` {} is more than the {line} of its link, so that it is not slow", self.rate);
-            return Err(Misfit("rate", message, format!("write \"{line}\" or less")));
+            return Err(LimitConflict("rate", message, format!("write \"{line}\" or less")));
         }
         let frame = config.frame_bytes_max();
         let has_lossless = !host.nic.lossless.is_empty();
-        let whole = |room: Bytes| self.buffer.unwrap_or(BUFFER_DEFAULT.max(room));
-        let mut doubt = None;
-        let (xoff, buffer) = match host.nic.flow_control.tells() {
-            Tells::Pfc | Tells::Pause if has_lossless => {
+        let total_buffer = |room: Bytes| self.buffer.unwrap_or(BUFFER_DEFAULT.max(room));
+        let mut warning = None;
+        let (xoff, buffer) = match host.nic.flow_control.message_kind() {
+            MessageKind::Pfc | MessageKind::Pause if has_lossless => {
                 let after =
                     headroom_by_rule(line, config.ports[host.port].delay, frame) + line.bytes_in(config.pfc.reaction);
-                let buffer = whole(self.xoff.map_or(after * 2, |xoff| xoff + after));
+                let buffer = total_buffer(self.xoff.map_or(after * 2, |xoff| xoff + after));
                 let xoff = self.xoff.unwrap_or(buffer.saturating_sub(after));
                 if self.xoff.is_none() && xoff < frame {
                     let message = format!(
                         "`buffer` {buffer} is too small: {after} may still come after a PAUSE (2 (C D_prop + L_MTU) + 3840 B + C \
                          reaction), and a frame has up to {frame}"
                     );
-                    return Err(Misfit("buffer", message, format!("write \"{}\" or more", after + frame)));
+                    return Err(LimitConflict("buffer", message, format!("write \"{}\" or more", after + frame)));
                 }
                 if buffer - xoff < after {
-                    doubt = Some(format!(
+                    warning = Some(format!(
                         "{} above `xoff` are less than the {after} that may still come after a PAUSE (2 (C D_prop + L_MTU) + \
                          3840 B + C reaction): lossless frames can be lost",
                         buffer - xoff
@@ -77,9 +77,9 @@ impl SlowReceivers {
                 }
                 (xoff, buffer)
             }
-            Tells::Nothing if has_lossless => {
-                doubt = Some("no flow control, so that its buffer overflows".to_owned());
-                let buffer = whole(Bytes::ZERO);
+            MessageKind::Nothing if has_lossless => {
+                warning = Some("no flow control, so that its buffer overflows".to_owned());
+                let buffer = total_buffer(Bytes::ZERO);
                 (buffer, buffer)
             }
             // Limit of a queue under GFC and CBFC; other flow controls have none.
@@ -87,28 +87,28 @@ impl SlowReceivers {
                 let limit = queue_limit(config, host.port).unwrap_or_default();
                 // GFC's last stage has a rate above zero, so a queue near B_m still grows by a frame now and then; a switch's port has
                 // headroom for it.
-                let beyond = match host.nic.flow_control.tells() {
-                    Tells::Stages => headroom_by_rule(line, config.ports[host.port].delay, frame),
+                let beyond = match host.nic.flow_control.message_kind() {
+                    MessageKind::Stages => headroom_by_rule(line, config.ports[host.port].delay, frame),
                     _ => Bytes::ZERO,
                 };
-                let buffer = whole(limit + beyond);
+                let buffer = total_buffer(limit + beyond);
                 if has_lossless && buffer < limit {
-                    doubt = Some(format!(
+                    warning = Some(format!(
                         "`buffer` {buffer} is less than the {limit} that {} lets a queue hold: lossless frames can be lost",
-                        config.ports[host.port].flow_control.name()
+                        config.ports[host.port].flow_control.label()
                     ));
                 }
                 (buffer, buffer)
             }
         };
         // Only PAUSE uses XON.
-        let pauses = host.nic.flow_control.tells().off_classes();
+        let pauses = host.nic.flow_control.message_kind().advertises_xoff();
         let xon = self.xon.filter(|_| pauses).unwrap_or(xoff.saturating_sub(frame));
         if xon >= xoff {
             let message = format!("`xon` {xon} must be less than `xoff`, which is {xoff} by default");
-            return Err(Misfit("xon", message, "write a smaller `xon`, or a larger `xoff`".to_owned()));
+            return Err(LimitConflict("xon", message, "write a smaller `xon`, or a larger `xoff`".to_owned()));
         }
         let (rate, headroom) = (self.rate, buffer - xoff);
-        Ok((ReceiveLimit { rate, buffer: xoff, xon, headroom, from: self.from, until: self.until }, doubt))
+        Ok((ReceiveLimit { rate, buffer: xoff, xon, headroom, from: self.from, until: self.until }, warning))
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct SlowReceivers {
 /// Reads the tables, and leaves out those with errors.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<SlowReceivers> {
     let tables = root.tables("slow_receivers", "slow_receivers");
-    let names = HostNames::of(root, topology);
+    let names = HostNames::new(root, topology);
     let mut all: Vec<SlowReceivers> = Vec::new();
     for (number, table) in tables.iter().enumerate() {
         let Some(slow) = one(table, number, &names, end) else { continue };
@@ -36,10 +36,10 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Slow
             Some((earlier, &topology.hosts[*host as usize].name))
         });
         if let Some((earlier, name)) = twice {
-            let key = |table: &Table<'_>| table.at(if table.has("hosts") { "hosts" } else { "rate" });
+            let key = |table: &Table<'_>| table.key_path(if table.has("hosts") { "hosts" } else { "rate" });
             let problem = Problem::new(format!("host {name} is in two of [[slow_receivers]]"), "name each host in one")
-                .at(key(table), "again")
-                .at(key(&tables[earlier.number]), "first here");
+                .with_label(key(table), "again")
+                .with_label(key(&tables[earlier.number]), "first here");
             table.doc().note(problem);
         }
         all.push(slow);
@@ -72,6 +72,8 @@ fn check_order(table: &Table<'_>, low_key: &str, low: Option<Bytes>, high_key: &
     if low >= high {
         let message = format!("`{low_key}` {low} must be less than `{high_key}` {high}");
         let problem = Problem::new(message, format!("write a smaller `{low_key}` or a larger `{high_key}`"));
-        table.doc().refuse(problem.at(table.at(low_key), "").at(table.at(high_key), "the larger one"));
+        table.doc().refuse(
+            problem.with_label(table.key_path(low_key), "").with_label(table.key_path(high_key), "the larger one"),
+        );
     }
 }

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig};
-use weir_reader::settings::Draft;
+use weir_reader::settings::MergedFile;
 
-use super::complaints::Complaints;
 use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
-use super::plan::{Ground, ScenarioPlan};
+use super::plan::{RunContext, ScenarioPlan};
+use super::run_diagnostics::RunDiagnostics;
 
 /// Configurations of the switches, and their files. Switches of a fabric with equal ports share a file: only their names differ.
 pub(super) struct Switches {
     pub configs: Vec<SwitchConfig>,
-    groups: Vec<Group>,
+    groups: Vec<SwitchGroup>,
     /// Group of each switch.
     group_of: Vec<usize>,
 }
 
-struct Group {
-    draft: Draft,
+struct SwitchGroup {
+    draft: MergedFile,
     members: Vec<usize>,
 }
 
@@ -27,20 +27,20 @@ impl Switches {
     pub(super) fn read(
         plan: &ScenarioPlan,
         run: usize,
-        ground: Ground<'_>,
-        complaints: &mut Complaints,
+        context: RunContext<'_>,
+        diagnostics: &mut RunDiagnostics,
     ) -> Option<Switches> {
-        let attached = attachments(&plan.topology, ground.real);
+        let attached = attachments(&plan.topology, context.real);
         let mut groups = Vec::new();
         let mut good = Vec::new();
         for members in alike(plan, &attached) {
             let first = members[0];
-            let draft = draft(plan, &plan.runs[run], first, &attached[first], ground.time_dilation);
+            let draft = draft(plan, &plan.runs[run], first, &attached[first], context.time_dilation);
             match draft.read(weir_config::parse_for_virtual_time) {
                 Ok(config) => good.push(config),
-                Err(errors) => members.iter().for_each(|switch| complaints.add(run, Some(*switch), errors.clone())),
+                Err(errors) => members.iter().for_each(|switch| diagnostics.add(run, Some(*switch), errors.clone())),
             }
-            groups.push(Group { draft, members });
+            groups.push(SwitchGroup { draft, members });
         }
         if good.len() < groups.len() {
             return None;
@@ -66,10 +66,10 @@ impl Switches {
     }
 
     /// Reports errors of a switch, and of all others of its group.
-    pub(super) fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
-        let Group { draft, members } = &self.groups[self.group_of[switch]];
+    pub(super) fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, diagnostics: &mut RunDiagnostics) {
+        let SwitchGroup { draft, members } = &self.groups[self.group_of[switch]];
         let traced = draft.traced(errors);
-        members.iter().for_each(|member| complaints.add(run, Some(*member), traced.clone()));
+        members.iter().for_each(|member| diagnostics.add(run, Some(*member), traced.clone()));
     }
 }
 

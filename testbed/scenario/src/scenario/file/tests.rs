@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use weir_config::{Device, PciDevice};
 use weir_flowctl::kinds::{Cbfc, GfcBuffer, GfcTime, Pfc};
-use weir_mmu::policy::{ConstantThreshold, DtSettings, StaticSettings};
-use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
-use weir_units::{BitRate, Bytes, Class, ClassSet, FrameTimes, MacAddr, Span, Time};
+use weir_mmu::policy::{ConstantThreshold, DynamicThresholdConfig, StaticThresholdConfig};
+use weir_nic::host::{CongestionControlChoice, FrameSizes, Host, HostError, Repeat};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, SerialisationRounding, Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::*;
-use crate::link::{ChosenFrames, HoldBack};
-use crate::scenario::{HostFlows, PortPlace};
+use crate::link::{ChosenFrames, ReorderDelay};
+use crate::scenario::{HostFlows, PortRef};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -59,7 +59,7 @@ fn the_ring_has_eight_runs() {
         assert_eq!((scenario.switches.len(), scenario.links.len(), scenario.flows.len()), (3, 3, 3));
         let queue = &scenario.switches[1].classes.queues[3];
         assert_eq!(queue.arbitration.kind(), if n < 4 { "arrival" } else { "round-robin" }, "{}", run.name);
-        assert!(run.name.starts_with(scenario.switches[0].ports[0].flow_control.name()));
+        assert!(run.name.starts_with(scenario.switches[0].ports[0].flow_control.label()));
         can_start(scenario);
     }
 }
@@ -167,9 +167,9 @@ fn a_run_that_chooses_another_policy_leaves_the_common_ones_table() {
          [[runs]]\nname = \"larger\"\n[runs.switch.buffer.static]\nthreshold = \"200KB\"\n",
     );
     let policies: Vec<_> = runs.iter().map(|run| &run.scenario.switches[1].buffer.policy).collect();
-    assert_eq!(policies[0].downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(100)) }));
+    assert_eq!(policies[0].downcast(), Some(&StaticThresholdConfig { threshold: Some(Bytes::kb(100)) }));
     assert_eq!(policies[1].name(), "dt");
-    assert_eq!(policies[2].downcast(), Some(&StaticSettings { threshold: Some(Bytes::kb(200)) }));
+    assert_eq!(policies[2].downcast(), Some(&StaticThresholdConfig { threshold: Some(Bytes::kb(200)) }));
     assert_eq!(runs[1].scenario.policy, "dt");
 }
 
@@ -190,7 +190,7 @@ fn faults_befall_the_direction_that_they_name() {
     assert_eq!((toward_switch.reordering_ppm, toward_switch.corruption_ppm), (1_000, 10_000));
     assert_eq!(toward_switch.until, scenario.end);
     assert_eq!(toward_switch.frames, ChosenFrames::DataWith(Dscp::new(3)));
-    assert_eq!(toward_switch.hold_back, HoldBack::For(Span::from_micros(5)));
+    assert_eq!(toward_switch.reorder_delay, ReorderDelay::For(Span::from_micros(5)));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_switch_of_its_own_file_keeps_what_the_scenario_leaves() {
     assert_eq!(left.static_macs, [(MacAddr([2, 0, 0, 0, 0, 1]), 0), (MacAddr([2, 0, 0, 0, 0, 2]), 2)]);
     let alpha = |run: &ScenarioRun| {
         let policy = &run.scenario.switches[0].buffer.policy;
-        policy.downcast::<DtSettings>().expect("dt").alpha.to_string()
+        policy.downcast::<DynamicThresholdConfig>().expect("dt").alpha.to_string()
     };
     assert_eq!((alpha(&runs[0]), alpha(&runs[1])), ("1/4".to_owned(), "1/16".to_owned()));
 }
@@ -251,7 +251,7 @@ fn routes_choose_among_links() {
     let scenario = pair(text).remove(0).scenario;
     let port = |switch: usize, host: usize| {
         let port = scenario.switches[switch].static_macs[host].1;
-        scenario.port_name(PortPlace { switch, port })
+        scenario.port_name(PortRef { switch, port })
     };
     assert_eq!((port(0, 1), port(1, 0)), ("S1.second".to_owned(), "S2.prev".to_owned()));
 }

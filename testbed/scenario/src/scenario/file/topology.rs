@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_config::{Device, read_device};
-use weir_reader::settings::{Origin, Settings};
+use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, Table, is_name};
 use weir_units::Time;
 
@@ -32,8 +32,8 @@ pub(super) struct Topology {
 pub(super) struct SwitchPart {
     pub name: String,
     /// Contents of the switch's own file, if it has one.
-    pub file: Option<Settings>,
-    pub origin: Option<Origin>,
+    pub file: Option<ConfigTable>,
+    pub origin: Option<SourceSpan>,
 }
 
 #[derive(Debug)]
@@ -42,13 +42,13 @@ pub(super) struct LinkPart {
     pub number: usize,
     pub ends: [PortName; 2],
     /// Settings of both ports.
-    pub settings: Settings,
+    pub settings: ConfigTable,
     /// Devices of both ports, if a real wire joins them.
-    pub devices: Option<[Settings; 2]>,
+    pub devices: Option<[ConfigTable; 2]>,
     pub faults: [FaultPlan; 2],
     /// Whether the link is up when the scenario begins.
     pub is_up: bool,
-    pub origin: Option<Origin>,
+    pub origin: Option<SourceSpan>,
 }
 
 #[derive(Debug)]
@@ -58,16 +58,16 @@ pub(super) struct HostPart {
     pub name: String,
     pub port: PortName,
     /// Settings of the port.
-    pub settings: Settings,
+    pub settings: ConfigTable,
     /// Payload of a full frame, and whether the host sets it itself.
     pub mtu: u16,
     pub has_own_mtu: bool,
     pub device: Option<Device>,
-    pub port_device: Option<Settings>,
+    pub port_device: Option<ConfigTable>,
     /// Access to the host, if it is real.
     pub real: Option<RealHost>,
     pub faults: [FaultPlan; 2],
-    pub origin: Option<Origin>,
+    pub origin: Option<SourceSpan>,
 }
 
 /// Port by name, `S1.next`.
@@ -110,14 +110,14 @@ impl Topology {
         }
         for (number, switch) in self.switches.iter().enumerate().filter(|(_, switch)| switch.file.is_none()) {
             let of_hosts = self.hosts.iter().filter(|host| host.port.switch == number).count();
-            let ports = of_hosts + self.ways_from(number).count();
+            let ports = of_hosts + self.neighbours(number).count();
             if !(2..=PORTS_MAX).contains(&ports) {
                 let message = format!(
                     "a switch has 2 to {PORTS_MAX} ports, for its links and hosts; {} has {ports}",
                     switch.name
                 );
                 let help = if ports < 2 { "write more [[links]] or [[hosts]]" } else { "take some of them out" };
-                root.doc().refuse(Problem::new(message, help).at(format!("switches[{number}].name"), ""));
+                root.doc().refuse(Problem::new(message, help).with_label(format!("switches[{number}].name"), ""));
             }
         }
     }
@@ -136,7 +136,7 @@ impl Topology {
     }
 
     /// Returns the links that are up from a switch: the port there, and the other switch.
-    pub(super) fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
+    pub(super) fn neighbours(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
         let both = self.links.iter().filter(|link| link.is_up).flat_map(|link| {
             let [first, second] = &link.ends;
             [(first, second.switch), (second, first.switch)]
@@ -166,7 +166,7 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
     let tables = root.tables("switches", "switches");
     if tables.is_empty() && root.doc().sound(&["switches"]) {
         let help = "write one [[switches]] for each switch, with name = \"S1\"";
-        root.doc().refuse(Problem::new("a scenario needs a switch", help).at("switches", ""));
+        root.doc().refuse(Problem::new("a scenario needs a switch", help).with_label("switches", ""));
     }
     let read = |table: &Table<'_>| {
         let name = name(table, "a switch", "S1");
@@ -175,7 +175,7 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
             table.refuse("name", format!("\"{name}\" has a `.` in it, which parts a switch from its port"), help);
         }
         let file = table.string("config", "switch.toml").and_then(|file| {
-            let loaded = Settings::load(&folder.join(file), "a switch's TOML file, beside the scenario");
+            let loaded = ConfigTable::load(&folder.join(file), "a switch's TOML file, beside the scenario");
             loaded
                 .map_err(|errors| {
                     table.doc().include(errors);
@@ -184,7 +184,7 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
                 })
                 .ok()
         });
-        SwitchPart { name: name.unwrap_or_default(), file, origin: Origin::of_table(table) }
+        SwitchPart { name: name.unwrap_or_default(), file, origin: SourceSpan::of_table(table) }
     };
     let switches: Vec<SwitchPart> = tables.iter().map(read).collect();
     let names = switches.iter().map(|switch| Some(switch.name.as_str()).filter(|name| !name.is_empty()));
@@ -211,7 +211,7 @@ fn link(
     let names = table.strings("ends", "\"S1.next\", \"S2.prev\"").unwrap_or_default();
     let ends: Vec<Option<PortName>> =
         (0..names.len()).map(|n| port_named(table, &format!("ends[{n}]"), names[n], switches)).collect();
-    if ends.len() != 2 && table.has("ends") && table.doc().sound(&[&table.at("ends")]) {
+    if ends.len() != 2 && table.has("ends") && table.doc().sound(&[&table.key_path("ends")]) {
         let message = format!("a link has two ends, this one has {}", ends.len());
         table.refuse("ends", message, "write ends = [\"S1.next\", \"S2.prev\"]");
     }
@@ -223,7 +223,7 @@ fn link(
     let toward = [names.get(1).copied().unwrap_or(""), names.first().copied().unwrap_or("")];
     let faults = faults::read(table, "links.faults", [&toward[..1], &toward[1..]], draw.end, draw.seed);
     let devices = table.has("devices").then(|| table.tables("devices", "links.devices"));
-    if let Some(devices) = devices.as_ref().filter(|_| table.doc().sound(&[&table.at("devices")])) {
+    if let Some(devices) = devices.as_ref().filter(|_| table.doc().sound(&[&table.key_path("devices")])) {
         if devices.len() != 2 {
             let message = format!("a wire has a device at each of its two ends, this one has {}", devices.len());
             let help = "write devices = [{ pci = \"0000:81:00.0\" }, { pci = \"0000:82:00.0\" }], or take it out";
@@ -236,11 +236,11 @@ fn link(
     Some(LinkPart {
         number,
         ends: [first, second],
-        settings: Settings::of(table).take_keys(OF_PORT),
+        settings: ConfigTable::from_table(table).take_keys(OF_PORT),
         devices: devices.and_then(|devices| devices.try_into().ok()),
         faults,
         is_up: true,
-        origin: Origin::of_table(table),
+        origin: SourceSpan::of_table(table),
     })
 }
 
@@ -270,7 +270,11 @@ fn host(
         (true, _) if table.has("reach") => {
             let problem =
                 Problem::new("an emulated host is on `device`, and a real one is reached", "take one of them out");
-            table.doc().note(problem.at_key(table.at("device"), "").at_key(table.at("reach"), "and here"));
+            table.doc().note(
+                problem
+                    .with_key_label(table.key_path("device"), "")
+                    .with_key_label(table.key_path("reach"), "and here"),
+            );
         }
         (true, false) if !has_file => {
             let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the wire, too";
@@ -288,20 +292,20 @@ fn host(
         number,
         name: name?.to_owned(),
         port: port?,
-        settings: Settings::of(table).take_keys(OF_PORT),
+        settings: ConfigTable::from_table(table).take_keys(OF_PORT),
         mtu: mtu.unwrap_or(nic.mtu),
         has_own_mtu: mtu.is_some(),
         device: device.and_then(|(device, _)| device),
         port_device: port_device.map(|(_, settings)| settings),
         real,
         faults,
-        origin: Origin::of_table(table),
+        origin: SourceSpan::of_table(table),
     })
 }
 
 /// Reads a device: checked, and as written.
-fn own_device(table: &Table<'_>) -> (Option<Device>, Settings) {
-    (read_device(table, MTU_MAX), Settings::of(table).take_keys(OF_DEVICE))
+fn own_device(table: &Table<'_>) -> (Option<Device>, ConfigTable) {
+    (read_device(table, MTU_MAX), ConfigTable::from_table(table).take_keys(OF_DEVICE))
 }
 
 /// Refuses `faults` on a real wire, whose faults are its own.
@@ -309,7 +313,9 @@ fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
     if table.has("faults") {
         let message = format!("`faults` befall an emulated link, but `{devices}` makes this one a real wire");
         let problem = Problem::new(message, format!("take `faults` or `{devices}` out"));
-        table.doc().note(problem.at_key(table.at("faults"), "").at_key(table.at(devices), "the wire"));
+        table.doc().note(
+            problem.with_key_label(table.key_path("faults"), "").with_key_label(table.key_path(devices), "the wire"),
+        );
     }
 }
 
@@ -335,9 +341,9 @@ pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[S
 fn take(table: &Table<'_>, key: &str, port: String, taken: &mut Vec<(String, String)>) {
     if let Some((_, first)) = taken.iter().find(|(other, _)| *other == port) {
         let problem = Problem::new(format!("port {port} has two hosts or links"), "give each its own port")
-            .at(table.at(key), "again")
-            .at(first, "first here");
+            .with_label(table.key_path(key), "again")
+            .with_label(first, "first here");
         table.doc().refuse(problem);
     }
-    taken.push((port, table.at(key)));
+    taken.push((port, table.key_path(key)));
 }

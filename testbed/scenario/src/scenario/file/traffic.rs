@@ -4,7 +4,7 @@ use weir_nic::host::Repeat;
 use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
-use super::nic::{Carriage, Nic};
+use super::nic::{Nic, TransportConfig};
 use super::reach;
 use super::reading::{name, named, position, refuse_twins, refuse_unnamed, require, stretch};
 use super::topology::Topology;
@@ -33,7 +33,7 @@ pub(super) struct FlowPart {
     pub repeat: Repeat,
     pub rate: Option<BitRate>,
     pub total: Option<Bytes>,
-    pub carriage: Carriage,
+    pub transport: TransportConfig,
     /// Tool that sends the flow, if its hosts are real.
     pub tool: FlowTool,
 }
@@ -74,7 +74,7 @@ fn flow(
         && from == to
     {
         let problem = Problem::new("a flow goes to another host", "write another host in `from` or `to`");
-        doc.refuse(problem.at(table.at("to"), "").at(table.at("from"), "from here"));
+        doc.refuse(problem.with_label(table.key_path("to"), "").with_label(table.key_path("from"), "from here"));
     }
     require(table, "class", "a flow", "class = 3");
     let class = table.integer("class", 0..=7);
@@ -83,7 +83,7 @@ fn flow(
     let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
     let rate = table.quantity("rate", &RATE, rates());
     let total = table.quantity("total", &SIZE, Bytes::new(1)..=TOTAL_MAX);
-    let carriage = Carriage::of_flow(table, nic);
+    let transport = TransportConfig::of_flow(table, nic);
     let tool = reach::of_flow(table);
     let path = path(table, topology);
     let ((start, stop), [from, to]) = (stretch?, ends);
@@ -100,7 +100,7 @@ fn flow(
         repeat: every.map_or(Repeat::BackToBack, Repeat::Every),
         rate,
         total,
-        carriage,
+        transport,
         tool,
     })
 }
@@ -123,5 +123,5 @@ fn path(table: &Table<'_>, topology: &Topology) -> Option<Vec<usize>> {
         }
         path.push(switch);
     }
-    table.doc().sound(&[&table.at("path")]).then_some(path)
+    table.doc().sound(&[&table.key_path("path")]).then_some(path)
 }

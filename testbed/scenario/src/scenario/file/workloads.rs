@@ -11,8 +11,8 @@ use weir_units::{Bytes, Class, Span, Time, UnitError};
 
 use super::host_names::HostNames;
 use super::keys::WORKLOAD;
-use super::nic::{Carriage, Nic};
-use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, require, stretch};
+use super::nic::{Nic, TransportConfig};
+use super::reading::{name, refuse_foreign_keys, refuse_twins, refuse_with_fix, require, stretch};
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
@@ -29,7 +29,7 @@ pub(super) struct WorkloadPart {
     pub number: usize,
     pub name: String,
     pub class: Class,
-    pub carriage: Carriage,
+    pub transport: TransportConfig,
     pub seed: u64,
     pub dport: Option<u16>,
     pub kind: Arc<WorkloadKind>,
@@ -112,7 +112,7 @@ impl WorkloadKind {
 }
 
 #[derive(Clone, Copy)]
-enum Word {
+enum WorkloadKeyword {
     Poisson,
     Incast,
     OneToOne,
@@ -125,11 +125,11 @@ enum Word {
 const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
 /// Kinds of workloads, and the keys of each besides the common ones.
-const KINDS: [(&str, Word, &[&str]); 7] = [
-    ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
+const KINDS: [(&str, WorkloadKeyword, &[&str]); 7] = [
+    ("poisson", WorkloadKeyword::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
     (
         "incast",
-        Word::Incast,
+        WorkloadKeyword::Incast,
         &[
             "sizes",
             "equal_sizes",
@@ -144,11 +144,15 @@ const KINDS: [(&str, Word, &[&str]); 7] = [
             "until",
         ],
     ),
-    ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
-    ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
-    ("permutation", Word::Permutation, &["sizes", "senders", "every", "times", "from", "until"]),
-    ("closed-loop", Word::ClosedLoop, &["sizes", "senders", "receivers", "outstanding", "times", "from", "until"]),
-    ("list", Word::List, &["file"]),
+    ("one-to-one", WorkloadKeyword::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
+    ("all-to-all", WorkloadKeyword::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
+    ("permutation", WorkloadKeyword::Permutation, &["sizes", "senders", "every", "times", "from", "until"]),
+    (
+        "closed-loop",
+        WorkloadKeyword::ClosedLoop,
+        &["sizes", "senders", "receivers", "outstanding", "times", "from", "until"],
+    ),
+    ("list", WorkloadKeyword::List, &["file"]),
 ];
 
 /// Reads the workloads, and leaves out those with errors. Files are in `folder`; `seed` is the scenario's.
@@ -161,7 +165,7 @@ pub(super) fn read(
     seed: u64,
 ) -> Vec<WorkloadPart> {
     let tables = root.tables("workloads", "workloads");
-    let hosts = HostNames::of(root, topology);
+    let hosts = HostNames::new(root, topology);
     let mut workloads = Vec::new();
     let mut names = Vec::new();
     for (number, table) in tables.iter().enumerate() {
@@ -170,17 +174,17 @@ pub(super) fn read(
             false => Some(format!("W{}", number + 1)),
         };
         names.push(name.clone());
-        let reader = Reader { table, hosts: &hosts, folder, end };
+        let reader = WorkloadReader { table, hosts: &hosts, folder, end };
         let kind = reader.kind();
         require(table, "class", "a workload", "class = 3");
         let class = table.integer("class", 0..=7);
-        let carriage = Carriage::of_workload(table, nic);
+        let transport = TransportConfig::of_workload(table, nic);
         let own_seed = table.integer("seed", 0..=u64::from(u32::MAX));
         let seed = own_seed.unwrap_or_else(|| Rng::stream(seed, number as u64).next_u64());
         let dport = table.integer("dport", 1..=65_535).map(|dport| dport as u16);
         if let (Some(name), Some(class), Some(kind)) = (name, class, kind) {
             let (class, kind) = (Class::new(class as u8), Arc::new(kind));
-            workloads.push(WorkloadPart { number, name, class, carriage, seed, dport, kind });
+            workloads.push(WorkloadPart { number, name, class, transport, seed, dport, kind });
         }
     }
     refuse_twins(&tables, "workloads", names.iter().map(Option::as_deref));
@@ -188,28 +192,28 @@ pub(super) fn read(
 }
 
 /// Reader of one workload.
-struct Reader<'r, 'd> {
+struct WorkloadReader<'r, 'd> {
     table: &'r Table<'d>,
     hosts: &'r HostNames<'r>,
     folder: &'r Path,
     end: Time,
 }
 
-impl Reader<'_, '_> {
+impl WorkloadReader<'_, '_> {
     fn kind(&self) -> Option<WorkloadKind> {
         let table = self.table;
         require(table, "kind", "a workload", "kind = \"poisson\"");
-        let words = KINDS.map(|(name, word, keys)| (name, (name, word, keys)));
-        let (name, word, keys) = table.choice("kind", &words)?;
+        let kinds = KINDS.map(|(name, word, keys)| (name, (name, word, keys)));
+        let (name, word, keys) = table.choice("kind", &kinds)?;
         refuse_foreign_keys(table, &format!("a workload of kind \"{name}\""), WORKLOAD, &[OF_ALL, keys].concat());
         match word {
-            Word::Poisson => self.poisson(),
-            Word::Incast => self.incast(),
-            Word::ClosedLoop => self.closed_loop(),
-            Word::List => self.list(),
-            Word::OneToOne => self.pairs(self.one_to_one()),
-            Word::AllToAll => self.pairs(self.several("senders").map(Pattern::AllToAll)),
-            Word::Permutation => self.pairs(self.several("senders").map(Pattern::Permutation)),
+            WorkloadKeyword::Poisson => self.poisson(),
+            WorkloadKeyword::Incast => self.incast(),
+            WorkloadKeyword::ClosedLoop => self.closed_loop(),
+            WorkloadKeyword::List => self.list(),
+            WorkloadKeyword::OneToOne => self.pairs(self.one_to_one()),
+            WorkloadKeyword::AllToAll => self.pairs(self.several("senders").map(Pattern::AllToAll)),
+            WorkloadKeyword::Permutation => self.pairs(self.several("senders").map(Pattern::Permutation)),
         }
     }
 
@@ -270,7 +274,9 @@ impl Reader<'_, '_> {
         if table.has("fan_in") {
             let problem =
                 Problem::new("`fan_in` and `groups_of` both say who sends in a burst", "take one of them out");
-            table.doc().refuse(problem.at(table.at("fan_in"), "").at(table.at("groups_of"), "the groups"));
+            table.doc().refuse(
+                problem.with_label(table.key_path("fan_in"), "").with_label(table.key_path("groups_of"), "the groups"),
+            );
             return None;
         }
         let size = table.integer("groups_of", 1..=u64::from(u32::MAX))? as usize;
@@ -333,7 +339,7 @@ impl Reader<'_, '_> {
         let messages = match list::read(&text, host) {
             Ok(messages) => messages,
             Err(error) => {
-                refuse_told(self.table, "file", &format!("{file}, {error}"));
+                refuse_with_fix(self.table, "file", &format!("{file}, {error}"));
                 return None;
             }
         };
@@ -361,7 +367,9 @@ impl Reader<'_, '_> {
         match (table.has("every"), table.has("load")) {
             (true, true) => {
                 let problem = Problem::new("`every` and `load` both say when bursts come", "take one of them out");
-                table.doc().refuse(problem.at(table.at("every"), "").at(table.at("load"), "the load"));
+                table.doc().refuse(
+                    problem.with_label(table.key_path("every"), "").with_label(table.key_path("load"), "the load"),
+                );
                 None
             }
             (true, false) => {
@@ -388,7 +396,9 @@ impl Reader<'_, '_> {
         }
         if table.has("until") {
             let problem = Problem::new("`times` and `until` both say when it is over", "take one of them out");
-            table.doc().refuse(problem.at(table.at("times"), "").at(table.at("until"), "the end"));
+            table
+                .doc()
+                .refuse(problem.with_label(table.key_path("times"), "").with_label(table.key_path("until"), "the end"));
             return None;
         }
         let times = table.integer("times", 1..=MESSAGES_MAX as u64)?;
@@ -419,7 +429,7 @@ impl Reader<'_, '_> {
             let text = self.text_of(&file_table, "file", file)?;
             let sizes = SizeCdf::parse(&text);
             if let Err(error) = &sizes {
-                refuse_told(&file_table, "file", &format!("{file}, {error}"));
+                refuse_with_fix(&file_table, "file", &format!("{file}, {error}"));
             }
             return sizes.ok().filter(|sizes| self.check_largest(sizes));
         }

@@ -27,8 +27,8 @@ impl Routes {
     }
 
     /// The switches behind these ports, one for each.
-    fn next_switches(&self, row: &Row, switch: usize) -> impl Iterator<Item = usize> {
-        let places = self.ports_in(row, switch).iter().map(move |port| PortPlace { switch, port: usize::from(*port) });
+    fn next_switches(&self, row: &RouteRow, switch: usize) -> impl Iterator<Item = usize> {
+        let places = self.ports_in(row, switch).iter().map(move |port| PortRef { switch, port: usize::from(*port) });
         places.filter_map(|place| self.wiring.next_switch(place))
     }
 }
@@ -54,7 +54,7 @@ fn ways(fabric: &Fabric, routes: &Routes, from: usize, to: usize) -> BTreeSet<St
             continue;
         }
         for port in routes.ports(here, to) {
-            let place = PortPlace { switch: here, port: usize::from(*port) };
+            let place = PortRef { switch: here, port: usize::from(*port) };
             begun.push([&way[..], &[routes.wiring.next_switch(place).unwrap()]].concat());
         }
     }
@@ -62,7 +62,7 @@ fn ways(fabric: &Fabric, routes: &Routes, from: usize, to: usize) -> BTreeSet<St
 }
 
 /// The names of the switches that a path leads through.
-fn through(fabric: &Fabric, path: &[PortPlace]) -> String {
+fn through(fabric: &Fabric, path: &[PortRef]) -> String {
     path.iter().map(|place| fabric.switches[place.switch].name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
@@ -136,9 +136,9 @@ fn one_switch_has_one_way() {
     let routes = routed(&fabric);
     let [from, to] = hosts(&fabric, ["H7", "R2"]);
     assert_eq!((routes.path_count(from, to), routes.hops(from, to)), (1, 2));
-    assert_eq!(routes.path(from, to, 5), [PortPlace { switch: 0, port: 31 }]);
-    let cable = |us| Cable::new(BitRate::gbps(100), Span::from_micros(us));
-    assert_eq!(routes.one_way(from, to, 5).hops, [cable(9), cable(1)]);
+    assert_eq!(routes.path(from, to, 5), [PortRef { switch: 0, port: 31 }]);
+    let cable = |us| LinkSpec::new(BitRate::gbps(100), Span::from_micros(us));
+    assert_eq!(routes.path_delay(from, to, 5).hops, [cable(9), cable(1)]);
 }
 
 #[test]
@@ -311,7 +311,7 @@ proptest! {
         // All nearer neighbours are ways, no others.
         for here in 0..fabric.switches.len() {
             for to in (0..count).filter(|to| switch(*to) != here) {
-                let leads = |end: &PortPlace, there: &PortPlace| {
+                let leads = |end: &PortRef, there: &PortRef| {
                     (end.switch == here && far[there.switch][switch(to)] < far[here][switch(to)]).then_some(end.port as u16)
                 };
                 let up = fabric.links.iter().filter(|link| link.is_up);

@@ -62,8 +62,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Point>, CdfError> {
         if line.is_empty() {
             continue;
         }
-        let mut words = line.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
-        let (Some(size_text), Some(share_text), None) = (words.next(), words.next(), words.next()) else {
+        let mut fields = line.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+        let (Some(size_text), Some(share_text), None) = (fields.next(), fields.next(), fields.next()) else {
             return Err(fault(CdfFault::NotTwo(line.to_owned())));
         };
         let (size, share) = (size(size_text).map_err(fault)?, share(share_text).map_err(fault)?);
@@ -79,17 +79,17 @@ pub(super) fn read(text: &str) -> Result<Vec<Point>, CdfError> {
         last = (line_number, share_text.to_owned());
     }
     let (line, share_text) = last;
-    let (size, whole) = match points.as_slice() {
+    let (size, total_share) = match points.as_slice() {
         [_, .., last] => *last,
         few => return Err(CdfError { line, fault: CdfFault::TooFew(few.len()) }),
     };
-    if whole != 100.0 && whole != 1.0 {
+    if total_share != 100.0 && total_share != 1.0 {
         return Err(CdfError { line, fault: CdfFault::End(share_text) });
     }
     if size == 0 {
         return Err(CdfError { line, fault: CdfFault::Nothing });
     }
-    Ok(points.iter().map(|(size, share)| Point { size: *size as f64, share: share / whole }).collect())
+    Ok(points.iter().map(|(size, share)| Point { size: *size as f64, share: share / total_share }).collect())
 }
 
 fn size(text: &str) -> Result<u64, CdfFault> {

@@ -33,7 +33,7 @@ pub(crate) fn lost_nothing(sim: &mut Sim, context: &str) {
 
 pub(crate) fn books_balance(reports: &[Report], context: &str) {
     for report in reports {
-        let balance = report.balance;
+        let balance = report.conservation;
         assert!(balance.holds && balance.in_rings == 0, "{context}: {balance:?}");
         let out = balance.sent + balance.dropped + balance.held();
         assert_eq!(balance.received + balance.copied, out, "{context}: {balance:?}");
@@ -42,14 +42,14 @@ pub(crate) fn books_balance(reports: &[Report], context: &str) {
 
 /// Whether nothing is under way: switches hold nothing, and all that hosts sent has been acknowledged.
 pub(crate) fn is_at_rest(sim: &mut Sim) -> bool {
-    sim.hosts().all(|host| host.is_finished()) && sim.reports().iter().all(|report| report.balance.held() == 0)
+    sim.hosts().all(|host| host.is_finished()) && sim.reports().iter().all(|report| report.conservation.held() == 0)
 }
 
 /// Nothing is left of what was charged, and what was sent has arrived.
 pub(crate) fn gave_all_back(sim: &mut Sim, context: &str) {
     for (switch, report) in sim.reports().iter().enumerate() {
-        assert_eq!(report.balance.held(), 0, "{context}: S{} holds frames", switch + 1);
-        assert_eq!(sim.shared(switch).mmu.pool_use().used, Bytes::ZERO, "{context}: S{}", switch + 1);
+        assert_eq!(report.conservation.held(), 0, "{context}: S{} holds frames", switch + 1);
+        assert_eq!(sim.shared(switch).mmu.pool_usage().used, Bytes::ZERO, "{context}: S{}", switch + 1);
         for (number, port) in report.ports.iter().enumerate() {
             for class in &port.classes {
                 let left = class.ingress.shared + class.ingress.headroom + class.ingress.private + class.egress;

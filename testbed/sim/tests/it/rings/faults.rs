@@ -14,7 +14,7 @@
 //! all is given back.
 
 use weir_flowctl::cbfc::BLOCK;
-use weir_scenario::link::{FaultPlan, HoldBack};
+use weir_scenario::link::{FaultPlan, ReorderDelay};
 use weir_sim::Sim;
 use weir_units::{BitRate, Bytes, Span, Time};
 
@@ -48,7 +48,7 @@ fn line(flow_control: &str, ppm: [u32; 3], seed: u64) -> Fabric {
             loss_ppm,
             duplication_ppm,
             reordering_ppm,
-            hold_back: HoldBack::For(Span::from_micros(70)),
+            reorder_delay: ReorderDelay::For(Span::from_micros(70)),
             from: FROM,
             until: UNTIL,
             seed: seed * 100 + n * 2 + lane,
@@ -110,7 +110,7 @@ fn flow_control_recovers_from_lost_doubled_and_reordered_messages() {
                 sim.run_for(Span::from_micros(100));
             }
             assert_eq!(lost(&mut sim), lost_in_all, "{context}: lost after all messages came again");
-            let left: u64 = sim.reports().iter().map(|report| report.balance.held()).sum();
+            let left: u64 = sim.reports().iter().map(|report| report.conservation.held()).sum();
             assert_eq!(left, 0, "{context}: frames are stuck");
             if lost_in_all == 0 {
                 assert!(is_at_rest(&mut sim), "{context}: not at rest");

@@ -2,7 +2,7 @@
 //! links between switches, so that each of these has two flows, and each switch's queue from the ring waits for the next
 //! one's. 10 Gb/s, 1 MB for each input queue, τ of 90 us.
 
-use weir_flowctl::gfc::Mapping;
+use weir_flowctl::gfc::RateMapping;
 use weir_results::deadlock::{Deadlock, Detector};
 use weir_sim::Sim;
 use weir_units::{BitRate, Bytes, Span, Time};
@@ -131,7 +131,7 @@ fn in_turn_nothing_deadlocks_and_gfc_settles() {
 
         let context = format!("by time, starts {starts:?}");
         let (mut sim, queues) = settled(GFC_TIME, starts, &context);
-        let mapping = Mapping::without_guarantee(B_M, Bytes::kb(492), RATE).unwrap();
+        let mapping = RateMapping::without_guarantee(B_M, Bytes::kb(492), RATE).unwrap();
         for (host, queue) in queues.iter().enumerate() {
             // The sender counts what is under way too, half of 10 Gb/s for τ.
             assert!((688..700).contains(&(queue.get() / 1_000)), "{context}: {queues:?}");
@@ -162,7 +162,7 @@ fn a_late_flow_makes_buffer_based_gfc_overshoot_to_stage_2_and_come_back() {
     let before = [0, 1, 2].map(|host| sim.host(host).sender_stats(0).wire);
     sim.run_for(Span::from_millis(2));
     for (host, before) in before.into_iter().enumerate() {
-        let rate = BitRate::of(sim.host(host).sender_stats(0).wire - before, Span::from_millis(2)).unwrap();
+        let rate = BitRate::average(sim.host(host).sender_stats(0).wire - before, Span::from_millis(2)).unwrap();
         assert!(rate.as_bps().abs_diff(5_000_000_000) < 20_000_000, "H{}: {rate}", host + 1);
     }
     lost_nothing(&mut sim, "a late flow");
@@ -177,7 +177,7 @@ fn settled(flow_control: &str, starts: [u64; 3], context: &str) -> (Sim, [Bytes;
     let before = sent(&sim);
     sim.run_until(at(7_000));
     for (after, before) in sent(&sim).into_iter().zip(before) {
-        let rate = BitRate::of(after - before, Span::from_millis(2)).unwrap();
+        let rate = BitRate::average(after - before, Span::from_millis(2)).unwrap();
         assert!(rate.as_bps().abs_diff(5_000_000_000) < 20_000_000, "{context}: {rate}");
     }
     lost_nothing(&mut sim, context);

@@ -109,7 +109,7 @@ fn a_peers_mean_rate_is_its_stages() {
             if stage == 0 || in_row < 750 {
                 continue;
             }
-            let rate = BitRate::of(sim.host(0).sender_stats(0).wire - before, Span::from_millis(1)).unwrap();
+            let rate = BitRate::average(sim.host(0).sender_stats(0).wire - before, Span::from_millis(1)).unwrap();
             let expected = stages.rate(stage).as_bps();
             let off = rate.as_bps() as f64 / expected as f64 - 1.0;
             println!("out {out} Mb/s, stage {stage}: {rate} ({:+.2} %)", off * 100.0);

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use weir_arbitration::ARBITRATIONS;
+use weir_arbitration::ARBITERS;
 use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
 use weir_flowctl::wire_bytes;
-use weir_mmu::policy::{self, HeadroomNeeds, POLICIES};
+use weir_mmu::policy::{self, BUFFER_POLICIES, HeadroomRequirement};
 use weir_nic::host::congestion;
 use weir_nic::tcp;
 use weir_scenario::Scenario;
 use weir_scenario::file::parse;
-use weir_scenario::topology::{Cable, Fabric};
+use weir_scenario::topology::{Fabric, LinkSpec};
 use weir_scenario::workload::Rng;
 use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span};
 
@@ -39,8 +39,8 @@ pub(crate) fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
 
 /// Whether a policy with its defaults keeps Φ for every lossless ingress queue.
 fn has_whole_headroom(policy: &str) -> bool {
-    let settings = policy::settings(policy, "").unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-    settings.needs().headroom == HeadroomNeeds::PerQueue
+    let settings = policy::parse_config(policy, "").unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    settings.layout_requirements().headroom == HeadroomRequirement::PerQueue
 }
 
 pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
@@ -228,19 +228,19 @@ impl Drawing {
         charges.fold(bytes, u64::max) + 2 * self.cell
     }
 
-    fn cables(&self) -> impl Iterator<Item = (usize, Cable)> + '_ {
+    fn cables(&self) -> impl Iterator<Item = (usize, LinkSpec)> + '_ {
         let of_hosts = self.fabric.hosts.iter().map(|host| (host.at.switch, host.cable()));
         let up = self.fabric.links.iter().filter(|link| link.is_up);
         of_hosts.chain(up.flat_map(|link| link.ends.map(|end| (end.switch, link.cable()))))
     }
 
     /// Σ of something of all ports of a switch, the most of any.
-    fn most(&self, of: impl Fn(Cable) -> u64) -> u64 {
+    fn most(&self, of: impl Fn(LinkSpec) -> u64) -> u64 {
         let sum = |switch: usize| self.cables().filter(|(at, _)| *at == switch).map(|(_, cable)| of(cable)).sum();
         (0..self.fabric.switches.len()).map(sum).max().unwrap_or(0)
     }
 
-    fn headroom(&self, cable: Cable) -> u64 {
+    fn headroom(&self, cable: LinkSpec) -> u64 {
         self.in_cells(2 * (cable.rate.bytes_in(cable.delay).get() + self.mtu + 22) + 3_840)
     }
 
@@ -275,7 +275,7 @@ impl Drawing {
             let size = headroom + private * 8 * ports + spare;
             let policy = one_of(&mut self.rng, &POLICIES_IN_PARTS);
             let (table, has_headroom) = self.policy(policy, alpha, spare);
-            match self.other(POLICIES.names(), &POLICIES_IN_PARTS) {
+            match self.other(BUFFER_POLICIES.names(), &POLICIES_IN_PARTS) {
                 Some(other) => (size, other, String::new(), has_whole_headroom(other)),
                 None => (size, policy, table, has_headroom),
             }
@@ -342,7 +342,7 @@ impl Drawing {
     fn kept(&self) -> u64 {
         let frame = wire_bytes((self.mtu + 18) as u32, LINK_OVERHEAD);
         let large = Bytes::mb(1_000);
-        let of = |(_, Cable { rate, delay }): (usize, Cable)| {
+        let of = |(_, LinkSpec { rate, delay }): (usize, LinkSpec)| {
             let (tau, period) =
                 (feedback_delay_max(rate, frame, delay, Span::ZERO), Advertiser::period_by_default(rate));
             let cells = |span: Span| Span::from_picos(self.in_cells(span.as_picos()));
@@ -363,9 +363,9 @@ impl Drawing {
             self.classes
         ));
         for class in [0, 3, 4] {
-            let arbitration = one_of(&mut self.rng, ARBITRATIONS.all());
+            let arbitration = one_of(&mut self.rng, ARBITERS.all());
             let mut text =
-                format!("[[switch.classes.queues]]\nclass = {class}\narbitration = \"{}\"", arbitration.name());
+                format!("[[switch.classes.queues]]\nclass = {class}\narbitration = \"{}\"", arbitration.id());
             if arbitration.keys().iter().any(|key| key.name == "arbitration_burst") {
                 text += &format!("\narbitration_burst = {}", between(&mut self.rng, 1, 8));
             }
@@ -452,8 +452,9 @@ impl Drawing {
         for switch in &fabric.switches {
             self.line(format!("[[switches]]\nname = \"{}\"", switch.name));
         }
-        let size = |Cable { rate, delay }: Cable| format!("rate = \"{rate}\"\ndelay = \"{}ps\"", delay.as_picos());
-        let place = |at: weir_scenario::PortPlace| {
+        let size =
+            |LinkSpec { rate, delay }: LinkSpec| format!("rate = \"{rate}\"\ndelay = \"{}ps\"", delay.as_picos());
+        let place = |at: weir_scenario::PortRef| {
             format!("{}.{}", fabric.switches[at.switch].name, names[at.switch][at.port].replace('.', "_"))
         };
         let mut outage = None;
@@ -517,7 +518,7 @@ impl Drawing {
         let class = if class.is_empty() { 0 } else { one_of(&mut self.rng, class) };
         // TCP wants frames of its MSS.
         if chance(&mut self.rng, 15) {
-            let kinds: Vec<&str> = tcp::kinds().map(|kind| kind.name()).collect();
+            let kinds: Vec<&str> = tcp::kinds().map(|kind| kind.id()).collect();
             let transport = one_of(&mut self.rng, &kinds);
             return format!("class = {class}\ntransport = \"{transport}\"");
         }

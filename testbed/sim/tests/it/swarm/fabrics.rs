@@ -1,6 +1,8 @@
 //! Fabrics drawn at random.
 
-use weir_scenario::topology::{Cable, Clos, Dumbbell, Fabric, FatTree, LeafSpine, Ring, Routes, SingleSwitch, Uplinks};
+use weir_scenario::topology::{
+    Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Ring, Routes, SingleSwitch, Uplinks,
+};
 use weir_scenario::workload::Rng;
 use weir_units::{BitRate, Span};
 
@@ -23,7 +25,7 @@ fn draw_any(rng: &mut Rng) -> Fabric {
     let cable = |rng: &mut Rng| {
         let longest = one_of(rng, &[500, 2_000, 10_000]);
         let delay = Span::from_nanos(between(rng, 50, longest));
-        Cable::new(one_of(rng, &RATES), delay)
+        LinkSpec::new(one_of(rng, &RATES), delay)
     };
     // Congestion control is made for hosts of one rate.
     let host_cable = cable(rng);

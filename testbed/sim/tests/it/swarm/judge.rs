@@ -5,7 +5,7 @@ use std::fmt::Write;
 use weir_flowctl::cbfc::Advertiser;
 use weir_results::deadlock::Detector;
 use weir_scenario::workload::{Message, Rng};
-use weir_scenario::{AnyLink, Scenario};
+use weir_scenario::{LinkRef, Scenario};
 use weir_sim::{Sim, Threads};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
@@ -40,7 +40,7 @@ struct Run<'c> {
     sim: Sim,
     detector: Detector,
     /// When links are cut (`false`) and mended, the next one last.
-    outages: Vec<(Time, AnyLink, bool)>,
+    outages: Vec<(Time, LinkRef, bool)>,
     /// Completed messages.
     done: String,
     messages: usize,
@@ -145,7 +145,7 @@ impl Run<'_> {
         }
         self.run_until(until);
         for done in self.sim.drain_completions() {
-            self.messages += usize::from(matches!(done.of, weir_sim::Sent::Message(..)));
+            self.messages += usize::from(matches!(done.source, weir_sim::MessageSource::Message(..)));
             self.sent += done.size;
             writeln!(self.done, "{done:?}").expect("a text");
         }
@@ -159,8 +159,8 @@ impl Run<'_> {
         while let Some((at, link, is_up)) = self.outages.pop_if(|(at, ..)| *at <= until) {
             self.sim.run_until(at);
             match link {
-                AnyLink::Between(link) => self.sim.set_link_up(self.scenario, link, is_up),
-                AnyLink::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, is_up),
+                LinkRef::Between(link) => self.sim.set_link_up(self.scenario, link, is_up),
+                LinkRef::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, is_up),
             }
         }
         self.sim.run_until(until);
@@ -170,7 +170,7 @@ impl Run<'_> {
     fn begin_anew(&mut self) {
         let mut archive = Archive::to_save();
         self.sim.checkpoint(&mut archive);
-        assert_eq!(archive.refused(), None);
+        assert_eq!(archive.unsupported(), None);
         let before = archive.into_bytes();
         let mut sim = Sim::new(self.scenario).unwrap_or_else(|error| panic!("{error}"));
         sim.set_threads(Threads::exactly(*self.threads.next().expect("a cycle")));
@@ -206,7 +206,7 @@ impl Run<'_> {
     }
 
     fn is_at_rest(&mut self) -> bool {
-        self.sim.is_finished() && self.sim.reports().iter().all(|report| report.balance.held() == 0)
+        self.sim.is_finished() && self.sim.reports().iter().all(|report| report.conservation.held() == 0)
     }
 
     fn is_locked(&self) -> bool {
@@ -225,7 +225,7 @@ impl Run<'_> {
         let reports = self.sim.reports();
         for (switch, report) in reports.iter().enumerate() {
             let mmu = &self.sim.shared(switch).mmu;
-            let pools = [Some(mmu.pool_use()), mmu.headroom_pool_use(), mmu.egress_lossy_pool_use()];
+            let pools = [Some(mmu.pool_usage()), mmu.headroom_pool_usage(), mmu.egress_lossy_pool_usage()];
             assert!(pools.iter().flatten().all(|pool| pool.used == Bytes::ZERO), "switch {switch}: {pools:?}");
             for (port, class) in
                 report.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)))
@@ -244,7 +244,7 @@ impl Run<'_> {
             assert_eq!(self.odd_messages(), before, "messages that say what they should not go on");
         }
         if matches!(self.promises.speaks, Speaks::Pfc | Speaks::Pause | Speaks::Nothing) {
-            assert_eq!(self.sim.under_way(), 0, "frames on wires");
+            assert_eq!(self.sim.frames_in_flight(), 0, "frames on wires");
         }
         for host in self.sim.hosts() {
             let counters = host.counters();
@@ -256,7 +256,7 @@ impl Run<'_> {
 
     /// Messages that said to switches what they should not.
     fn odd_messages(&mut self) -> u64 {
-        self.sim.reports().iter().flat_map(|report| &report.ports).map(|port| port.odd_messages).sum()
+        self.sim.reports().iter().flat_map(|report| &report.ports).map(|port| port.invalid_messages).sum()
     }
 
     /// Classes that may be paused though nobody wants it: where a RESUME was lost.
@@ -269,7 +269,7 @@ impl Run<'_> {
         let Promises { speaks, wrongs, retransmits, .. } = *self.promises;
         let is_cyclic = self.scenario.routes.as_ref().expect("ways").cyclic_dependency().is_some();
         let reports = self.sim.reports();
-        let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
+        let held: u64 = reports.iter().map(|report| report.conservation.held()).sum();
         let lost = reports.iter().map(dropped).sum::<u64>() + self.overflown();
         let waiting = self.sim.hosts().filter(|host| !host.is_finished()).count();
         let by_reason = DropReason::ALL.map(|reason| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_nic::host::Transport;
 
 use super::*;
-use crate::scenario::{AnyLink, Outage};
+use crate::scenario::{LinkRef, Outage};
 
 /// A fabric with PFC on class 3.
 fn fabric(topology: &str, more: &str) -> Vec<ScenarioRun> {
@@ -90,7 +90,7 @@ fn ports_are_named_and_paced_after_their_cables() {
     assert_eq!(ports(1), [("H2", 25), ("H3", 25), ("to-S0", 100), ("to-S1", 100)]);
     assert_eq!(ports(3), [("to-L0", 100), ("to-L1", 100)]);
     let leaf = &scenario.switches[1];
-    let place = |port| scenario.behind(PortPlace { switch: 1, port }).map(|behind| scenario.name_behind(behind));
+    let place = |port| scenario.peer(PortRef { switch: 1, port }).map(|behind| scenario.peer_name(behind));
     assert_eq!([place(1), place(3)], [Some("H3".to_owned()), Some("S1.to-L1".to_owned())]);
     // Each port has an address and a ring of its own.
     let all = || scenario.switches.iter().flat_map(|switch| &switch.ports);
@@ -249,7 +249,10 @@ fn routes_without_a_choice_are_static_macs_too() {
     assert_eq!(why, "its switches tell unscheduled frames from others, which takes virtual time");
     let timed = text.replace("end = \"1ms\"", "end = \"1ms\"\nscenario.frame_times = \"whole-ns\"");
     let timed = good(&timed).remove(0).scenario;
-    assert_eq!((scenario.frame_times, timed.frame_times), (FrameTimes::Exact, FrameTimes::Whole));
+    assert_eq!(
+        (scenario.frame_times, timed.frame_times),
+        (SerialisationRounding::Exact, SerialisationRounding::Nanoseconds)
+    );
     assert!(timed.needs_virtual_time().unwrap().starts_with("its frames take whole nanoseconds"));
     let pinned = scenario.with_static_macs();
     assert!(pinned.routes.is_none());
@@ -293,13 +296,13 @@ fn links_are_cut_by_the_names_of_their_ends() {
         scenario.outages.iter().map(|outage| outage.link).collect::<Vec<_>>()
     };
     // L0-S0 twice, L0-S1 twice, L1-S0 twice, ...
-    assert_eq!(cut("[\"S0\", \"L1\"]"), [AnyLink::Between(4), AnyLink::Between(5)]);
-    assert_eq!(cut("[\"L1\", \"S0.1\"]"), [AnyLink::Between(5)]);
-    assert_eq!(cut("[\"S1.to-L0.1\", \"L0\"]"), [AnyLink::Between(3)]);
-    assert_eq!(cut("[\"L1\", \"H2\"]"), [AnyLink::ToHost(2)]);
+    assert_eq!(cut("[\"S0\", \"L1\"]"), [LinkRef::Between(4), LinkRef::Between(5)]);
+    assert_eq!(cut("[\"L1\", \"S0.1\"]"), [LinkRef::Between(5)]);
+    assert_eq!(cut("[\"S1.to-L0.1\", \"L0\"]"), [LinkRef::Between(3)]);
+    assert_eq!(cut("[\"L1\", \"H2\"]"), [LinkRef::ToHost(2)]);
     let scenario = one(LEAF_SPINE, "[[outages]]\nlink = [\"S0\", \"L1\"]\nat = \"10us\"\n");
     let at = Time::from_nanos(10_000);
-    assert_eq!(scenario.outages, [Outage { link: AnyLink::Between(2), at, until: Time::NEVER }]);
+    assert_eq!(scenario.outages, [Outage { link: LinkRef::Between(2), at, until: Time::NEVER }]);
 }
 
 #[test]
@@ -346,21 +349,21 @@ fn windows_are_made_for_the_longest_round_trip() {
     let told = |flow: &crate::FlowPlan| format!("{:?}", flow.config.congestion_control);
     let line = BitRate::gbps(100);
     let t = Span::from_micros(2 * 6) + Span::from_picos((1_202 + 182) * 80 * 4);
-    assert_eq!(told(&scenario.flows[0]), format!("{:?}", CongestionControl::preset("hpcc", line, t).unwrap()));
+    assert_eq!(told(&scenario.flows[0]), format!("{:?}", CongestionControlChoice::preset("hpcc", line, t).unwrap()));
     assert!(scenario.switches.iter().all(|switch| switch.telemetry));
     let scenario = one(
         &format!("{LEAF_SPINE}host_delay = \"1us\"\n"),
         "[nic]\nframes = \"ns3\"\n[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 3\ncongestion_control = \"hpcc\"\n",
     );
     let t = Span::from_micros(2 * 6) + Span::from_picos((1_072 + 84) * 80 * 4);
-    assert_eq!(told(&scenario.flows[0]), format!("{:?}", CongestionControl::preset("hpcc", line, t).unwrap()));
+    assert_eq!(told(&scenario.flows[0]), format!("{:?}", CongestionControlChoice::preset("hpcc", line, t).unwrap()));
     assert!(scenario.switches.iter().all(|switch| switch.telemetry));
     // By the ring's static MACs frames go clockwise: over four links of 40 us, and acknowledgements over three.
     let text = std::fs::read_to_string(here("../../scenarios/gfc-ring.toml")).unwrap();
     let scenario =
         good(&text.replacen("class = 3", "class = 3\ncongestion_control = \"powertcp\"", 3)).remove(0).scenario;
     let tau = Span::from_micros(7 * 40) + Span::from_picos((4 * 1_202 + 3 * 182) * 800);
-    let expected = CongestionControl::preset("powertcp", BitRate::gbps(10), tau).unwrap();
+    let expected = CongestionControlChoice::preset("powertcp", BitRate::gbps(10), tau).unwrap();
     assert!(scenario.flows.iter().any(|flow| told(flow) == format!("{expected:?}")));
 }
 

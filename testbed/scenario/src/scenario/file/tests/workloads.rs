@@ -6,7 +6,7 @@ use weir_nic::host::Transport;
 use weir_nic::tcp::AckPoint;
 
 use super::*;
-use crate::scenario::{Sends, TrafficPlan};
+use crate::scenario::{TrafficPlan, TrafficSource};
 use crate::workload::{ClosedLoop, Message};
 
 /// Four hosts on a switch, 100 Gb/s.
@@ -26,16 +26,16 @@ fn messages(workload: &str) -> Vec<Message> {
 }
 
 fn list(plan: &TrafficPlan) -> Arc<[Message]> {
-    match &plan.sends {
-        Sends::List(messages) => messages.clone(),
-        Sends::ClosedLoop(_) => panic!("{} is a closed loop", plan.name),
+    match &plan.source {
+        TrafficSource::List(messages) => messages.clone(),
+        TrafficSource::ClosedLoop(_) => panic!("{} is a closed loop", plan.name),
     }
 }
 
 fn going_round(plan: &TrafficPlan) -> Arc<ClosedLoop> {
-    match &plan.sends {
-        Sends::List(_) => panic!("{} is a list", plan.name),
-        Sends::ClosedLoop(closed) => closed.clone(),
+    match &plan.source {
+        TrafficSource::List(_) => panic!("{} is a list", plan.name),
+        TrafficSource::ClosedLoop(closed) => closed.clone(),
     }
 }
 
@@ -172,7 +172,7 @@ fn texts_whose_messages_depend_on_the_same_share_them() {
         [[workloads]]\nname = \"I\"\nkind = \"incast\"\nclass = 3\nsizes = \"10KB\"\nfan_in = 3\nload = 0.1\nreceivers = [\"H0\"]\n\
         [[workloads]]\nname = \"C\"\nkind = \"closed-loop\"\nclass = 3\nsizes = \"10KB\"\nreceivers = [\"H1\", \"H2\"]\n";
     let path = here("tests/good/text.toml");
-    let drawn = Drawn::default();
+    let drawn = MessageCache::default();
     let read =
         |text: &str| parse_sharing(&path, text, &drawn).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let first = read(TEXT).remove(0).scenario;
@@ -216,7 +216,7 @@ fn a_text_that_shares_messages_has_its_own_faults() {
     const TEXT: &str = "[scenario]\nend = \"40ms\"\n[topology]\nkind = \"single\"\nhosts = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
         [switch.classes]\npreset = \"roce\"\n[[workloads]]\nname = \"W\"\nkind = \"incast\"\nclass = 3\nsizes = \"1KB\"\n\
         receivers = [\"H0\"]\nevery = \"1ms\"\n";
-    let drawn = Drawn::default();
+    let drawn = MessageCache::default();
     let read = |text: &str| parse_sharing(&here("tests/good/text.toml"), text, &drawn);
     let said = |text: &str| read(text).unwrap_err().to_string();
     read(TEXT).unwrap();
@@ -254,7 +254,7 @@ fn workloads_have_presets_and_transports() {
     let hpcc = at("congestion_control = \"hpcc\"\n");
     // Two links of 1 us there, a full frame and an acknowledgement, both with a trailer of 96 B.
     let t = Span::from_micros(4) + Span::from_picos((1_202 + 182) * 80 * 2);
-    let expected = CongestionControl::preset("hpcc", BitRate::gbps(100), t).unwrap();
+    let expected = CongestionControlChoice::preset("hpcc", BitRate::gbps(100), t).unwrap();
     assert_eq!(format!("{:?}", hpcc.congestion_control), format!("{expected:?}"));
     assert!(at("transport = \"tcp-cubic\"\n").transport.is_tcp());
 }

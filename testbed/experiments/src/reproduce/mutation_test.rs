@@ -1,0 +1,190 @@
+//! Mutation tests: runs schemes that are broken on purpose, and checks that the verdict detects them.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::experiment::Experiment;
+use super::measure;
+use super::mutation::Mutation;
+use super::paper_file::PaperFile;
+use super::rows::{ResultRows, Selection};
+use super::verdict::{self, Judgement};
+use crate::Failure;
+use crate::experiment::Backend;
+use crate::files::{json_text, with_path, write_atomic};
+use crate::sweep::{self, ColumnSelection, OutputMode, Point, PointRecord, SweepFile, SweepPlan};
+
+/// Result of a mutation: an element of `broken.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MutationResult {
+    pub what: String,
+    pub subtle: bool,
+    pub set: Vec<String>,
+    /// Claim or stated number that must fail.
+    pub fails: String,
+    pub sound: SideResult,
+    pub broken: SideResult,
+    /// True if the claim holds in the sound scheme and fails in the broken one, so that the verdict detects the
+    /// mutation.
+    pub detected: bool,
+}
+
+/// Judgement of the sound or the broken scheme, over the points that the claim depends on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SideResult {
+    pub judgement: Judgement,
+    pub because: String,
+}
+
+pub(super) struct MutationTest<'a> {
+    pub experiment: &'a Experiment,
+    pub quick: bool,
+    pub directory: &'a Path,
+    pub version: &'a str,
+    pub jobs: usize,
+    pub mode: OutputMode,
+}
+
+const FILE: &str = "broken.json";
+
+/// Reads the results of an earlier call.
+pub(super) fn read(directory: &Path) -> Result<Vec<MutationResult>, Failure> {
+    let path = directory.join(FILE);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(&path).map_err(with_path(&path))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
+}
+
+impl MutationTest<'_> {
+    /// Runs all mutations of an experiment; `records` are those of its sound runs. Stores and prints the results.
+    pub(super) fn run(&self, records: &[PointRecord]) -> Result<Vec<MutationResult>, Failure> {
+        let mut all = Vec::new();
+        for (n, mutation) in self.experiment.paper.broken.iter().enumerate() {
+            all.push(self.one(n, mutation, records)?);
+        }
+        let path = self.directory.join(FILE);
+        write_atomic(&path, |part| fs::write(part, json_text(&all))).map_err(with_path(&path))?;
+        if !all.is_empty() {
+            self.mode.print("\nBroken on purpose:");
+        }
+        all.iter().for_each(|result| self.mode.print(&result.line()));
+        Ok(all)
+    }
+
+    fn one(&self, n: usize, mutation: &Mutation, records: &[PointRecord]) -> Result<MutationResult, Failure> {
+        let paper = &self.experiment.paper;
+        let selections = points_of(paper, &mutation.fails);
+        let is_kept = |point: &Point| selections.iter().any(|of| of.has(point));
+        let file = SweepFile {
+            columns: ColumnSelection::only(self.experiment.columns()),
+            overrides: mutation.overrides(),
+            ..self.experiment.sweep(self.quick, Backend::Sim)?
+        };
+        let mut plan = SweepPlan::new(&file, self.jobs).map_err(|failure| self.blamed(n, failure))?;
+        plan.retain(|point| is_kept(point) && mutation.affects(&point.run_name));
+        if plan.points.is_empty() {
+            let message = format!("these runs have no point of \"{}\" that is broken", mutation.fails);
+            let help = "name another claim, or run it without --quick";
+            return Err(self.experiment.source.error_at(&format!("broken[{n}].fails"), message, help).into());
+        }
+        let directory = self.directory.join(format!("broken-{}", n + 1));
+        fs::create_dir_all(&directory).map_err(with_path(&directory))?;
+        let quiet = OutputMode { json: true };
+        let broken_records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, quiet)?;
+        if broken_records.len() < plan.points.len() {
+            let message = format!("{}: interrupted; repeat the command to go on", self.experiment.id);
+            return Err(Failure::Run(message));
+        }
+        let sound_records: Vec<PointRecord> =
+            records.iter().filter(|record| is_kept(&record.finished.point)).cloned().collect();
+        // Runs that the mutation does not affect keep their results.
+        let mut broken_records = broken_records;
+        let unbroken = sound_records.iter().filter(|record| !mutation.affects(&record.finished.point.run_name));
+        broken_records.extend(unbroken.cloned());
+        broken_records.sort_by_key(|record| record.finished.point.number);
+        let side = |records: Vec<PointRecord>| side(paper, &mutation.fails, &plan.columns, records);
+        let (sound, broken_side) = (side(sound_records)?, side(broken_records)?);
+        let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic);
+        let detected = held && broken_side.judgement == Judgement::Fails;
+        Ok(MutationResult {
+            what: mutation.what.clone(),
+            subtle: mutation.subtle,
+            set: mutation.set(),
+            fails: mutation.fails.clone(),
+            sound,
+            broken: broken_side,
+            detected,
+        })
+    }
+
+    /// Attributes an error to the mutation's settings: the scenario alone is valid.
+    fn blamed(&self, n: usize, failure: Failure) -> Failure {
+        let help = "write settings as --set takes them";
+        let message = match failure {
+            Failure::Input(errors) => errors.iter().next().map_or_else(String::new, |error| error.message().to_owned()),
+            Failure::Argument(message) => message,
+            other => return other,
+        };
+        self.experiment.source.error_at(&format!("broken[{n}].set"), message, help).into()
+    }
+}
+
+impl MutationResult {
+    fn line(&self) -> String {
+        let how = if self.subtle { "subtle, " } else { "" };
+        let result = if self.detected { "told" } else { "NOT TOLD" };
+        let SideResult { judgement, because, .. } = &self.broken;
+        format!("  {how}{result}: {}\n    \"{}\" {judgement}: {because}", self.what, self.fails)
+    }
+}
+
+/// Fails if the verdict does not detect some mutation.
+pub(super) fn conclude(all: &[(String, Vec<MutationResult>)]) -> Result<(), Failure> {
+    let count: usize = all.iter().map(|(_, of)| of.len()).sum();
+    let unseen: Vec<String> = all
+        .iter()
+        .flat_map(|(id, of)| {
+            of.iter().filter(|result| !result.detected).map(move |result| format!("{id}: {}", result.what))
+        })
+        .collect();
+    match unseen.len() {
+        0 => Ok(()),
+        n => Err(Failure::Run(format!(
+            "{n} of {count} schemes that are broken on purpose are not told: {}",
+            unseen.join("; ")
+        ))),
+    }
+}
+
+/// Points that a claim, or a stated number, depends on.
+fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
+    if let Some(claim) = paper.claims.iter().find(|claim| claim.statement == name) {
+        return measure::points_of(&paper.measures, claim);
+    }
+    let number = paper.measures.iter().find(|measure| measure.name == name).expect("checked when it was read");
+    measure::points_of_one(&paper.measures, number)
+}
+
+/// Judges a scheme's runs. A failed run fails the claims that depend on it, as in the verdict.
+fn side(paper: &PaperFile, fails: &str, columns: &[String], records: Vec<PointRecord>) -> Result<SideResult, Failure> {
+    let bad = records.iter().find(|record| !record.is_good());
+    if let Some(PointRecord { finished, .. }) = bad {
+        let because = format!("the run {} failed: {}", finished.point.folder, finished.reason);
+        return Ok(SideResult { judgement: Judgement::Fails, because });
+    }
+    let readings = measure::read(&paper.measures, &ResultRows::new(columns.to_vec(), records))?;
+    let (numbers, claims) = verdict::judge(paper, &readings);
+    if let Some(claim) = claims.iter().find(|claim| claim.statement == fails) {
+        return Ok(SideResult { judgement: claim.judgement, because: claim.because.clone() });
+    }
+    let number = numbers.iter().find(|number| number.name == fails).expect("checked when it was read");
+    let [paper, weir, ..] = number.shown();
+    let because = format!("the paper has {paper}, measured {weir}");
+    Ok(SideResult { judgement: number.judgement.unwrap_or(Judgement::LeftOut), because })
+}

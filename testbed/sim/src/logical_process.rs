@@ -1,0 +1,91 @@
+//! Logical process (LP): nodes, the wires that lead to them, and their event queues. One thread owns it at a time.
+
+use std::time::{Duration, Instant};
+
+use weir_nic::host::Completion;
+use weir_units::Time;
+
+use super::network::Network;
+use super::node::{SimHost, SimSwitch};
+use super::prefetcher::{self, PendingNodes, Prefetcher};
+
+/// Logical process: a subset of the nodes, switches first, then hosts, each in scenario order.
+#[derive(Debug)]
+pub(super) struct LogicalProcess {
+    pub(super) network: Network,
+    pub(super) switches: Box<[SimSwitch]>,
+    pub(super) hosts: Box<[SimHost]>,
+    /// Number in the fabric of each wire here.
+    pub(super) wire_numbers: Box<[u32]>,
+    /// Messages that hosts completed in a window, with the hosts' numbers in the scenario.
+    pub(super) completed: Vec<(u32, Completion)>,
+    pub(super) work: Box<[u64]>,
+    pub(super) woken: u64,
+    pub(super) took: Duration,
+    /// Scratch list of the nodes due in a window.
+    due: Vec<u32>,
+}
+
+/// Box, so that moving a logical process between threads moves one pointer.
+pub(super) type BoxedLp = Box<LogicalProcess>;
+
+impl LogicalProcess {
+    pub(super) fn new(
+        network: Network,
+        switches: Box<[SimSwitch]>,
+        hosts: Box<[SimHost]>,
+        wire_numbers: Box<[u32]>,
+    ) -> LogicalProcess {
+        let work = vec![0; switches.len() + hosts.len()].into();
+        let (completed, due) = (Vec::new(), Vec::new());
+        LogicalProcess { network, switches, hosts, wire_numbers, completed, work, woken: 0, took: Duration::ZERO, due }
+    }
+
+    /// Runs one window of this logical process among several: receives frames from channels, runs the nodes of phase
+    /// `side` up to `limit`, and hands over frames for other processes.
+    pub(super) fn run_window(&mut self, phase: usize, limit: Time) {
+        let start = Instant::now();
+        self.network.deliver();
+        self.run_phase(phase, limit);
+        self.network.hand_over();
+        // Computed here so that the result is cached for the barrier at the window's end.
+        self.network.first_due();
+        self.took = start.elapsed();
+    }
+
+    /// Runs all nodes of phase `side` up to `limit`. Within a window no node makes another node of the phase due.
+    pub(super) fn run_phase(&mut self, phase: usize, limit: Time) {
+        let LogicalProcess { network, switches, hosts, completed, work, woken, due, .. } = self;
+        network.list_due(phase, limit, due);
+        let first_host = switches.len();
+        for at in 0..due.len() + prefetcher::STEPS {
+            let mut prefetcher = Prefetcher::new(due, at);
+            let node = at.checked_sub(prefetcher::STEPS).map(|at| due[at] as usize);
+            // Nodes are listed in order, so the later ones follow the current one.
+            let pending = match node.map(|node| (node, node.checked_sub(first_host))) {
+                None => PendingNodes { first_switch: 0, switches, first_host, hosts },
+                Some((number, None)) => {
+                    let (node, switches) = switches[number..].split_first_mut().expect("a switch");
+                    let pending = PendingNodes { first_switch: number + 1, switches, first_host, hosts };
+                    let instants = node.run_until(limit, network, |network| _ = prefetcher.next(&pending, network));
+                    *woken += instants;
+                    work[number] += instants;
+                    pending
+                }
+                Some((number, Some(host))) => {
+                    let (node, hosts) = hosts[host..].split_first_mut().expect("a host");
+                    let pending = PendingNodes { first_switch: number, switches: &[], first_host: number + 1, hosts };
+                    let instants = node.run_until(limit, network, |network| _ = prefetcher.next(&pending, network));
+                    *woken += instants;
+                    work[number] += instants;
+                    if node.host.has_completions() {
+                        let host_number = node.number() as u32;
+                        completed.extend(node.host.drain_completions().map(|completion| (host_number, completion)));
+                    }
+                    pending
+                }
+            };
+            while prefetcher.next(&pending, network) {}
+        }
+    }
+}
