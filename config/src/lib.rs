@@ -1,6 +1,6 @@
 //! Configuration of a switch: parses TOML into a checked and typed configuration.
 //!
-//! [`load`] and [`parse`] read one file; [`check_together`] checks the files of one process against each other. The types here hold only
+//! [`load`] and [`parse`] read one file; [`check_process`] checks the files of one process against each other. The types here hold only
 //! values that are valid alone and against the rest of the file. Checks of the machine (an existing netdev or core) are the caller's, with
 //! [`SwitchConfig::error_at`] to point at the line. `docs/CONFIGURATION.md` is the reference.
 //!

@@ -47,7 +47,7 @@ pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
     parse_with(PortSet::PORTS_MAX, name, text)
 }
 
-/// Checks a text as [`parse`] does, for a switch that runs in virtual time only: up to [`WidePortSet::PORTS_MAX`] ports, where lcores keep
+/// Checks a text as [`parse`] does, for a switch that runs in virtual time only: up to [`LargePortSet::PORTS_MAX`] ports, where lcores keep
 /// their ports in one word.
 ///
 /// # Errors

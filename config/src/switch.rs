@@ -165,7 +165,7 @@ pub enum CatchUpBound {
 /// Partition of the pipeline across lcores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LcoreLayout {
-    /// [`Layout::Single`], on as many lcores as suits the available CPUs.
+    /// [`LcoreLayout::Single`], on as many lcores as suits the available CPUs.
     Auto,
     /// All stages on each lcore, for ports of its own.
     Single,

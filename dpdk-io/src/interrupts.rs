@@ -43,7 +43,7 @@ pub(crate) fn quiesce() -> bool {
 
 /// The handler, on the interrupt thread.
 unsafe extern "C" fn answer(wake_socket: *mut c_void) {
-    // SAFETY: `settle` made it of a bell that is never freed, and this thread alone uses it.
+    // SAFETY: `quiesce` made it of a bell that is never freed, and this thread alone uses it.
     let wake_socket = unsafe { &mut *wake_socket.cast::<WakeSocket>() };
     if wake_socket.stream.read(&mut [0]).is_ok() {
         // Nobody may be waiting any more.

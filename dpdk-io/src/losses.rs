@@ -468,7 +468,7 @@ impl CounterSample {
 }
 
 impl CounterSample {
-    /// The value that losses are counted from, where that is not [`Reading::value`]. Frames in the ring at the start may have a protocol:
+    /// The value that losses are counted from, where that is not [`CounterSample::value`]. Frames in the ring at the start may have a protocol:
     /// then they are not among those that were dropped before, and count for none when they leave it.
     fn first(&self, counter: CounterSource) -> Option<u64> {
         match counter {

@@ -25,7 +25,7 @@ pub struct CatchUp {
 
 /// Tracker of late polls and of the line time that may be made up.
 ///
-/// Call [`LatePolls::poll`] once at the beginning of each poll; other answers hold until the next.
+/// Call [`LatePollTracker::poll`] once at the beginning of each poll; other answers hold until the next.
 #[derive(Clone, Debug)]
 pub struct LatePollTracker {
     rule: CatchUp,
@@ -35,7 +35,7 @@ pub struct LatePollTracker {
     longest: [Span; 2],
     turns_at: Time,
     bound: Span,
-    /// Floors of line time by [`Claim`].
+    /// Floors of line time by [`CatchUpLevel`].
     floors: [Time; 3],
 }
 

@@ -23,7 +23,7 @@ pub struct ClassRateLimiters {
     ages_at: Time,
 }
 
-/// Result of [`ClassLimits::follow`].
+/// Result of [`ClassRateLimiters::follow`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateUpdate {
     /// Whether the peer has changed a rate, even if back to the old value.
@@ -62,7 +62,7 @@ impl ClassRateLimiters {
         }
     }
 
-    /// Allocates limits for classes without one, so that [`ClassLimits::set_rates`] can set them later without allocating. Call
+    /// Allocates limits for classes without one, so that [`ClassRateLimiters::set_rates`] can set them later without allocating. Call
     /// at the start.
     pub fn make_room(&mut self, line: BitRate, slack: Span) {
         self.classes.get_or_insert_with(|| ClassRateLimiter::of_all(line, slack, [None; CLASSES]));
@@ -72,7 +72,7 @@ impl ClassRateLimiters {
     /// applies. The rest of a frame on the wire passes at the new rate.
     ///
     /// # Panics
-    /// In debug builds, if a class is to have a limit and none is allocated: [`ClassLimits::make_room`].
+    /// In debug builds, if a class is to have a limit and none is allocated: [`ClassRateLimiters::make_room`].
     pub fn set_rates(&mut self, now: Time, line: BitRate, rates: [Option<BitRate>; CLASSES]) {
         debug_assert!(self.classes.is_some() || rates.iter().all(Option::is_none), "no room for limits");
         let Some(classes) = &mut self.classes else { return };

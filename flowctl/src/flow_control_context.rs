@@ -21,7 +21,7 @@ pub struct FlowControlContext {
     pub quanta: u16,
     /// `[pfc] refresh_percent`: share of a PAUSE after which it is repeated.
     pub refresh_percent: u8,
-    /// The length that an ingress queue never passes, where the flow control has such a [`Limit`](crate::Limit); else zero.
+    /// The length that an ingress queue never passes, where the flow control has such a [`QueueLimit`](crate::QueueLimit); else zero.
     pub limit: Bytes,
     /// Whether the buffer keeps `limit` and a frame for a queue; true where that is unknown.
     pub has_room: bool,

@@ -12,10 +12,10 @@ use crate::{Description, FlowControlContext, MessageKind, PortFlowControl};
 
 /// Kind of flow control, chosen by name as the `kind` of `[ports.flow_control]` from [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
 ///
-/// A kind reads a port's table into [`Settings`]. The settings make a [`Protocol`](crate::Protocol) for the port's rate and
+/// A kind reads a port's table into [`FlowControlConfig`]. The settings make a [`FlowControl`](crate::FlowControl) for the port's rate and
 /// buffer, and the protocol makes both sides of the port.
 ///
-/// Its [gauges](Named::gauges) belong to the upstream side's lossless classes; [`Upstream::gauges`](crate::Upstream::gauges)
+/// Its [gauges](Named::gauges) belong to the upstream side's lossless classes; [`FlowControlReceiver::gauges`](crate::FlowControlReceiver::gauges)
 /// returns their values. Rates need no gauge, as they have their own column.
 pub trait FlowControlKind: Plugin + Debug {
     /// Reads a port's table. The table has no keys where the port gives a bare word. Keys outside [`Named::keys`] are rejected
@@ -24,7 +24,7 @@ pub trait FlowControlKind: Plugin + Debug {
 }
 
 /// Flow control configured for a port, at most one per link. All kinds but PAUSE apply to the port's lossless classes.
-/// Dereferences to its [`Settings`].
+/// Dereferences to its [`FlowControlConfig`].
 #[derive(Clone, Debug)]
 pub struct FlowControlChoice(Arc<dyn FlowControlConfig>);
 
@@ -90,7 +90,7 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
     }
 
     /// Describes the closed form for `weir check`: thresholds with their bounds, and the messages' share of the link. `None` if
-    /// there is nothing to describe. Called only where [`Settings::at`] succeeds.
+    /// there is nothing to describe. Called only where [`FlowControlConfig::at`] succeeds.
     fn describe(&self, _port: &FlowControlContext) -> Option<Description> {
         None
     }
@@ -111,7 +111,7 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
     }
 }
 
-/// Value of [`Settings::overrun`] where pauses should have prevented the loss.
+/// Value of [`FlowControlConfig::overrun`] where pauses should have prevented the loss.
 pub(crate) const HEADROOM_VIOLATED: (&str, &str) =
     ("headroom violated", "does every peer obey PFC, and is delay right?");
 

@@ -29,7 +29,7 @@ fn adjuster() -> Arc<Adjuster> {
     Arc::new(Adjuster::new(table, AGEING, Quantum::at(LINE)))
 }
 
-/// Rate of a class as last read by the transmitter, as in [`ClassLimits::follow`](crate::ClassLimits::follow).
+/// Rate of a class as last read by the transmitter, as in [`ClassRateLimiters::follow`](crate::ClassRateLimiters::follow).
 #[derive(Clone, Copy)]
 struct Look {
     version: u32,

@@ -38,7 +38,7 @@ impl MessageGenerator {
         MessageGenerator(GeneratorKind::Other(Box::new(initiator)))
     }
 
-    /// Sets the port's rate from `now` on. Not where the mechanism [is made for a rate](crate::Protocol::is_made_for_a_rate).
+    /// Sets the port's rate from `now` on. Not where the mechanism [is made for a rate](crate::FlowControl::depends_on_rate).
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         match &mut self.0 {
             GeneratorKind::Silent => {}

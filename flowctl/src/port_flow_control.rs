@@ -10,8 +10,8 @@ use weir_units::{BitRate, Bytes, ClassSet};
 use crate::{FlowControlReceiver, MessageGenerator, MessageKind, ReceiveAccounting};
 
 /// Flow control with all its parameters, from which both sides of a port are made: the
-/// [`MessageGenerator`](crate::MessageGenerator) and the [`Regulator`](crate::Regulator). Both ends of a link need the same.
-/// Dereferences to its [`Protocol`].
+/// [`MessageGenerator`](crate::MessageGenerator) and the [`TxRegulator`](crate::TxRegulator). Both ends of a link need the same.
+/// Dereferences to its [`FlowControl`].
 #[derive(Clone, Debug)]
 pub struct PortFlowControl(Arc<dyn FlowControl>);
 

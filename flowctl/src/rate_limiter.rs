@@ -82,7 +82,7 @@ impl RateLimiter {
     }
 }
 
-/// Picoseconds a byte, rounded up where [`Serialiser`](weir_units::Serialiser) rounds down: a limit is kept, not met.
+/// Picoseconds a byte, rounded up where [`SerialisationDelay`](weir_units::SerialisationDelay) rounds down: a limit is kept, not met.
 #[derive(Clone, Copy, Debug, State)]
 struct TimePerByte {
     ps_per_byte_q20: u64,

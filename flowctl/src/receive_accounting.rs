@@ -29,7 +29,7 @@ impl ReceiveAccounting {
         }
     }
 
-    /// Returns the sum of [`Arrived::count_of`] over these frames.
+    /// Returns the sum of [`ReceiveAccounting::count_of`] over these frames.
     #[inline]
     pub fn count_of_all(&self, frames: &[u32]) -> u32 {
         match self {
@@ -39,7 +39,7 @@ impl ReceiveAccounting {
         }
     }
 
-    /// Adds a [count](Arrived::count_of) of frames.
+    /// Adds a [count](ReceiveAccounting::count_of) of frames.
     #[inline]
     pub fn count(&self, class: Class, count: u32) {
         match self {
@@ -50,7 +50,7 @@ impl ReceiveAccounting {
     }
 
     /// Handles the peer's own count in a credit frame. All frames before it must have been handled; `uncounted` returns a class's
-    /// part that is yet to be [counted](Arrived::count).
+    /// part that is yet to be [counted](ReceiveAccounting::count).
     pub fn handle_account(&self, frame: &CreditFrame, uncounted: impl FnOnce(Class) -> u32) {
         if let (ReceiveAccounting::Blocks(receiver), CreditAccount::Sent { class, blocks }) = (self, frame.account) {
             receiver.handle_sent_total(class, blocks, uncounted(class));

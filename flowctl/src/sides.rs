@@ -61,8 +61,8 @@ impl SharedState for dyn FlowControlReceiver {
 /// Downstream side of a port: decides which message is due to the peer.
 ///
 /// A message depends on state, not on events: if the demand changed several times between two polls, one frame has the last
-/// value. The lcore that transmits on the port calls [`Downstream::poll`] in each round, sends the returned frame, and confirms
-/// with [`Downstream::handle_sent`]. A frame that could not be sent is due again. A call takes no lock and allocates nothing.
+/// value. The lcore that transmits on the port calls [`FlowControlInitiator::poll`] in each round, sends the returned frame, and confirms
+/// with [`FlowControlInitiator::handle_sent`]. A frame that could not be sent is due again. A call takes no lock and allocates nothing.
 pub trait FlowControlInitiator: Debug + Send {
     /// Archives the mutable state, for a checkpoint in virtual time. Derive it by [`State`]; leave it empty without mutable
     /// state. The default rejects checkpoints, and names the type.
@@ -73,7 +73,7 @@ pub trait FlowControlInitiator: Debug + Send {
     /// Returns the frame due at `now`.
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame>;
 
-    /// Records that the frame from [`Downstream::poll`] for this demand was sent at `now`, the instant of the poll.
+    /// Records that the frame from [`FlowControlInitiator::poll`] for this demand was sent at `now`, the instant of the poll.
     fn handle_sent(&mut self, now: Time, frame: &ControlFrame, buffer: &BufferState<'_>);
 
     /// Resets the advertised state, as a new link starts at `at` and the peer has lost its state too. Without a link `at` is
@@ -95,7 +95,7 @@ pub trait FlowControlInitiator: Debug + Send {
     }
 
     /// Sets the port's rate from `now` on. Not called where the protocol [is made for a
-    /// rate](crate::Protocol::is_made_for_a_rate).
+    /// rate](crate::FlowControl::depends_on_rate).
     ///
     /// # Panics
     /// In debug builds, unless overridden.
@@ -106,14 +106,14 @@ pub trait FlowControlInitiator: Debug + Send {
 
 /// Upstream side of a port: limits its transmission as the peer demands.
 ///
-/// The one lcore that receives on the port calls [`Upstream::handle`], the transmitting lcore the rest; any thread may read counts
+/// The one lcore that receives on the port calls [`FlowControlReceiver::handle`], the transmitting lcore the rest; any thread may read counts
 /// for reports. State is therefore in atomics, each with one writer. A call takes no lock and allocates nothing.
 ///
 /// Frames are held back in three ways. The port's [`Gate`] keeps pauses, each with an end. The port's limiters follow the rates
-/// in [`Upstream::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,
+/// in [`FlowControlReceiver::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,
 /// credit is advertised periodically.
 pub trait FlowControlReceiver: Debug + Send + Sync {
-    /// Archives the state of this side, as [`Downstream::checkpoint`]; derive it by [`SharedState`].
+    /// Archives the state of this side, as [`FlowControlInitiator::checkpoint`]; derive it by [`SharedState`].
     fn checkpoint(&self, archive: &mut Archive) {
         archive.mark_unsupported(&format!("flow control `{}`", std::any::type_name::<Self>()));
     }
@@ -131,7 +131,7 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
     }
 
     /// Sets the kind of messages to obey from now on: PFC, PAUSE, or none. Callable from any thread, and only for a port whose
-    /// kind [may change](crate::Tells::may_change).
+    /// kind [may change](crate::MessageKind::is_switchable).
     fn set_message_kind(&self, _kind: MessageKind) {}
 
     /// Returns the rates that limit the classes. Must be `Some` always or never.
@@ -139,7 +139,7 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         None
     }
 
-    /// Whether frames need [`Upstream::has_credit`].
+    /// Whether frames need [`FlowControlReceiver::has_credit`].
     fn needs_credit(&self) -> bool {
         false
     }
@@ -149,7 +149,7 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         true
     }
 
-    /// Whether [`Upstream::handle_sent`] must be called for each frame.
+    /// Whether [`FlowControlReceiver::handle_sent`] must be called for each frame.
     fn counts_sent(&self) -> bool {
         false
     }
@@ -162,7 +162,7 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         !self.needs_credit()
     }
 
-    /// Counts frames sent at once, as [`Upstream::handle_sent`].
+    /// Counts frames sent at once, as [`FlowControlReceiver::handle_sent`].
     fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         frames.iter().for_each(|frame_bytes| self.handle_sent(class, *frame_bytes));
     }

@@ -11,7 +11,7 @@ use crate::{FlowControlReceiver, Gauges, MessageKind, PortFlowControl, PortParam
 
 /// Receiver of a port's flow control.
 ///
-/// The one lcore that receives on the port calls [`Regulator::handle`], the transmitting lcore calls the rest.
+/// The one lcore that receives on the port calls [`TxRegulator::handle`], the transmitting lcore calls the rest.
 // Fields that are read for each frame come first.
 #[derive(Debug, SharedState)]
 #[repr(C)]
@@ -48,7 +48,7 @@ impl TxRegulator {
     }
 
     /// Sets the port's rate from now on; a pause under way keeps its end. Callable from any thread. Not where the mechanism [is
-    /// made for a rate](crate::Protocol::is_made_for_a_rate).
+    /// made for a rate](crate::FlowControl::depends_on_rate).
     pub fn set_rate(&self, rate: BitRate) {
         self.pause_timers.set_quantum(Quantum::for_rate(rate));
     }
@@ -70,7 +70,7 @@ impl TxRegulator {
         self.receiver.reset(now);
     }
 
-    /// Sets the kind of messages to obey: [`Upstream::obey`]. Call [`Regulator::forget`] afterwards.
+    /// Sets the kind of messages to obey: [`FlowControlReceiver::set_message_kind`]. Call [`TxRegulator::forget`] afterwards.
     pub fn set_message_kind(&self, kind: MessageKind) {
         self.receiver.set_message_kind(kind);
     }
@@ -97,7 +97,7 @@ impl TxRegulator {
         self.rates().map(|rates| rates.rate(now, class))
     }
 
-    /// Returns the classes limited by [`Regulator::rates`].
+    /// Returns the classes limited by [`TxRegulator::rates`].
     pub fn rated_classes(&self) -> ClassSet {
         self.rated
     }
@@ -114,7 +114,7 @@ impl TxRegulator {
         !self.credited.contains(class) || self.receiver.has_credit(class, frame_bytes)
     }
 
-    /// Returns whether [`Regulator::handle_sent`] must be called for each frame.
+    /// Returns whether [`TxRegulator::handle_sent`] must be called for each frame.
     #[inline]
     pub fn counts_sent(&self) -> bool {
         !self.counted.is_empty()
@@ -134,7 +134,7 @@ impl TxRegulator {
         !self.credited.contains(class) || self.receiver.has_credit_for(class, frames, bytes)
     }
 
-    /// Counts frames sent at once, as [`Regulator::handle_sent`].
+    /// Counts frames sent at once, as [`TxRegulator::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         if self.counted.contains(class) {
@@ -168,22 +168,22 @@ impl TxRegulator {
         Time::from_picos(self.heard_at.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of invalid messages: [`Upstream::odd_messages`].
+    /// Returns the number of invalid messages: [`FlowControlReceiver::invalid_messages`].
     pub fn invalid_messages(&self) -> u64 {
         self.receiver.invalid_messages()
     }
 
-    /// Returns the number of invalid messages of another flow control: [`Upstream::foreign_messages`].
+    /// Returns the number of invalid messages of another flow control: [`FlowControlReceiver::mismatched_messages`].
     pub fn mismatched_messages(&self) -> u64 {
         self.receiver.mismatched_messages()
     }
 
-    /// Returns the number of messages with more credit than the buffer: [`Upstream::excessive_credits`].
+    /// Returns the number of messages with more credit than the buffer: [`FlowControlReceiver::excessive_credits`].
     pub fn excessive_credits(&self) -> u64 {
         self.receiver.excessive_credits()
     }
 
-    /// Returns the gauges of a class at `now`: [`Upstream::gauges`].
+    /// Returns the gauges of a class at `now`: [`FlowControlReceiver::gauges`].
     pub fn gauges(&self, now: Time, class: Class) -> Gauges {
         self.receiver.gauges(now, class)
     }

@@ -1,5 +1,5 @@
 //! Lock-free memory management unit. [`placement`] holds the placement rule, [`admission`] charges packets, [`departure`] releases them and
-//! [`passage`] does both at once. [`report`] reads occupancy, [`intake`] sums a burst by queue pair, [`whole`] admits several packets of a
+//! [`bypass`] does both at once. [`report`] reads occupancy, [`intake`] sums a burst by queue pair, [`whole`] admits several packets of a
 //! queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
@@ -64,14 +64,14 @@ struct PolicyFlags {
     /// Hysteresis δ_p of ports, under a policy with port-level flow control.
     port_xon_offset: Option<Bytes>,
     adapts_headroom: bool,
-    /// Whether the policy observes arrivals and departures ([`Policy::listens`]).
+    /// Whether the policy observes arrivals and departures ([`BufferPolicy::observes_packets`]).
     observes_packets: bool,
     /// Whether only queue lengths, thresholds and per-queue headroom matter: no filter, no policy callbacks, and no pool but the shared
     /// segment.
     is_plain: bool,
     /// Whether several packets of a queue may be admitted in one step ([`whole`]).
     may_admit_bulk: bool,
-    /// Whether [`Mmu::pass`] may let a packet bypass the buffer: a plain MMU that one lcore owns.
+    /// Whether [`Mmu::bypass_buffer`] may let a packet bypass the buffer: a plain MMU that one lcore owns.
     may_bypass: bool,
 }
 
@@ -216,12 +216,12 @@ impl Mmu {
     }
 
     /// Sets the rate of a port's link. Thresholds that depend on the rate follow; the partition and its headroom stay. Returns the result
-    /// of [`Policy::set_rate`].
+    /// of [`BufferPolicy::set_rate`].
     pub fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         self.policy.set_rate(port, rate)
     }
 
-    /// Updates the policy's runtime-changeable parameters ([`Policy::retune`]), Xon, and α° of lossy classes. Called by a control thread
+    /// Updates the policy's runtime-changeable parameters ([`BufferPolicy::update_config`]), Xon, and α° of lossy classes. Called by a control thread
     /// while lcores run.
     ///
     /// A queue above its new threshold goes OFF with its next packet. An OFF queue below its new threshold resumes when its port is served
@@ -282,7 +282,7 @@ impl Mmu {
         }
     }
 
-    /// Terms of a plain MMU ([`Rules::is_plain`]) as constants, so that absent parts cost nothing.
+    /// Terms of a plain MMU ([`PolicyFlags::is_plain`]) as constants, so that absent parts cost nothing.
     #[inline(always)]
     fn plain_context(&self) -> ChargeContext<'_> {
         debug_assert!(self.flags.is_plain);

@@ -1,8 +1,8 @@
 //! Buffer policies: algorithms that set the thresholds of ingress queues and of lossy egress queues.
 //!
 //! Each policy has one file with its name, keys, rules, layout requirements, thresholds, closed form and gauges. The packet path uses only
-//! [`Policy`]; readers of configuration files use only [`PolicyKind`] and [`PolicySettings`]. A new policy is a new file here and a line in
-//! the list of `registry.rs`; a third-party program adds its own to [`POLICIES`]. `docs/POLICIES.md` shows how.
+//! [`BufferPolicy`]; readers of configuration files use only [`BufferPolicyKind`] and [`BufferPolicyConfig`]. A new policy is a new file here and a line in
+//! the list of `registry.rs`; a third-party program adds its own to [`BUFFER_POLICIES`]. `docs/BUFFER_POLICIES.md` shows how.
 //!
 //! Three instruments serve several policies: [`congestion`] counts congested queues, [`departures`] measures drain rates, and [`gradient`]
 //! estimates the headroom that a queue will need.
@@ -65,8 +65,8 @@ impl SharedState for dyn BufferPolicy {
 /// Buffer policy. Any lcore asks it about every packet that exceeds private buffer, inside a compare-and-swap loop. A decision may use only
 /// the arguments and atomic state of the policy.
 ///
-/// An implementation must provide [`name`](Policy::name), [`threshold`](Policy::threshold), [`steady_state`](Policy::steady_state) and
-/// [`describe`](Policy::describe); all other methods have defaults.
+/// An implementation must provide [`name`](BufferPolicy::name), [`threshold`](BufferPolicy::threshold), [`steady_state`](BufferPolicy::steady_state) and
+/// [`describe`](BufferPolicy::describe); all other methods have defaults.
 pub trait BufferPolicy: Debug + Send + Sync {
     /// Name by which a configuration selects the policy.
     fn name(&self) -> &'static str;
@@ -92,15 +92,15 @@ pub trait BufferPolicy: Debug + Send + Sync {
     }
 
     /// Whether thresholds are non-increasing as packets are placed. With more bytes in the queue and in the pools, or a higher average, and
-    /// all else equal, none of [`threshold`](Policy::threshold), [`lossy_threshold`](Policy::lossy_threshold) and
-    /// [`port_threshold`](Policy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if each of
+    /// all else equal, none of [`threshold`](BufferPolicy::threshold), [`lossy_threshold`](BufferPolicy::lossy_threshold) and
+    /// [`port_threshold`](BufferPolicy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if each of
     /// them would be admitted.
     fn has_non_increasing_thresholds(&self) -> bool {
         false
     }
 
-    /// Whether the policy observes packets that [arrive](Policy::arrive), [are admitted](Policy::admitted) and [are
-    /// released](Policy::released). False saves the calls for a policy that uses queue lengths alone.
+    /// Whether the policy observes packets that [arrive](BufferPolicy::arrive), [are admitted](BufferPolicy::admitted) and [are
+    /// released](BufferPolicy::released). False saves the calls for a policy that uses queue lengths alone.
     fn observes_packets(&self) -> bool {
         true
     }
@@ -112,7 +112,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
     /// lossy ones.
     fn on_admit(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
 
-    /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`admitted`](Policy::admitted).
+    /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`admitted`](BufferPolicy::admitted).
     fn on_release(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
 
     /// Filter that computes q̂ for [`QueueView::average`]; without a filter, the average is the length itself.
@@ -131,12 +131,12 @@ pub trait BufferPolicy: Debug + Send + Sync {
     }
 
     /// Returns X_poff: the shared bytes of a port's queues at which all its classes are paused. Called only under
-    /// [`port_level`](Policy::port_level) flow control.
+    /// [`port_flow_control`](BufferPolicy::port_flow_control) flow control.
     fn port_threshold(&self, _port: PortId, _shared_pool: PoolLevel) -> u64 {
         u64::MAX
     }
 
-    /// Whether the MMU calls [`headroom`](Policy::headroom).
+    /// Whether the MMU calls [`headroom`](BufferPolicy::headroom).
     fn adapts_headroom(&self) -> bool {
         false
     }
@@ -154,7 +154,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
         true
     }
 
-    /// Updates the parameters among the [`live_keys`](PolicySettings::live_keys) from settings of the policy's own kind; all others keep
+    /// Updates the parameters among the [`runtime_keys`](BufferPolicyConfig::runtime_keys) from settings of the policy's own kind; all others keep
     /// their values. Called by a control thread while lcores run: each decision uses either the old or the new value. Queued packets stay
     /// in their segments.
     fn update_config(&self, _config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {}
@@ -192,7 +192,7 @@ pub struct QueueView {
     pub headroom: u64,
     /// Whether the queue is OFF.
     pub off: bool,
-    /// Whether any queue of the ingress port is OFF; set only for a policy that [listens](Policy::listens).
+    /// Whether any queue of the ingress port is OFF; set only for a policy that [listens](BufferPolicy::observes_packets).
     pub port_off: bool,
     /// Occupancy of the shared segment.
     pub shared_pool: PoolLevel,

@@ -6,7 +6,7 @@ use weir_units::{CLASSES, Class, PortId, QueueId};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Right to admit packets of one ingress port, and to write the port's words in [`QueueWords`] and [`PortWords`].
+/// Right to admit packets of one ingress port, and to write the port's words in [`QueueRegisters`] and [`PortRegisters`].
 ///
 /// [`crate::Mmu::writer`] returns each port's writer once, and it can't be cloned. So the holder of `&mut` is the one writer, and the type
 /// system enforces that one lcore at a time admits packets of a port.
@@ -33,7 +33,7 @@ impl PortWriter {
 #[derive(Debug)]
 pub struct QueueRegisters<const N: usize>(Registers<N>);
 
-/// Array of `N` words for each ingress port, as in [`QueueWords`].
+/// Array of `N` words for each ingress port, as in [`QueueRegisters`].
 #[derive(Debug)]
 pub struct PortRegisters<const N: usize>(Registers<N>);
 

@@ -1,6 +1,6 @@
 //! A switch on two ports in memory: no device, no clock of the machine. Packets are small values, and time is an argument.
 //!
-//! A program brings the driver: packets ([`Packet`]), memory for the switch's own packets ([`PacketStore`]), and the output
+//! A program brings the driver: packets ([`Packet`]), memory for the switch's own packets ([`PacketAllocator`]), and the output
 //! ([`PortOutput`]). The host behind port 1 pauses class 3; the frames for it wait in the switch, those of class 0 go on.
 //!
 //! ```text

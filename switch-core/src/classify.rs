@@ -35,7 +35,7 @@ impl Classifier {
         trusted.unwrap_or(self.port_class[port.index()])
     }
 
-    /// Returns the class of a [plain](Glance::is_plain) frame that arrived on `port`; equals [`Classifier::class`] of its headers.
+    /// Returns the class of a [plain](FastHeaders::is_plain) frame that arrived on `port`; equals [`Classifier::class`] of its headers.
     #[inline]
     pub fn class_of_plain(&self, port: PortId, headers: &FastHeaders) -> Class {
         match self.trust {

@@ -365,7 +365,7 @@ impl Counters {
         self.each_run(|at, run| {
             copy[at..][..run.len()].iter().zip(run).for_each(|(slot, value)| slot.store(*value, Ordering::Relaxed));
         });
-        // Release: pairs with the Acquire in `Published::is_served`; the values are visible before the answer.
+        // Release: pairs with the Acquire in `CounterSnapshot::is_served`; the values are visible before the answer.
         self.published.served.store(requested, Ordering::Release);
     }
 
@@ -405,7 +405,7 @@ impl Counters {
 }
 
 impl CounterSnapshot {
-    /// Requests a new copy. The answer is complete when `Published::is_served` is true for the returned number.
+    /// Requests a new copy. The answer is complete when `CounterSnapshot::is_served` is true for the returned number.
     pub(crate) fn request(&self) -> u64 {
         self.requested.fetch_add(1, Ordering::Release) + 1
     }

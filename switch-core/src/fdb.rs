@@ -40,7 +40,7 @@ pub struct ForwardingTable {
 pub(crate) struct FdbVersion {
     /// Number of changes to the table.
     pub(crate) changes: u64,
-    /// [Tick](Ticks) of the ageing clock.
+    /// [Tick](AgeingClock) of the ageing clock.
     pub(crate) tick: u64,
 }
 
@@ -62,7 +62,7 @@ struct Bucket([Entry; BUCKET_ENTRIES]);
 struct Entry {
     /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,
-    /// [Tick](Ticks) when the station was last heard; [`STATIC`] for a static entry.
+    /// [Tick](AgeingClock) when the station was last heard; [`STATIC`] for a static entry.
     heard: AtomicU64,
 }
 

@@ -19,7 +19,7 @@ use crate::shared::Shared;
 
 /// Forwarder of the frames of some ports, and of a copy for each clone. Fields that each frame touches come first, and bursts last.
 ///
-/// For each port, call [`Forwarding::take_turn`], then [`Forwarding::handle_packet`] for each received frame, then [`Forwarding::flush`].
+/// For each port, call [`Forwarding::set_current_port`], then [`Forwarding::handle_packet`] for each received frame, then [`Forwarding::flush`].
 /// Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
 #[derive(Debug)]
 #[repr(C)]
@@ -39,7 +39,7 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     clones: Box<[Box<[PortId]>]>,
     /// Received data that is not yet counted, by class: of the current port, if its flow control counts.
     pub(crate) arrived: [u32; CLASSES],
-    /// Packets that wait for admission. `intake` holds their requests to the MMU.
+    /// Packets that wait for admission. `request` holds their requests to the MMU.
     pub(crate) staged: Burst<P>,
     pub(crate) request: Box<BurstRequest>,
 }

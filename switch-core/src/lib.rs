@@ -20,7 +20,7 @@
 //! ```
 //! use weir_flowctl::CatchUp;
 //! use weir_switch_core::burst::LcorePlan;
-//! use weir_switch_core::{PortFacts, Surroundings, Switch};
+//! use weir_switch_core::{PortInfo, DriverConfig, Switch};
 //!
 //! let file = r#"
 //! [buffer]
@@ -37,8 +37,8 @@
 //! rate = "10Gbps"
 //! "#;
 //! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
-//! let surroundings = Surroundings::real_time(CatchUp::NONE);
-//! let switch = Switch::new(&config, &[PortFacts::default(); 2], surroundings).unwrap();
+//! let surroundings = DriverConfig::real_time(CatchUp::NONE);
+//! let switch = Switch::new(&config, &[PortInfo::default(); 2], surroundings).unwrap();
 //! let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout)).unwrap();
 //! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
 //! // switch.into_lcores(&plan) are the parts that a driver polls.

@@ -32,7 +32,7 @@ impl LineTimeLoss {
     }
 
     /// Computes the share of line time lost while frames waited, in percent, 0 to 100. Time that was pending at the beginning of
-    /// [`LineTime::since`] counts too: part of it may be lost later.
+    /// [`LineTimeLoss::since`] counts too: part of it may be lost later.
     pub fn percent_below_rate(&self) -> f64 {
         let at_stake = self.waited + self.pending;
         self.lost().as_picos() as f64 * 100.0 / at_stake.as_picos().max(1) as f64

@@ -157,7 +157,7 @@ impl<P> PacketRuns<P> for &mut [Option<P>] {
     }
 }
 
-/// Sends rows of packets by means of a burst, as [`PortOutput::transmit_rows`] does.
+/// Sends rows of packets by means of a burst, as [`PortOutput::transmit_runs`] does.
 pub fn transmit_runs_as_burst<P>(
     runs: &mut impl PacketRuns<P>,
     transmit: impl FnOnce(&mut Burst<P>) -> usize,

@@ -57,7 +57,7 @@ pub(crate) struct LinkedQueues<P> {
     held: usize,
 }
 
-/// Place of a [`Queued`] packet, whose padding holds the link to the next place.
+/// Place of a [`QueuedPacket`] packet, whose padding holds the link to the next place.
 struct Slot<P> {
     packet: Option<P>,
     charged: BufferRequest,

@@ -75,7 +75,7 @@ pub struct DelayStats {
     pub max: u64,
     /// Sum of all delays.
     pub sum: u64,
-    /// Number of delays in each bin: longer than the previous bin's bound, and at most [`Delay::up_to`].
+    /// Number of delays in each bin: longer than the previous bin's bound, and at most [`DelayStats::bin_upper_bound`].
     pub lengths: [u64; gauge::LENGTHS],
 }
 
@@ -489,7 +489,7 @@ impl CounterSums {
 }
 
 impl DelayStats {
-    /// Returns the upper bound of a bin of [`Delay::lengths`], in nanoseconds; `None` for the last bin, which is unbounded.
+    /// Returns the upper bound of a bin of [`DelayStats::lengths`], in nanoseconds; `None` for the last bin, which is unbounded.
     pub fn bin_upper_bound(length: usize) -> Option<u64> {
         gauge::length_up_to(length)
     }

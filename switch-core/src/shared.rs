@@ -75,7 +75,7 @@ pub struct Shared {
 #[repr(C)]
 pub struct PortState {
     /// Bitmap of conditions that stop frames ([`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and [`BLOCKED`]), and of changes
-    /// that the port's transmitter has not taken over ([`LINK_CHANGED`], [`NEW_RATE`], [`NEW_TUNING`], [`RATE_SET`] and [`NEW_LANGUAGE`]).
+    /// that the port's transmitter has not taken over ([`LINK_CHANGED`], [`NEW_RATE`], [`NEW_RUNTIME_CONFIG`], [`RATE_SET`] and [`NEW_FLOW_CONTROL`]).
     closed: AtomicU32,
     /// Port whose ingress a clone copies; the port itself if it is no clone.
     #[state(same)]
@@ -306,7 +306,7 @@ impl PortState {
 
     /// Returns the active flow control.
     pub fn mechanism(&self) -> &PortFlowControl {
-        // Acquire; pairs with Release in `speak`.
+        // Acquire; pairs with Release in `activate`.
         &self.mechanisms[self.active.load(Ordering::Acquire)]
     }
 
@@ -356,7 +356,7 @@ impl PortState {
 
     /// Takes the mark that the link's speed changed, and returns whether it was set. Only the transmitter that serves the port calls it.
     pub(crate) fn take_new_rate(&self) -> bool {
-        // Cleared before the speed is read, so that a later one is not missed. Acquire; pairs with Release in `note_new_rate`: a reader
+        // Cleared before the speed is read, so that a later one is not missed. Acquire; pairs with Release in `mark_new_rate`: a reader
         // that sees the bit sees the speed.
         self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
     }

@@ -31,7 +31,7 @@ use per_frame_output::PerFrameOutput;
 /// Whole switch for a driver in virtual time, which serves only ports with work.
 ///
 /// Order of calls at each instant: [`Pipeline::handle`] for each frame that arrives; [`Pipeline::run_ports`] with the ports of
-/// [`Pipeline::take_stirred`] and those whose wakeup is due, until it serves none; [`Pipeline::next_wakeup_of`] for each port served. The
+/// [`Pipeline::take_pending_ports`] and those whose wakeup is due, until it serves none; [`Pipeline::next_wakeup_of`] for each port served. The
 /// ports of [`Pipeline::off_ports`] are served again within a bound that the driver chooses.
 #[derive(Debug)]
 #[repr(C)]

@@ -115,15 +115,15 @@ impl Switch {
     /// use std::sync::Arc;
     ///
     /// use weir_flowctl::CatchUp;
-    /// use weir_mmu::policy::DtSettings;
-    /// use weir_switch_core::{PortFacts, Surroundings, Switch};
+    /// use weir_mmu::policy::DynamicThresholdConfig;
+    /// use weir_switch_core::{PortInfo, DriverConfig, Switch};
     /// use weir_units::Alpha;
     ///
     /// let ports = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
     /// let config = weir_config::parse("switch.toml", ports).map_err(|errors| errors.render(false)).unwrap();
-    /// let policy = Arc::new(DtSettings { alpha: Alpha::ratio(1, 8).unwrap(), alpha_at_rate: None });
-    /// let surroundings = Surroundings::real_time(CatchUp::NONE);
-    /// let switch = Switch::with_policy(&config, policy, &[PortFacts::default(); 2], surroundings).unwrap();
+    /// let policy = Arc::new(DynamicThresholdConfig { alpha: Alpha::ratio(1, 8).unwrap(), alpha_at_rate: None });
+    /// let surroundings = DriverConfig::real_time(CatchUp::NONE);
+    /// let switch = Switch::with_policy(&config, policy, &[PortInfo::default(); 2], surroundings).unwrap();
     /// assert!(switch.policy().describe()[0].ends_with("α = 1/8"));
     /// ```
     ///

@@ -1,5 +1,5 @@
 //! Transmission, on lcores and in virtual time: flow-control frames first, then the queues that may send, within the port's rate. A
-//! [`Manner`] decides how frames leave: in bursts on an lcore, one by one in virtual time.
+//! [`TransmitMode`] decides how frames leave: in bursts on an lcore, one by one in virtual time.
 
 mod discard;
 mod link;
@@ -25,7 +25,7 @@ pub(crate) use port_transmitter::{EgressTiming, PortTransmitter};
 /// Transmit side of some ports: egress queues, and the state that decides when their frames leave.
 ///
 /// The caller serves its ports in turn: [`Transmission::prepare_port`], then [`Transmission::take_next`] for each frame that may leave.
-/// Departures may make messages due at other ports; these are then in `stirred`.
+/// Departures may make messages due at other ports; these are then in `pending_ports`.
 #[derive(Debug)]
 pub(crate) struct Transmission<P, M: TransmitMode<P>> {
     pub(crate) shared: Arc<Shared>,
@@ -448,7 +448,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     }
 }
 
-/// Returns the ports in `telling` by which packets of these queues came.
+/// Returns the ports in `candidates` by which packets of these queues came.
 #[inline]
 pub(crate) fn ingress_ports_among(
     shared: &Shared,

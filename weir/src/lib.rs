@@ -7,7 +7,7 @@
 //! use std::process::ExitCode;
 //!
 //! fn main() -> ExitCode {
-//!     weir::Extensions::new().main(weir::Source::LeftOut)
+//!     weir::Extensions::new().main(weir::Source::SkippedPauses)
 //! }
 //! ```
 

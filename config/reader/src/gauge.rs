@@ -67,7 +67,7 @@ impl Gauge {
     }
 }
 
-/// Values of [a kind's gauges](crate::Named::gauges) for a queue.
+/// Values of [a kind's gauges](crate::Plugin::gauges) for a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges([Option<(&'static Gauge, u64)>; Gauges::MAX]);
 

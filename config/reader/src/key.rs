@@ -29,7 +29,7 @@ impl Key {
         Key { name, default: Some(default), default_help: default, help }
     }
 
-    /// Creates a key whose default depends on the rest of the file; `otherwise` describes it.
+    /// Creates a key whose default depends on the rest of the file; `default_help` describes it.
     pub const fn without_default(name: &'static str, default_help: &'static str, help: &'static str) -> Key {
         Key { name, default: None, default_help, help }
     }

@@ -1,6 +1,6 @@
 //! Switch settings from parts of other files, overlaid key by key.
 //!
-//! [`Settings`] keep each value as written, with its position. A [`Draft`] is the switch file that they make together. It is parsed as any
+//! [`ConfigTable`] keep each value as written, with its position. A [`MergedFile`] is the switch file that they make together. It is parsed as any
 //! other, so that every rule applies, and its errors point at the settings' lines.
 
 mod merged_file;

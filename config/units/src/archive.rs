@@ -5,7 +5,7 @@
 //! [`Value`](derive@Value) is created from the archive alone.
 //!
 //! Numbers are little-endian, floats are their bits, and sequences have a length prefix. Reading never panics: an archive that is
-//! truncated, or has an invalid length or variant, is [`damaged`](Archive::is_damaged) and reads as zeros from there on.
+//! truncated, or has an invalid length or variant, is [`mark_corrupt`](Archive::is_corrupt) and reads as zeros from there on.
 //!
 //! ```
 //! use weir_units::archive::{Archive, State, Value};

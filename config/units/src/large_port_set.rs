@@ -82,12 +82,12 @@ impl PortBitmap for PortSet {
 
 const WORD: usize = u64::BITS as usize;
 
-/// Set of ports of one switch that may have more than 64, up to [`WidePortSet::PORTS_MAX`].
+/// Set of ports of one switch that may have more than 64, up to [`LargePortSet::PORTS_MAX`].
 ///
 /// ```
-/// use weir_units::{PortId, SetOfPorts, WidePortSet};
+/// use weir_units::{PortId, PortBitmap, LargePortSet};
 ///
-/// let mut ports: WidePortSet = [PortId(1_000), PortId(3)].into_iter().collect();
+/// let mut ports: LargePortSet = [PortId(1_000), PortId(3)].into_iter().collect();
 /// assert_eq!(ports.pop_first(), Some(PortId(3)));
 /// assert!(ports.contains(PortId(1_000)) && !ports.contains(PortId(3)));
 /// ```
@@ -201,7 +201,7 @@ impl FromIterator<PortId> for LargePortSet {
     }
 }
 
-/// Iterator over a [`WidePortSet`], in ascending order.
+/// Iterator over a [`LargePortSet`], in ascending order.
 #[derive(Clone, Debug)]
 pub struct LargePorts(LargePortSet);
 
@@ -227,10 +227,10 @@ impl IntoIterator for LargePortSet {
 /// View of a set of ports of either width.
 ///
 /// ```
-/// use weir_units::{PortId, PortSet, PortsView};
+/// use weir_units::{PortId, PortSet, PortSetRef};
 ///
 /// let set = PortSet::of(&[PortId(1), PortId(4)]);
-/// let ports = PortsView::of(&set);
+/// let ports = PortSetRef::of(&set);
 /// assert_eq!((ports.len(), ports.after(PortId(1)), ports.after(PortId(4))), (2, Some(PortId(4)), Some(PortId(1))));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub struct ClassSet(u8);
 
 /// Set of ports of one switch, at most [`PortSet::PORTS_MAX`]: bit `n` represents port `n`.
 ///
-/// Operators are those of [`ClassSet`]. A switch in virtual time may have more ports: [`WidePortSet`](crate::WidePortSet).
+/// Operators are those of [`ClassSet`]. A switch in virtual time may have more ports: [`LargePortSet`](crate::LargePortSet).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 #[repr(transparent)]
 pub struct PortSet(u64);

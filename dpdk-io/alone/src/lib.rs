@@ -16,7 +16,7 @@
 //! [`on_an_idle_machine`]: no other marked test, and none of [`in_a_process`], runs meanwhile; it is repeated before it fails; and each
 //! attempt that fails reports the machine's CPU use.
 //!
-//! A benchmark that no machine's load may sway counts instructions: [`hold_all`].
+//! A benchmark that no machine's load may sway counts instructions: [`check_limits`].
 
 #![forbid(unsafe_code)]
 

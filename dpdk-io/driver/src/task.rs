@@ -12,7 +12,7 @@ pub trait Task: Send {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize;
 
     /// Instant of the task's next work if nothing arrives; `None` for a task that must be polled all the time. A task may return an instant
-    /// only if its arrivals raise an interrupt ([`Task::arrivals`]), or wait for some hundreds of microseconds without loss.
+    /// only if its arrivals raise an interrupt ([`Task::rx_interrupts`]), or wait for some hundreds of microseconds without loss.
     fn next_wakeup(&self, _now: Time) -> Option<Time> {
         None
     }

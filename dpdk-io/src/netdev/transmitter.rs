@@ -151,7 +151,7 @@ impl SendFailure {
     /// Whether a frame of this length, refused once more, is to be given up.
     ///
     /// A full queue empties; but ENOBUFS also says that the far end of a veth pair will never take the frame, as it is
-    /// longer than that end's MTU, or the end is down. So a frame waits for [`PATIENCE_NS`], and after one that was
+    /// longer than that end's MTU, or the end is down. So a frame waits for [`TIMEOUT_NS`], and after one that was
     /// waited for in vain, those at least as long have only a few tries, until one of them passes.
     fn is_final(&mut self, bytes: u32, now_ns: u64) -> bool {
         if self.times == 0 {

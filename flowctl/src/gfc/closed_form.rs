@@ -52,7 +52,7 @@ pub struct FeedbackDelay {
     pub wire: Span,
     /// `[pfc] reaction`: time to make and obey a message.
     pub reaction: Span,
-    /// [`ControlledPort::tx_backlog`].
+    /// [`FlowControlContext::tx_backlog`].
     pub tx_backlog: Span,
     /// Longest wait of a change for its message. P toward a peer that only knows PFC; T, the shortest time between two messages,
     /// in conceptual GFC.

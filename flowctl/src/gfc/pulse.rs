@@ -17,7 +17,7 @@ use crate::{Quantum, wire_bytes};
 /// Rates are read once a period, so a change takes up to P to be advertised, which **adds P to τ** in the bounds of
 /// [`super::buffer_based_b1_max`] and the other bounds. Within a period the peer sends a burst of `P·R/C` at line rate, and ends
 /// the frame in serialisation: half a frame too much on average, 3 % of stage 3's rate. Therefore arrivals are counted
-/// ([`Arrivals`]), and pauses are lengthened by the mean overrun. No rate is below one frame a period. A longer P is more exact,
+/// ([`ArrivalCounters`]), and pauses are lengthened by the mean overrun. No rate is below one frame a period. A longer P is more exact,
 /// a shorter one gentler.
 ///
 /// Call [`Pulse::poll`], send the returned frame, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due

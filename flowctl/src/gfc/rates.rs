@@ -8,10 +8,10 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Rates of the classes' limiters, passed from the receiving to the transmitting lcore of a port.
 ///
-/// A rate below the line rate expires unless the peer repeats it: [`Rates::at`]. A peer that has gone, or does not use GFC, thus
+/// A rate below the line rate expires unless the peer repeats it: [`ClassRates::at`]. A peer that has gone, or does not use GFC, thus
 /// never slows a class permanently.
 ///
-/// One writer; the transmitter only ends rates when a link goes. The transmitter loads [`Rates::version`] at each poll, and sets
+/// One writer; the transmitter only ends rates when a link goes. The transmitter loads [`ClassRates::version`] at each poll, and sets
 /// its limiters only if the version changed or a rate expired. A rate may be seen a poll late, as a message may.
 #[derive(Debug, SharedState)]
 pub struct ClassRates {

@@ -60,9 +60,9 @@ impl FlowControlKind for GfcConceptualKind {
 /// Conceptual GFC settings of a port, with the names of GFC (4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GfcConceptualConfig {
-    /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings); without the period, which adds to it.
+    /// `tau`: τ, as for [`GfcBufferConfig`](super::GfcBufferConfig); without the period, which adds to it.
     pub tau: Option<Span>,
-    /// `b_m`: B_m, as for [`GfcBufferSettings`](super::GfcBufferSettings).
+    /// `b_m`: B_m, as for [`GfcBufferConfig`](super::GfcBufferConfig).
     pub b_m: Option<Bytes>,
     /// `b_0`: B_0, the length from which the sender slows down. `None` is the highest safe one, `B_m − 4 C τ` (GFC, theorem 4.1).
     pub b_0: Option<Bytes>,

@@ -60,9 +60,9 @@ impl FlowControlKind for GfcTimeKind {
 /// Time-based GFC settings of a port, with the names of GFC (5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GfcTimeConfig {
-    /// `tau`: τ, as for [`GfcBufferSettings`](super::GfcBufferSettings).
+    /// `tau`: τ, as for [`GfcBufferConfig`](super::GfcBufferConfig).
     pub tau: Option<Span>,
-    /// `b_m`: B_m, as for [`GfcBufferSettings`](super::GfcBufferSettings).
+    /// `b_m`: B_m, as for [`GfcBufferConfig`](super::GfcBufferConfig).
     pub b_m: Option<Bytes>,
     /// `b_0`: B_0, the length from which the sender slows down. `None` is the highest safe one,
     /// `B_m − (√(τ/T) + 1)² C T` (GFC, theorem 5.1).

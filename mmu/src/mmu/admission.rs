@@ -13,7 +13,7 @@ use crate::policy::QueueView;
 use crate::single_writer::PortWriter;
 
 impl Mmu {
-    /// Places or refuses each arrival and stores its verdict. For callers without an [`Intake`]; others use [`Mmu::admit_burst`].
+    /// Places or refuses each arrival and stores its verdict. For callers without an [`BurstRequest`]; others use [`Mmu::admit_burst`].
     ///
     /// # Panics
     /// If the slices differ in length.

@@ -1,13 +1,13 @@
 //! Bulk admission: several packets of a queue are admitted by one decision, with the result of individual admission.
 //! Individual admission asks of each packet whether it fits below a threshold T. Let a policy's thresholds be
-//! [non-increasing](crate::Policy::thresholds_fall) in the bytes of the queue and of the pools, and add all packets at once. If w_s, with
+//! [non-increasing](crate::BufferPolicy::has_non_increasing_thresholds) in the bytes of the queue and of the pools, and add all packets at once. If w_s, with
 //! all of them, is at most the resulting T, each packet alone fits too: w_s is lower before the last one, and T not lower. Likewise, if w_s
 //! stays below Xoff, no packet turns the queue OFF.
 //!
 //! Under a policy that filters lengths, each packet is a step of q̂ toward a growing length. So q̂ may first fall and then rises, and never
 //! exceeds both its first and its last value: T is queried with the higher of the two.
 //!
-//! Packets with several queue pairs are admitted [together](Mmu::keep_burst) by the same argument, if each queue has room even with the
+//! Packets with several queue pairs are admitted [together](Mmu::admit_bulk_burst) by the same argument, if each queue has room even with the
 //! whole burst in the pool.
 //!
 //! Private buffer comes first in all cases: it takes all of the packets, or has no room for the smallest. In any other case nothing is
@@ -109,12 +109,12 @@ impl Mmu {
     /// Admits all packets of a burst with several queue pairs, if each queue has room for its own packets even after all others. Returns
     /// whether it did; if not, nothing is charged.
     ///
-    /// The result equals that of one group after the other, each by [`keep_lossless`](Mmu::keep_lossless). Let the segment have room for
+    /// The result equals that of one group after the other, each by [`admit_bulk_lossless`](Mmu::admit_bulk_lossless). Let the segment have room for
     /// the burst, and each queue with all of its packets be at most the threshold with the whole burst in the pool. In individual order,
     /// pool and queue would hold as much or less at each turn. As thresholds are non-increasing, the queue would admit its packets too, and
     /// no packet would turn it OFF. Other lcores only take from these queues between query and charge.
     ///
-    /// For [plain](Rules::is_plain) rules, where no policy observes each group.
+    /// For [plain](PolicyFlags::is_plain) rules, where no policy observes each group.
     #[inline(never)]
     pub(super) fn admit_bulk_burst(
         &self,

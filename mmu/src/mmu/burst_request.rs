@@ -8,7 +8,7 @@ use weir_units::{QueueId, bits};
 use super::{Admission, BufferRequest, DropReason, Segment};
 use crate::charge::Charges;
 
-/// Maximum number of packets in an [`Intake`].
+/// Maximum number of packets in an [`BurstRequest`].
 pub const BURST_REQUEST_MAX: usize = 64;
 
 /// Packets of a burst with one ingress queue and one egress queue.
@@ -43,7 +43,7 @@ pub struct RouteGroup {
     pub frame_bytes: u32,
 }
 
-/// Burst of one ingress port: packets, oldest first, and their [bundles](Bundle). After [`super::Mmu::admit_burst`] it also holds the
+/// Burst of one ingress port: packets, oldest first, and their [bundles](RouteTotal). After [`super::Mmu::admit_burst`] it also holds the
 /// verdict on each packet. The memory is reused for the next burst.
 #[derive(Debug)]
 pub struct BurstRequest {
@@ -128,7 +128,7 @@ impl BurstRequest {
         self.add_groups(bytes.len(), groups);
     }
 
-    /// Adds groups as [`Intake::push_groups`] does, for `packets` packets with an equal charge each.
+    /// Adds groups as [`BurstRequest::push_groups`] does, for `packets` packets with an equal charge each.
     ///
     /// # Panics
     /// If the intake has no room for all of them.
@@ -309,7 +309,7 @@ impl BurstRequest {
     /// Packet `n` of the burst.
     ///
     /// # Panics
-    /// If `n` is not below [`Intake::len`].
+    /// If `n` is not below [`BurstRequest::len`].
     #[inline]
     pub fn packet(&self, n: usize) -> BufferRequest {
         let route = &self.routes[self.place(n)];
@@ -349,7 +349,7 @@ impl BurstRequest {
         self.placed().map(|(route, bytes)| BufferRequest { ingress: route.ingress, egress: route.egress, bytes })
     }
 
-    /// Returns whether every bundle was admitted whole; if not, [`Intake::verdict`] holds the decision on each packet.
+    /// Returns whether every bundle was admitted whole; if not, [`BurstRequest::verdict`] holds the decision on each packet.
     #[inline]
     pub fn is_bulk_admitted(&self) -> bool {
         self.bulk_admitted == mask(self.routes.len())
@@ -358,7 +358,7 @@ impl BurstRequest {
     /// Verdict on a packet.
     ///
     /// # Panics
-    /// If `n` is not below [`Intake::len`].
+    /// If `n` is not below [`BurstRequest::len`].
     #[inline]
     pub fn verdict(&self, n: usize) -> Admission {
         let route = self.place(n);

@@ -30,7 +30,7 @@ impl Mmu {
         }
     }
 
-    /// Adds a row to the packets that [`Mmu::release_leaving`] releases together. Under a policy that filters lengths, releases the row at
+    /// Adds a row to the packets that [`Mmu::flush_pending_releases`] releases together. Under a policy that filters lengths, releases the row at
     /// once.
     #[inline(always)]
     pub fn release_later(&self, now: Time, PendingReleases(routes): &mut PendingReleases, batch: DepartureBatch<'_>) {
@@ -76,20 +76,20 @@ impl Mmu {
         self.release_routes(now, routes);
     }
 
-    /// Returns whether packets that left one port may be [released](Mmu::release_gone) together with those of other ports. True if the
+    /// Returns whether packets that left one port may be [released](Mmu::flush_pending_bytes) together with those of other ports. True if the
     /// policy observes no departures and filters no lengths.
     #[inline]
     pub fn may_release_later(&self) -> bool {
         self.flags.is_plain
     }
 
-    /// Creates the memory for packets that [`Mmu::release_gone`] releases together.
+    /// Creates the memory for packets that [`Mmu::flush_pending_bytes`] releases together.
     pub fn pending_bytes(&self) -> PendingBytes {
         PendingBytes { bytes: vec![0; self.ingress.len()].into(), queues: Vec::with_capacity(self.ingress.len()) }
     }
 
     /// Removes packets that left one port, summed by queue pair, from its egress queues. Adds them to the packets that
-    /// [`Mmu::release_gone`] releases together.
+    /// [`Mmu::flush_pending_bytes`] releases together.
     ///
     /// # Panics
     /// In debug builds, if [`Mmu::may_release_later`] is false.

@@ -5,7 +5,7 @@
 //! - [`PausedPort`]: T of the queue and of the port, then the port's insurance headroom;
 //! - [`LossyQueue`]: the threshold of the egress queue, and no headroom.
 //!
-//! [`admission`](super::admission) charges the placed packets; [`passage`](super::passage) only asks.
+//! [`admission`](super::admission) charges the placed packets; [`bypass`](super::bypass) only asks.
 
 use weir_units::{Alpha, PortId, Time};
 

@@ -172,7 +172,7 @@ impl Mmu {
     }
 
     /// Restarts the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] from the current occupancy, while lcores run.
-    /// Peaks since the start, as in [`QueueUse`] and [`PoolUse`], are kept. Call from one thread only.
+    /// Peaks since the start, as in [`QueueUsage`] and [`PoolUsage`], are kept. Call from one thread only.
     pub fn restart_watermarks(&self) {
         self.ingress.iter().for_each(|queue| queue.restart_watermarks());
         self.egress.iter().for_each(|queue| queue.restart_watermark());

@@ -48,7 +48,7 @@ struct QueueGroup {
 #[derive(Debug, Default, SharedState)]
 struct DrainRate {
     departures: Departures,
-    /// Length at the end of the last window; recorded only for [`DrainOf::CongestedAtEnd`].
+    /// Length at the end of the last window; recorded only for [`DrainScope::CongestedAtEnd`].
     at_end: WindowEndLength,
 }
 

@@ -33,7 +33,7 @@ pub struct AdaptiveHeadroom {
     samples: u32,
     #[state(same)]
     frame_max: Bytes,
-    /// `measured_delay` in picoseconds, for [`Policy::describe`].
+    /// `measured_delay` in picoseconds, for [`BufferPolicy::describe`].
     configured_delay: AtomicU64,
     ports: Box<[LinkHeadroom]>,
     queues: QueueRegisters<REGISTERS>,
@@ -49,7 +49,7 @@ struct LinkHeadroom {
     /// Part of Φ for the switch's own reaction.
     #[state(same)]
     own: Bytes,
-    /// Headroom Φ by `measured_delay`; [`NONE`] without. [`Policy::retune`] may change it.
+    /// Headroom Φ by `measured_delay`; [`NONE`] without. [`BufferPolicy::update_config`] may change it.
     configured_headroom: AtomicBytes,
 }
 

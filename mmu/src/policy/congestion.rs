@@ -16,7 +16,7 @@ pub struct CongestedQueues {
     limit: u64,
     #[state(same)]
     is_partial: bool,
-    /// Share of each queue, and below their sum by class, in units of [`WHOLE`].
+    /// Share of each queue, and below their sum by class, in units of [`FULL_SHARE`].
     parts: Box<[AtomicU32]>,
     sum: [CachePadded<AtomicU32>; CLASSES],
 }

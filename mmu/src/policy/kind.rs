@@ -21,9 +21,9 @@ pub trait BufferPolicyKind: Plugin + Debug {
 
 /// Settings of a buffer policy from a file: checks them against the rest of the file and builds the policy.
 ///
-/// Call order: [`needs`](PolicySettings::needs) first, for the partition of the buffer. Then [`check`](PolicySettings::check) once, and
-/// [`check_sizes`](PolicySettings::check_sizes) if every key that sizes derive from is valid. In a file without errors,
-/// [`build`](PolicySettings::build) creates the policy, once for each switch.
+/// Call order: [`layout_requirements`](BufferPolicyConfig::layout_requirements) first, for the partition of the buffer. Then [`check`](BufferPolicyConfig::check) once, and
+/// [`check_sizes`](BufferPolicyConfig::check_sizes) if every key that sizes derive from is valid. In a file without errors,
+/// [`build`](BufferPolicyConfig::build) creates the policy, once for each switch.
 pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
     /// Kind of the policy.
     fn kind(&self) -> &'static dyn BufferPolicyKind;
@@ -53,7 +53,7 @@ pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
         None
     }
 
-    /// Keys that [`Policy::retune`] may change at run time. Other keys set the buffer's partition, filters and windows at
+    /// Keys that [`BufferPolicy::update_config`] may change at run time. Other keys set the buffer's partition, filters and windows at
     /// start.
     fn runtime_keys(&self) -> &'static [&'static str] {
         &[]
@@ -112,7 +112,7 @@ pub struct BuildContext<'c> {
     pub layout: &'c BufferLayout,
     /// C of each port.
     pub rates: &'c [BitRate],
-    /// Factor α of each port that has its own, for policies that [take it](PolicySettings::takes_alphas_of_ports).
+    /// Factor α of each port that has its own, for policies that [take it](BufferPolicyConfig::takes_alphas_of_ports).
     pub alphas: &'c [Option<Alpha>],
     /// Rate of charges of each port, in whole cells, under the frame length that fills the buffer fastest.
     pub fill_rates: &'c [BitRate],

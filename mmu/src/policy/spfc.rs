@@ -26,7 +26,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug, SharedState)]
 pub struct Spfc {
     threshold: DynamicThreshold,
-    /// K_spfc, which [`Policy::retune`] may change.
+    /// K_spfc, which [`BufferPolicy::update_config`] may change.
     k_spfc: AtomicU32,
     #[state(same)]
     tc: Span,

@@ -1,18 +1,18 @@
 //! Arbitration: the order in which an egress queue serves the ingress ports of its frames.
 //!
-//! Files choose among [`ARBITRATIONS`], each in a file here, by the `arbitration` of a class. Another crate adds one with an
-//! [`ArbitrationKind`], which parses a queue's table; its [configuration](Arbitrate); and an [`Arbiter`] for each queue.
+//! Files choose among [`ARBITERS`], each in a file here, by the `arbitration` of a class. Another crate adds one with an
+//! [`ArbiterKind`], which parses a queue's table; its [configuration](ArbiterConfig); and an [`Arbiter`] for each queue.
 //!
 //! ```
-//! use weir_arbitration::{Arbiter, RoundRobin, Served};
-//! use weir_units::{PortId, PortSet, PortsView};
+//! use weir_arbitration::{Arbiter, RoundRobin, DequeuedFrame};
+//! use weir_units::{PortId, PortSet, PortSetRef};
 //!
 //! // Frames of ports 1 and 4 wait, and port 1 has had its turn.
 //! let mut arbiter = RoundRobin::new(1);
 //! arbiter.start(PortId(1));
 //! let waiting = PortSet::of(&[PortId(1), PortId(4)]);
-//! let served = Served { port: PortId(1), frame_bytes: 1_514, waiting: PortsView::of(&waiting) };
-//! assert_eq!(arbiter.pass(served, &mut |_| 0), PortId(4));
+//! let served = DequeuedFrame { port: PortId(1), frame_bytes: 1_514, waiting: PortSetRef::of(&waiting) };
+//! assert_eq!(arbiter.select_next(served, &mut |_| 0), PortId(4));
 //! ```
 
 #![forbid(unsafe_code)]
@@ -43,7 +43,7 @@ pub trait ArbiterKind: Plugin + Debug {
     fn read(&self, table: &Table<'_>) -> ArbiterChoice;
 }
 
-/// Chosen arbitration; dereferences to its [configuration](Arbitrate).
+/// Chosen arbitration; dereferences to its [configuration](ArbiterConfig).
 #[derive(Clone, Debug)]
 pub struct ArbiterChoice(Arc<dyn ArbiterConfig>);
 
@@ -80,7 +80,7 @@ pub trait ArbiterConfig: Debug + Send + Sync {
 
 /// Arbiter of one queue, which chooses the ingress port of the next frame. Frames of one ingress port keep their order.
 ///
-/// The queue calls [`Arbiter::start`] when a frame enters the empty queue, and [`Arbiter::pass`] after each frame that leaves others
+/// The queue calls [`Arbiter::start`] when a frame enters the empty queue, and [`Arbiter::select_next`] after each frame that leaves others
 /// behind. A call takes no lock and allocates nothing.
 pub trait Arbiter: Debug + Send {
     /// Visits the mutable state for a checkpoint of a run in virtual time; derive [`State`], or leave the body empty without such state.

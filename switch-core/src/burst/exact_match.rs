@@ -11,7 +11,7 @@ use crate::fdb::FdbVersion;
 /// one tick of its clock ([`ForwardingTable::as_of`](crate::fdb::ForwardingTable::as_of)): within that tick the source address has been
 /// learned, and neither station's entry has changed. Older entries are invalid.
 ///
-/// Call [`ExactMatch::follow`] with the table's version and the frames' ingress port before each lookup and insertion.
+/// Call [`ExactMatchCache::follow`] with the table's version and the frames' ingress port before each lookup and insertion.
 #[derive(Debug)]
 pub(super) struct ExactMatchCache {
     sets: Box<[CacheSet; SETS]>,

@@ -24,7 +24,7 @@ struct HeaderFields {
     source: u64,
     frame_bytes: u32,
     class: Class,
-    /// Whether the frame is [plain](weir_wire::ethernet::Glance) and not too long. If not, the other fields are meaningless.
+    /// Whether the frame is [plain](weir_wire::ethernet::FastHeaders) and not too long. If not, the other fields are meaningless.
     is_plain: bool,
     /// Cache key of the frame.
     key: Option<HeaderKey>,
@@ -188,7 +188,7 @@ impl<P: Packet> Forwarding<P> {
         self.stage_found(port, &found)
     }
 
-    /// [`Forwarding::stage_known`] for frames with known routes.
+    /// [`Forwarding::stage_cached`] for frames with known routes.
     #[inline(always)]
     fn stage_found(&mut self, port: PortId, found: &CacheHits) -> usize {
         let (routes, lengths) = found.frames();
@@ -199,7 +199,7 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// [`Forwarding::stage_known`] for at least one frame, all on the same route.
+    /// [`Forwarding::stage_cached`] for at least one frame, all on the same route.
     #[inline(always)]
     fn stage_alike(&mut self, port: PortId, route: QueueRoute, lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -228,7 +228,7 @@ impl<P: Packet> Forwarding<P> {
         lengths.len()
     }
 
-    /// [`Forwarding::stage_known`] for frames whose routes differ in the bits `differ`.
+    /// [`Forwarding::stage_cached`] for frames whose routes differ in the bits `differ`.
     #[inline(never)]
     fn stage_different(&mut self, port: PortId, found: &CacheHits, differ: u32) -> usize {
         let CacheHits { routes, lengths, count } = found;
@@ -272,7 +272,7 @@ impl<P: Packet> Forwarding<P> {
         count
     }
 
-    /// [`Forwarding::stage_known`] for frames on many routes, or on one that is not accepted.
+    /// [`Forwarding::stage_cached`] for frames on many routes, or on one that is not accepted.
     #[inline(never)]
     fn stage_each(&mut self, port: PortId, routes: &[QueueRoute], lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -316,7 +316,7 @@ impl<P: Packet> Forwarding<P> {
         }));
     }
 
-    /// Looks up the leading frames, learns their source addresses, caches their routes, and stages them as [known](Forwarding::stage_known)
+    /// Looks up the leading frames, learns their source addresses, caches their routes, and stages them as [known](Forwarding::stage_cached)
     /// ones: those that are plain and go to a single other port, which accepts them. Returns their number; the caller stages the packets.
     #[inline(always)]
     fn stage_plain(&mut self, now: Time, port: PortId, frames: &[HeaderFields], cache: &mut ExactMatchCache) -> usize {

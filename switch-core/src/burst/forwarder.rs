@@ -165,7 +165,7 @@ impl<P: Packet, const OBEYS_CONTROL: bool> TxRings<P, OBEYS_CONTROL> {
     }
 
     /// Returns the ring to the transmitter of a packet's port, unless that is on this lcore. Packets staged in the ring go with the next
-    /// [`Rings::hand_over`].
+    /// [`TxRings::hand_over`].
     #[inline]
     pub(super) fn remote_ring_mut(&mut self, queued: &QueuedPacket<P>) -> Option<&mut TxRingProducer<P>> {
         self.outputs[self.output_of[queued.charged.egress.port().index()]].as_mut()

@@ -40,7 +40,7 @@ pub(super) fn tx_ring<P>(places: usize) -> (TxRingProducer<P>, TxRingConsumer<P>
 }
 
 impl<P> TxRingProducer<P> {
-    /// Stages a packet for the next [`ToTransmitter::hand_over`].
+    /// Stages a packet for the next [`TxRingProducer::hand_over`].
     #[inline]
     pub(super) fn stage(&mut self, queued: QueuedPacket<P>) {
         if self.staged.is_full() {

@@ -268,7 +268,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         sent
     }
 
-    /// Sends frames that may leave now, except of the `held` classes. Rows of [in-order classes](OutPort::in_rows) go straight from their
+    /// Sends frames that may leave now, except of the `held` classes. Rows of [in-order classes](PortTransmitter::in_rows) go straight from their
     /// queues; other frames are staged in the port's burst. Frames that the port does not accept stay staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
@@ -279,7 +279,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         sent
     }
 
-    /// [`Transmission::send_ready`] without the release, for which `leaving` collects the sent frames.
+    /// [`Transmission::send_ready`] without the release, for which `releases` collects the sent frames.
     #[inline(always)]
     fn send_runs<D: PortOutput<P>>(
         &mut self,
@@ -413,7 +413,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         port.limits.waiting(now, classes) | self.without_credit(port, classes)
     }
 
-    /// Offers the port its burst. `leaving` collects the accepted frames for release.
+    /// Offers the port its burst. `releases` collects the accepted frames for release.
     #[inline]
     fn send_staged<D: PortOutput<P>>(
         &mut self,
@@ -457,7 +457,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
 
 impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Puts consecutive frames of a class on the wire by their lengths; the first one is scheduled already. The frames stay in their queue.
-    /// A class that is not [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit. Returns the number of
+    /// A class that is not [plain](PortTransmitter::plain) is `LIMITED`: each frame counts against its rate and its credit. Returns the number of
     /// frames and their bytes.
     #[inline(always)]
     fn extend_run<const LIMITED: bool>(
@@ -474,7 +474,7 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
             .unwrap_or_else(|| self.put_each_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator))
     }
 
-    /// [`OutPort::extend_row`], frame by frame.
+    /// [`PortTransmitter::extend_run`], frame by frame.
     #[inline(never)]
     fn put_each_on_wire<const LIMITED: bool>(
         &mut self,

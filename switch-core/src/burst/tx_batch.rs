@@ -102,7 +102,7 @@ impl<P> TxBatch<P> {
         self.lengths.is_empty()
     }
 
-    /// Returns the first `n` packets, for an offer. Report the sent ones with [`Staged::forget_front`].
+    /// Returns the first `n` packets, for an offer. Report the sent ones with [`TxBatch::remove_front`].
     #[inline]
     pub(super) fn front(&mut self, n: usize) -> &mut [Option<P>] {
         &mut self.packets[..n.min(self.lengths.len())]

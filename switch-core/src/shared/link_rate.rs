@@ -1,7 +1,7 @@
 //! Rate C of a port and the speed of its link, both changeable at run time.
 //!
 //! A port whose configuration has a `rate` keeps it. Any other port has its link's speed, set by [`Shared::set_link_rate`]. Pause quanta,
-//! queue limits, the shaper (where the port is [shaped to its link](crate::PortFacts::shaped)), thresholds of policies that depend on C,
+//! queue limits, the shaper (where the port is [shaped to its link](crate::PortInfo::shaped)), thresholds of policies that depend on C,
 //! and telemetry follow. The buffer's partition, headroom, and GFC's and CBFC's parameters depend on configured rates and sizes alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -166,7 +166,7 @@ impl Shared {
 
     fn mark_config_changed(&self) {
         for (_, state) in (0..).map(PortId).zip(&self.ports).filter(|(id, state)| state.real_port == *id) {
-            // Release; pairs with Acquire in `take_steered`.
+            // Release; pairs with Acquire in `take_pending_changes`.
             state.closed.fetch_or(NEW_RUNTIME_CONFIG, Ordering::Release);
         }
     }
@@ -175,7 +175,7 @@ impl Shared {
     /// [`Shared::set_link_rate`] has the same effects; the buffer's partition and headroom stay.
     ///
     /// # Panics
-    /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::is_made_for_a_rate).
+    /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::depends_on_rate).
     pub fn set_rate(&self, port: PortId, rate: Option<BitRate>) -> RateChange {
         debug_assert!(!self.port(port).mechanism().depends_on_rate(), "its thresholds are reckoned with C");
         let mut change = RateChange { before: self.port(port).rate.get(), policy_follows: true };
@@ -186,7 +186,7 @@ impl Shared {
             let rate = PortRate { line, fill: self.charge.fill_rate(line) };
             change.policy_follows &= self.mmu.set_rate(id, rate);
         }
-        // Release; pairs with Acquire in `take_steered`.
+        // Release; pairs with Acquire in `take_pending_changes`.
         self.port(port).closed.fetch_or(RATE_SET, Ordering::Release);
         change
     }
@@ -223,21 +223,21 @@ impl Shared {
     /// does not [pause](weir_flowctl::Tells::off_classes) ignores it.
     pub fn force_pause(&self, port: PortId, classes: ClassSet) {
         self.port(port).forced_xoff.store(classes.bits(), Ordering::Relaxed);
-        // Release; pairs with Acquire in `take_steered`.
+        // Release; pairs with Acquire in `take_pending_changes`.
         self.port(port).closed.fetch_or(NEW_RUNTIME_CONFIG, Ordering::Release);
     }
 }
 
 impl Shared {
     /// Sets the flow control of a port, which is no clone, to PFC, PAUSE or none, from its next polls on. Returns whether the port supports
-    /// the change, which holds for a port that [speaks one of these](weir_flowctl::Tells::may_change).
+    /// the change, which holds for a port that [speaks one of these](weir_flowctl::Tells::is_switchable).
     ///
     /// The transmitter first resumes all classes of the peer by the old flow control, then sends the current pauses by the new one. The
     /// peer's earlier messages are discarded. Waiting frames stay queued.
     pub fn set_flow_control(&self, port: PortId, message_kind: MessageKind) -> bool {
         let can = std::iter::once(port).chain(self.clones_of(port)).all(|id| self.port(id).activate(message_kind));
         if can {
-            // Release; pairs with Acquire in `take_steered`.
+            // Release; pairs with Acquire in `take_pending_changes`.
             self.port(port).closed.fetch_or(NEW_FLOW_CONTROL, Ordering::Release);
         }
         can

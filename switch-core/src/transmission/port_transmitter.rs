@@ -32,7 +32,7 @@ pub(crate) struct PortTransmitter<O> {
     tx_bytes: u64,
     pub(crate) limits: ClassRateLimiters,
     pub(crate) scheduler: Scheduler,
-    /// State of the transmit mode: [`Manner::Port`](super::Manner::Port).
+    /// State of the transmit mode: [`TransmitMode::Port`](super::TransmitMode::Port).
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
     /// Classes whose frames leave unchanged and in order of arrival, and may therefore leave in rows.
@@ -51,7 +51,7 @@ pub(crate) struct PortTransmitter<O> {
     pub(super) forced_xoff: ClassSet,
     /// Classes that are resumed regardless of the buffer: all, while a change of flow control waits for the resume by the old flow control.
     pub(super) forced_xon: ClassSet,
-    /// Classes advertised as OFF: `own_off`, every clone's and `forced`, minus `hushed` and the classes that a PFC storm is dropping.
+    /// Classes advertised as OFF: `own_off`, every clone's and `forced_xoff`, minus `forced_xon` and the classes that a PFC storm is dropping.
     pub(super) off: ClassSet,
     /// Instant when each class was last advertised as OFF or ON. An OFF cause before it was advertised, or needed no message because there
     /// was no link or a storm.

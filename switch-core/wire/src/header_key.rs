@@ -1,7 +1,7 @@
 //! First bytes of a frame as words, by which frames are compared.
 
-/// First bytes of a frame that is long enough for a [`Glance`](crate::ethernet::Glance): addresses, a VLAN tag, ethertype, and the traffic
-/// class of IPv4 or IPv6. Frames with equal heads [parse alike](crate::ethernet::glance), so one result holds for all of them.
+/// First bytes of a frame that is long enough for a [`FastHeaders`](crate::ethernet::FastHeaders): addresses, a VLAN tag, ethertype, and the traffic
+/// class of IPv4 or IPv6. Frames with equal heads [parse alike](crate::ethernet::parse_fast), so one result holds for all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeaderKey {
     /// Addresses, ethertype, and the two bytes behind it, as in memory, without ECN; and a 32-bit number: the bytes behind a tag, or 0

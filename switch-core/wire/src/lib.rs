@@ -10,11 +10,11 @@
 //! | [`trailer`] | in-band telemetry behind an IP packet |
 //!
 //! ```
-//! use weir_wire::rocev2::{Dscp, Ecn, Operation, Packet, Part, Psn, QueuePair, Repr, Reth, source_port};
+//! use weir_wire::rocev2::{Dscp, Ecn, Operation, Packet, PacketPosition, Psn, QueuePair, Repr, Reth, source_port};
 //! use weir_units::MacAddr;
 //!
 //! // The only packet of an RDMA WRITE of 64 bytes.
-//! let part = Part::Only(Reth { virtual_address: 0x1000, remote_key: 7, message_bytes: 64 });
+//! let part = PacketPosition::Only(Reth { virtual_address: 0x1000, remote_key: 7, message_bytes: 64 });
 //! let (local, remote) = (QueuePair::new(0x11), QueuePair::new(0x12));
 //! let write = Repr {
 //!     destination: MacAddr([2, 0, 0, 0, 0, 2]),

@@ -12,7 +12,7 @@
 //! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
 //! | 34..60 | zero | zero |
 //!
-//! Credits and queue lengths have frames of their own, [`CreditFrame`] and [`QueueFrame`]; one codec handles all.
+//! Credits and queue lengths have frames of their own, [`CreditFrame`] and [`QueueLengthFrame`]; one codec handles all.
 
 use std::ops::Range;
 
@@ -114,7 +114,7 @@ pub struct QueueLengthFrame {
 
 /// Message with an opcode unknown to this codec, of another flow control or of none here.
 ///
-/// IEEE 802.3 leaves opcode [`OwnFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex 31C). The
+/// IEEE 802.3 leaves opcode [`RawControlFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex 31C). The
 /// standard reserves all other free opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct RawControlFrame {
@@ -130,10 +130,10 @@ impl RawControlFrame {
     /// Length of the content behind the opcode.
     pub const CONTENT_BYTES: usize = FRAME_BYTES - field::OPCODE.end;
 
-    /// Returns an extension message: three bytes that identify the organisation, followed by `says`.
+    /// Returns an extension message: three bytes that identify the organisation, followed by `payload`.
     ///
     /// # Panics
-    /// If `says` is longer than a frame has room for, 41 bytes.
+    /// If `payload` is longer than a frame has room for, 41 bytes.
     pub fn extension(identifier: [u8; 3], payload: &[u8]) -> RawControlFrame {
         let mut content = [0; RawControlFrame::CONTENT_BYTES];
         content[..3].copy_from_slice(&identifier);

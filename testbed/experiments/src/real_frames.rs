@@ -1,4 +1,4 @@
-//! Access to DPDK: commands use the [`RealFrames`] trait, and `main` registers its provider once.
+//! Access to DPDK: commands use the [`PortBackend`] trait, and `main` registers its provider once.
 //!
 //! A command calls [`reach`] before it prints or writes anything: a program without DPDK may be replaced by one with
 //! DPDK, which executes the command from its start.
@@ -42,7 +42,7 @@ pub trait PortBackend: Sync {
     /// Tests the first two ports of a file, which are cabled to each other, with these EAL arguments.
     ///
     /// # Errors
-    /// As [`RealFrames::run`]; also devices that are unfit for lossless ports.
+    /// As [`PortBackend::run`]; also devices that are unfit for lossless ports.
     fn try_devices(&self, files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Failure>;
 
     /// Checks this machine for the requirements of these switches; each problem comes with its fix. Without switches,
@@ -53,19 +53,19 @@ pub trait PortBackend: Sync {
     /// process, and reports which arrived.
     ///
     /// # Errors
-    /// As [`RealFrames::try_devices`].
+    /// As [`PortBackend::try_devices`].
     fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<CheckResult>, Failure>;
 
     /// Benchmarks switches on this machine.
     ///
     /// # Errors
-    /// As [`RealFrames::run`]; also frames that are not accounted for.
+    /// As [`PortBackend::run`]; also frames that are not accounted for.
     fn bench(&self, command: &BenchCommand) -> Result<(), Failure>;
 
     /// Replays captures into ports of a running switch with configuration `switch`, or on devices alone.
     ///
     /// # Errors
-    /// As [`RealFrames::run`]; also frames that a port did not take.
+    /// As [`PortBackend::run`]; also frames that a port did not take.
     fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure>;
 
     /// Resources of this machine that these switches use.
@@ -222,7 +222,7 @@ impl From<BackendUnavailable> for Failure {
     }
 }
 
-/// Provider set by [`come_from`]. A program has one main function, and its linked libraries do not change.
+/// Provider set by [`set_source`]. A program has one main function, and its linked libraries do not change.
 static SOURCE: OnceLock<BackendSource> = OnceLock::new();
 
 /// Sets the provider of real frames, before any command runs; without a call there is none.

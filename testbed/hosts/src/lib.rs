@@ -1,20 +1,20 @@
 //! Real hosts: guests booted on this machine, network namespaces, and machines reached by ssh; and the programs run on them.
 //!
-//! [`guest`] creates, boots and ends guests, which `weir vm` exposes to users. [`Experiment`] makes the real hosts of a
+//! [`guest`] creates, boots and ends guests, which `weir vm` exposes to users. [`RealHostSet`] makes the real hosts of a
 //! scenario send its flows through running switches, with perftest and iperf3, and reads the counters of these programs and
 //! of the hosts' kernels. [`check`] reports missing prerequisites of a host.
 //!
 //! The exchange of connection parameters between two perftest ends ([`exchange`]) needs no host:
 //!
 //! ```
-//! use weir_hosts::exchange::{Exchange, Keys, Side};
-//! use weir_nic::host::Verb;
+//! use weir_hosts::exchange::{PerftestHandshake, Keys, Role};
+//! use weir_nic::host::RdmaOperation;
 //!
 //! let keys = |queue_pair, host| {
 //!     Keys { queue_pair, psn: 0, remote_key: 0, virtual_address: 0, gid: [0; 16] }.with_ip([10, 0, 0, host].into())
 //! };
-//! let mut client = Exchange::new(Side::Client, Verb::Write, keys(17, 1), 1_024);
-//! let mut server = Exchange::new(Side::Server, Verb::Write, keys(18, 2), 1_024);
+//! let mut client = PerftestHandshake::new(Role::Client, RdmaOperation::Write, keys(17, 1), 1_024);
+//! let mut server = PerftestHandshake::new(Role::Server, RdmaOperation::Write, keys(18, 2), 1_024);
 //! loop {
 //!     let (there, back) = (client.poll_transmit(), server.poll_transmit());
 //!     if there.is_none() && back.is_none() {
@@ -25,7 +25,7 @@
 //! }
 //! assert_eq!(client.peer().map(|keys| keys.queue_pair), Some(18));
 //! assert_eq!(server.peer().and_then(Keys::ip), Some([10, 0, 0, 1].into()));
-//! # Ok::<(), weir_hosts::exchange::ExchangeError>(())
+//! # Ok::<(), weir_hosts::exchange::HandshakeError>(())
 //! ```
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Exchange between the two ends of `ib_write_bw` or `ib_send_bw` over TCP: versions, path MTU, queue pairs, memory,
 //! and the end of the test.
 //!
-//! [`Exchange`] is either end, without I/O. In each step the client sends a message, and the server responds with one
+//! [`PerftestHandshake`] is either end, without I/O. In each step the client sends a message, and the server responds with one
 //! of the same length. perftest reads a message with one call of `read`, so each message must arrive whole.
 //!
 //! | step | bytes | message |
@@ -31,10 +31,10 @@ pub use keys::Keys;
 
 /// One end of the exchange, without I/O.
 ///
-/// Send each message of [`Exchange::poll_transmit`] separately, and pass received bytes to [`Exchange::handle`]. When
-/// [`Exchange::peer`] is known, prepare the connection and call [`Exchange::connect`]. Data may be sent once
-/// [`Exchange::is_connected`]. A client calls [`Exchange::finish`] when all data has arrived. The exchange ends with
-/// [`Exchange::is_done`].
+/// Send each message of [`PerftestHandshake::poll_transmit`] separately, and pass received bytes to [`PerftestHandshake::handle`]. When
+/// [`PerftestHandshake::peer`] is known, prepare the connection and call [`PerftestHandshake::connect`]. Data may be sent once
+/// [`PerftestHandshake::is_connected`]. A client calls [`PerftestHandshake::finish`] when all data has arrived. The exchange ends with
+/// [`PerftestHandshake::is_done`].
 #[derive(Debug)]
 pub struct PerftestHandshake {
     role: Role,

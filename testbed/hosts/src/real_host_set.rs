@@ -92,7 +92,7 @@ impl RealHostSet {
     }
 
     /// Creates the prerequisites of these scenarios' hosts before their switches run: the guests' image, and
-    /// namespaces. `tell` is called before long operations.
+    /// namespaces. `on_progress` is called before long operations.
     ///
     /// # Errors
     /// The scenarios are unsupported by real hosts, or this machine lacks a prerequisite.

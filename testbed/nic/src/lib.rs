@@ -4,11 +4,11 @@
 //! runs in virtual time and, with the same RoCEv2 frames, on a real port.
 //!
 //! ```
-//! use weir_nic::host::CongestionControl;
+//! use weir_nic::host::CongestionControlChoice;
 //! use weir_units::{BitRate, Span};
 //!
 //! // Presets by name, for a line rate and the longest round trip without queues.
-//! let preset = |name| CongestionControl::preset(name, BitRate::gbps(100), Span::from_micros(13));
+//! let preset = |name| CongestionControlChoice::preset(name, BitRate::gbps(100), Span::from_micros(13));
 //! assert_eq!(preset("dcqcn").unwrap().name(), "dcqcn");
 //! assert!(preset("hpcc").unwrap().wants_telemetry());
 //! assert!(preset("vegas").is_none());

@@ -10,7 +10,7 @@
 //! retransmission
 //! timeout (RFC 6298) from timestamps (RFC 7323). Congestion control is Reno (RFC 5681), Cubic (RFC 9438) or DCTCP
 //! (RFC 8257), each a
-//! file with a [`TcpControlKind`]; with ECN (RFC 3168) marks act as losses. `docs/TCP.md` has all parameters and
+//! file with a [`TcpCongestionKind`]; with ECN (RFC 3168) marks act as losses. `docs/TCP.md` has all parameters and
 //! omissions.
 //!
 //! Congestion control computes in `f64`, only with `+ - * /` and a cube root in software: runs are bit-identical on

@@ -104,7 +104,7 @@ pub(super) struct HostEnd {
 }
 
 impl AttachedHost {
-    /// Creates a host at the far end of a port. `shape` gives its link in both directions.
+    /// Creates a host at the far end of a port. `link_config` gives its link in both directions.
     pub(super) fn new(
         end: HostEnd,
         link_config: LinkConfig,

@@ -7,7 +7,7 @@ use weir_units::{Span, Time};
 
 /// One direction of a link: entering frames undergo faults and leave after the propagation delay.
 ///
-/// Capacity is limited. Callers must check [`Lane::room`] and keep excess frames at the sender, so that only faults
+/// Capacity is limited. Callers must check [`DelayedLink::room`] and keep excess frames at the sender, so that only faults
 /// lose frames.
 #[derive(Debug)]
 pub(crate) struct DelayedLink<T> {

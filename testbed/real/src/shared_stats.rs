@@ -16,7 +16,7 @@ use weir_wire::rocev2::NakCode;
 /// whole; exact values come from the hosts' final statistics.
 #[derive(Debug)]
 pub(super) struct SharedStats {
-    /// Clock reading at the scenario's start, in ps; [`NOT_BEGUN`] before it is set.
+    /// Clock reading at the scenario's start, in ps; [`NOT_STARTED`] before it is set.
     start_ps: AtomicU64,
     flows: Box<[FlowCell]>,
     hosts: Box<[HostCell]>,

@@ -82,7 +82,7 @@ impl NicQueues {
         self.leaving.peek().ok()
     }
 
-    /// Removes the frame returned by [`Door::next`] after sending it.
+    /// Removes the frame returned by [`NicQueues::next`] after sending it.
     pub(super) fn advance(&mut self) {
         let _ = self.leaving.pop();
     }

@@ -37,7 +37,7 @@ pub struct FeedbackProbe {
 /// Detector of the messages that slow a direction down, with a histogram of their τ. Allocates only when created.
 #[derive(Clone, Debug)]
 pub struct FeedbackDelays {
-    /// Last pause time or stage of each class; `told_link` is that of the whole link, by 802.3x PAUSE.
+    /// Last pause time or stage of each class; `advertised_link` is that of the whole link, by 802.3x PAUSE.
     advertised: [u16; CLASSES],
     advertised_link: u16,
     nanos: Histogram<u64>,

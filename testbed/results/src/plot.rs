@@ -10,22 +10,22 @@
 //! is lost on white. After the seventh name they come again: dashed, with squares for markers, and on pale bars.
 //!
 //! ```
-//! use weir_results::plot::{Figure, Interval, Line, Marker, Panel, Style, XAxis};
+//! use weir_results::plot::{Figure, ConfidenceInterval, PlotLine, Marker, Panel, Style, XAxis};
 //!
 //! let categories = ["PFC", "GFC"].map(str::to_owned).to_vec();
-//! let measured = Line {
+//! let measured = PlotLine {
 //!     name: "measured".to_owned(),
 //!     style: Style::Bars,
 //!     points: vec![(0.0, 4.1), (1.0, 9.6)],
-//!     intervals: vec![Interval { x: 1.0, low: 9.3, high: 9.9 }],
-//!     ..Line::default()
+//!     intervals: vec![ConfidenceInterval { x: 1.0, low: 9.3, high: 9.9 }],
+//!     ..PlotLine::default()
 //! };
-//! let stated = Line {
+//! let stated = PlotLine {
 //!     name: "as the paper states".to_owned(),
 //!     compared_with: Some("measured".to_owned()),
 //!     style: Style::Markers(Marker::Hollow),
 //!     points: vec![(1.0, 9.5)],
-//!     ..Line::default()
+//!     ..PlotLine::default()
 //! };
 //! let panel = Panel {
 //!     x_axis: XAxis::Categories(categories),

@@ -186,7 +186,7 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens the directory of a run that left a checkpoint. Files stay unchanged until [`RunDir::cut_back`].
+    /// Opens the directory of a run that left a checkpoint. Files stay unchanged until [`RunDir::truncate`].
     pub fn resume(path: impl Into<PathBuf>) -> Result<RunDir, RunDirError> {
         let path = path.into();
         read_provenance(&path)?;

@@ -1,6 +1,6 @@
 //! Imports of other tools' experiments.
 //!
-//! An import returns a scenario file's text, the files that it names, and a [`Report`] of exact, approximated and omitted settings. It
+//! An import returns a scenario file's text, the files that it names, and a [`ImportReport`] of exact, approximated and omitted settings. It
 //! changes no file itself.
 
 pub mod ns3;

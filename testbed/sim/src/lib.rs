@@ -256,7 +256,7 @@ impl Sim {
         self.now = until;
     }
 
-    /// Runs all nodes of phase `side` up to `limit`, each logical process on its assigned thread.
+    /// Runs all nodes of phase `phase` up to `limit`, each logical process on its assigned thread.
     fn run_window(&mut self, phase: usize, limit: Time) {
         let Sim { partition, worker_pool, load_balancer, connections, thread_tuner, .. } = self;
         match partition.lps_mut() {
@@ -291,7 +291,7 @@ impl Sim {
     /// Saves or loads all state that changes between calls of [`Sim::run_until`]. A checkpoint of a scenario loads for
     /// any number of threads.
     ///
-    /// The archive records whether a file is [damaged](Archive::is_damaged), or [refused](Archive::refused) because an
+    /// The archive records whether a file is [damaged](Archive::is_corrupt), or [refused](Archive::refused) because an
     /// extension does not expose its state.
     pub fn checkpoint(&mut self, archive: &mut Archive) {
         let count = self.partition.count();
@@ -447,7 +447,7 @@ impl Sim {
         self.partition.host(host).feedback()
     }
 
-    /// Starts recording sent flow-control frames for [`Sim::drain_told`].
+    /// Starts recording sent flow-control frames for [`Sim::drain_control_frames`].
     fn record_control_frames(&mut self) {
         self.partition.record_control_frames();
     }

@@ -42,7 +42,7 @@ impl LogicalProcess {
     }
 
     /// Runs one window of this logical process among several: receives frames from channels, runs the nodes of phase
-    /// `side` up to `limit`, and hands over frames for other processes.
+    /// `phase` up to `limit`, and hands over frames for other processes.
     pub(super) fn run_window(&mut self, phase: usize, limit: Time) {
         let start = Instant::now();
         self.network.deliver();
@@ -53,7 +53,7 @@ impl LogicalProcess {
         self.took = start.elapsed();
     }
 
-    /// Runs all nodes of phase `side` up to `limit`. Within a window no node makes another node of the phase due.
+    /// Runs all nodes of phase `phase` up to `limit`. Within a window no node makes another node of the phase due.
     pub(super) fn run_phase(&mut self, phase: usize, limit: Time) {
         let LogicalProcess { network, switches, hosts, completed, work, woken, due, .. } = self;
         network.list_due(phase, limit, due);

@@ -15,8 +15,8 @@ use super::node::{SimHost, SimSwitch};
 use super::phases::Phases;
 use super::wire::Wire;
 
-/// Logical processes: one for a single thread, otherwise several. In each window with several: call [`Parts::let_go`],
-/// then [`Part::take_turn`] of each logical process, in any order or in parallel.
+/// Logical processes: one for a single thread, otherwise several. In each window with several: call [`LpPartition::release_until`],
+/// then [`LogicalProcess::run_window`] of each logical process, in any order or in parallel.
 #[derive(Debug)]
 pub(super) struct LpPartition {
     lps: Vec<BoxedLp>,
@@ -102,7 +102,7 @@ impl LpPartition {
     }
 
     /// Saves or loads all nodes and wires in scenario order, independent of the partition; then repartitions as in
-    /// [`Parts::deal`].
+    /// [`LpPartition::repartition`].
     pub(super) fn checkpoint(&mut self, archive: &mut Archive, plan: &[u32], count: usize) {
         let mut gathered = self.gather();
         let GatheredNetwork { switches, hosts, wires, due, frame_pool: _, records_control_frames: _ } = &mut gathered;

@@ -22,8 +22,8 @@ pub(super) struct RemoteEnd {
     pub(super) wire: u32,
 }
 
-/// Mailbox of a logical process: its outgoing and incoming frames. In each window, call [`Post::deliver`],
-/// [`Post::note`] for each near half that receives its first frame, then [`Post::hand_over`].
+/// Mailbox of a logical process: its outgoing and incoming frames. In each window, call [`Mailbox::deliver`],
+/// [`Mailbox::note`] for each near half that receives its first frame, then [`Mailbox::hand_over`].
 #[derive(Debug)]
 pub(super) struct Mailbox {
     /// Number of the mailbox's logical process.
@@ -113,7 +113,7 @@ impl Mailbox {
     }
 
     /// Moves the frames of near halves into the channels. Frames that faults may still hold back stay;
-    /// [`Parts::let_go`](super::parts::Parts::let_go) moves them.
+    /// [`LpPartition::release_until`](super::parts::LpPartition::release_until) moves them.
     pub(super) fn hand_over(&mut self, wires: &mut [Wire]) {
         self.first_sent = Time::NEVER;
         for number in self.occupied.drain(..) {

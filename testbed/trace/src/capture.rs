@@ -38,7 +38,7 @@ pub struct TraceFrame {
     pub at: CaptureTime,
     /// Direction at the capturing host, if the file has it.
     pub direction: Option<ReplayDirection>,
-    /// Length without FCS, in bytes. It exceeds the stored bytes if the file has only the headers ([`Choice::headers_suffice`]).
+    /// Length without FCS, in bytes. It exceeds the stored bytes if the file has only the headers ([`FrameSelection::headers_suffice`]).
     pub length: usize,
     /// Range of the frame's bytes, without FCS, in the capture's bytes.
     pub(crate) bytes: Range<usize>,

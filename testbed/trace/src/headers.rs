@@ -78,7 +78,7 @@ pub(crate) fn has_required_headers(frame: &[u8], length: usize) -> bool {
     }
 }
 
-/// Reads the headers of a frame of this length; `frame` must contain them ([`are_there`]).
+/// Reads the headers of a frame of this length; `frame` must contain them ([`has_required_headers`]).
 pub(crate) fn network(frame: &[u8], length: usize) -> Network {
     let at = type_at(frame);
     let body = at + 2;

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use weir_config::ReplayPace;
-//! use weir_trace::{Capture, Choice, Schedule};
+//! use weir_trace::{Capture, FrameSelection, Schedule};
 //! use weir_units::BitRate;
 //!
 //! // A capture of two frames of 60 B, 3 us apart.
@@ -18,8 +18,8 @@
 //! let path = folder.path().join("two.pcap");
 //! std::fs::write(&path, file)?;
 //!
-//! let choice = Choice { frame_bytes_max: 1_518, memory_bytes_max: 1 << 20, ..Choice::default() };
-//! let capture = Capture::read(&path, &choice)?;
+//! let selection = FrameSelection { frame_bytes_max: 1_518, memory_bytes_max: 1 << 20, ..FrameSelection::default() };
+//! let capture = Capture::read(&path, &selection)?;
 //! let start = capture.first();
 //! // At half of the captured speed, on a line of 10 Gb/s.
 //! let schedule = Schedule::new(capture, ReplayPace::Speed(500_000), Some(BitRate::gbps(10)), start);

@@ -17,11 +17,11 @@
 //! ```
 //! use std::convert::Infallible;
 //!
-//! use weir_bench::search::{Search, Verdict};
+//! use weir_bench::search::{Search, TrialVerdict};
 //!
 //! // The highest rate that a switch carries which drops beyond 7.3 M frames a second, to a hundredth.
 //! let search = Search { resolution: 0.01, trials: 1, least: 0.1 };
-//! let trial = |rate: f64| Ok::<_, Infallible>(if rate <= 7.3 { Verdict::Carried } else { Verdict::Lost });
+//! let trial = |rate: f64| Ok::<_, Infallible>(if rate <= 7.3 { TrialVerdict::Carried } else { TrialVerdict::Lost });
 //! let found = search.highest(14.88, trial)?;
 //! assert!(found.value.is_some_and(|rate| (7.2..=7.3).contains(&rate)));
 //! # Ok::<(), Infallible>(())

@@ -78,7 +78,7 @@ impl MemifTester {
         Ok(MemifTester { testbed: Testbed::start(prepared, &cpu_plan, ends, MTU)? })
     }
 
-    /// Sends probe frames until one returns; false if none does within `patience`.
+    /// Sends probe frames until one returns; false if none does within `timeout`.
     ///
     /// # Errors
     /// The generator's lcore has ended.

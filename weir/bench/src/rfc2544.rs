@@ -333,7 +333,7 @@ impl<'p> Rfc2544Test<'p> {
     }
 }
 
-/// Returns [`Verdict::Carried`] if frames were sent, at most the share `loss` is missing, and the switch sent no control frame.
+/// Returns [`TrialVerdict::Carried`] if frames were sent, at most the share `loss` is missing, and the switch sent no control frame.
 fn verdict(outcome: &TrialStats, loss: f64) -> TrialVerdict {
     let due = (outcome.sent + outcome.refused) as f64;
     let missing = (outcome.lost() + outcome.refused) as f64;

@@ -1,6 +1,6 @@
 //! Generator: a task on its own lcore that sends numbered frames at a rate and times those that return.
 //!
-//! The control thread gives the generator one [`Order`] at a time; the generator answers with an [`Outcome`].
+//! The control thread gives the generator one [`TrialSpec`] at a time; the generator answers with an [`TrialStats`].
 //! Between orders it idles.
 //!
 //! A frame's payload has a magic, the order's number, the frame's number and the time of its hand-over to the port. If the port

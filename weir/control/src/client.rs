@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Returns the data after the last reply on the connection, up to its end. The [`Ender`] asks for that end.
+    /// Returns the data after the last reply on the connection, up to its end. The [`StreamCloser`] asks for that end.
     ///
     /// # Errors
     /// The system's.

@@ -1,20 +1,20 @@
 //! Control socket of a running switch: server and client.
 //!
-//! A process of `weir run` has one Unix socket ([`Bound`], [`Server`]); `weir show` and `weir clear` are its clients ([`Client`]).
+//! A process of `weir run` has one Unix socket ([`ControlListener`], [`Server`]); `weir show` and `weir clear` are its clients ([`Client`]).
 //! Either side writes a line of JSON at a time ([`protocol`]), and each kind of state has a type ([`state`]). After the reply
 //! to a capture ([`capture`]) the connection carries its frames, and nothing else ([`Stream`]). The server's
-//! threads know nothing of switches: they hand each [`Question`] to the thread that does, by a channel ([`Asker`]), and wait for its answer.
+//! threads know nothing of switches: they hand each [`PendingRequest`] to the thread that does, by a channel ([`ControlHandle`]), and wait for its answer.
 //!
-//! Order of calls: [`Bound::at`], or [`Bound::by_default`], claims the path before anything else of the run starts; [`questions`]
-//! makes the channel, and [`Bound::serve`] begins to answer. The path is removed with the [`Server`].
+//! Order of calls: [`ControlListener::at`], or [`ControlListener::bind_default`], claims the path before anything else of the run starts; [`questions`]
+//! makes the channel, and [`ControlListener::serve`] begins to answer. The path is removed with the [`Server`].
 //!
 //! ```
 //! use weir_control::protocol::{Hello, Reply, Request};
-//! use weir_control::{Bound, Client, questions};
+//! use weir_control::{ControlListener, Client, questions};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let (asker, asked) = questions();
-//! let server = Bound::at(&folder.path().join("lab.sock"))?.serve(asker)?;
+//! let server = ControlListener::at(&folder.path().join("lab.sock"))?.serve(asker)?;
 //! let switch = std::thread::spawn(move || {
 //!     let question = asked.recv().expect("a client asks");
 //!     assert_eq!(question.request, Request::Hello);

@@ -1,7 +1,7 @@
 //! The switch's end of the control socket.
 //!
 //! A thread takes connections, and each client has a thread of its own, up to [`CLIENTS_MAX`]. None of them touches a switch:
-//! a request goes to the control thread as a [`Question`], and the client's thread waits for the answer. So a client that is
+//! a request goes to the control thread as a [`PendingRequest`], and the client's thread waits for the answer. So a client that is
 //! slow, silent or broken keeps nobody waiting but itself.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub struct ControlHandle {
     requests: Sender<PendingRequest>,
 }
 
-/// The way to the control thread: requests go in at one end, and come out of the other one as [`Question`]s, at most
+/// The way to the control thread: requests go in at one end, and come out of the other one as [`PendingRequest`]s, at most
 /// [`CLIENTS_MAX`] at a time.
 pub fn control_channel() -> (ControlHandle, Receiver<PendingRequest>) {
     let (requests, asked) = bounded(CLIENTS_MAX);

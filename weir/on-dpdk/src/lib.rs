@@ -1,8 +1,8 @@
 //! The commands of `weir` that need DPDK: `run`, `bench`, `check` of this machine, and scenarios with real frames, all behind
-//! [`RealFrames`].
+//! [`PortBackend`].
 //!
 //! ```
-//! use weir_experiments::real_frames::RealFrames;
+//! use weir_experiments::real_frames::PortBackend;
 //! use weir_on_dpdk::Dpdk;
 //!
 //! // This machine, before any switch runs: each finding says what there is, or what is lacking and what mends it.

@@ -421,7 +421,7 @@ impl ConfiguredSwitch {
 }
 
 impl RunningConfig {
-    /// Gives a key another value, or leaves it to its default. Call [`Setup::read`] then.
+    /// Gives a key another value, or leaves it to its default. Call [`RunningConfig::read`] then.
     fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), String> {
         let Some(port) = pause_of(key) else { return self.document.set(key, value) };
         let ports = self.document.ports();

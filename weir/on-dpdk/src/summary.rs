@@ -362,7 +362,7 @@ fn lcore_summary(cpu: u32, stats: &LcoreStats) -> LcoreSummary {
     }
 }
 
-/// `lateness` is that of the lcore that a port transmits on.
+/// `poll_delay` is that of the lcore that a port transmits on.
 fn switch_summary(
     config: &SwitchConfig,
     report: &Report,

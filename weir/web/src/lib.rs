@@ -1,7 +1,7 @@
 //! HTTP server of a running switch, or of ended runs, for browsers and Prometheus.
 //!
-//! [`Bound`] claims an address, and [`Bound::serve`] answers requests there with a [`Site`]: [`Live`] is a running switch, and
-//! [`Recorded`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes
+//! [`HttpListener`] claims an address, and [`HttpListener::serve`] answers requests there with a [`Site`]: [`LiveSite`] is a running switch, and
+//! [`RecordedSite`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes
 //! anything: there is only GET. Requests are read by `httparse`, which is also what hyper reads them with; all else that a site of
 //! this kind needs of HTTP is a connection for each request.
 //!
@@ -9,7 +9,7 @@
 //! use std::io::{Read, Write};
 //! use std::net::TcpStream;
 //!
-//! use weir_web::{Bound, Get, Response, Site};
+//! use weir_web::{HttpListener, Get, Response, Site};
 //!
 //! struct Greeting;
 //!
@@ -22,7 +22,7 @@
 //!     }
 //! }
 //!
-//! let server = Bound::at("127.0.0.1:0".parse()?)?.serve(Box::new(Greeting))?;
+//! let server = HttpListener::at("127.0.0.1:0".parse()?)?.serve(Box::new(Greeting))?;
 //! let mut client = TcpStream::connect(server.address())?;
 //! client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
 //! let mut answer = String::new();

@@ -44,7 +44,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         may
     }
 
-    /// [`Transmission::pass_by`] of packets to several ports.
+    /// [`Transmission::try_bypass`] of packets to several ports.
     #[inline(never)]
     fn try_bypass_to_several(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
         let mut ports: ArrayVec<PortDemand, PORTS_MAX> = ArrayVec::new();

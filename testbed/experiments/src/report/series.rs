@@ -90,7 +90,7 @@ impl SeriesFile {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Samples of columns, downsampled to `points` by [`Thinner`].
+    /// Samples of columns, downsampled to `points` by [`Downsampler`].
     pub(super) fn samples(&self, places: &[usize], points: usize) -> Result<Samples, Failure> {
         let mut thinner = Downsampler::new(places.len(), self.rows, points);
         self.each_row(|row| {

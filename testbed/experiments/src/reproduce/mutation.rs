@@ -1,6 +1,6 @@
 //! Mutations of schemes: `[[broken]]` of `paper.toml`. A verdict that no mutation changes means nothing.
 //!
-//! Each mutation overrides settings of the scenario, and one claim must fail then: `breaking` runs the points that the
+//! Each mutation overrides settings of the scenario, and one claim must fail then: `mutation_test` runs the points that the
 //! claim depends on.
 
 use serde::Deserialize;

@@ -349,7 +349,7 @@ impl RunningGuest {
     /// Runs a command and returns its output.
     ///
     /// # Errors
-    /// Same as [`Running::run`].
+    /// Same as [`RunningGuest::run`].
     pub fn output(&self, command: &str, within: Duration) -> Result<CommandOutput, GuestError> {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece), &|| false)?;

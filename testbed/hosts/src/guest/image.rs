@@ -43,7 +43,7 @@ pub fn store() -> PathBuf {
 }
 
 impl Image {
-    /// Returns the image of a store, building missing parts from the network. `tell` is called before a build.
+    /// Returns the image of a store, building missing parts from the network. `on_progress` is called before a build.
     ///
     /// # Errors
     /// This machine lacks a prerequisite, or a download or package fails.

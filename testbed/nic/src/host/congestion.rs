@@ -1,8 +1,8 @@
 //! Congestion control of a flow: an algorithm that sets its rate and window. Sans-I/O.
 //!
 //! Each algorithm is a file with three types. Its [`CongestionControlKind`] has a name, keys with defaults, presets and
-//! gauges, and makes an [`Algorithm`] from parameters. The algorithm names the feedback that it needs, and creates a
-//! [`FlowState`] for each flow, which takes sent frames and feedback, and sets a rate and optionally a window. To add an
+//! gauges, and makes an [`CongestionControlConfig`] from parameters. The algorithm names the feedback that it needs, and creates a
+//! [`CongestionController`] for each flow, which takes sent frames and feedback, and sets a rate and optionally a window. To add an
 //! algorithm: add a file, and a line in the registry here; or [`add`] it from another program, as `examples/my-congestion-control`
 //! does. `docs/CONGESTION_CONTROL.md` compares the algorithms, and has all keys and presets.
 
@@ -107,7 +107,7 @@ pub struct RequiredFeedback {
     pub echoes_ecn: bool,
     /// Telemetry in the flow's packets.
     pub telemetry: TelemetryMode,
-    /// Parameters of the switches' digest, with [`Stamps::Digest`]. The same for all flows of a network.
+    /// Parameters of the switches' digest, with [`TelemetryMode::Digest`]. The same for all flows of a network.
     pub digest: Option<DigestConfig>,
     /// Whether the receiver acknowledges every packet, since each acknowledgement is feedback.
     pub acks_every_packet: bool,
@@ -144,8 +144,8 @@ pub struct AckSignal<'a> {
 
 /// Flow under congestion control.
 ///
-/// Frames are sent no earlier than [`Controlled::free_at`], and while less payload is in flight than
-/// [`Controlled::window`].
+/// Frames are sent no earlier than [`ControlledFlow::free_at`], and while less payload is in flight than
+/// [`ControlledFlow::window`].
 /// `now` must never go back.
 #[derive(Debug, State)]
 pub(crate) struct ControlledFlow {
@@ -311,7 +311,7 @@ impl ControlledFlow {
         self.update_window();
     }
 
-    /// Shows the value of each gauge, in the order of [`CongestionControl::gauges`]; not a number for none.
+    /// Shows the value of each gauge, in the order of [`CongestionControlChoice::gauges`]; not a number for none.
     pub(crate) fn gauges(&self, show: &mut dyn FnMut(f64)) {
         show(self.rate().as_bps() as f64);
         show(self.window().map_or(f64::NAN, |window| window.get() as f64));

@@ -179,17 +179,17 @@ pub struct FrameSizes {
     pub cnp: u16,
     /// Overhead of a TCP segment; length of a TCP acknowledgement without SACK blocks.
     pub tcp_header: u16,
-    /// Further overhead of a packet with [`Stamps::Time`].
+    /// Further overhead of a packet with [`TelemetryMode::Time`].
     pub time_stamp: u16,
-    /// Further overhead of a packet with [`Stamps::Digest`].
+    /// Further overhead of a packet with [`TelemetryMode::Digest`].
     pub digest_stamp: u16,
-    /// Further overhead of a packet with [`Stamps::Hops`].
+    /// Further overhead of a packet with [`TelemetryMode::Hops`].
     pub hop_stamps: u16,
-    /// Further overhead of an acknowledgement that echoes [`Stamps::Time`].
+    /// Further overhead of an acknowledgement that echoes [`TelemetryMode::Time`].
     pub time_stamp_back: u16,
-    /// Further overhead of an acknowledgement that echoes [`Stamps::Digest`].
+    /// Further overhead of an acknowledgement that echoes [`TelemetryMode::Digest`].
     pub digest_stamp_back: u16,
-    /// Further overhead of an acknowledgement that echoes [`Stamps::Hops`].
+    /// Further overhead of an acknowledgement that echoes [`TelemetryMode::Hops`].
     pub hop_stamps_back: u16,
 }
 

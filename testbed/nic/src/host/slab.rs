@@ -56,7 +56,7 @@ impl EndpointId {
     }
 }
 
-/// Requires the same number of places: [`Slots::refill`] adds those that were opened later.
+/// Requires the same number of places: [`Slab::refill`] adds those that were opened later.
 impl<T: State> State for Slab<T> {
     fn state(&mut self, archive: &mut Archive) {
         let Slab { slots, free } = self;

@@ -36,7 +36,7 @@ pub struct ModelReport {
     pub pausing: ClassSet,
 }
 
-/// Counters of a direction. `came + made = left + ended + dropped + held`: see [`Way::balances`].
+/// Counters of a direction. `received + generated = left + consumed + dropped + held`: see [`Way::balances`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionCounters {
     /// Frames received.

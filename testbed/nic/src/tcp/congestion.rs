@@ -11,7 +11,7 @@ use crate::parameters::{Parameters, Values};
 
 /// Kind of TCP congestion control, named in files: `transport = "tcp-cubic"`. Its [gauges](Named::gauges) extend
 /// those of all TCP
-/// flows, in the order of [`WindowLaw::gauges`].
+/// flows, in the order of [`TcpCongestionController::gauges`].
 pub trait TcpCongestionKind: Plugin + fmt::Debug {
     /// Reads the keys. Errors are recorded in `parameters`, and the file is then rejected.
     fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn TcpCongestionConfig>;
@@ -79,7 +79,7 @@ pub trait TcpCongestionController: fmt::Debug + Send {
 
     /// Handles a round-trip measurement while no loss is known; returns whether slow start ends with the present
     /// window. Called after
-    /// [`WindowLaw::handle_ack`] and before the window grows.
+    /// [`TcpCongestionController::handle_ack`] and before the window grows.
     fn on_round_trip(&mut self, _trip: &RoundTrip) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Reno (RFC 5681): the default methods of [`WindowLaw`].
+//! Reno (RFC 5681): the default methods of [`TcpCongestionController`].
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ impl RunFile {
         Ok(RunFile::new(path, File::create(path)?))
     }
 
-    /// Opens an existing file to append to. Call [`RunFile::cut_back`] before writing.
+    /// Opens an existing file to append to. Call [`RunFile::truncate`] before writing.
     pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         Ok(RunFile::new(path, file))

@@ -49,7 +49,7 @@ pub(crate) use text::SourceFile;
 pub struct Options {
     /// Name of the scenario file without `.toml`; the names of its further files begin with it.
     pub stem: String,
-    /// Preset of [`CongestionControl`](weir_nic::host::CongestionControl) in place of CC_MODE.
+    /// Preset of [`CongestionControlChoice`](weir_nic::host::CongestionControlChoice) in place of CC_MODE.
     pub congestion_control: Option<String>,
     /// Command line of inet-tub's program, which precedes the configuration.
     pub arguments: Option<Arguments>,

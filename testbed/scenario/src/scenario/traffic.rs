@@ -73,12 +73,12 @@ impl TrafficPlan {
         }
     }
 
-    /// See [`Sends::messages`].
+    /// See [`TrafficSource::messages`].
     pub fn messages(&self) -> &[Message] {
         self.source.messages()
     }
 
-    /// See [`Sends::closed_loop`].
+    /// See [`TrafficSource::closed_loop`].
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
         self.source.closed_loop()
     }

@@ -6,7 +6,7 @@
 //! D(j, i) = max(D(j, i-1) + d(i-1), D(j-1, i)) + t(j, i).
 //!
 //! Times are rounded up to a picosecond per frame and link, as [`BitRate::time_for`] does: exact at usual Ethernet rates. They can be
-//! [cut to whole nanoseconds](FrameTimes) instead.
+//! [cut to whole nanoseconds](SerialisationRounding) instead.
 
 use weir_nic::host::FrameSizes;
 use weir_units::{BitRate, Bytes, FCS_BYTES, SerialisationRounding, Span, WIRE_OVERHEAD_BYTES};
