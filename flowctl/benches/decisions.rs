@@ -1,7 +1,7 @@
-//! What one decision costs: of a gate, a limiter, a generator, a credit count.
+//! Costs of one decision: by pause timers, a limiter, a generator, a credit count.
 //!
-//! `cargo bench -p weir-flowctl`. Each is asked in a loop with a clock that moves by a full frame at 100 Gb/s; the loop
-//! alone, which the figures contain, stands in the first line.
+//! `cargo bench -p weir-flowctl`. Each decides in a loop with a clock that advances by a full frame at 100 Gb/s. The figures include
+//! the loop; the first line has the loop alone.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -24,10 +24,10 @@ fn main() {
     report("the loop alone", |now| black_box(now.as_picos()));
 
     let gate = PauseTimers::new(Quantum::for_rate(RATE));
-    report("PFC gate, nothing paused", |now| u64::from(gate.paused(now).bits()));
+    report("PFC pause timers, nothing paused", |now| u64::from(gate.paused(now).bits()));
     let gate = PauseTimers::new(Quantum::for_rate(RATE));
     let pause = PfcFrame { enabled: CLASS.alone(), times: [u16::MAX; CLASSES] };
-    report("PFC gate, a class paused", |now| {
+    report("PFC pause timers, a class paused", |now| {
         if now.as_picos() & 0xff_ffff < 200_000 {
             gate.handle_pfc(now, &pause);
         }
@@ -36,7 +36,7 @@ fn main() {
 
     let mut limiter = RateLimiter::new(RATE, Span::ZERO);
     limiter.set_rate(Time::ZERO, BitRate::gbps(50));
-    report("rate limiter, asked and, if free, sent", |now| {
+    report("rate limiter, checked and, if free, sent", |now| {
         let free = limiter.is_free(now);
         if free {
             limiter.send(now, wire_bytes(FRAME_BYTES, LINK_OVERHEAD));
@@ -52,7 +52,7 @@ fn main() {
     });
 
     let generator = PfcGenerator::pfc(Quantum::for_rate(RATE), u16::MAX, 50);
-    report("PFC generator, nothing to say", |now| u64::from(generator.poll(now, ClassSet::EMPTY).is_some()));
+    report("PFC generator, nothing due", |now| u64::from(generator.poll(now, ClassSet::EMPTY).is_some()));
     let table = StageTable::new(Bytes::mb(1), Bytes::kb(500), RATE, Span::from_micros(10)).expect("safe thresholds");
     report("GFC stage of a queue", |now| u64::from(table.stage_of(Bytes::new(now.as_picos() & 0xf_ffff))));
     let refresh = Advertiser::period_by_default(RATE);
@@ -64,7 +64,7 @@ fn main() {
     report("CBFC, may a frame be sent", |_| u64::from(sender.may_send(CLASS, black_box(FRAME_BYTES))));
 }
 
-/// Times a decision; its answers are added up, so that none is left out.
+/// Times a decision; sums its results, so that none is optimised away.
 fn report(name: &str, mut decide: impl FnMut(Time) -> u64) {
     let frame = RATE.time_for(Bytes::new(1_538));
     let mut now = Time::ZERO;

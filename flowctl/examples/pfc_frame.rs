@@ -11,7 +11,7 @@ use weir_wire::mac_control::{ControlFrame, DecodeError, PfcFrame};
 
 fn main() -> Result<(), DecodeError> {
     // Class 3 pauses for 1,000 quanta; class 4 resumes, as its time is 0.
-    let mut pfc = PfcFrame { enabled: ClassSet::of(&[Class::new(3), Class::new(4)]), ..PfcFrame::default() };
+    let mut pfc = PfcFrame { enabled: ClassSet::from_members(&[Class::new(3), Class::new(4)]), ..PfcFrame::default() };
     pfc.times[3] = 1_000;
     let source: MacAddr = "02:00:00:00:00:01".parse().expect("a MAC address");
     let bytes = ControlFrame::Pfc(pfc).encode(source);
@@ -28,7 +28,7 @@ fn main() -> Result<(), DecodeError> {
     assert_eq!(read, pfc);
     println!("classes paused: {}, resumed: {}", read.paused(), read.resumed());
 
-    // The regulator of a port says which classes may send.
+    // The regulator of a port decides which classes may send.
     let rate = BitRate::gbps(10);
     let class = Class::new(3);
     let mechanism = PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });

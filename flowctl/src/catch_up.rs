@@ -7,7 +7,7 @@ use crate::TxBacklog;
 /// Highest rate while catching up, as a multiple of the line's rate: a loop that runs for an eighth of the time keeps up.
 pub const CATCH_UP_PEAK: u64 = 8;
 
-/// Rule for catching up. All spans are on the clock of polls.
+/// Rule for making up line time after late polls. All spans are on the clock of polls.
 ///
 /// A receiver gets up to C · `most` beyond its rate C: C · `base` of it as fast as the device sends, and the rest at no more than
 /// [`CATCH_UP_PEAK`] · C.
@@ -65,7 +65,7 @@ impl CatchUp {
     /// Rule without catching up, as in virtual time, where no poll is late.
     pub const NONE: CatchUp = CatchUp::at_most(Span::ZERO);
 
-    /// Returns a rule with the same bound for all claims.
+    /// Returns a rule with the same bound at every [`CatchUpLevel`].
     pub const fn at_most(most: Span) -> CatchUp {
         CatchUp { base: most, most, memory: None }
     }

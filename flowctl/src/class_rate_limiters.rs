@@ -9,10 +9,10 @@ use crate::{CatchUpLevel, LatePollTracker, RateLimiter, TxRegulator};
 /// Rate limiters of a port's eight classes, where configured or where the peer sets the rate.
 #[derive(Debug, State)]
 pub struct ClassRateLimiters {
-    /// Each class's limit; `None` where no class has one, as at most ports.
+    /// Limiter of each class; `None` where no class has one, as at most ports.
     #[state(fixed)]
     classes: Option<Box<[ClassRateLimiter; CLASSES]>>,
-    /// The version of the peer's rates that the limiters follow.
+    /// Version of the peer's rates that the limiters follow.
     version: u32,
     limited: ClassSet,
     /// Limited classes whose rate the peer sets.
@@ -41,8 +41,8 @@ struct ClassRateLimiter {
 }
 
 impl ClassRateLimiters {
-    /// Limits at these rates for classes of a port of rate `line`, and at the peer's for those of `regulator`; `slack` is how
-    /// far a late poll may catch up.
+    /// Creates limiters at these rates for classes of a port of rate `line`, and at the peer's for those of `regulator`; `slack` bounds
+    /// the time that a late poll makes up.
     pub fn new(
         line: BitRate,
         slack: Span,
@@ -62,7 +62,7 @@ impl ClassRateLimiters {
         }
     }
 
-    /// Allocates limits for classes without one, so that [`ClassRateLimiters::set_rates`] can set them later without allocating. Call
+    /// Allocates limiters for classes without one, so that [`ClassRateLimiters::set_rates`] can set them later without allocating. Call
     /// at the start.
     pub fn make_room(&mut self, line: BitRate, slack: Span) {
         self.classes.get_or_insert_with(|| ClassRateLimiter::of_all(line, slack, [None; CLASSES]));
@@ -72,9 +72,9 @@ impl ClassRateLimiters {
     /// applies. The rest of a frame on the wire passes at the new rate.
     ///
     /// # Panics
-    /// In debug builds, if a class is to have a limit and none is allocated: [`ClassRateLimiters::make_room`].
+    /// In debug builds, if a class is to have a limit and has no limiter: [`ClassRateLimiters::make_room`].
     pub fn set_rates(&mut self, now: Time, line: BitRate, rates: [Option<BitRate>; CLASSES]) {
-        debug_assert!(self.classes.is_some() || rates.iter().all(Option::is_none), "no room for limits");
+        debug_assert!(self.classes.is_some() || rates.iter().all(Option::is_none), "no limiters allocated");
         let Some(classes) = &mut self.classes else { return };
         for (class, (limit, rate)) in Class::ALL.into_iter().zip(classes.iter_mut().zip(rates)) {
             let was_limited = self.limited.contains(class);
@@ -92,13 +92,13 @@ impl ClassRateLimiters {
         self.ages_at = now;
     }
 
-    /// The port has the rate `line` from `now` on: limits are cut to it. Not for a port whose peer sets rates, which are parts of
+    /// Sets the port's rate to `line` from `now` on, and cuts limits to it. Not for a port whose peer sets rates, which are parts of
     /// the line's.
     ///
     /// # Panics
     /// In debug builds, if the peer sets any.
     pub fn set_line(&mut self, now: Time, line: BitRate) {
-        debug_assert!(self.rated.is_empty(), "GFC is made for a rate");
+        debug_assert!(self.rated.is_empty(), "a port under GFC keeps its rate");
         for ClassRateLimiter { configured, is_line, limiter } in
             self.classes.iter_mut().flat_map(|classes| classes.iter_mut())
         {
@@ -123,7 +123,7 @@ impl ClassRateLimiters {
         }
         let Some(rates) = regulator.rates() else { return RateUpdate::default() };
         let version = rates.version();
-        // A message that repeats a rate that has aged does not move the version.
+        // A message that repeats an expired rate does not change the version.
         if version == self.version && self.aged.is_empty() && now < self.ages_at {
             return RateUpdate::default();
         }
@@ -247,7 +247,7 @@ impl ClassRateLimiters {
 }
 
 impl ClassRateLimiter {
-    /// Creates the limits of all classes, at these rates or the line's.
+    /// Creates the limiters of all classes, at these rates or the line's.
     fn of_all(line: BitRate, slack: Span, rates: [Option<BitRate>; CLASSES]) -> Box<[ClassRateLimiter; CLASSES]> {
         Box::new(rates.map(|rate| {
             let (configured, mut limiter) = (rate.unwrap_or(line), RateLimiter::new(line, slack));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     proptest! {
-        /// A row counts as its frames do one by one, to a picosecond each, and only if none would have to wait.
+        /// A batch counts as its frames do one by one, to a picosecond each, and only if none would have to wait.
         #[test]
         fn all_at_once_as_one_by_one(
             mbps in 1..10_000u64,
@@ -395,7 +395,7 @@ mod tests {
         let mut advertised = |stage: u16| {
             peer.handle(Time::ZERO, &ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [stage; CLASSES] }));
             let RateUpdate { changed, .. } = limits.follow(Time::ZERO, &peer);
-            assert_eq!(limits.rate(Class::new(0)), None, "a class that is not under GFC");
+            assert_eq!(limits.rate(Class::new(0)), None, "a class without GFC");
             (limits.rate(SLOW).unwrap(), changed)
         };
         assert_eq!(advertised(0), (BitRate::gbps(3), false));
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!((limits.rate(SLOW), limits.follow(ms(6), &peer)), (Some(LINE), RateUpdate::default()));
         // The rest of the wait passes at the line's rate.
         assert_eq!(limits.waiting(ms(5) + Span::from_micros(2), ClassSet::ALL), ClassSet::EMPTY);
-        // The message after that says the same as the one before.
+        // The next message equals the previous one.
         advertise(ms(7));
         assert_eq!(limits.follow(ms(7), &peer), RateUpdate::default());
         assert!(limits.rate(SLOW).unwrap() < BitRate::mbps(1));

@@ -1,15 +1,15 @@
 //! Text that describes a flow control.
 
-/// Lines and tables, in their order.
+/// Description of a flow control: lines and tables, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description(Vec<DescriptionPart>);
 
-/// A part of a description.
+/// Part of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptionPart {
-    /// A line of text.
+    /// Line of text.
     Line(String),
-    /// A table: its head, then its rows.
+    /// Table: its head, then its rows.
     Table(Vec<Vec<String>>),
 }
 
@@ -26,7 +26,7 @@ impl Description {
         self
     }
 
-    /// The parts.
+    /// Parts, in order.
     pub fn parts(&self) -> &[DescriptionPart] {
         &self.0
     }

@@ -13,17 +13,17 @@ pub struct FlowControlContext {
     pub reaction: Span,
     /// Longest wait of a message for data that a NIC was handed over before it; zero for other devices.
     pub tx_backlog: Span,
-    /// The longest frame, with FCS.
+    /// Longest frame, with FCS.
     pub frame_max: Bytes,
-    /// The buffer's accounting unit.
+    /// Accounting unit of the buffer.
     pub cell_bytes: u32,
-    /// `[pfc] quanta`: the pause time to ask for.
+    /// `[pfc] quanta`: pause time of a PAUSE.
     pub quanta: u16,
     /// `[pfc] refresh_percent`: share of a PAUSE after which it is repeated.
     pub refresh_percent: u8,
-    /// The length that an ingress queue never passes, where the flow control has such a [`QueueLimit`](crate::QueueLimit); else zero.
+    /// Length that an ingress queue never exceeds, where the flow control has such a [`QueueLimit`](crate::QueueLimit); else zero.
     pub limit: Bytes,
-    /// Whether the buffer keeps `limit` and a frame for a queue; true where that is unknown.
+    /// Whether the buffer reserves `limit` and a frame for a queue; true where that is unknown.
     pub has_room: bool,
 }
 

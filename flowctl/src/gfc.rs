@@ -1,4 +1,4 @@
-//! Gentle Flow Control: the queue's length sets the peer's rate, which is never zero, so that no class ever holds and
+//! Gentle Flow Control: the queue's length sets the peer's rate, which is never zero, so that no class holds and
 //! waits (Qian et al., "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019; "gfc" below).
 
 pub(crate) mod closed_form;

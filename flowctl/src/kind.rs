@@ -1,4 +1,4 @@
-//! Flow control of a port in a configuration file: its kind, and the settings of that kind.
+//! Flow control of a port in a configuration file: its kind, and the configuration of that kind.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -12,13 +12,13 @@ use crate::{Description, FlowControlContext, MessageKind, PortFlowControl};
 
 /// Kind of flow control, chosen by name as the `kind` of `[ports.flow_control]` from [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
 ///
-/// A kind reads a port's table into [`FlowControlConfig`]. The settings make a [`FlowControl`](crate::FlowControl) for the port's rate and
-/// buffer, and the protocol makes both sides of the port.
+/// A kind parses a port's table into a [`FlowControlConfig`], which builds a [`FlowControl`](crate::FlowControl) for the port's rate and
+/// buffer, which creates both sides of the port.
 ///
-/// Its [gauges](Named::gauges) belong to the upstream side's lossless classes; [`FlowControlReceiver::gauges`](crate::FlowControlReceiver::gauges)
+/// Its [gauges](Plugin::gauges) belong to the receiver's lossless classes; [`FlowControlReceiver::gauges`](crate::FlowControlReceiver::gauges)
 /// returns their values. Rates need no gauge, as they have their own column.
 pub trait FlowControlKind: Plugin + Debug {
-    /// Reads a port's table. The table has no keys where the port gives a bare word. Keys outside [`Named::keys`] are rejected
+    /// Parses a port's table. The table has no keys where the port gives a bare word. Keys outside [`Plugin::keys`] are rejected
     /// earlier.
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice;
 }
@@ -29,12 +29,12 @@ pub trait FlowControlKind: Plugin + Debug {
 pub struct FlowControlChoice(Arc<dyn FlowControlConfig>);
 
 impl FlowControlChoice {
-    /// Wraps the settings of a flow control.
+    /// Wraps the configuration of a flow control.
     pub fn new(config: impl FlowControlConfig) -> FlowControlChoice {
         FlowControlChoice(Arc::new(config))
     }
 
-    /// Returns the settings if they have type `S`.
+    /// Returns the configuration if it has type `S`.
     pub fn downcast<S: FlowControlConfig>(&self) -> Option<&S> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
@@ -59,7 +59,7 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
     /// Returns the kind of messages that the port sends.
     fn message_kind(&self) -> MessageKind;
 
-    /// Returns the length that a lossless ingress queue never passes; `None` where Xoff and headroom bound the queue.
+    /// Returns the length that a lossless ingress queue never exceeds; `None` where Xoff and headroom bound the queue.
     fn limit(&self) -> Option<QueueLimit> {
         None
     }
@@ -78,7 +78,7 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
     /// value within its range.
     fn check(&self, _port: &PortCheck<'_>) {}
 
-    /// Builds the mechanism for the port's rate and buffer. Clones share their port's.
+    /// Builds the flow control for the port's rate and buffer. Clones share their port's.
     ///
     /// # Errors
     /// A value that breaks the flow control's guarantee.
@@ -90,7 +90,7 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
     }
 
     /// Describes the closed form for `weir check`: thresholds with their bounds, and the messages' share of the link. `None` if
-    /// there is nothing to describe. Called only where [`FlowControlConfig::at`] succeeds.
+    /// there is nothing to describe. Called only where [`FlowControlConfig::build`] succeeds.
     fn describe(&self, _port: &FlowControlContext) -> Option<Description> {
         None
     }
@@ -111,11 +111,11 @@ pub trait FlowControlConfig: Any + Debug + Send + Sync {
     }
 }
 
-/// Value of [`FlowControlConfig::overrun`] where pauses should have prevented the loss.
+/// Value of [`FlowControlConfig::loss_hint`] where pauses should have prevented the loss.
 pub(crate) const HEADROOM_VIOLATED: (&str, &str) =
     ("headroom violated", "does every peer obey PFC, and is delay right?");
 
-/// Queue length that is never passed: B_m, or CBFC's buffer.
+/// Queue length that is never exceeded: B_m, or CBFC's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimit {
     /// Key in the file.

@@ -1,4 +1,4 @@
-//! Weir's own flow controls, a file each. Another one is a file here, and a line in [`FLOW_CONTROLS`].
+//! Weir's own flow controls, one per file. A new one is a file here and a line in [`FLOW_CONTROLS`].
 
 mod cbfc;
 mod gfc_buffer;
@@ -20,14 +20,14 @@ pub use none::NoFlowControl;
 pub use pause::{Pause, PauseKind};
 pub use pfc::{Pfc, PfcKind};
 
-/// All flow controls that files can choose, PFC first, which is the default.
+/// Registry of flow controls, PFC first, which is the default.
 pub static FLOW_CONTROLS: Registry<dyn FlowControlKind> = Registry::new(
     "flow control",
     &[&PfcKind, &PauseKind, &NoFlowControl, &gfc_buffer::KIND, &gfc_conceptual::KIND, &gfc_time::KIND, &cbfc::KIND],
 );
 
 impl FlowControlChoice {
-    /// The gauges of its kind.
+    /// Gauges of the kind.
     pub fn gauges(&self) -> &'static [Gauge] {
         FLOW_CONTROLS.find(self.kind()).map_or(&[], |kind| kind.gauges())
     }

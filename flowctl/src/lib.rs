@@ -1,15 +1,15 @@
 //! Flow control: the messages of a port to its peer, and the port's reaction to its peer's messages.
 //!
-//! Each mechanism has two sides, both sans-I/O and used by the switch and the emulated hosts alike:
-//! - downstream, a [`MessageGenerator`] turns the buffer's state (classes in XOFF, queue lengths, free blocks) into frames, and
+//! Each flow control has two sides, both sans-I/O and used by the switch and the emulated hosts alike:
+//! - the initiator (downstream), a [`MessageGenerator`], turns the buffer's state (classes in XOFF, queue lengths, free blocks) into frames, and
 //!   repeats them in time;
-//! - upstream, a [`TxRegulator`] limits the classes by pauses, by credit, or by rates that [`ClassRateLimiters`] follow.
+//! - the receiver (upstream), a [`TxRegulator`], limits the classes by pauses, by credit, or by rates that [`ClassRateLimiters`] follow.
 //!
-//! Both are made from a [`PortFlowControl`]. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
+//! A [`PortFlowControl`] creates both. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never
 //! stops it. Frames are MAC control frames, [`weir_wire::mac_control`].
 //!
-//! Files choose among [`FLOW_CONTROLS`], each a file in [`kinds`]. A crate of someone else's adds one: a [`FlowControlKind`], whose
-//! [`FlowControlConfig`] make a [`FlowControl`], which makes both sides.
+//! Files choose among [`FLOW_CONTROLS`], each a file in [`kinds`]. A third-party crate adds a [`FlowControlKind`], whose
+//! [`FlowControlConfig`] builds a [`FlowControl`], which creates both sides.
 //!
 //! ```
 //! use weir_flowctl::kinds::Pfc;
@@ -21,8 +21,8 @@
 //! // A peer pauses class 3 for 1,000 quanta, 51.2 us at 10 Gb/s.
 //! let pause = ControlFrame::Pfc(PfcFrame { enabled: class, times: [1_000; 8] });
 //! let bytes = pause.encode(MacAddr::default());
-//! let mechanism = PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });
-//! let regulator = TxRegulator::new(&mechanism, BitRate::gbps(10), class);
+//! let pfc = PortFlowControl::new(Pfc { quanta: u16::MAX, refresh_percent: 50 });
+//! let regulator = TxRegulator::new(&pfc, BitRate::gbps(10), class);
 //! regulator.handle(Time::ZERO, &ControlFrame::decode(&bytes).unwrap());
 //! assert_eq!(regulator.paused(Time::ZERO), class);
 //! assert_eq!(regulator.paused(Time::ZERO + Span::from_nanos(51_200)), ClassSet::EMPTY);

@@ -11,8 +11,8 @@ use weir_wire::mac_control::PfcFrame;
 use crate::Quantum;
 use crate::cbfc::{BLOCK, CONFIRMATIONS, Receiver};
 use crate::gfc::StageTable;
-use crate::gfc::stage::Adjuster;
-use crate::pfc::Gate;
+use crate::gfc::stage::StageRateAdjuster;
+use crate::pfc::PauseTimers;
 
 const CLASS: Class = Class::new(3);
 const LINE: BitRate = BitRate::gbps(10);
@@ -24,9 +24,9 @@ fn frame(class: Class, time: u16) -> PfcFrame {
     PfcFrame { enabled: class.alone(), times }
 }
 
-fn adjuster() -> Arc<Adjuster> {
+fn adjuster() -> Arc<StageRateAdjuster> {
     let table = StageTable::new(Bytes::mb(1), Bytes::kb(750), LINE, Span::from_micros(90)).unwrap();
-    Arc::new(Adjuster::new(table, AGEING, Quantum::at(LINE)))
+    Arc::new(StageRateAdjuster::new(table, AGEING, Quantum::for_rate(LINE)))
 }
 
 /// Rate of a class as last read by the transmitter, as in [`ClassRateLimiters::follow`](crate::ClassRateLimiters::follow).
@@ -41,16 +41,16 @@ struct Look {
 impl Look {
     const FIRST: Look = Look { version: 0, rate: LINE, ages_at: Time::NEVER, is_aged: false };
 
-    fn again(self, now: Time, adjuster: &Adjuster) -> Look {
+    fn again(self, now: Time, adjuster: &StageRateAdjuster) -> Look {
         let version = adjuster.rates().version();
         if version == self.version && !self.is_aged && now < self.ages_at {
             return self;
         }
-        let told = adjuster.rates().told(CLASS);
-        if told.until <= now {
+        let advertised = adjuster.rates().advertised(CLASS);
+        if advertised.until <= now {
             Look { version, rate: LINE, ages_at: Time::NEVER, is_aged: true }
         } else {
-            Look { version, rate: told.rate, ages_at: told.until, is_aged: false }
+            Look { version, rate: advertised.rate, ages_at: advertised.until, is_aged: false }
         }
     }
 }
@@ -62,7 +62,7 @@ fn the_last_stage_is_followed() {
     loom::model(|| {
         let adjuster = adjuster();
         let transmitter = adjuster.clone();
-        let look = |look: Look, adjuster: &Adjuster| look.again(Time::ZERO, adjuster);
+        let look = |look: Look, adjuster: &StageRateAdjuster| look.again(Time::ZERO, adjuster);
         let transmitter = thread::spawn(move || look(look(Look::FIRST, &transmitter), &transmitter));
         adjuster.handle_frame(Time::ZERO, &frame(CLASS, 1));
         adjuster.handle_frame(Time::ZERO, &frame(CLASS, 2));
@@ -74,19 +74,23 @@ fn the_last_stage_is_followed() {
 /// A stage arrives while the transmitter resets the rates, as the link has gone. The stage takes effect or not; the transmitter
 /// follows the shared rate in either case, and each rate expires.
 #[test]
-fn a_stage_that_is_told_as_others_are_forgotten_ends() {
+fn a_stage_received_during_a_reset_expires() {
     loom::model(|| {
         let adjuster = adjuster();
         adjuster.handle_frame(Time::ZERO, &frame(CLASS, 2));
         let now = Time::ZERO + Span::from_millis(1);
         let receiver = adjuster.clone();
         let receiver = thread::spawn(move || receiver.handle_frame(now, &frame(CLASS, 1)));
-        adjuster.forget(now);
+        adjuster.reset(now);
         let seen = Look::FIRST.again(now, &adjuster);
         receiver.join().unwrap();
-        assert_eq!(seen.again(now, &adjuster).rate, adjuster.rates().at(now, CLASS));
-        assert_ne!(adjuster.rates().at(now, CLASS), BitRate::mbps(2_500), "what was told before is over");
-        assert_eq!(adjuster.rates().at(now + AGEING, CLASS), LINE);
+        assert_eq!(seen.again(now, &adjuster).rate, adjuster.rates().rate(now, CLASS));
+        assert_ne!(
+            adjuster.rates().rate(now, CLASS),
+            BitRate::mbps(2_500),
+            "the stage advertised before the reset holds"
+        );
+        assert_eq!(adjuster.rates().rate(now + AGEING, CLASS), LINE);
     });
 }
 
@@ -94,23 +98,23 @@ fn a_stage_that_is_told_as_others_are_forgotten_ends() {
 #[test]
 fn a_pause_that_comes_as_others_are_ended_holds_or_not() {
     loom::model(|| {
-        let gate = Arc::new(Gate::new(Quantum::at(LINE)));
-        gate.handle_pfc(Time::ZERO, &frame(CLASS, u16::MAX));
+        let timers = Arc::new(PauseTimers::new(Quantum::for_rate(LINE)));
+        timers.handle_pfc(Time::ZERO, &frame(CLASS, u16::MAX));
         let now = Time::from_nanos(1_000);
-        let receiver = gate.clone();
+        let receiver = timers.clone();
         let receiver = thread::spawn(move || receiver.handle_pfc(now, &frame(CLASS, 100)));
-        gate.end_pauses(now);
+        timers.end_pauses(now);
         receiver.join().unwrap();
-        let end = now + Quantum::at(LINE).times(100);
-        assert!(gate.next_wakeup(now).is_none_or(|until| until == end));
-        assert_eq!(gate.paused(end), ClassSet::EMPTY);
+        let end = now + Quantum::for_rate(LINE).times(100);
+        assert!(timers.next_wakeup(now).is_none_or(|until| until == end));
+        assert_eq!(timers.paused(end), ClassSet::EMPTY);
     });
 }
 
 /// A stage is repeated while the transmitter finds it expired: the transmitter returns to its rate, although the rate did not
 /// change.
 #[test]
-fn a_stage_that_is_told_again_as_it_ages_is_followed() {
+fn a_stage_repeated_at_its_expiry_is_followed() {
     loom::model(|| {
         let adjuster = adjuster();
         adjuster.handle_frame(Time::ZERO, &frame(CLASS, 1));
@@ -130,7 +134,7 @@ fn a_stage_that_is_told_again_as_it_ages_is_followed() {
 /// Finally the limit covers the whole free buffer; meanwhile the limit follows either the old or the new count.
 #[test]
 fn counts_set_anew_are_settled() {
-    for (received, told) in [(4, 10), (10, 4)] {
+    for (received, peers_count) in [(4, 10), (10, 4)] {
         loom::model(move || {
             let capacity = 100;
             let receiver = Arc::new(Receiver::new(BLOCK * capacity));
@@ -143,31 +147,34 @@ fn counts_set_anew_are_settled() {
             let at_transmitter = receiver.clone();
             let transmitter = thread::spawn(move || {
                 let limits = [settled(&at_transmitter), settled(&at_transmitter)];
-                assert!(limits.iter().all(|limit| [received, told].contains(&(limit - capacity as u32))), "{limits:?}");
+                assert!(
+                    limits.iter().all(|limit| [received, peers_count].contains(&(limit - capacity as u32))),
+                    "{limits:?}"
+                );
             });
-            let told_thrice = (0..CONFIRMATIONS).map(|_| receiver.handle_sent_total(CLASS, told, 0));
-            assert!(told_thrice.fold(false, |set, more| set || more));
+            let confirmations = (0..CONFIRMATIONS).map(|_| receiver.handle_sent_total(CLASS, peers_count, 0));
+            assert!(confirmations.fold(false, |set, more| set || more));
             transmitter.join().unwrap();
-            assert_eq!(settled(&receiver), capacity as u32 + told);
+            assert_eq!(settled(&receiver), capacity as u32 + peers_count);
         });
     }
 }
 
-/// A PAUSE and its RESUME arrive while the transmitter reads the gate: after both the class may send; classes without a message
+/// A PAUSE and its RESUME arrive while the transmitter reads the pause timers: after both the class may send; classes without a message
 /// always may.
 #[test]
-fn a_resume_opens_the_gate() {
+fn a_resume_ends_the_pause() {
     loom::model(|| {
-        let gate = Arc::new(Gate::new(Quantum::at(LINE)));
-        let receiver = gate.clone();
+        let timers = Arc::new(PauseTimers::new(Quantum::for_rate(LINE)));
+        let receiver = timers.clone();
         let receiver = thread::spawn(move || {
             receiver.handle_pfc(Time::ZERO, &frame(CLASS, u16::MAX));
             receiver.handle_pfc(Time::ZERO, &frame(CLASS, 0));
         });
-        let paused = gate.paused(Time::ZERO);
+        let paused = timers.paused(Time::ZERO);
         assert_eq!(paused - CLASS.alone(), ClassSet::EMPTY);
         receiver.join().unwrap();
-        assert_eq!(gate.paused(Time::ZERO), ClassSet::EMPTY);
+        assert_eq!(timers.paused(Time::ZERO), ClassSet::EMPTY);
     });
 }
 
@@ -175,14 +182,14 @@ fn a_resume_opens_the_gate() {
 #[test]
 fn a_pause_is_not_lost_to_one_that_ends() {
     loom::model(|| {
-        let gate = Arc::new(Gate::new(Quantum::at(LINE)));
-        gate.handle_pfc(Time::ZERO, &frame(CLASS, 1));
+        let timers = Arc::new(PauseTimers::new(Quantum::for_rate(LINE)));
+        timers.handle_pfc(Time::ZERO, &frame(CLASS, 1));
         let later = Time::from_nanos(1_000);
-        let receiver = gate.clone();
+        let receiver = timers.clone();
         let receiver = thread::spawn(move || receiver.handle_pfc(later, &frame(CLASS, 1_000)));
-        let _ = gate.paused(later);
+        let _ = timers.paused(later);
         receiver.join().unwrap();
-        assert_eq!(gate.paused(later), CLASS.alone());
+        assert_eq!(timers.paused(later), CLASS.alone());
     });
 }
 

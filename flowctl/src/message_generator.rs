@@ -1,4 +1,4 @@
-//! Downstream side of a port, for all flow controls: decides which message is due to the peer.
+//! Initiator of a port, for all flow controls: decides which message is due to the peer.
 
 use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
@@ -38,7 +38,7 @@ impl MessageGenerator {
         MessageGenerator(GeneratorKind::Other(Box::new(initiator)))
     }
 
-    /// Sets the port's rate from `now` on. Not where the mechanism [is made for a rate](crate::FlowControl::depends_on_rate).
+    /// Sets the port's rate from `now` on. Not where the flow control [depends on the rate](crate::FlowControl::depends_on_rate).
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         match &mut self.0 {
             GeneratorKind::Silent => {}
@@ -68,7 +68,7 @@ impl MessageGenerator {
         }
     }
 
-    /// Records that the frame from [`MessageGenerator::poll`] for this demand was sent at `now`, the instant of the poll.
+    /// Records that the frame from [`MessageGenerator::poll`] for this buffer state was sent at `now`, the instant of the poll.
     pub fn handle_sent(
         &mut self,
         now: Time,
@@ -266,7 +266,7 @@ mod tests {
         arrived.count(CLASS, 300);
         assert_eq!(limit(&credits, at(0), 300 * 64), Some(1_000));
         assert_eq!(limit(&credits, at(0), 100 * 64), Some(1_200));
-        assert_eq!(limit(&credits, at(0), 101 * 64), Some(1_200), "a limit never goes back");
+        assert_eq!(limit(&credits, at(0), 101 * 64), Some(1_200), "a limit never decreases");
         credits.handle_sent(at(0), &ControlFrame::Pause(0), demand(ClassSet::EMPTY, 0));
         assert_eq!(limit(&credits, at(49), 0), None);
         assert_eq!(credits.next_wakeup(at(1)), at(50));

@@ -11,11 +11,11 @@ pub enum MessageKind {
     Pause,
     /// Pauses that produce a mean rate, in PFC frames.
     Pulses,
-    /// Stages in PFC frames, which are no pauses.
+    /// Stages in PFC frames, which do not pause.
     Stages,
     /// Queue lengths or credits, in Weir's own frames.
     Room,
-    /// Messages of another flow control, in [frames of its own](weir_wire::mac_control::OwnFrame).
+    /// Messages of another flow control, in [frames of its own](weir_wire::mac_control::RawControlFrame).
     Own,
 }
 

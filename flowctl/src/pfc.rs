@@ -1,4 +1,4 @@
-//! PFC (IEEE 802.1Qbb), and 802.3x PAUSE, which is PFC with one class for everything.
+//! PFC (IEEE 802.1Qbb), and 802.3x PAUSE, which is PFC with one class for all frames.
 
 mod generator;
 mod pause_receiver;

@@ -9,24 +9,24 @@ use weir_units::{BitRate, Bytes, ClassSet};
 
 use crate::{FlowControlReceiver, MessageGenerator, MessageKind, ReceiveAccounting};
 
-/// Flow control with all its parameters, from which both sides of a port are made: the
+/// Flow control with all its parameters, which creates both sides of a port: the
 /// [`MessageGenerator`](crate::MessageGenerator) and the [`TxRegulator`](crate::TxRegulator). Both ends of a link need the same.
 /// Dereferences to its [`FlowControl`].
 #[derive(Clone, Debug)]
 pub struct PortFlowControl(Arc<dyn FlowControl>);
 
 impl PortFlowControl {
-    /// Wraps a protocol.
+    /// Wraps a flow control.
     pub fn new(flow_control: impl FlowControl) -> PortFlowControl {
         PortFlowControl(Arc::new(flow_control))
     }
 
-    /// Returns the protocol if it has type `P`.
+    /// Returns the flow control if it has type `P`.
     pub fn downcast<P: FlowControl>(&self) -> Option<&P> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
-    /// Returns the mechanism of a host's NIC: the same, unless the protocol is made for NICs that do not know it.
+    /// Returns the flow control of a host's NIC: the same, unless it is made for NICs that do not support it.
     pub fn for_host(&self) -> PortFlowControl {
         self.0.nic_variant().unwrap_or_else(|| self.clone())
     }
@@ -48,7 +48,7 @@ impl Deref for PortFlowControl {
     }
 }
 
-/// Flow control at a port, which makes both sides.
+/// Flow control at a port, which creates both sides.
 pub trait FlowControl: Any + Debug + Send + Sync {
     /// Returns the kind of messages that the port sends.
     fn message_kind(&self) -> MessageKind;
@@ -64,13 +64,13 @@ pub trait FlowControl: Any + Debug + Send + Sync {
         false
     }
 
-    /// Creates the downstream side, which makes the port's messages.
+    /// Creates the initiator (downstream side), which makes the port's messages.
     fn initiator(&self, port: PortParameters) -> MessageGenerator;
 
-    /// Creates the upstream side, which obeys the peer's messages.
+    /// Creates the receiver (upstream side), which obeys the peer's messages.
     fn receiver(&self, port: PortParameters) -> Box<dyn FlowControlReceiver>;
 
-    /// Creates the count of arrivals for the downstream side. `link_overhead` is the wire overhead of a frame.
+    /// Creates the count of arrivals for the initiator. `link_overhead` is the wire overhead of a frame.
     fn receive_accounting(&self, _link_overhead: Bytes) -> ReceiveAccounting {
         ReceiveAccounting::Uncounted
     }
@@ -91,7 +91,7 @@ pub trait FlowControl: Any + Debug + Send + Sync {
     }
 }
 
-/// Parameters of the port that a side is made for.
+/// Parameters of the port that a side is created for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortParameters {
     /// Rate C.

@@ -2,17 +2,17 @@
 
 use weir_units::{BitRate, Span};
 
-/// The length of a pause quantum at a port's rate: 512 bit times (IEEE 802.3 31B.2, 802.1Q clause 36).
+/// Length of a pause quantum at a port's rate: 512 bit times (IEEE 802.3 31B.2, 802.1Q clause 36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantum {
-    /// Picoseconds of 65,536 quanta, which keeps a fraction of a picosecond a quantum.
+    /// Picoseconds of 65,536 quanta: a quantum has fractions of a picosecond.
     span_q16: u64,
 }
 
 impl Quantum {
     const BITS: u128 = 512;
 
-    /// The quantum of a port of this rate.
+    /// Creates the quantum of a port of this rate.
     pub fn for_rate(rate: BitRate) -> Quantum {
         let ps_q16 = (Self::BITS * 1_000_000_000_000) << 16;
         Quantum { span_q16: (ps_q16 / u128::from(rate.as_bps())) as u64 }
@@ -26,7 +26,7 @@ impl Quantum {
         Quantum { span_q16 }
     }
 
-    /// The time of `n` quanta, rounded down to a picosecond.
+    /// Returns the time of `n` quanta, rounded down to a picosecond.
     #[inline]
     pub fn times(self, n: u16) -> Span {
         Span::from_picos(((u128::from(self.span_q16) * u128::from(n)) >> 16) as u64)

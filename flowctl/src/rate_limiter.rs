@@ -75,7 +75,7 @@ impl RateLimiter {
         // The rest of the frame passes at the new rate. Rounded up: never above the rate.
         let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(self.rate.as_bps());
         let wait = u64::try_from(left.div_ceil(u128::from(rate.as_bps()))).unwrap_or(u64::MAX);
-        // Time not used at the old rate is no credit at the new one.
+        // Time not used at the old rate gives no credit at the new one.
         self.free_at = now.saturating_add(Span::from_picos(wait));
         self.rate = rate;
         self.time_per_byte = TimePerByte::for_rate(rate);

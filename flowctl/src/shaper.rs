@@ -49,7 +49,7 @@ impl Shaper {
         self.free_at = now.saturating_add(Span::from_picos(wait));
     }
 
-    /// Lets everything pass from `now` on, at once.
+    /// Lets all frames pass from `now` on.
     pub fn lift(&mut self, now: Time) {
         self.serialiser = None;
         self.free_at = self.free_at.min(now);

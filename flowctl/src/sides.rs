@@ -1,4 +1,4 @@
-//! Downstream and upstream side of a port, as a flow control makes them.
+//! Initiator (downstream side) and receiver (upstream side) of a port.
 
 use std::fmt::Debug;
 
@@ -25,7 +25,7 @@ pub struct BufferState<'a, F = &'a dyn Fn(Class) -> Bytes, S = &'a dyn Fn(Class)
 }
 
 impl<F: Fn(Class) -> Bytes, S: Fn(Class) -> u32> BufferState<'_, F, S> {
-    /// Returns this demand with its functions behind `dyn`, so that its type has no parameters.
+    /// Returns this state with its functions behind `dyn`, so that its type has no parameters.
     #[inline]
     pub(crate) fn plain(&self) -> BufferState<'_> {
         BufferState {
@@ -58,10 +58,10 @@ impl SharedState for dyn FlowControlReceiver {
     }
 }
 
-/// Downstream side of a port: decides which message is due to the peer.
+/// Initiator, the downstream side of a port: decides which message is due to the peer (802.1Q clause 36).
 ///
-/// A message depends on state, not on events: if the demand changed several times between two polls, one frame has the last
-/// value. The lcore that transmits on the port calls [`FlowControlInitiator::poll`] in each round, sends the returned frame, and confirms
+/// A message depends on state, not on events: after several changes between two polls, one frame has the last
+/// state. The lcore that transmits on the port calls [`FlowControlInitiator::poll`] in each round, sends the returned frame, and confirms
 /// with [`FlowControlInitiator::handle_sent`]. A frame that could not be sent is due again. A call takes no lock and allocates nothing.
 pub trait FlowControlInitiator: Debug + Send {
     /// Archives the mutable state, for a checkpoint in virtual time. Derive it by [`State`]; leave it empty without mutable
@@ -73,7 +73,7 @@ pub trait FlowControlInitiator: Debug + Send {
     /// Returns the frame due at `now`.
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame>;
 
-    /// Records that the frame from [`FlowControlInitiator::poll`] for this demand was sent at `now`, the instant of the poll.
+    /// Records that the frame from [`FlowControlInitiator::poll`] for this buffer state was sent at `now`, the instant of the poll.
     fn handle_sent(&mut self, now: Time, frame: &ControlFrame, buffer: &BufferState<'_>);
 
     /// Resets the advertised state, as a new link starts at `at` and the peer has lost its state too. Without a link `at` is
@@ -94,22 +94,22 @@ pub trait FlowControlInitiator: Debug + Send {
         ClassSet::EMPTY
     }
 
-    /// Sets the port's rate from `now` on. Not called where the protocol [is made for a
-    /// rate](crate::FlowControl::depends_on_rate).
+    /// Sets the port's rate from `now` on. Not called where the flow control [depends on
+    /// it](crate::FlowControl::depends_on_rate).
     ///
     /// # Panics
     /// In debug builds, unless overridden.
     fn set_rate(&mut self, _now: Time, _rate: BitRate) {
-        debug_assert!(false, "what is made for a rate keeps it");
+        debug_assert!(false, "a port whose flow control depends on its rate keeps it");
     }
 }
 
-/// Upstream side of a port: limits its transmission as the peer demands.
+/// Receiver, the upstream side of a port: limits transmission as the peer demands (802.1Q clause 36).
 ///
 /// The one lcore that receives on the port calls [`FlowControlReceiver::handle`], the transmitting lcore the rest; any thread may read counts
 /// for reports. State is therefore in atomics, each with one writer. A call takes no lock and allocates nothing.
 ///
-/// Frames are held back in three ways. The port's [`Gate`] keeps pauses, each with an end. The port's limiters follow the rates
+/// Frames are held back by three means. The port's [`PauseTimers`] hold pauses, each with an end. The port's limiters follow the rates
 /// in [`FlowControlReceiver::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,
 /// credit is advertised periodically.
 pub trait FlowControlReceiver: Debug + Send + Sync {
@@ -118,10 +118,10 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         archive.mark_unsupported(&format!("flow control `{}`", std::any::type_name::<Self>()));
     }
 
-    /// Obeys a message received at `now`; returns whether it belongs to this flow control. `gate` has the port's pauses.
+    /// Obeys a message received at `now`; returns whether it belongs to this flow control. `pause_timers` are the port's.
     fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool;
 
-    /// Resets the peer's demands, as the link has gone. The gate's pauses have ended already. A message handled concurrently may
+    /// Resets the peer's demands, as the link has gone. Pauses have ended already. A message handled concurrently may
     /// still take effect.
     fn reset(&self, _now: Time) {}
 
@@ -131,7 +131,7 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
     }
 
     /// Sets the kind of messages to obey from now on: PFC, PAUSE, or none. Callable from any thread, and only for a port whose
-    /// kind [may change](crate::MessageKind::is_switchable).
+    /// kind [is switchable](crate::MessageKind::is_switchable).
     fn set_message_kind(&self, _kind: MessageKind) {}
 
     /// Returns the rates that limit the classes. Must be `Some` always or never.
@@ -172,8 +172,8 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         0
     }
 
-    /// Returns the number of invalid messages: stages above the last, pauses at a port that expects stages, credit limits that go
-    /// back or exceed the buffer.
+    /// Returns the number of invalid messages: stages above the last, pauses at a port that expects stages, credit limits that decrease
+    /// or exceed the buffer.
     fn invalid_messages(&self) -> u64 {
         0
     }
@@ -189,7 +189,7 @@ pub trait FlowControlReceiver: Debug + Send + Sync {
         0
     }
 
-    /// Returns the values of the flow control's [gauges](weir_reader::Named::gauges) for a class at `now`.
+    /// Returns the values of the flow control's [gauges](weir_reader::Plugin::gauges) for a class at `now`.
     fn gauges(&self, _now: Time, _class: Class) -> Gauges {
         Gauges::NONE
     }

@@ -1,4 +1,4 @@
-//! The atomics: core's, or loom's when a model is explored (`RUSTFLAGS="--cfg loom"`).
+//! Atomics: core's, or loom's when a model is explored (`RUSTFLAGS="--cfg loom"`).
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -1,13 +1,12 @@
-//! The transmit backlog of a NIC.
+//! Transmit backlog of a NIC.
 
 use weir_units::{BitRate, Bytes, Span};
 
-/// The bound on a NIC's transmit backlog: data that its transmit queues were handed over and its link has not carried yet. It leaves
-/// ahead of a PAUSE, and no PAUSE of the peer's holds it. It is computed: the data handed over, less the data that the link carries
-/// meanwhile.
+/// Bound on a NIC's transmit backlog: data handed over to its transmit queues, minus the data that its link has carried since. The
+/// backlog leaves ahead of a PAUSE, and no PAUSE of the peer stops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxBacklog {
-    /// Time of the backlog on the link. Two frames of the greatest length may take longer.
+    /// Time of the backlog on the link. Two frames of maximum length may take longer.
     pub time: Span,
     /// Bytes of the longest frame on the wire.
     pub frame_max: Bytes,
@@ -16,7 +15,7 @@ pub struct TxBacklog {
 }
 
 impl TxBacklog {
-    /// The speed of a link on the switch's clock.
+    /// Speed of a link on the switch's clock.
     pub fn on_clock(&self, link: BitRate) -> BitRate {
         link * u64::from(self.dilation)
     }
@@ -26,13 +25,13 @@ impl TxBacklog {
         self.time.max(link.time_for(self.frame_max * 2))
     }
 
-    /// The largest backlog that leaves room for a frame of the greatest length.
+    /// Largest backlog that leaves room for a frame of maximum length.
     pub(crate) fn room(&self, link: BitRate) -> Bytes {
         link.bytes_in(self.bound(link)).saturating_sub(self.frame_max)
     }
 
-    /// The lowest rate of a link of this speed: 200 ppm less, 100 ppm for each end's clock (IEEE 802.3). At a rate that is a
-    /// little too high, the ring would fill in the end.
+    /// Lowest rate of a link of this speed: 200 ppm less, 100 ppm for each end's clock (IEEE 802.3). At a slightly higher
+    /// rate the ring would fill over time.
     pub(crate) fn least_rate(link: BitRate) -> BitRate {
         BitRate::bps((link.as_bps() - link.as_bps() / 5_000).max(1))
     }

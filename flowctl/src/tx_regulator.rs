@@ -1,4 +1,4 @@
-//! Upstream side of a port, for all flow controls: limits transmission as the peer demands.
+//! Receiver of a port, for all flow controls: limits transmission as the peer demands.
 
 use weir_units::archive::SharedState;
 use weir_units::{BitRate, Class, ClassSet, Span, Time};
@@ -9,14 +9,14 @@ use crate::pfc::{LastPause, PauseTimers};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{FlowControlReceiver, Gauges, MessageKind, PortFlowControl, PortParameters, Quantum};
 
-/// Receiver of a port's flow control.
+/// Regulator of a port's transmission by its flow control.
 ///
 /// The one lcore that receives on the port calls [`TxRegulator::handle`], the transmitting lcore calls the rest.
 // Fields that are read for each frame come first.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct TxRegulator {
-    /// Pause timers, open under a flow control without pauses. Read without a virtual call.
+    /// Pause timers, expired under a flow control without pauses. Read without a virtual call.
     pause_timers: PauseTimers,
     /// Classes whose rates the peer sets.
     #[state(same)]
@@ -47,8 +47,8 @@ impl TxRegulator {
         }
     }
 
-    /// Sets the port's rate from now on; a pause under way keeps its end. Callable from any thread. Not where the mechanism [is
-    /// made for a rate](crate::FlowControl::depends_on_rate).
+    /// Sets the port's rate from now on; a pause under way keeps its end. Callable from any thread. Not where the flow control [depends
+    /// on it](crate::FlowControl::depends_on_rate).
     pub fn set_rate(&self, rate: BitRate) {
         self.pause_timers.set_quantum(Quantum::for_rate(rate));
     }
@@ -70,7 +70,7 @@ impl TxRegulator {
         self.receiver.reset(now);
     }
 
-    /// Sets the kind of messages to obey: [`FlowControlReceiver::set_message_kind`]. Call [`TxRegulator::forget`] afterwards.
+    /// Sets the kind of messages to obey: [`FlowControlReceiver::set_message_kind`]. Call [`TxRegulator::reset`] afterwards.
     pub fn set_message_kind(&self, kind: MessageKind) {
         self.receiver.set_message_kind(kind);
     }
@@ -251,8 +251,7 @@ mod tests {
         assert_eq!(obeyed(queue), [false, false, false, false, false, false, false, true]);
     }
 
-    /// A GFC stage at a gate that only knows PFC pauses for some quanta, and a PAUSE at a GFC port slows it and does not
-    /// stop it.
+    /// A GFC stage pauses a port under PFC for some quanta, and a PAUSE slows a port under GFC without stopping it.
     #[test]
     fn gfc_and_pfc_do_each_other_no_harm() {
         let legacy = regulator(&all()[1]);
@@ -300,7 +299,7 @@ mod tests {
         assert_eq!(by_stages.paused(at(4)), ClassSet::EMPTY);
         let mapping = RateMapping::without_guarantee(buffer, Bytes::kb(492), RATE).unwrap();
         let by_time = regulator(&PortFlowControl::new(GfcTime { mapping, buffer, period, ageing, stops: true }));
-        assert!(!by_time.has_credit(CLASS, 60), "as under CBFC, a peer that has said nothing has given none");
+        assert!(!by_time.has_credit(CLASS, 60), "as under CBFC, a peer gives no credit before its first message");
         by_time.handle(at(1), &credit(1));
         assert!(by_time.has_credit(CLASS, 60) && by_time.rate(at(1), CLASS).unwrap() < BitRate::mbps(2));
         by_time.handle_sent(CLASS, 60);
@@ -335,11 +334,11 @@ mod tests {
             assert_eq!((port.sent_total(CLASS), port.rate(at(1), CLASS).unwrap_or(RATE)), (0, RATE));
             assert_eq!(port.has_credit(CLASS, 60), flow_control.downcast::<GfcTime>().is_some());
             port.handle(at(2), &credit(30));
-            assert_eq!(port.invalid_messages(), 0, "the peer's counts start anew too");
+            assert_eq!(port.invalid_messages(), 0, "the peer's counts restart too");
         }
     }
 
-    /// One forged PAUSE on a port whose peer says nothing more.
+    /// One forged PAUSE on a port whose peer sends no further message.
     #[test]
     fn no_single_message_holds_a_gfc_class_for_good() {
         let queue = ControlFrame::Queue(QueueLengthFrame { enabled: ClassSet::ALL, lengths: [u32::MAX; 8] });
@@ -361,7 +360,7 @@ mod tests {
         let credit_bytes = 15_625 * 64 - 4;
         for limit in [(1 << 31) - 1, 1 << 30, 15_626] {
             port.handle(at(0), &credit(limit));
-            assert!(!port.has_credit(CLASS, 60), "{limit}: beyond what the peer's buffer has");
+            assert!(!port.has_credit(CLASS, 60), "{limit}: beyond the peer's buffer");
         }
         port.handle(at(0), &credit(15_625));
         assert!(port.has_credit(CLASS, credit_bytes) && !port.has_credit(CLASS, credit_bytes + 1));

@@ -17,7 +17,7 @@ const QUEUED: u64 = 1_536;
 const STEP: Span = Span::from_nanos(200);
 const AGEING: Span = Span::from_millis(3);
 
-/// Messages under way.
+/// Messages in flight.
 struct Delayed<T> {
     delay: Span,
     messages: VecDeque<(Time, T)>,
@@ -40,7 +40,7 @@ impl<T> Delayed<T> {
 
 /// One kind of GFC between the queue and the sender.
 trait Feedback {
-    /// What happens at `now`, with a queue of this length.
+    /// Runs the feedback at `now`, for a queue of this length.
     fn step(&mut self, now: Time, queue: Bytes);
     fn rate(&self) -> BitRate;
     fn handle_sent(&mut self) {}
@@ -48,14 +48,14 @@ trait Feedback {
     fn handle_departure(&mut self) {}
 }
 
-/// The least and the greatest that a queue was.
+/// Least and greatest length of a queue.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     least: Bytes,
     greatest: Bytes,
 }
 
-/// The queue's length after each step of a run.
+/// Run of a queue and its sender, step by step.
 struct Run<F> {
     feedback: F,
     limiter: RateLimiter,
@@ -66,14 +66,14 @@ struct Run<F> {
 }
 
 impl<F: Feedback> Run<F> {
-    /// Frames take `wire` to arrive.
+    /// Creates a run over a link with the delay `wire`.
     fn new(feedback: F, wire: Span) -> Run<F> {
         let limiter = RateLimiter::new(LINE, STEP);
         let drain = Shaper::new(Some(LINE), STEP);
         Run { feedback, limiter, drain, data: Delayed::new(wire), queue: Bytes::ZERO, now: Time::ZERO }
     }
 
-    /// Goes on with this drain rate until the queue is `enough` or the time is over; returns its least and greatest length.
+    /// Continues with this drain rate until the queue reaches `enough` or the time is over; returns its least and greatest length.
     fn drain_at(&mut self, rate: Option<BitRate>, span: Span, enough: Bytes) -> Lengths {
         self.drain = Shaper::new(rate, STEP);
         let (end, mut seen) = (self.now + span, Lengths { least: self.queue, greatest: self.queue });
@@ -226,7 +226,7 @@ impl Feedback for TimeBased {
 }
 
 fn rate_of(rates: &ClassRates) -> BitRate {
-    // Stages and lengths are told again long before they age.
+    // Stages and lengths are repeated long before they expire.
     rates.advertised(CLASS).rate
 }
 
@@ -285,7 +285,7 @@ fn buffer_based_gfc_with_a_constant_drain_stays_in_stage_1() {
     within(run.drain_at(Some(HALF), ms(20), ANY), 800, 812);
 }
 
-/// A drain between two rates: the queue goes back and forth over the stages' border.
+/// Drain between two rates: the queue alternates across the stages' border.
 #[test]
 fn buffer_based_gfc_alternates_between_the_rates_about_the_drains() {
     let mut run = Run::new(BufferBased::new(testbed_stages(), TAU), Span::ZERO);
@@ -293,8 +293,8 @@ fn buffer_based_gfc_alternates_between_the_rates_about_the_drains() {
     within(run.drain_at(Some(BitRate::gbps(4)), ms(20), ANY), 855, 895);
 }
 
-/// gfc 6.1.2, Figure 10(b): 745 KB. What settles at 746 KB is q as the sender reckons it; frames and messages under way are in
-/// that and not in the queue.
+/// gfc 6.1.2, Figure 10(b): 745 KB. The sender's estimate of q settles at 746 KB; it includes frames and messages in flight,
+/// which the queue does not.
 #[test]
 fn time_based_gfc_settles_at_746_kb() {
     let reckoned = |run: &Run<TimeBased>| run.feedback.adjuster.queue(CLASS);
@@ -304,7 +304,7 @@ fn time_based_gfc_settles_at_746_kb() {
         run.drain_at(Some(HALF), ms(10), ANY);
         let under_way = HALF.bytes_in(Span::from_micros(wire + message)).get() / 1_000;
         within(run.drain_at(Some(HALF), ms(10), ANY), 741 - under_way, 751 - under_way);
-        // Between two messages the sender's reckoning goes on counting what is sent, up to C/2·T = 33 KB.
+        // Between two messages the sender's estimate counts the bytes sent, up to C/2·T = 33 KB.
         assert!(reckoned(&run) > Bytes::kb(740) && reckoned(&run) < Bytes::kb(784), "{}", reckoned(&run));
         assert!(run.feedback.rate().as_bps().abs_diff(HALF.as_bps()) < 100_000_000, "{}", run.feedback.rate());
     }

@@ -113,7 +113,7 @@ fn allocations(mmu: &Mmu) -> u64 {
 
 /// Admits bursts of its ingress ports in turn, and releases the oldest held.
 ///
-/// A port's bursts are all alike, and their packets made beforehand: making them is the forwarder's work, summing them up is the
+/// A port's bursts are all alike, and their packets made beforehand: making them is the forwarder's work, summing them is the
 /// MMU's.
 struct Lcore<'m> {
     mmu: &'m Mmu,

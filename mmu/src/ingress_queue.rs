@@ -94,7 +94,7 @@ impl IngressQueue {
         self.headroom_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Updates the watermarks from the levels just installed and the private buffer.
+    /// Updates the watermarks from the occupancy just installed and the private buffer.
     #[inline]
     pub(crate) fn note_occupancy(&self, occupancy: Occupancy, private: u32) {
         self.shared_max.note(u64::from(occupancy.shared));

@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use weir_mmu::policy::DynamicThreshold;
-//! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict, Xon};
+//! use weir_mmu::{Admission, BufferLayout, BufferRequest, Headroom, Mmu, PortLayout, Xon};
 //! use weir_units::{Alpha, Bytes, Class, ClassSet, PortId, QueueId, Time};
 //!
 //! // Two ports of one lossless class, with 10 KB of headroom each; the rest of 100 KB is shared.
@@ -31,18 +31,18 @@
 //! // Packets of 1,000 B from port 0 to port 1, until port 0 should pause its peer.
 //! let mut writer = mmu.writer(PortId(0)).expect("given out once");
 //! let (ingress, egress) = (QueueId::new(PortId(0), class), QueueId::new(PortId(1), class));
-//! let packet = Arrival { ingress, egress, bytes: 1_000 };
-//! let mut kept = Vec::new();
+//! let packet = BufferRequest { ingress, egress, bytes: 1_000 };
+//! let mut admitted = Vec::new();
 //! while mmu.off_classes(PortId(0), ClassSet::EMPTY).is_empty() {
-//!     let (verdict, _) = mmu.admit_one(&mut writer, Time::ZERO, &packet);
-//!     assert!(matches!(verdict, Verdict::Keep(_)));
-//!     kept.push(packet);
+//!     let (admission, _) = mmu.admit_one(&mut writer, Time::ZERO, &packet);
+//!     assert!(matches!(admission, Admission::Admit(_)));
+//!     admitted.push(packet);
 //! }
 //! // w = α · (80 KB − w) at 16 KB.
-//! assert!((16..=18).contains(&kept.len()), "{}", kept.len());
+//! assert!((16..=18).contains(&admitted.len()), "{}", admitted.len());
 //!
-//! kept.iter().for_each(|packet| mmu.release_one(Time::ZERO, packet));
-//! assert_eq!((mmu.off_classes(PortId(0), class.alone()), mmu.pool_use().used), (ClassSet::EMPTY, Bytes::ZERO));
+//! admitted.iter().for_each(|packet| mmu.release_one(Time::ZERO, packet));
+//! assert_eq!((mmu.off_classes(PortId(0), class.alone()), mmu.pool_usage().used), (ClassSet::EMPTY, Bytes::ZERO));
 //! ```
 
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-mmu --release --lib loom_models`
 //!
-//! Each part alone (a pool, a queue's word, a mark, a watermark, a count) is explored under every interleaving. The whole MMU has too many;
+//! Each part alone (a pool, a queue's counter, a mark, a watermark, a count) is explored under every interleaving. The whole MMU has too many;
 //! it is explored with up to three preemptions, which suffices for most bugs of such code.
 
 use loom::sync::Arc;
@@ -10,16 +10,16 @@ use loom::thread;
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::layout::{BufferLayout, Headroom, PortLayout};
-use crate::mmu::{Arrival, Departure, DropReason, Mmu, Verdict};
-use crate::one_writer::PortWriter;
-use crate::policy::gradient::Form;
+use crate::mmu::{Admission, BufferRelease, BufferRequest, DropReason, Mmu};
+use crate::policy::gradient::EstimatorForm;
 use crate::policy::{Dsh, DshParameters, StaticThreshold};
+use crate::single_writer::PortWriter;
 use crate::xon::Xon;
 
 const CLASS: Class = Class::new(3);
 const INGRESS: PortId = PortId(0);
-const PACKET: Arrival =
-    Arrival { ingress: QueueId::new(INGRESS, CLASS), egress: QueueId::new(PortId(1), CLASS), bytes: 1_000 };
+const PACKET: BufferRequest =
+    BufferRequest { ingress: QueueId::new(INGRESS, CLASS), egress: QueueId::new(PortId(1), CLASS), bytes: 1_000 };
 
 const LATER: Time = Time::from_nanos(7);
 
@@ -37,17 +37,17 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-fn admit(mmu: &Mmu) -> Verdict {
-    let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+fn admit(mmu: &Mmu) -> Admission {
+    let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
     mmu.admit(&mut PortWriter::new(INGRESS), Time::ZERO, &[PACKET], &mut verdicts);
     verdicts[0]
 }
 
-fn release(mmu: &Mmu, departures: &[Departure]) {
+fn release(mmu: &Mmu, departures: &[BufferRelease]) {
     mmu.release(Time::ZERO, departures);
 }
 
-fn beside<T: 'static>(mmu: &Arc<Mmu>, act: impl FnOnce(&Mmu) -> T + 'static) -> thread::JoinHandle<T> {
+fn spawn_with<T: 'static>(mmu: &Arc<Mmu>, act: impl FnOnce(&Mmu) -> T + 'static) -> thread::JoinHandle<T> {
     let mmu = mmu.clone();
     thread::spawn(move || act(&mmu))
 }
@@ -64,17 +64,17 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
     explore(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
-        let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
-        let transmitter = beside(&mmu, move |mmu| advertise(mmu, ClassSet::EMPTY));
+        let departure = spawn_with(&mmu, |mmu| release(mmu, &[PACKET]));
+        let transmitter = spawn_with(&mmu, move |mmu| advertise(mmu, ClassSet::EMPTY));
         let kept = admit(&mmu);
         departure.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
-        assert!(matches!(kept, Verdict::Keep(_)));
+        assert!(matches!(kept, Admission::Admit(_)));
         // One packet is left, below Xon: RESUME must be advertised in either order.
         advertised = advertise(&mmu, advertised);
         assert_eq!(advertised, ClassSet::EMPTY);
         release(&mmu, &[PACKET]);
-        assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+        assert_eq!(mmu.pool_usage().used, Bytes::ZERO);
     });
 }
 
@@ -86,18 +86,18 @@ fn a_resume_is_never_lost() {
         let (_, _) = (admit(&mmu), admit(&mmu));
         let advertised = advertise(&mmu, ClassSet::EMPTY);
         assert_eq!(advertised, CLASS.alone());
-        let departures = beside(&mmu, |mmu| release(mmu, &[PACKET, PACKET]));
-        let transmitter = beside(&mmu, move |mmu| advertise(mmu, advertised));
+        let departures = spawn_with(&mmu, |mmu| release(mmu, &[PACKET, PACKET]));
+        let transmitter = spawn_with(&mmu, move |mmu| advertise(mmu, advertised));
         let kept = admit(&mmu);
         departures.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
-        assert!(matches!(kept, Verdict::Keep(_)));
+        assert!(matches!(kept, Admission::Admit(_)));
         advertised = advertise(&mmu, advertised);
         release(&mmu, &[PACKET]);
         // The port's sweep is allowed to help, as it does in the switch; the state must then be ON.
         mmu.reconsider(INGRESS, advertised, Time::ZERO);
         assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY, "an empty queue stays OFF");
-        let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
+        let left = mmu.ingress_usage(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::ZERO, Bytes::ZERO));
     });
 }
@@ -108,13 +108,13 @@ fn a_pause_is_never_lost() {
     explore(|| {
         let mmu = Arc::new(mmu());
         let _ = admit(&mmu);
-        let departure = beside(&mmu, |mmu| release(mmu, &[PACKET]));
+        let departure = spawn_with(&mmu, |mmu| release(mmu, &[PACKET]));
         let (_, _) = (admit(&mmu), admit(&mmu));
         let early = advertise(&mmu, ClassSet::EMPTY);
         departure.join().unwrap();
         // In either order, w_s ends at T: the peer must pause, and the transmitter must know.
         let advertised = advertise(&mmu, early);
-        let held = mmu.ingress_use(PACKET.ingress, Time::ZERO);
+        let held = mmu.ingress_usage(PACKET.ingress, Time::ZERO);
         assert_eq!((held.shared, held.headroom), (Bytes::new(2_000), Bytes::ZERO));
         assert!(held.off);
         assert_eq!(advertised, CLASS.alone());
@@ -123,15 +123,15 @@ fn a_pause_is_never_lost() {
 
 /// A reader that sees a queue OFF also sees the arrival that turned it OFF, from which delays are computed.
 #[test]
-fn when_a_queue_went_off_is_known_as_soon_as_it_is_off() {
+fn the_instant_of_xoff_is_visible_with_the_xoff() {
     explore(|| {
         let mmu = Arc::new(mmu());
-        let transmitter = beside(&mmu, move |mmu| {
+        let transmitter = spawn_with(&mmu, move |mmu| {
             let off = advertise(mmu, ClassSet::EMPTY);
             (off, mmu.off_since(INGRESS, CLASS))
         });
         let _ = admit(&mmu);
-        let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+        let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
         mmu.admit(&mut PortWriter::new(INGRESS), LATER, &[PACKET], &mut verdicts);
         let (off, at) = transmitter.join().unwrap();
         assert!(off.is_empty() || at == Some(LATER), "{off:?}, {at:?}");
@@ -147,15 +147,15 @@ fn two_departures_resume_a_queue() {
         let _ = (admit(&mmu), admit(&mmu), admit(&mmu));
         let advertised = advertise(&mmu, ClassSet::EMPTY);
         assert_eq!(advertised, CLASS.alone());
-        let other = beside(&mmu, |mmu| release(mmu, &[PACKET]));
+        let other = spawn_with(&mmu, |mmu| release(mmu, &[PACKET]));
         release(&mmu, &[PACKET]);
         other.join().unwrap();
         // One packet is left, below Xon, and no sweep ran.
         assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY, "a RESUME was lost");
-        let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
+        let left = mmu.ingress_usage(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::new(1_000), Bytes::ZERO));
         release(&mmu, &[PACKET]);
-        assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+        assert_eq!(mmu.pool_usage().used, Bytes::ZERO);
     });
 }
 
@@ -163,7 +163,7 @@ fn two_departures_resume_a_queue() {
 #[test]
 fn two_admissions_share_the_last_place() {
     explore(|| {
-        let lossy = |port| Arrival {
+        let lossy = |port| BufferRequest {
             ingress: QueueId::new(PortId(port), Class::new(0)),
             egress: QueueId::new(PortId(1 - port), Class::new(0)),
             bytes: 1_000,
@@ -172,21 +172,21 @@ fn two_admissions_share_the_last_place() {
         let policy = Box::new(StaticThreshold::new(Bytes::new(1_500)));
         let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), "8".parse().unwrap()));
         let admit = move |mmu: &Mmu, port| {
-            let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+            let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
             mmu.admit(&mut PortWriter::new(PortId(port)), Time::ZERO, &[lossy(port)], &mut verdicts);
-            matches!(verdicts[0], Verdict::Keep(_))
+            matches!(verdicts[0], Admission::Admit(_))
         };
-        let other = beside(&mmu, move |mmu| admit(mmu, 1));
+        let other = spawn_with(&mmu, move |mmu| admit(mmu, 1));
         let kept = [admit(&mmu, 0), other.join().unwrap()];
         let held = kept.iter().filter(|kept| **kept).count() as u64;
         assert!(held <= 1, "1,500 B hold one packet of 1,000 B");
-        assert_eq!(mmu.pool_use().used, Bytes::new(held * 1_000));
+        assert_eq!(mmu.pool_usage().used, Bytes::new(held * 1_000));
         for port in 0..2 {
             if kept[usize::from(port)] {
                 release(&mmu, &[lossy(port)]);
             }
         }
-        assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+        assert_eq!(mmu.pool_usage().used, Bytes::ZERO);
     });
 }
 
@@ -200,23 +200,23 @@ fn two_queues_share_the_last_headroom() {
         // T is less than a packet: every packet goes to headroom.
         let policy = Box::new(StaticThreshold::new(Bytes::new(500)));
         let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), Alpha::ONE));
-        let packet = move |port| Arrival {
+        let packet = move |port| BufferRequest {
             ingress: QueueId::new(PortId(port), CLASS),
             egress: QueueId::new(PortId(1 - port), CLASS),
             bytes: 1_000,
         };
         let admit = move |mmu: &Mmu, port| {
-            let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+            let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
             mmu.admit(&mut PortWriter::new(PortId(port)), Time::ZERO, &[packet(port)], &mut verdicts);
-            matches!(verdicts[0], Verdict::Keep(_))
+            matches!(verdicts[0], Admission::Admit(_))
         };
-        let other = beside(&mmu, move |mmu| admit(mmu, 1));
+        let other = spawn_with(&mmu, move |mmu| admit(mmu, 1));
         let kept = [admit(&mmu, 0), other.join().unwrap()];
         let held = kept.iter().filter(|kept| **kept).count() as u64;
         assert!(held <= 1, "the pool holds one packet");
-        assert_eq!(mmu.headroom_pool_use().unwrap().used, Bytes::new(held * 1_000));
+        assert_eq!(mmu.headroom_pool_usage().unwrap().used, Bytes::new(held * 1_000));
         (0..2).filter(|port| kept[usize::from(*port)]).for_each(|port| release(&mmu, &[packet(port)]));
-        assert_eq!(mmu.headroom_pool_use().unwrap().used, Bytes::ZERO);
+        assert_eq!(mmu.headroom_pool_usage().unwrap().used, Bytes::ZERO);
     });
 }
 
@@ -231,53 +231,53 @@ fn a_port_is_the_sum_of_its_queues() {
         let layout = BufferLayout::new(Bytes::new(6_000), vec![port; 2], Headroom::PerPort).unwrap();
         let parameters = DshParameters {
             alpha: Alpha::ratio(1, 2).unwrap(),
-            form: Form::exact(Alpha::ONE, Alpha::ONE, 0),
+            form: EstimatorForm::exact(Alpha::ONE, Alpha::ONE, 0),
             window: Span::from_millis(10),
             port_xon_offset: Bytes::ZERO,
             shared_headroom: true,
         };
         let policy = Box::new(Dsh::new(parameters, &layout, &[BitRate::gbps(10); 2]));
         let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), Alpha::ONE));
-        let packet = move |class: usize| Arrival {
+        let packet = move |class: usize| BufferRequest {
             ingress: QueueId::new(INGRESS, classes[class]),
             egress: QueueId::new(PortId(1), classes[class]),
             bytes: 1_000,
         };
         let admit = move |mmu: &Mmu, class| {
-            let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+            let mut verdicts = [Admission::Drop(DropReason::SharedFull)];
             mmu.admit(&mut PortWriter::new(INGRESS), Time::ZERO, &[packet(class)], &mut verdicts);
-            assert!(matches!(verdicts[0], Verdict::Keep(_)));
+            assert!(matches!(verdicts[0], Admission::Admit(_)));
         };
         admit(&mmu, 0);
-        let departure = beside(&mmu, move |mmu| release(mmu, &[packet(0)]));
+        let departure = spawn_with(&mmu, move |mmu| release(mmu, &[packet(0)]));
         admit(&mmu, 1);
         departure.join().unwrap();
-        assert_eq!(mmu.pool_use().used, Bytes::new(1_000));
+        assert_eq!(mmu.pool_usage().used, Bytes::new(1_000));
         release(&mmu, &[packet(1)]);
         mmu.reconsider(INGRESS, ClassSet::ALL, Time::ZERO);
         assert_eq!(advertise(&mmu, ClassSet::EMPTY), ClassSet::EMPTY, "an empty port stays OFF");
         for class in 0..2 {
-            let left = mmu.ingress_use(packet(class).ingress, Time::ZERO);
+            let left = mmu.ingress_usage(packet(class).ingress, Time::ZERO);
             assert_eq!((left.shared, left.headroom, left.off), (Bytes::ZERO, Bytes::ZERO, false));
         }
-        // Underflow of the port's word would have panicked; an excess would keep it from pausing at the right length.
+        // Underflow of the port's counter would have panicked; an excess would keep it from pausing at the right length.
         (0..2).for_each(|class| admit(&mmu, class));
         (0..2).for_each(|class| release(&mmu, &[packet(class)]));
-        assert_eq!(mmu.pool_use().used, Bytes::ZERO);
+        assert_eq!(mmu.pool_usage().used, Bytes::ZERO);
     });
 }
 
 /// Models of single parts, under every interleaving.
 mod parts {
     use super::*;
-    use crate::levels::{AtomicLevels, Levels};
     use crate::low_pass::{Average, LowPass};
+    use crate::occupancy::{AtomicOccupancy, Occupancy};
     use crate::policy::congestion::CongestedQueues;
-    use crate::policy::departures::{Departures, Windows};
+    use crate::policy::departures::{Departures, WindowClock};
     use crate::pool::{Pool, PoolLevel};
-    use crate::signal::{Changed, OffQueues};
+    use crate::signal::{ChangedClasses, XoffQueues};
     use crate::sync::{AtomicU64, Ordering};
-    use crate::watermark::{Former, Watermark};
+    use crate::watermark::{PersistentWatermark, Watermark};
 
     #[test]
     fn a_pool_reserves_and_rolls_back() {
@@ -314,39 +314,39 @@ mod parts {
     #[test]
     fn levels_lose_no_update() {
         loom::model(|| {
-            let levels = Arc::new(AtomicLevels::default());
-            let arrive = |levels: &AtomicLevels| {
-                levels.update(|levels| Levels {
-                    shared: levels.shared + 600,
-                    off: levels.shared + 600 >= 1_000,
-                    ..levels
+            let occupancy = Arc::new(AtomicOccupancy::default());
+            let arrive = |occupancy: &AtomicOccupancy| {
+                occupancy.update(|occupancy| Occupancy {
+                    shared: occupancy.shared + 600,
+                    off: occupancy.shared + 600 >= 1_000,
+                    ..occupancy
                 })
             };
-            arrive(&levels);
-            let other = levels.clone();
+            arrive(&occupancy);
+            let other = occupancy.clone();
             let departure = thread::spawn(move || {
-                other.update(|mut levels| {
-                    let _ = levels.depart(600);
-                    Levels { off: levels.off && !levels.resumes(1_000, Xon::default()), ..levels }
+                other.update(|mut occupancy| {
+                    let _ = occupancy.depart(600);
+                    Occupancy { off: occupancy.off && !occupancy.resumes(1_000, Xon::default()), ..occupancy }
                 })
             });
-            arrive(&levels);
+            arrive(&occupancy);
             departure.join().unwrap();
-            assert_eq!(levels.load(), Levels { off: false, headroom: 0, shared: 600 });
+            assert_eq!(occupancy.load(), Occupancy { off: false, headroom: 0, shared: 600 });
         });
     }
 
     #[test]
     fn a_mark_is_seen_with_what_it_marks() {
         loom::model(|| {
-            let (levels, changed) = (Arc::new(AtomicLevels::default()), Arc::new(Changed::default()));
-            let marker = (levels.clone(), changed.clone());
+            let (occupancy, changed) = (Arc::new(AtomicOccupancy::default()), Arc::new(ChangedClasses::default()));
+            let marker = (occupancy.clone(), changed.clone());
             let marker = thread::spawn(move || {
-                marker.0.update(|levels| Levels { off: true, ..levels });
+                marker.0.update(|occupancy| Occupancy { off: true, ..occupancy });
                 marker.1.mark(CLASS.alone());
             });
             let seen = changed.take();
-            assert!(seen.is_empty() || levels.load().off);
+            assert!(seen.is_empty() || occupancy.load().off);
             marker.join().unwrap();
             assert!(seen | changed.take() == CLASS.alone(), "a mark was lost");
         });
@@ -355,7 +355,7 @@ mod parts {
     #[test]
     fn turns_are_counted_in_any_order() {
         loom::model(|| {
-            let off = Arc::new(OffQueues::default());
+            let off = Arc::new(XoffQueues::default());
             let other = off.clone();
             let other = thread::spawn(move || other.note(false));
             off.note(true);
@@ -389,11 +389,11 @@ mod parts {
                 let (mark, length) = &*other;
                 mark.note(length.fetch_add(2, Ordering::Relaxed) + 2);
             });
-            let former = Former::default();
+            let persistent = PersistentWatermark::default();
             let (mark, length) = &*queue;
-            former.restart(mark, || length.load(Ordering::Relaxed));
+            persistent.restart(mark, || length.load(Ordering::Relaxed));
             other.join().unwrap();
-            assert_eq!(former.highest(mark), 3);
+            assert_eq!(persistent.highest(mark), 3);
             // The load may precede the growth, and the note the restart.
             assert!(mark.get() == 3 || mark.get() == 1);
         });
@@ -440,7 +440,7 @@ mod parts {
     #[test]
     fn departures_of_two_lcores_add_up() {
         loom::model(|| {
-            let (departures, windows) = (Arc::new(Departures::default()), Windows::of(Span::from_micros(1)));
+            let (departures, windows) = (Arc::new(Departures::default()), WindowClock::new(Span::from_micros(1)));
             let other = departures.clone();
             let other = thread::spawn(move || other.add(windows, Time::from_nanos(999), 100));
             departures.add(windows, Time::from_nanos(500), 30);
@@ -453,7 +453,7 @@ mod parts {
     #[test]
     fn the_window_under_way_is_read_while_another_lcore_adds() {
         loom::model(|| {
-            let (departures, windows) = (Arc::new(Departures::default()), Windows::of(Span::from_micros(1)));
+            let (departures, windows) = (Arc::new(Departures::default()), WindowClock::new(Span::from_micros(1)));
             let other = departures.clone();
             let other = thread::spawn(move || other.add(windows, Time::from_nanos(999), 100));
             let before = departures.in_last_window_or_this(windows, Time::from_nanos(500));

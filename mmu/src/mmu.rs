@@ -1,5 +1,5 @@
 //! Lock-free memory management unit. [`placement`] holds the placement rule, [`admission`] charges packets, [`departure`] releases them and
-//! [`bypass`] does both at once. [`report`] reads occupancy, [`intake`] sums a burst by queue pair, [`whole`] admits several packets of a
+//! [`bypass`] does both at once. [`report`] reads occupancy, [`burst_request`] sums a burst by route, [`bulk`] admits several packets of a
 //! queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
@@ -69,7 +69,7 @@ struct PolicyFlags {
     /// Whether only queue lengths, thresholds and per-queue headroom matter: no filter, no policy callbacks, and no pool but the shared
     /// segment.
     is_plain: bool,
-    /// Whether several packets of a queue may be admitted in one step ([`whole`]).
+    /// Whether several packets of a queue may be admitted in one step ([`bulk`]).
     may_admit_bulk: bool,
     /// Whether [`Mmu::bypass_buffer`] may let a packet bypass the buffer: a plain MMU that one lcore owns.
     may_bypass: bool,
@@ -106,11 +106,11 @@ pub struct BufferRequest {
     pub ingress: QueueId,
     /// Egress queue: port of departure and class.
     pub egress: QueueId,
-    /// Charge in bytes, from [`crate::Charge::of`].
+    /// Charge in bytes, from [`crate::Charge::frame_charge`].
     pub bytes: u32,
 }
 
-/// Packet that was sent, with the queues and the charge of its [`Arrival`].
+/// Packet that was sent, with the queues and the charge of its request.
 pub type BufferRelease = BufferRequest;
 
 /// Decision of the MMU on a packet.
@@ -282,7 +282,7 @@ impl Mmu {
         }
     }
 
-    /// Terms of a plain MMU ([`PolicyFlags::is_plain`]) as constants, so that absent parts cost nothing.
+    /// Context of a plain MMU ([`PolicyFlags::is_plain`]) as constants, so that absent parts cost nothing.
     #[inline(always)]
     fn plain_context(&self) -> ChargeContext<'_> {
         debug_assert!(self.flags.is_plain);

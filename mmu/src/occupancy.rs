@@ -41,10 +41,10 @@ impl AtomicOccupancy {
         self.0.make_own();
     }
 
-    /// Installs the result of `plan` on the current levels; `plan` runs again if another lcore changed them meanwhile.
+    /// Installs the result of `plan` on the current occupancy; `plan` runs again if another lcore changed it meanwhile.
     ///
     /// AcqRel on success pairs with itself on other lcores: a reader of the new word sees the writes before it. Acquire on the loads, so
-    /// that a plan reads thresholds no older than the levels.
+    /// that a plan reads thresholds no older than the occupancy.
     // Always: otherwise the state of `plan` would go through memory.
     #[inline(always)]
     pub(crate) fn update(&self, mut plan: impl FnMut(Occupancy) -> Occupancy) -> OccupancyChange {
@@ -62,7 +62,7 @@ impl AtomicOccupancy {
         }
     }
 
-    /// Current levels. Acquire: pairs with the Release of the update that set them.
+    /// Current occupancy. Acquire: pairs with the Release of the update that set it.
     #[inline]
     pub(crate) fn load(&self) -> Occupancy {
         Occupancy::unpack(self.0.load(Ordering::Acquire))
@@ -100,7 +100,7 @@ impl Occupancy {
         ReleasedBytes { headroom, shared, private: bytes - headroom - shared }
     }
 
-    /// Returns whether an OFF queue or port with these levels resumes, under a threshold `xoff`.
+    /// Returns whether an OFF queue or port of this occupancy resumes, under a threshold `xoff`.
     ///
     /// True without shared bytes, as no floor is below zero. Thresholds change when *other* queues change, and with a full pool T − δ is
     /// negative, so an empty queue would otherwise wait for ever for an event of its own.

@@ -23,7 +23,7 @@ impl<T: Default> PaddedRows<T> {
         PaddedRows { lines: (0..rows << APART).map(|_| CacheLine::default()).collect(), spread: APART }
     }
 
-    /// Returns new rows without free lines between them, for one lcore that owns them.
+    /// Creates rows without free lines between them, for one lcore that owns them.
     pub(crate) fn close_together(&self) -> PaddedRows<T> {
         PaddedRows { lines: (0..self.len()).map(|_| CacheLine::default()).collect(), spread: 0 }
     }

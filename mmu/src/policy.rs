@@ -2,9 +2,9 @@
 //!
 //! Each policy has one file with its name, keys, rules, layout requirements, thresholds, closed form and gauges. The packet path uses only
 //! [`BufferPolicy`]; readers of configuration files use only [`BufferPolicyKind`] and [`BufferPolicyConfig`]. A new policy is a new file here and a line in
-//! the list of `registry.rs`; a third-party program adds its own to [`BUFFER_POLICIES`]. `docs/BUFFER_POLICIES.md` shows how.
+//! the list of `registry.rs`; a third-party program adds its own to [`BUFFER_POLICIES`]. `docs/POLICIES.md` shows how.
 //!
-//! Three instruments serve several policies: [`congestion`] counts congested queues, [`departures`] measures drain rates, and [`gradient`]
+//! Three modules serve several policies: [`congestion`] counts congested queues, [`departures`] measures drain rates, and [`gradient`]
 //! estimates the headroom that a queue will need.
 
 mod abm;
@@ -99,8 +99,8 @@ pub trait BufferPolicy: Debug + Send + Sync {
         false
     }
 
-    /// Whether the policy observes packets that [arrive](BufferPolicy::arrive), [are admitted](BufferPolicy::admitted) and [are
-    /// released](BufferPolicy::released). False saves the calls for a policy that uses queue lengths alone.
+    /// Whether the policy observes packets that [arrive](BufferPolicy::on_arrival), [are admitted](BufferPolicy::on_admit) and [are
+    /// released](BufferPolicy::on_release). False saves the calls for a policy that uses queue lengths alone.
     fn observes_packets(&self) -> bool {
         true
     }
@@ -112,7 +112,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
     /// lossy ones.
     fn on_admit(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
 
-    /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`admitted`](BufferPolicy::admitted).
+    /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`on_admit`](BufferPolicy::on_admit).
     fn on_release(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
 
     /// Filter that computes q̂ for [`QueueView::average`]; without a filter, the average is the length itself.
@@ -130,8 +130,8 @@ pub trait BufferPolicy: Debug + Send + Sync {
         None
     }
 
-    /// Returns X_poff: the shared bytes of a port's queues at which all its classes are paused. Called only under
-    /// [`port_flow_control`](BufferPolicy::port_flow_control) flow control.
+    /// Returns X_poff: the shared bytes of a port's queues at which all its classes are paused. Called only if
+    /// [`port_flow_control`](BufferPolicy::port_flow_control) is `Some`.
     fn port_threshold(&self, _port: PortId, _shared_pool: PoolLevel) -> u64 {
         u64::MAX
     }
@@ -154,7 +154,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
         true
     }
 
-    /// Updates the parameters among the [`runtime_keys`](BufferPolicyConfig::runtime_keys) from settings of the policy's own kind; all others keep
+    /// Updates the parameters among the [`runtime_keys`](BufferPolicyConfig::runtime_keys) from a configuration of the policy's own kind; all others keep
     /// their values. Called by a control thread while lcores run: each decision uses either the old or the new value. Queued packets stay
     /// in their segments.
     fn update_config(&self, _config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {}
@@ -171,7 +171,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
         None
     }
 
-    /// Policy's state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
+    /// Policy's state of a lossless ingress queue, for reports: the [gauges](weir_reader::Plugin::gauges) of its kind.
     fn gauges(&self, _queue: &QueueView) -> Gauges {
         Gauges::NONE
     }
@@ -192,7 +192,7 @@ pub struct QueueView {
     pub headroom: u64,
     /// Whether the queue is OFF.
     pub off: bool,
-    /// Whether any queue of the ingress port is OFF; set only for a policy that [listens](BufferPolicy::observes_packets).
+    /// Whether any queue of the ingress port is OFF; set only for a policy that [observes packets](BufferPolicy::observes_packets).
     pub port_off: bool,
     /// Occupancy of the shared segment.
     pub shared_pool: PoolLevel,
@@ -211,7 +211,7 @@ pub struct PortRate {
     pub fill: BitRate,
 }
 
-/// Bounds of the shared occupancy w_s of a lossless ingress queue.
+/// Bounds on the shared occupancy w_s of a lossless ingress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
     /// Admission bound: a packet goes to the shared segment if w_s, including the packet, is at most this, in bytes.

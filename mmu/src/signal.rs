@@ -1,6 +1,6 @@
 //! Signal from the counters to the port's transmitter: a state, not a sequence of events.
 //!
-//! The OFF bit of a class is in one word with the counters that determine it, and changes in the same compare-and-swap ([`crate::levels`]).
+//! The OFF bit of a class is in one word with the counters that determine it, and changes in the same compare-and-swap ([`crate::occupancy`]).
 //! The mark here only requests a check: the transmitter clears the mark and then reads the bits. So the last check sees the last state, in
 //! any order of marks. Many changes coalesce into one check, and none is lost.
 
@@ -14,7 +14,7 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub(crate) struct ChangedClasses(AtomicU8);
 
 impl ChangedClasses {
-    /// Marks classes. Release; pairs with Acquire in [`Changed::take`]: a reader of the mark sees the state set before the mark.
+    /// Marks classes. Release; pairs with Acquire in [`ChangedClasses::take`]: a reader of the mark sees the state set before the mark.
     #[inline]
     pub(crate) fn mark(&self, classes: ClassSet) {
         self.0.fetch_or(classes.bits(), Ordering::Release);
@@ -33,7 +33,7 @@ impl ChangedClasses {
 
 /// Instant of the last transition to OFF.
 ///
-/// Relaxed: the instant is set before [`Changed::mark`], which orders the store. A reader of the mark sees an instant no earlier than that
+/// Relaxed: the instant is set before [`ChangedClasses::mark`], which orders the store. A reader of the mark sees an instant no earlier than that
 /// transition.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct LastXoff(AtomicU64);

@@ -6,7 +6,7 @@ use weir_units::{CLASSES, Class, PortId, QueueId};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Right to admit packets of one ingress port, and to write the port's words in [`QueueRegisters`] and [`PortRegisters`].
+/// Right to admit packets of one ingress port, and to write the port's registers in [`QueueRegisters`] and [`PortRegisters`].
 ///
 /// [`crate::Mmu::writer`] returns each port's writer once, and it can't be cloned. So the holder of `&mut` is the one writer, and the type
 /// system enforces that one lcore at a time admits packets of a port.
@@ -27,31 +27,31 @@ impl PortWriter {
     }
 }
 
-/// Array of `N` words for each ingress queue: written by the port's writer, read by any lcore.
+/// Array of `N` registers for each ingress queue: written by the port's writer, read by any lcore.
 ///
-/// Plain loads and stores, Relaxed: a single writer needs no read-modify-write, and a reader needs only a recent value of each word.
+/// Plain loads and stores, Relaxed: a single writer needs no read-modify-write, and a reader needs only a recent value of each register.
 #[derive(Debug)]
 pub struct QueueRegisters<const N: usize>(Registers<N>);
 
-/// Array of `N` words for each ingress port, as in [`QueueRegisters`].
+/// Array of `N` registers for each ingress port, as in [`QueueRegisters`].
 #[derive(Debug)]
 pub struct PortRegisters<const N: usize>(Registers<N>);
 
 type Registers<const N: usize> = Box<[CachePadded<[AtomicU64; N]>]>;
 
 impl<const N: usize> QueueRegisters<N> {
-    /// Creates the words of all queues of `ports` ports, with these initial values.
+    /// Creates the registers of all queues of `ports` ports, with these initial values.
     pub fn new(ports: usize, initial: [u64; N]) -> QueueRegisters<N> {
         QueueRegisters(registers(ports * CLASSES, initial))
     }
 
-    /// Returns word `n` of a queue.
+    /// Returns register `n` of a queue.
     #[inline]
     pub fn get(&self, queue: QueueId, n: usize) -> u64 {
         self.0[queue.index()][n].load(Ordering::Relaxed)
     }
 
-    /// Sets word `n` of a class of the writer's own port.
+    /// Sets register `n` of a class of the writer's own port.
     #[inline]
     pub fn set(&self, writer: &mut PortWriter, class: Class, n: usize, value: u64) {
         self.0[QueueId::new(writer.port, class).index()][n].store(value, Ordering::Relaxed);
@@ -59,18 +59,18 @@ impl<const N: usize> QueueRegisters<N> {
 }
 
 impl<const N: usize> PortRegisters<N> {
-    /// Creates the words of `ports` ports, with these initial values.
+    /// Creates the registers of `ports` ports, with these initial values.
     pub fn new(ports: usize, initial: [u64; N]) -> PortRegisters<N> {
         PortRegisters(registers(ports, initial))
     }
 
-    /// Returns word `n` of a port.
+    /// Returns register `n` of a port.
     #[inline]
     pub fn get(&self, port: PortId, n: usize) -> u64 {
         self.0[port.index()][n].load(Ordering::Relaxed)
     }
 
-    /// Sets word `n` of the writer's own port.
+    /// Sets register `n` of the writer's own port.
     #[inline]
     pub fn set(&self, writer: &mut PortWriter, n: usize, value: u64) {
         self.0[writer.port.index()][n].store(value, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use weir_units::archive::SharedState;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Maximum kept by several lcores. Relaxed throughout: a maximum orders no other memory.
+/// Maximum that several lcores update. Relaxed throughout: a maximum orders no other memory.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Watermark(AtomicU64);
 

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = weir_config::parse("two-ports.toml", SWITCH).map_err(|errors| errors.render(false))?;
     let port_infos = [PortInfo::default(); 2];
     let switch = Switch::new(&config, &port_infos, DriverConfig::real_time(CatchUp::NONE))?;
-    // All on one lcore; the program's thread stands for it.
+    // One lcore, which the program's thread runs.
     let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout))?;
     let Lcores { mut lcores, collector } = switch.into_lcores(&plan);
     let lcore = &mut lcores[0];
@@ -90,15 +90,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         true
     });
     let report = report.expect("the lcore has answered");
-    let balance = report.conservation;
+    let conservation = report.conservation;
     println!(
         "received {}, sent {}, dropped {}, held {}",
-        balance.received,
-        balance.sent,
-        balance.dropped,
-        balance.held()
+        conservation.received,
+        conservation.sent,
+        conservation.dropped,
+        conservation.held()
     );
-    println!("the books balance: {}", balance.holds);
+    println!("frames are conserved: {}", conservation.holds);
     Ok(())
 }
 
@@ -109,7 +109,7 @@ fn poll(lcore: &mut Lcore<Frame>, port: u16, now: Time, arrived: Vec<Frame>, cab
     lcore.transmit(|| now, cables);
 }
 
-/// A frame of 1,514 B as its headers.
+/// Frame of 1,514 B, as its headers.
 #[derive(Clone, Debug)]
 struct Frame {
     parsed: Parsed,
@@ -185,5 +185,5 @@ fn station(port: u16) -> MacAddr {
 
 #[test]
 fn it_runs() {
-    main().expect("it ends well");
+    main().expect("the example succeeds");
 }

@@ -61,7 +61,7 @@ impl BuildError {
                 let experiment = if may_be_unsafe { FOR_AN_EXPERIMENT } else { "" };
                 config.error_at(&flow_control(*port, key), self.to_string(), help + experiment)
             }
-            BuildError::StaticMac(_) => config.error_at("static_macs", self.to_string(), "leave out some of them"),
+            BuildError::StaticMac(_) => config.error_at("static_macs", self.to_string(), "remove some static addresses"),
         }
     }
 }
@@ -78,10 +78,7 @@ impl fmt::Display for BuildError {
                  and headroom): the queue may overflow"
             ),
             BuildError::StaticMac(address) => {
-                write!(
-                    f,
-                    "the forwarding table has no place for the static address {address}: too many share its bucket"
-                )
+                write!(f, "static address {address}: its bucket of the forwarding table is full")
             }
         }
     }

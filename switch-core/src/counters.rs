@@ -1,7 +1,7 @@
 //! Counters: plain integers on the lcore that counts, published on request.
 //!
-//! Each half of the pipeline adds to its own counters without atomics, and copies them out between two bursts on request. Each copy is
-//! therefore consistent. A reader that asks transmitters before forwarders never finds more sent than received (see [`crate::report`]).
+//! Each pipeline stage adds to its own counters without atomics, and copies them out between two bursts on request. Each copy is therefore
+//! consistent. A reader that asks transmitters before forwarders never finds more sent than received (see [`crate::report`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -113,7 +113,7 @@ pub(crate) mod port_stat {
     pub(crate) const PFC: usize = 0;
     /// 802.3x PAUSE frames received or sent.
     pub(crate) const PAUSE: usize = 1;
-    /// Control frames received and ignored: of an unknown opcode, or of a flow control that the port does not speak.
+    /// Control frames received and ignored: of an unknown opcode, or of another flow control than the port's.
     pub(crate) const IGNORED: usize = 2;
     /// Control frames received that are malformed, or enable no class.
     pub(crate) const MALFORMED: usize = 3;
@@ -135,7 +135,7 @@ pub(crate) mod port_stat {
     pub(crate) const FOREIGN: usize = PASSED_ON + 1;
     /// Returns of a class to the line rate because the peer's last message had aged (sent side).
     pub(crate) const AGED: usize = FOREIGN + 1;
-    /// Messages of a flow control with frames of its own, received and obeyed, or sent.
+    /// Raw control frames, of flow controls with a format of their own, received and obeyed, or sent.
     pub(crate) const OWN: usize = AGED + 1;
     /// Due control frames that found no memory (sent side), counted at each attempt.
     pub(crate) const PUT_OFF: usize = OWN + 1;
@@ -145,7 +145,7 @@ pub(crate) mod port_stat {
     pub(crate) const WIDTH: usize = LOSSY_PAUSES + 1;
 }
 
-/// Gauges of a transmitter, after the rows of counters.
+/// Gauges of a transmitter, published after the counters.
 pub(crate) mod gauge {
     pub(crate) const HELD: usize = 0;
     /// Delay of messages that slow the peer, from the arrival that crossed the threshold.
@@ -179,7 +179,7 @@ pub(crate) mod gauge {
     const SHORTEST_BITS: u32 = 7;
 }
 
-/// Live counters of one half, for all queues and ports of the switch.
+/// Live counters of one pipeline stage, for all queues and ports of the switch.
 #[derive(Debug, State)]
 pub(crate) struct Counters {
     queues: Box<[QueueRow]>,

@@ -11,11 +11,11 @@ use crate::random::Random;
 
 /// Egress queues of all ports of a transmitter.
 ///
-/// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its lanes, which take turns.
+/// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its subqueues, which take turns.
 #[derive(Debug)]
 pub(crate) struct EgressQueues<F, S> {
     fifos: F,
-    /// Lanes of each queue; 1 if all queues are in order of arrival.
+    /// Number of subqueues per queue; 1 if all queues are in order of arrival.
     subqueues: usize,
     /// Arbitration state of each queue; empty if all queues are in order of arrival.
     arbiter_states: Box<[ArbiterState<S>]>,
@@ -24,11 +24,11 @@ pub(crate) struct EgressQueues<F, S> {
 
 #[derive(Debug)]
 struct ArbiterState<S> {
-    /// Lanes with a frame: ingress ports, or lane 0 of a queue in order of arrival.
+    /// Subqueues with a frame: ingress ports, or subqueue 0 of a queue in order of arrival.
     waiting: S,
-    /// Served lane: a waiting one, if any.
+    /// Served subqueue: a waiting one, if any.
     subqueue: PortId,
-    /// Arbiter that chooses the lane; `None` in order of arrival.
+    /// Arbiter that chooses the subqueue; `None` in order of arrival.
     arbiter: Option<Box<dyn Arbiter>>,
 }
 
@@ -118,7 +118,7 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
     pub(crate) fn pop(&mut self, queue: QueueId) -> Option<QueuedPacket<F::Packet>> {
         let served = self.served(queue);
         let mut queued = self.fifos.pop(served)?;
-        // A FIFO may not store the egress queue, and with lanes can't derive it from its index.
+        // A FIFO may not store the egress queue, and with subqueues can't derive it from its index.
         queued.charged.egress = queue;
         if self.subqueues > 1 {
             self.arbitrate(queue, served, queued.frame_bytes);

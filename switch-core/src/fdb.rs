@@ -157,7 +157,7 @@ impl ForwardingTable {
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let before = self.routed.len();
         self.enter_routes(ports);
-        assert_eq!((self.routed.len() - before) as u64, self.stations, "each set of routes has all stations");
+        assert_eq!((self.routed.len() - before) as u64, self.stations, "a route set has a route for each station");
     }
 
     /// Selects the route set that frames take from now on.
@@ -166,7 +166,7 @@ impl ForwardingTable {
     /// If there is no such set.
     pub fn use_routes(&self, set: usize) {
         let begins = set as u64 * self.stations;
-        assert!(begins + self.stations <= self.routed.len() as u64, "no set {set} of routes");
+        assert!(begins + self.stations <= self.routed.len() as u64, "route set {set} does not exist");
         self.used.store(begins, Ordering::Relaxed);
         self.bump_version();
     }

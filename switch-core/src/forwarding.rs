@@ -19,8 +19,8 @@ use crate::shared::Shared;
 
 /// Forwarder of the frames of some ports, and of a copy for each clone. Fields that each frame touches come first, and bursts last.
 ///
-/// For each port, call [`Forwarding::set_current_port`], then [`Forwarding::handle_packet`] for each received frame, then [`Forwarding::flush`].
-/// Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
+/// For each port, call [`Forwarding::set_current_port`], then [`Forwarding::handle_packet`] for each received frame, then
+/// [`Forwarding::flush`]. Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Forwarding<P, S = PortSet> {
@@ -32,7 +32,7 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     /// Ports whose flow control counts received data.
     counting: S,
     cloned: S,
-    /// Classes of the current port whose arriving frames a storm drops, as of the turn's beginning.
+    /// Classes of the current port whose arriving frames a storm drops, as of [`Forwarding::set_current_port`].
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
     /// Clones of each port that is forwarded here; mostly empty.
@@ -301,7 +301,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
     }
 
-    /// Runs [`Forwarding::way`] out of line, for frames that pay for copies anyway.
+    /// Runs [`Forwarding::decide`] out of line, for frames that pay for copies anyway.
     #[inline(never)]
     fn decide_for_copies(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
         self.decide(now, port, headers, packet)
@@ -515,7 +515,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
     }
 
-    /// Admits packets of `port`, whose requests are in the intake. Hands over the admitted ones and leaves both empty.
+    /// Admits packets of `port`, whose requests are in `self.request`. Hands over the admitted ones and leaves both empty.
     #[inline]
     pub(crate) fn admit(
         &mut self,

@@ -4,9 +4,9 @@
 //!
 //! ```text
 //!            receive             forwarding                   transmission
-//! port ──► MAC control? ──► classify, look up, admit ──► queue, gate, schedule, shape ──► port
-//!            │ gates            (MMU charge)                  │ (MMU release)
-//!            └────────────────────────────────────────────────┘ PAUSE/RESUME for the port of arrival
+//! port ──► MAC control? ──► classify, look up, admit ──► queue, pause, schedule, shape ──► port
+//!            │ pauses           (MMU charge)                  │ (MMU release)
+//!            └────────────────────────────────────────────────┘ XOFF/XON for the ingress port
 //! ```
 //!
 //! [`Switch`] is the shared state. Two kinds of driver run it, each with its own types:
@@ -37,11 +37,11 @@
 //! rate = "10Gbps"
 //! "#;
 //! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
-//! let surroundings = DriverConfig::real_time(CatchUp::NONE);
-//! let switch = Switch::new(&config, &[PortInfo::default(); 2], surroundings).unwrap();
+//! let driver_config = DriverConfig::real_time(CatchUp::NONE);
+//! let switch = Switch::new(&config, &[PortInfo::default(); 2], driver_config).unwrap();
 //! let plan = LcorePlan::new(&config, LcorePlan::lcores_min(config.lcores.layout)).unwrap();
 //! assert_eq!((switch.shared().ports().len(), plan.lcores.len()), (2, 1));
-//! // switch.into_lcores(&plan) are the parts that a driver polls.
+//! // switch.into_lcores(&plan) returns the lcores that a driver polls.
 //! ```
 //!
 //! `examples/two_ports.rs` has a driver, with ports in memory.

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use weir_mmu::{BufferRequest, BurstRequest};
-use weir_units::archive::{Archive, Blank, State};
+use weir_units::archive::{Archive, Placeholder, State};
 use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::HeaderKey;
 use weir_wire::ethernet::{FastHeaders, Parsed};
@@ -43,8 +43,8 @@ pub trait Packet: Sized + Send + 'static {
         FastHeaders::OTHER
     }
 
-    /// Returns the first bytes of the packet, if it has enough. Packets with equal ones have equal results of [`Packet::glance`]. `None`
-    /// forces a new parse.
+    /// Returns the first bytes of the packet, if it has enough. Packets with equal keys have equal results of [`Packet::parse_fast`].
+    /// `None` forces a new parse.
     #[inline]
     fn header_key(&self) -> Option<HeaderKey> {
         None
@@ -116,9 +116,9 @@ impl<P: State> State for QueuedPacket<P> {
     }
 }
 
-impl<P: Blank> Blank for QueuedPacket<P> {
-    fn blank() -> QueuedPacket<P> {
-        QueuedPacket { packet: P::blank(), frame_bytes: 0, charged: BufferRequest::default() }
+impl<P: Placeholder> Placeholder for QueuedPacket<P> {
+    fn placeholder() -> QueuedPacket<P> {
+        QueuedPacket { packet: P::placeholder(), frame_bytes: 0, charged: BufferRequest::default() }
     }
 }
 
@@ -134,9 +134,9 @@ impl<P: Packet> QueuedPacket<P> {
     }
 }
 
-/// Packets that a port is offered together: rows of places, at most [`BURST_MAX`], in order of departure.
+/// Packets that a port is offered together: runs of contiguous places, at most [`BURST_MAX`] in total, in order of departure.
 pub trait PacketRuns<P> {
-    /// Calls `show` for each row.
+    /// Calls `show` for each run.
     fn for_each_run(&mut self, show: impl FnMut(&mut [Option<P>]));
 
     /// Puts unsent packets back: the last ones, in order.
@@ -157,7 +157,7 @@ impl<P> PacketRuns<P> for &mut [Option<P>] {
     }
 }
 
-/// Sends rows of packets by means of a burst, as [`PortOutput::transmit_runs`] does.
+/// Sends runs of packets by means of a burst, as [`PortOutput::transmit_runs`] does.
 pub fn transmit_runs_as_burst<P>(
     runs: &mut impl PacketRuns<P>,
     transmit: impl FnOnce(&mut Burst<P>) -> usize,
@@ -199,7 +199,7 @@ pub trait PortOutput<P> {
     /// Sends the packets that the port accepts now from the front of `burst`, and leaves the rest; returns the number sent.
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
 
-    /// Sends the packets that the port accepts now from the front of these rows, whose places are all `Some`. Sent packets leave `None`;
+    /// Sends the packets that the port accepts now from the front of these runs, whose places are all `Some`. Sent packets leave `None`;
     /// the others stay. Returns the number sent.
     fn transmit_runs(&mut self, port: PortId, runs: &mut impl PacketRuns<P>) -> usize {
         transmit_runs_as_burst(runs, |burst| self.transmit(port, burst))

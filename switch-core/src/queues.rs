@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use prefetch_index::prefetch_index;
 use weir_mmu::BufferRequest;
 use weir_units::PortBitmap;
-use weir_units::archive::{Archive, Blank, State};
+use weir_units::archive::{Archive, Placeholder, State};
 
 use crate::packet::QueuedPacket;
 
@@ -57,7 +57,7 @@ pub(crate) struct LinkedQueues<P> {
     held: usize,
 }
 
-/// Place of a [`QueuedPacket`] packet, whose padding holds the link to the next place.
+/// Place of a [`QueuedPacket`], whose padding holds the link to the next place.
 struct Slot<P> {
     packet: Option<P>,
     charged: BufferRequest,
@@ -76,7 +76,7 @@ struct QueueEnds {
 
 const NONE: u32 = u32::MAX;
 
-impl<P: State + Blank> State for LinkedQueues<P> {
+impl<P: State + Placeholder> State for LinkedQueues<P> {
     fn state(&mut self, archive: &mut Archive) {
         let LinkedQueues { places, limit: _, free, ends, held } = self;
         places.state(archive);
@@ -86,7 +86,7 @@ impl<P: State + Blank> State for LinkedQueues<P> {
     }
 }
 
-impl<P: State + Blank> State for Slot<P> {
+impl<P: State + Placeholder> State for Slot<P> {
     fn state(&mut self, archive: &mut Archive) {
         let Slot { packet, charged, frame_bytes, next } = self;
         packet.state(archive);
@@ -96,8 +96,8 @@ impl<P: State + Blank> State for Slot<P> {
     }
 }
 
-impl<P> Blank for Slot<P> {
-    fn blank() -> Slot<P> {
+impl<P> Placeholder for Slot<P> {
+    fn placeholder() -> Slot<P> {
         Slot::free(NONE)
     }
 }
@@ -260,7 +260,7 @@ impl<P> PacketQueues for LinkedQueues<P> {
 
 impl<P> fmt::Debug for LinkedQueues<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues").field("held", &self.held).field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("LinkedQueues").field("held", &self.held).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 

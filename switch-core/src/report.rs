@@ -1,4 +1,4 @@
-//! Report of a switch: the counters of all halves of its pipeline, added up, and the conservation of frames.
+//! Report of a switch: the counters of all stages of its pipeline, added up, and the conservation of frames.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::counters::{CounterSnapshot, Counters, DropReason, gauge, port_stat, q
 use crate::line_time::LineTimeLoss;
 use crate::shared::Shared;
 
-/// Collector of the counters of all halves.
+/// Collector of the counters of all pipeline stages.
 #[derive(Debug)]
 pub struct StatsCollector {
     shared: Arc<Shared>,
@@ -56,7 +56,7 @@ pub struct FrameConservation {
     pub queued: u64,
     /// Frames in rings between lcores.
     pub in_rings: u64,
-    /// Whether each half is consistent: every received frame was handed over, dropped or is held.
+    /// Whether each pipeline stage is consistent: every received frame was handed over, dropped or is held.
     pub holds: bool,
 }
 
@@ -185,9 +185,9 @@ pub struct ControlReport {
     pub pause: u64,
     /// Frames with credit or queue lengths.
     pub credit: u64,
-    /// Messages of a flow control with frames of its own; if received, only the obeyed ones.
+    /// Raw control frames, of flow controls with a format of their own; if received, only the obeyed ones.
     pub own: u64,
-    /// Received frames with an unknown opcode, or of a flow control that the port does not speak.
+    /// Received frames with an unknown opcode, or of another flow control than the port's.
     pub ignored: u64,
     /// Malformed control frames.
     pub malformed: u64,
@@ -419,7 +419,7 @@ impl IdleClasses {
     }
 }
 
-/// Sum of the counters of all halves of one kind.
+/// Sums of the counters of all pipeline stages of one kind.
 #[derive(Default)]
 struct CounterSums {
     ports: usize,

@@ -77,8 +77,8 @@ impl ScheduledRun {
 }
 
 impl ScheduledRun {
-    /// Returns the number of leading frames of these lengths that go next, as [`Row::goes_on`] decides for each, and their bytes. They
-    /// count as sent.
+    /// Returns the number of leading frames of these lengths that go next, as [`ScheduledRun::goes_on`] decides for each, and their bytes.
+    /// They count as sent.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, lengths: &[u32]) -> (usize, u32) {
         if self.quantum == 0 && !self.is_strict {
@@ -97,7 +97,7 @@ impl ScheduledRun {
         all
     }
 
-    /// [`Row::go_on`] within a turn, which may end at any frame: in groups of frames, and the last ones singly.
+    /// [`ScheduledRun::go_on`] within a turn, which may end at any frame: in groups of frames, and the last ones singly.
     #[inline(always)]
     fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
         let before = self.deficit;

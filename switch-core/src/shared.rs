@@ -75,12 +75,13 @@ pub struct Shared {
 #[repr(C)]
 pub struct PortState {
     /// Bitmap of conditions that stop frames ([`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and [`BLOCKED`]), and of changes
-    /// that the port's transmitter has not taken over ([`LINK_CHANGED`], [`NEW_RATE`], [`NEW_RUNTIME_CONFIG`], [`RATE_SET`] and [`NEW_FLOW_CONTROL`]).
+    /// that the port's transmitter has not taken over ([`LINK_CHANGED`], [`NEW_RATE`], [`NEW_RUNTIME_CONFIG`], [`RATE_SET`] and
+    /// [`NEW_FLOW_CONTROL`]).
     closed: AtomicU32,
     /// Port whose ingress a clone copies; the port itself if it is no clone.
     #[state(same)]
     pub real_port: PortId,
-    /// Whether each arrival may make a message due: [`Protocol::goes_by_length`](weir_flowctl::Protocol::goes_by_length).
+    /// Whether each arrival may make a message due: [`FlowControl::uses_queue_length`](weir_flowctl::FlowControl::uses_queue_length).
     #[state(same)]
     pub(crate) by_length: bool,
     /// Whether `admitted_at` is kept.
@@ -94,7 +95,7 @@ pub struct PortState {
     /// Name of the port in the configuration.
     #[state(same)]
     pub name: String,
-    /// Flow controls that the port may speak; the configured one comes first.
+    /// Flow controls that the port may use; the configured one comes first.
     #[state(same)]
     mechanisms: Vec<PortFlowControl>,
     /// Index of the active flow control in `mechanisms`.
@@ -119,9 +120,9 @@ pub struct PortState {
 /// Two instants of a port's flow control. Both ends of a link together give the feedback delay τ.
 #[derive(Clone, Debug, Default, SharedState)]
 pub struct FeedbackInstants {
-    /// Downstream: arrival instant of the packet that last made the peer slow down, in picoseconds.
+    /// Initiator: arrival instant of the packet that last made the peer slow down, in picoseconds.
     pub crossed_at: Arc<AtomicU64>,
-    /// Upstream: instant when the transmitter last noticed a paused class or a changed rate, in picoseconds.
+    /// Receiver: instant when the transmitter last noticed a paused class or a changed rate, in picoseconds.
     pub applied_at: Arc<AtomicU64>,
 }
 

@@ -1,7 +1,7 @@
 //! Switch in virtual time: it runs on a single lcore, and frames come one at a time.
 //!
 //! ```text
-//!                        ┌───────────────── passage ─────────────────┐
+//!                        ┌───────────────── bypass ──────────────────┐
 //! frame ──► forwarding ──┴─► admission ──► egress queue ──► one by one ──► port
 //! ```
 //!
@@ -15,7 +15,7 @@ mod prefetch;
 use std::sync::Arc;
 
 use weir_mmu::BufferRequest;
-use weir_units::archive::{Archive, Blank, State};
+use weir_units::archive::{Archive, Placeholder, State};
 use weir_units::{Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
@@ -31,8 +31,8 @@ use per_frame_output::PerFrameOutput;
 /// Whole switch for a driver in virtual time, which serves only ports with work.
 ///
 /// Order of calls at each instant: [`Pipeline::handle`] for each frame that arrives; [`Pipeline::run_ports`] with the ports of
-/// [`Pipeline::take_pending_ports`] and those whose wakeup is due, until it serves none; [`Pipeline::next_wakeup_of`] for each port served. The
-/// ports of [`Pipeline::off_ports`] are served again within a bound that the driver chooses.
+/// [`Pipeline::take_pending_ports`] and those whose wakeup is due, until it serves none; [`Pipeline::next_wakeup_of`] for each port served.
+/// The ports of [`Pipeline::off_ports`] are served again within a bound that the driver chooses.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pipeline<P, S: PortBitmap = PortSet> {
@@ -50,7 +50,7 @@ impl Switch {
     /// If the switch's shared state has other owners, or the switch has more ports than `S` can hold.
     pub fn into_pipeline<P: Packet, S: PortBitmap>(self) -> Pipeline<P, S> {
         let ports = self.shared().ports().len();
-        assert!(ports <= S::PORTS_MAX, "{ports} ports, and a set of {} at most", S::PORTS_MAX);
+        assert!(ports <= S::PORTS_MAX, "{ports} ports; the port set holds at most {}", S::PORTS_MAX);
         let switch = self.for_one_lcore();
         let shared = switch.shared().clone();
         let ports: Vec<PortId> = (0..shared.ports().len() as u16).map(PortId).collect();
@@ -64,7 +64,7 @@ impl Switch {
     }
 }
 
-impl<P: State + Blank, S: PortBitmap> State for Pipeline<P, S> {
+impl<P: State + Placeholder, S: PortBitmap> State for Pipeline<P, S> {
     fn state(&mut self, archive: &mut Archive) {
         let Pipeline { seen, forwarding, transmission, collector: _ } = self;
         seen.state(archive);

@@ -35,19 +35,19 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Returns a switch of this configuration. `facts` has the driver's information, one entry per port (a clone's is ignored).
+    /// Returns a switch of this configuration. `port_infos` has one entry per port; a clone's is ignored.
     ///
     /// # Errors
     /// If no switch can be built from the configuration: [`BuildError`].
     ///
     /// # Panics
-    /// If `facts` has another length than the configured ports.
+    /// If the length of `port_infos` is not the number of configured ports.
     pub fn new(
         config: &SwitchConfig,
         port_infos: &[PortInfo],
         driver_config: DriverConfig,
     ) -> Result<Switch, BuildError> {
-        assert_eq!(port_infos.len(), config.ports.len(), "facts for each port");
+        assert_eq!(port_infos.len(), config.ports.len(), "one PortInfo per configured port");
         let charge = if driver_config.takes_mbufs { config.charge_per_mbuf() } else { config.buffer.charge() };
         let layout = buffer_layout(config)?.charged_by(charge);
         // A clone is on its port's link.
@@ -109,7 +109,7 @@ impl Switch {
 
     /// Returns a switch of this configuration with another buffer policy, which need not be in the registry.
     ///
-    /// The configuration was checked without this policy: [`PolicySettings::check`] is not called.
+    /// The configuration was checked without this policy: [`BufferPolicyConfig::check`] is not called.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -122,8 +122,8 @@ impl Switch {
     /// let ports = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
     /// let config = weir_config::parse("switch.toml", ports).map_err(|errors| errors.render(false)).unwrap();
     /// let policy = Arc::new(DynamicThresholdConfig { alpha: Alpha::ratio(1, 8).unwrap(), alpha_at_rate: None });
-    /// let surroundings = DriverConfig::real_time(CatchUp::NONE);
-    /// let switch = Switch::with_policy(&config, policy, &[PortInfo::default(); 2], surroundings).unwrap();
+    /// let driver_config = DriverConfig::real_time(CatchUp::NONE);
+    /// let switch = Switch::with_policy(&config, policy, &[PortInfo::default(); 2], driver_config).unwrap();
     /// assert!(switch.policy().describe()[0].ends_with("α = 1/8"));
     /// ```
     ///

@@ -362,7 +362,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
-    /// Marks the ingress port of a departed packet as stirred, if a message to its peer may be due.
+    /// Adds the ingress port of a departed packet to `pending_ports`, if a message to its peer may be due.
     #[inline]
     pub(crate) fn mark_pending(&mut self, departure: &BufferRelease) {
         if !(self.off_ports.is_empty() && self.by_length.is_empty()) {
@@ -458,7 +458,7 @@ pub(crate) fn ingress_ports_among(
     if candidates.is_empty() {
         return candidates;
     }
-    // Packets of a row mostly came by one queue.
+    // Packets of a run mostly came by one queue.
     let (mut from, mut last) = (PortSet::EMPTY, None);
     for queue in ingress {
         if last != Some(queue) {

@@ -24,7 +24,7 @@ struct Preset {
 const SONIC: Preset = Preset {
     other: 1,
     dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
-    lossless: ClassSet::of(&[Class::new(3), Class::new(4)]),
+    lossless: ClassSet::from_members(&[Class::new(3), Class::new(4)]),
     strict: ClassSet::EMPTY,
 };
 

@@ -48,9 +48,9 @@ pub trait SharedState {
 }
 
 /// Type with a placeholder that the archive overwrites.
-pub trait Blank {
+pub trait Placeholder {
     /// Placeholder that the archive overwrites.
-    fn blank() -> Self;
+    fn placeholder() -> Self;
 }
 
 /// Byte buffer that state is saved to or loaded from.
@@ -165,8 +165,8 @@ macro_rules! numbers {
             }
         }
 
-        impl Blank for $number {
-            fn blank() -> Self {
+        impl Placeholder for $number {
+            fn placeholder() -> Self {
                 Default::default()
             }
         }
@@ -216,8 +216,8 @@ impl State for usize {
     }
 }
 
-impl Blank for usize {
-    fn blank() -> usize {
+impl Placeholder for usize {
+    fn placeholder() -> usize {
         0
     }
 }
@@ -233,8 +233,8 @@ impl State for bool {
     }
 }
 
-impl Blank for bool {
-    fn blank() -> bool {
+impl Placeholder for bool {
+    fn placeholder() -> bool {
         false
     }
 }
@@ -250,8 +250,8 @@ impl State for String {
     }
 }
 
-impl Blank for String {
-    fn blank() -> String {
+impl Placeholder for String {
+    fn placeholder() -> String {
         String::new()
     }
 }
@@ -262,9 +262,9 @@ impl<T: State + ?Sized> State for Box<T> {
     }
 }
 
-impl<T: Blank> Blank for Box<T> {
-    fn blank() -> Box<T> {
-        Box::new(T::blank())
+impl<T: Placeholder> Placeholder for Box<T> {
+    fn placeholder() -> Box<T> {
+        Box::new(T::placeholder())
     }
 }
 
@@ -321,25 +321,25 @@ impl<T: SharedState, const N: usize> SharedState for [T; N] {
     }
 }
 
-impl<T: Blank, const N: usize> Blank for [T; N] {
-    fn blank() -> [T; N] {
-        std::array::from_fn(|_| T::blank())
+impl<T: Placeholder, const N: usize> Placeholder for [T; N] {
+    fn placeholder() -> [T; N] {
+        std::array::from_fn(|_| T::placeholder())
     }
 }
 
-impl<T: State + Blank> State for Option<T> {
+impl<T: State + Placeholder> State for Option<T> {
     fn state(&mut self, archive: &mut Archive) {
         let mut is_some = self.is_some();
         is_some.state(archive);
         match is_some {
-            true => self.get_or_insert_with(T::blank).state(archive),
+            true => self.get_or_insert_with(T::placeholder).state(archive),
             false => *self = None,
         }
     }
 }
 
-impl<T> Blank for Option<T> {
-    fn blank() -> Option<T> {
+impl<T> Placeholder for Option<T> {
+    fn placeholder() -> Option<T> {
         None
     }
 }
@@ -356,18 +356,18 @@ impl<T: SharedState> SharedState for Option<T> {
     }
 }
 
-impl<T: State + Blank> State for Vec<T> {
+impl<T: State + Placeholder> State for Vec<T> {
     fn state(&mut self, archive: &mut Archive) {
         let length = archive.length(self.len());
-        self.resize_with(length, T::blank);
+        self.resize_with(length, T::placeholder);
         for item in self {
             item.state(archive);
         }
     }
 }
 
-impl<T> Blank for Vec<T> {
-    fn blank() -> Vec<T> {
+impl<T> Placeholder for Vec<T> {
+    fn placeholder() -> Vec<T> {
         Vec::new()
     }
 }
@@ -378,23 +378,23 @@ impl<T: SharedState> SharedState for Vec<T> {
     }
 }
 
-impl<T: State + Blank> State for VecDeque<T> {
+impl<T: State + Placeholder> State for VecDeque<T> {
     fn state(&mut self, archive: &mut Archive) {
         let length = archive.length(self.len());
-        self.resize_with(length, T::blank);
+        self.resize_with(length, T::placeholder);
         for item in self {
             item.state(archive);
         }
     }
 }
 
-impl<T> Blank for VecDeque<T> {
-    fn blank() -> VecDeque<T> {
+impl<T> Placeholder for VecDeque<T> {
+    fn placeholder() -> VecDeque<T> {
         VecDeque::new()
     }
 }
 
-impl<T: State + Blank + Ord> State for BinaryHeap<T> {
+impl<T: State + Placeholder + Ord> State for BinaryHeap<T> {
     fn state(&mut self, archive: &mut Archive) {
         let mut items = std::mem::take(self).into_vec();
         items.state(archive);
@@ -402,7 +402,7 @@ impl<T: State + Blank + Ord> State for BinaryHeap<T> {
     }
 }
 
-impl<T: State + Blank, const N: usize> State for ArrayVec<T, N> {
+impl<T: State + Placeholder, const N: usize> State for ArrayVec<T, N> {
     fn state(&mut self, archive: &mut Archive) {
         let length = archive.length(self.len());
         if length > N {
@@ -410,14 +410,14 @@ impl<T: State + Blank, const N: usize> State for ArrayVec<T, N> {
         }
         self.truncate(length);
         while self.len() < length {
-            self.push(T::blank());
+            self.push(T::placeholder());
         }
         self.iter_mut().for_each(|item| item.state(archive));
     }
 }
 
-impl<T, const N: usize> Blank for ArrayVec<T, N> {
-    fn blank() -> ArrayVec<T, N> {
+impl<T, const N: usize> Placeholder for ArrayVec<T, N> {
+    fn placeholder() -> ArrayVec<T, N> {
         ArrayVec::new()
     }
 }
@@ -430,8 +430,8 @@ impl State for Ipv4Addr {
     }
 }
 
-impl Blank for Ipv4Addr {
-    fn blank() -> Ipv4Addr {
+impl Placeholder for Ipv4Addr {
+    fn placeholder() -> Ipv4Addr {
         Ipv4Addr::UNSPECIFIED
     }
 }
@@ -442,13 +442,13 @@ impl<T: State> State for Reverse<T> {
     }
 }
 
-impl<T: Blank> Blank for Reverse<T> {
-    fn blank() -> Reverse<T> {
-        Reverse(T::blank())
+impl<T: Placeholder> Placeholder for Reverse<T> {
+    fn placeholder() -> Reverse<T> {
+        Reverse(T::placeholder())
     }
 }
 
-impl<K: State + Blank + Ord, V: State + Blank> State for BTreeMap<K, V> {
+impl<K: State + Placeholder + Ord, V: State + Placeholder> State for BTreeMap<K, V> {
     fn state(&mut self, archive: &mut Archive) {
         let mut pairs: Vec<(K, V)> = std::mem::take(self).into_iter().collect();
         pairs.state(archive);
@@ -456,8 +456,8 @@ impl<K: State + Blank + Ord, V: State + Blank> State for BTreeMap<K, V> {
     }
 }
 
-impl<K, V> Blank for BTreeMap<K, V> {
-    fn blank() -> BTreeMap<K, V> {
+impl<K, V> Placeholder for BTreeMap<K, V> {
+    fn placeholder() -> BTreeMap<K, V> {
         BTreeMap::new()
     }
 }
@@ -470,9 +470,9 @@ macro_rules! tuples {
             }
         }
 
-        impl<$($name: Blank),*> Blank for ($($name,)*) {
-            fn blank() -> Self {
-                ($($name::blank(),)*)
+        impl<$($name: Placeholder),*> Placeholder for ($($name,)*) {
+            fn placeholder() -> Self {
+                ($($name::placeholder(),)*)
             }
         }
 

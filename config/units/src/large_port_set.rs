@@ -229,7 +229,7 @@ impl IntoIterator for LargePortSet {
 /// ```
 /// use weir_units::{PortId, PortSet, PortSetRef};
 ///
-/// let set = PortSet::of(&[PortId(1), PortId(4)]);
+/// let set = PortSet::from_members(&[PortId(1), PortId(4)]);
 /// let ports = PortSetRef::of(&set);
 /// assert_eq!((ports.len(), ports.after(PortId(1)), ports.after(PortId(4))), (2, Some(PortId(4)), Some(PortId(1))));
 /// ```

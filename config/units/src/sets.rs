@@ -16,7 +16,7 @@ use crate::{CLASSES, Class, PortId};
 /// ```
 /// use weir_units::{Class, ClassSet};
 ///
-/// let lossless = ClassSet::of(&[Class::new(3), Class::new(4)]);
+/// let lossless = ClassSet::from_members(&[Class::new(3), Class::new(4)]);
 /// assert!(lossless.contains(Class::new(3)) && lossless.len() == 2);
 /// assert_eq!((lossless - Class::new(3).alone()).bits(), 0b1_0000);
 /// assert_eq!(lossless.to_string(), "3, 4");
@@ -42,7 +42,7 @@ impl ClassSet {
     }
 
     #[inline]
-    const fn at(bit: u32) -> Class {
+    const fn from_bit(bit: u32) -> Class {
         Class::new(bit as u8)
     }
 }
@@ -58,7 +58,7 @@ impl PortSet {
     }
 
     #[inline]
-    const fn at(bit: u32) -> PortId {
+    const fn from_bit(bit: u32) -> PortId {
         PortId(bit as u16)
     }
 
@@ -93,7 +93,7 @@ macro_rules! set {
 
             /// Creates the set of these members.
             #[inline]
-            pub const fn of(members: &[$member]) -> $set {
+            pub const fn from_members(members: &[$member]) -> $set {
                 let (mut set, mut at) = ($set::EMPTY, 0);
                 while at < members.len() {
                     set.0 |= $set::bit(members[at]);
@@ -147,19 +147,19 @@ macro_rules! set {
             /// Member with the lowest number.
             #[inline]
             pub const fn first(self) -> Option<$member> {
-                if self.is_empty() { None } else { Some($set::at(self.0.trailing_zeros())) }
+                if self.is_empty() { None } else { Some($set::from_bit(self.0.trailing_zeros())) }
             }
 
             /// Member with the highest number.
             #[inline]
             pub const fn last(self) -> Option<$member> {
-                if self.is_empty() { None } else { Some($set::at(self.0.ilog2())) }
+                if self.is_empty() { None } else { Some($set::from_bit(self.0.ilog2())) }
             }
 
             /// Member of a set with exactly one member.
             #[inline]
             pub const fn only(self) -> Option<$member> {
-                if self.0.is_power_of_two() { Some($set::at(self.0.trailing_zeros())) } else { None }
+                if self.0.is_power_of_two() { Some($set::from_bit(self.0.trailing_zeros())) } else { None }
             }
 
             /// Removes and returns the member with the lowest number.
@@ -168,7 +168,7 @@ macro_rules! set {
                 if self.is_empty() {
                     return None;
                 }
-                let first = $set::at(self.0.trailing_zeros());
+                let first = $set::from_bit(self.0.trailing_zeros());
                 self.0 &= self.0 - 1;
                 Some(first)
             }
@@ -328,7 +328,7 @@ pub fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
 
-    const SET: ClassSet = ClassSet::of(&[Class::new(3), Class::new(4), Class::new(7)]);
+    const SET: ClassSet = ClassSet::from_members(&[Class::new(3), Class::new(4), Class::new(7)]);
 
     #[test]
     fn bits_are_told_by_their_numbers() {
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(SET.iter().map(Class::index).collect::<Vec<_>>(), [3, 4, 7]);
         assert_eq!((SET.iter().len(), SET.bits(), ClassSet::EMPTY.iter().next()), (3, 0b1001_1000, None));
         assert_eq!(ClassSet::ALL.iter().collect::<Vec<_>>(), Class::ALL);
-        let ends = PortSet::of(&[PortId(63), PortId(0)]);
+        let ends = PortSet::from_members(&[PortId(63), PortId(0)]);
         assert_eq!((ends.iter().collect::<Vec<_>>(), ends.bits()), (vec![PortId(0), PortId(63)], 1 << 63 | 1));
     }
 
@@ -352,7 +352,7 @@ mod tests {
         set.insert(Class::new(0));
         set.remove(Class::new(7));
         set.remove(Class::new(1));
-        assert_eq!(set, ClassSet::of(&[Class::new(0), Class::new(3)]));
+        assert_eq!(set, ClassSet::from_members(&[Class::new(0), Class::new(3)]));
         assert!(set.contains(Class::new(3)) && !set.contains(Class::new(4)) && !set.is_empty());
     }
 

@@ -270,7 +270,7 @@ fn pipeline(switch: &SwitchConfig) -> Result<Pipeline<Frame>, DriverError> {
 }
 
 /// The ports that are tried.
-const BOTH: PortSet = PortSet::of(&[PortId(0), PortId(1)]);
+const BOTH: PortSet = PortSet::from_members(&[PortId(0), PortId(1)]);
 
 /// The switch's output while a frame that arrived at one device leaves by the other.
 struct LoopbackOutput<'a> {

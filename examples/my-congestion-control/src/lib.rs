@@ -5,19 +5,21 @@
 
 use std::sync::Arc;
 
-use weir_nic::host::congestion::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState};
+use weir_nic::host::congestion::{
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback,
+};
 use weir_nic::parameters::{Parameters, Preset};
-use weir_reader::{Gauge, Key, Named};
+use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
 /// `congestion_control = "gentle-aimd"`.
 #[derive(Debug)]
-pub struct GentleAimd;
+pub struct GentleAimdKind;
 
 /// The parameters, `[nic.gentle-aimd]`.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
+struct GentleAimdConfig {
     step: BitRate,
     /// Cut of the rate at full marking, in parts per million.
     cut: u32,
@@ -26,9 +28,9 @@ struct Steps {
 
 /// State of a flow, which begins at the line's rate. Checkpoints have the fields that change; those built from the file are marked `same`.
 #[derive(Debug, State)]
-struct Flow {
+struct GentleAimdController {
     #[state(same)]
-    steps: Steps,
+    config: GentleAimdConfig,
     #[state(same)]
     line: u64,
     /// Rate in bits a second.
@@ -46,8 +48,8 @@ const STEP: Key = Key::new("step", "line/200", "what a round trip without marks 
 const CUT: Key = Key::new("cut", "0.5", "what a round trip takes of the rate in which all is marked");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
 
-impl Named for GentleAimd {
-    fn name(&self) -> &'static str {
+impl Plugin for GentleAimdKind {
+    fn id(&self) -> &'static str {
         "gentle-aimd"
     }
 
@@ -60,42 +62,42 @@ impl Named for GentleAimd {
     }
 }
 
-impl CongestionControlKind for GentleAimd {
+impl CongestionControlKind for GentleAimdKind {
     fn presets(&self) -> &'static [Preset] {
         &[Preset { name: "gentle-aimd-fast", about: "for short flows", values: &[("step", "line/20")] }]
     }
 
-    fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        let steps = Steps {
+    fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
+        let config = GentleAimdConfig {
             step: parameters.rate(&STEP),
             cut: parameters.share(&CUT),
             rate_min: parameters.rate(&RATE_MIN),
         };
-        if steps.step > parameters.network().line {
-            let message = format!("a step of {} is more than the line has, {}", steps.step, parameters.network().line);
+        if config.step > parameters.network().line {
+            let message = format!("a step of {} is more than the line has, {}", config.step, parameters.network().line);
             parameters.refuse(&STEP, message, "write a smaller step, such as \"line/200\"");
         }
-        Arc::new(steps)
+        Arc::new(config)
     }
 }
 
-impl Algorithm for Steps {
-    fn feedback(&self) -> Feedback {
-        Feedback { echoes_ecn: true, acks_every_packet: true, ..Feedback::default() }
+impl CongestionControlConfig for GentleAimdConfig {
+    fn feedback(&self) -> RequiredFeedback {
+        RequiredFeedback { echoes_ecn: true, acks_every_packet: true, ..RequiredFeedback::default() }
     }
 
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+    fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
         let line = line.as_bps();
-        Box::new(Flow { steps: *self, line, rate: line, acks: 0, marks: 0, marked: 0.0, ends_after: 0 })
+        Box::new(GentleAimdController { config: *self, line, rate: line, acks: 0, marks: 0, marked: 0.0, ends_after: 0 })
     }
 }
 
-impl FlowState for Flow {
+impl CongestionController for GentleAimdController {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
-    fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
+    fn on_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         self.acks += 1;
         self.marks += u64::from(ack.is_marked);
         if ack.acked <= self.ends_after {
@@ -103,10 +105,10 @@ impl FlowState for Flow {
         }
         self.marked = self.marks as f64 / self.acks as f64;
         if self.marks == 0 {
-            self.rate = (self.rate + self.steps.step.as_bps()).min(self.line);
+            self.rate = (self.rate + self.config.step.as_bps()).min(self.line);
         } else {
-            let left = 1.0 - f64::from(self.steps.cut) / 1e6 * self.marked;
-            self.rate = ((self.rate as f64 * left) as u64).max(self.steps.rate_min.as_bps().min(self.line));
+            let left = 1.0 - f64::from(self.config.cut) / 1e6 * self.marked;
+            self.rate = ((self.rate as f64 * left) as u64).max(self.config.rate_min.as_bps().min(self.line));
         }
         (self.acks, self.marks, self.ends_after) = (0, 0, ack.sent);
     }
@@ -135,10 +137,10 @@ mod tests {
     #[test]
     fn a_round_trip_without_marks_adds_and_one_with_marks_cuts() {
         let network = Network { line: BitRate::gbps(10), base_rtt: Span::from_micros(10) };
-        let mut flow = GentleAimd.read(&Parameters::new(network, &[("cut", "0.8")], &[])).flow(network.line);
+        let mut flow = GentleAimdKind.parse(&Parameters::new(network, &[("cut", "0.8")], &[])).build(network.line);
         let mut ack = |acked, sent, is_marked| {
             let ack = AckSignal { acked, sent, rtt: Span::from_micros(10), is_marked, hops: &[], digest: None };
-            flow.handle_ack(Time::ZERO, &ack);
+            flow.on_ack(Time::ZERO, &ack);
             flow.rate().as_bps() / 1_000_000
         };
         assert_eq!(ack(1_000, 4_000, true), 2_000, "all of the first round trip is marked");

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use my_congestion_control::GentleAimd;
+use my_congestion_control::GentleAimdKind;
 
 fn main() -> ExitCode {
-    weir::Extensions::new().congestion_control(&GentleAimd).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+    weir::Extensions::new().congestion_control(&GentleAimdKind).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
 }

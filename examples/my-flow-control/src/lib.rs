@@ -9,19 +9,20 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::gfc::FeedbackDelay;
-use weir_flowctl::pfc::Gate;
+use weir_flowctl::pfc::PauseTimers;
 use weir_flowctl::{
-    ControlledPort, Demand, Description, Downstream, FlowControl, FlowControlKind, Gauge, Gauges, Limit, Mechanism,
-    MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
+    BufferState, ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
+    FlowControlInitiator, FlowControlKind, FlowControlReceiver, Gauge, Gauges, MessageGenerator, MessageKind,
+    PortFlowControl, PortParameters, QueueLimit,
 };
-use weir_reader::{Key, Named, SIZE, TIME, Table, Unit};
+use weir_reader::{Key, Plugin, SIZE, TIME, Table, Unit};
 use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
-use weir_wire::mac_control::{ControlFrame, OwnFrame};
+use weir_wire::mac_control::{ControlFrame, RawControlFrame};
 
 /// The kind, for `weir::Extensions`.
 #[derive(Debug)]
-pub struct TimedStop;
+pub struct TimedStopKind;
 
 const LIMIT: Key =
     Key::without_default("limit", "what the buffer keeps for a queue less a frame", "what a queue may hold");
@@ -30,8 +31,8 @@ const HOLD: Key = Key::new("hold", "20us", "how long a stop lasts");
 const STOPS_RECEIVED: Gauge =
     Gauge::new("stops_received", Unit::Count, "stops received", "Messages that stopped the class.");
 
-impl Named for TimedStop {
-    fn name(&self) -> &'static str {
+impl Plugin for TimedStopKind {
+    fn id(&self) -> &'static str {
         "timed-stop"
     }
 
@@ -44,9 +45,9 @@ impl Named for TimedStop {
     }
 }
 
-impl FlowControlKind for TimedStop {
-    fn read(&self, table: &Table<'_>) -> FlowControl {
-        FlowControl::new(AsConfigured {
+impl FlowControlKind for TimedStopKind {
+    fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
+        FlowControlChoice::new(TimedStopConfig {
             limit: table.quantity(LIMIT.name, &SIZE, Bytes::new(1)..=Bytes::mb(2_000)),
             hold: table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_millis(100)),
         })
@@ -55,120 +56,120 @@ impl FlowControlKind for TimedStop {
 
 /// Settings of a port, from its file.
 #[derive(Debug)]
-struct AsConfigured {
+struct TimedStopConfig {
     limit: Option<Bytes>,
     hold: Span,
 }
 
-impl AsConfigured {
+impl TimedStopConfig {
     /// Returns the bytes that may arrive after a queue has reached `stop_at`: τ at the line's rate, and a frame that had begun.
-    fn comes_after(&self, port: &ControlledPort) -> Bytes {
-        let tau = FeedbackDelay::of(port, None, Span::ZERO).total();
+    fn headroom(&self, port: &FlowControlContext) -> Bytes {
+        let tau = FeedbackDelay::for_port(port, None, Span::ZERO).total();
         port.rate.bytes_in(port.in_cells(tau)) + port.frame_max
     }
 }
 
-impl Settings for AsConfigured {
+impl FlowControlConfig for TimedStopConfig {
     fn kind(&self) -> &'static str {
-        TimedStop.name()
+        TimedStopKind.id()
     }
 
-    fn name(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         "timed stop"
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Own
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Own
     }
 
-    fn limit(&self) -> Option<Limit> {
-        Some(Limit { key: LIMIT.name, given: self.limit, threshold: None, is_unsafe: None })
+    fn limit(&self) -> Option<QueueLimit> {
+        Some(QueueLimit { key: LIMIT.name, given: self.limit, threshold: None, is_unsafe: None })
     }
 
-    fn at(&self, port: &ControlledPort) -> Result<Mechanism, Refusal> {
-        let after = self.comes_after(port);
-        let Some(stop_at) = port.limit.checked_sub(after).filter(|stop_at| *stop_at > Bytes::ZERO) else {
-            return Err(Refusal {
+    fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
+        let headroom = self.headroom(port);
+        let Some(stop_at) = port.limit.checked_sub(headroom).filter(|stop_at| *stop_at > Bytes::ZERO) else {
+            return Err(ConfigRejection {
                 key: LIMIT.name,
-                message: format!("{after} may come after a stop, and `limit` is {}", port.limit),
-                help: format!("write limit above \"{after}\", or a smaller `reaction` in [pfc]"),
+                message: format!("{headroom} may come after a stop, and `limit` is {}", port.limit),
+                help: format!("write limit above \"{headroom}\", or a smaller `reaction` in [pfc]"),
             });
         };
         // A stop is repeated before it ends, however late the message is made.
         let least = port.reaction * 2;
         if self.hold < least {
-            return Err(Refusal {
+            return Err(ConfigRejection {
                 key: HOLD.name,
                 message: format!("`hold` {} is less than twice `reaction` {}: it may end unasked", self.hold, port.reaction),
                 help: format!("write hold = \"{least}\" or more, or a smaller `reaction` in [pfc]"),
             });
         }
-        Ok(Mechanism::new(AtPort { stop_at, hold: self.hold }))
+        Ok(PortFlowControl::new(TimedStopFlowControl { stop_at, hold: self.hold }))
     }
 
-    fn describe(&self, port: &ControlledPort) -> Option<Description> {
-        let after = self.comes_after(port);
-        let stop_at = port.limit.checked_sub(after)?;
-        let text = format!("stops for {} from {stop_at} on; {after} may come after that", self.hold);
+    fn describe(&self, port: &FlowControlContext) -> Option<Description> {
+        let headroom = self.headroom(port);
+        let stop_at = port.limit.checked_sub(headroom)?;
+        let text = format!("stops for {} from {stop_at} on; {headroom} may come after that", self.hold);
         Some(Description::default().line(text))
     }
 
-    fn overrun(&self) -> (&'static str, &'static str) {
+    fn loss_hint(&self) -> (&'static str, &'static str) {
         ("more came after a stop than `limit` has room for", "does the peer speak timed-stop, and are delay and reaction right?")
     }
 }
 
 /// Flow control of a port.
 #[derive(Clone, Copy, Debug)]
-struct AtPort {
+struct TimedStopFlowControl {
     stop_at: Bytes,
     hold: Span,
 }
 
-impl Protocol for AtPort {
-    fn tells(&self) -> Tells {
-        Tells::Own
+impl FlowControl for TimedStopFlowControl {
+    fn message_kind(&self) -> MessageKind {
+        MessageKind::Own
     }
 
-    fn goes_by_length(&self) -> bool {
+    fn uses_queue_length(&self) -> bool {
         true
     }
 
-    fn downstream(&self, port: Side) -> MessageGenerator {
-        MessageGenerator::of(Stops { at: *self, classes: port.classes, due: [Time::ZERO; CLASSES] })
+    fn initiator(&self, port: PortParameters) -> MessageGenerator {
+        MessageGenerator::from_initiator(TimedStopInitiator { flow_control: *self, classes: port.classes, due: [Time::ZERO; CLASSES] })
     }
 
-    fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::<Stopped>::default()
+    fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
+        Box::<TimedStopReceiver>::default()
     }
 }
 
 /// Downstream side of a port. Checkpoints have the fields that change; those built from the file are marked `same`.
 #[derive(Debug, State)]
-struct Stops {
+struct TimedStopInitiator {
     #[state(same)]
-    at: AtPort,
+    flow_control: TimedStopFlowControl,
     #[state(same)]
     classes: ClassSet,
     /// Instant from which a class may be stopped, or stopped again.
     due: [Time; CLASSES],
 }
 
-impl Downstream for Stops {
+impl FlowControlInitiator for TimedStopInitiator {
     fn checkpoint(&mut self, archive: &mut Archive) {
         self.state(archive);
     }
 
-    fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
-        let is_full = |class: &Class| (demand.held)(*class) >= self.at.stop_at;
+    fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
+        let is_full = |class: &Class| (buffer.occupancy)(*class) >= self.flow_control.stop_at;
         let is_due = |class: &Class| now >= self.due[class.index()];
         let full: ClassSet = self.classes.iter().filter(is_full).collect();
-        full.iter().any(|class| is_due(&class)).then(|| ControlFrame::Own(stop(full, self.at.hold)))
+        full.iter().any(|class| is_due(&class)).then(|| ControlFrame::Raw(stop(full, self.flow_control.hold)))
     }
 
-    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _demand: &Demand<'_>) {
-        let ControlFrame::Own(frame) = frame else { return };
-        let Some((stopped, hold)) = read(frame) else { return };
+    fn handle_sent(&mut self, now: Time, frame: &ControlFrame, _buffer: &BufferState<'_>) {
+        let ControlFrame::Raw(frame) = frame else { return };
+        let Some((stopped, hold)) = parse(frame) else { return };
         stopped.iter().for_each(|class| self.due[class.index()] = now.saturating_add(hold.divided_by(2)));
     }
 
@@ -184,20 +185,20 @@ impl Downstream for Stops {
 
 /// The upstream side: the port's gate holds the classes, and this counts.
 #[derive(Debug, Default, SharedState)]
-struct Stopped {
+struct TimedStopReceiver {
     received: [AtomicU64; CLASSES],
 }
 
-impl Upstream for Stopped {
+impl FlowControlReceiver for TimedStopReceiver {
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
 
-    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
-        let ControlFrame::Own(frame) = frame else { return false };
-        let Some((stopped, hold)) = read(frame) else { return false };
+    fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool {
+        let ControlFrame::Raw(frame) = frame else { return false };
+        let Some((stopped, hold)) = parse(frame) else { return false };
         for class in stopped {
-            gate.hold(now, class, now.saturating_add(hold));
+            pause_timers.hold(now, class, now.saturating_add(hold));
             // One writer; read for reports only.
             self.received[class.index()].fetch_add(1, Ordering::Relaxed);
         }
@@ -205,7 +206,7 @@ impl Upstream for Stopped {
     }
 
     fn gauges(&self, _now: Time, class: Class) -> Gauges {
-        Gauges::of([(&STOPS_RECEIVED, self.received[class.index()].load(Ordering::Relaxed))])
+        Gauges::new([(&STOPS_RECEIVED, self.received[class.index()].load(Ordering::Relaxed))])
     }
 }
 
@@ -213,47 +214,47 @@ impl Upstream for Stopped {
 const IDENTIFIER: [u8; 3] = [0x02, 0x74, 0x73];
 
 /// Classes, one bit each, and nanoseconds, 32 bits.
-fn stop(classes: ClassSet, hold: Span) -> OwnFrame {
+fn stop(classes: ClassSet, hold: Span) -> RawControlFrame {
     let [a, b, c, d] = (hold.as_nanos() as u32).to_be_bytes();
-    OwnFrame::extension(IDENTIFIER, &[classes.bits(), a, b, c, d])
+    RawControlFrame::extension(IDENTIFIER, &[classes.bits(), a, b, c, d])
 }
 
-fn read(frame: &OwnFrame) -> Option<(ClassSet, Span)> {
-    let &[classes, a, b, c, d, ..] = frame.of_extension(IDENTIFIER)?;
+fn parse(frame: &RawControlFrame) -> Option<(ClassSet, Span)> {
+    let &[classes, a, b, c, d, ..] = frame.extension_payload(IDENTIFIER)?;
     Some((ClassSet::from_bits(classes), Span::from_nanos(u64::from(u32::from_be_bytes([a, b, c, d])))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_flowctl::{Arrived, Regulator};
+    use weir_flowctl::{ReceiveAccounting, TxRegulator};
     use weir_units::BitRate;
 
     const CLASS: Class = Class::new(3);
-    const SIDE: Side = Side { rate: BitRate::gbps(10), classes: CLASS.alone() };
+    const PORT: PortParameters = PortParameters { rate: BitRate::gbps(10), classes: CLASS.alone() };
 
     fn us(n: u64) -> Time {
         Time::from_nanos(n * 1_000)
     }
 
     #[test]
-    fn a_stop_ends_by_itself_and_is_told_again_while_the_queue_is_full() {
-        let mechanism = Mechanism::new(AtPort { stop_at: Bytes::kb(100), hold: Span::from_micros(20) });
-        let mut port = mechanism.downstream(SIDE);
-        let peer = Regulator::new(&mechanism, SIDE.rate, SIDE.classes);
-        let demand = |kb| Demand {
-            off: ClassSet::EMPTY,
-            held: move |_| Bytes::kb(kb),
-            sent: |_| 0,
-            arrived: &Arrived::Uncounted,
+    fn a_stop_expires_and_is_repeated_while_the_queue_is_full() {
+        let flow_control = PortFlowControl::new(TimedStopFlowControl { stop_at: Bytes::kb(100), hold: Span::from_micros(20) });
+        let mut port = flow_control.initiator(PORT);
+        let peer = TxRegulator::new(&flow_control, PORT.rate, PORT.classes);
+        let buffer = |kb| BufferState {
+            xoff: ClassSet::EMPTY,
+            occupancy: move |_| Bytes::kb(kb),
+            blocks_sent: |_| 0,
+            arrived: &ReceiveAccounting::Uncounted,
         };
-        assert_eq!(port.poll(us(1), demand(99)), None);
-        let stop = port.poll(us(1), demand(100)).unwrap();
-        port.handle_sent(us(1), &stop, demand(100));
+        assert_eq!(port.poll(us(1), buffer(99)), None);
+        let stop = port.poll(us(1), buffer(100)).unwrap();
+        port.handle_sent(us(1), &stop, buffer(100));
         assert!(peer.handle(us(1), &stop));
         assert_eq!((peer.paused(us(20)), peer.paused(us(21))), (CLASS.alone(), ClassSet::EMPTY));
-        assert_eq!((port.poll(us(10), demand(100)), port.next_wakeup(us(10))), (None, us(11)));
-        assert_eq!((port.poll(us(11), demand(100)), port.poll(us(11), demand(99))), (Some(stop), None));
+        assert_eq!((port.poll(us(10), buffer(100)), port.next_wakeup(us(10))), (None, us(11)));
+        assert_eq!((port.poll(us(11), buffer(100)), port.poll(us(11), buffer(99))), (Some(stop), None));
         assert_eq!(peer.gauges(us(2), CLASS)[0], Some(1));
     }
 }

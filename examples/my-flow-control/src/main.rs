@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use my_flow_control::TimedStop;
+use my_flow_control::TimedStopKind;
 
 fn main() -> ExitCode {
-    weir::Extensions::new().flow_control(&TimedStop).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+    weir::Extensions::new().flow_control(&TimedStopKind).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
 }

@@ -6,21 +6,21 @@
 use std::sync::Arc;
 
 use weir_mmu::policy::{
-    BuildContext, FileFacts, Gauge, Gauges, LayoutNeeds, Load, Policy, PolicyError, PolicyKind, PolicySettings,
-    PoolLevel, QueueView, SteadyState, Threshold, Unit,
+    BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, ConfigContext, Gauge, Gauges, LayoutRequirements,
+    OverloadCase, PolicyError, PoolLevel, QueueView, SteadyState, Threshold, Unit,
 };
-use weir_reader::{Key, Named, Problem, Table};
+use weir_reader::{Key, Plugin, Problem, Table};
 use weir_units::archive::Archive;
 use weir_units::{Alpha, Bytes};
 
 /// `policy = "two-steps"`.
 #[derive(Debug)]
-pub struct TwoSteps;
+pub struct TwoStepsKind;
 
 /// `T = α·free`, with one α while more than half of the shared segment is free, and another, that is no greater, from then on.
 /// These are the settings, `[buffer.two-steps]`, and, as the policy needs nothing else, the policy too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct TwoStepsConfig {
     plenty: Alpha,
     scarce: Alpha,
 }
@@ -36,8 +36,8 @@ const IS_SCARCE: Gauge = Gauge::new(
     "Two steps: green while half of the shared segment or less is free.",
 );
 
-impl Named for TwoSteps {
-    fn name(&self) -> &'static str {
+impl Plugin for TwoStepsKind {
+    fn id(&self) -> &'static str {
         "two-steps"
     }
 
@@ -50,37 +50,37 @@ impl Named for TwoSteps {
     }
 }
 
-impl PolicyKind for TwoSteps {
-    fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(Steps { plenty: table.alpha_or(&PLENTY), scarce: table.alpha_or(&SCARCE) })
+impl BufferPolicyKind for TwoStepsKind {
+    fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
+        Arc::new(TwoStepsConfig { plenty: table.alpha_or(&PLENTY), scarce: table.alpha_or(&SCARCE) })
     }
 }
 
-impl PolicySettings for Steps {
-    fn kind(&self) -> &'static dyn PolicyKind {
-        &TwoSteps
+impl BufferPolicyConfig for TwoSteps {
+    fn kind(&self) -> &'static dyn BufferPolicyKind {
+        &TwoStepsKind
     }
 
     /// Headroom for every lossless ingress queue, and one shared segment.
-    fn needs(&self) -> LayoutNeeds {
-        LayoutNeeds::PER_QUEUE
+    fn layout_requirements(&self) -> LayoutRequirements {
+        LayoutRequirements::PER_QUEUE
     }
 
     /// Checks a rule of the policy, and reports errors with the line of the file.
-    fn check(&self, file: &FileFacts<'_>) {
+    fn check(&self, file: &ConfigContext<'_>) {
         if self.scarce > self.plenty {
             let message = format!("`scarce` {} is above `plenty` {}", self.scarce, self.plenty);
             let problem = Problem::new(message, format!("write scarce = \"{}\" or less", self.plenty));
-            file.doc.note(problem.at("buffer.two-steps.scarce", "").at("buffer.two-steps.plenty", "the other step"));
+            file.doc.note(problem.with_label("buffer.two-steps.scarce", "").with_label("buffer.two-steps.plenty", "the other step"));
         }
     }
 
-    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         Ok(Box::new(*self))
     }
 }
 
-impl Steps {
+impl TwoSteps {
     fn is_scarce(pool: PoolLevel) -> bool {
         pool.free() <= pool.capacity / 2
     }
@@ -92,7 +92,7 @@ impl Steps {
     }
 }
 
-impl Policy for Steps {
+impl BufferPolicy for TwoSteps {
     fn name(&self) -> &'static str {
         "two-steps"
     }
@@ -101,27 +101,27 @@ impl Policy for Steps {
     fn checkpoint(&self, _archive: &mut Archive) {}
 
     /// Returns false: the policy depends on the lengths of queues alone, and on no packet.
-    fn listens(&self) -> bool {
+    fn observes_packets(&self) -> bool {
         false
     }
 
     /// `scarce` is not above `plenty`.
-    fn thresholds_fall(&self) -> bool {
+    fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let pool = queue.shared_pool;
-        let alpha = if Steps::is_scarce(pool) { self.scarce } else { self.plenty };
-        Threshold::at(alpha.of(Bytes::new(pool.free())).get())
+        let alpha = if TwoSteps::is_scarce(pool) { self.scarce } else { self.plenty };
+        Threshold::new(alpha.scale(Bytes::new(pool.free())).get())
     }
 
     /// Returns the lengths of n overloaded queues, which `weir check` prints: those of the first step if half of the buffer is free there,
     /// of the second if it is not, and else those where the steps meet. Lossy queues are left out.
-    fn steady_state(&self, load: &Load) -> SteadyState {
-        let n = load.lossless.max(1);
-        let [plenty, scarce] = [self.plenty, self.scarce].map(|alpha| Steps::at_rest(alpha, load.shared, n));
-        let half = load.shared.get() / 2;
+    fn steady_state(&self, case: &OverloadCase) -> SteadyState {
+        let n = case.lossless.max(1);
+        let [plenty, scarce] = [self.plenty, self.scarce].map(|alpha| TwoSteps::at_rest(alpha, case.shared, n));
+        let half = case.shared.get() / 2;
         let each = if plenty * n < half { plenty } else { scarce.max(half / n) };
         SteadyState { lossless: Bytes::new(each), lossy: Bytes::ZERO }
     }
@@ -130,7 +130,7 @@ impl Policy for Steps {
         vec![format!("two steps: T = α free, α = {} while more than half is free, else {}", self.plenty, self.scarce)]
     }
 
-    fn observe(&self, queue: &QueueView) -> Gauges {
-        Gauges::of([(&IS_SCARCE, u64::from(Steps::is_scarce(queue.shared_pool)))])
+    fn gauges(&self, queue: &QueueView) -> Gauges {
+        Gauges::new([(&IS_SCARCE, u64::from(TwoSteps::is_scarce(queue.shared_pool)))])
     }
 }

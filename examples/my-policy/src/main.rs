@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use my_policy::TwoSteps;
+use my_policy::TwoStepsKind;
 
 fn main() -> ExitCode {
-    weir::Extensions::new().policy(&TwoSteps).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+    weir::Extensions::new().policy(&TwoStepsKind).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
 }

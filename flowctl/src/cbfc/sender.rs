@@ -91,7 +91,7 @@ impl Sender {
         let credit = &self.classes[class.index()];
         // `sent` is read first: a limit seen later is at most further on.
         let sent = credit.sent.load(Ordering::Relaxed);
-        // Bounded here too: a limit of the counts before `forget` may still be stored after it.
+        // Bounded here too: a limit of the counts before `reset` may still be stored after it.
         ahead(credit.limit.load(Ordering::Relaxed), sent).unwrap_or(0).min(self.buffer)
     }
 
@@ -165,7 +165,7 @@ impl Sender {
 }
 
 impl Credit {
-    /// Takes a limit, unless it is stale; says whether.
+    /// Takes a limit, unless it is stale; returns whether it did.
     fn take(&self, limit: u32) -> bool {
         // One writer, so load and store need not be one operation.
         let behind = match ahead(limit, self.limit.load(Ordering::Relaxed)) {

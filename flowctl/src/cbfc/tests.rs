@@ -40,7 +40,7 @@ fn credit_is_the_free_buffer() {
     receiver.settle(CLASS, || BLOCK * 24);
     sender.handle_credit(&receiver.frame(ALONE).unwrap());
     assert_eq!((sender.credit(CLASS), receiver.occupied(CLASS)), (26, 24));
-    assert_eq!(sender.credit(Class::new(0)), 0, "a class that is not named is left alone");
+    assert_eq!(sender.credit(Class::new(0)), 0, "a class outside the message is unchanged");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_lost_packet_leaks_its_credit_until_the_counts_are_compared() {
     assert_eq!((credit(), receiver.occupied(CLASS), receiver.resyncs()), (24, 0, 1));
 }
 
-/// What came and is not counted yet is not lost, and a message that is late says nothing of a restart.
+/// Uncounted arrivals are not lost, and a late message does not indicate a restart.
 #[test]
 fn counts_are_compared_with_what_came_and_late_messages_change_nothing() {
     let receiver = Receiver::new(Bytes::mb(1));
@@ -106,7 +106,7 @@ fn counts_are_compared_with_what_came_and_late_messages_change_nothing() {
     assert!(receiver.handle_sent_total(CLASS, 3, 0), "the third in a row: the peer was restarted");
 }
 
-/// A sender has credit for a buffer at most, so that no more than that can be lost.
+/// A sender has credit for at most one buffer, so no more can be lost.
 #[test]
 fn a_peer_that_sent_more_than_a_buffer_is_believed_when_it_says_so_thrice() {
     let receiver = Receiver::new(Bytes::new(64 * 24));
@@ -163,7 +163,7 @@ fn messages_have_an_account_of_the_buffer_and_of_each_class_in_turn() {
     let accounts = (0..4).map(|n| {
         let now = Time::ZERO + period * n;
         let poll = || advertiser.poll(now, &receiver, |class| 100 + class.index() as u32).unwrap().account;
-        assert_eq!(poll(), poll(), "what was not sent is due again");
+        assert_eq!(poll(), poll(), "an unsent message is due again");
         let account = poll();
         advertiser.handle_sent(now);
         account
@@ -182,7 +182,7 @@ fn ahead_is_half_the_circle() {
     assert_eq!(ahead(1 << 31, 0), None);
 }
 
-/// What happens to the pair in one step.
+/// One step of the pair.
 #[derive(Clone, Debug)]
 enum Step {
     /// The sender sends a frame of this length if its credit allows.
@@ -191,7 +191,7 @@ enum Step {
     Arrive,
     /// The oldest frame of the queue leaves.
     Depart,
-    /// The receiver makes a message.
+    /// The receiver sends a message.
     Advertise,
     /// The message at this place of the channel arrives; it stays there if `twice`.
     Deliver { place: usize, twice: bool },
@@ -210,7 +210,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Sender, receiver and a channel that keeps data in order and does with messages what it likes.
+/// Sender, receiver, and a channel that keeps data in order, and loses, duplicates and reorders messages.
 struct Pair {
     sender: Sender,
     receiver: Receiver,
@@ -275,7 +275,7 @@ impl Pair {
 }
 
 proptest! {
-    /// Credit lets all frames of a row go where it lets each, one after the other; and they count alike.
+    /// Credit covers all frames of a batch where it covers each, one after the other, with equal counts.
     #[test]
     fn a_row_goes_and_counts_as_its_frames_do(
         frames in prop::collection::vec(60..9_000u32, 0..64),

@@ -16,7 +16,7 @@ use super::{ClassRates, RateMapping};
 /// `refresh` without change. The peer drops a length that is not repeated, and a message lost while queues drain would leave it
 /// slow until then.
 ///
-/// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
+/// Call [`LengthGenerator::poll`], send the returned frame, and confirm with [`LengthGenerator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll.
 #[derive(Debug, State)]
 pub struct LengthGenerator {
@@ -68,7 +68,7 @@ impl LengthGenerator {
         (!self.classes.is_empty()).then_some(QueueLengthFrame { enabled: self.classes, lengths })
     }
 
-    /// Records that a frame from [`Generator::poll`] was sent at `now`.
+    /// Records that a frame from [`LengthGenerator::poll`] was sent at `now`.
     pub fn handle_sent(&mut self, now: Time, frame: &QueueLengthFrame) {
         self.advertised = frame.lengths;
         self.free_at = now.saturating_add(self.period);
@@ -86,14 +86,14 @@ impl LengthGenerator {
     }
 }
 
-/// Saturates; no buffer is longer than a frame's field.
+/// Length for a frame's field; saturates.
 fn length(queue: Bytes) -> u32 {
     u32::try_from(queue.get()).unwrap_or(u32::MAX)
 }
 
 /// Upstream side: turns received lengths into the rates of the classes' limiters.
 ///
-/// Written by the one lcore that receives on the port; the transmitting lcore reads [`Adjuster::rates`]. A rate holds until the
+/// Written by the one lcore that receives on the port; the transmitting lcore reads [`LengthRateAdjuster::rates`]. A rate holds until the
 /// next message, or until its length expires.
 #[derive(Debug, SharedState)]
 pub struct LengthRateAdjuster {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn each_change_is_told_once_and_none_too_soon() {
         let mut generator = generator();
-        assert_eq!(send(&mut generator, at(0), 0), Some(0), "the first sets the peer right");
+        assert_eq!(send(&mut generator, at(0), 0), Some(0), "the first corrects the peer");
         assert_eq!(generator.next_wakeup(at(0)), at(1_000));
         assert_eq!(send(&mut generator, at(300), 1_500), None);
         assert_eq!(send(&mut generator, at(1_000), 3_000), Some(3_000));
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(generator.next_wakeup(at(2_500)), at(51_000));
         assert_eq!(send(&mut generator, at(2_600), 2_999), Some(2_999));
         assert_eq!(send(&mut generator, at(52_599), 2_999), None);
-        assert_eq!(send(&mut generator, at(52_600), 2_999), Some(2_999), "told again");
+        assert_eq!(send(&mut generator, at(52_600), 2_999), Some(2_999), "repeated");
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             [10_000, 10_000, 5_000, 2_000]
         );
         assert_eq!(rate(u32::MAX), RATE_MIN);
-        assert_eq!(adjuster.rates().rate(at(0), Class::new(0)), LINE, "a class that no message names");
-        assert_eq!(adjuster.rates().rate(at(100_000), CLASS), LINE, "a length has aged");
+        assert_eq!(adjuster.rates().rate(at(0), Class::new(0)), LINE, "a class without a message");
+        assert_eq!(adjuster.rates().rate(at(100_000), CLASS), LINE, "a length has expired");
     }
 }

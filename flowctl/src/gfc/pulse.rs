@@ -226,7 +226,7 @@ mod tests {
         Time::from_nanos(ns)
     }
 
-    /// Returns the nanoseconds for which the peer's gate was open in `us` microseconds, with polls every `poll` nanoseconds.
+    /// Returns the nanoseconds for which the peer was not paused in `us` microseconds, with polls every `poll` nanoseconds.
     fn open_time(rate: BitRate, us: u64, poll: usize) -> u64 {
         let (mut pulse, gate) =
             (Pulse::new(LINE, ClassSet::from_bits(0b1000), PERIOD), PauseTimers::new(Quantum::for_rate(LINE)));
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// A real peer ends the frame that it has begun: from the third millisecond on that is made up for.
+    /// A real peer ends the frame that it has begun: from the third millisecond on, later pauses compensate for that.
     #[test]
     fn a_peer_that_sends_whole_frames_has_the_mean_rate_too() {
         for (stage, frame) in [(1, 1_514), (2, 1_514), (3, 1_514), (4, 1_514), (3, 600), (1, 9_014)] {
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// A peer with nothing to send earns nothing by that, and takes nothing from the next.
+    /// An idle peer gains no credit for later periods, and loses none.
     #[test]
     fn an_idle_peer_has_no_overrun() {
         let (mut pulse, half, arrivals) = (
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!((frame.enabled, frame.times[1], frame.times[3]), (ClassSet::from_bits(0b1010), 976, 1_464));
     }
 
-    /// A rate in Mb/s, and how far apart polls are, in ns.
+    /// Rate in Mb/s, and intervals between polls in ns.
     fn rate_and_poll() -> impl Strategy<Value = (u64, usize)> {
         let least = Pulse::open_at_least(PERIOD).as_nanos();
         (100..9_900u64).prop_flat_map(move |mbps| {

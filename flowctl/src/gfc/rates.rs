@@ -8,10 +8,10 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Rates of the classes' limiters, passed from the receiving to the transmitting lcore of a port.
 ///
-/// A rate below the line rate expires unless the peer repeats it: [`ClassRates::at`]. A peer that has gone, or does not use GFC, thus
+/// A rate below the line rate expires unless the peer repeats it: [`ClassRates::rate`]. A peer that has gone, or does not use GFC, thus
 /// never slows a class permanently.
 ///
-/// One writer; the transmitter only ends rates when a link goes. The transmitter loads [`ClassRates::version`] at each poll, and sets
+/// One writer; the transmitter only ends rates when a link goes down. The transmitter loads [`ClassRates::version`] at each poll, and sets
 /// its limiters only if the version changed or a rate expired. A rate may be seen a poll late, as a message may.
 #[derive(Debug, SharedState)]
 pub struct ClassRates {
@@ -60,7 +60,7 @@ impl ClassRates {
         }
     }
 
-    /// Returns the version, which changes with each rate. Read it before the rates: a missed change moves it again.
+    /// Returns the version, which changes with each rate. Read it before the rates: a missed change increments it again.
     #[inline]
     pub fn version(&self) -> u32 {
         // Acquire; pairs with Release in `set`: who sees the version sees the rate that it stands for.
@@ -122,7 +122,7 @@ mod tests {
         let at = |ns| rates.rate(Time::from_nanos(ns), CLASS);
         assert_eq!((rates.version(), at(300), rates.rate(Time::ZERO, Class::new(0))), (2, LINE, LINE));
         rates.set(CLASS, BitRate::gbps(5), Time::from_nanos(900));
-        assert_eq!(at(300), BitRate::gbps(5), "told anew");
+        assert_eq!(at(300), BitRate::gbps(5), "advertised again");
     }
 
     #[test]

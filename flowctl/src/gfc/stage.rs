@@ -19,7 +19,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// stage expires at the peer unless repeated, and a message lost while queues drain would leave the peer slow until then.
 /// The first poll sends a frame too, for a peer that this port slowed before a restart.
 ///
-/// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
+/// Call [`StageGenerator::poll`], send the returned frame, and confirm with [`StageGenerator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll. After several changes between two polls, one frame advertises the last stage.
 #[derive(Debug, State)]
 pub struct StageGenerator {
@@ -54,7 +54,7 @@ impl StageGenerator {
         (!self.classes.is_empty()).then_some(PfcFrame { enabled: self.classes, times })
     }
 
-    /// Records that a frame from [`Generator::poll`] was sent at `now`.
+    /// Records that a frame from [`StageGenerator::poll`] was sent at `now`.
     pub fn handle_sent(&mut self, now: Time, frame: &PfcFrame) {
         self.advertised = frame.times;
         self.refresh_at = now.saturating_add(self.refresh);
@@ -78,7 +78,7 @@ impl StageGenerator {
 
 /// Rate adjuster of the upstream side: turns received stages into the rates of the classes' limiters.
 ///
-/// Written by the one lcore that receives on the port; the transmitting lcore reads [`Adjuster::rates`]. A rate holds until
+/// Written by the one lcore that receives on the port; the transmitting lcore reads [`StageRateAdjuster::rates`]. A rate holds until
 /// the next message, or until the stage expires. Only the [stop](StageTable::with_stop) of a table, its stage above N, stops the
 /// class; it is enforced as a pause.
 #[derive(Debug, SharedState)]
@@ -136,7 +136,7 @@ impl StageRateAdjuster {
     }
 
     /// Pauses each class of the message whose stage is the stop, until the stage expires, and resumes its other classes. Called for
-    /// a table with a [stop](StageTable::with_stop), in addition to [`Adjuster::handle_frame`].
+    /// a table with a [stop](StageTable::with_stop), in addition to [`StageRateAdjuster::handle_frame`].
     pub(crate) fn obey_stops(&self, now: Time, frame: &PfcFrame, pause_timers: &PauseTimers) {
         let Some(stop) = self.table.stop() else { return };
         for class in frame.enabled.iter() {

@@ -12,9 +12,9 @@ use crate::cbfc::{BLOCK, Sender};
 
 /// Rate adjuster of the upstream side: turns the remaining credit into the rates of the classes' limiters.
 ///
-/// Written by the one lcore that receives on the port, except [`Adjuster::handle_sent`], which the transmitter calls; the
-/// transmitter also reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one expires. Without credit a
-/// class has [`RATE_MIN`](crate::RATE_MIN), or stops if [configured so](Adjuster::with_stop).
+/// Written by the one lcore that receives on the port, except [`TimeRateAdjuster::handle_sent`], which the transmitter calls; the
+/// transmitter also reads [`TimeRateAdjuster::rates`]. A rate holds until the next message, or until the last one expires. Without credit a
+/// class has [`RATE_MIN`](crate::RATE_MIN), or stops if [configured so](TimeRateAdjuster::with_stop).
 #[derive(Debug, SharedState)]
 pub struct TimeRateAdjuster {
     #[state(same)]
@@ -66,7 +66,7 @@ impl TimeRateAdjuster {
         self.credits.handle_sent(class, frame_bytes);
     }
 
-    /// Counts frames as [`Adjuster::handle_sent`].
+    /// Counts frames as [`TimeRateAdjuster::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         self.credits.handle_all_sent(class, frames);

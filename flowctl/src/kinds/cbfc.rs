@@ -1,5 +1,5 @@
 //! `cbfc`: credit-based flow control, as InfiniBand's. The sender has credit for the free part of the queue's buffer, and sends
-//! nothing without credit. [`crate::cbfc`] has its two state machines.
+//! nothing without credit. [`crate::cbfc`] has the state machines of both sides.
 
 use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState, State};
@@ -24,7 +24,7 @@ const BUFFER: Key = Key::without_default(
 const PERIOD: Key =
     Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
 
-/// The kind.
+/// Kind `cbfc`.
 pub(super) static KIND: CbfcKind = CbfcKind;
 
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl FlowControl for Cbfc {
     }
 }
 
-/// Downstream side of CBFC and time-based GFC: advertises credit each period.
+/// Initiator of CBFC and time-based GFC: advertises credit each period.
 #[derive(Debug, State)]
 pub(super) struct CreditInitiator {
     #[state(same)]

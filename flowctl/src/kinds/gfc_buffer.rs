@@ -29,7 +29,7 @@ const PEER: Key = Key::new("peer", "gfc", "what the other end understands");
 const PULSE_PERIOD: Key =
     Key::new("pulse_period", "100us", "P, the period of pauses toward a peer that only knows PFC");
 
-/// The kind.
+/// Kind `gfc-buffer`.
 pub(super) static KIND: GfcBufferKind = GfcBufferKind;
 
 #[derive(Debug)]
@@ -235,7 +235,7 @@ impl FlowControlConfig for GfcBufferConfig {
     }
 }
 
-/// A period of pulses toward a peer that gets none.
+/// Rejects a period of pulses for a peer that gets none.
 fn refuse_pulses_unasked(port: &PortCheck<'_>) {
     let (period, peer) = (port.key(PULSE_PERIOD.name), port.key(PEER.name));
     if !port.doc.has(&period) || !port.doc.sound(&[&peer]) {
@@ -247,7 +247,7 @@ fn refuse_pulses_unasked(port: &PortCheck<'_>) {
     port.doc.note(problem.with_key_label(period, "").with_label(peer, "the peer"));
 }
 
-/// Pulses let a frame pass in each period, so that nothing that becomes of this port stops its peer.
+/// Rejects a stop by pulses, which let a frame pass in each period, so that a failure of this port does not stop its peer.
 fn refuse_to_stop_by_pulses(port: &PortCheck<'_>, stops: bool) {
     let (stop, peer) = (port.key(STOP_AT_B_M.name), port.key(PEER.name));
     if !stops || !port.doc.sound(&[&stop, &peer]) {
@@ -283,7 +283,7 @@ fn pulses_have_quanta(port: &PortCheck<'_>, given: Option<Span>, period: Span) {
 const PULSE_QUANTA: RangeInclusive<u64> = 100..=65_535;
 const QUANTUM_BITS_PS: u128 = 512 * 1_000_000_000_000;
 
-/// The first stages and the last; with pulses of this period, their pauses.
+/// Tabulates the first stages and the last; with pulses of this period, their pauses.
 fn staged(stages: &StageTable, line: BitRate, pulses: Option<Span>) -> Vec<Vec<String>> {
     let head = ["Stage k", "From B_k B", "Rate R_k"].into_iter().chain(pulses.map(|_| "Pause in each P"));
     let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];

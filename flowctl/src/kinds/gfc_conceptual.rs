@@ -1,5 +1,5 @@
 //! `gfc-conceptual`: conceptual Gentle Flow Control (GFC 4.1). The sender's rate follows the queue's length, advertised on each
-//! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has its two state machines.
+//! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has the state machines of both sides.
 
 use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState, State};
@@ -27,7 +27,7 @@ const PERIOD: Key = Key::without_default(
     "T, the shortest time between two messages, which adds to τ",
 );
 
-/// The kind.
+/// Kind `gfc-conceptual`.
 pub(super) static KIND: GfcConceptualKind = GfcConceptualKind;
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl GfcConceptualConfig {
         Ok(GfcConceptual { mapping, period: self.period(port), refresh, ageing: ageing(self.ageing, refresh) })
     }
 
-    /// The shortest time between two messages, as configured or by default.
+    /// Returns the minimum time between two messages, as configured or by default.
     fn period(&self, port: &FlowControlContext) -> Span {
         self.period.unwrap_or_else(|| length::LengthGenerator::period_by_default(port.rate))
     }
@@ -175,7 +175,7 @@ impl FlowControlConfig for GfcConceptualConfig {
 pub struct GfcConceptual {
     /// Mapping of queue length to rate.
     pub mapping: RateMapping,
-    /// The shortest time between two messages.
+    /// Minimum time between two messages.
     pub period: Span,
     /// Time without change after which the lengths are repeated.
     pub refresh: Span,

@@ -1,6 +1,6 @@
 //! `gfc-time`: time-based Gentle Flow Control (GFC 5.2). The sender's rate follows the queue's length, which CBFC's message
 //! advertises periodically: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::time_based`](crate::gfc::time_based) has its
-//! upstream side; the downstream side is CBFC's.
+//! receiver; the initiator is CBFC's.
 
 use weir_reader::{Key, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
@@ -27,7 +27,7 @@ const B_0: Key =
 const PERIOD: Key =
     Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
 
-/// The kind.
+/// Kind `gfc-time`.
 pub(super) static KIND: GfcTimeKind = GfcTimeKind;
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub struct GfcTimeConfig {
     pub b_0: Option<Bytes>,
     /// `period`: T, the time between two messages. `None` is 65,535 byte times at the port's rate.
     pub period: Option<Span>,
-    /// `ageing`: a rate that no message sets again is forgotten after this long. `None` is 64 times T.
+    /// `ageing`: time after which a rate expires unless repeated. `None` is 64 times T.
     pub ageing: Option<Span>,
     /// `stop_at_b_m`: a frame needs credit, as under CBFC.
     pub stop_at_b_m: bool,
@@ -180,9 +180,9 @@ pub struct GfcTime {
     pub mapping: RateMapping,
     /// Size B of one class's queue.
     pub buffer: Bytes,
-    /// T, between two messages.
+    /// T, the time between two messages.
     pub period: Span,
-    /// Lifetime of a rate that is not set again: the class has the line rate then.
+    /// Lifetime of a rate that is not repeated: the class has the line rate then.
     pub ageing: Span,
     /// Whether a frame needs credit, as under CBFC, so that a queue of B_m stops its sender.
     pub stops: bool,

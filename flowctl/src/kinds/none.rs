@@ -8,7 +8,7 @@ use crate::{
     FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters,
 };
 
-/// Absence of flow control: kind, settings and protocol in one type.
+/// Absence of flow control: kind, configuration and flow control in one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFlowControl;
 

@@ -8,16 +8,16 @@ use crate::{
     FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters, Quantum,
 };
 
-/// The kind, which has no settings of a port: quanta and their refresh are the switch's, `[pfc]`.
+/// Kind `pause`. Its quanta and their refresh are the switch's, `[pfc]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseKind;
 
 /// PAUSE at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Pause time asked for, in quanta.
+    /// Pause time of a PAUSE, in quanta.
     pub quanta: u16,
-    /// A PAUSE is repeated after this share of it.
+    /// Share of the pause time after which a PAUSE is repeated, in percent.
     pub refresh_percent: u8,
 }
 

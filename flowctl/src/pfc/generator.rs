@@ -1,4 +1,4 @@
-//! Downstream side of PFC and PAUSE: frames for the MMU's XOFF classes.
+//! Initiator of PFC and PAUSE: frames for the MMU's XOFF classes.
 
 use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
@@ -12,7 +12,7 @@ use crate::Quantum;
 /// is repeated before it expires while its class stays in XOFF; a RESUME is sent once, since the peer's timer
 /// would end the pause anyway.
 ///
-/// Call [`Generator::poll`], send the returned frame, and confirm with [`Generator::handle_sent`]; a frame that could
+/// Call [`PfcGenerator::poll`], send the returned frame, and confirm with [`PfcGenerator::handle_sent`]; a frame that could
 /// not be sent is returned again by the next poll.
 #[derive(Debug, State)]
 pub struct PfcGenerator {
@@ -59,7 +59,7 @@ impl PfcGenerator {
     /// Creates a generator of 802.3x PAUSE frames: the link is paused while any class is in XOFF.
     ///
     /// # Panics
-    /// As [`Generator::pfc`].
+    /// As [`PfcGenerator::pfc`].
     pub fn pause(quantum: Quantum, quanta: u16, refresh_percent: u8) -> PfcGenerator {
         PfcGenerator { is_global_pause: true, ..PfcGenerator::pfc(quantum, quanta, refresh_percent) }
     }
@@ -82,7 +82,7 @@ impl PfcGenerator {
         (!enabled.is_empty()).then_some(ControlFrame::Pfc(PfcFrame { enabled, times }))
     }
 
-    /// Notes that the frame that [`Generator::poll`] returned for `off` has been sent at `now`.
+    /// Records that the frame that [`PfcGenerator::poll`] returned for `off` has been sent at `now`.
     pub fn handle_sent(&mut self, now: Time, off: ClassSet) {
         self.advertised = off;
         self.refresh_at = if off.is_empty() { Time::NEVER } else { now.saturating_add(self.refresh) };
@@ -93,7 +93,7 @@ impl PfcGenerator {
         (self.advertised, self.refresh_at) = (ClassSet::EMPTY, Time::NEVER);
     }
 
-    /// The classes that the peer believes paused.
+    /// Returns the classes that the peer believes paused.
     pub fn advertised(&self) -> ClassSet {
         self.advertised
     }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(generator.poll(at(1), ClassSet::EMPTY), Some(ControlFrame::Pause(0)));
     }
 
-    /// The peer's gate holds a class in XOFF without a gap, over 2,000 polls.
+    /// The peer's timer keeps a class in XOFF paused without a gap, over 2,000 polls.
     #[test]
     fn the_peer_never_runs_while_its_class_is_off() {
         let quantum = Quantum::for_rate(BitRate::gbps(10));

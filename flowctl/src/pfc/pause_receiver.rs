@@ -8,7 +8,7 @@ use super::PauseTimers;
 use crate::sync::{AtomicU8, Ordering};
 use crate::{FlowControlReceiver, MessageKind};
 
-/// Obeys the pauses of one of the three.
+/// Receiver that obeys PFC, PAUSE, or neither.
 #[derive(Debug, SharedState)]
 pub(crate) struct PauseReceiver(AtomicU8);
 
@@ -25,12 +25,12 @@ fn code(kind: MessageKind) -> u8 {
 }
 
 impl PauseReceiver {
-    /// Obeys frames of PFC or of PAUSE; of all else, nobody.
+    /// Creates a receiver that obeys this kind if it is PFC or PAUSE, otherwise nothing.
     pub(crate) fn new(kind: MessageKind) -> PauseReceiver {
         PauseReceiver(AtomicU8::new(code(kind)))
     }
 
-    // Relaxed: a frame that comes while this changes is obeyed or not, as if it had come a moment earlier or later.
+    // Relaxed: a frame that arrives during a change is obeyed as if it had arrived a moment earlier or later.
     fn obeys(&self) -> u8 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Upstream side of PFC and PAUSE: pause timers of the classes.
+//! Pause timers of a port's classes, which the receiver of PFC and PAUSE sets.
 
 use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
@@ -47,7 +47,7 @@ pub struct LastPause {
 }
 
 impl PauseTimers {
-    /// Creates an open gate; pause times count in `quantum`, that of the port's rate.
+    /// Creates expired timers; pause times count in `quantum`, that of the port's rate.
     pub fn new(quantum: Quantum) -> PauseTimers {
         PauseTimers {
             maybe_paused: AtomicU8::new(0),

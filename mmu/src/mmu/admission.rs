@@ -13,7 +13,7 @@ use crate::policy::QueueView;
 use crate::single_writer::PortWriter;
 
 impl Mmu {
-    /// Places or refuses each arrival and stores its verdict. For callers without an [`BurstRequest`]; others use [`Mmu::admit_burst`].
+    /// Places or refuses each arrival and stores its verdict. For callers without a [`BurstRequest`]; others use [`Mmu::admit_burst`].
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -42,7 +42,7 @@ impl Mmu {
         })
     }
 
-    /// Places or refuses each packet of a burst, all of the writer's port; the intake holds the verdicts. Returns the classes that went
+    /// Places or refuses each packet of a burst, all of the writer's port; `burst` holds the verdicts. Returns the classes that went
     /// OFF.
     ///
     /// Reserves the shared bytes of the whole burst first and returns unused ones afterwards, so that concurrent lcores never overcommit
@@ -91,7 +91,7 @@ impl Mmu {
         went_off
     }
 
-    /// Places packets of some bundles of one ingress queue, and for lossy packets of one egress queue. Returns the queue's class if it went
+    /// Places the packets of a group of routes: of one ingress queue, and for lossy packets of one egress queue. Returns the queue's class if it went
     /// OFF.
     #[inline(always)]
     fn admit_group(
@@ -211,7 +211,7 @@ impl Mmu {
         self.admit_run(context, writer, std::slice::from_ref(arrival), verdicts, view, budget)
     }
 
-    /// Gives the unused part of a burst's reservation back.
+    /// Returns the unused part of a burst's reservation.
     #[inline]
     fn leave(&self, budget: &SharedBudget) {
         self.shared.note_level(budget.pool().used);
@@ -304,7 +304,7 @@ impl Mmu {
 
     /// Places packets of one lossless ingress queue under port-level flow control.
     ///
-    /// The port is charged before the queue, and released after it, so that its levels never fall below the sum of its queues.
+    /// The port is charged before the queue, and released after it, so that its occupancy never falls below the sum of its queues.
     fn admit_by_port(
         &self,
         context: &ChargeContext<'_>,
@@ -477,7 +477,7 @@ impl Mmu {
     }
 }
 
-/// Budget of a run in a headroom pool. `asked`: the reservation was made.
+/// Grant of a run in a headroom pool. `asked`: the reservation was made.
 struct HeadroomGrant {
     bytes: u64,
     asked: bool,

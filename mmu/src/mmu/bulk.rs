@@ -1,5 +1,6 @@
 //! Bulk admission: several packets of a queue are admitted by one decision, with the result of individual admission.
-//! Individual admission asks of each packet whether it fits below a threshold T. Let a policy's thresholds be
+//!
+//! Individual admission checks whether each packet fits below a threshold T. Let a policy's thresholds be
 //! [non-increasing](crate::BufferPolicy::has_non_increasing_thresholds) in the bytes of the queue and of the pools, and add all packets at once. If w_s, with
 //! all of them, is at most the resulting T, each packet alone fits too: w_s is lower before the last one, and T not lower. Likewise, if w_s
 //! stays below Xoff, no packet turns the queue OFF.
@@ -7,7 +8,7 @@
 //! Under a policy that filters lengths, each packet is a step of q̂ toward a growing length. So q̂ may first fall and then rises, and never
 //! exceeds both its first and its last value: T is queried with the higher of the two.
 //!
-//! Packets with several queue pairs are admitted [together](Mmu::admit_bulk_burst) by the same argument, if each queue has room even with the
+//! Packets of several routes are admitted [together](Mmu::admit_bulk_burst) by the same argument, if each queue has room even with the
 //! whole burst in the pool.
 //!
 //! Private buffer comes first in all cases: it takes all of the packets, or has no room for the smallest. In any other case nothing is
@@ -27,7 +28,7 @@ use crate::occupancy::Occupancy;
 use crate::policy::{PoolLevel, QueueView};
 use crate::single_writer::PortWriter;
 
-/// Bundles of one ingress queue, and for lossy packets of one egress queue, that are admitted together.
+/// Routes of one ingress queue, and for lossy packets of one egress queue, that are admitted together.
 pub(super) struct BulkRequest {
     pub(super) ingress: QueueId,
     /// Egress queue of lossy packets; one of several for lossless ones.
@@ -46,7 +47,7 @@ impl BulkRequest {
 }
 
 impl PolicyFlags {
-    /// Returns q̂ after the arrival of these bundles at a queue of this length, under a policy that filters. `count` is false for private
+    /// Returns q̂ after the arrival of these routes' packets at a queue of this length, under a policy that filters. `count` is false for private
     /// packets, which do not change the length. Not for a queue with headroom in use.
     #[inline(always)]
     fn steps(&self, average: u64, length: u64, burst: &BurstRequest, request: &BulkRequest, count: bool) -> u64 {
@@ -86,7 +87,7 @@ impl IngressQueue {
         has_room
     }
 
-    /// Returns whether private buffer, `private` bytes of which are used, may have room for a packet of the intake.
+    /// Returns whether private buffer, `private` bytes of which are used, may have room for a packet of the burst.
     #[inline]
     fn takes_one(&self, private: u32, burst: &BurstRequest) -> bool {
         private < self.limits.private && private + burst.smallest() <= self.limits.private
@@ -94,7 +95,7 @@ impl IngressQueue {
 }
 
 impl Mmu {
-    /// Bundles among `left` that are decided together with the first.
+    /// Returns the routes among `left` that are decided together with the first, as a bit mask.
     #[inline(always)]
     pub(super) fn group(&self, routes: &[RouteTotal], left: u64) -> u64 {
         let first = left.trailing_zeros() as usize;
@@ -106,7 +107,7 @@ impl Mmu {
         bits(others).filter(|n| routes[*n].ingress == ingress).fold(1 << first, |group, n| group | 1 << n)
     }
 
-    /// Admits all packets of a burst with several queue pairs, if each queue has room for its own packets even after all others. Returns
+    /// Admits all packets of a burst of several routes, if each queue has room for its own packets even after all others. Returns
     /// whether it did; if not, nothing is charged.
     ///
     /// The result equals that of one group after the other, each by [`admit_bulk_lossless`](Mmu::admit_bulk_lossless). Let the segment have room for
@@ -114,7 +115,7 @@ impl Mmu {
     /// pool and queue would hold as much or less at each turn. As thresholds are non-increasing, the queue would admit its packets too, and
     /// no packet would turn it OFF. Other lcores only take from these queues between query and charge.
     ///
-    /// For [plain](PolicyFlags::is_plain) rules, where no policy observes each group.
+    /// For a [plain](PolicyFlags::is_plain) MMU, whose policy observes no packets.
     #[inline(never)]
     pub(super) fn admit_bulk_burst(
         &self,
@@ -122,7 +123,7 @@ impl Mmu {
         burst: &mut BurstRequest,
         budget: &mut SharedBudget,
     ) -> bool {
-        // Called here, so that the terms are known as constants.
+        // Called here, so that the context consists of constants.
         let context = &self.plain_context();
         let (mut of_class, mut classes, mut are_charged) = ([0; CLASSES], ClassSet::EMPTY, true);
         for route in burst.routes() {
@@ -133,7 +134,7 @@ impl Mmu {
             are_charged &= route.bytes > 0;
         }
         let total = u64::from(of_class.iter().sum::<u32>());
-        // A packet with a charge of zero always fits private buffer. Lengths of egress queues are checked one bundle at a time.
+        // A packet with a charge of zero always fits private buffer. Lengths of egress queues are checked one route at a time.
         if !are_charged || total > budget.granted || burst.by_egress().is_none() {
             return false;
         }
@@ -233,7 +234,7 @@ impl Mmu {
         Some(Segment::Shared)
     }
 
-    /// Returns whether a queue with these levels is within T and below Xoff. The view's average is q̂ in the filter's units.
+    /// Returns whether a queue of this occupancy is within T and below Xoff. The view's average is q̂ in the filter's units.
     #[inline(always)]
     fn fits(&self, flags: &PolicyFlags, view: &mut QueueView, occupancy: Occupancy) -> bool {
         let shared = u64::from(occupancy.shared);

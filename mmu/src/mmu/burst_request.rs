@@ -1,4 +1,4 @@
-//! Burst that requests buffer, summed by queue pair, so that the MMU updates each queue once, in any order of packets.
+//! Burst that requests buffer, summed by route (ingress and egress queue), so that the MMU updates each queue once, in any order of packets.
 
 use std::mem;
 
@@ -8,10 +8,10 @@ use weir_units::{QueueId, bits};
 use super::{Admission, BufferRequest, DropReason, Segment};
 use crate::charge::Charges;
 
-/// Maximum number of packets in an [`BurstRequest`].
+/// Maximum number of packets in a [`BurstRequest`].
 pub const BURST_REQUEST_MAX: usize = 64;
 
-/// Packets of a burst with one ingress queue and one egress queue.
+/// Route of a burst: an ingress and an egress queue, with the sums over their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteTotal {
     /// Ingress queue: port of arrival and class.
@@ -26,7 +26,7 @@ pub struct RouteTotal {
     pub frame_bytes: u32,
 }
 
-/// Subset of a burst's packets with one queue pair.
+/// Subset of a burst's packets of one route.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteGroup {
     /// Ingress queue: port of arrival and class.
@@ -43,15 +43,15 @@ pub struct RouteGroup {
     pub frame_bytes: u32,
 }
 
-/// Burst of one ingress port: packets, oldest first, and their [bundles](RouteTotal). After [`super::Mmu::admit_burst`] it also holds the
+/// Burst of one ingress port: packets, oldest first, and their [routes](RouteTotal). After [`super::Mmu::admit_burst`] it also holds the
 /// verdict on each packet. The memory is reused for the next burst.
 #[derive(Debug)]
 pub struct BurstRequest {
     routes: ArrayVec<RouteTotal, BURST_REQUEST_MAX>,
     len: usize,
-    /// Index of each packet's bundle, except for the packets in `grouped`.
+    /// Index of each packet's route, except for the packets in `grouped`.
     route_of: [u8; BURST_REQUEST_MAX],
-    /// Bit mask of the packets whose bundle is recorded only in `members`. Mostly all packets are admitted, and no packet's bundle is
+    /// Bit mask of the packets whose route is recorded only in `members`. Mostly all packets are admitted, and no packet's route is
     /// looked up.
     grouped: u64,
     bytes: [u32; BURST_REQUEST_MAX],
@@ -59,19 +59,19 @@ pub struct BurstRequest {
     each: Option<u32>,
     pub(super) bulk_admitted: u64,
     pub(super) segments: [Segment; BURST_REQUEST_MAX],
-    /// Verdict on each packet of the other bundles.
+    /// Verdict on each packet of the other routes.
     pub(super) verdicts: [Admission; BURST_REQUEST_MAX],
-    /// Index of the bundle to each egress queue. Entries of queues without a bundle are stale.
+    /// Index of the route to each egress queue. Entries of queues without a route are stale.
     route_by_egress: [u8; EGRESS_QUEUES],
     members: [u64; BURST_REQUEST_MAX],
     shares_egress: bool,
 }
 
-/// Number of egress queues with a slot each. With more queues, a burst may have several bundles for one queue pair.
+/// Number of egress queues with a slot each. With more queues, a burst may have several [`RouteTotal`]s of one route.
 const EGRESS_QUEUES: usize = 512;
 
 impl BurstRequest {
-    /// Creates an empty intake.
+    /// Creates an empty burst.
     pub fn new() -> BurstRequest {
         BurstRequest {
             routes: ArrayVec::new(),
@@ -89,11 +89,11 @@ impl BurstRequest {
         }
     }
 
-    /// Adds packets with these queue pairs (ingress first), lengths and charges. Stops at the first packet of a new pair that `takes`
+    /// Adds packets of these routes (ingress first), lengths and charges. Stops at the first packet of a new route that `takes`
     /// rejects. Returns the number of added packets.
     ///
     /// # Panics
-    /// If the intake has no room for all of them, or pairs and charges differ in number.
+    /// If the burst has no room for all of them, or routes and charges differ in number.
     #[inline(always)]
     pub fn push_each(
         &mut self,
@@ -116,11 +116,11 @@ impl BurstRequest {
         self.len - before
     }
 
-    /// Adds packets with these charges, grouped by distinct queue pairs in the order of their first packets. Every packet belongs to one
+    /// Adds packets with these charges, grouped by distinct routes in the order of their first packets. Every packet belongs to one
     /// group.
     ///
     /// # Panics
-    /// If the intake has no room for all of them.
+    /// If the burst has no room for all of them.
     #[inline(always)]
     pub fn push_groups(&mut self, bytes: &[u32], groups: impl Iterator<Item = RouteGroup>) {
         self.each = None;
@@ -131,7 +131,7 @@ impl BurstRequest {
     /// Adds groups as [`BurstRequest::push_groups`] does, for `packets` packets with an equal charge each.
     ///
     /// # Panics
-    /// If the intake has no room for all of them.
+    /// If the burst has no room for all of them.
     #[inline(always)]
     pub fn push_groups_alike(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = RouteGroup>) {
         self.charge_alike(packets, bytes);
@@ -150,13 +150,13 @@ impl BurstRequest {
             self.count(RouteTotal { ingress, egress, packets, bytes, frame_bytes }, members << first);
             added |= members;
         }
-        // `first` equals the mask's width if the intake is full; nothing is added then.
+        // `first` equals the mask's width if the burst is full; nothing is added then.
         self.grouped |= added.wrapping_shl(first as u32);
         debug_assert_eq!(added, mask(packets));
         self.len += packets;
     }
 
-    /// Adds groups to an empty intake, where each group is a bundle of its own.
+    /// Adds groups to an empty burst, where each group is a new route.
     #[inline(always)]
     fn add_first_groups(&mut self, packets: usize, groups: impl Iterator<Item = RouteGroup>) {
         for RouteGroup { ingress, egress, members, packets, bytes, frame_bytes } in groups {
@@ -171,10 +171,10 @@ impl BurstRequest {
         (self.grouped, self.len) = (mask(packets), packets);
     }
 
-    /// Adds packets of one queue pair with these charges and `frame_bytes` bytes in total.
+    /// Adds packets of one route with these charges and `frame_bytes` bytes in total.
     ///
     /// # Panics
-    /// If the intake has no room for all of them.
+    /// If the burst has no room for all of them.
     #[inline(always)]
     pub fn push_row(
         &mut self,
@@ -196,10 +196,10 @@ impl BurstRequest {
         }
     }
 
-    /// Adds `packets` (at least one) packets of one queue pair, with a charge of `each` and `frame_bytes` bytes in total.
+    /// Adds `packets` (at least one) packets of one route, with a charge of `each` and `frame_bytes` bytes in total.
     ///
     /// # Panics
-    /// If the intake has no room for all of them.
+    /// If the burst has no room for all of them.
     #[inline(always)]
     pub fn push_row_alike(&mut self, ingress: QueueId, egress: QueueId, packets: usize, each: u32, frame_bytes: u32) {
         self.charge_alike(packets, each);
@@ -214,7 +214,7 @@ impl BurstRequest {
         self.bytes[self.len..][..packets].fill(bytes);
     }
 
-    /// Adds the packets of a bundle, at least one, whose charges are already stored.
+    /// Adds the packets of a route, at least one, whose charges are already stored.
     #[inline(always)]
     fn add_row(&mut self, route: RouteTotal) {
         let packets = route.packets as usize;
@@ -223,7 +223,7 @@ impl BurstRequest {
         self.len += packets;
     }
 
-    /// Adds packets (`members` is their bit mask) to the bundle of their queue pair; returns its index.
+    /// Adds packets (`members` is their bit mask) to their route; returns its index.
     #[inline(always)]
     fn count(&mut self, more: RouteTotal, members: u64) -> u8 {
         let slot = more.egress.index() % EGRESS_QUEUES;
@@ -248,11 +248,11 @@ impl BurstRequest {
     /// Adds a packet of this length without FCS. All packets must be of one ingress port.
     ///
     /// # Panics
-    /// If the intake is full.
+    /// If the burst is full.
     #[inline(always)]
     pub fn push(&mut self, packet: BufferRequest, frame_bytes: u32) {
         let n = self.len;
-        assert!(n < BURST_REQUEST_MAX, "an intake with room for a packet");
+        assert!(n < BURST_REQUEST_MAX, "a burst with room for a packet");
         let BufferRequest { ingress, egress, bytes } = packet;
         let place = self.count(RouteTotal { ingress, egress, packets: 1, bytes, frame_bytes }, 1 << n);
         (self.route_of[n], self.bytes[n], self.each) = (place, bytes, None);
@@ -265,7 +265,7 @@ impl BurstRequest {
         self.len
     }
 
-    /// Returns whether the intake has no packets.
+    /// Returns whether the burst has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -277,19 +277,19 @@ impl BurstRequest {
         BURST_REQUEST_MAX - self.len
     }
 
-    /// Bundles, in the order of their first packets.
+    /// Routes, in the order of their first packets.
     #[inline]
     pub fn routes(&self) -> &[RouteTotal] {
         &self.routes
     }
 
-    /// Bundles with a bit mask of each one's packets; `None` if two bundles may have the same egress queue.
+    /// Routes with a bit mask of each one's packets; `None` if two of them may have the same egress queue.
     #[inline]
     pub fn by_egress(&self) -> Option<impl Iterator<Item = (&RouteTotal, u64)>> {
         (!self.shares_egress).then(|| self.routes_with_packets())
     }
 
-    /// Bundles with a bit mask of each one's packets.
+    /// Routes with a bit mask of each one's packets.
     #[inline]
     pub fn routes_with_packets(&self) -> impl Iterator<Item = (&RouteTotal, u64)> {
         self.routes.iter().zip(self.members.iter().copied())
@@ -303,7 +303,7 @@ impl BurstRequest {
     #[inline(never)]
     fn place_by_members(&self, n: usize) -> usize {
         let routes = &self.members[..self.routes.len()];
-        routes.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle")
+        routes.iter().position(|members| members >> n & 1 != 0).expect("each packet has a route")
     }
 
     /// Packet `n` of the burst.
@@ -337,7 +337,7 @@ impl BurstRequest {
         self.each
     }
 
-    /// Returns each packet's bundle and charge.
+    /// Returns each packet's route and charge.
     #[inline(always)]
     pub fn placed(&self) -> impl ExactSizeIterator<Item = (&RouteTotal, u32)> {
         self.bytes().iter().enumerate().map(|(n, bytes)| (&self.routes[self.place(n)], *bytes))
@@ -349,7 +349,7 @@ impl BurstRequest {
         self.placed().map(|(route, bytes)| BufferRequest { ingress: route.ingress, egress: route.egress, bytes })
     }
 
-    /// Returns whether every bundle was admitted whole; if not, [`BurstRequest::verdict`] holds the decision on each packet.
+    /// Returns whether every route was admitted in bulk; if not, [`BurstRequest::verdict`] holds the decision on each packet.
     #[inline]
     pub fn is_bulk_admitted(&self) -> bool {
         self.bulk_admitted == mask(self.routes.len())
@@ -387,7 +387,7 @@ impl BurstRequest {
         self.bytes[..self.len].iter().copied().min().unwrap_or(0)
     }
 
-    /// Collects the packets of these bundles with their indices.
+    /// Collects the packets of these routes with their indices.
     pub(super) fn packets_of(&self, routes: u64) -> Deferred {
         let mut packets = Deferred { run: ArrayVec::new(), places: ArrayVec::new() };
         for n in bits(self.members_of(routes)) {
@@ -404,7 +404,7 @@ impl Default for BurstRequest {
     }
 }
 
-/// Packets of some bundles, to be decided individually.
+/// Packets of some routes, to be decided individually.
 pub(super) struct Deferred {
     pub(super) run: ArrayVec<BufferRequest, BURST_REQUEST_MAX>,
     pub(super) places: ArrayVec<u8, BURST_REQUEST_MAX>,
@@ -422,14 +422,14 @@ mod tests {
 
     use super::*;
 
-    /// Queue pairs, some of which share an egress queue's slot.
+    /// Routes, some of which share an egress queue's slot.
     fn pair(n: u16) -> (QueueId, QueueId) {
         let queue = |port| QueueId::new(PortId(port), Class::new((n % 2) as u8));
         (queue(0), queue(n / 2 % 3 * (EGRESS_QUEUES / 8) as u16 + n / 6))
     }
 
     proptest! {
-        /// Rows of equally charged packets equal individual packets.
+        /// Batches of equally charged packets equal individual packets.
         #[test]
         fn by_rows_as_one_by_one(rows in prop::collection::vec((0..3u16, 1..=BURST_REQUEST_MAX, 64..66u32), 0..6)) {
             let (mut each, mut by_rows) = (BurstRequest::new(), BurstRequest::new());
@@ -450,7 +450,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets are equal for each way of adding, and each belongs to its bundle.
+        /// Packets are equal for each method of adding, and each belongs to its route.
         #[test]
         fn by_groups_as_one_by_one(
             packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=BURST_REQUEST_MAX),
@@ -500,7 +500,7 @@ mod tests {
                 let mut egress: Vec<QueueId> = burst.routes().iter().map(|route| route.egress).collect();
                 egress.sort();
                 let shares = egress.windows(2).any(|pair| pair[0] == pair[1]);
-                prop_assert!(!shares || burst.by_egress().is_none(), "one queue, several bundles");
+                prop_assert!(!shares || burst.by_egress().is_none(), "one queue, several routes");
             }
         }
     }

@@ -30,7 +30,7 @@ impl Mmu {
         }
     }
 
-    /// Adds a row to the packets that [`Mmu::flush_pending_releases`] releases together. Under a policy that filters lengths, releases the row at
+    /// Adds a batch to the packets that [`Mmu::flush_pending_releases`] releases together. Under a policy that filters lengths, releases it at
     /// once.
     #[inline(always)]
     pub fn release_later(&self, now: Time, PendingReleases(routes): &mut PendingReleases, batch: DepartureBatch<'_>) {
@@ -66,7 +66,7 @@ impl Mmu {
         self.flags.low_pass.is_some()
     }
 
-    /// Releases the charges of sent packets, summed by queue pair.
+    /// Releases the charges of sent packets, summed by route.
     ///
     /// # Panics
     /// In debug builds, under a policy for which [the order counts](Mmu::releases_in_order).
@@ -88,7 +88,7 @@ impl Mmu {
         PendingBytes { bytes: vec![0; self.ingress.len()].into(), queues: Vec::with_capacity(self.ingress.len()) }
     }
 
-    /// Removes packets that left one port, summed by queue pair, from its egress queues. Adds them to the packets that
+    /// Removes packets that left one port, summed by route, from its egress queues. Adds them to the packets that
     /// [`Mmu::flush_pending_bytes`] releases together.
     ///
     /// # Panics
@@ -143,7 +143,7 @@ impl Mmu {
         queues.clear();
     }
 
-    /// Adds packets to the bundle of their queue pair. If the list is full, releases it first.
+    /// Adds packets to their route. If the list is full, releases it first.
     #[inline(always)]
     fn add_route(&self, now: Time, routes: &mut ArrayVec<RouteTotal, BUNDLED_MAX>, more: RouteTotal) {
         // Neighbours often have the same queues, so the search starts at the end.
@@ -176,7 +176,7 @@ impl Mmu {
         }
     }
 
-    /// Releases packets of one queue pair one after the other, for a policy for which [the order counts](Mmu::releases_in_order).
+    /// Releases packets of one route one after the other, for a policy for which [the order counts](Mmu::releases_in_order).
     pub fn release_pair(
         &self,
         now: Time,
@@ -191,7 +191,7 @@ impl Mmu {
         self.release(now, &departures);
     }
 
-    /// Releases packets of a row that arrived at one lossless queue, given their charges and the sum.
+    /// Releases the packets of a batch that arrived at one lossless queue, given their charges and the sum.
     fn release_batch_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, charges: Charges<'_>, total: u32) {
         let (context, mut pool_releases) = (self.context(), PoolReleases::default());
         let filtered =
@@ -204,7 +204,7 @@ impl Mmu {
         }
     }
 
-    /// Releases the charges of sent packets, summed by queue pair. Not for a policy that filters lengths.
+    /// Releases the charges of sent packets, summed by route. Not for a policy that filters lengths.
     #[inline]
     fn release_routes(&self, now: Time, routes: &[RouteTotal]) {
         if self.flags.is_plain {
@@ -325,7 +325,7 @@ impl Mmu {
     }
 
     /// Removes `bytes` from a lossless ingress queue; returns whether the queue or its port is OFF. Under a policy that filters lengths,
-    /// `filtered` removes the packets one after the other, given the queue's levels and average. It returns the released bytes and the new
+    /// `filtered` removes the packets one after the other, given the queue's occupancy and average. It returns the released bytes and the new
     /// average.
     // Always: inlining for a single packet drops the loops over packets.
     #[inline(always)]
@@ -461,7 +461,7 @@ pub struct DepartureBatch<'r> {
     pub bytes: &'r [u32],
 }
 
-/// Packets that left and are not released yet, by queue pair.
+/// Packets that left and are not released yet, by route.
 #[derive(Debug, Default)]
 pub struct PendingReleases(ArrayVec<RouteTotal, BUNDLED_MAX>);
 
@@ -487,7 +487,7 @@ impl PendingBytes {
 /// Number of leading packets that arrived at this queue. The first packet did.
 #[inline(always)]
 fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
-    // Most rows have a single ingress queue, which this detects without a branch per packet.
+    // Most batches have a single ingress queue, which this detects without a branch per packet.
     let differ = ingress.iter().fold(0, |differ, other| differ | (other.index() ^ queue.index()) as u16);
     if differ == 0 { ingress.len() } else { ingress.iter().take_while(|other| **other == queue).count() }
 }
@@ -519,12 +519,12 @@ fn sizes_of(run: &[BufferRelease]) -> ArrayVec<u32, BUNDLED_MAX> {
     run.iter().map(|departure| departure.bytes).collect()
 }
 
-/// Sums at most [`BUNDLED_MAX`] packets by queue pair.
+/// Sums at most [`BUNDLED_MAX`] packets by route.
 #[inline]
 fn routes(departures: &[BufferRelease]) -> ArrayVec<RouteTotal, BUNDLED_MAX> {
     let mut routes: ArrayVec<RouteTotal, BUNDLED_MAX> = ArrayVec::new();
     let Some(first) = departures.first() else { return routes };
-    // Most bursts have a single queue pair and need no search.
+    // Most bursts have a single route and need no search.
     let pair = |departure: &BufferRelease| (departure.ingress.index() as u32) << 16 | departure.egress.index() as u32;
     if departures.iter().fold(0, |differ, departure| differ | pair(departure) ^ pair(first)) == 0 {
         let bytes = departures.iter().map(|departure| departure.bytes).sum();

@@ -5,7 +5,7 @@
 //! - [`PausedPort`]: T of the queue and of the port, then the port's insurance headroom;
 //! - [`LossyQueue`]: the threshold of the egress queue, and no headroom.
 //!
-//! [`admission`](super::admission) charges the placed packets; [`bypass`](super::bypass) only asks.
+//! [`admission`](super::admission) charges the placed packets; [`bypass`](super::bypass) charges nothing.
 
 use weir_units::{Alpha, PortId, Time};
 
@@ -209,7 +209,7 @@ impl Segments for LosslessQueue<'_> {
 pub(super) struct PausedPort<'r> {
     pub(super) query: ThresholdQuery<'r>,
     pub(super) view: &'r mut QueueView,
-    /// Levels of the queue, for its threshold; its headroom is the port's.
+    /// Occupancy of the queue, for its threshold; its headroom is the port's.
     pub(super) own: Occupancy,
     pub(super) port: PortId,
     pub(super) occupancy: Occupancy,

@@ -97,7 +97,7 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     assert!(!levels().off, "{:?}", levels());
 }
 
-/// Settings of another kind are ignored, and a policy changes only its live keys.
+/// A configuration of another kind is ignored, and a policy changes only its runtime keys.
 #[test]
 fn every_policy_takes_over_its_own_live_keys() {
     use crate::policy::{BUFFER_POLICIES, BuildContext, parse_config};
@@ -139,7 +139,7 @@ fn every_policy_takes_over_its_own_live_keys() {
         assert_eq!(policy.describe(), build(&*first).describe(), "{}", kind.id());
         policy.update_config(&*second, &layout);
         assert_eq!(policy.describe(), as_second.describe(), "{}", kind.id());
-        assert_ne!(policy.describe(), build(&*first).describe(), "{} has live keys", kind.id());
+        assert_ne!(policy.describe(), build(&*first).describe(), "{} has runtime keys", kind.id());
         let load = crate::policy::OverloadCase {
             shared: layout.shared(),
             egress_lossy: layout.egress_lossy(),
@@ -229,7 +229,7 @@ fn a_queue_paused_by_others_runs_again_when_they_leave() {
     release(&mmu, &held.split_off(2));
     release(&mmu, &filled);
     off = mmu.off_classes(PortId(0), off);
-    assert_eq!(off, LOSSLESS.alone(), "T rose after the last departure of port 0, so nothing told it");
+    assert_eq!(off, LOSSLESS.alone(), "T rose after the last departure of port 0, which had no event since");
     mmu.reconsider(PortId(0), off, Time::ZERO);
     assert_eq!(mmu.off_classes(PortId(0), off), ClassSet::EMPTY);
 }
@@ -367,7 +367,7 @@ proptest! {
                         release(&model, &[packet]);
                     }
                     if !mmu.bypass_buffer(Time::ZERO, &packet) {
-                        prop_assert_eq!(all_use(&mmu, 2), before, "what can't pass leaves no trace");
+                        prop_assert_eq!(all_use(&mmu, 2), before, "a packet that can't bypass the buffer changes nothing");
                         prop_assert_eq!(admit_one(&mmu, packet), verdict);
                         if matches!(verdict, Admission::Admit(_)) {
                             release(&mmu, &[packet]);

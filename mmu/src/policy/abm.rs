@@ -59,7 +59,7 @@ const ONE: u64 = 1 << 16;
 const DRAINED_MIN: u64 = 2_048;
 
 impl Abm {
-    /// Creates the policy for ports of these rates; `None` if an interval carries more than [`Windows::BYTES_MAX`] at C.
+    /// Creates the policy for ports of these rates; `None` if an interval carries more than [`WindowClock::BYTES_MAX`] at C.
     pub fn new(config: &AbmConfig, rates: &[BitRate]) -> Option<Abm> {
         let group = || QueueGroup {
             congested: CongestedQueues::new(rates.len(), config.congested.get()).partial(config.congested_partly),

@@ -71,7 +71,7 @@ const ON: u64 = u64::MAX;
 impl AdaptiveHeadroom {
     /// Creates the policy over a partition whose headroom is the rule's. `rates` are the rates at which the ports' links fill the buffer,
     /// `frame_max` is the maximum charge of a frame, and `reaction` the switch's own reaction from an arrival to the PAUSE. Adapts after
-    /// `settings.samples` PAUSEs of a queue, or at once to `settings.measured_delay`.
+    /// `config.samples` PAUSEs of a queue, or at once to `config.measured_delay`.
     pub fn new(
         config: &AdaptiveHeadroomConfig,
         frame_max: Bytes,

@@ -48,7 +48,7 @@ impl CongestedQueues {
         let now = if length >= self.limit {
             FULL_SHARE
         } else if self.is_partial {
-            // Below the limit, so below WHOLE.
+            // Below the limit, so below FULL_SHARE.
             ((length << 16) / self.limit) as u32
         } else {
             0

@@ -305,7 +305,7 @@ impl DshConfig {
             );
         };
         for (key, weight) in [("w_g", self.w_g), ("w_v", self.w_v)] {
-            // `Alpha::of` on 2^16 bytes yields the numerator of α over 2^16.
+            // `Alpha::scale` on 2^16 bytes yields the numerator of α over 2^16.
             if !weight.scale(Bytes::new(1 << 16)).get().is_power_of_two() {
                 refuse(key, "not 1/2^n", "\"1/4\"");
             }

@@ -132,7 +132,7 @@ pub(super) struct DtWithHeadroom {
     pub(super) threshold: DynamicThreshold,
     #[state(same)]
     pub(super) name: &'static str,
-    /// Description for settings and an α.
+    /// Description for a configuration and an α.
     #[state(same)]
     pub(super) description: fn(&dyn BufferPolicyConfig, Alpha) -> Vec<String>,
     #[state(same)]

@@ -64,7 +64,7 @@ pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
         false
     }
 
-    /// Warning why the policy may lose lossless frames, where its needs do not imply one.
+    /// Warning why the policy may lose lossless frames, where its layout requirements do not imply one.
     fn warning(&self) -> Option<&'static str> {
         None
     }
@@ -108,7 +108,7 @@ pub struct PortSizes<'f> {
 /// Switch for which a policy is built. Lists are in port order.
 #[derive(Debug)]
 pub struct BuildContext<'c> {
-    /// Partition of the buffer, as the policy's needs require.
+    /// Partition of the buffer, as the policy requires.
     pub layout: &'c BufferLayout,
     /// C of each port.
     pub rates: &'c [BitRate],

@@ -35,12 +35,12 @@ pub fn known_tables() -> impl Iterator<Item = TableSchema> {
     BUFFER_POLICIES.all().iter().map(|kind| TableSchema::of_kind("buffer", *kind))
 }
 
-/// Settings of a policy by its name and the text of its table, for a switch without a file.
+/// Parses a policy's configuration from its name and the text of its table, for a switch without a file.
 ///
 /// ```
-/// let spfc = weir_mmu::policy::settings("spfc", "k_spfc = 8").unwrap();
+/// let spfc = weir_mmu::policy::parse_config("spfc", "k_spfc = 8").unwrap();
 /// assert_eq!(spfc.name(), "spfc");
-/// let error = weir_mmu::policy::settings("spfc", "k = 8").unwrap_err().render(false);
+/// let error = weir_mmu::policy::parse_config("spfc", "k = 8").unwrap_err().render(false);
 /// assert!(error.contains("unknown key `k`"), "{error}");
 /// ```
 ///

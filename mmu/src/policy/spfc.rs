@@ -46,7 +46,7 @@ struct Port {
 }
 
 impl Spfc {
-    /// Creates the policy for ports of these rates; `None` if a window of TC carries more than [`Windows::BYTES_MAX`] at C.
+    /// Creates the policy for ports of these rates; `None` if a window of TC carries more than [`WindowClock::BYTES_MAX`] at C.
     pub fn new(config: &SpfcConfig, rates: &[BitRate]) -> Option<Spfc> {
         let SpfcConfig { alpha, k_spfc, tc, victim_at } = *config;
         let port = |rate: &BitRate| {

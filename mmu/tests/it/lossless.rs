@@ -34,7 +34,7 @@ fn bounds() -> Bounds {
         ports: PORTS,
         private: Bytes::ZERO,
         headroom,
-        lossless: ClassSet::of(&LOSSLESS),
+        lossless: ClassSet::from_members(&LOSSLESS),
         rate: BitRate::gbps(100),
     }
 }
@@ -53,9 +53,9 @@ struct Fabric {
 
 struct Peer {
     writer: PortWriter,
-    /// Frames under way: when they arrive, and what they are.
+    /// Frames in flight, each with its arrival.
     link: VecDeque<(u64, Frame)>,
-    /// What the switch advertises, and when the peer will know.
+    /// Classes that the switch advertises.
     advertised: ClassSet,
     signals: VecDeque<(u64, ClassSet)>,
     paused: ClassSet,
@@ -69,7 +69,7 @@ struct Frame {
     wire: u64,
 }
 
-/// What a peer sends for a while.
+/// Traffic of a peer for some time.
 #[derive(Clone, Copy)]
 struct Phase {
     until: u64,
@@ -226,7 +226,7 @@ impl Fabric {
         }
     }
 
-    /// What the transmitter does: looks, sweeps what is OFF, and tells the peer of a change.
+    /// Acts as the transmitter: reads the classes, sweeps the OFF ones, and signals a change to the peer.
     fn signal(&mut self, port: usize) {
         let (id, now) = (PortId(port as u16), self.time());
         let peer = &mut self.peers[port];
@@ -254,7 +254,7 @@ impl Fabric {
     }
 }
 
-/// Charges by the byte, and those by which a frame takes an mbuf of what four of the shortest frames are charged.
+/// Charges by the byte, and charges of at least an mbuf, four times that of the shortest frame.
 fn charges() -> [Charge; 2] {
     [Charge::in_cells(1), Charge::in_cells(1).at_least_shortest(4)]
 }
@@ -272,7 +272,7 @@ fn run(name: &str, charge: Charge, seed: u64) -> (u64, u64) {
         fabric.tick(true);
         assert!(fabric.held() as u64 <= mbufs, "{name}, seed {seed}: {} frames in {mbufs} mbufs", fabric.held());
     }
-    // Then it drains: whatever is held leaves within the time of its bytes, and every peer may send again.
+    // Then it drains: all held bytes leave within their time on the wire, and every peer may send again.
     let bound = mbufs + 100;
     let mut ticks = 0;
     while fabric.held() > 0 || fabric.peers.iter().any(|peer| !peer.link.is_empty() || !peer.paused.is_empty()) {
@@ -320,7 +320,7 @@ fn headroom_without_room_for_mbufs_loses_short_frames() {
 fn policies_that_can_lose_say_so() {
     let lossless = policies::lossless();
     let not: Vec<_> = policies::all().into_iter().filter(|name| !lossless.contains(name)).collect();
-    // Adaptive headroom trusts delays that it saw, and has a test of its own.
+    // Adaptive headroom relies on past delays, and has a test of its own.
     assert_eq!(not, ["oversubscribed", "adaptive", "dsh-no-insurance"]);
 }
 

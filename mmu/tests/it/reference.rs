@@ -27,20 +27,20 @@ fn bounds(has_private: bool) -> Bounds {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Packets of one port, as a burst brings them: port of departure, class, bytes with FCS.
+    /// Burst of packets of one port: port of departure, class, bytes with FCS.
     Admit(u16, Vec<(u16, Class, u32)>),
-    /// Packets that are held, by their places, as a burst sends them; or, where that may be, as several ports send them in one poll.
+    /// Held packets, by index, sent as one burst; if true and the MMU permits it, as several ports send in one poll.
     Release(Vec<prop::sample::Index>, bool),
     Reconsider(u16),
 }
 
-/// What happens, and how many nanoseconds after what was before.
+/// Operation, and its nanoseconds after the previous one.
 fn operation() -> impl Strategy<Value = (u64, Operation)> {
     let class = prop_oneof![Just(LOSSY), Just(LOSSLESS[0]), Just(LOSSLESS[0]), Just(LOSSLESS[1])];
     // Round numbers too, which meet thresholds exactly.
     let bytes = prop_oneof![2 => 64..1_519u32, 1 => Just(800u32)];
     let packet = (0..PORTS, class, bytes);
-    // Bursts of one class in a row, as queues bring them, and mixed ones.
+    // Bursts of one class, as from a queue, and mixed ones.
     let mixed = prop::collection::vec(packet.clone(), 1..32);
     let alike = (packet, 1..32usize).prop_map(|(packet, n)| vec![packet; n]);
     let operation = prop_oneof![
@@ -97,7 +97,7 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
     Ok(())
 }
 
-/// Releases packets summed by pair of queues, a port of departure at a time, and all ports together.
+/// Releases packets summed by route: a port of departure at a time, then all ports together.
 fn release_by_port(mmu: &Mmu, gone: &mut PendingBytes, now: Time, burst: &[BufferRequest]) {
     for port in (0..PORTS).map(PortId) {
         let mut bundles: Vec<RouteTotal> = Vec::new();
@@ -114,7 +114,7 @@ fn release_by_port(mmu: &Mmu, gone: &mut PendingBytes, now: Time, burst: &[Buffe
     mmu.flush_pending_bytes(now, gone);
 }
 
-/// An MMU that is of one lcore, and queues with private memory, or not; and how many times over the shortest frame is charged.
+/// Form of an MMU: owned by one lcore or shared, with or without private buffer, and the multiple that the shortest frame is charged.
 #[derive(Clone, Copy)]
 struct Form {
     is_own: bool,

@@ -24,7 +24,7 @@ struct Saturated {
     now: Time,
 }
 
-/// What keeps one queue overloaded.
+/// Source that keeps one queue overloaded.
 struct Source {
     writer: PortWriter,
     frame: BufferRequest,
@@ -70,7 +70,7 @@ impl Saturated {
     fn load(&self) -> OverloadCase {
         let count = |class| self.sources.iter().filter(|source| source.frame.ingress.class() == class).count() as u64;
         OverloadCase {
-            // What adapted headroom gave it included.
+            // Includes the bytes that adapted headroom ceded.
             shared: self.mmu.pool_usage().capacity,
             egress_lossy: self.mmu.layout().egress_lossy(),
             lossy_alpha: Alpha::ONE,
@@ -176,7 +176,7 @@ fn reverie_theorems_1_and_2() {
         let load = saturated.load();
         let expected = saturated.mmu.policy().steady_state(&load);
         saturated.check(expected);
-        // Theorem 1, the ratio; Theorem 2, what is idle.
+        // Theorem 1, the ratio; Theorem 2, the idle part.
         let idle = (load.shared - saturated.mmu.pool_usage().used).get();
         let frames = u64::from(FRAME) * u64::from(lossless + lossy);
         assert!((3_000_000 - frames..=6_000_000 + frames).contains(&idle), "{idle} B idle");

@@ -1,6 +1,6 @@
 //! Real threads on one MMU, under every policy: RX lcores admit and TX lcores release the same queues at the same time.
 //!
-//! In rounds; between them nothing moves, some packets are still held, and every counter has to say just those: charged
+//! Between two rounds nothing moves and some packets are held, and every counter must equal their sum: charged
 //! = released + held, by queue, by port and by pool.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// Receives bursts on its ports and hands what is kept to the lcore of the port of departure.
+/// Receives bursts on its ports and hands admitted packets to the lcore of the port of departure.
 fn receive(
     mmu: &Mmu,
     writers: &mut [PortWriter],
@@ -76,7 +76,7 @@ fn draw_packet(from: PortId, random: &mut Random) -> BufferRequest {
     BufferRequest { ingress: QueueId::new(from, class), egress: QueueId::new(to, class), bytes }
 }
 
-/// Sends bursts, looks at its ports' state as a transmitter does, and keeps some packets for the next round.
+/// Sends bursts, reads its ports' state as a transmitter does, and holds some packets for the next round.
 fn transmit(
     mmu: &Mmu,
     lcore: u16,
@@ -100,7 +100,7 @@ fn transmit(
     }
 }
 
-/// The one clock of all threads: it ticks when it is read.
+/// Clock of all threads, which advances with each reading.
 #[derive(Default)]
 struct Clock(AtomicU64);
 
@@ -110,7 +110,7 @@ impl Clock {
     }
 }
 
-/// Every counter says what is held, and nothing else.
+/// Checks that every counter equals the sum over the held packets.
 fn check(name: &str, mmu: &Mmu, held: &[BufferRequest], now: Time) {
     let sum =
         |of: &dyn Fn(&BufferRequest) -> bool| held.iter().filter(|packet| of(packet)).map(|p| u64::from(p.bytes)).sum();

@@ -12,7 +12,7 @@ const HEADROOM: Admission = Admission::Admit(Segment::Headroom);
 const SHARED: Admission = Admission::Admit(Segment::Shared);
 const LOST: Admission = Admission::Drop(DropReason::HeadroomViolation);
 
-/// One ingress port of interest, and time that passes when told.
+/// One ingress port under test, with a clock that [`Bench::wait`] advances.
 struct Bench {
     mmu: Mmu,
     writer: PortWriter,
@@ -64,7 +64,7 @@ impl Bench {
         self.mmu.ingress_usage(Self::frame(class).ingress, self.now)
     }
 
-    /// What the peer of port 0 is told.
+    /// Classes that the peer of port 0 should pause.
     fn off(&self) -> ClassSet {
         (0..2).filter(|class| self.queue(*class).off).map(|class| CLASSES[class]).collect()
     }
@@ -85,7 +85,7 @@ impl Bench {
     }
 }
 
-const BOTH: ClassSet = ClassSet::of(&CLASSES);
+const BOTH: ClassSet = ClassSet::from_members(&CLASSES);
 
 mod dsh {
     use super::*;
@@ -306,7 +306,7 @@ mod reverie {
         // Γ = 200 − q. A burst of 150 KB is over it from 100 KB on, and its average is far below.
         bench.admit_all(0, 150, SHARED);
         assert_eq!(bench.off(), ClassSet::EMPTY);
-        // It stays: each departure is an event, each arrival another, and q̂ follows q.
+        // The burst stays: each departure and each arrival is an event, and q̂ follows q.
         let mut events = 0;
         while bench.off().is_empty() {
             bench.release(0, 1);
@@ -351,7 +351,7 @@ mod reverie {
         bench.admit_all(0, 4, HEADROOM);
         bench.release(0, 3);
         assert_eq!((bench.queue(0).headroom, bench.off()), (Bytes::kb(2), CLASSES[0].alone()));
-        assert_eq!(bench.admit(0), HEADROOM, "until it is empty, everything goes there");
+        assert_eq!(bench.admit(0), HEADROOM, "every packet takes headroom until it is empty");
     }
 }
 
@@ -386,7 +386,7 @@ mod adaptive {
             assert_eq!(bench.queue(0).headroom_limit, Bytes::new(PHI), "after {pauses} PAUSEs");
             pause(&mut bench, Span::from_micros(2));
         }
-        // The fifth's first packet tells that the fourth PAUSE is over; the one after finds Φ adapted:
+        // The fifth PAUSE's first packet shows that the fourth is over; the next packet finds Φ adapted:
         // two frames in 1.6 us at 10 Gb/s, a quarter more, and two frames of 1,522 B.
         bench.admit_all(0, 2, SHARED);
         let adapted = bench.queue(0).headroom_limit;

@@ -1,4 +1,4 @@
-//! Arbitration `fifo`: a port's share of the queue's output equals its share of the arrivals.
+//! Arbitration `arrival` (FIFO): a port's share of the queue's output equals its share of the arrivals.
 
 use weir_reader::{Key, Plugin, Table};
 

@@ -4,14 +4,14 @@
 //! [`ArbiterKind`], which parses a queue's table; its [configuration](ArbiterConfig); and an [`Arbiter`] for each queue.
 //!
 //! ```
-//! use weir_arbitration::{Arbiter, RoundRobin, DequeuedFrame};
+//! use weir_arbitration::{Arbiter, DequeuedFrame, RoundRobin};
 //! use weir_units::{PortId, PortSet, PortSetRef};
 //!
 //! // Frames of ports 1 and 4 wait, and port 1 has had its turn.
 //! let mut arbiter = RoundRobin::new(1);
 //! arbiter.start(PortId(1));
-//! let waiting = PortSet::of(&[PortId(1), PortId(4)]);
-//! let served = DequeuedFrame { port: PortId(1), frame_bytes: 1_514, waiting: PortSetRef::of(&waiting) };
+//! let waiting = PortSet::from_members(&[PortId(1), PortId(4)]);
+//! let served = DequeuedFrame { port: PortId(1), frame_bytes: 1_514, waiting: PortSetRef::new(&waiting) };
 //! assert_eq!(arbiter.select_next(served, &mut |_| 0), PortId(4));
 //! ```
 
@@ -121,7 +121,7 @@ fn burst(table: &Table<'_>) -> u32 {
     table.integer_or(&BURST, 1..=1_024) as u32
 }
 
-/// Counter of a port's turn.
+/// Remaining frames of a port's burst.
 #[derive(Clone, Copy, Debug, State)]
 struct BurstCounter {
     burst: u32,

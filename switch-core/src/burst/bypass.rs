@@ -30,13 +30,13 @@ pub(super) struct Bypass<P> {
     /// Sum of the lengths.
     frame_bytes: u32,
     bundles: ArrayVec<RouteTotal, BUNDLES_MAX>,
-    /// Packets of each bundle, as a bitmap.
+    /// Packets of each route, as a bitmap.
     members: [u64; BUNDLES_MAX],
     /// Remaining rounds without bypass, after an attempt that failed.
     rest: u8,
 }
 
-/// Largest number of bundles of a port per round.
+/// Largest number of routes to a port per round.
 const BUNDLES_MAX: usize = 16;
 /// Rounds without bypass after frames could not bypass their queues: an attempt costs as much as a success saves.
 const REST: u8 = 16;
@@ -72,7 +72,7 @@ impl<P> Bypass<P> {
         self.frame_bytes += demand.frame_bytes;
     }
 
-    /// Adds a burst that was [noted](Bypass::note).
+    /// Adds a burst that was [recorded](Bypass::record).
     #[inline(always)]
     fn put_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) {
         let (from, count) = (self.len, packets.len());
@@ -89,7 +89,7 @@ impl<P> Bypass<P> {
         self.len += count;
     }
 
-    /// Adds the packets of a bundle that were [noted](Bypass::note); `members` is their bitmap in the burst.
+    /// Adds the packets of a route that were [recorded](Bypass::record); `members` is their bitmap in the burst.
     #[inline(always)]
     fn put(&mut self, bundle: &RouteTotal, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
         let (from, count) = (self.len, bundle.packets as usize);
@@ -129,10 +129,10 @@ impl<P> Bypass<P> {
         }
     }
 
-    /// Returns the index of a packet's bundle, and its charge.
+    /// Returns the index of a packet's route, and its charge.
     fn charged(&self, n: usize) -> (usize, BufferRequest) {
         let members = &self.members[..self.bundles.len()];
-        let index = members.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle");
+        let index = members.iter().position(|members| members >> n & 1 != 0).expect("each packet has a route");
         let RouteTotal { ingress, egress, .. } = self.bundles[index];
         (index, BufferRequest { ingress, egress, bytes: self.each.unwrap_or(self.bytes[n]) })
     }
@@ -209,8 +209,8 @@ impl<P: Packet> Bypass<P> {
         self.len = sent;
     }
 
-    /// Releases the first packets, whose sums the bundles hold. With `later`, they may wait for other releases of this poll, if no one
-    /// needs them earlier.
+    /// Releases the first packets, whose sums the routes hold. With `later`, they may wait for other releases of this poll, if no one needs
+    /// them earlier.
     #[inline(always)]
     fn release(&self, now: Time, mmu: &Mmu, later: Option<&mut PendingBytes>) {
         if let Some(pending_bytes) = later

@@ -146,7 +146,7 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// [`Chunks::put_all`] of packets of several queues. Each bundle comes with a bitmap of its packets.
+    /// [`Chunks::put_all`] of packets of several queues. Each route comes with a bitmap of its packets.
     #[inline(always)]
     fn put_bundles<'b>(
         &mut self,
@@ -179,7 +179,7 @@ impl<P> Chunks<P> {
                 count -= put;
             }
         }
-        debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
+        debug_assert!(from.iter().all(Option::is_none), "each packet has a route");
         // All were taken.
         mem::forget(from);
     }

@@ -5,17 +5,17 @@ use weir_wire::HeaderKey;
 
 use crate::fdb::FdbVersion;
 
-/// Exact-match cache of routes between stations, by [`Head`] and ingress port; private to an lcore.
+/// Exact-match cache of routes between stations, by [`HeaderKey`] and ingress port; private to an lcore.
 ///
 /// A hit is equal to the present result of parse, classification, learning and lookup. It holds for one version of the forwarding table and
-/// one tick of its clock ([`ForwardingTable::as_of`](crate::fdb::ForwardingTable::as_of)): within that tick the source address has been
-/// learned, and neither station's entry has changed. Older entries are invalid.
+/// one tick of its clock ([`ForwardingTable::version_at`](crate::fdb::ForwardingTable::version_at)): within that tick the source address
+/// has been learned, and neither station's entry has changed. Older entries are invalid.
 ///
-/// Call [`ExactMatchCache::follow`] with the table's version and the frames' ingress port before each lookup and insertion.
+/// Call [`ExactMatchCache::set_version`] with the table's version and the frames' ingress port before each lookup and insertion.
 #[derive(Debug)]
 pub(super) struct ExactMatchCache {
     sets: Box<[CacheSet; SETS]>,
-    /// Version of the table for entries of the current `epoch`.
+    /// Version of the table that `epoch` stands for.
     fdb_version: FdbVersion,
     /// Number of the current version; no entry has 0.
     epoch: u64,
@@ -44,13 +44,13 @@ impl QueueRoute {
     }
 
     /// Returns a label that distinguishes routes from one ingress port: both sides have the same class, so the egress queue suffices. Its
-    /// lowest bits suffice if routes differ in [no others](Way::LABEL_BITS).
+    /// lowest bits suffice if routes differ in [no others](QueueRoute::LABEL_BITS).
     #[inline(always)]
     pub(super) fn label(self) -> u8 {
         (self.0 >> QueueRoute::LABEL_BITS.trailing_zeros()) as u8
     }
 
-    /// Bits of [labels](Way::label) within a route, and the bits of an egress queue outside labels.
+    /// Bits of [labels](QueueRoute::label) within a route, and the bits of an egress queue outside labels.
     pub(super) const LABEL_BITS: u32 = 0x00ff_0000;
     pub(super) const OTHER_EGRESS_BITS: u32 = 0xff00_0000;
 
@@ -65,7 +65,7 @@ impl QueueRoute {
 #[repr(align(64))]
 struct CacheSet([Entry; ENTRIES_PER_SET]);
 
-/// Entry of the cache. The upper half of the third word, which heads leave free, has epoch and port.
+/// Entry of the cache. The upper half of the third word, which a [`HeaderKey`] leaves free, has epoch and port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     words: [u64; 3],
@@ -82,7 +82,7 @@ impl ExactMatchCache {
     pub(super) fn new() -> ExactMatchCache {
         let sets: Box<[CacheSet]> = vec![CacheSet::default(); SETS].into();
         ExactMatchCache {
-            sets: sets.try_into().expect("as many"),
+            sets: sets.try_into().expect("a vector of SETS sets"),
             fdb_version: FdbVersion::default(),
             epoch: 1,
             tag: 0,

@@ -1,5 +1,5 @@
-//! Fast path for bursts of plain frames, which most are. Frames with a cached header take the cached route. Other headers are parsed in a
-//! fast way, with prefetches some frames ahead. A frame that is not plain takes the slow path, in its place among the others.
+//! Fast path for bursts of plain frames, which most are. Frames with a cached header take the cached route. Other headers go through the
+//! fast parser, with prefetches some frames ahead. A frame that is not plain takes the slow path, and keeps its position among the others.
 
 use std::mem;
 
@@ -84,7 +84,7 @@ impl ClassTotals {
 }
 
 impl<P: Packet> Forwarding<P> {
-    /// Forwards the frames received by a port without clones, and empties the burst. `known` is the cache of routes.
+    /// Forwards the frames received by a port without clones, and empties the burst.
     #[inline]
     pub(super) fn handle_burst<O: AdmittedSink<P>>(
         &mut self,
@@ -188,7 +188,7 @@ impl<P: Packet> Forwarding<P> {
         self.stage_found(port, &found)
     }
 
-    /// [`Forwarding::stage_cached`] for frames with known routes.
+    /// [`Forwarding::stage_cached`] for frames whose routes are found.
     #[inline(always)]
     fn stage_found(&mut self, port: PortId, found: &CacheHits) -> usize {
         let (routes, lengths) = found.frames();
@@ -316,8 +316,8 @@ impl<P: Packet> Forwarding<P> {
         }));
     }
 
-    /// Looks up the leading frames, learns their source addresses, caches their routes, and stages them as [known](Forwarding::stage_cached)
-    /// ones: those that are plain and go to a single other port, which accepts them. Returns their number; the caller stages the packets.
+    /// Looks up the leading frames, learns their source addresses, caches their routes, and [stages](Forwarding::stage_cached) them: those
+    /// that are plain and go to a single other port, which accepts them. Returns their number; the caller stages the packets.
     #[inline(always)]
     fn stage_plain(&mut self, now: Time, port: PortId, frames: &[HeaderFields], cache: &mut ExactMatchCache) -> usize {
         if !self.dropping.is_empty() {
@@ -327,7 +327,7 @@ impl<P: Packet> Forwarding<P> {
         // As of now: if one of these frames, or another lcore, changes the table, the cached routes are soon outdated.
         cache.set_version(shared.fdb.version_at(now), port);
         let mut found = CacheHits::default();
-        // Frames come in trains: the lookup of one frame's stations holds for the next frame between them.
+        // Consecutive frames often have the same stations, and then share one lookup.
         let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
         let places = found.routes.iter_mut().zip(&mut found.lengths).take(self.request.room());
         for (frame, (to_route, to_length)) in frames.iter().zip(places) {
@@ -355,7 +355,7 @@ impl<P: Packet> Forwarding<P> {
     }
 }
 
-/// Finds routes and lengths of the leading frames that are cached and not too long, up to the room in `ways`. Returns their number.
+/// Finds routes and lengths of the leading frames that are cached and not too long, up to the length of `routes`. Returns their number.
 #[inline(never)]
 fn find_cached<P: Packet>(
     frame_bytes_max: u32,

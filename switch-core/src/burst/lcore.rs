@@ -62,7 +62,7 @@ impl Switch {
     /// If an lcore of the plan has a set of roles that no layout has; [`LcorePlan::new`] makes no others. Also if the switch has more than
     /// 64 ports, since lcores keep port sets in a word.
     pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
-        assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "more ports than a word has bits");
+        assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "a switch on lcores has at most 64 ports");
         let mut allocation = RingAllocation::new(&self, plan);
         let lcore = |role: &LcoreRole| Lcore { role: role.clone(), stages: allocation.stages(&self, role) };
         let lcores: Vec<Lcore<P>> = plan.lcores.iter().map(lcore).collect();
@@ -156,7 +156,7 @@ impl<P: Packet> RingAllocation<P> {
             (true, true, false) => PipelineStages::ReceiveForward(rx_forwarder(), self.rings()),
             (false, false, true) => PipelineStages::Transmit(self.transmitter(switch, role)),
             (true, true, true) => PipelineStages::All(rx_forwarder(), self.rings(), self.transmitter(switch, role)),
-            _ => panic!("an lcore with these roles: {role}"),
+            _ => panic!("no layout has an lcore with these roles: {role}"),
         }
     }
 
@@ -218,7 +218,7 @@ impl<P: Packet> Lcore<P> {
                 forwarder.handle_burst(now, port, burst, allocator, &mut sink);
             }
             PipelineStages::Forward(_) | PipelineStages::Transmit(_) => {
-                panic!("an lcore that does not receive: {}", self.role)
+                panic!("this lcore does not receive: {}", self.role)
             }
         }
     }
@@ -279,7 +279,7 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Checks the frame conservation of its halves, in debug builds. Holds between any two calls.
+    /// Checks the frame conservation of its pipeline stages, in debug builds. Holds between any two calls.
     ///
     /// # Panics
     /// If a frame is missing, which is a bug.

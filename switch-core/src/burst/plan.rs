@@ -9,7 +9,7 @@ use weir_units::PortId;
 /// with its port, and neither received nor transmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcorePlan {
-    /// Layout of the plan; never [`Layout::Auto`].
+    /// Layout of the plan; never [`LcoreLayout::Auto`].
     pub layout: LcoreLayout,
     /// Role of each lcore, in their order.
     pub lcores: Vec<LcoreRole>,
@@ -35,7 +35,7 @@ pub struct PlanError {
 }
 
 impl LcorePlan {
-    /// Returns the plan of a switch for `lcores` lcores, in its layout, with ports assigned round-robin. [`Layout::Auto`] is `single`,
+    /// Returns the plan of a switch for `lcores` lcores, in its layout, with ports assigned round-robin. [`LcoreLayout::Auto`] is `single`,
     /// whose lcores own ports: frames change lcores only if their egress port belongs to another one.
     ///
     /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the ports each, with four
@@ -84,7 +84,7 @@ impl LcorePlan {
             roles[transmit[turn % transmit.len()]].transmits.push(id);
         }
         for (port, real) in real_ports.iter().enumerate() {
-            let turn = non_clones.iter().position(|port| port == real).expect("a clone of a port that is none");
+            let turn = non_clones.iter().position(|port| port == real).expect("a clone has a real port");
             roles[forward[turn % forward.len()]].forwards.push(PortId(port as u16));
         }
         Ok(LcorePlan { layout, lcores: roles })

@@ -35,9 +35,9 @@ struct TxSegment {
 /// Frames that a port is offered together.
 #[derive(Debug, Default)]
 struct TxOffer {
-    /// Rows in order of departure.
+    /// Segments in order of departure.
     segments: ArrayVec<TxSegment, BURST_MAX>,
-    /// Merged rows: adjacent rows of a queue are one here. They serve the accounting if all frames left.
+    /// Merged segments: adjacent segments of a queue are one here. They serve the accounting if all frames left.
     merged: ArrayVec<TxSegment, BURST_MAX>,
 }
 
@@ -193,7 +193,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         }
     }
 
-    /// Appends a packet to its egress queue, after a train of others, which is counted as a whole.
+    /// Appends a packet to its egress queue; `run` counts consecutive packets of a queue together.
     #[inline(always)]
     fn enqueue_in_run(&mut self, now: Time, queued: QueuedPacket<P>, run: &mut QueueRun) {
         if self.marks_arrivals {
@@ -268,13 +268,13 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         sent
     }
 
-    /// Sends frames that may leave now, except of the `held` classes. Rows of [in-order classes](PortTransmitter::in_rows) go straight from their
-    /// queues; other frames are staged in the port's burst. Frames that the port does not accept stay staged.
+    /// Sends frames that may leave now, except of the `held` classes. Runs of [in-order classes](PortTransmitter::in_runs) go straight from
+    /// their queues; other frames are staged in the port's burst. Frames that the port does not accept stay staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
         let mut releases = PendingReleases::default();
         let sent = self.send_runs(now, index, held, &mut releases, driver);
-        // Releases all rows together, so that a queue with several is touched once.
+        // Releases all runs together, so that a queue with several is touched once.
         self.shared.mmu.flush_pending_releases(now, &mut releases);
         sent
     }
@@ -338,8 +338,8 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         }
     }
 
-    /// Takes rows of plain classes if they `may` be offered straight from their queues. Returns the class of the next
-    /// frame that needs staging, which counts as scheduled; `None` if no frame may leave.
+    /// Takes runs of plain classes if they `may` be offered straight from their queues. Returns the class of the next frame that needs
+    /// staging, which counts as scheduled; `None` if no frame may leave.
     #[inline(always)]
     fn offer_runs(
         &mut self,
@@ -370,7 +370,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         None
     }
 
-    /// Offers the port rows of frames taken from their queues, and stages those that it does not accept. Returns the number sent.
+    /// Offers the port segments of its queues, and stages those that it does not accept. Returns the number sent.
     #[inline(always)]
     fn send_offered<D: PortOutput<P>>(
         &mut self,
@@ -457,8 +457,8 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
 
 impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Puts consecutive frames of a class on the wire by their lengths; the first one is scheduled already. The frames stay in their queue.
-    /// A class that is not [plain](PortTransmitter::plain) is `LIMITED`: each frame counts against its rate and its credit. Returns the number of
-    /// frames and their bytes.
+    /// A class that is not [plain](PortTransmitter::plain) is `LIMITED`: each frame counts against its rate and its credit. Returns the
+    /// number of frames and their bytes.
     #[inline(always)]
     fn extend_run<const LIMITED: bool>(
         &mut self,

@@ -35,7 +35,7 @@ impl<P> TxBatch<P> {
         self.lengths.push(frame_bytes);
     }
 
-    /// Takes packets `from..to` of a row, which leave the queue `egress`.
+    /// Takes packets `from..to` of a run, which leave the queue `egress`.
     ///
     /// # Panics
     /// If there is no room for them, or one was taken already.
@@ -65,7 +65,7 @@ impl<P> TxBatch<P> {
         }
     }
 
-    /// Returns the first packets by rows, up to `most` packets: the egress queue of a row, with each packet's ingress queue, charge and
+    /// Returns the first packets by runs, up to `most` packets: the egress queue of a run, with each packet's ingress queue, charge and
     /// length.
     #[inline]
     pub(super) fn front_runs(&self, most: usize) -> impl Iterator<Item = (DepartureBatch<'_>, &[u32])> {

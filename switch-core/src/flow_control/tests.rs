@@ -1,4 +1,4 @@
-//! What a file's flow control is refused for, and what is written instead.
+//! Errors of a file's flow control, with their help.
 
 use weir_config::{FlowControlChoice, SwitchConfig};
 use weir_flowctl::Quantum;

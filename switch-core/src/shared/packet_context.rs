@@ -41,7 +41,7 @@ impl Shared {
         self.context(Some(class), from.map(queue), to.map(queue))
     }
 
-    /// Returns the context of a frame with a known queue: the ingress queue to enter (inbound), or the egress queue that it waited in (outbound).
+    /// Returns the context of a frame with a known queue: the ingress queue that it enters, or the egress queue that it left.
     pub fn packet_context_in_queue<P: Packet>(
         &self,
         now: Time,

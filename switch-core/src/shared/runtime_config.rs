@@ -175,9 +175,9 @@ impl Shared {
     /// [`Shared::set_link_rate`] has the same effects; the buffer's partition and headroom stay.
     ///
     /// # Panics
-    /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::depends_on_rate).
+    /// In debug builds, if the port's flow control [depends on the rate](weir_flowctl::FlowControl::depends_on_rate).
     pub fn set_rate(&self, port: PortId, rate: Option<BitRate>) -> RateChange {
-        debug_assert!(!self.port(port).mechanism().depends_on_rate(), "its thresholds are reckoned with C");
+        debug_assert!(!self.port(port).mechanism().depends_on_rate(), "the flow control's thresholds depend on C");
         let mut change = RateChange { before: self.port(port).rate.get(), policy_follows: true };
         for id in std::iter::once(port).chain(self.clones_of(port)) {
             let state = self.port(id);
@@ -220,7 +220,7 @@ impl Shared {
 
     /// Makes the peer of a port, which is no clone, pause these classes from the port's next poll on, regardless of the buffer. The pauses
     /// last until the next call, and are refreshed as for a queue that does not drain. Under global PAUSE any class pauses all. A port that
-    /// does not [pause](weir_flowctl::Tells::off_classes) ignores it.
+    /// does not [advertise XOFF](weir_flowctl::MessageKind::advertises_xoff) ignores it.
     pub fn force_pause(&self, port: PortId, classes: ClassSet) {
         self.port(port).forced_xoff.store(classes.bits(), Ordering::Relaxed);
         // Release; pairs with Acquire in `take_pending_changes`.
@@ -230,7 +230,7 @@ impl Shared {
 
 impl Shared {
     /// Sets the flow control of a port, which is no clone, to PFC, PAUSE or none, from its next polls on. Returns whether the port supports
-    /// the change, which holds for a port that [speaks one of these](weir_flowctl::Tells::is_switchable).
+    /// the change, which holds for a port that [uses one of these](weir_flowctl::MessageKind::is_switchable).
     ///
     /// The transmitter first resumes all classes of the peer by the old flow control, then sends the current pauses by the new one. The
     /// peer's earlier messages are discarded. Waiting frames stay queued.

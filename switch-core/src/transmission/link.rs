@@ -1,4 +1,4 @@
-//! Changes of a port's link: flow control restarts when it comes or goes, or adopts its new speed.
+//! Changes of a port's link: flow control restarts when the link goes down or comes up, and adopts a new speed.
 
 use weir_flowctl::MessageGenerator;
 use weir_mmu::EcnMarker;
@@ -17,8 +17,8 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
 
     /// Takes over changes of a port, and restarts flow control if the link's state changed; returns whether there is a link.
     ///
-    /// The peer's messages are discarded when the link goes, and not when it comes: the peer may have seen it come earlier, and its
-    /// messages since then count. If a link went and came between two polls, earlier messages are discarded now, unless a message has come
+    /// The peer's messages are discarded when the link goes down, and not when it comes up: the peer may have seen it up earlier, and its
+    /// messages since then count. If a link flapped between two polls, earlier messages are discarded now, unless a message has arrived
     /// since.
     #[cold]
     fn apply_link_change(&mut self, now: Time, index: usize) -> bool {

@@ -35,9 +35,9 @@ pub(crate) struct PortTransmitter<O> {
     /// State of the transmit mode: [`TransmitMode::Port`](super::TransmitMode::Port).
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
-    /// Classes whose frames leave unchanged and in order of arrival, and may therefore leave in rows.
+    /// Classes whose frames leave unchanged and in order of arrival, and may therefore leave in runs.
     pub(crate) in_runs: ClassSet,
-    /// Subset of `in_rows` that only the port's rate and the scheduler hold back: no rate of their own, and no credit.
+    /// Subset of `in_runs` that only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,
     /// Scale of the ECN thresholds that follow the rate: [`EcnMarker::scale_of`].
     pub(crate) ecn_scale: u64,
@@ -51,7 +51,7 @@ pub(crate) struct PortTransmitter<O> {
     pub(super) forced_xoff: ClassSet,
     /// Classes that are resumed regardless of the buffer: all, while a change of flow control waits for the resume by the old flow control.
     pub(super) forced_xon: ClassSet,
-    /// Classes advertised as OFF: `own_off`, every clone's and `forced_xoff`, minus `forced_xon` and the classes that a PFC storm is dropping.
+    /// Classes to be advertised as OFF: `own_off`, `clones_off` and `forced_xoff`, minus `forced_xon` and the classes that a storm drops.
     pub(super) off: ClassSet,
     /// Instant when each class was last advertised as OFF or ON. An OFF cause before it was advertised, or needed no message because there
     /// was no link or a storm.

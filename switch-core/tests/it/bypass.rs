@@ -1,4 +1,4 @@
-//! Frames that find their port's queues empty, and its wire free behind all of them, pass the queues by.
+//! Frames bypass the queues of their port if these are empty and the wire is free even behind all frames.
 
 use weir_config::LcoreLayout;
 use weir_flowctl::CatchUp;
@@ -9,7 +9,7 @@ use crate::common::{Bench, TestFrame, frame, introduce, pfc, toml};
 
 const ROUND: Span = Span::from_micros(20);
 
-/// Three ports, whose late polls make up what they missed. Class 5, which DSCP 46 is of, is strict.
+/// Three ports, whose late polls make up what they missed. Class 5 (DSCP 46) is strict.
 fn bench() -> Bench {
     let classes = "[classes]\nlossless = [3, 4]\n[[classes.queues]]\nclass = 5\nstrict = true\n";
     let text = format!("[buffer]\nsize = \"4MB\"\n{classes}");

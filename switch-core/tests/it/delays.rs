@@ -1,4 +1,4 @@
-//! From the arrival that crosses Xoff to the PAUSE: which arrival a delay is reckoned from.
+//! From the arrival that crosses Xoff to the PAUSE: the arrival that a delay is measured from.
 
 use weir_units::{Class, ClassSet, PortId, QueueId, Span};
 

@@ -1,4 +1,4 @@
-//! Ports whose device has several transmit queues: classes part, and one queue that takes nothing stops its classes alone.
+//! Ports whose device has several transmit queues: each class has its queue, and a queue that accepts nothing stops its classes alone.
 
 use weir_config::LcoreLayout;
 use weir_switch_core::Packet;
@@ -24,7 +24,7 @@ fn bench(layout: LcoreLayout) -> Bench {
     bench
 }
 
-/// `count` frames of each of these classes, whose sequence tells class and number.
+/// `count` frames of each of these classes, whose sequence number encodes class and number.
 fn arrive(bench: &mut Bench, classes: &[u8], count: u64) {
     for number in 0..count {
         for class in classes {
@@ -118,7 +118,7 @@ fn a_port_without_link_gives_up_what_a_full_queue_was_offered() {
         arrive(&mut bench, &[1], 5);
         bench.run(100, STEP);
         assert_eq!(numbers(&bench, 1).len(), 5);
-        // A shutdown gives up what a queue was offered too.
+        // A shutdown also drops frames offered to a queue.
         bench.world.full_queues = 1 << 1;
         arrive(&mut bench, &[1, 0], 100);
         bench.run(1_000, STEP);
@@ -132,7 +132,7 @@ fn a_port_without_link_gives_up_what_a_full_queue_was_offered() {
     }
 }
 
-/// A message may overtake data, unless it says how much data was sent before it.
+/// A message may overtake data, unless it has the count of data sent before it.
 #[test]
 fn messages_have_a_queue_of_their_own_if_they_do_not_count_what_was_sent() {
     for (kind, has_own) in [

@@ -1,4 +1,4 @@
-//! Polls that come late, in invented time: what a port gives then, what it makes up, and what it tells of the rest.
+//! Polls that come late, in invented time: the line time that a port gives up, makes up, and reports as lost.
 
 use proptest::prelude::*;
 use weir_config::LcoreLayout;
@@ -352,7 +352,7 @@ fn a_late_poll_fills_no_nics_ring_beyond_its_bound() {
     }
 }
 
-/// What the ring of a NIC does not hold when a poll is late is lost, and said so; nobody spins for it.
+/// What the ring of a NIC does not hold when a poll is late is lost and counted; the lcore does not spin for it.
 #[test]
 fn a_nic_at_its_links_speed_makes_up_what_its_ring_holds() {
     let rate = BitRate::gbps(1);

@@ -307,7 +307,7 @@ fn what_is_made_up_hangs_on_the_links_speed() {
     assert!((800..=820).contains(&faster), "{faster}");
 }
 
-/// Whoever serves ports singly is told when to come again.
+/// `next_wakeup_of` follows the new rate, for drivers that serve ports singly.
 #[test]
 fn ports_that_are_served_singly_follow_too() {
     let config: SwitchConfig = weir_config::parse("single.toml", &toml("")).unwrap();

@@ -1,4 +1,4 @@
-//! Links that go and come in mid-run: what the ends of a link have told each other ends with it.
+//! Links that go and come in mid-run: the flow-control state of both ends is reset.
 
 use weir_config::LcoreLayout;
 use weir_units::{Bytes, Class, ClassSet, PortId, Span, Time};
@@ -118,7 +118,7 @@ fn an_xoff_that_is_still_due_is_sent_again_at_once() {
         assert!((Bytes::kb(15)..=queue).contains(&at_first), "{layout:?}: {at_first} and {queue}");
         let (delay, reaction) = (report.message_delay, report.reaction);
         assert!(delay.max.max(reaction.max) < 20_000, "{layout:?}: {delay:?}, {reaction:?}: an outage is no delay");
-        // The peer is told of the end as well, and both pauses count as time in which it was.
+        // The peer is resumed too, and both pauses count as paused time.
         bench.arrive(1, pfc(CLASS, 0));
         bench.run(40, STEP);
         assert_eq!(told(&bench).last(), Some(&(ClassSet::EMPTY, 0)), "{layout:?}");

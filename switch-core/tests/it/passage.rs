@@ -1,5 +1,4 @@
-//! Frames that find their way free and leave at once are as if they had waited in a queue: for a switch that gets its frames one by
-//! one, in virtual time.
+//! Frames that bypass queue and buffer in virtual time have the same results as queued ones.
 
 use proptest::prelude::*;
 use weir_config::SwitchConfig;
@@ -12,12 +11,12 @@ use crate::common::{TestFrame, World, frame, pfc, station, toml};
 
 const PORTS: u16 = 3;
 
-/// A switch on one lcore, which works from one instant to the next at which it has something to do.
+/// Switch on one lcore, advanced from one instant with work to the next.
 struct Stepper<S: PortBitmap> {
     pipeline: Pipeline<TestFrame, S>,
     world: World,
     wakeups: [Time; PORTS as usize],
-    /// Whether frames may pass.
+    /// Whether frames may bypass.
     passes: bool,
 }
 
@@ -43,7 +42,7 @@ impl<S: PortBitmap> Stepper<S> {
         *self.wakeups.iter().min().unwrap()
     }
 
-    /// Goes on to an instant, at which these arrive.
+    /// Advances to an instant, at which these frames arrive.
     fn step(&mut self, at: Time, arriving: Vec<(u16, TestFrame)>) {
         while self.first_wakeup() < at {
             self.serve(self.first_wakeup());
@@ -88,7 +87,7 @@ proptest! {
         let buffer = if small { "60KB" } else { "1MB" };
         let settings = format!("{MARKING}[buffer]\nsize = '{buffer}'\npolicy = 'dt'\n[buffer.dt]\nalpha = '1/2'\n");
         let mut both = [true, false].map(|passes| Stepper::<PortSet>::new(&settings, passes));
-        // The sets that ports are kept in make no difference.
+        // The type of port set makes no difference.
         let mut wide = Stepper::<LargePortSet>::new(&settings, true);
         let (mut now, mut sequence) = (Time::from_nanos(1), 0);
         let mut frames = Vec::new();

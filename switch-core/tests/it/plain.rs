@@ -1,4 +1,4 @@
-//! Frames that are forwarded at a glance, and the same frames read one by one, come to the same.
+//! The fast path and the slow path have equal results for the same frames.
 
 use proptest::prelude::*;
 use weir_config::LcoreLayout;
@@ -9,7 +9,7 @@ use crate::common::{Bench, TestFrame, frame, pfc, toml};
 
 const PORTS: u16 = 4;
 
-/// Policies whose packets are kept as a whole where they can be, and one whose can't; small buffers, so that thresholds are passed.
+/// Policies with and without bulk admission; small buffers, so that thresholds are crossed.
 const BUFFERS: [&str; 6] = [
     "[buffer]\nsize = \"150KB\"\nheadroom = \"6KB\"\npolicy = \"dt\"",
     "[buffer]\nsize = \"150KB\"\nheadroom = \"6KB\"\nprivate = \"3KB\"\npolicy = \"dt\"",
@@ -19,16 +19,16 @@ const BUFFERS: [&str; 6] = [
     "[buffer]\nsize = \"200KB\"\npolicy = \"reverie\"",
 ];
 
-/// What may be special about an arriving frame.
+/// Special property of an arriving frame.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Usual,
     ToGroup,
     TooLong,
     Malformed,
-    /// From this port's station, which has moved.
+    /// Source: the station of this port, which has moved.
     Roaming(u16),
-    /// A message of the peer: these classes pause for so many quanta.
+    /// PFC frame of the peer: classes, and pause time in quanta.
     Pause(u8, u16),
 }
 
@@ -45,7 +45,7 @@ fn arrival() -> impl Strategy<Value = (u16, u16, u8, u32, Kind)> {
     (0..PORTS, 0..PORTS + 2, prop::sample::select(vec![0, 3, 3, 4, 5]), 60..1_515u32, kind)
 }
 
-/// Trains of equal frames, frames of a few ways from one port in turn, and frames of all kinds.
+/// Runs of equal frames, frames on a few routes from one port in turn, and frames of all kinds.
 fn arrivals() -> impl Strategy<Value = Vec<(u16, u16, u8, u32, Kind)>> {
     let train = (arrival(), 1..80usize).prop_map(|(arrival, frames)| vec![arrival; frames]);
     let mixed = prop::collection::vec(arrival(), 1..80);
@@ -57,7 +57,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(u16, u16, u8, u32, Kind)>> {
     prop::collection::vec(prop_oneof![train, in_turn, mixed], 1..12).prop_map(|bursts| bursts.concat())
 }
 
-/// What a switch makes of these arrivals: what each port sent, and its report in words.
+/// Results of a switch for these arrivals: the frames sent by each port, and the report as text.
 fn outcome(
     buffer: &str,
     layout: LcoreLayout,

@@ -196,7 +196,7 @@ const WRONGS: [Wrong; 8] = [
 
 #[test]
 fn cbfc_gets_over_restarts_losses_and_forged_messages() {
-    // Each end tells of its class every other period; the receiver's count must be confirmed, and then the sender's limit.
+    // Each end sends its account every other period; the receiver's count must be confirmed, and then the sender's limit.
     let bound = MESSAGE_PERIOD * (3 * u64::from(CONFIRMATIONS) + 2);
     for layout in LAYOUTS {
         for (what, wrong, overflow_max) in WRONGS {
@@ -289,7 +289,7 @@ fn gfc_goes_back_to_the_line_rate_when_its_peer_is_silent() {
         let mut pair = Pair::new(flow_control, LcoreLayout::Single);
         pair.run(Span::from_millis(1));
         pair.is_heard = false;
-        // By time it takes three that say the same, as one may be late.
+        // Time-based GFC needs three equal ones, as one may be late.
         for _ in 0..3 {
             let sent = pair.sent_by_first();
             let forged = if sent > 0 { credit(sent, CreditAccount::None) } else { forged };

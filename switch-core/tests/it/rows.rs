@@ -1,6 +1,6 @@
-//! Classes whose frames leave in rows, straight from their queues or past them, and those taken frame by frame come to the same: at each
-//! step as many frames, the same ones, what holds the next ones back until the same instant, as much counted against credit, and the same
-//! report. Classes that take turns leave past their queues as they came, so that each of them alone comes to the same then.
+//! Frames that leave in runs, from their queues or by the bypass, have the same results as frames taken singly: at each step the same
+//! frames, the same next wakeup, the same credit counts, and the same report. Bypassing frames of classes that share the link leave in
+//! order of arrival; then only each class by itself has the same results.
 
 use proptest::prelude::*;
 use weir_config::LcoreLayout;
@@ -13,7 +13,7 @@ use crate::common::{Bench, TestFrame, control, frame, introduce, pfc};
 
 const PORTS: u16 = 3;
 
-/// A flow control of all ports, each with what holds frames back by itself: a pause, a rate, credit.
+/// Flow controls, which hold frames back by pauses, rates or credit.
 fn flow_controls() -> impl Strategy<Value = &'static str> {
     prop::sample::select(FLOW_CONTROLS.names().collect::<Vec<_>>())
 }
@@ -43,7 +43,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(u16, Arriving)>> {
     prop::collection::vec(prop_oneof![2 => train, 1 => mixed, 1 => message], 1..24).prop_map(|trains| trains.concat())
 }
 
-/// These arrivals, with the classes that take turns as one.
+/// These arrivals, with the DWRR classes merged into one.
 fn of_one_class_in_turn(arrivals: Vec<(u16, Arriving)>, alone: u8) -> Vec<(u16, Arriving)> {
     let of_one = |arriving| match arriving {
         Arriving::Frame { to, dscp, frame_bytes } if dscp != STRICT => Arriving::Frame { to, dscp: alone, frame_bytes },
@@ -52,13 +52,13 @@ fn of_one_class_in_turn(arrivals: Vec<(u16, Arriving)>, alone: u8) -> Vec<(u16, 
     arrivals.into_iter().map(|(port, arriving)| (port, of_one(arriving))).collect()
 }
 
-/// What the flow control has a peer say.
+/// Message of a peer, in the port's flow control.
 fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestFrame {
     let enabled = ClassSet::from_bits(classes);
     let number_of_blocks = u32::from(number) + 20 * before as u32;
     match flow_control {
         "pause" => control(ControlFrame::Pause(number)),
-        // Stages are told in the place of quanta.
+        // Stages are sent in the fields of quanta.
         "gfc-buffer" => pfc(enabled, number % 6),
         "gfc-conceptual" => {
             control(ControlFrame::Queue(QueueLengthFrame { enabled, lengths: [u32::from(number) << 8; CLASSES] }))
@@ -72,30 +72,30 @@ fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestF
     }
 }
 
-/// How a switch is driven.
+/// Poll intervals and load of a switch.
 #[derive(Clone, Copy, Debug)]
 struct Drive {
     layout: LcoreLayout,
-    /// From one poll to the next, in turn.
+    /// Intervals between polls, in turn.
     steps_us: [u64; 3],
-    /// So many frames come with each step. Where they are few, all that come with a step may go with it.
+    /// Frames that arrive per step. If they are few, all may leave in the same step.
     come: usize,
-    /// Xoff, and the most of a lossy queue.
+    /// Xoff, and the limit of a lossy queue.
     threshold: &'static str,
 }
 
-/// What there is after a step.
+/// State after a step.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     /// Frames that each port had sent.
     sent: [usize; PORTS as usize],
-    /// What each port has counted against the peer's credit, in blocks, by class.
+    /// Credit blocks that each port has sent, by class.
     counted: [[u32; CLASSES]; PORTS as usize],
-    /// When shaper, limiter or pause lets the next frame go.
+    /// Instant when shaper, limiter or pause lets the next frame go.
     next: Time,
 }
 
-/// What a switch makes of these arrivals: each step, which frames each port sent, and its report in words.
+/// Results of a switch for these arrivals: each step, the frames sent by each port, and the report as text.
 fn outcome(
     flow_control: &str,
     rate: &str,
@@ -162,13 +162,13 @@ proptest! {
         alone in prop::sample::select(vec![0, 3, 4]),
     ) {
         let drive = Drive { layout, steps_us, come, threshold: "140KB" };
-        // Past its queues a switch in one piece sends.
+        // A switch on one lcore sends by the bypass.
         let arrivals = if layout == LcoreLayout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
         let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, rate, drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
         for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
             prop_assert_eq!((row.sent, row.counted), (frame.sent, frame.counted), "step {}", step);
-            // Each frame's time is rounded up to a picosecond, and a row's is once.
+            // The time of each single frame is rounded up to a picosecond, but only once for a run.
             let apart = row.next.max(frame.next).since(row.next.min(frame.next));
             prop_assert!(apart <= Span::from_nanos(2), "step {}: {:?} and {:?}", step, row.next, frame.next);
         }

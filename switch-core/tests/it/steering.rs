@@ -1,4 +1,4 @@
-//! What a control thread changes of a running switch takes effect between two bursts, and the books balance.
+//! Changes of the configuration by a control thread take effect between two bursts, and frames are conserved.
 
 use proptest::prelude::*;
 use weir_config::{EcnConfig, LcoreLayout, PortState, QueueConfig, SwitchConfig};
@@ -30,7 +30,7 @@ fn bench(toml: &str, layout: LcoreLayout) -> Bench {
     bench
 }
 
-/// The queues of this switch with more said of classes.
+/// Queues of this switch with more configuration of classes.
 fn queues(toml: &str, more: &str) -> [QueueConfig; 8] {
     config(&format!("{toml}{more}")).classes.queues
 }
@@ -79,7 +79,7 @@ fn a_ports_rate_changes_while_frames_wait() {
             let (frames, expected) = (leave_in(&mut bench, span)[0], whole(rate, span));
             assert!(is_near(frames, expected), "{layout:?}: {frames} at {rate}, not {expected}");
         }
-        // Without a rate of its own, on a link that tells none, it is not shaped.
+        // Without a configured rate, on a link of unknown speed, the port is not shaped.
         bench.shared.set_rate(OUT, None);
         assert!(leave_in(&mut bench, Span::from_nanos(400))[0] > 200, "{layout:?}");
         bench.shared.set_rate(OUT, Some(BitRate::gbps(1)));
@@ -98,7 +98,7 @@ fn weights_change_what_classes_get_of_a_full_port() {
         offer(&mut bench, 0, 2_500);
         (0..2_500).for_each(|n| bench.arrive(IN.0, frame(IN.0, OUT.0, 5, 1 << 32 | n)));
         leave_in(&mut bench, Span::from_micros(20));
-        // DSCP 5 is class 2, which the numbers call 1.
+        // DSCP 5 is class 2, at index 1.
         for (weight, share) in [(1, 1.0), (4, 4.0), (2, 2.0)] {
             let more = format!("[[classes.queues]]\nclass = 2\nweight = {weight}\n");
             bench.shared.set_queues(&queues(&toml, &more));
@@ -254,7 +254,7 @@ fn a_forced_pause_is_told_repeated_and_ended() {
         // 1,000 quanta at 10 Gb/s are 51.2 us, and half of that passes before each repetition.
         bench.run(200, STEP);
         assert!((4..=6).contains(&bench.control_sent(IN.0).len()), "{layout:?}: {}", bench.control_sent(IN.0).len());
-        // It says nothing of what comes all the same.
+        // Other arrivals cause no message.
         bench.arrive(IN.0, frame(IN.0, OUT.0, 3, 7));
         bench.run(20, STEP);
         assert_eq!(bench.data_sent(OUT.0), [7], "{layout:?}");
@@ -270,7 +270,7 @@ fn a_forced_pause_is_told_repeated_and_ended() {
     }
 }
 
-/// PFC and PAUSE that a port has sent: for each whether it pauses.
+/// PFC and PAUSE frames sent by a port, and whether each pauses.
 fn told(bench: &Bench, port: PortId) -> Vec<(&'static str, bool)> {
     let frames = bench.world.sent[port.index()].iter().filter_map(|frame| match frame.parsed {
         Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => Some(("pfc", !pfc.paused().is_empty())),
@@ -289,7 +289,7 @@ fn a_port_turns_from_pfc_to_pause_to_nothing_and_back() {
         let toml = toml(2, "[pfc]\nreaction = \"0s\"\n");
         let mut bench = bench(&toml, layout);
         bench.shared.force_pause(IN, class.alone());
-        // At the way out PFC is obeyed, until another flow control is spoken.
+        // The egress port obeys PFC, until its flow control is changed.
         bench.arrive(OUT.0, pfc(class.alone(), u16::MAX));
         bench.run(4, STEP);
         offer(&mut bench, 3, 3);

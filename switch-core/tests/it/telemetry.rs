@@ -1,4 +1,4 @@
-//! What a switch stamps on frames that ask for it.
+//! Telemetry that a switch stamps on frames that ask for it.
 
 use weir_config::LcoreLayout;
 use weir_units::{BitRate, Bytes, ClassSet, Span, Time};

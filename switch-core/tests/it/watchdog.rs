@@ -32,7 +32,7 @@ fn bench(toml: &str, layout: LcoreLayout) -> Bench {
     bench
 }
 
-/// Lets time pass; every `REPEAT` the peer of the sick port says again what it says.
+/// Lets time pass; every `REPEAT` the peer of the sick port repeats its message.
 fn pass(bench: &mut Bench, span: Span, said: Option<TestFrame>) {
     let end = bench.now + span;
     let mut next = bench.now;
@@ -131,7 +131,7 @@ fn in_a_storm_the_queue_is_emptied_and_what_comes_is_dropped() {
 
         send(&mut bench, 0, SICK, 3, LATER, storm());
         send(&mut bench, SICK, 1, 3, ARRIVED, storm());
-        // Another class of the port, both ways, and the class between other ports, are nobody's concern.
+        // Another class of the port, in both directions, and the class between other ports, are nobody's concern.
         bench.world.sent.iter_mut().for_each(Vec::clear);
         send(&mut bench, 0, SICK, 4, 50, storm());
         send(&mut bench, SICK, 1, 4, 50, storm());
@@ -199,7 +199,7 @@ fn the_ingress_queue_of_a_storm_sends_no_pause() {
     }
 }
 
-/// A port that speaks GFC to a peer that only knows PFC is watched, and pulses no more during a storm.
+/// A GFC port with a PFC peer is watched, and pulses no more during a storm.
 #[test]
 fn the_pulses_of_gfc_stop_in_a_storm() {
     let flow_control = "flow_control = { kind = \"gfc-buffer\", b_m = \"400KB\", peer = \"pfc\" }\n";
@@ -344,7 +344,7 @@ fn a_flapping_peer() {
 fn each_watched_queue_has_storms_of_its_own() {
     let mut bench =
         bench(&watched("drop", "").replacen("delay", "flow_control = \"pause\"\ndelay", 1), LcoreLayout::Single);
-    let both = Some(pfc(ClassSet::of(&[1, 3, 4].map(Class::new)), u16::MAX));
+    let both = Some(pfc(ClassSet::from_members(&[1, 3, 4].map(Class::new)), u16::MAX));
     pass(&mut bench, Span::from_micros(400), both);
     let report = bench.report();
     let watched =

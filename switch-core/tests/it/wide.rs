@@ -13,7 +13,7 @@ use crate::common::{TestFrame, World, frame, pfc, station, toml};
 
 const PORTS: u16 = 130;
 const OUT: u16 = PORTS - 1;
-/// Two ports that a word would not tell apart.
+/// Two ports with the same bit in a 64-bit word.
 const FROM: [u16; 2] = [36, 100];
 
 struct Wide {
@@ -138,7 +138,7 @@ fn a_frame_to_all_goes_to_all_others() {
     assert!(copies.iter().enumerate().all(|(port, count)| *count == usize::from(port != 70)), "{copies:?}");
 }
 
-/// The note of closed ports has a bit for two of them.
+/// The `ever_closed` bitmap has one bit for two of these ports.
 #[test]
 fn a_closed_port_takes_nothing_and_the_64th_before_it_does() {
     let mut wide = Wide::new("");

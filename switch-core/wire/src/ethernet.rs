@@ -94,8 +94,8 @@ impl FastHeaders {
     }
 }
 
-/// Parses a frame in the fast way. It branches only on the frame's length, not on its contents: frames of a burst differ, and a
-/// mispredicted branch takes as long as this whole function.
+/// Parses the most common frames. Branches only on the frame's length, not on its contents: frames of a burst differ, and a mispredicted
+/// branch takes as long as this whole function.
 #[inline(always)]
 pub fn parse_fast(frame: &[u8]) -> FastHeaders {
     const GROUP: u64 = 1 << 40;

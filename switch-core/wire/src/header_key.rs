@@ -1,7 +1,7 @@
-//! First bytes of a frame as words, by which frames are compared.
+//! Key of a frame: its first bytes as words.
 
-/// First bytes of a frame that is long enough for a [`FastHeaders`](crate::ethernet::FastHeaders): addresses, a VLAN tag, ethertype, and the traffic
-/// class of IPv4 or IPv6. Frames with equal heads [parse alike](crate::ethernet::parse_fast), so one result holds for all of them.
+/// First bytes of a frame that is long enough for [`parse_fast`](crate::ethernet::parse_fast): addresses, a VLAN tag, ethertype, and the
+/// traffic class of IPv4 or IPv6. Frames with equal keys have equal results of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeaderKey {
     /// Addresses, ethertype, and the two bytes behind it, as in memory, without ECN; and a 32-bit number: the bytes behind a tag, or 0
@@ -15,7 +15,7 @@ const ECN_OF_WORD: u64 = 0b11 << 56;
 const ECN_OF_TAGGED: u32 = 0b11 << 24;
 const TAG: u16 = u16::from_le_bytes([0x81, 0x00]);
 
-/// Returns the head of a frame; `None` if it is too short for a fast parse.
+/// Returns the key of a frame; `None` if it is too short for a fast parse.
 #[inline(always)]
 pub fn header_key(frame: &[u8]) -> Option<HeaderKey> {
     let frame = frame.first_chunk::<{ crate::ethernet::FAST_PARSE_BYTES_MIN }>()?;

@@ -14,7 +14,7 @@
 //! use weir_units::MacAddr;
 //!
 //! // The only packet of an RDMA WRITE of 64 bytes.
-//! let part = PacketPosition::Only(Reth { virtual_address: 0x1000, remote_key: 7, message_bytes: 64 });
+//! let position = PacketPosition::Only(Reth { virtual_address: 0x1000, remote_key: 7, message_bytes: 64 });
 //! let (local, remote) = (QueuePair::new(0x11), QueuePair::new(0x12));
 //! let write = Repr {
 //!     destination: MacAddr([2, 0, 0, 0, 0, 2]),
@@ -26,7 +26,7 @@
 //!     source_port: source_port(local, remote),
 //!     queue_pair: remote,
 //!     psn: Psn::new(0),
-//!     operation: Operation::Write { part, ack_request: true },
+//!     operation: Operation::Write { position, ack_request: true },
 //! };
 //! let mut frame = [0; 256];
 //! let length = write.write(&[0xa5; 64], &mut frame).unwrap();

@@ -114,8 +114,8 @@ pub struct QueueLengthFrame {
 
 /// Message with an opcode unknown to this codec, of another flow control or of none here.
 ///
-/// IEEE 802.3 leaves opcode [`RawControlFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex 31C). The
-/// standard reserves all other free opcodes.
+/// IEEE 802.3 leaves opcode [`RawControlFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex
+/// 31C). The standard reserves all other free opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct RawControlFrame {
     /// Opcode other than PAUSE's and PFC's.

@@ -24,7 +24,7 @@ use petgraph::graphmap::DiGraphMap;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
-use weir_units::archive::{Archive, Blank, State, Value};
+use weir_units::archive::{Archive, Placeholder, State, Value};
 use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 
 /// Egress queue of a switch in the fabric.
@@ -114,8 +114,8 @@ impl State for EgressState {
     }
 }
 
-impl Blank for EgressState {
-    fn blank() -> EgressState {
+impl Placeholder for EgressState {
+    fn placeholder() -> EgressState {
         EgressState::default()
     }
 }

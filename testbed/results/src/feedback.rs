@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
-use weir_units::archive::{Archive, Blank, State};
+use weir_units::archive::{Archive, Placeholder, State};
 use weir_units::{CLASSES, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -63,8 +63,8 @@ impl State for FeedbackDelays {
     }
 }
 
-impl Blank for FeedbackDelays {
-    fn blank() -> FeedbackDelays {
+impl Placeholder for FeedbackDelays {
+    fn placeholder() -> FeedbackDelays {
         FeedbackDelays::default()
     }
 }

@@ -48,14 +48,14 @@ pub fn shared_state(item: TokenStream) -> TokenStream {
     })
 }
 
-/// Derives `weir_units::archive::State` and `Blank`, for values that are created from an archive.
+/// Derives `weir_units::archive::State` and `Placeholder`, for values that are created from an archive.
 #[proc_macro_derive(Value, attributes(state))]
 pub fn value(item: TokenStream) -> TokenStream {
     derived(item, |shape| {
         let Fields::Variants(variants) = &shape.fields else {
-            let blank = built(&shape.name, &shape.fields);
+            let placeholder = built(&shape.name, &shape.fields);
             let state = implement(shape, "State", "fn state(&mut self, archive: &mut", &body(shape, "State::state"));
-            return state + &implement_blank(shape, &blank);
+            return state + &implement_placeholder(shape, &placeholder);
         };
         let first = variants.first().expect("a value has a variant");
         let of = |variant: &Variant| built(&format!("{}::{}", shape.name, variant.name), &variant.fields);
@@ -72,7 +72,8 @@ pub fn value(item: TokenStream) -> TokenStream {
              {}",
             arms(shape, variants, "State::state")
         );
-        implement(shape, "State", "fn state(&mut self, archive: &mut", &body) + &implement_blank(shape, &of(first))
+        implement(shape, "State", "fn state(&mut self, archive: &mut", &body)
+            + &implement_placeholder(shape, &of(first))
     })
 }
 
@@ -93,8 +94,10 @@ fn implement(Shape { name, generics, .. }: &Shape, of: &str, head: &str, body: &
     )
 }
 
-fn implement_blank(Shape { name, generics, .. }: &Shape, blank: &str) -> String {
-    format!("impl {generics} {ARCHIVE}::Blank for {name} {generics} {{ fn blank() -> Self {{ {blank} }} }}")
+fn implement_placeholder(Shape { name, generics, .. }: &Shape, placeholder: &str) -> String {
+    format!(
+        "impl {generics} {ARCHIVE}::Placeholder for {name} {generics} {{ fn placeholder() -> Self {{ {placeholder} }} }}"
+    )
 }
 
 fn body(shape: &Shape, through: &str) -> String {
@@ -141,6 +144,6 @@ fn visit_fields(name: &str, fields: &Fields, through: &str) -> (String, String) 
 
 fn built(name: &str, fields: &Fields) -> String {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else { return format!("{name} {{ }}") };
-    let blank = |field: &Field| format!("{}: {ARCHIVE}::Blank::blank(),", field.name);
-    format!("{name} {{ {} }}", fields.iter().map(blank).collect::<String>())
+    let placeholder = |field: &Field| format!("{}: {ARCHIVE}::Placeholder::placeholder(),", field.name);
+    format!("{name} {{ {} }}", fields.iter().map(placeholder).collect::<String>())
 }

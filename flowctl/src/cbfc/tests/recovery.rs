@@ -1,5 +1,5 @@
-//! A link on which all goes wrong, and then nothing does any more: data and messages lost, messages late, either end restarted,
-//! messages forged. The counts of both ends then match again within a bound, and until then no more is sent than is documented.
+//! Recovery of a link after faults: data and messages lost, messages late, either end restarted, messages forged. The counts of both
+//! ends then match again within a bound, and until then no more is sent than documented.
 
 use std::collections::VecDeque;
 
@@ -9,45 +9,45 @@ use super::*;
 
 const BUFFER: Bytes = Bytes::kb(30);
 const CAPACITY: u32 = (BUFFER.get() / 64) as u32;
-/// Rounds of messages, each way, within which the counts match again: the receiver's must be confirmed, the sender must learn of
-/// the buffer, which is told every other time, and then have its limit confirmed.
+/// Rounds of messages, each way, within which the counts match again: the receiver's count must be confirmed, the sender must learn
+/// the buffer, which every other message carries, and then have its limit confirmed.
 const ROUNDS: u32 = 2 * CONFIRMATIONS as u32 + 2;
 
 #[derive(Clone, Debug)]
 enum Step {
     /// The sender sends a frame of this length if its credit allows.
     Send(u32),
-    /// The sender tells its count.
+    /// The sender sends its count.
     Count,
     /// The oldest message on the wire arrives.
     Arrive,
     /// The oldest message on the wire is lost.
     LoseData,
-    /// The oldest message on the wire falls behind all others, if it is a count.
+    /// The oldest message on the wire, if it is a count, falls behind all others.
     Delay,
     /// The oldest frame of the queue leaves.
     Depart,
-    /// The receiver makes a message.
+    /// The receiver sends a message.
     Advertise,
     /// The message at this place arrives; it stays there if `twice`.
     Deliver { place: usize, twice: bool },
     /// The message at this place is lost.
     Lose(usize),
-    /// The sender starts anew.
+    /// The sender restarts.
     RestartSender,
-    /// The receiver starts anew, with an empty queue.
+    /// The receiver restarts, with an empty queue.
     RestartReceiver,
-    /// A message that nobody sent.
+    /// A forged message arrives.
     Forge(Forged),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Forged {
-    /// To the sender: so much credit from what it has sent on.
+    /// To the sender: this credit beyond its own count.
     Credit(u32),
-    /// To the sender: so large a buffer.
+    /// To the sender: a buffer of this size.
     Buffer(u32),
-    /// To the receiver: so much sent beyond what came.
+    /// To the receiver: this many blocks sent beyond the arrivals.
     Sent(u32),
 }
 
@@ -97,7 +97,7 @@ struct Link {
     wire: VecDeque<OnWire>,
     queue: VecDeque<u32>,
     messages: Vec<CreditFrame>,
-    /// How many messages the receiver made.
+    /// Number of messages that the receiver sent.
     made: u32,
 }
 
@@ -194,8 +194,8 @@ impl Link {
         }
     }
 
-    /// Both ends tell each other what they have to tell, and nothing is lost. The sender always has a frame, and one a round
-    /// leaves the queue.
+    /// Exchanges the messages of both ends without loss. The sender always has a frame, and one leaves the queue
+    /// each round.
     fn round(&mut self) {
         while self.send(1_514) {}
         self.step(&Step::Count);
@@ -211,7 +211,7 @@ impl Link {
 }
 
 proptest! {
-    /// Whatever went wrong: when nothing does any more, the credit is what is free within [`ROUNDS`], and a backlog is sent.
+    /// After any faults, the credit equals the free buffer within [`ROUNDS`], and a backlog is sent.
     #[test]
     fn the_counts_match_again(steps in prop::collection::vec(any_step(), 1..400)) {
         let mut link = Link::new();
@@ -219,7 +219,7 @@ proptest! {
         // Messages still under way may be outdated: they are dropped.
         link.messages.clear();
         (0..ROUNDS).for_each(|_| link.round());
-        // What was let through meanwhile may be more than the buffer has: it leaves.
+        // Frames let through meanwhile may exceed the buffer: they leave.
         while link.queued() > CAPACITY {
             link.step(&Step::Depart);
         }
@@ -231,7 +231,7 @@ proptest! {
         prop_assert!(link.queued() <= CAPACITY, "and the buffer is not overrun");
     }
 
-    /// One forged message, whatever it says, lets at most one buffer too much through.
+    /// One forged message of any content lets at most one buffer too much through.
     #[test]
     fn a_forged_message_costs_a_buffer_at_most(
         before in prop::collection::vec(orderly_step(), 1..200),
@@ -249,7 +249,7 @@ proptest! {
     }
 }
 
-/// The two that were found from outside, and their like, one by one.
+/// Restarts and lost data, one by one.
 #[test]
 fn restarts_and_lost_data_are_got_over_one_by_one() {
     let wrongs = [

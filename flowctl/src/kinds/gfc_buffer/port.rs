@@ -16,7 +16,7 @@ use crate::{
 /// Buffer-based GFC at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GfcBuffer {
-    /// The table of stages; both ends of the link must have the same.
+    /// Table of stages; both ends of the link must have the same.
     pub stages: StageTable,
     /// Time without change after which the stages are repeated.
     pub refresh: Span,

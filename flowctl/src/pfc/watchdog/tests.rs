@@ -29,11 +29,11 @@ fn config(condition: StormCondition) -> WatchdogConfig {
     }
 }
 
-/// A class at a 10 Gb/s port: a real gate, a queue, and the counters.
+/// A class at a 10 Gb/s port: pause timers, a queue, and the counters.
 struct Queue {
     gate: PauseTimers,
     observation: QueueObservation,
-    /// What was received last, and until when the class has been paused without a gap, by frames alone.
+    /// Instant of the last frame, and the end of the pause without a gap that frames make.
     paused: Option<(Time, Time)>,
 }
 
@@ -66,7 +66,7 @@ impl Queue {
         QueueObservation { paused, pauses, paused_for, ..self.observation }
     }
 
-    /// For how long the class has been paused without a gap.
+    /// Returns the time for which the class has been paused without a gap.
     fn held(&self, now: Time) -> Span {
         self.paused.filter(|(_, until)| now < *until).map_or(Span::ZERO, |(from, _)| now.since(from))
     }
@@ -94,7 +94,7 @@ impl Bench {
         event
     }
 
-    /// From `from` to `to`, milliseconds both: what `each` does in a millisecond, then a poll if it is due.
+    /// Runs from `from` to `to`, in milliseconds: calls `each` every millisecond, then polls if due.
     fn run(&mut self, from: u64, to: u64, mut each: impl FnMut(&mut Queue, u64)) -> &mut Bench {
         for ms in from..to {
             each(&mut self.queue, ms);
@@ -156,7 +156,7 @@ fn a_resume_between_two_polls_breaks_a_storm_of_frames() {
     bench.run(0, 350, pause);
     bench.queue.receive(Time::from_nanos(349 * MS + MS / 2), 0);
     bench.run(350, 1_000, pause);
-    // The poll at 400 broke it. What it saw may be two pauses, so that the count starts there.
+    // The poll at 400 broke it. It may have seen two pauses, so the count starts there.
     assert_eq!(bench.events, [(800, StormDetected)]);
 }
 
@@ -201,7 +201,7 @@ fn an_empty_queue_has_a_storm_of_frames_and_is_not_stalled() {
     }
 }
 
-/// SONiC asks what the queue holds at the end of an interval.
+/// SONiC reads the queue's length at the end of an interval.
 #[test]
 fn a_queue_that_was_empty_counts_from_the_last_poll_that_found_it_so() {
     for paused_from in [0, 1_010] {
@@ -329,7 +329,7 @@ fn a_restored_queue_is_watched_as_before() {
     }
 }
 
-/// An interval is stalled if 99 % of it is; that is no reason to tell its storm early.
+/// An interval is stalled if 99 % of it is; its storm is not reported early for that.
 #[test]
 fn a_storm_that_begins_right_after_a_poll_counts_from_there() {
     for condition in CONDITIONS {

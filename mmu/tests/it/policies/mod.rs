@@ -1,6 +1,6 @@
 //! Every policy of the registry by name, over one set of bounds: for tests and benchmarks that run them all.
 
-#![allow(dead_code, reason = "each of them uses a part")]
+#![allow(dead_code, reason = "each program uses a part")]
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weir_mmu::policy::{self, BUFFER_POLICIES, BufferPolicyConfig, BuildContext, 
 use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
-/// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
+/// Variants of policies: name, policy, and the keys of its table that differ from the defaults.
 const FORMS: [(&str, &str, &str); 7] = [
     ("spfc-window-end", "spfc", "victim_at = \"window-end\""),
     // Tests are too short for the 8 PAUSEs of the default.
@@ -29,14 +29,14 @@ const FORMS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// All policies in the order of the registry, each with its forms.
+/// All policies in the order of the registry, each with its variants.
 pub(crate) fn all() -> Vec<&'static str> {
     let forms = |name| FORMS.iter().filter(move |(form, kind, _)| *kind == name && *form != name);
     let with_forms = |name| std::iter::once(name).chain(forms(name).map(|(form, ..)| *form));
     BUFFER_POLICIES.names().flat_map(with_forms).collect()
 }
 
-/// The policies that are lossless by construction, whatever peers do that obey PAUSE in time.
+/// Policies that are lossless if peers obey PAUSE in time.
 pub(crate) fn lossless() -> Vec<&'static str> {
     let is_lossless = |name: &&str| {
         let settings = settings(name);
@@ -49,7 +49,7 @@ pub(crate) fn lossless() -> Vec<&'static str> {
     all().into_iter().filter(is_lossless).collect()
 }
 
-/// A switch to have policies on.
+/// Parameters of a switch under test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub size: Bytes,
@@ -92,7 +92,7 @@ pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_off
     settings(name).build(&context).expect("a policy for these rates")
 }
 
-/// What a file says of this policy, or form of one.
+/// Parses the configuration of this policy or variant.
 pub(crate) fn settings(name: &str) -> Arc<dyn BufferPolicyConfig> {
     let (_, kind, keys) = FORMS.iter().find(|(form, ..)| *form == name).copied().unwrap_or((name, name, ""));
     policy::parse_config(kind, keys).unwrap_or_else(|errors| panic!("{}", errors.render(false)))

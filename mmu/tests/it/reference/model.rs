@@ -6,7 +6,7 @@
 use weir_mmu::{Admission, BufferLayout, BufferRequest, DropReason, Headroom, Segment, Xon};
 use weir_units::{BitRate, Class, PortId, QueueId, Span, Time};
 
-/// A whole MMU.
+/// Model of an MMU.
 pub(crate) struct Model {
     pub name: &'static str,
     pub layout: BufferLayout,
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
     pub limit: u64,
     /// q̂, in units of 2^-20 bytes.
     average: u64,
-    /// What it counts in n_p, in units of 2^-16.
+    /// Share in n_p, in units of 2^-16.
     congested: u64,
     growth: Growth,
     delay: Delay,
@@ -105,7 +105,7 @@ impl Model {
         self.name.starts_with("dsh")
     }
 
-    /// What the shared segment is and what it holds; adapted headroom makes it larger.
+    /// Size of the shared segment, which adapted headroom enlarges, and the bytes in use.
     pub(crate) fn shared(&self) -> (u64, u64) {
         let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
         let kept: u64 = self.queues.iter().map(|queue| queue.limit / self.times).sum();
@@ -126,16 +126,16 @@ impl Model {
         self.queues.iter().map(|queue| queue.headroom).sum()
     }
 
-    /// The egress lossy pool counts what lossy packets have of the shared segment.
+    /// Bytes of lossy packets in the shared segment, which the egress lossy pool counts.
     pub(crate) fn lossy_pool_used(&self) -> u64 {
         let ids = (0..self.layout.ports().len() as u16)
             .flat_map(|port| Class::ALL.map(|class| QueueId::new(PortId(port), class)));
         ids.filter(|id| !self.is_lossless(*id)).map(|id| self.queues[id.index()].shared).sum()
     }
 
-    /// A burst, queue by queue in the order of their first packets: by ingress queue, and by egress queue too if lossy.
+    /// Admits a burst, queue by queue in the order of their first packets: by ingress queue, and by egress queue too if lossy.
     pub(crate) fn admit(&mut self, burst: &[BufferRequest]) -> Vec<Admission> {
-        // Headroom is adapted by what is known before the burst.
+        // Headroom is adapted before the burst.
         for arrival in burst {
             self.adapt(arrival.ingress);
         }
@@ -203,7 +203,7 @@ impl Model {
             self.egress[to.index()].length += bytes;
         }
         if self.is_simulators() {
-            // Departures alone are steps.
+            // Only departures are steps.
         } else if lossless {
             let queue = &mut self.queues[id.index()];
             filter(&mut queue.average, queue.shared);
@@ -240,7 +240,7 @@ impl Model {
             Admission::Drop(DropReason::HeadroomViolation)
         };
         if dsh {
-            // What went to insurance, or would have, pauses the port; the queue is judged by what it has now.
+            // A packet beyond the shared segment pauses the port; the queue is judged by its present occupancy.
             self.port_off[port] |=
                 verdict != Admission::Admit(Segment::Shared) || self.port_shared(port) >= port_threshold;
             let (_, xoff) = self.threshold(id);
@@ -252,7 +252,7 @@ impl Model {
         verdict
     }
 
-    /// The most that w_s may be with an arrival, and Xoff.
+    /// Maximum w_s including an arrival, and Xoff.
     fn threshold(&self, id: QueueId) -> (u64, u64) {
         let queue = &self.queues[id.index()];
         let free = self.free();
@@ -347,7 +347,7 @@ impl Model {
         for departure in burst {
             self.note_congestion(departure.ingress, departure.egress);
         }
-        // What lossy packets leave is for the sweep to find.
+        // The sweep resumes queues after lossy departures.
         for departure in burst {
             if self.is_lossless(departure.ingress) {
                 self.reconsider(departure.ingress);
@@ -387,7 +387,7 @@ impl Model {
         self.of_port(port).iter().any(|queue| queue.off)
     }
 
-    /// SPFC: 20 % of what C carries in 80 us departed in the last whole window, or in the one under way unless that has to end first.
+    /// SPFC: 20 % of the bytes that C carries in 80 us departed in the last complete window or, unless it must end first, in the current one.
     pub(crate) fn is_victim(&self, port: usize) -> bool {
         let window = Span::from_micros(80);
         let windows_ago: &[u64] = if self.name == "spfc-window-end" { &[1] } else { &[0, 1] };
@@ -415,7 +415,7 @@ impl Model {
         ((drained * reciprocal) >> 24).min(1 << 16)
     }
 
-    /// Bytes in the window so many windows ago: 0 is the one under way, 1 the last whole one.
+    /// Bytes in the window `windows_ago`: 0 is the current one, 1 the last complete one.
     fn departed(&self, window: Span, windows_ago: u64, which: impl Fn(&Departed) -> bool) -> u64 {
         let number = |at: Time| at.as_picos() / window.as_picos();
         let now = number(self.now);
@@ -432,7 +432,7 @@ impl Model {
         (number << 16) / parts.iter().sum::<u64>().max(1 << 16)
     }
 
-    /// By real length for ABM, by the filtered one for Reverie.
+    /// Updates the shares in n_p: by the real length for ABM, by the filtered one for Reverie.
     fn note_congestion(&mut self, ingress: QueueId, egress: QueueId) {
         let part = |average: u64, length: u64| {
             let by = if self.name.starts_with("reverie") { average.div_ceil(1 << 20) } else { length };
@@ -475,7 +475,7 @@ impl Model {
         }
     }
 
-    /// Adaptive headroom: after 4 PAUSEs what C brings in the longest delay, a quarter more, and two frames.
+    /// Adaptive headroom: after 4 PAUSEs the bytes that C carries in the longest delay, a quarter more, and two frames.
     fn adapt(&mut self, id: QueueId) {
         if self.name != "adaptive" || !self.is_lossless(id) {
             return;

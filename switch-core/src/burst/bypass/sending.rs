@@ -74,7 +74,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
             let index = self.position_of[bundle.egress.port().index()];
             self.ports[index].own.bypass.put(bundle, members, from, request.bytes());
         }
-        debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
+        debug_assert!(from.iter().all(Option::is_none), "each packet has a route");
         true
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use weir_mmu::policy::Gauge;
-use weir_units::archive::{Archive, Blank, State, Value};
+use weir_units::archive::{Archive, Placeholder, State, Value};
 use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::{GaugeSamples, QueueSample};
@@ -46,8 +46,8 @@ impl State for GaugeSummary {
     }
 }
 
-impl Blank for GaugeSummary {
-    fn blank() -> GaugeSummary {
+impl Placeholder for GaugeSummary {
+    fn placeholder() -> GaugeSummary {
         GaugeSummary { name: "", on: 0, last: 0, max: 0 }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_units::archive::{Archive, Blank, State, Value};
+use weir_units::archive::{Archive, Placeholder, State, Value};
 use weir_units::{Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -120,7 +120,7 @@ impl ChosenFrames {
     }
 }
 
-impl<T: State + Blank> State for Faults<T> {
+impl<T: State + Placeholder> State for Faults<T> {
     fn state(&mut self, archive: &mut Archive) {
         let Faults { plan: _, throws, held, counters } = self;
         throws.state(archive);
