@@ -91,7 +91,7 @@ CAPTURE = [  # flow control of the port, nic, is all kept
     pytest.param("cbfc", "nic = {}", True, id="cbfc"),
     pytest.param("pfc", f"nic = {{ core = {max(os.sched_getaffinity(0))} }}", True, id="on-a-core-of-its-own"),
     pytest.param("none", "nic = {}", False, id="no-flow-control"),
-    pytest.param("pfc", "nic = { obeys = false }", False, id="a-nic-that-does-not-obey"),
+    pytest.param("pfc", "nic = { rx_pause = false }", False, id="a-nic-that-does-not-obey"),
     pytest.param("pfc", "", False, id="no-nic"),
 ]
 

@@ -10,7 +10,7 @@ use weir_nic::model::{DirectionCounters, ModelClass, ModelDrop, ModelReport};
 use weir_units::Class;
 
 /// Advice for lossless frames that a NIC drops.
-const MORE_ROOM: &str = "give it a larger `receive_buffer`, or is `pauses` off?";
+const MORE_ROOM: &str = "give it a larger `receive_buffer`, or is `tx_pause` off?";
 
 /// Logs NICs' drops while they grow.
 pub(crate) struct NicLog {
