@@ -62,13 +62,13 @@ def port(name, device, rate, more=""):
 
 
 def nic_of(finished, name):
-    """The summary of a port's NIC, whose books balance with those of the switch's port."""
+    """The summary of a port's NIC, whose frame counters agree with those of the switch's port."""
     told = finished.port(name)
     nic = told["nic"]
     for way in ("to_switch", "to_host"):
-        books = nic[way]
-        assert books["came"] + books["made"] == books["left"] + books["ended"] + books["dropped"] + books["held"], books
-        assert (books["held"], books["dropped"]) == (0, sum(books["drops"].values())), books
+        counters = nic[way]
+        assert counters["came"] + counters["made"] == counters["left"] + counters["ended"] + counters["dropped"] + counters["held"], counters
+        assert (counters["held"], counters["dropped"]) == (0, sum(counters["drops"].values())), counters
     assert nic["holds"]
     data = [sum(known[key] for known in told["classes"]) for key in ("rx_frames", "tx_frames")]
     messages = [sum(told[f"{kind}_{way}"] for kind in ("pfc", "pause", "credit")) for way in ("rx", "tx")]

@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         balance.dropped,
         balance.held()
     );
-    println!("the books balance: {}", balance.holds);
+    println!("frames are conserved: {}", balance.holds);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What a control thread changes of a running switch takes effect between two bursts, and the books balance.
+//! What a control thread changes of a running switch takes effect between two bursts, and frames are conserved.
 
 use proptest::prelude::*;
 use weir_config::{EcnConfig, LcoreLayout, PortState, QueueConfig, SwitchConfig};

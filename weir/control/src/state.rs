@@ -507,8 +507,8 @@ pub struct FrameConservation {
     pub dropped: u64,
     /// Frames that it holds.
     pub held: u64,
-    /// Whether they balance.
-    pub balance: bool,
+    /// Whether the equation holds.
+    pub conserved: bool,
 }
 
 /// Event of a switch.

@@ -109,7 +109,7 @@ impl NicSummary {
             let frames = count(self.lossless_dropped);
             return Some(format!("its NIC dropped {frames} lossless frames (receive_buffer_full): {MORE_ROOM}"));
         }
-        (!self.holds).then(|| "the books of its NIC do not balance".to_owned())
+        (!self.holds).then(|| "its NIC does not conserve frames".to_owned())
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
     fn a_run_fails_where_a_frame_is_missing() {
         let mut report = report(0);
         report.to_switch.received = 1;
-        assert_eq!(NicSummary::new(&config(), &report).fault().unwrap(), "the books of its NIC do not balance");
+        assert_eq!(NicSummary::new(&config(), &report).fault().unwrap(), "its NIC does not conserve frames");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) const EXIT_CODES: [ExitCode; 4] = [
 pub(super) fn one_means(command: &str) -> Option<&'static str> {
     Some(match command {
         "run" => {
-            "a lossless frame was lost, a port that may carry lossless frames lost frames at its device, the books do not balance, or DPDK \
+            "a lossless frame was lost, a port that may carry lossless frames lost frames at its device, frames are not conserved, or DPDK \
              failed"
         }
         "bench forwarding" | "bench rfc2544" | "bench pause" | "bench idle" => {
