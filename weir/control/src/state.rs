@@ -312,6 +312,7 @@ pub struct FlowControlPort {
     /// Messages sent.
     pub messages_tx: u64,
     /// Invalid messages that were obeyed.
+    #[serde(rename = "odd")]
     pub invalid: u64,
     /// Messages of another flow control.
     pub foreign: u64,

@@ -63,6 +63,7 @@ pub(crate) struct NicSummary {
 
 #[derive(Serialize)]
 struct NicDirectionSummary {
+    #[serde(rename = "came")]
     received: u64,
     made: u64,
     left: u64,

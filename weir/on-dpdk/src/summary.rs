@@ -117,8 +117,10 @@ struct PortSummary {
     /// Share of the link used by sent control frames, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
     /// Invalid messages that were obeyed: stages above the last, pauses taken for stages, credit limits that decrease or exceed the buffer.
+    #[serde(rename = "odd_messages")]
     invalid_messages: u64,
     /// Messages of another flow control than the port's.
+    #[serde(rename = "foreign_messages")]
     mismatched_messages: u64,
     /// Messages with credit for more than a buffer has.
     excessive_credits: u64,
