@@ -74,7 +74,7 @@ def test_an_error_has_a_fix(tmp_path):
     lines = done.stdout.splitlines()
     for said, mend in [("there is no network interface no-such-0", "ip link add no-such-0"), ("/nowhere/x.pcap can't be read", "name a readable")]:
         (at,) = [n for n, line in enumerate(lines) if said in line]
-        assert lines[at].startswith("LACKING  devices, ") and "pair.toml:" in lines[at]
+        assert lines[at].startswith("ERROR    devices, ") and "pair.toml:" in lines[at]
         assert lines[at + 1].strip().startswith("-> ") and mend in lines[at + 1]
     wrong = doctor(tmp_path / "none.toml")
     assert wrong.returncode == 2 and "none.toml" in wrong.stderr

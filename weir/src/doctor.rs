@@ -111,7 +111,7 @@ fn text(CheckResult { subject, state, message, fix }: &CheckResult) -> String {
     let state = match state {
         Health::Good => "good   ",
         Health::Warning => "warning",
-        Health::Error => "LACKING",
+        Health::Error => "ERROR  ",
     };
     let fix_line = fix.as_ref().map(|fix| format!("         -> {}\n", fix.trim_end().replace('\n', "\n            ")));
     format!("{state}  {subject}: {message}\n{}", fix_line.unwrap_or_default())
