@@ -73,7 +73,7 @@ def run(arguments):
             return finished.code
         check_balance(finished.switch)
         print("\nevery ping was answered" if complete else "\nPINGS WERE LOST", end="; ")
-        print("the switch's books balance")
+        print("the switch conserved all frames")
         return 0 if complete else 1
 
 

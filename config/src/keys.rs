@@ -109,8 +109,9 @@ const AFTER_BUFFER: &[TableSchema] = &[
     TableSchema::inline(
         "ports.nic",
         "`nic` of [[ports]]",
-        &["send_buffer", "receive_buffer", "xoff", "xon", "receive_rate", "obeys", "pauses", "core"],
-    ),
+        &["send_buffer", "receive_buffer", "xoff", "xon", "receive_rate", "rx_pause", "tx_pause", "core"],
+    )
+    .with_renamed(&[("obeys", "rx_pause"), ("pauses", "tx_pause")]),
     TableSchema::table("ports.flow_control", &["kind"]),
     TableSchema::array("static_macs", &["mac", "port"]),
     TableSchema::array("buffer.rates", RATE_KEYS),

@@ -15,9 +15,9 @@ pub struct NicModelConfig {
     pub xon: Option<Bytes>,
     /// `receive_rate`: maximum rate at which the host takes frames; `None` is the rate of its device.
     pub receive_rate: Option<BitRate>,
-    /// `obeys`: whether the NIC obeys the port's flow control.
+    /// `rx_pause`: whether the NIC obeys the port's flow control.
     pub obeys: bool,
-    /// `pauses`: whether the NIC sends flow control of its own.
+    /// `tx_pause`: whether the NIC sends flow control of its own.
     pub pauses: bool,
     /// `core`: CPU that runs the NIC; `None` is the CPU that transmits on the port.
     pub core: Option<u32>,

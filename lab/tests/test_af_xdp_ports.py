@@ -66,4 +66,4 @@ def test_frames_that_a_stopped_switch_does_not_fetch_are_counted(switch_between)
     finished = switch.stop()
     missed = finished.port("left")["device_missed"]
     assert missed > 0
-    assert finished.switch["balance"]["received"] + missed == reached
+    assert finished.switch["frame_conservation"]["received"] + missed == reached

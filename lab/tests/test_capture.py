@@ -156,7 +156,7 @@ def test_what_passes_and_what_is_dropped_and_why(cables, place):
     left = [frame for frame in captured if (frame.port, frame.way) == ("b", "out")]
     assert [frame.bytes for frame in left if frame.said.get("class") == "3"] == frames[::2]
     assert collections.Counter(frame.bytes for frame in left) <= collections.Counter(frames)
-    assert len(left) == done.switch["balance"]["sent"] == len(frames) - lost.total()
+    assert len(left) == done.switch["frame_conservation"]["sent"] == len(frames) - lost.total()
     assert all(began - 1 <= frame.at <= ended + 1 and frame.length == len(frame.bytes) for frame in captured)
     # PFC as the switch counts it, both ways.
     made = [frame for frame in captured if frame.way == "out" and is_control(frame.bytes)]

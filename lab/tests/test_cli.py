@@ -144,7 +144,7 @@ def test_a_signal_ends_a_run_with_a_summary(tmp_path, number):
     finished.check_sound()
     assert finished.switch["name"] == "switch"
     assert finished.summary["ran_for_s"] > 1
-    balance = finished.switch["balance"]
+    balance = finished.switch["frame_conservation"]
     assert balance["sent"] > 0
     # The summary as people read it.
     assert f"sent {balance['sent']:,} + dropped {balance['dropped']:,} + held 0" in finished.stdout
@@ -196,7 +196,7 @@ def check_two_switches(directory, done, frames):
     assert (left["name"], right["name"]) == ("left", "right")
     for switch in (left, right):
         check_balance(switch)
-        assert switch["balance"]["sent"] == len(frames)
+        assert switch["frame_conservation"]["sent"] == len(frames)
 
 
 TWO = ["run", "left.toml", "right.toml", "--quiet", "--control", "none", "--duration", "1", "--json", "summary.json"]

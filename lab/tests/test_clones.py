@@ -102,7 +102,7 @@ def test_three_copies_of_each_frame_in_order(tmp_path):
         # Flow control is between the real port and its peer.
         assert (port["pfc_rx"], port["control_ignored"]) == ((1, 1) if name == "p0" else (0, 0)), name
     received = COPIES * (lossless + len(other) + len(kept))
-    balance = finished.switch["balance"]
+    balance = finished.switch["frame_conservation"]
     assert (balance["received"], balance["copied"]) == (received, COPIES * len(flooded))
     for name in CLONES:
         assert name in finished.stdout, "the table lists it"

@@ -1,4 +1,4 @@
-"""`weir show` and `weir clear` beside a switch that runs: do the counters say what scapy sent, does clearing leave the books alone,
+"""`weir show` and `weir clear` beside a switch that runs: do the counters say what scapy sent, does clearing leave frame conservation alone,
 and is wrong input told? Nothing here waits for a time to pass: what is not shown yet is asked for again."""
 
 import json
@@ -115,7 +115,7 @@ def refused(done, *said):
 
 
 @pytest.mark.root
-def test_counters_are_seen_and_cleared_and_the_books_balance(cables, path, tmp_path):
+def test_counters_are_seen_and_cleared_and_the_conserves_frames(cables, path, tmp_path):
     file = tmp_path / "lab.toml"
     file.write_text(CABLED)
     here, wires = cables("control", ["a", "b"])
@@ -184,7 +184,7 @@ def test_counters_are_seen_and_cleared_and_the_books_balance(cables, path, tmp_p
         metrics = told(path, "show", "metrics").splitlines()
         assert f'weir_port_rx_frames_total{{switch="lab",port="a",priority="{CLASS}"}} 31' in metrics
         assert f'weir_pfc_rx_frames_total{{switch="lab",port="b",priority="{CLASS}"}} 7' in metrics
-        assert 'weir_books_balance{switch="lab"} 1' in metrics and metrics[-1] == "# EOF"
+        assert 'weir_frames_conserved{switch="lab"} 1' in metrics and metrics[-1] == "# EOF"
 
         # Forgotten, flooded to, and learned again.
         assert "2 learned addresses are forgotten" in told(path, "clear", "mac")
@@ -200,7 +200,7 @@ def test_counters_are_seen_and_cleared_and_the_books_balance(cables, path, tmp_p
         done.check_sound()
         of_class = done.traffic_class("a", CLASS)
         assert (of_class["rx_frames"], of_class["shared_max_bytes"]) == (32, persistent)
-        assert done.port("b")["pfc_rx"] == 7 and done.switch["balance"]["received"] == 33
+        assert done.port("b")["pfc_rx"] == 7 and done.switch["frame_conservation"]["received"] == 33
     assert not path.exists()
 
 
@@ -229,7 +229,7 @@ def test_losses_are_shown_where_and_why(cables, path, tmp_path):
 
 
 @pytest.mark.root
-def test_clearing_all_the_time_loses_no_frame_of_the_books(cables, path, tmp_path):
+def test_clearing_all_the_time_conserves_frames(cables, path, tmp_path):
     file = tmp_path / "lab.toml"
     file.write_text(CABLED)
     here, wires = cables("busy", ["a", "b"])
@@ -277,7 +277,7 @@ def test_clearing_all_the_time_loses_no_frame_of_the_books(cables, path, tmp_pat
         finished = switch.stop()
     finished.check_sound()
     of_class = finished.traffic_class("a", CLASS)
-    assert (finished.switch["balance"]["received"], of_class["rx_frames"]) == (550, 500)
+    assert (finished.switch["frame_conservation"]["received"], of_class["rx_frames"]) == (550, 500)
     assert of_class["shared_max_bytes"] >= highest[0] > 0
 
 

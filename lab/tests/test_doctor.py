@@ -55,17 +55,17 @@ def test_a_pfc_frame_arrives_as_it_left(tmp_path):
     file.write_text(PAIR.format(one='ring = "l"', other='ring = "l"'))
     for arguments in [(), (file,), (file, "--loop")]:
         done = doctor(*arguments, "--json")
-        loop = [found for found in findings(done) if found["about"].startswith("loop ")]
+        loop = [found for found in findings(done) if found["subject"].startswith("loop ")]
         assert [found["state"] for found in loop] == ["good"] * 4, (done.stdout, done.stderr)
-        assert sum("PFC frame arrived as it left" in found["said"] for found in loop) == 2
-        pair = [(found["about"], found["state"]) for found in findings(done) if found["about"].startswith("veth pair")]
+        assert sum("PFC frame arrived as it left" in found["message"] for found in loop) == 2
+        pair = [(found["subject"], found["state"]) for found in findings(done) if found["subject"].startswith("veth pair")]
         ways = [f"veth pair doctor-{way}" for way in ("a to doctor-b", "b to doctor-a") for _ in range(2)]
         assert pair == ([] if "--loop" in arguments else [(way, "good") for way in ways]), (done.stdout, done.stderr)
         assert done.returncode == 0, done.stdout
     assert not [name for name in os.listdir("/sys/class/net") if name.startswith("doctor-")]
 
 
-def test_what_is_lacking_is_told_with_what_mends_it(tmp_path):
+def test_an_error_has_a_fix(tmp_path):
     file = tmp_path / "pair.toml"
     file.write_text(PAIR.format(one='af_packet = "no-such-0"', other='pcap = { rx = "/nowhere/x.pcap" }'))
     done = doctor(file)
@@ -74,7 +74,7 @@ def test_what_is_lacking_is_told_with_what_mends_it(tmp_path):
     lines = done.stdout.splitlines()
     for said, mend in [("there is no network interface no-such-0", "ip link add no-such-0"), ("/nowhere/x.pcap can't be read", "name a readable")]:
         (at,) = [n for n, line in enumerate(lines) if said in line]
-        assert lines[at].startswith("LACKING  devices, ") and "pair.toml:" in lines[at]
+        assert lines[at].startswith("ERROR    devices, ") and "pair.toml:" in lines[at]
         assert lines[at + 1].strip().startswith("-> ") and mend in lines[at + 1]
     wrong = doctor(tmp_path / "none.toml")
     assert wrong.returncode == 2 and "none.toml" in wrong.stderr
@@ -88,15 +88,15 @@ def test_a_host_is_asked(tmp_path):
     for state, lacking in [("off", 1), ("on", 0)]:
         program(tmp_path, "dcb", DCB.format(state=state))
         done = doctor(file, "--host", "root@host:lo", "--json", folder=tmp_path)
-        host = [found for found in findings(done) if found["about"].startswith("host root@host, lo")]
-        pfc = [found for found in host if "PFC of class 3" in found["said"]]
-        assert [found["state"] for found in pfc] == [["good", "lacking"][lacking]], host
-        assert lacking == 0 or pfc[0]["mend"] == "ssh root@host dcb pfc set dev lo prio-pfc all:off 3:on"
-        assert any(found["said"] == "DSCP 26 is trusted for class 3" for found in host)
+        host = [found for found in findings(done) if found["subject"].startswith("host root@host, lo")]
+        pfc = [found for found in host if "PFC of class 3" in found["message"]]
+        assert [found["state"] for found in pfc] == [["good", "error"][lacking]], host
+        assert lacking == 0 or pfc[0]["fix"] == "ssh root@host dcb pfc set dev lo prio-pfc all:off 3:on"
+        assert any(found["message"] == "DSCP 26 is trusted for class 3" for found in host)
         # The loopback's MTU is more than the switch's.
-        (mtu,) = [found for found in host if "MTU" in found["said"]]
-        assert mtu["state"] == "lacking" and mtu["mend"] == "ssh root@host ip link set lo mtu 1500"
+        (mtu,) = [found for found in host if "MTU" in found["message"]]
+        assert mtu["state"] == "error" and mtu["fix"] == "ssh root@host ip link set lo mtu 1500"
         assert done.returncode == 1
     done = doctor("--host", "root@other", "--json", folder=tmp_path)
-    (found,) = [found for found in findings(done) if found["about"] == "host root@other"]
-    assert found["state"] == "lacking" and "No route" in found["said"] and "ssh-copy-id" in found["mend"]
+    (found,) = [found for found in findings(done) if found["subject"] == "host root@other"]
+    assert found["state"] == "error" and "No route" in found["message"] and "ssh-copy-id" in found["fix"]

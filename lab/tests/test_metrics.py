@@ -22,12 +22,12 @@ PATIENCE_S = 60
 # What the dashboard does not draw, and why.
 LEFT_OUT = {
     "weir_info": "the version, for joins",
-    "weir_received_frames_total": "the sum of the ports' frames, for the books",
-    "weir_copied_frames_total": "for the books",
-    "weir_sent_frames_total": "for the books",
-    "weir_dropped_frames_total": "for the books; drops are drawn by reason",
-    "weir_held_frames": "for the books; the buffer is drawn in bytes",
-    "weir_books_balance": "an alert tells",
+    "weir_received_frames_total": "the sum of the ports' frames, for frame conservation",
+    "weir_copied_frames_total": "for frame conservation",
+    "weir_sent_frames_total": "for frame conservation",
+    "weir_dropped_frames_total": "for frame conservation; drops are drawn by reason",
+    "weir_held_frames": "for frame conservation; the buffer is drawn in bytes",
+    "weir_frames_conserved": "an alert tells",
     "weir_port_rx_frames_total": "drawn in bits",
     "weir_port_tx_frames_total": "drawn in bits",
     "weir_port_speed_bytes": "does not change by itself",

@@ -42,7 +42,7 @@ def check_rate(gbps):
 
 
 def check_ends_well(finished, transfers=()):
-    """The books balance, only a lossy queue that was full has lost anything, and TCP repeated no more than that."""
+    """Frames are conserved, only a lossy queue that was full has lost anything, and TCP repeated no more than that."""
     finished.check_sound()
     drops = finished.switch["drops"]
     assert set(drops) <= {"egress_threshold"}, drops
@@ -67,7 +67,7 @@ def test_ping_and_arp(lab, count):
         finished = switch.stop()
     check_ends_well(finished)
     assert finished.switch["drops"] == {}
-    assert finished.switch["balance"]["copied"] > 0 or count == 2, "ARP requests are flooded"
+    assert finished.switch["frame_conservation"]["copied"] > 0 or count == 2, "ARP requests are flooded"
 
 
 @pytest.mark.idle_machine

@@ -150,7 +150,7 @@ def test_frames_that_a_stopped_switch_does_not_fetch_are_counted(switch_between)
         arrived += stamp_of(received[1]) is not None
     finished = switch.stop()
     missed = finished.port("left")["device_missed"]
-    balance = finished.switch["balance"]
+    balance = finished.switch["frame_conservation"]
     assert missed > 0
     assert balance["received"] + missed == frames
     assert balance["sent"] == arrived
@@ -169,7 +169,7 @@ def test_a_pause_shorter_than_the_ring_loses_nothing(switch_between):
         pass
     finished = switch.stop()
     assert finished.port("left")["device_missed"] == 0
-    assert finished.switch["balance"]["received"] == frames
+    assert finished.switch["frame_conservation"]["received"] == frames
 
 
 def test_an_mtu_lowered_in_mid_run(switch_between):
@@ -223,7 +223,7 @@ def test_several_segments_in_one_frame_are_dropped_and_told(switch_between):
     one = [Stream(LEFT, RIGHT, dscp=0).next()]
     assert exchange(wires, one, [])[0] == one
     finished = switch.stop()
-    assert finished.switch["balance"]["received"] == 1
+    assert finished.switch["frame_conservation"]["received"] == 1
     assert "sw-left: 1 frames received with several segments in one were dropped" in finished.stderr
 
 

@@ -62,13 +62,13 @@ def port(name, device, rate, more=""):
 
 
 def nic_of(finished, name):
-    """The summary of a port's NIC, whose books balance with those of the switch's port."""
+    """The summary of a port's NIC, whose frame counters agree with those of the switch's port."""
     told = finished.port(name)
     nic = told["nic"]
     for way in ("to_switch", "to_host"):
-        books = nic[way]
-        assert books["came"] + books["made"] == books["left"] + books["ended"] + books["dropped"] + books["held"], books
-        assert (books["held"], books["dropped"]) == (0, sum(books["drops"].values())), books
+        counters = nic[way]
+        assert counters["came"] + counters["made"] == counters["left"] + counters["ended"] + counters["dropped"] + counters["held"], counters
+        assert (counters["held"], counters["dropped"]) == (0, sum(counters["drops"].values())), counters
     assert nic["holds"]
     data = [sum(known[key] for known in told["classes"]) for key in ("rx_frames", "tx_frames")]
     messages = [sum(told[f"{kind}_{way}"] for kind in ("pfc", "pause", "credit")) for way in ("rx", "tx")]
@@ -91,7 +91,7 @@ CAPTURE = [  # flow control of the port, nic, is all kept
     pytest.param("cbfc", "nic = {}", True, id="cbfc"),
     pytest.param("pfc", f"nic = {{ core = {max(os.sched_getaffinity(0))} }}", True, id="on-a-core-of-its-own"),
     pytest.param("none", "nic = {}", False, id="no-flow-control"),
-    pytest.param("pfc", "nic = { obeys = false }", False, id="a-nic-that-does-not-obey"),
+    pytest.param("pfc", "nic = { rx_pause = false }", False, id="a-nic-that-does-not-obey"),
     pytest.param("pfc", "", False, id="no-nic"),
 ]
 

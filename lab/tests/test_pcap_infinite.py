@@ -44,7 +44,7 @@ def test_a_file_of_many_frames_is_repeated_as_it_is(tmp_path, count, length, mtu
     finished.check_sound()
     with RawPcapReader(str(tmp_path / "out.pcap")) as capture:
         came = [frame for frame, _ in capture]
-    assert finished.switch["balance"]["received"] > 2 * count, "the file was repeated"
+    assert finished.switch["frame_conservation"]["received"] > 2 * count, "the file was repeated"
     assert set(finished.switch["drops"]) <= {"egress_threshold", "shutdown"}
     assert len(came) > 1_000 and set(came) <= set(sent), "frames come out as they are in the file"
     # The first come before the queue is full.

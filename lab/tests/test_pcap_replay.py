@@ -208,7 +208,7 @@ def compare(inputs, finished, outputs, mtu):
     finished.check_sound()
     assert finished.switch["drops"] == dict(bridge.drops)
     received = sum(map(len, inputs.values())) - sum(sum(kinds.values()) for kinds in bridge.control.values())
-    balance = finished.switch["balance"]
+    balance = finished.switch["frame_conservation"]
     assert (balance["received"], balance["copied"], balance["sent"]) == (received, copies, sum(map(len, outputs.values())))
     for port in PORTS:
         counted = finished.port(port)

@@ -128,7 +128,7 @@ def test_rdma_of_a_machine_that_ssh_reaches(machine, weir, place):
         # A guest that answers late is sent to again.
         assert own["bytes_sent"] >= own["bytes_received"] == MESSAGE * MESSAGES
     (server,) = summary["real_hosts"]
-    assert server["reach"] == "ssh" and server["rdma"] == "rxe0" and server["has_nic_model"] is False
+    assert server["backend"] == "ssh" and server["rdma"] == "rxe0" and server["has_nic_model"] is False
     counted = server["counters"]
     assert counted["rdma.sent_pkts"] >= MESSAGES * MESSAGE // 1024 and counted.get("rdma.rcvd_seq_err", 0) == 0
     # Nothing of it is left there.

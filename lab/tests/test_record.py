@@ -236,7 +236,7 @@ def test_a_full_disk_is_told_and_the_switch_goes_on(recorded):
     assert finished.code == 1, finished.stderr
     (told,) = [line for line in finished.stderr.splitlines() if "the record stops here" in line]
     assert str(directory) in told and "the switch goes on" in told
-    assert finished.summary["switches"][0]["balance"]["holds"]
+    assert finished.summary["switches"][0]["frame_conservation"]["holds"]
     summary = json.loads((directory / "summary.json").read_text())
     assert any("File too large" in failure for failure in summary["failures"]), summary["failures"]
     assert any(row["event"] == "mark" and "record resumed" in row["detail"] for row in rows(directory / "events.csv"))

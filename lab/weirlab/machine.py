@@ -1,4 +1,4 @@
-"""What the machine did while a test ran, by the kernel's books."""
+"""What the machine did while a test ran, by the kernel's counters."""
 
 import os
 import threading
@@ -42,7 +42,7 @@ class Watch:
 
 
 def read():
-    """The books now: (time, CPU time of all, of a hypervisor, of this process and the children it has waited for), in seconds."""
+    """The counters now: (time, CPU time of all, of a hypervisor, of this process and the children it has waited for), in seconds."""
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     tick = os.sysconf("SC_CLK_TCK")

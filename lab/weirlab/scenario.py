@@ -43,11 +43,11 @@ name = "S1"
 """
 
 
-def host(name, reach=None, **keys):
-    """A host of that switch; `reach` is as in the file, and no host is real without."""
-    reached = f"reach = {reach}\n" if reach else ""
+def host(name, backend=None, **keys):
+    """A host of that switch; `backend` is as in the file, and no host is real without."""
+    chosen = f"backend = {backend}\n" if backend else ""
     more = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
-    return f'\n[[hosts]]\nname = "{name}"\nport = "S1.{name.lower()}"\n{reached}{more}'
+    return f'\n[[hosts]]\nname = "{name}"\nport = "S1.{name.lower()}"\n{chosen}{more}'
 
 
 def flow(name, sender, receiver, traffic_class=3, **keys):

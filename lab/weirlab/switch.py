@@ -74,7 +74,7 @@ class Finished:
         return sum(lcore["poll_gap_max_us"] for lcore in self.summary["lcores"]) / 1e6
 
     def check_sound(self):
-        """Ended well, the books balance, nothing is held, no packet memory is lost."""
+        """Ended well, frames are conserved, nothing is held, no packet memory is lost."""
         assert self.code == 0, f"exit code {self.code}\n{self.stderr}"
         assert self.summary["mbufs_missing"] == 0
         for switch in self.summary["switches"]:
@@ -82,7 +82,7 @@ class Finished:
 
 
 def check_balance(switch):
-    balance = switch["balance"]
+    balance = switch["frame_conservation"]
     assert balance["holds"], balance
     assert balance["received"] + balance["copied"] == balance["sent"] + balance["dropped"] + balance["held"], balance
     assert balance["held"] == 0, balance

@@ -78,6 +78,7 @@ struct Report {
     reaction: Option<Percentiles>,
     links: Vec<MeasuredLink>,
     /// Reasons why no advice is given.
+    #[serde(rename = "doubts")]
     disturbances: Vec<String>,
     /// Lines for the switch's file.
     fragment: Option<String>,

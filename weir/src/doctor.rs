@@ -47,24 +47,24 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
             if is_ready || file.is_none() {
                 findings.look_at("frames over a loop", || {
                     real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal).unwrap_or_else(|failure| {
-                        let mend = "weir check --try FILE, for DPDK's own messages";
-                        vec![CheckResult::bad(Health::Error, "loop", failure.into_message(), mend)]
+                        let fix = "weir check --try FILE, for DPDK's own messages";
+                        vec![CheckResult::bad(Health::Error, "loop", failure.into_message(), fix)]
                     })
                 });
                 if !arguments.ports {
                     findings.look_at("frames over a veth pair", veth::try_pair);
                 }
             } else {
-                let mend = "mend what is lacking first";
+                let fix = "fix the errors first";
                 findings.look_at("frames over a loop", || {
-                    vec![CheckResult::bad(Health::Warning, "loop", "was not tried", mend)]
+                    vec![CheckResult::bad(Health::Warning, "loop", "was not tried", fix)]
                 });
             }
         }
         Err(missing) => {
-            let mend = "apt-get install libdpdk-dev, or --backend sim, which needs none";
+            let fix = "apt-get install libdpdk-dev, or --backend sim, which needs none";
             findings
-                .look_at("this machine", || vec![CheckResult::bad(Health::Error, "DPDK", missing.to_string(), mend)]);
+                .look_at("this machine", || vec![CheckResult::bad(Health::Error, "DPDK", missing.to_string(), fix)]);
         }
     }
     for host in &arguments.host {
@@ -78,7 +78,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let count = |state: Health| findings.iter().filter(|finding| finding.state == state).count();
     match count(Health::Error) {
         0 => Ok(()),
-        lacking => Err(Failure::Run(format!("{lacking} of {} things that were looked at are lacking", findings.len()))),
+        errors => Err(Failure::Run(format!("{errors} of {} checks failed", findings.len()))),
     }
 }
 
@@ -107,14 +107,14 @@ impl Findings {
     }
 }
 
-fn text(CheckResult { about, state, message, fix: mend }: &CheckResult) -> String {
+fn text(CheckResult { subject, state, message, fix }: &CheckResult) -> String {
     let state = match state {
         Health::Good => "good   ",
         Health::Warning => "warning",
-        Health::Error => "LACKING",
+        Health::Error => "ERROR  ",
     };
-    let mend = mend.as_ref().map(|mend| format!("         -> {}\n", mend.trim_end().replace('\n', "\n            ")));
-    format!("{state}  {about}: {message}\n{}", mend.unwrap_or_default())
+    let fix_line = fix.as_ref().map(|fix| format!("         -> {}\n", fix.trim_end().replace('\n', "\n            ")));
+    format!("{state}  {subject}: {message}\n{}", fix_line.unwrap_or_default())
 }
 
 /// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.

@@ -180,7 +180,7 @@ enum Command {
     Export(export::Command),
     /// Diagnose this machine and, over ssh, the hosts: print each problem with the command that fixes it, and pass a PFC frame.
     ///
-    /// Works with a file or without one. The exit code is 1 if something is lacking.
+    /// Works with a file or without one. The exit code is 1 if a check failed.
     Doctor(doctor::DoctorArguments),
     /// Check files and print the derived buffer partition, thresholds, headroom, lcores and memory.
     ///

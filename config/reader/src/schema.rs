@@ -11,6 +11,7 @@ pub struct TableSchema {
     pub keys: &'static [&'static str],
     shape: TableKind,
     chosen: Option<(&'static str, &'static str)>,
+    renamed: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ enum TableKind {
 impl TableSchema {
     /// Creates a table `[name]`.
     pub const fn table(name: &'static str, keys: &'static [&'static str]) -> TableSchema {
-        TableSchema { name, keys, shape: TableKind::Table, chosen: None }
+        TableSchema { name, keys, shape: TableKind::Table, chosen: None, renamed: &[] }
     }
 
     /// Creates the table `[above.name]` of a kind that files select by name. Its memory is leaked: once per kind, when a file is first
@@ -57,6 +58,11 @@ impl TableSchema {
     /// Sets the key whose value selects the table below that applies, and its default.
     pub const fn selected_by(self, key: &'static str, default: &'static str) -> TableSchema {
         TableSchema { chosen: Some((key, default)), ..self }
+    }
+
+    /// Sets former names of keys, each with today's, which the error for an unknown key suggests.
+    pub const fn with_renamed(self, renamed: &'static [(&'static str, &'static str)]) -> TableSchema {
+        TableSchema { renamed, ..self }
     }
 }
 
@@ -100,8 +106,12 @@ impl Schema {
         format!("`{key}` belongs in {home}; or take it out")
     }
 
-    /// Key of `table` that an unknown key is probably a misspelling of; `None` for a key of a table below.
+    /// Key of `table` that an unknown key is a former name or probably a misspelling of; `None` for a key of a table below.
     pub fn meant(self, table: &str, key: &str) -> Option<&'static str> {
+        let renamed = self.find(table).map_or(&[][..], |known| known.renamed);
+        if let Some((_, today)) = renamed.iter().find(|(former, _)| *former == key) {
+            return Some(today);
+        }
         let is_of_below = self.0.iter().any(|known| below(known.name, table).is_some() && known.keys.contains(&key));
         if is_of_below { None } else { nearest(key, self.keys_of(table)) }
     }

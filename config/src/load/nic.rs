@@ -18,8 +18,8 @@ pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
         xoff: size("xoff", 64),
         xon: size("xon", 0),
         receive_rate: table.quantity("receive_rate", &RATE, rates()),
-        obeys: table.boolean("obeys").unwrap_or(by_default.obeys),
-        pauses: table.boolean("pauses").unwrap_or(by_default.pauses),
+        obeys: table.boolean("rx_pause").unwrap_or(by_default.obeys),
+        pauses: table.boolean("tx_pause").unwrap_or(by_default.pauses),
         core: table.integer("core", 0..=u64::from(u16::MAX)).map(|core| core as u32),
     })
 }

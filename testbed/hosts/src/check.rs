@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use weir_nic::host::Transport;
-use weir_scenario::{Reach, RealPlan, Scenario};
+use weir_scenario::{HostBackend, RealPlan, Scenario};
 
 use crate::access::Access;
 use crate::host::Host;
@@ -60,10 +60,10 @@ pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<HostFind
         let Some(plan) = &real.hosts[n] else { continue };
         let needs = needs(scenario, real, n);
         let mut writer = FindingsWriter { host: &host.name, findings: &mut findings };
-        match &plan.reach {
-            Reach::Vm { memory_mb, .. } => guest(&mut writer, *memory_mb),
-            Reach::Netns => namespace(&mut writer, &needs),
-            Reach::Ssh { target, .. } => {
+        match &plan.backend {
+            HostBackend::Vm { memory_mb, .. } => guest(&mut writer, *memory_mb),
+            HostBackend::Netns => namespace(&mut writer, &needs),
+            HostBackend::Ssh { target, .. } => {
                 let access = Access::Ssh { target: target.clone(), control: folder.join(format!("check{n}")) };
                 let machine = Host::new(&host.name, plan, access, host.nic.ip);
                 match machine.probe(&Arc::new(AtomicBool::new(false))) {
@@ -378,7 +378,7 @@ mod tests {
             mtu: 1_084,
         };
         let plan = weir_scenario::RealHost {
-            reach: Reach::Ssh { target: "root@s1".into(), interface: "ens1".into(), rdma: None, ip: None },
+            backend: HostBackend::Ssh { target: "root@s1".into(), interface: "ens1".into(), rdma: None, ip: None },
             has_nic_model: false,
         };
         let access = Access::Netns("never".into());

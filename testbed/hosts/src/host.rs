@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use weir_scenario::{Reach, RealHost};
+use weir_scenario::{HostBackend, RealHost};
 
 use crate::HostError;
 use crate::access::Access;
@@ -37,16 +37,16 @@ pub(crate) struct HostClock {
 
 impl Host {
     pub(crate) fn new(name: &str, plan: &RealHost, access: Access, ip: Ipv4Addr) -> Host {
-        let (interface, ip) = match &plan.reach {
-            Reach::Vm { .. } | Reach::Netns => (netns::INTERFACE, ip),
-            Reach::Ssh { interface, ip: own, .. } => (interface.as_str(), own.unwrap_or(ip)),
+        let (interface, ip) = match &plan.backend {
+            HostBackend::Vm { .. } | HostBackend::Netns => (netns::INTERFACE, ip),
+            HostBackend::Ssh { interface, ip: own, .. } => (interface.as_str(), own.unwrap_or(ip)),
         };
         Host { name: name.to_owned(), plan: plan.clone(), access, ip, interface: interface.to_owned() }
     }
 
     fn wanted_rdma(&self) -> Option<&str> {
-        match &self.plan.reach {
-            Reach::Ssh { rdma, .. } => rdma.as_deref(),
+        match &self.plan.backend {
+            HostBackend::Ssh { rdma, .. } => rdma.as_deref(),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_results::run_dir::{RealHostSummary, ToolSummary};
-use weir_scenario::{Reach, RealPorts, Scenario};
+use weir_scenario::{HostBackend, RealPorts, Scenario};
 
 use crate::HostError;
 use crate::access::Access;
@@ -110,7 +110,7 @@ impl RealHostSet {
         let (mut hosts, mut namespaces, mut plans) = (Vec::new(), Vec::new(), Vec::new());
         let mut guests = None;
         let real = first.real.as_ref().map_or(&[][..], |real| &real.hosts);
-        if real.iter().flatten().any(|host| matches!(host.reach, Reach::Vm { .. })) {
+        if real.iter().flatten().any(|host| matches!(host.backend, HostBackend::Vm { .. })) {
             let fleet = Fleet::open(&ports.folder.join("vm"))?;
             guests = Some((fleet, Image::load_or_build(&store(), on_progress)?));
         }
@@ -121,8 +121,8 @@ impl RealHostSet {
             };
             let mtu = first.switches[host.switch].mtu.get();
             let (mac, address) = (host.nic.mac.to_string(), format!("{}/{PREFIX_BITS}", host.nic.ip));
-            let access = match &plan.reach {
-                Reach::Vm { memory_mb, queues } => {
+            let access = match &plan.backend {
+                HostBackend::Vm { memory_mb, queues } => {
                     let (fleet, _) = guests.as_ref().expect("made above");
                     let guest = GuestPlan {
                         name: host.name.clone(),
@@ -138,14 +138,14 @@ impl RealHostSet {
                     plans.push(guest.clone());
                     Access::Guest(fleet.expected(&guest))
                 }
-                Reach::Netns => {
+                HostBackend::Netns => {
                     let made = Namespace::new(&ports, n, &mac, &address, mtu);
                     let namespace = made.map_err(|why| HostError::for_host(&host.name, why))?;
                     let name = namespace.name.clone();
                     namespaces.push(namespace);
                     Access::Netns(name)
                 }
-                Reach::Ssh { target, .. } => {
+                HostBackend::Ssh { target, .. } => {
                     Access::Ssh { target: target.clone(), control: ports.folder.join(format!("ssh{n}")) }
                 }
             };
@@ -169,7 +169,7 @@ impl RealHostSet {
     /// Sets the addresses of machines reached by ssh in the scenarios, so that the switches know them.
     fn learn_addresses(&self, scenarios: &mut [Scenario]) -> Result<(), HostError> {
         for (n, host) in self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.as_ref()?))) {
-            if !matches!(host.plan.reach, Reach::Ssh { .. }) {
+            if !matches!(host.plan.backend, HostBackend::Ssh { .. }) {
                 continue;
             }
             let found = host.probe(&self.stop)?;
@@ -274,7 +274,7 @@ impl RealHostsResult {
 fn refuse_many(scenario: &Scenario) -> Result<(), HostError> {
     let Some(real) = &scenario.real else { return Ok(()) };
     for (n, host) in scenario.hosts.iter().enumerate() {
-        let is_guest = real.hosts[n].as_ref().is_some_and(|host| matches!(host.reach, Reach::Vm { .. }));
+        let is_guest = real.hosts[n].as_ref().is_some_and(|host| matches!(host.backend, HostBackend::Vm { .. }));
         let flows = scenario.flows.iter().filter(|flow| flow.from == n || flow.to == n).count();
         if is_guest && flows > FLOWS_OF_A_GUEST {
             return Err(HostError::Scenario(format!(

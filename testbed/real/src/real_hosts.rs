@@ -193,7 +193,7 @@ pub(super) fn unbalanced<'a>(scenario: &'a Scenario, stopped: &'a Stopped) -> im
     let real = scenario.hosts.iter().enumerate().filter(|(n, _)| scenario.is_real(*n));
     real.filter_map(|(_, host)| {
         let report: ModelReport = stopped.devices.get(host.switch)?.get(host.port)?.nic?;
-        (!report.balances()).then(|| format!("the books of the NIC in front of {} do not balance", host.name))
+        (!report.balances()).then(|| format!("the NIC in front of {} does not conserve frames", host.name))
     })
 }
 

@@ -166,7 +166,7 @@ fn interference_notes(scenario: &Scenario, stopped: &Stopped, interference: &Hos
             ));
         }
         if !report.conservation.holds {
-            notes.push(format!("{of}the switch's books do not balance: {:?}", report.conservation));
+            notes.push(format!("{of}frames of the switch are not conserved: {:?}", report.conservation));
         }
     }
     if stopped.mbufs_missing > 0 {

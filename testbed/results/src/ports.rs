@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn of_a_large_fabric_the_drawn_ports_are() {
-        let ports = Ports::new(&pair(32, "draw = [\"S1.h1\", \"S1.next\"]"));
+        let ports = Ports::new(&pair(32, "plot_ports = [\"S1.h1\", \"S1.next\"]"));
         let names: Vec<&str> = ports.queues().iter().map(|queue| ports.port(queue.place).name.as_str()).collect();
         assert_eq!((names.len(), ports.is_large()), (2, true));
         assert!(names.contains(&"S1.h1") && names.contains(&"S1.next"));
@@ -204,7 +204,7 @@ mod tests {
         assert!(note.starts_with("series.csv shows 2 of 66 queues"), "{note}");
         // All ports with hosts are drawn where nothing is said.
         assert_eq!(Ports::new(&pair(60, "")).queues().len(), QUEUES_MAX);
-        let one_side = Ports::new(&pair(40, "draw = [\"S1.h1\"]"));
+        let one_side = Ports::new(&pair(40, "plot_ports = [\"S1.h1\"]"));
         assert!(one_side.shows(0) && !one_side.shows(1));
     }
 }

@@ -18,7 +18,7 @@ use weir_wire::mac_control::FRAME_BYTES;
 use crate::link::FaultPlan;
 use crate::port_ref::{LinkPeer, PortRef};
 use crate::topology::Routes;
-pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
+pub use real_hosts::{FlowTool, HostBackend, PerfTest, RealHost, RealPlan, RealPorts};
 pub use traffic::{TrafficPlan, TrafficSource};
 
 /// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, as perftest has for flows between real hosts.
@@ -319,7 +319,7 @@ impl Scenario {
     /// Whether guests are booted for the scenario.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.real.iter().flat_map(|real| real.hosts.iter().flatten());
-        real.any(|host| matches!(host.reach, Reach::Vm { .. }))
+        real.any(|host| matches!(host.backend, HostBackend::Vm { .. }))
     }
 
     /// Returns the tool that sends this flow if an end of it is real; it also determines the verb of an emulated end.

@@ -49,7 +49,7 @@ fn the_reference_is_true() {
     let of_kind = |table: &str| table.rsplit('.').next().is_some_and(|last| kinds.contains(&last));
     for (table, keys) in known_keys().filter(|(table, _)| !table.starts_with("ports.") && !of_kind(table)) {
         let heading = match table {
-            "" | "links.devices" | "hosts.device" | "hosts.port_device" | "hosts.reach" => String::new(),
+            "" | "links.devices" | "hosts.device" | "hosts.port_device" | "hosts.backend" => String::new(),
             "workloads.sizes" => String::new(),
             "scenario" | "capture" | "topology" | "nic" => format!("`[{table}]`"),
             _ if table.contains("switch") && table != "switches" => format!("`[{table}]`"),

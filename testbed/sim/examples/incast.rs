@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let balance = sim.report(0).conservation;
     assert_eq!((done.len(), balance.dropped), (8, 0));
-    println!("\ndropped: {}; the books balance: {}", balance.dropped, balance.holds);
+    println!("\ndropped: {}; frames are conserved: {}", balance.dropped, balance.holds);
     Ok(())
 }
 

@@ -75,6 +75,6 @@ pub(super) fn check_switch(switch: usize, report: &Report) -> Result<(), String>
     if balance.holds && balance.received + balance.copied == out {
         Ok(())
     } else {
-        Err(format!("the books of switch {switch} do not balance: {balance:?}"))
+        Err(format!("switch {switch} does not conserve frames: {balance:?}"))
     }
 }

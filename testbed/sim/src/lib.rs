@@ -46,7 +46,7 @@
 //! let mut sim = Sim::new(scenario).unwrap();
 //! sim.run_until(scenario.end);
 //! assert_eq!(sim.drain_completions().count(), 2);
-//! let balance = sim.report(0).balance;
+//! let balance = sim.report(0).conservation;
 //! assert!(balance.holds && balance.received == balance.sent);
 //! ```
 //!

@@ -201,7 +201,7 @@ fn counted(Run { case, policy, flow_control, at_a_time, .. }: &Run, lcore: u32, 
         let switch = bursts::switch(lcore).expect("a valid configuration");
         let runtime = start_without_hugepages(lcore, &switch);
         return bursts::forward(&runtime, &switch, *frames, COUNTED_IN_BURSTS)
-            .expect("a switch that keeps its books")
+            .expect("a switch that conserves frames")
             .sent;
     }
     let lcores = &[lcore];
@@ -225,7 +225,7 @@ fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
 
 /// What a switch forwards in a round. A figure counts only if hardly anything was dropped.
 fn weir(runtime: &Runtime, switch: &SwitchConfig, until: RoundEnd) -> Forwarded {
-    let forwarded = forward(runtime, std::slice::from_ref(switch), until).expect("a switch that keeps its books");
+    let forwarded = forward(runtime, std::slice::from_ref(switch), until).expect("a switch that conserves frames");
     assert!(forwarded.sent * 100 > forwarded.received * 99, "{forwarded:?}");
     forwarded
 }

@@ -179,7 +179,7 @@ pub(crate) fn check_conservation(stopped: Stopped) -> Result<Stopped, BenchError
         if !accounted || stopped.mbufs_missing > 0 {
             let missing = stopped.mbufs_missing;
             return Err(BenchError::Run(format!(
-                "the books do not balance: {balance:?}, {missing} packet buffers missing"
+                "frames are not conserved: {balance:?}, {missing} packet buffers missing"
             )));
         }
     }

@@ -118,8 +118,8 @@ impl Metrics {
             families.counter(name, help, None, rows(count))?;
         }
         families.gauge("weir_held_frames", "Data frames that the switch holds.", None, rows(|frames| frames.held))?;
-        let balance: Count = |frames| u64::from(frames.balance);
-        families.gauge("weir_books_balance", "Whether every frame is accounted for.", None, rows(balance))
+        let conserved: Count = |frames| u64::from(frames.conserved);
+        families.gauge("weir_frames_conserved", "Whether every frame is accounted for.", None, rows(conserved))
     }
 
     fn links(&self, families: &mut Families<'_, '_>) -> fmt::Result {

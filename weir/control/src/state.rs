@@ -312,6 +312,7 @@ pub struct FlowControlPort {
     /// Messages sent.
     pub messages_tx: u64,
     /// Invalid messages that were obeyed.
+    #[serde(rename = "odd")]
     pub invalid: u64,
     /// Messages of another flow control.
     pub foreign: u64,
@@ -507,8 +508,8 @@ pub struct FrameConservation {
     pub dropped: u64,
     /// Frames that it holds.
     pub held: u64,
-    /// Whether they balance.
-    pub balance: bool,
+    /// Whether the equation holds.
+    pub conserved: bool,
 }
 
 /// Event of a switch.

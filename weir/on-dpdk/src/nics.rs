@@ -10,7 +10,7 @@ use weir_nic::model::{DirectionCounters, ModelClass, ModelDrop, ModelReport};
 use weir_units::Class;
 
 /// Advice for lossless frames that a NIC drops.
-const MORE_ROOM: &str = "give it a larger `receive_buffer`, or is `pauses` off?";
+const MORE_ROOM: &str = "give it a larger `receive_buffer`, or is `tx_pause` off?";
 
 /// Logs NICs' drops while they grow.
 pub(crate) struct NicLog {
@@ -63,6 +63,7 @@ pub(crate) struct NicSummary {
 
 #[derive(Serialize)]
 struct NicDirectionSummary {
+    #[serde(rename = "came")]
     received: u64,
     made: u64,
     left: u64,
@@ -109,7 +110,7 @@ impl NicSummary {
             let frames = count(self.lossless_dropped);
             return Some(format!("its NIC dropped {frames} lossless frames (receive_buffer_full): {MORE_ROOM}"));
         }
-        (!self.holds).then(|| "the books of its NIC do not balance".to_owned())
+        (!self.holds).then(|| "its NIC does not conserve frames".to_owned())
     }
 }
 
@@ -223,7 +224,7 @@ mod tests {
     fn a_run_fails_where_a_frame_is_missing() {
         let mut report = report(0);
         report.to_switch.received = 1;
-        assert_eq!(NicSummary::new(&config(), &report).fault().unwrap(), "the books of its NIC do not balance");
+        assert_eq!(NicSummary::new(&config(), &report).fault().unwrap(), "its NIC does not conserve frames");
     }
 
     #[test]

@@ -248,7 +248,7 @@ impl Session<'_> {
                 memory.log(index, &switches[index], &report);
                 nics.log(index, &switches[index], running);
                 if !report.conservation.holds {
-                    tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.conservation);
+                    tracing::error!(switch = %switches[index].name, "frames are not conserved: {:?}", report.conservation);
                 }
                 *last = report;
             }

@@ -44,7 +44,7 @@ pub(crate) struct RunSummary {
 struct SwitchSummary {
     name: String,
     policy: &'static str,
-    balance: BalanceSummary,
+    frame_conservation: ConservationSummary,
     drops: BTreeMap<&'static str, u64>,
     pool: PoolSummary,
     /// Headroom pool, where headroom is one pool.
@@ -59,7 +59,7 @@ struct SwitchSummary {
 }
 
 #[derive(Serialize)]
-struct BalanceSummary {
+struct ConservationSummary {
     received: u64,
     copied: u64,
     sent: u64,
@@ -117,8 +117,10 @@ struct PortSummary {
     /// Share of the link used by sent control frames, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
     /// Invalid messages that were obeyed: stages above the last, pauses taken for stages, credit limits that decrease or exceed the buffer.
+    #[serde(rename = "odd_messages")]
     invalid_messages: u64,
     /// Messages of another flow control than the port's.
+    #[serde(rename = "foreign_messages")]
     mismatched_messages: u64,
     /// Messages with credit for more than a buffer has.
     excessive_credits: u64,
@@ -142,7 +144,7 @@ struct PortSummary {
     queue_fallbacks: u64,
     /// Line usage of a shaped port; null for a port without a rate.
     line_time: Option<LineSummary>,
-    /// Frames lost before the switch had them, and after it handed them over; they are not in the books.
+    /// Frames lost before the switch had them, and after it handed them over; frame conservation leaves them out.
     device_losses: LossSummary,
     /// NIC between the device and the switch, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -321,8 +323,8 @@ impl RunSummary {
             {
                 return Some(format!("{name}: port {port}: {fault}"));
             }
-            if !switch.balance.holds {
-                return Some(format!("{name}: the books do not balance"));
+            if !switch.frame_conservation.holds {
+                return Some(format!("{name}: frames are not conserved"));
             }
         }
         (self.mbufs_missing > 0).then(|| format!("{} packet buffers did not come back", self.mbufs_missing))
@@ -382,7 +384,7 @@ fn switch_summary(
     SwitchSummary {
         name: config.name.clone(),
         policy: config.buffer.policy.name(),
-        balance: BalanceSummary {
+        frame_conservation: ConservationSummary {
             received: balance.received,
             copied: balance.copied,
             sent: balance.sent,

@@ -36,15 +36,15 @@ type ScriptOutput = BTreeMap<(String, String), Vec<String>>;
 /// Examines a host with the script; returns findings with advice.
 pub(super) fn examine(host: &str, switch: Option<&SwitchConfig>) -> Vec<CheckResult> {
     let (address, iface) = host.split_once(':').unwrap_or((host, ""));
-    let about = format!("host {address}");
+    let subject = format!("host {address}");
     let failed = |message: String| {
-        let mend = format!("ssh-copy-id {address}, and try: ssh -o BatchMode=yes {address} true");
-        vec![CheckResult::bad(Health::Error, &about, message, mend)]
+        let fix = format!("ssh-copy-id {address}, and try: ssh -o BatchMode=yes {address} true");
+        vec![CheckResult::bad(Health::Error, &subject, message, fix)]
     };
     let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte));
     if address.is_empty() || address.starts_with('-') || !is_plain(address) || !is_plain(iface) {
         let message = format!("`{host}` is no host");
-        return vec![CheckResult::bad(Health::Error, &about, message, "write --host USER@NAME, or USER@NAME:IFACE")];
+        return vec![CheckResult::bad(Health::Error, &subject, message, "write --host USER@NAME, or USER@NAME:IFACE")];
     }
     match ask(address, iface) {
         Ok(text) => of_host(address, &parts(&text), switch),
@@ -86,7 +86,7 @@ fn parts(text: &str) -> ScriptOutput {
 }
 
 fn of_host(address: &str, parts: &ScriptOutput, switch: Option<&SwitchConfig>) -> Vec<CheckResult> {
-    let about = format!("host {address}");
+    let subject = format!("host {address}");
     let output = |part: &str, iface: &str| parts.get(&(part.to_owned(), iface.to_owned())).cloned().unwrap_or_default();
     let tools = output("tools", "-");
     let mut findings = Vec::new();
@@ -94,86 +94,86 @@ fn of_host(address: &str, parts: &ScriptOutput, switch: Option<&SwitchConfig>) -
         [("dcb", "iproute2"), ("ethtool", "ethtool"), ("ibv_devinfo", "ibverbs-utils"), ("ib_write_bw", "perftest")]
     {
         if !tools.iter().any(|there| there == tool) {
-            let mend = format!("ssh {address} apt-get install {package}");
-            findings.push(CheckResult::bad(Health::Warning, &about, format!("{tool} is not installed"), mend));
+            let fix = format!("ssh {address} apt-get install {package}");
+            findings.push(CheckResult::bad(Health::Warning, &subject, format!("{tool} is not installed"), fix));
         }
     }
     let ifaces: Vec<&String> = parts.keys().filter(|(part, _)| part == "mtu").map(|(_, iface)| iface).collect();
     if ifaces.is_empty() {
-        let mend = format!(
+        let fix = format!(
             "name one: --host {address}:IFACE; for RDMA without such a NIC: rdma link add rxe0 type rxe netdev IFACE"
         );
-        findings.push(CheckResult::bad(Health::Warning, &about, "no interface has RDMA", mend));
+        findings.push(CheckResult::bad(Health::Warning, &subject, "no interface has RDMA", fix));
     }
     for iface in ifaces {
-        let about = format!("host {address}, {iface}");
+        let subject = format!("host {address}, {iface}");
         let run = |command: String| format!("ssh {address} {command}");
-        findings.push(mtu(&about, output("mtu", iface), iface, switch, &run));
+        findings.push(mtu(&subject, output("mtu", iface), iface, switch, &run));
         for (class, dscp) in lossless(switch) {
-            findings.push(pfc(&about, &output("pfc", iface).join(" "), iface, class, &run));
-            findings.push(trust(&about, &output("app", iface).join(" "), iface, class, dscp, &run));
+            findings.push(pfc(&subject, &output("pfc", iface).join(" "), iface, class, &run));
+            findings.push(trust(&subject, &output("app", iface).join(" "), iface, class, dscp, &run));
         }
         let pause = output("pause", iface);
         let is_on = |direction: &str| {
             pause.iter().any(|line| line.trim_start().starts_with(direction) && line.trim_end().ends_with("on"))
         };
         if is_on("RX:") || is_on("TX:") {
-            let mend = run(format!("ethtool -A {iface} autoneg off rx off tx off"));
+            let fix = run(format!("ethtool -A {iface} autoneg off rx off tx off"));
             findings.push(CheckResult::bad(
                 Health::Error,
-                &about,
+                &subject,
                 "PAUSE of the whole link is on, which PFC excludes",
-                mend,
+                fix,
             ));
         }
         let gids = output("gid", iface);
         if gids.iter().any(|kind| kind.contains("v2")) {
-            findings.push(CheckResult::good(&about, "it has a GID of RoCEv2"));
+            findings.push(CheckResult::good(&subject, "it has a GID of RoCEv2"));
         } else {
-            let mend = run(format!("ip address add 10.0.0.1/24 dev {iface}; ibv_devinfo -v shows GIDs"));
-            findings.push(CheckResult::bad(Health::Warning, &about, "it has no GID of RoCEv2", mend));
+            let fix = run(format!("ip address add 10.0.0.1/24 dev {iface}; ibv_devinfo -v shows GIDs"));
+            findings.push(CheckResult::bad(Health::Warning, &subject, "it has no GID of RoCEv2", fix));
         }
     }
     findings
 }
 
 fn mtu(
-    about: &str,
+    subject: &str,
     output: Vec<String>,
     iface: &str,
     switch: Option<&SwitchConfig>,
     run: &dyn Fn(String) -> String,
 ) -> CheckResult {
     let Some(mtu) = output.first().and_then(|text| text.trim().parse::<u64>().ok()) else {
-        let mend = run("ip link".to_owned());
-        return CheckResult::bad(Health::Error, about, format!("there is no interface {iface}"), mend);
+        let fix = run("ip link".to_owned());
+        return CheckResult::bad(Health::Error, subject, format!("there is no interface {iface}"), fix);
     };
     match switch.map(|switch| switch.mtu.get()) {
         Some(most) if mtu > most => {
             let message = format!("its MTU is {mtu}, and the switch drops what is longer than {most}");
-            CheckResult::bad(Health::Error, about, message, run(format!("ip link set {iface} mtu {most}")))
+            CheckResult::bad(Health::Error, subject, message, run(format!("ip link set {iface} mtu {most}")))
         }
-        Some(most) => CheckResult::good(about, format!("its MTU is {mtu}, the switch's {most}")),
-        None => CheckResult::good(about, format!("its MTU is {mtu}")),
+        Some(most) => CheckResult::good(subject, format!("its MTU is {mtu}, the switch's {most}")),
+        None => CheckResult::good(subject, format!("its MTU is {mtu}")),
     }
 }
 
 /// `prio-pfc 0:off 1:off 2:off 3:on …` of `dcb pfc show`.
-fn pfc(about: &str, output: &str, iface: &str, class: usize, run: &dyn Fn(String) -> String) -> CheckResult {
+fn pfc(subject: &str, output: &str, iface: &str, class: usize, run: &dyn Fn(String) -> String) -> CheckResult {
     if output.split_whitespace().any(|word| word == format!("{class}:on")) {
-        return CheckResult::good(about, format!("PFC of class {class} is on"));
+        return CheckResult::good(subject, format!("PFC of class {class} is on"));
     }
-    let mend = run(format!("dcb pfc set dev {iface} prio-pfc all:off {class}:on"));
+    let fix = run(format!("dcb pfc set dev {iface} prio-pfc all:off {class}:on"));
     let found = match output.contains("prio-pfc") {
         true => format!("PFC of class {class} is off"),
         false => format!("PFC of class {class} can't be read ({}): the NIC or its driver may have none", output.trim()),
     };
-    CheckResult::bad(Health::Error, about, found, mend)
+    CheckResult::bad(Health::Error, subject, found, fix)
 }
 
 /// `dscp-prio 26:3 …` of `dcb app show`.
 fn trust(
-    about: &str,
+    subject: &str,
     output: &str,
     iface: &str,
     class: usize,
@@ -187,10 +187,10 @@ fn trust(
     };
     let mut mappings = after.split_whitespace().map_while(maps);
     if let Some((point, _)) = mappings.find(|(_, to)| *to == class) {
-        return CheckResult::good(about, format!("DSCP {point} is trusted for class {class}"));
+        return CheckResult::good(subject, format!("DSCP {point} is trusted for class {class}"));
     }
-    let mend = run(format!("dcb app replace dev {iface} dscp-prio {dscp}:{class}"));
-    CheckResult::bad(Health::Error, about, format!("no DSCP is trusted for class {class}"), mend)
+    let fix = run(format!("dcb app replace dev {iface} dscp-prio {dscp}:{class}"));
+    CheckResult::bad(Health::Error, subject, format!("no DSCP is trusted for class {class}"), fix)
 }
 
 #[cfg(test)]

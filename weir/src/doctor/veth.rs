@@ -24,12 +24,12 @@ const SWITCH: &str = "[switch]\nname = \"doctor\"\n[lcores]\nlayout = \"single\"
                       [[ports]]\nname = \"doctor-a\"\naf_packet = \"doctor-a\"\nrate = \"1Gbps\"\n\
                       [[ports]]\nname = \"doctor-b\"\naf_packet = \"doctor-b\"\nrate = \"1Gbps\"\n";
 
-const ABOUT: &str = "veth pair";
+const SUBJECT: &str = "veth pair";
 
 /// The parts of a finding of the program in the namespace that are used.
 #[derive(Deserialize)]
 struct LoopFinding {
-    about: String,
+    subject: String,
     state: String,
     message: String,
 }
@@ -38,17 +38,17 @@ struct LoopFinding {
 pub(super) fn try_pair() -> Vec<CheckResult> {
     match run() {
         Ok(found) => found.into_iter().map(finding).collect(),
-        Err((message, mend)) => vec![CheckResult::bad(Health::Warning, ABOUT, message, mend)],
+        Err((message, fix)) => vec![CheckResult::bad(Health::Warning, SUBJECT, message, fix)],
     }
 }
 
 fn finding(found: LoopFinding) -> CheckResult {
-    let about = found.about.replacen("loop ", &format!("{ABOUT} "), 1);
+    let subject = found.subject.replacen("loop ", &format!("{SUBJECT} "), 1);
     match found.state.as_str() {
-        "good" => CheckResult::good(about, found.message),
+        "good" => CheckResult::good(subject, found.message),
         _ => CheckResult::bad(
             Health::Error,
-            about,
+            subject,
             found.message,
             "weir check --try FILE, with a veth pair of your own, has the details",
         ),
@@ -80,7 +80,7 @@ fn run() -> Result<Vec<LoopFinding>, (String, String)> {
             AS_ROOT.to_owned(),
         ));
     };
-    let found: Vec<LoopFinding> = found.into_iter().filter(|found| found.about.starts_with("loop")).collect();
+    let found: Vec<LoopFinding> = found.into_iter().filter(|found| found.subject.starts_with("loop")).collect();
     match found.is_empty() {
         true => Err((format!("was not tried: {}", last.trim()), AS_ROOT.to_owned())),
         false => Ok(found),

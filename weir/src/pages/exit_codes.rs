@@ -20,7 +20,7 @@ pub(super) const EXIT_CODES: [ExitCode; 4] = [
     ExitCode {
         code: 2,
         means: "a file or an argument is wrong, or names a switch that does not run; nothing was started, and nothing is left",
-        then: "mend the file or the command: it would fail anywhere, and again",
+        then: "fix the file or the command: it would fail anywhere, and again",
     },
     ExitCode {
         code: 3,
@@ -34,7 +34,7 @@ pub(super) const EXIT_CODES: [ExitCode; 4] = [
 pub(super) fn one_means(command: &str) -> Option<&'static str> {
     Some(match command {
         "run" => {
-            "a lossless frame was lost, a port that may carry lossless frames lost frames at its device, the books do not balance, or DPDK \
+            "a lossless frame was lost, a port that may carry lossless frames lost frames at its device, frames are not conserved, or DPDK \
              failed"
         }
         "bench forwarding" | "bench rfc2544" | "bench pause" | "bench idle" => {
@@ -66,7 +66,7 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
         "testbed check" => "with --hosts: a host lacks something",
         "compare ns3" => "a figure differs",
         "vm run" => "what the command in the guest ended with is the exit code",
-        "doctor" => "something is lacking",
+        "doctor" => "a check failed",
         "check" => "with --try: the devices are not fit for lossless ports, or it was interrupted",
         _ => return None,
     })

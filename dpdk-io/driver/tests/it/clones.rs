@@ -1,5 +1,5 @@
 //! One sender with five clones of its port over real DPDK ports and lcores, as in the SPFC paper's testbed: six copies of
-//! each frame leave, each copy's stream in order, nothing lost, the books balance, in each lcore layout.
+//! each frame leave, each copy's stream in order, nothing lost, frames conserved, in each lcore layout.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! 8-to-1 incast of a lossless class over real DPDK ports and lcores: nothing lost, nothing reordered, the books balance
+//! 8-to-1 incast of a lossless class over real DPDK ports and lcores: nothing lost, nothing reordered, frames conserved
 //! at every report and are empty at the end, in each lcore layout, and under each buffer policy. A test that takes minutes, and is
 //! run by name (`make conservation`), has all layouts under all policies.
 

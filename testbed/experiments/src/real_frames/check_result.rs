@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
     /// Subject of the check.
-    pub about: String,
+    pub subject: String,
     /// Severity of the result.
     pub state: Health,
     /// Finding, in a sentence.
@@ -29,17 +29,17 @@ pub enum Health {
 
 impl CheckResult {
     /// Creates the result of a passed check.
-    pub fn good(about: impl Into<String>, message: impl Into<String>) -> CheckResult {
-        CheckResult { about: about.into(), state: Health::Good, message: message.into(), fix: None }
+    pub fn good(subject: impl Into<String>, message: impl Into<String>) -> CheckResult {
+        CheckResult { subject: subject.into(), state: Health::Good, message: message.into(), fix: None }
     }
 
     /// Creates a result with a fix.
     pub fn bad(
         state: Health,
-        about: impl Into<String>,
+        subject: impl Into<String>,
         message: impl Into<String>,
         fix: impl Into<String>,
     ) -> CheckResult {
-        CheckResult { about: about.into(), state, message: message.into(), fix: Some(fix.into()) }
+        CheckResult { subject: subject.into(), state, message: message.into(), fix: Some(fix.into()) }
     }
 }

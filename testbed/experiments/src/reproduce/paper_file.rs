@@ -99,6 +99,7 @@ pub(super) struct Departure {
 pub(super) struct Disagreement {
     #[serde(rename = "where")]
     pub place: String,
+    #[serde(rename = "says")]
     pub statement: String,
     pub choice: String,
 }
@@ -203,6 +204,7 @@ impl SeriesThreshold {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
+    #[serde(rename = "says")]
     pub statement: String,
     /// True for a main conclusion of the paper.
     #[serde(default)]

@@ -21,6 +21,7 @@ pub(super) struct ExperimentOutcome {
     pub id: String,
     pub verdict: Verdict,
     /// Result in one sentence, for a reader who has not read the paper.
+    #[serde(rename = "says")]
     pub summary: String,
     /// Reasons, in sentences, why the verdict is not better.
     pub reasons: Vec<String>,
@@ -120,6 +121,7 @@ impl JudgedNumber {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JudgedClaim {
+    #[serde(rename = "says")]
     pub statement: String,
     pub conclusion: bool,
     /// Place in the paper.

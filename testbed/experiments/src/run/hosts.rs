@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use weir_hosts::check::{self, FindingStatus, HostFinding};
 use weir_hosts::{HostError, RealHostSet};
 use weir_scenario::file::{self, ScenarioRun};
-use weir_scenario::{Reach, RealPorts, Scenario};
+use weir_scenario::{HostBackend, RealPorts, Scenario};
 
 use crate::Failure;
 use crate::files::json_text;
@@ -56,7 +56,7 @@ fn with_real_hosts(
 ) -> Result<(Vec<Scenario>, RealPorts, TempDir), Failure> {
     if !runs.iter().any(ScenarioRun::has_real_hosts) {
         return Err(Failure::Argument(format!(
-            "no host of {} says how it is reached: write reach = \"vm\", \"netns\" or {{ by = \"ssh\", … }} in [[hosts]]",
+            "no host of {} says how it is reached: write backend = \"vm\", \"netns\" or {{ by = \"ssh\", … }} in [[hosts]]",
             file.display()
         )));
     }
@@ -82,7 +82,7 @@ fn with_real_hosts(
 
 fn has_machines(scenario: &Scenario) -> bool {
     let real = scenario.real.iter().flat_map(|real| &real.hosts).flatten();
-    real.into_iter().any(|host| matches!(host.reach, Reach::Ssh { .. }))
+    real.into_iter().any(|host| matches!(host.backend, HostBackend::Ssh { .. }))
 }
 
 /// Checks a scenario's file, and its real hosts with `--hosts`.

@@ -82,7 +82,7 @@ fn refused_with_emulated(scenario: &Scenario, n: usize) -> Option<String> {
     let (flow, tool) = (&scenario.flows[n], scenario.tool(n));
     let perftest = tool.test.name();
     if flow.config.transport.is_tcp() {
-        return Some("and TCP has frames between two of a kind only: give both `reach`, or neither".to_owned());
+        return Some("and TCP has frames between two of a kind only: give both `backend`, or neither".to_owned());
     }
     match tool.test {
         PerfTest::WriteBw => {}

@@ -357,7 +357,7 @@ impl SessionRun {
             };
             outcome.hosts.push(RealHostSummary {
                 name: known.host.name.clone(),
-                reach: known.host.plan.reach.name().to_owned(),
+                backend: known.host.plan.backend.name().to_owned(),
                 has_nic_model: known.host.plan.has_nic_model,
                 kernel: known.found.kernel.clone(),
                 interface: known.host.interface.clone(),

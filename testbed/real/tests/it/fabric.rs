@@ -187,7 +187,7 @@ fn check_losslessness(summary: &Summary) {
     let flow = &summary.flows[0];
     assert_eq!((flow.messages_done, flow.bytes_received), (flow.messages_sent, flow.bytes_sent), "{flow:?}");
     assert_eq!((flow.lost, flow.reordered, flow.duplicates), (0, 0, 0), "{flow:?}");
-    let leaks = summary.notes.iter().filter(|note| note.contains("given back") || note.contains("balance"));
+    let leaks = summary.notes.iter().filter(|note| note.contains("given back") || note.contains("conserve"));
     assert_eq!(leaks.count(), 0, "{:?}", summary.notes);
 }
 

@@ -52,7 +52,7 @@ pub struct RealHostSummary {
     /// Name of the host.
     pub name: String,
     /// Access to the host: `vm`, `netns` or `ssh`.
-    pub reach: String,
+    pub backend: String,
     /// Whether Weir's NIC model was between the host and the switch.
     pub has_nic_model: bool,
     /// Kernel version.

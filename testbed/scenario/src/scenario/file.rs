@@ -10,6 +10,7 @@ mod control;
 mod fabrics;
 mod faults;
 mod forwarding;
+mod host_backend;
 mod host_names;
 mod keys;
 mod kinds;
@@ -18,7 +19,6 @@ mod messages;
 mod nic;
 mod outages;
 mod plan;
-mod reach;
 mod reading;
 mod receive_limits;
 mod routing;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 use weir_config::ConfigErrors;
 use weir_reader::{Table, read_file, read_text};
 
-use crate::scenario::{Reach, RealPorts, Scenario};
+use crate::scenario::{HostBackend, RealPorts, Scenario};
 use crate::topology::Fabric;
 use keys::format;
 pub use message_cache::MessageCache;
@@ -107,13 +107,13 @@ impl ScenarioRun {
     /// Whether a guest is booted if hosts are real.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
-        real.any(|real| matches!(real.reach, Reach::Vm { .. }))
+        real.any(|real| matches!(real.backend, HostBackend::Vm { .. }))
     }
 
     /// Whether a host is a machine that ssh reaches; the run is then in real time.
     pub fn has_machines(&self) -> bool {
         let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
-        real.any(|real| matches!(real.reach, Reach::Ssh { .. }))
+        real.any(|real| matches!(real.backend, HostBackend::Ssh { .. }))
     }
 
     fn build_scenario(&self, context: RunContext<'_>) -> Result<Scenario, ConfigErrors> {

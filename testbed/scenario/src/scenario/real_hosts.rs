@@ -7,7 +7,7 @@ use weir_nic::host::RdmaOperation;
 
 /// Access to a real host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum HostBackend {
     /// `"vm"`: a guest at a vhost-user port, booted for the runs.
     Vm {
         /// Memory in MB.
@@ -34,7 +34,7 @@ pub enum Reach {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealHost {
     /// Access to the host.
-    pub reach: Reach,
+    pub backend: HostBackend,
     /// Whether Weir's NIC model is between the host and the switch's port; a machine that ssh reaches has its own NIC.
     pub has_nic_model: bool,
 }
@@ -113,13 +113,13 @@ impl Default for FlowTool {
     }
 }
 
-impl Reach {
+impl HostBackend {
     /// Returns the name in the file.
     pub fn name(&self) -> &'static str {
         match self {
-            Reach::Vm { .. } => "vm",
-            Reach::Netns => "netns",
-            Reach::Ssh { .. } => "ssh",
+            HostBackend::Vm { .. } => "vm",
+            HostBackend::Netns => "netns",
+            HostBackend::Ssh { .. } => "ssh",
         }
     }
 }

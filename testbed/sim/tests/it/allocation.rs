@@ -30,7 +30,7 @@ fn scenario(congestion_control: &str) -> String {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "debug builds keep books on the way, which takes memory")]
+#[cfg_attr(debug_assertions, ignore = "debug builds check conservation, which takes memory")]
 fn none_for_a_packet() {
     for congestion_control in ["none", "dcqcn", "hpcc"] {
         let runs = file::parse(Path::new("dumbbell.toml"), &scenario(congestion_control))
@@ -86,7 +86,7 @@ impl Pair {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "debug builds keep books on the way, which takes memory")]
+#[cfg_attr(debug_assertions, ignore = "debug builds check conservation, which takes memory")]
 fn none_for_a_real_frame() {
     for name in ["none", "dcqcn-hpcc", "timely", "hpcc", "powertcp"] {
         let control = CongestionControlChoice::preset(name, RATE, Span::from_micros(1)).unwrap();

@@ -68,7 +68,7 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
 }
 
 fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, standing: Bytes) -> f64 {
-    forward_from_standing_queues(runtime, switch, standing, SPAN).expect("a switch that keeps its books").rate()
+    forward_from_standing_queues(runtime, switch, standing, SPAN).expect("a switch that conserves frames").rate()
 }
 
 impl ProgramRounds {

@@ -15,7 +15,7 @@ fn metrics() -> Metrics {
                 sent: 9,
                 dropped: 2,
                 held: 0,
-                balance: true,
+                conserved: true,
             },
             interfaces: vec![Interface {
                 port: port.clone(),

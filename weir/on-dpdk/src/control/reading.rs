@@ -78,7 +78,7 @@ impl SwitchReading<'_> {
                 sent: balance.sent,
                 dropped: balance.dropped,
                 held: balance.held(),
-                balance: balance.holds,
+                conserved: balance.holds,
             },
             interfaces: self.interfaces(),
             pfc: self.pfc_counters(),

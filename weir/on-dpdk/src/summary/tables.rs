@@ -24,7 +24,7 @@ macro_rules! say {
 pub(crate) fn summary_text(summary: &RunSummary) -> String {
     let mut text = String::new();
     for switch in &summary.switches {
-        let balance = &switch.balance;
+        let balance = &switch.frame_conservation;
         say!(text, "\n{} ran for {:.1} s (policy {})", switch.name, summary.ran_for_s, switch.policy);
         say!(
             text,

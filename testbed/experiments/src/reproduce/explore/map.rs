@@ -57,6 +57,7 @@ pub(in crate::reproduce) struct MapParameter {
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct MapLine {
     pub kind: MapLineKind,
+    #[serde(rename = "says")]
     pub statement: String,
     pub source: String,
     /// Settings in which the claim holds. `open` counts undecided ones, `arithmetic` those in which it could not have

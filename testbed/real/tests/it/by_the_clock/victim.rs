@@ -70,7 +70,7 @@ fn check_losslessness(name: &str, summary: &Summary) {
         assert_eq!(flow.bytes_received, flow.bytes_sent, "{name}: {flow:?}");
         assert_eq!((flow.lost, flow.reordered, flow.duplicates), (0, 0, 0), "{name}: {flow:?}");
     }
-    let leaks = summary.notes.iter().filter(|note| note.contains("given back") || note.contains("balance"));
+    let leaks = summary.notes.iter().filter(|note| note.contains("given back") || note.contains("conserve"));
     assert_eq!(leaks.count(), 0, "{name}: {:?}", summary.notes);
 }
 

@@ -258,7 +258,7 @@ fn keys_of_a_congestion_control_are_taken() {
             "rate_ai = \"7Mbps\"",
             "window = \"14500B\"",
             "window_follows_rate = true",
-            "acks = \"with-data\"",
+            "ack_class = \"with-data\"",
             "frames = \"ns3-stamped\"",
         ],
     );

@@ -130,18 +130,18 @@ fn head(document: &mut Document, experiment: &Ns3Experiment, names: &Names, has_
         document.bare("seed", seed);
     }
     if !experiment.trace.is_empty() && config.is_on("ENABLE_TRACE", true) {
-        document.bare("draw", array(names.ports_of(&experiment.trace, &experiment.topology)));
+        document.bare("plot_ports", array(names.ports_of(&experiment.trace, &experiment.topology)));
     }
     document.table("[nic]");
     document.word("frames", "ns3-stamped");
     document.bare("mtu", experiment.payload);
     document.bare("ack_every", 1);
     if experiment.has_low_acks {
-        document.word("acks", "with-data");
+        document.word("ack_class", "with-data");
     }
     if experiment.switches.policy.is_some() {
-        document.word("turns", "classes");
-        document.word("tcp_frames", "queued");
+        document.word("round_robin", "classes");
+        document.word("tcp_queueing", "queued");
     }
     document.word("retransmit", "4ms");
     let control = &experiment.control;

@@ -9,7 +9,7 @@ use weir_units::MacAddr;
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
 use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
-use crate::scenario::{Reach, RealHost, RealPorts};
+use crate::scenario::{HostBackend, RealHost, RealPorts};
 
 /// Tables that are replaced as a whole: their keys depend on the kind that they name.
 const REPLACED_TABLES: &[&str] = &["flow_control"];
@@ -146,15 +146,15 @@ fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
 fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<'p, ConfigTable> {
     let origin = host.origin.as_ref();
     let mut device = ConfigTable::default();
-    match &real.reach {
-        Reach::Vm { queues, .. } => {
+    match &real.backend {
+        HostBackend::Vm { queues, .. } => {
             let mut vhost = ConfigTable::default();
             vhost.set_string("socket", &ports.socket(host.number).display().to_string(), origin);
             vhost.set("queues", &queues.to_string(), origin);
             device.put_table("vhost_user", vhost);
         }
-        Reach::Netns => device.set_string("af_packet", &ports.interface(host.number), origin),
-        Reach::Ssh { .. } => return Cow::Owned(host.port_device.clone().unwrap_or_default()),
+        HostBackend::Netns => device.set_string("af_packet", &ports.interface(host.number), origin),
+        HostBackend::Ssh { .. } => return Cow::Owned(host.port_device.clone().unwrap_or_default()),
     }
     if real.has_nic_model {
         device.set("nic", "{}", origin);

@@ -89,8 +89,19 @@ pub(super) const WORKLOAD: &[&str] = &[
     "dport",
 ];
 
-const NIC: &[&str] =
-    &["frames", "mtu", "acks", "turns", "tcp_frames", "ack_every", "retransmit", "congestion_control", "transport"];
+const NIC: &[&str] = &[
+    "frames",
+    "mtu",
+    "ack_class",
+    "round_robin",
+    "tcp_queueing",
+    "ack_every",
+    "retransmit",
+    "congestion_control",
+    "transport",
+];
+
+const NIC_RENAMED: &[(&str, &str)] = &[("acks", "ack_class"), ("turns", "round_robin"), ("tcp_frames", "tcp_queueing")];
 
 const FLOW: &[&str] = &[
     "name",
@@ -119,7 +130,7 @@ fn tables() -> &'static [TableSchema] {
     static ALL: OnceLock<Vec<TableSchema>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = FIXED.to_vec();
-        all.extend(with_kinds("nic", NIC, TableSchema::table));
+        all.extend(with_kinds("nic", NIC, |name, keys| TableSchema::table(name, keys).with_renamed(NIC_RENAMED)));
         all.extend(with_kinds("flows", FLOW, TableSchema::array));
         all.extend(with_kinds("workloads", WORKLOAD, TableSchema::array));
         all
@@ -177,7 +188,7 @@ const FIXED: &[TableSchema] = &[
             "end",
             "sample_every",
             "time_dilation",
-            "draw",
+            "plot_ports",
             "forwarding",
             "seed",
             "ecmp_seed",
@@ -191,7 +202,8 @@ const FIXED: &[TableSchema] = &[
             "unbuffered_classes",
             "unscheduled_alpha",
         ],
-    ),
+    )
+    .with_renamed(&[("draw", "plot_ports")]),
     TableSchema::table("switch", SWITCH),
     TableSchema::table("switch.port", OF_PORT),
     TableSchema::table("topology", TOPOLOGY),
@@ -217,13 +229,14 @@ const FIXED: &[TableSchema] = &[
             "mtu",
             "device",
             "port_device",
-            "reach",
+            "backend",
             "faults",
         ],
-    ),
+    )
+    .with_renamed(&[("reach", "backend")]),
     TableSchema::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
     TableSchema::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
-    TableSchema::inline("hosts.reach", "`reach` of [[hosts]]", super::reach::KEYS),
+    TableSchema::inline("hosts.backend", "`backend` of [[hosts]]", super::host_backend::KEYS),
     TableSchema::array("hosts.faults", FAULTS),
     // Tables of a host's own device, which has the keys of a port's.
     TableSchema::inline("ports.pci", "`pci`", &["address", "devargs"]),

@@ -81,11 +81,11 @@ impl Nic {
             transport: transport_name(&table).flatten(),
             kinds,
             frames,
-            acks_with_data: table.choice("acks", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
+            acks_with_data: table.choice("ack_class", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
             turns: table
-                .choice("turns", &[("flows", RoundRobinUnit::Flows), ("classes", RoundRobinUnit::Classes)])
+                .choice("round_robin", &[("flows", RoundRobinUnit::Flows), ("classes", RoundRobinUnit::Classes)])
                 .unwrap_or_default(),
-            queues_tcp: table.choice("tcp_frames", &[("on-turn", false), ("queued", true)]).unwrap_or(false),
+            queues_tcp: table.choice("tcp_queueing", &[("on-turn", false), ("queued", true)]).unwrap_or(false),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
             retransmission: retransmission(&table),

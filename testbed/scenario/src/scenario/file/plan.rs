@@ -300,7 +300,7 @@ fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
 }
 
 fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
-    let names = scenario.strings("draw", "\"S1.h1\"").filter(|_| scenario.doc().sound(&["topology"]))?;
+    let names = scenario.strings("plot_ports", "\"S1.h1\"").filter(|_| scenario.doc().sound(&["topology"]))?;
     let used = |port: &PortName| {
         let of_hosts = topology.hosts.iter().map(|host| &host.port);
         let of_links = topology.links.iter().flat_map(|link| &link.ends);

@@ -10,7 +10,7 @@ use weir_units::Time;
 use super::keys::{OF_DEVICE, OF_PORT};
 use super::nic::Nic;
 use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
-use super::{faults, reach};
+use super::{faults, host_backend};
 use crate::link::FaultPlan;
 use crate::scenario::RealHost;
 use crate::topology::PORTS_MAX;
@@ -264,16 +264,16 @@ fn host(
     let has_file = port.as_ref().is_some_and(|port| switches[port.switch].file.is_some());
     let device = |key, name| table.has(key).then(|| own_device(&table.table(key, name)));
     let (device, port_device) = (device("device", "hosts.device"), device("port_device", "hosts.port_device"));
-    let real = reach::of_host(table);
+    let real = host_backend::of_host(table);
     match (table.has("device"), table.has("port_device")) {
-        (false, true) if table.has("reach") => {}
-        (true, _) if table.has("reach") => {
+        (false, true) if table.has("backend") => {}
+        (true, _) if table.has("backend") => {
             let problem =
                 Problem::new("an emulated host is on `device`, and a real one is reached", "take one of them out");
             table.doc().note(
                 problem
                     .with_key_label(table.key_path("device"), "")
-                    .with_key_label(table.key_path("reach"), "and here"),
+                    .with_key_label(table.key_path("backend"), "and here"),
             );
         }
         (true, false) if !has_file => {

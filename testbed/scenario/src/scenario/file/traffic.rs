@@ -4,8 +4,8 @@ use weir_nic::host::Repeat;
 use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
+use super::host_backend;
 use super::nic::{Nic, TransportConfig};
-use super::reach;
 use super::reading::{name, named, position, refuse_twins, refuse_unnamed, require, stretch};
 use super::topology::Topology;
 use crate::scenario::FlowTool;
@@ -84,7 +84,7 @@ fn flow(
     let rate = table.quantity("rate", &RATE, rates());
     let total = table.quantity("total", &SIZE, Bytes::new(1)..=TOTAL_MAX);
     let transport = TransportConfig::of_flow(table, nic);
-    let tool = reach::of_flow(table);
+    let tool = host_backend::of_flow(table);
     let path = path(table, topology);
     let ((start, stop), [from, to]) = (stretch?, ends);
     Some(FlowPart {

@@ -19,10 +19,10 @@ pub(crate) fn sent_and_arrived(sim: &Sim) -> (u64, u64) {
     (sent, stats.iter().flat_map(|host| &host.receivers).map(|end| end.frames).sum())
 }
 
-/// Nothing was lost, here or on the way, and each switch's books balance.
+/// Nothing was lost, here or on the way, and each switch conserves frames.
 pub(crate) fn lost_nothing(sim: &mut Sim, context: &str) {
     let reports = sim.reports();
-    books_balance(&reports, context);
+    conserves_frames(&reports, context);
     assert_eq!(dropped(&reports), 0, "{context}: dropped");
     for host in sim.hosts() {
         for end in host.stats(sim.now()).receivers {
@@ -31,7 +31,7 @@ pub(crate) fn lost_nothing(sim: &mut Sim, context: &str) {
     }
 }
 
-pub(crate) fn books_balance(reports: &[Report], context: &str) {
+pub(crate) fn conserves_frames(reports: &[Report], context: &str) {
     for report in reports {
         let balance = report.conservation;
         assert!(balance.holds && balance.in_rings == 0, "{context}: {balance:?}");

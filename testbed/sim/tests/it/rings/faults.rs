@@ -18,7 +18,7 @@ use weir_scenario::link::{FaultPlan, ReorderDelay};
 use weir_sim::Sim;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::checks::{books_balance, dropped, gave_all_back, is_at_rest};
+use super::checks::{conserves_frames, dropped, gave_all_back, is_at_rest};
 use super::fabric::{CLASS, Fabric, Flow, Joint};
 
 const RATE: BitRate = BitRate::gbps(10);
@@ -65,7 +65,7 @@ fn arrived(sim: &Sim) -> u64 {
 
 fn lost(sim: &mut Sim) -> u64 {
     let reports = sim.reports();
-    books_balance(&reports, "while messages are lost");
+    conserves_frames(&reports, "while messages are lost");
     dropped(&reports)
 }
 

@@ -7,7 +7,7 @@ use weir_results::deadlock::{Deadlock, Detector};
 use weir_sim::Sim;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::checks::{books_balance, held, lost_nothing};
+use super::checks::{conserves_frames, held, lost_nothing};
 use super::fabric::{CLASS, Fabric, Flow};
 
 const RATE: BitRate = BitRate::gbps(10);
@@ -181,7 +181,7 @@ fn settled(flow_control: &str, starts: [u64; 3], context: &str) -> (Sim, [Bytes;
         assert!(rate.as_bps().abs_diff(5_000_000_000) < 20_000_000, "{context}: {rate}");
     }
     lost_nothing(&mut sim, context);
-    books_balance(&sim.reports(), context);
+    conserves_frames(&sim.reports(), context);
     let queues = [0, 1, 2].map(|switch| held(&sim, switch, fabric.port_of_host(switch)));
     let most = |switch: usize, sim: &mut Sim| sim.report(switch).ports[0].classes[CLASS.index()].ingress.held_max;
     println!("{context}: {queues:?}, at most {:?}", [0, 1, 2].map(|switch| most(switch, &mut sim)));

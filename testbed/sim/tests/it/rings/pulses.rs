@@ -5,7 +5,7 @@ use weir_results::deadlock::Detector;
 use weir_sim::Sim;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::checks::{books_balance, held, lost_nothing};
+use super::checks::{conserves_frames, held, lost_nothing};
 use super::fabric::{CLASS, Fabric, Flow, Joint};
 
 const RATE: BitRate = BitRate::gbps(10);
@@ -68,7 +68,7 @@ fn a_ring_of_peers_that_only_know_pfc_does_not_deadlock() {
             before = now;
         }
         let reports = sim.reports();
-        books_balance(&reports, arbitration);
+        conserves_frames(&reports, arbitration);
         lost_nothing(&mut sim, arbitration);
         let held_max = reports.iter().flat_map(|report| &report.ports);
         let held_max = held_max.map(|port| port.classes[CLASS.index()].ingress.held_max).max().unwrap();

@@ -21,7 +21,7 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::flow_control::mechanism;
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::checks::{Progress, books_balance, dropped, gave_all_back, is_at_rest, lost_nothing, sent_and_arrived};
+use super::checks::{Progress, conserves_frames, dropped, gave_all_back, is_at_rest, lost_nothing, sent_and_arrived};
 use super::draw::{Drawn, Speaks, draw};
 use super::fabric::CLASS;
 
@@ -94,7 +94,7 @@ fn thresholds_above_the_bound_lose_frames() {
         let mut sim = drawn.fabric.sim();
         sim.run_until(drawn.stop);
         let reports = sim.reports();
-        books_balance(&reports, &context(seed, "thresholds_above"));
+        conserves_frames(&reports, &context(seed, "thresholds_above"));
         let violations: u64 = reports.iter().map(|report| report.dropped(DropReason::HeadroomViolation)).sum();
         assert_eq!(violations, dropped(&reports), "seed {seed}");
         lossy += u64::from(violations > 0);

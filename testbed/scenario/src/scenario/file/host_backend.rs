@@ -1,9 +1,9 @@
-//! `reach` of `[[hosts]]`, and the keys of `[[flows]]` that only real hosts use.
+//! `backend` of `[[hosts]]`, and the keys of `[[flows]]` that only real hosts use.
 
 use weir_reader::{Problem, SIZE, Table};
 use weir_units::Bytes;
 
-use crate::scenario::{FlowTool, PerfTest, Reach, RealHost};
+use crate::scenario::{FlowTool, HostBackend, PerfTest, RealHost};
 
 const MEMORY_DEFAULT_MB: u64 = 192;
 const MEMORY_MB: std::ops::RangeInclusive<u64> = 128..=65_536;
@@ -20,13 +20,13 @@ pub(super) const KEYS: &[&str] = &["by", "memory", "queues", "nic", "to", "inter
 
 /// Reads the access to a real host; `None` for a host that all backends emulate.
 pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
-    if !host.has("reach") {
+    if !host.has("backend") {
         return None;
     }
-    let (table, is_table) = host.table_or_word("reach", "hosts.reach");
-    let (table, key) = if is_table { (&table, "by") } else { (host, "reach") };
+    let (table, is_table) = host.table_or_word("backend", "hosts.backend");
+    let (table, key) = if is_table { (&table, "by") } else { (host, "backend") };
     if is_table && !table.has(key) {
-        let problem = Problem::new("`reach` needs `by`", "write reach = { by = \"vm\" }, \"netns\" or \"ssh\"");
+        let problem = Problem::new("`backend` needs `by`", "write backend = { by = \"vm\" }, \"netns\" or \"ssh\"");
         table.doc().refuse(problem.with_label(table.path(), ""));
     }
     let kind = table.choice(key, &[("vm", 0), ("netns", 1), ("ssh", 2)])?;
@@ -40,17 +40,17 @@ pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
     }
     // Keys of the host are not keys of this table.
     let given = is_table.then_some(table);
-    let reach = match kind {
-        0 => Reach::Vm {
+    let backend = match kind {
+        0 => HostBackend::Vm {
             memory_mb: given.map_or(MEMORY_DEFAULT_MB, memory_mb),
             queues: given.and_then(|table| table.integer("queues", 1..=QUEUES_MAX)).unwrap_or(1) as u8,
         },
-        1 => Reach::Netns,
+        1 => HostBackend::Netns,
         _ => ssh(host, given)?,
     };
-    let has_own = matches!(reach, Reach::Ssh { .. });
+    let has_own = matches!(backend, HostBackend::Ssh { .. });
     let has_nic_model = !has_own && given.and_then(|table| table.boolean("nic")).unwrap_or(true);
-    Some(RealHost { reach, has_nic_model })
+    Some(RealHost { backend, has_nic_model })
 }
 
 fn memory_mb(table: &Table<'_>) -> u64 {
@@ -59,19 +59,19 @@ fn memory_mb(table: &Table<'_>) -> u64 {
     given.map_or(MEMORY_DEFAULT_MB, |memory| memory.get() / 1_000_000)
 }
 
-fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
-    let example = "reach = { by = \"ssh\", to = \"root@server1\", interface = \"ens1np0\" }";
+fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<HostBackend> {
+    let example = "backend = { by = \"ssh\", to = \"root@server1\", interface = \"ens1np0\" }";
     let complete = given.filter(|table| table.has("to") && table.has("interface"));
     let Some(table) = complete else {
         let problem =
             Problem::new("a host that is reached by \"ssh\" needs `to` and `interface`", format!("write {example}"));
-        host.doc().refuse(problem.with_label(host.key_path("reach"), ""));
+        host.doc().refuse(problem.with_label(host.key_path("backend"), ""));
         return None;
     };
     if !host.has("port_device") {
         let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the host's cable";
         let problem = Problem::new("a host that is reached by \"ssh\" is on a cable", help);
-        host.doc().refuse(problem.with_label(host.key_path("reach"), ""));
+        host.doc().refuse(problem.with_label(host.key_path("backend"), ""));
     }
     // The words become arguments of programs.
     let word = |key: &str, example: &str| {
@@ -91,7 +91,7 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
         }
         parsed
     });
-    Some(Reach::Ssh {
+    Some(HostBackend::Ssh {
         target: word("to", "root@server1")?,
         interface: word("interface", "ens1np0")?,
         rdma: word("rdma", "mlx5_0"),
