@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p weir-dpdk-io --bench netdev`, as root. A round fills the receive ring from the far end, which is not
 //! counted, then takes the thread's CPU time until all of it has left again: there are no idle polls in it, and a busy
-//! machine makes it no slower. It holds what the kernel does for a frame at the far end of the second pair, since that is
+//! machine makes it no slower. It includes the kernel's work for a frame at the far end of the second pair, since that is
 //! done on the sender's time.
 
 use std::process::Command;
@@ -104,7 +104,7 @@ impl Forwarder {
     }
 }
 
-/// A veth pair that goes with the value.
+/// A veth pair, deleted on drop.
 struct Veth {
     near: String,
     far: String,

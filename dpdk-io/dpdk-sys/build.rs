@@ -7,9 +7,9 @@ use std::process::exit;
 const MIN_VERSION: &str = "22.11";
 
 /// Libraries that the shim calls. Drivers are plugins that EAL loads from
-/// the system's folder by itself; `rte_net_ring` is linked as well because
-/// ports made of rings come from a function of that driver, and `rte_net_vhost`
-/// because only a function of it reports the queues that a guest uses.
+/// the system's folder. Two are linked as well: `rte_net_ring`, whose function
+/// makes ports of rings, and `rte_net_vhost`, whose function reports the queues
+/// that a guest uses.
 const LIBRARIES: [&str; 8] =
     ["rte_net_ring", "rte_net_vhost", "rte_pdump", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 

@@ -3,14 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-/// The shortest nap, and the longest. An answer comes within microseconds from an lcore that has its CPU.
+/// Shortest and longest sleep. An lcore that has its CPU answers within microseconds.
 const SLEEP_RANGE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
-/// Divisor of the time slept so far that gives the next nap.
+/// Divisor of the time slept so far that gives the next sleep.
 const PARTS: u32 = 8;
 
-/// Back-off: naps between checks of an lcore's progress, each longer than the last.
+/// Back-off: sleeps between checks of an lcore's progress, each longer than the last.
 ///
-/// Many short naps would keep an lcore from its CPU. A thread that woke thousands of times a second next to a busy thread of its process
+/// Many short sleeps would keep an lcore from its CPU. A thread that woke thousands of times a second next to a busy thread of its process
 /// made Linux 6.18's scheduler not account the process's CPU time. Nothing else on that CPU ran for up to 98 s.
 #[derive(Debug, Default)]
 pub struct Backoff {

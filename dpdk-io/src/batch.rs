@@ -77,7 +77,7 @@ impl Batch {
             if self.tail == MAX_BURST {
                 return Err(mbuf);
             }
-            // To the far end, so that a row of these calls moves the rest once.
+            // To the far end, so that a series of these calls moves the rest once.
             let to = MAX_BURST - self.len();
             self.move_to(to);
         }
@@ -145,10 +145,10 @@ impl Batch {
         self.extend(n, from.drain(..n));
     }
 
-    /// Appends the packets of a row of places, each of which has one, and leaves `None` there.
+    /// Appends the packets of a slice of `Some`, and leaves `None` in each place.
     ///
     /// # Panics
-    /// If a place has none, or the batch has no room for them.
+    /// If a place is `None`, or the batch has no room for them.
     #[inline]
     pub fn take_from_row<T: Into<Mbuf>>(&mut self, row: &mut [Option<T>]) {
         assert!(row.len() <= self.room(), "a batch with room for the packets");
@@ -156,12 +156,12 @@ impl Batch {
             self.compact();
         }
         let slots = &mut self.slots[self.tail..][..row.len()];
-        // Without a branch for each: whether one was missing is asked of all together, before any counts as a packet.
+        // No branch per packet: one check for all, before any counts as a packet.
         let mut missing = 0;
         for (slot, place) in slots.iter_mut().zip(row.iter_mut()) {
             let packet: Option<Mbuf> = place.take().map(Into::into);
-            // Only of null is the top bit set then, as a process has none of the upper half of all addresses: one subtraction, of several
-            // packets at once, where a comparison takes more.
+            // Only null sets the top bit, since a process's addresses lie in the lower half. A subtraction of several packets at once is
+            // cheaper than comparisons.
             missing |= packet.as_ref().map_or(0, |mbuf| mbuf.address()).wrapping_sub(1);
             // SAFETY: an `Option<Mbuf>` has the size and alignment of an `Mbuf`, which is asserted below; a slot may hold anything
             // until it counts as a packet.

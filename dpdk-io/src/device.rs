@@ -74,7 +74,7 @@ const IXGBE_VF: &str = "net_ixgbe_vf";
 pub struct LinkStatus {
     /// Whether frames can pass.
     pub up: bool,
-    /// Speed in Mb/s; `None` if unknown. Virtual devices mostly say 10000.
+    /// Speed in Mb/s; `None` if unknown. Virtual devices mostly report 10000.
     pub speed_mbps: Option<u32>,
     /// Whether both directions work at once.
     pub full_duplex: bool,
@@ -85,7 +85,7 @@ pub struct LinkStatus {
 pub enum PauseState {
     /// Off, or the device has none.
     Off,
-    /// The device cannot be asked.
+    /// The device does not report it.
     Unknown,
     /// The device pauses its peer, or obeys its peer's PAUSE, by itself.
     On,

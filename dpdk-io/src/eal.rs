@@ -60,7 +60,7 @@ impl Eal {
         // SAFETY: EAL runs; once a process, by STARTED. The handlers write to static memory alone.
         let ret = unsafe { sys::weir_removals_watch() };
         if ret != 0 {
-            tracing::warn!(error = %Errno::from_return(ret), "devices that are taken away are not noticed");
+            tracing::warn!(error = %Errno::from_return(ret), "the removal of devices is not detected");
         }
         let runtime = Arc::new(Runtime::new(args.iter().map(AsRef::as_ref), lcore::workers()));
         *lock(&CURRENT) = Arc::downgrade(&runtime);

@@ -1,4 +1,4 @@
-//! Taking flow control away from the NIC, so that the program does it.
+//! Takeover of flow control from the NIC by the program.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -146,8 +146,7 @@ impl Port {
                 control_frames_sent: self.sends_mac_control(),
             };
         }
-        // Priority pause first: the link's setting has the last word on which
-        // control frames are passed on.
+        // Priority pause first: the link's setting decides which control frames are passed on.
         let priority_pause_off = self.priority_pause_off();
         self.priority_pause = match priority_pause_off {
             FlowControlStep::Done => PauseState::Off,
@@ -156,7 +155,7 @@ impl Port {
         let mut link_pause_off = self.flow_control_off(true);
         let mut control_frames_received = link_pause_off;
         if let FlowControlStep::Failed(errno) = link_pause_off {
-            // Maybe it is only the forwarding that the driver refuses.
+            // The driver may refuse only the forwarding.
             link_pause_off = self.flow_control_off(false);
             control_frames_received =
                 if errno.is_unsupported() { FlowControlStep::Unsupported } else { FlowControlStep::Failed(errno) };
@@ -201,7 +200,7 @@ impl Port {
         if HAVE_NO_PAUSE.contains(&driver.as_str()) {
             return DeviceFlowControl { link: PauseState::Off, priority: PauseState::Off };
         }
-        // DPDK can set PFC and cannot ask for it.
+        // DPDK can set PFC but not read it back.
         let priority = if HAVE_NO_PFC.contains(&driver.as_str()) { PauseState::Off } else { self.priority_pause };
         DeviceFlowControl { link: self.link_pause(), priority }
     }

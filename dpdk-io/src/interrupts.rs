@@ -24,14 +24,14 @@ struct WakeSocket {
 /// `rte_eal_cleanup` unmaps without waiting for the thread. DPDK 22.11's memif leaves the handlers of its listening sockets behind, so the
 /// scan has something to read. Nothing may wake the thread after this call: an alarm would, when DPDK removes it in `rte_eal_cleanup`.
 ///
-/// The thread is asked twice. The first answer may come in the same round as an earlier wake-up, the second only after that round. The
+/// The thread is woken twice. The first answer may come in the same round as an earlier wake-up, the second only after that round. The
 /// handler stays registered, since removing it would wake the thread again: call this once per process.
 pub(crate) fn quiesce() -> bool {
     let Ok((waker, stream)) = UnixStream::pair() else { return false };
     let (sender, answers) = channel();
     let fd = stream.as_raw_fd();
     let wake_socket = Box::into_raw(Box::new(WakeSocket { stream, sender }));
-    // SAFETY: EAL runs; the bell is never freed, and only the interrupt thread uses it.
+    // SAFETY: EAL runs; the wake socket is never freed, and only the interrupt thread uses it.
     if unsafe { sys::weir_interrupt_register(fd, Some(answer), wake_socket.cast()) } != 0 {
         return false;
     }
@@ -43,7 +43,7 @@ pub(crate) fn quiesce() -> bool {
 
 /// The handler, on the interrupt thread.
 unsafe extern "C" fn answer(wake_socket: *mut c_void) {
-    // SAFETY: `quiesce` made it of a bell that is never freed, and this thread alone uses it.
+    // SAFETY: `quiesce` made it of a wake socket that is never freed, and this thread alone uses it.
     let wake_socket = unsafe { &mut *wake_socket.cast::<WakeSocket>() };
     if wake_socket.stream.read(&mut [0]).is_ok() {
         // Nobody may be waiting any more.

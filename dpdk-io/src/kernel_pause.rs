@@ -77,7 +77,7 @@ fn pause_parameters(interface: &str) -> io::Result<PauseParameters> {
     if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(parameters) }
 }
 
-/// Bit n set: PFC is on for class n. `None` if the answer has no word of PFC.
+/// Bit n set: PFC is on for class n. `None` if the answer has no PFC attribute.
 fn pfc_classes(interface: &str) -> io::Result<Option<u8>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
@@ -188,7 +188,7 @@ mod tests {
         let full = answer(RTM_GETDCB, &body);
         assert_eq!(pfc_of(&full).unwrap(), Some(0b1000));
         for end in 0..full.len() {
-            assert_ne!(pfc_of(&full[..end]).ok().flatten(), Some(0), "a cut answer is no word of PFC that is off");
+            assert_ne!(pfc_of(&full[..end]).ok().flatten(), Some(0), "a truncated answer does not report PFC as off");
         }
     }
 

@@ -54,7 +54,7 @@ impl LossCause {
         LossCause::InterfaceTransmit,
     ];
 
-    /// A name for programs.
+    /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             LossCause::ReceiveFull => "receive_queue_full",
@@ -66,7 +66,7 @@ impl LossCause {
         }
     }
 
-    /// A phrase for people.
+    /// Phrase for logs and tables.
     pub fn phrase(self) -> &'static str {
         match self {
             LossCause::ReceiveFull => "receive queue full",
@@ -306,7 +306,7 @@ const UNKNOWN_DRIVER: DriverCounters = DriverCounters {
     transmit: LossSources { counters: &[], uncounted: Some("what this driver's counters mean is not known") },
 };
 
-/// Counters of losses that a driver has.
+/// Loss counters of a driver.
 pub fn driver_counters(driver: &str) -> &'static DriverCounters {
     static UNKNOWN: DriverCounters = UNKNOWN_DRIVER;
     DRIVERS.iter().find(|row| row.driver == driver).unwrap_or(&UNKNOWN)
@@ -363,7 +363,7 @@ impl LossMeter {
     /// Reads the device's counters: every second at least, or those of some NICs stick at their highest value. Takes some
     /// system calls, so lcores do not call it. Returns the losses since the start.
     ///
-    /// A device that is taken away is not read: the registers of an unplugged one are all ones.
+    /// A removed device is not read: the registers of an unplugged one are all ones.
     pub fn read(&mut self, port: &Port) -> DeviceLosses {
         if port.is_removed() {
             return self.end();
@@ -372,7 +372,7 @@ impl LossMeter {
         let interface = || interface.as_deref().and_then(|name| Interface::by_name(name).ok().flatten());
         self.read_by(|| CounterSample {
             stats: port.stats().ok(),
-            // Before the driver's own, so that a frame that comes or is refused meanwhile is not taken for lost.
+            // Before the driver's own, so that a frame that arrives or is refused meanwhile does not count as lost.
             interface: if row
                 .reads(|counter| matches!(counter, CounterSource::Interface(_) | CounterSource::InterfaceLess(..)))
             {
@@ -390,7 +390,7 @@ impl LossMeter {
         })
     }
 
-    /// Returns the losses. A device that is taken away has losses that cannot be known.
+    /// Returns the losses. Those of a removed device are unknown.
     fn end(&mut self) -> DeviceLosses {
         for losses in [&mut self.losses.receive, &mut self.losses.transmit] {
             losses.uncounted = losses.uncounted.or(Some("losses before it was taken away"));

@@ -1,6 +1,6 @@
 //! A network interface of the kernel as a port: `AF_PACKET` sockets of our own, without DPDK's driver.
 //!
-//! Frames arrive by a ring that is shared with the kernel ([`receiver`]) and leave by `sendmmsg` ([`transmitter`]), which says of
+//! Frames arrive by a ring that is shared with the kernel ([`receiver`]) and leave by `sendmmsg` ([`transmitter`]), which reports for
 //! each frame whether it left. DPDK's driver puts IPv4 fragments together, writes 0x8100 for any outer tag, and counts neither
 //! overruns of the ring nor refused frames.
 
@@ -63,8 +63,8 @@ const RING_SLOTS_MIN: u32 = 2048;
 const RING_FRAME_BYTES: u64 = 256;
 const RING_BYTES_MAX: u64 = 32 << 20;
 
-/// The speed in Mb/s that the kernel's interface of this name has now, as its driver says: virtual ones make one up. `None` if
-/// it has none, or is gone. Takes a lock of the whole kernel's, so that it is not to be asked all the time.
+/// Speed in Mb/s of the kernel's interface of this name, as its driver reports it: virtual ones make one up. `None` if it has none, or is
+/// gone. Takes a lock of the whole kernel's: call it rarely.
 pub fn netdev_speed_mbps(name: &str) -> Option<u32> {
     // Any socket will do.
     let socket = OwnedFd::from(UnixDatagram::unbound().ok()?);
@@ -72,11 +72,11 @@ pub fn netdev_speed_mbps(name: &str) -> Option<u32> {
     interface.speed_mbps(&socket).ok().filter(|mbps| *mbps > 0)
 }
 
-/// The interface behind a port, from attaching to closing. Its queues have parts of their own.
+/// The interface behind a port, from attaching to closing. Its queues have their own state.
 #[derive(Debug)]
 pub(crate) struct Netdev {
     interface: Interface,
-    /// Sends, and is asked for the interface's state. It receives nothing.
+    /// Sends, and queries the interface's state. It receives nothing.
     socket: Arc<OwnedFd>,
     options: NetdevOptions,
     counters: Arc<Counters>,
@@ -221,7 +221,7 @@ impl Netdev {
     pub(crate) fn stats(&self) -> PortStats {
         self.count_missed();
         for ((lost, advice), advised) in self.counters.with_advice().into_iter().zip(&self.advised) {
-            // Relaxed: at worst it is said twice.
+            // Relaxed: at worst it is logged twice.
             if lost > 0 && !advised.swap(true, Ordering::Relaxed) {
                 let name = self.interface.name(&self.socket).unwrap_or_else(|_| "that is gone".to_owned());
                 tracing::warn!("interface {name}: {lost} {advice}");

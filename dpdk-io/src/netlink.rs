@@ -136,7 +136,7 @@ impl NetdevEvents {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(events),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The kernel had more to say than the socket's buffer holds.
+                // The messages overflowed the socket's buffer.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.look_again(&mut events)?,
                 Err(error) => return Err(error),
             }

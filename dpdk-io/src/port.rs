@@ -58,7 +58,7 @@ pub struct PortEntry {
     pub in_use: bool,
 }
 
-/// Queue pairs that the far end of a port has enabled.
+/// Queue pairs that the peer of a port has enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnabledQueues {
     /// Queues that the guest receives from, which are the port's transmit queues.
@@ -67,7 +67,7 @@ pub struct EnabledQueues {
     pub sends: QueueSet,
 }
 
-/// A set of queues. Queues from 63 on are one.
+/// A set of queues. Queues from 63 on share a bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSet(u64);
 
@@ -298,14 +298,14 @@ impl Port {
         self.check("close", ret)
     }
 
-    /// Returns whether the device is taken away: the kernel asks for it, as its NIC is unplugged or given to another driver, or its driver
-    /// says that it is gone. Never of a netdev port.
+    /// Returns true if the device was removed: its NIC was unplugged or given to another driver, or its driver reports it gone. Never for a
+    /// netdev port.
     pub fn is_removed(&self) -> bool {
         self.shared.is_removed()
     }
 
-    /// Closes a device that is taken away, and gives it back to the kernel. False as long as queues are held; true from when it is
-    /// closed on. Nothing else can be asked of the port then.
+    /// Closes a removed device and returns it to the kernel. False while queues are held; true once it is closed. No other call on the port
+    /// is valid then.
     ///
     /// # Errors
     /// The driver's; the port is closed all the same.
@@ -333,10 +333,9 @@ impl Port {
         self.shared.is_started()
     }
 
-    /// DPDK's port number, which a netdev port has not: its operations must
-    /// have gone another way before they ask for it.
+    /// DPDK's port number. A netdev port has none: its operations branch before this call.
     pub(crate) fn id(&self) -> u16 {
-        debug_assert!(self.shared.netdev.is_none(), "a netdev port is none of DPDK's");
+        debug_assert!(self.shared.netdev.is_none(), "a netdev port has no port number of DPDK's");
         self.shared.id
     }
 
@@ -411,7 +410,7 @@ impl Port {
         })
     }
 
-    /// The queues that the far end of a vhost port has enabled just now; `None` for other ports, whose queues are always there.
+    /// Queues that the peer of a vhost port has enabled just now; `None` for other ports, whose queues are always there.
     pub fn enabled_queues(&self) -> Option<EnabledQueues> {
         let queues = |guest_sends| QueueSet(self.shared.guest_queues(guest_sends));
         self.shared.is_vhost.then(|| EnabledQueues { receives: queues(false), sends: queues(true) })
@@ -490,8 +489,7 @@ impl Port {
         unsafe { sys::rte_eth_promiscuous_get(self.id()) == 1 }
     }
 
-    /// Receives frames to any address, or not. Drivers that cannot tell
-    /// addresses apart receive all; that they do not know the call is no error.
+    /// Sets promiscuous mode. Drivers without address filters receive all frames; a driver that does not know the call is no error.
     ///
     /// # Errors
     /// The driver's.

@@ -28,7 +28,7 @@ pub struct PortConfig<'a> {
 }
 
 impl<'a> PortConfig<'a> {
-    /// One queue each way, 512 receive and 256 transmit descriptors,
+    /// One queue per direction, 512 receive and 256 transmit descriptors,
     /// promiscuous, the driver's MTU.
     pub fn new(rx_pool: &'a Mempool) -> PortConfig<'a> {
         PortConfig { rx_queues: 1, tx_queues: 1, rx_desc: 512, tx_desc: 256, mtu: None, promiscuous: true, rx_pool }

@@ -22,7 +22,7 @@ pub(crate) struct PortShared {
     pub(crate) netdev: Option<Netdev>,
     pub(crate) name: String,
     pub(crate) detach: bool,
-    /// Whether a guest says which queues there are, and may take them away.
+    /// Whether a guest enables and disables the queues.
     pub(crate) is_vhost: bool,
     pub(crate) closed: AtomicBool,
     pub(crate) started: AtomicBool,
@@ -45,7 +45,7 @@ impl PortShared {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Returns whether the device is taken away from the process.
+    /// Returns true if the device was removed.
     pub(crate) fn is_removed(&self) -> bool {
         // SAFETY: reads a word of a table that has a place for each of DPDK's ports.
         self.netdev.is_none() && unsafe { sys::weir_port_is_removed(self.id) } != 0
@@ -105,7 +105,7 @@ impl PortShared {
         if self.netdev.is_some() {
             return stopped;
         }
-        // The kernel waits until a device that it takes away is detached.
+        // The kernel waits until a device that it removes is detached.
         let detach = self.detach || self.is_removed();
         // SAFETY: the port is ours, nobody polls it, and this is its end.
         let closed = unsafe { sys::weir_port_close(self.id, c_int::from(detach)) };

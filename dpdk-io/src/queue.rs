@@ -57,7 +57,7 @@ impl RxQueue {
         n
     }
 
-    /// Returns whether the device is taken away. The queue is to be dropped then, so that the port can be released.
+    /// Returns true if the device was removed. Drop the queue then, so that the port can be released.
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }
@@ -124,7 +124,7 @@ impl TxQueue {
         n
     }
 
-    /// Returns whether the device is taken away, as [`RxQueue::is_removed`].
+    /// Returns true if the device was removed, as [`RxQueue::is_removed`].
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }

@@ -3,11 +3,11 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// File descriptor that becomes readable when a receive queue has a frame. See [`crate::RxQueue::arrival`].
+/// File descriptor that becomes readable when a receive queue has a frame. See [`crate::RxQueue::rx_interrupt`].
 #[derive(Debug)]
 pub struct RxInterrupt(pub(crate) OwnedFd);
 
-/// Several queues' arrivals, to be waited for together.
+/// RX interrupts of several queues, waited for together.
 #[derive(Debug)]
 pub struct RxInterrupts {
     /// Descriptors, closed with this value; `polled` holds their numbers.
@@ -27,7 +27,7 @@ pub enum WakeReason {
 }
 
 impl RxInterrupts {
-    /// Sums over all these queues.
+    /// Combines the interrupts of several queues.
     pub fn new(interrupts: Vec<RxInterrupt>) -> RxInterrupts {
         let polled = interrupts.iter().map(|interrupt| libc::pollfd {
             fd: interrupt.0.as_raw_fd(),

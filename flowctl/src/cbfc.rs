@@ -10,7 +10,7 @@
 //! mistaken for a new one only if it is late by 2.7 s at 400 Gb/s.
 //!
 //! **Resynchronization.** Counts diverge if data is lost on the wire or one end restarts; they are corrected as in InfiniBand.
-//! Each message also carries the sender's own count, FCTBS, of one class in turn ([`ClassAccount`](weir_wire::mac_control::Account)).
+//! Each message also carries the sender's own count, FCTBS, of one class in turn ([`ClassAccount`](weir_wire::mac_control::CreditAccount)).
 //! The receiver adopts that count ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree before
 //! a count decreases, since a single one may be late, or increases by more than a buffer, since a single one may be forged.
 //!

@@ -256,7 +256,7 @@ def test_wrong_arguments_are_told(tmp_path):
         return done.stderr
 
     trace = str(tmp_path / "a.pcap")
-    assert "nothing says where the traces go" in said(trace)
+    assert "the traces have no destination" in said(trace)
     assert "2 traces and 1 times --device" in said(trace, trace, "--device", "af_packet=lo")
     assert "no network interface nosuch0" in said(trace, "--device", "af_packet=nosuch0")
     assert "write 1, 2.5 or another factor" in said(trace, "--device", "af_packet=lo", "--speed", "fast")

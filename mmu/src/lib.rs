@@ -76,10 +76,11 @@ pub use charge::{Charge, Charges};
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 pub use mmu::{
-    Admission, BURST_REQUEST_MAX, BufferRelease, BufferRequest, BurstRequest, DepartureBatch, DropReason, Mmu,
-    PendingBytes, PendingReleases, PoolUsage, PoolWatermarks, QueueOccupancy, QueueUsage, QueueWatermarks, RouteGroup,
-    RouteTotal, Segment,
+    Admission, BURST_REQUEST_MAX, BufferRelease, BufferRequest, BurstRequest, DepartureBatch, Mmu, PendingBytes,
+    PendingReleases, PoolUsage, PoolWatermarks, QueueOccupancy, QueueUsage, QueueWatermarks, RouteGroup, RouteTotal,
+    Segment,
 };
 pub use policy::BufferPolicy;
 pub use single_writer::PortWriter;
+pub use weir_units::DropReason;
 pub use xon::Xon;

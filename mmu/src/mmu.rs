@@ -15,7 +15,7 @@ use std::fmt;
 
 use crossbeam_utils::CachePadded;
 use weir_units::archive::{SharedState, Value};
-use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, PortId, QueueId, Time};
+use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, DropReason, PortId, QueueId, Time};
 
 use crate::egress_queue::EgressQueue;
 use crate::ingress_queue::{IngressQueue, QueueLimits};
@@ -119,7 +119,7 @@ pub type BufferRelease = BufferRequest;
 pub enum Admission {
     /// Admitted, and charged to this segment of the ingress queue.
     Admit(Segment),
-    /// Refused, and charged to nothing.
+    /// Refused, and charged to nothing. The reason is one of the first three.
     Drop(DropReason),
 }
 
@@ -132,17 +132,6 @@ pub enum Segment {
     Shared,
     /// Headroom, after Xoff: the queue's own Φ, a pool's, or the port's insurance.
     Headroom,
-}
-
-/// Reason why the MMU refused a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DropReason {
-    /// Headroom of a lossless packet was full: the peer ignored PAUSE, or the headroom is too small.
-    HeadroomViolation,
-    /// Egress queue of a lossy packet was at its threshold.
-    EgressThreshold,
-    /// Shared segment was full for a lossy packet.
-    SharedFull,
 }
 
 impl Mmu {

@@ -61,7 +61,9 @@ impl BuildError {
                 let experiment = if may_be_unsafe { FOR_AN_EXPERIMENT } else { "" };
                 config.error_at(&flow_control(*port, key), self.to_string(), help + experiment)
             }
-            BuildError::StaticMac(_) => config.error_at("static_macs", self.to_string(), "remove some static addresses"),
+            BuildError::StaticMac(_) => {
+                config.error_at("static_macs", self.to_string(), "remove some static addresses")
+            }
         }
     }
 }

@@ -509,7 +509,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 Some(QueuedPacket::new(packet, charged))
             }
             Admission::Drop(reason) => {
-                self.drop(charged.ingress, reason.into());
+                self.drop(charged.ingress, reason);
                 None
             }
         }
@@ -567,7 +567,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 Some(queued)
             }
             Admission::Drop(reason) => {
-                let (ingress, reason) = (queued.charged.ingress, reason.into());
+                let (ingress, reason) = (queued.charged.ingress, reason);
                 allocator.on_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
                 drop_arrived(shared, counters, ingress, reason);
                 None

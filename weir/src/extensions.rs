@@ -19,7 +19,7 @@ use weir_scenario::file::is_key;
 ///
 /// ```ignore
 /// fn main() -> ExitCode {
-///     weir::Extensions::new().policy(&TwoSteps).main(weir::Source::BuiltIn(&weir_on_dpdk::Dpdk))
+///     weir::Extensions::new().policy(&TwoStepsKind).main(weir::BackendSource::BuiltIn(&weir_on_dpdk::Dpdk))
 /// }
 /// ```
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 //! use std::process::ExitCode;
 //!
 //! fn main() -> ExitCode {
-//!     weir::Extensions::new().main(weir::Source::SkippedPauses)
+//!     weir::Extensions::new().main(weir::BackendSource::NotBuilt)
 //! }
 //! ```
 

@@ -230,7 +230,7 @@ impl IntoIterator for LargePortSet {
 /// use weir_units::{PortId, PortSet, PortSetRef};
 ///
 /// let set = PortSet::from_members(&[PortId(1), PortId(4)]);
-/// let ports = PortSetRef::of(&set);
+/// let ports = PortSetRef::new(&set);
 /// assert_eq!((ports.len(), ports.after(PortId(1)), ports.after(PortId(4))), (2, Some(PortId(4)), Some(PortId(1))));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

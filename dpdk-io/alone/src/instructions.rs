@@ -1,4 +1,4 @@
-//! A part of a program, counted in instructions: wall time on a shared machine could not be held against a limit.
+//! Benchmarks that count instructions, since no limit holds for wall time on a shared machine.
 
 use std::iter;
 use std::panic::resume_unwind;
@@ -9,12 +9,12 @@ use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// A count, and the limit that it is held against.
+/// Program whose instructions are counted, and their limit.
 #[derive(Clone, Copy, Debug)]
 pub struct InstructionBenchmark<'a> {
     /// Name of the benchmark in the output.
     pub name: &'a str,
-    /// The calling program's argument with which it runs that.
+    /// Argument with which the calling program runs the benchmark.
     pub argument: &'a str,
     /// Additional environment variables.
     pub environment: &'a [(&'a str, &'a str)],
@@ -24,9 +24,9 @@ pub struct InstructionBenchmark<'a> {
     pub each: &'a str,
     /// Text before the number of units in the program's output.
     pub number_after: &'a str,
-    /// The most instructions for each.
+    /// Limit of instructions a unit.
     pub most: f64,
-    /// Parts that are held besides. A function belongs to the first part that names it.
+    /// Parts with limits of their own. A function belongs to the first part that names it.
     pub parts: &'a [BenchmarkPart<'a>],
 }
 
@@ -37,7 +37,7 @@ pub struct BenchmarkPart<'a> {
     pub name: &'a str,
     /// Words in the names of its functions. Code that is inlined into a function counts as its own.
     pub functions: &'a [&'a str],
-    /// The most instructions for each.
+    /// Limit of instructions a unit.
     pub most: f64,
 }
 
@@ -72,12 +72,12 @@ pub fn check_limits(all: &[InstructionBenchmark<'_>]) {
         for (part, instructions) in parts.iter().zip(&taken.parts) {
             println!("  {}: {instructions:.0}, {} at most", part.name, part.most);
             if *instructions > part.most {
-                eprintln!("a part of it takes more than it should: {}, {instructions:.1}", part.name);
+                eprintln!("{name}, {}: {instructions:.1} instructions a {each}, above the limit", part.name);
                 is_held = false;
             }
         }
         if taken.instructions > *most {
-            eprintln!("a {each} takes more instructions than it should");
+            eprintln!("{name}: {:.1} instructions a {each}, above the limit of {most}", taken.instructions);
             is_held = false;
         }
     }
@@ -109,7 +109,7 @@ impl InstructionBenchmark<'_> {
         let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         let number_after = |text: &str, word: &str| {
             let rest =
-                text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in what it printed: {stdout}{stderr}"));
+                text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in the output: {stdout}{stderr}"));
             let digits: String =
                 rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
             digits.parse::<f64>().expect("a number")
@@ -142,6 +142,6 @@ fn sums(callgrind: &Path, parts: &[BenchmarkPart<'_>]) -> Vec<f64> {
             sums[part] += count;
         }
     }
-    assert!(sums.iter().all(|sum| *sum > 0.0), "callgrind_annotate tells of no function of some part: {sums:?}");
+    assert!(sums.iter().all(|sum| *sum > 0.0), "callgrind_annotate reports no function of some part: {sums:?}");
     sums
 }

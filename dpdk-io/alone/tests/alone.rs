@@ -17,7 +17,7 @@ fn lines_for(process: u32, test: &str) -> PathBuf {
     env::temp_dir().join(format!("weir-alone-{test}-{process}"))
 }
 
-/// In a child: leaves its number for its parent; how many did before.
+/// In a child: writes its process number for its parent. Returns how many children did before.
 fn leave_line(test: &str) -> usize {
     let file = lines_for(parent_id(), test);
     let before = fs::read_to_string(&file).unwrap_or_default();
@@ -25,7 +25,7 @@ fn leave_line(test: &str) -> usize {
     before.lines().count()
 }
 
-/// In the parent: what children left. `None` in a child, which comes by after its body.
+/// Returns, in the parent, the children's lines. `None` in a child, which gets here after its body.
 fn take_lines(test: &str) -> Option<Vec<u32>> {
     if env::var_os("WEIR_TEST_ALONE").is_some() {
         return None;

@@ -1,11 +1,10 @@
 //! Raw bindings to the system's libdpdk (22.11 or newer).
 //!
-//! Three sorts of items: exported DPDK functions whose signature needs no
-//! DPDK structure (`rte_*`); shim functions and plain structures
-//! (`weir_*`) in place of inline functions, macros, and structures that
-//! change from release to release; and constants (`WEIR_*`), among them the
-//! offsets of the mbuf fields that are read without a call. So the Rust side
-//! never mirrors the layout of a DPDK structure.
+//! `rte_*` are exported DPDK functions whose signature needs no DPDK structure.
+//! `weir_*` are shim functions and plain structures in place of inline functions,
+//! macros, and structures that change from release to release. `WEIR_*` are
+//! constants, among them the offsets of the mbuf fields that are read without a
+//! call. So the Rust side never mirrors the layout of a DPDK structure.
 //!
 //! Nothing here is safe to call directly; the `weir-dpdk-io` crate is.
 //!

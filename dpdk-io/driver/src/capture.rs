@@ -1,9 +1,8 @@
 //! Live capture of a running switch's frames, from the lcores that see them to a thread that writes them.
 //!
-//! The control thread makes a [`Capture`] and posts a [`CaptureTap`] to each lcore of the switch, which takes it up between two rounds.
-//! From then on the lcore copies the wanted frames into a ring, with the occupancy of each frame's queues at that instant. A full ring
-//! costs a comparison, and the frame counts as missed; the switch forwards it all the same. The control thread allocates the memory before
-//! and frees it afterwards.
+//! The control thread makes a [`Capture`] and sends a [`CaptureTap`] to each lcore of the switch, which takes it up between two polls. From
+//! then on the lcore copies the frames that match the filter into a ring, with the occupancy of each frame's queues at that instant. With a
+//! full ring the frame counts as missed, and is forwarded all the same. The control thread allocates and frees the memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -56,7 +55,7 @@ pub enum FrameFilter {
     None,
 }
 
-/// Captured frame.
+/// Running capture, as its reader has it.
 #[derive(Debug)]
 pub struct Capture {
     rings: Vec<Consumer<u8>>,
@@ -70,7 +69,7 @@ pub struct CaptureState {
     /// Lcores that have taken the capture up, and lcores that have given it back.
     taken_up: AtomicU32,
     given_back: AtomicU32,
-    /// Frames per port that were wanted and found no room.
+    /// Frames per port that matched the filter and found no room.
     missed: Box<[AtomicU64]>,
     /// Frames that the reader has written down.
     written: AtomicU64,
@@ -83,7 +82,7 @@ pub struct CapturedFrame {
     pub at: Time,
     /// Port that the frame passed, or was lost at.
     pub port: PortId,
-    /// Received or sent; of a lost frame, whether it was to be admitted, or had waited.
+    /// Direction; for a dropped frame, inbound if it was dropped at admission, outbound if it had waited.
     pub direction: Direction,
     /// Drop reason, if the frame was dropped.
     pub dropped: Option<DropReason>,
@@ -95,13 +94,13 @@ pub struct CapturedFrame {
     pub bytes: Vec<u8>,
 }
 
-/// The lcore's end.
+/// Lcore's end of a capture.
 #[derive(Debug)]
 pub(crate) struct CaptureTap {
     filter: CaptureFilter,
     ring: Producer<u8>,
     state: Arc<CaptureState>,
-    /// Frames of a burst that is about to be sent, one after the other, and where each ends. One that is not wanted is empty. Taken
+    /// Frames of the burst that is about to be sent, back to back, and the end of each. A frame that does not match is empty. Allocated
     /// upfront.
     staged: Vec<u8>,
     ends: Vec<usize>,
@@ -114,10 +113,10 @@ pub(crate) struct Captures {
     shared: Arc<Shared>,
     posted: Consumer<CaptureTap>,
     spent: Producer<CaptureTap>,
-    /// Ports whose frames are wanted, each way.
+    /// Ports whose frames are captured, by direction.
     inbound: PortSet,
     outbound: PortSet,
-    /// Whether drops are wanted.
+    /// Whether drops are captured.
     drops: bool,
 }
 
@@ -131,7 +130,7 @@ pub(crate) struct CaptureSender {
 /// Creates an lcore's captures, none at first, and the channel to them.
 pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CaptureSender) {
     let (to, posted) = RingBuffer::new(CAPTURES_MAX);
-    // Room for every tap that may be posted, and for every tap given back.
+    // Room for every tap that may be sent, and for every tap given back.
     let (gives_back, spent) = RingBuffer::new(2 * CAPTURES_MAX);
     let captures = Captures {
         taps: Vec::with_capacity(CAPTURES_MAX),
@@ -192,7 +191,7 @@ impl Drop for Capture {
 }
 
 impl CaptureState {
-    /// Lcores copy no more frames from now on.
+    /// Ends the capture: lcores copy no more frames.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -212,7 +211,7 @@ impl CaptureState {
         self.given_back.load(Ordering::Relaxed) as usize
     }
 
-    /// Missed frames of a port: they were wanted, but the reader was too late.
+    /// Missed frames of a port: they matched, but the reader was too late.
     pub fn missed(&self, port: PortId) -> u64 {
         self.missed[port.index()].load(Ordering::Relaxed)
     }
@@ -234,7 +233,7 @@ impl CaptureState {
 }
 
 impl CaptureSender {
-    /// Posts a tap, which the lcore takes up at its next control check.
+    /// Sends a tap, which the lcore takes up at its next control check.
     pub(crate) fn send(&mut self, tap: CaptureTap) {
         assert!(self.to.push(tap).is_ok(), "an lcore has no more captures than {CAPTURES_MAX}");
     }
@@ -246,8 +245,7 @@ impl CaptureSender {
 }
 
 impl Captures {
-    /// Takes up taps that were posted, and gives back those whose capture is over. Called between two rounds, if the control thread
-    /// has something to say.
+    /// Takes up new taps, and gives back those whose capture is over. Called between two polls after a notification.
     pub(crate) fn on_control(&mut self) {
         for at in (0..self.taps.len()).rev() {
             if self.taps[at].state.is_over() {
@@ -272,17 +270,17 @@ impl Captures {
         self.drops = self.taps.iter().any(|tap| tap.filter.drops);
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no captures.
     pub(crate) fn are_none(&self) -> bool {
         self.taps.is_empty()
     }
 
-    /// Whether frames that this port receives are wanted.
+    /// Whether frames that this port receives are captured.
     pub(crate) fn want_inbound(&self, port: PortId) -> bool {
         self.inbound.contains(port)
     }
 
-    /// Whether frames that this port sends are wanted.
+    /// Whether frames that this port sends are captured.
     pub(crate) fn want_outbound(&self, port: PortId) -> bool {
         self.outbound.contains(port)
     }
@@ -300,7 +298,7 @@ impl Captures {
         }
     }
 
-    /// Copies a frame that is given up.
+    /// Copies a dropped frame.
     pub(crate) fn record_drop(
         &mut self,
         at: Time,
@@ -323,7 +321,7 @@ impl Captures {
         }
     }
 
-    /// Sets a burst aside that a port is about to send.
+    /// Stages a burst that a port is about to send.
     pub(crate) fn stage(&mut self, at: Time, port: PortId, burst: &Burst<Frame>, limit: usize) {
         let Captures { taps, shared, .. } = self;
         for frame in burst.iter().take(limit) {
@@ -342,7 +340,7 @@ impl Captures {
         }
     }
 
-    /// The first `sent` frames of the burst have been sent, and are copied.
+    /// Copies the first `sent` frames of the staged burst.
     pub(crate) fn commit(&mut self, port: PortId, sent: usize) {
         self.taps.iter_mut().for_each(|tap| tap.commit(port, sent));
     }
@@ -384,7 +382,7 @@ impl CaptureTap {
     ) {
         let data = frame.0.data();
         let data = &data[..data.len().min(self.filter.snaplen as usize)];
-        debug_assert!(self.staged.len() + HEADER_BYTES + data.len() <= self.staged.capacity(), "taken upfront");
+        debug_assert!(self.staged.len() + HEADER_BYTES + data.len() <= self.staged.capacity(), "allocated upfront");
         self.staged.extend_from_slice(&header(at, port, direction, dropped, context, frame.0.len(), data.len()));
         self.staged.extend_from_slice(data);
         self.ends.push(self.staged.len());
@@ -393,7 +391,7 @@ impl CaptureTap {
     /// Writes the first `frames` staged frames into the ring, and discards the stage.
     fn commit(&mut self, port: PortId, frames: usize) {
         let bytes = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
-        // Mostly all find room at once.
+        // Nearly all find room at once.
         if self.ring.push_entire_slice(&self.staged[..bytes]).is_err() {
             let mut from = 0;
             for end in self.ends.iter().take(frames) {

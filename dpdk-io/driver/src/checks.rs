@@ -189,7 +189,7 @@ fn check_parent(file: &str) -> Option<DeviceIssue> {
     })
 }
 
-/// Returns a finding if the process lacks capabilities. An `af_packet` port needs only CAP_NET_RAW: neither promiscuous mode nor bypassing
+/// Returns an issue if the process lacks capabilities. An `af_packet` port needs only CAP_NET_RAW: neither promiscuous mode nor bypassing
 /// the queueing discipline requires CAP_NET_ADMIN.
 fn needs(device: &str, needed: &[Capability]) -> Option<DeviceIssue> {
     lacks(device, needed, effective_capabilities()?)

@@ -1,7 +1,7 @@
 //! A lock on a device that excludes all users of the machine, root and others alike.
 //!
-//! It is a `flock` on a file of the device's name in a directory that is everybody's. To hold it takes no right to write, so that a
-//! file which another user left does not block; and who holds it is the kernel's word (`/proc/locks`) and not the file's.
+//! It is a `flock` on a file of the device's name in a directory that is everybody's. It takes no write access, so that another user's
+//! leftover file does not block. The holder is read from the kernel (`/proc/locks`), not from the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

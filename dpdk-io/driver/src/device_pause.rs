@@ -28,8 +28,8 @@ pub(crate) fn check_control_transmit(
     })
 }
 
-/// A port's device, as it was found. Weir pauses peers and obeys them by itself; a device that does so too does it for all
-/// classes, or behind the buffer's back.
+/// State of the flow control of a port's device. Weir pauses peers and obeys them in software; a device that does so too acts on all
+/// classes at once, and without regard to the buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct DevicePause {
     port: String,
@@ -40,7 +40,7 @@ pub(crate) struct DevicePause {
 }
 
 impl DevicePause {
-    /// Asks the device.
+    /// Reads the device's state.
     pub(crate) fn read(switch: &SwitchConfig, config: &PortConfig, port: &Port) -> DevicePause {
         DevicePause {
             port: config.name.clone(),
@@ -84,7 +84,7 @@ impl DevicePause {
         }
     }
 
-    /// The command that helps.
+    /// Command that switches it off.
     pub(crate) fn help(&self) -> String {
         let interface = self.netdev.as_deref().unwrap_or("IFACE");
         if self.netdev.is_some() || self.driver.starts_with("mlx") || self.driver.starts_with("net_mlx") {

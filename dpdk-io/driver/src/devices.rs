@@ -54,7 +54,7 @@ impl Devices {
         Devices { poll_gap, ..Devices::default() }
     }
 
-    /// Opens and starts port `index` of a switch, and takes the flow control out of the hardware's hands.
+    /// Opens and starts port `index` of a switch, and takes over flow control from the hardware.
     ///
     /// # Panics
     /// If the port is a clone, which has no device.

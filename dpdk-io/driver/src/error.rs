@@ -39,7 +39,7 @@ pub enum DriverError {
     Stuck(String),
 }
 
-/// Joins findings, one in each line.
+/// Joins issues, one a line.
 fn lines(findings: &[DeviceIssue]) -> String {
     findings.iter().map(|found| format!("{}; {}", found.message, found.help)).collect::<Vec<_>>().join("\n")
 }

@@ -44,7 +44,7 @@ impl fmt::Display for GuestQueues {
         if let Some(beyond) = self.beyond {
             let queues = u16::from(self.queues);
             write!(f, "the guest may send by queue {beyond}, and the port has {queues} (0 to {}): ", queues - 1)?;
-            return write!(f, "what it sends there stays in the guest; give both the same number of queues");
+            return write!(f, "frames sent there stay in the guest; give both the same number of queues");
         }
         write!(f, "the guest takes frames from queue {} of {}", list(&mut self.enabled.iter().copied()), self.queues)?;
         let classes =
@@ -59,7 +59,7 @@ impl fmt::Display for GuestQueues {
 pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
 
 impl GuestWatch {
-    /// News of a port; `None` for one whose guest has just the port's queue, where that is one.
+    /// Returns a port's queues if they changed; `None` for a guest that has enabled a port's only queue.
     pub(crate) fn news(&self, switch: usize, port: PortId, found: Option<GuestQueues>) -> Option<GuestQueues> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (switch, port.0);

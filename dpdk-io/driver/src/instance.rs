@@ -37,7 +37,7 @@ impl DeviceLocks {
     }
 }
 
-/// An obstacle to taking a device.
+/// Obstacle to taking a device.
 #[derive(Debug, PartialEq, Eq)]
 enum DeviceConflict {
     /// The device's lock is unavailable: another instance holds it, or the lock file is unusable.
@@ -96,7 +96,7 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
         }
     }
     if errors.is_empty() {
-        // Only of sockets that no other instance has: it would take the look for a guest.
+        // Only of sockets that no other instance has: it would take the check for a guest.
         for (switch, index, socket) in sockets(switches) {
             match state_of(&socket) {
                 Ok(SocketState::Absent | SocketState::Stale) => {}
@@ -179,7 +179,7 @@ fn key_of(device: &Device) -> Option<String> {
     Some(format!("{}-{digest:016x}", &name[..KEY_BYTES_MAX]))
 }
 
-/// Whether a device would connect to a file that is no socket. Its not being there yet is as it should be.
+/// Whether a device would connect to a file that is no socket. A missing file is no error.
 fn is_no_socket(device: &Device) -> bool {
     let (Device::VhostUser(VhostUser { socket, client: true, .. }) | Device::Memif { socket, server: false, .. }) =
         device

@@ -13,12 +13,11 @@ use crate::poll_gaps::PollGaps;
 use crate::sleep::Sleeper;
 use crate::task::{Phase, Task};
 
-/// Shared by the control thread and all loops: one word, that each loop reads in each round. The phase is its lowest byte, and above
-/// that is how often tasks were called to attend.
+/// Control word of all loops, which each loop reads in every round: the phase in the lowest byte, the number of notifications above.
 #[derive(Debug, Default)]
 pub(crate) struct LoopControl(AtomicU32);
 
-/// One call to attend.
+/// One notification.
 const CALL: u32 = 1 << 8;
 
 /// Statistics of a polling loop.
@@ -43,14 +42,14 @@ pub struct LcoreStats {
 const POLLS_BEFORE_SLEEP: u32 = 64;
 
 impl LoopControl {
-    /// Goes to a later phase.
+    /// Enters a later phase.
     pub(crate) fn enter(&self, phase: Phase) {
         let later = |word: u32| (phase_of(word) < phase).then_some(word & !(CALL - 1) | phase as u32);
         // Nothing to be done where it is later already.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
-    /// Has all tasks attend, each before its next poll.
+    /// Notifies all tasks, which handle requests before their next poll ([`Task::on_control`]).
     pub(crate) fn call(&self) {
         // Release: tasks see the control thread's earlier writes, such as a device's removal.
         self.0.fetch_add(CALL, Ordering::Release);
@@ -135,8 +134,8 @@ pub(crate) fn run(
     let started = cpu::thread_time_ns();
     let mut seen = 0;
     loop {
-        // Acquire: pairs with the Release of a call. Phases only go forward, and an order between them and data is made by the reports'
-        // requests.
+        // Acquire: pairs with the Release of a notification. Phases only go forward, and the reports' requests order them
+        // and data.
         let word = control.0.load(Ordering::Acquire);
         let phase = phase_of(word);
         if word != seen {

@@ -76,7 +76,7 @@ impl LcoreTimeout {
         LcoreTimeout { lcores, began: now, state: RefCell::new(state) }
     }
 
-    /// Waits a little; says whether to go on.
+    /// Waits a little. Returns true if the wait is to go on.
     pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.borrow_mut();
         state.backoff.snooze();

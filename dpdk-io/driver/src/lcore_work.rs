@@ -66,7 +66,7 @@ const POLL_MAX: Span = Span::from_millis(1);
 pub(crate) struct WorkCount(Work);
 
 impl WorkCount {
-    /// Counts a poll of duration `took` in which packets moved; `taken` is the tasks' total so far.
+    /// Counts a poll of duration `took` in which packets moved; `tally` is the tasks' total so far.
     #[inline]
     pub(crate) fn record(&mut self, tally: PacketTally, took: Span, stats: &WorkStats) {
         let Work { tally: before, timed_packets, timed } = self.0;

@@ -32,13 +32,13 @@
 //! "#;
 //! let switches = [weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false))?];
 //! let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
-//! let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
+//! let memory_mb = Memory::for_switches(&switches, placement.cpus.len(), 0).megabytes();
 //! let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
 //! // The first local variable: DPDK ends last.
 //! let runtime = Runtime::start("example", &placement.cpus, &[], &options)?;
 //! let prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 0)?;
 //! let running = prepared.start()?;
-//! assert!(running.report(0)?.balance.holds);
+//! assert!(running.report(0)?.conservation.holds);
 //! let stopped = running.stop(Duration::from_secs(1))?;
 //! assert_eq!(stopped.mbufs_missing, 0);
 //! # Ok(())

@@ -24,7 +24,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Speed that TAP interfaces of older kernels always report.
 const MADE_UP_MBPS: u32 = 10;
 
-/// The facts of all ports, clones' empty, once the links that give a rate are up or time is over.
+/// Returns the [`PortInfo`] of all ports (clones' empty) once the links that give a rate are up, or the time limit is over.
 pub(crate) fn port_info(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Vec<PortInfo> {
     let deadline = Instant::now() + LINK_WITHIN;
     let ports = || switch.ports.iter().zip(open).filter_map(|(config, open)| Some((config, &open.as_ref()?.port)));
@@ -53,14 +53,14 @@ pub(crate) fn port_info(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Vec
 #[derive(Debug, Default)]
 pub(crate) struct LinkRates(Mutex<Option<Instant>>);
 
-/// One look at all links.
+/// One poll of all links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkPoll {
     asks_kernel: bool,
 }
 
 impl LinkRates {
-    /// A look at all links begins.
+    /// Begins a poll of all links.
     pub(crate) fn start_poll(&self) -> LinkPoll {
         let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -73,7 +73,7 @@ impl LinkRates {
 }
 
 impl LinkPoll {
-    /// The speed of a port's link, if it is up and this is the time to look.
+    /// Speed of a port's link, if it is up and due to be read.
     pub(crate) fn rate(self, config: &PortConfig, link: &LinkStatus, comes_up: bool) -> Option<BitRate> {
         if is_hardware(config) {
             return rate_of(link);
@@ -116,7 +116,7 @@ fn log_initial(switch: &SwitchConfig, config: &PortConfig, rate: Option<BitRate>
     }
 }
 
-/// Headroom is a part of the buffer that stays as it was cut.
+/// Warns of headroom that is too small for the rate: its size is fixed at the start.
 fn warn_of_headroom(switch: &SwitchConfig, config: &PortConfig, rate: BitRate) {
     if let Some(warning) = short_headroom(switch, config, rate) {
         tracing::warn!(switch = %switch.name, port = %config.name, "{warning}");
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// `lo` has no speed, as no device that is not there.
+    /// `lo` has no speed, nor has an interface that is not there.
     #[test]
     fn the_kernel_is_asked_in_its_turn_and_only_for_ports_without_a_rate() {
         let rates = LinkRates::default();

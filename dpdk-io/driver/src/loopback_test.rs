@@ -1,4 +1,4 @@
-//! Trial of two ports that are cabled to each other.
+//! Loopback test of two ports that are cabled to each other.
 //!
 //! It checks that frames and control frames arrive as they left, over the cable and after a switch forwarded them; that no device pauses
 //! by itself; and that counters are right.
@@ -29,7 +29,7 @@ use crate::switch_lcore::send;
 
 /// Frames of each kind of tags and direction, of lengths up to the MTU's.
 const FRAMES: usize = 200;
-/// Devices receive into buffers of whole KiB: lengths about these are tried.
+/// Devices receive into buffers of whole KiB: lengths about these are tested.
 const BUFFER_UNIT: usize = 1_024;
 /// Longest wait for a link to come up.
 const LINK_WITHIN: Duration = Duration::from_secs(10);
@@ -48,12 +48,12 @@ const ANSWER: &[u8; 8] = b"weir-ans";
 const TAGS: [&[u8]; 3] =
     [&[0x81, 0, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64, 0x81, 0, 0, 0x65]];
 
-/// Result of a trial.
+/// Result of a loopback test.
 #[derive(Clone, Debug)]
 pub struct LoopbackReport {
     /// Both ports' devices.
     pub devices: [DeviceResult; 2],
-    /// Results from the first port to the second, and back; fewer of a trial that was interrupted.
+    /// Results from the first port to the second, and back; fewer if the test was interrupted.
     pub directions: Vec<DirectionResult>,
     /// Whether packet memory is in hugepages.
     pub hugepages: bool,
@@ -76,11 +76,11 @@ pub struct DeviceResult {
     pub link: Option<LinkStatus>,
     /// State of the device's own flow control, as reported.
     pub pause: PauseState,
-    /// Counters of the device over the trial.
+    /// Counters of the device over the test.
     pub counters: DeviceCounters,
 }
 
-/// A device's counters over the trial.
+/// A device's counters over the test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
     /// Frames given to the device.
@@ -170,7 +170,7 @@ impl LoopbackReport {
     }
 }
 
-/// Tries the first two ports of a switch, which are cabled to each other. Once `goes_on` returns false, no further direction is tried.
+/// Tests the first two ports of a switch, which are cabled to each other. Once `goes_on` returns false, no further direction is tested.
 pub fn test_loopback(
     runtime: &Runtime,
     switch: &SwitchConfig,
@@ -269,7 +269,7 @@ fn pipeline(switch: &SwitchConfig) -> Result<Pipeline<Frame>, DriverError> {
     Ok(pipeline)
 }
 
-/// The ports that are tried.
+/// Ports under test.
 const BOTH: PortSet = PortSet::from_members(&[PortId(0), PortId(1)]);
 
 /// The switch's output while a frame that arrived at one device leaves by the other.
@@ -303,7 +303,7 @@ impl PortOutput<Frame> for LoopbackOutput<'_> {
     }
 }
 
-/// Packet memory and the switch of a trial.
+/// Packet memory and the switch of a test.
 struct LoopbackTest {
     store: FrameStore,
     pipeline: Pipeline<Frame>,
@@ -315,7 +315,7 @@ struct LoopbackTest {
 }
 
 impl LoopbackTest {
-    /// Discards frames from before the trial.
+    /// Discards frames from before the test.
     fn discard_pending(&mut self, a: &mut OpenPort, b: &mut OpenPort) {
         let mut batch = Batch::new();
         for open in [a, b] {
@@ -329,7 +329,7 @@ impl LoopbackTest {
         let untagged = self.try_kind(from, to, direction, &[]);
         let tagged = TAGS.map(|tags| self.try_kind(from, to, direction, tags));
         let is_dead = untagged.identical == 0;
-        // Resumes all classes, which nobody minds.
+        // Resumes all classes, which has no effect.
         let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [0; 8] }).encode(SOURCE).to_vec();
         let pause = ControlFrame::Pause(0).encode(SOURCE).to_vec();
         let pfc_arrived = self.pass(from, to, direction, std::slice::from_ref(&pfc), is_control);
@@ -502,7 +502,7 @@ fn marked(to: MacAddr, mark: &[u8], number: usize, length: usize, tags: &[u8]) -
     bytes
 }
 
-/// Returns whether a frame is one of the trial's, and none of the kernel's or a neighbour's.
+/// Returns whether a frame is one of the test's, and none of the kernel's or a neighbour's.
 fn is_ours(frame: &[u8]) -> bool {
     has(frame, MARK)
 }

@@ -16,7 +16,7 @@ use crate::replay::replayed;
 
 /// Additional mbufs of an AF_XDP port: its driver's fill queue, and sent frames in its completion queue.
 const AF_XDP_MBUFS: u32 = 2 * 2048;
-/// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs that are under way in a round of an lcore with up to eight ports then come back to
+/// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs in flight in a round of an lcore with up to eight ports then come back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
 /// Control mbufs cached by each lcore. Few, as the lcore that allocates an mbuf may not be the lcore that frees it (links inside the
@@ -81,7 +81,7 @@ impl Memory {
         let at_ports: u32 = own.map(at_port).sum::<u32>() + nics;
         // A receiver that has no forwarder on its lcore passes frames on by a ring; it takes three lcores to have one.
         let handed_over = if lcores > 2 { RECEIVED_MAX as u32 } else { 0 };
-        // In an lcore's cache, and in its hands while it looks for the last ones.
+        // In an lcore's cache, and outside it during a search for the last ones.
         let per_lcore = CACHE * 3 / 2 + PIECED_MAX + handed_over + COPIES + if clones > 0 { COPYING } else { 0 };
         let in_flight = at_ports + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max =
@@ -181,7 +181,7 @@ fn at_port(port: &PortConfig) -> u32 {
     let own = match port.device {
         Device::AfXdp(_) => AF_XDP_MBUFS,
         Device::Ring(_) => 2 * RING_SLOTS,
-        // The trace has a burst in hand.
+        // The replayer holds a burst of the trace.
         Device::Replay(_) => 2 * RING_SLOTS + MAX_BURST as u32,
         _ => 0,
     };

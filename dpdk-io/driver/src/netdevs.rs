@@ -15,7 +15,7 @@ pub struct PortEvent {
     pub interface: String,
     /// The change.
     pub event: NetdevEvent,
-    /// Whether the port went over to it: to an interface that was made again.
+    /// Whether the port was reattached, to an interface that was made again.
     pub attached: bool,
 }
 
@@ -56,7 +56,7 @@ impl Netdevs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).look();
     }
 
-    /// The port is attached to the interface of the name that there is now.
+    /// Records that the port was reattached to the interface that has the name now.
     pub(crate) fn attached_again(&self, switch: usize, port: usize) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).removed[switch][port] = false;
     }

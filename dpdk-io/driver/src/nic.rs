@@ -261,9 +261,9 @@ impl NicTask {
         self.host.iter_mut().for_each(|queue| queue.pending.clear());
     }
 
-    /// Answers who asks for the counters.
+    /// Publishes the counters if they are requested.
     fn serve(&mut self, clock: &Clock) {
-        // Acquire and release: the pair orders reports after the request, and makes them whole.
+        // Acquire and release: the pair orders reports after the request, and makes them complete.
         if self.stats.asked.load(Ordering::Acquire) {
             let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
             let report = self.model.report(Time::from_picos(clock.now_ps()), [self.to_switch.len(), pending]);
@@ -299,8 +299,7 @@ impl Task for NicTask {
 }
 
 impl NicStatsCell {
-    /// The counters as of now; `wait` is called while the lcore has not answered, and says whether to go on. Where it gives up, as of
-    /// the last answer.
+    /// Returns the counters as of now. `wait` is called until the lcore answers; if it returns false, they are those of the last answer.
     pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ModelReport {
         self.asked.store(true, Ordering::Release);
         while self.asked.load(Ordering::Acquire) {

@@ -50,12 +50,12 @@ pub enum IovaAccess {
     Shared,
 }
 
-/// Problem of a NIC, with advice.
+/// Problem of a device, with advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceIssue {
     /// The fault, in a sentence.
     pub message: String,
-    /// The command that mends it.
+    /// The command that fixes it.
     pub help: String,
 }
 

@@ -32,7 +32,7 @@ impl Placement {
     /// Places the switches on the CPUs that the process may use (`allowed`), leaving out `reserved` of them where there
     /// are more.
     ///
-    /// A switch with `[lcores] cores` gets exactly these. One without has its layout dealt over all CPUs in turn; a
+    /// A switch with `[lcores] cores` gets exactly these. One without has its layout distributed over all CPUs in rotation; a
     /// layout that needs more lcores than there are CPUs runs several of its roles on one CPU, in turn.
     pub fn new(switches: &[SwitchConfig], allowed: &[u32], reserved: usize) -> Result<Placement, DriverError> {
         let free = &allowed[reserved.min(allowed.len().saturating_sub(1))..];

@@ -5,10 +5,10 @@ use std::time::Duration;
 use weir_dpdk_io::{Clock, cpu};
 use weir_units::{Span, Time};
 
-/// Long enough to meet a scheduler's tick and another task's slice.
+/// Time that covers a scheduler's tick and another task's slice.
 pub const LONG_ENOUGH: Duration = Duration::from_millis(100);
 
-/// The longest gap between two looks at the clock on any of these CPUs, all polled at once for `during`. A busy machine's
+/// The longest gap between two reads of the clock on any of these CPUs, all polled at once for `during`. A busy machine's
 /// rarer, longer gaps are not among them.
 pub fn measure(cpus: &[u32], during: Duration) -> Span {
     let on_cpu = |cpu: u32| {

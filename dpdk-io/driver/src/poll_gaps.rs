@@ -40,7 +40,7 @@ pub struct GapReport {
     pub p999: Span,
     /// The longest, exact.
     pub max: Span,
-    /// Half of the *time* was spent in gaps no longer than this: how long the gap is that a frame finds which comes at any time.
+    /// Gap length that covers half of the *time*: the median gap that a frame meets as it arrives.
     pub by_time_p50: Span,
     /// Gap length that covers 99 % of the *time*.
     pub by_time_p99: Span,

@@ -102,7 +102,7 @@ pub(crate) struct Replayer {
     stats: Arc<ReplayStats>,
 }
 
-/// A lane at work.
+/// Stream being replayed.
 struct ActiveStream {
     schedule: Schedule,
     end: ReplayTarget,
@@ -140,7 +140,7 @@ struct StreamCursor {
 }
 
 impl Replayer {
-    /// A task that replays these traces by one clock, and where its reports come out.
+    /// Creates a task that replays these traces by one clock, and the cell of its reports.
     pub(crate) fn new(streams: Vec<ReplayStream>, pool: Mempool) -> (Replayer, Arc<ReplayStats>) {
         let period = streams.iter().map(|stream| stream.schedule.period()).max().unwrap_or(Span::ZERO);
         let streams: Vec<ActiveStream> = streams.into_iter().map(ActiveStream::new).collect();

@@ -7,7 +7,7 @@ use weir_units::{Span, Time};
 
 use crate::task::Task;
 
-/// A nap of a loop that has to look for itself whether something has come.
+/// Sleep of a loop that must poll for arrivals, as nothing wakes it.
 const NAP: Duration = Duration::from_micros(30);
 /// Waits shorter than this use naps: the kernel's timers are late by about as much.
 const TOO_SHORT: Duration = Duration::from_micros(100);
@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_millis(2);
 /// Time without a frame after which naps, too, grow to the longest.
 const QUIET: Duration = Duration::from_millis(10);
 
-/// A loop's way to sleep.
+/// Sleeps of a loop.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     /// Interrupts of the loop's tasks; `None` if some frames can't be waited for.
@@ -33,13 +33,12 @@ impl Sleeper {
         Sleeper { rx_interrupts, last_moved: now }
     }
 
-    /// A frame moved.
+    /// Records that a frame moved.
     pub(crate) fn record_moved(&mut self, now: Time) {
         self.last_moved = now;
     }
 
-    /// Sleeps. Returns the instant from which on the loop missed something, or may have: the sleep's end, or before it, when the kernel
-    /// woke it for a frame.
+    /// Sleeps. Returns the instant since which the loop may be late: the sleep's end, or the earlier instant at which a frame woke it.
     pub(crate) fn sleep(&mut self, tasks: &[Box<dyn Task>], clock: &Clock, now: Time) -> Time {
         let dilation = u64::from(clock.dilation());
         let real = |span: Span| Duration::from_nanos(span.as_nanos().saturating_mul(dilation));

@@ -25,7 +25,7 @@ pub(crate) enum OpenError {
     Socket(DeviceIssue),
 }
 
-/// Opens a device's port with `open_port`, which makes its socket, and lets in who may connect.
+/// Opens a device's port with `open_port`, which makes its socket, and sets the socket's group and mode.
 pub(crate) fn with_access<T>(
     device: &Device,
     open_port: impl FnOnce() -> Result<T, PortError>,
@@ -49,7 +49,7 @@ pub(crate) fn with_access<T>(
     }
 }
 
-/// Gives a socket that is closed to others the group and mode that it is to have, if any.
+/// Sets the configured group and mode, if any, of a socket that only its owner can use.
 ///
 /// # Errors
 /// There is no such group, or the system refuses.
@@ -93,7 +93,7 @@ fn may_give_to(gid: u32) -> bool {
         || groups.iter().any(|group| group.as_raw() == gid)
 }
 
-/// Gives the socket its group and mode, in this order, and looks whether it has them.
+/// Gives the socket its group and mode, in this order, and verifies them.
 fn set(path: &Path, gid: Option<u32>, mode: u16) -> io::Result<()> {
     // By a handle, so that a user with write access to the directory can't have another file changed.
     let socket = File::from(open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);

@@ -28,28 +28,28 @@ pub(crate) struct SwitchLcore {
     batch: Batch,
     burst: Burst<Frame>,
     may_rest: bool,
-    /// Whether memory to receive into is asked for ahead.
+    /// Whether mbufs to receive into are prefetched.
     fetches_ahead: bool,
     /// Location of free mbufs for `fetches_ahead`.
     free_memory: FreeMbufLocation,
     packet_tally: PacketTally,
 }
 
-/// A port's way in.
+/// A port's receive queue.
 #[derive(Debug)]
 struct RxPort {
     port: PortId,
     queue: RxQueue,
     tap: Option<Tap>,
-    /// Whether frames are looked at: for its tap, or a capture.
+    /// Whether a tap or a capture watches the frames.
     is_watched: bool,
 }
 
-/// The way out: transmit queues, and pools for frames that the switch makes.
+/// Transmit side: the ports' queues, and pools for frames that the switch makes.
 #[derive(Debug)]
 struct TxPorts {
     store: FrameStore,
-    /// Outputs by port; `None` for ports that other lcores transmit on, and for those whose device was taken away.
+    /// Outputs by port; `None` for ports that other lcores transmit on, and for those whose device was removed.
     tx: Vec<Option<TxPort>>,
     batch: Batch,
     /// Whether any port that this lcore transmits on has a tap.
@@ -61,10 +61,10 @@ struct TxPorts {
     now: Time,
 }
 
-/// A port's way out.
+/// Transmit side of a port.
 #[derive(Debug)]
 struct TxPort {
-    /// Queue 0, by which all leaves where there are no more.
+    /// Queue 0, the only one of most ports.
     queue: TxQueue,
     /// Queue 1 and those after it.
     more: Box<[TxQueue]>,
@@ -74,7 +74,7 @@ struct TxPort {
     has_backlog: bool,
     backlog_stats: Arc<DeviceBacklog>,
     tap: Option<Tap>,
-    /// Whether frames are looked at: for its tap, or a capture.
+    /// Whether a tap or a capture watches the frames.
     is_watched: bool,
 }
 
@@ -105,14 +105,14 @@ impl DeviceBacklog {
         self.fallbacks.load(Ordering::Relaxed)
     }
 
-    /// One lcore writes.
+    /// Records a backlog. One lcore writes.
     fn record(&self, frames: u32) {
         if frames > self.frames_max.load(Ordering::Relaxed) {
             self.frames_max.store(frames, Ordering::Relaxed);
         }
     }
 
-    /// One lcore writes.
+    /// Counts frames that left by queue 0. One lcore writes.
     pub(crate) fn record_fallbacks(&self, frames: usize) {
         self.fallbacks.store(self.fallbacks.load(Ordering::Relaxed) + frames as u64, Ordering::Relaxed);
     }
@@ -137,7 +137,7 @@ impl TxPort {
 }
 
 impl SwitchLcore {
-    /// Puts an lcore's part and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
+    /// Combines an lcore's part with its queues. `rx` are the queues of the ports that this lcore receives from, `tx` those of
     /// the ports that it transmits on; `backlogs` are all ports'. `captures` has none yet. `taps` gives a tap for each queue of a port that is to have
     /// one.
     pub(crate) fn new(
@@ -343,7 +343,7 @@ impl PortOutput<Frame> for TxPorts {
         let own = usize::from(queue).checked_sub(1).map(|after_first| &mut output.more[after_first]);
         let (by, is_fallback) = match own {
             Some(own) if own.is_enabled() => (own, false),
-            // The guest takes nothing from there.
+            // The guest has not enabled that queue.
             Some(_) => (&mut output.queue, true),
             None => (&mut output.queue, false),
         };

@@ -31,7 +31,7 @@ pub use removals::Removal;
 use removals::Removals;
 pub use reports::{DeviceReport, Stopped};
 
-/// Switches running.
+/// Running switches of the process.
 #[derive(Debug)]
 pub struct RunningSwitches {
     control: Arc<LoopControl>,

@@ -58,7 +58,7 @@ pub struct TappedFrame {
     pub bytes: Vec<u8>,
 }
 
-/// A tap by this plan, and where its frames come out. The rings are all the memory that it takes.
+/// Creates a tap by this plan, and the end that its frames come out of. The rings are all the memory that it takes.
 pub fn tap(plan: TapPlan) -> (Tap, Tapped) {
     let (ring, tapped) = RingBuffer::new(if plan.data_frames > 0 { WAITING_WITH_DATA } else { WAITING });
     let missed = Arc::new(AtomicU64::new(0));
@@ -74,7 +74,7 @@ pub fn tap(plan: TapPlan) -> (Tap, Tapped) {
 }
 
 impl Tap {
-    /// Copies a frame that passes at `at`, if it is wanted. One that finds no room in the ring is counted as missed.
+    /// Copies a frame that passes at `at`, if the plan covers it. One that finds no room in the ring is counted as missed.
     #[inline]
     pub fn record(&mut self, at: Time, direction: Direction, mbuf: &Mbuf) {
         if self.wants(at, mbuf.data()) {
@@ -89,14 +89,14 @@ impl Tap {
         self.data_left > 0 || first.is_some_and(|mbuf| ControlFrame::is_control(mbuf.data()))
     }
 
-    /// Sets a frame aside that is about to be sent, if it is wanted.
+    /// Stages a frame that is about to be sent, if the plan covers it.
     pub(crate) fn stage_wanted(&mut self, at: Time, mbuf: &Mbuf) {
         if self.wants(at, mbuf.data()) {
             self.stage(at, Direction::Outbound, mbuf);
         }
     }
 
-    /// The frame that was set aside has been sent, and is copied.
+    /// Copies the staged frame, which has been sent.
     pub(crate) fn commit(&mut self) {
         let bytes = std::mem::take(&mut self.staged_bytes);
         if bytes == 0 {
@@ -114,7 +114,7 @@ impl Tap {
         }
     }
 
-    /// The frame that was set aside has not been sent.
+    /// Discards the staged frame, which was not sent.
     pub(crate) fn withdraw(&mut self) {
         self.staged_bytes = 0;
     }
@@ -150,7 +150,7 @@ impl Tapped {
     }
 }
 
-/// The frames so far, in the order in which they were noted.
+/// The frames so far, in the order in which they were recorded.
 impl Iterator for Tapped {
     type Item = TappedFrame;
 

@@ -20,7 +20,7 @@ pub trait Task: Send {
     /// Handles the control thread's requests. Called between two polls after a notification.
     fn on_control(&mut self) {}
 
-    /// Packets that the task took so far. One that takes none, or whose work is not a switch's, has none to tell.
+    /// Packets that the task took so far; 0 for a task that takes none, or whose work is not a switch's.
     fn packet_tally(&self) -> PacketTally {
         PacketTally::default()
     }

@@ -1,8 +1,7 @@
 //! Completes checksums that a local sender has left to the device.
 //!
-//! A sender on this machine, whose interface says that it can do checksums, writes only the pseudo header's sum into
-//! the field. Nobody after it does the rest, if the frame goes on by a program: so it is done here, as the kernel's
-//! `skb_checksum_help` does it.
+//! A sender on this machine, whose interface offers checksum offload, writes only the pseudo header's sum into the field. No device
+//! completes it where a program forwards the frame, so it is done here, as in the kernel's `skb_checksum_help`.
 
 /// Writes the 16-bit ones' complement sum of the frame from `start` on to `start + offset`. False, and nothing is
 /// written, if the field is not within the frame.

@@ -49,7 +49,7 @@ impl Interface {
         Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Speed in Mb/s as the driver says; virtual ones make one up.
+    /// Speed in Mb/s as the driver reports it; virtual ones make one up.
     pub(super) fn speed_mbps(&self, socket: &OwnedFd) -> Result<u32, Errno> {
         let mut settings = EthtoolSettings { command: ETHTOOL_GSET, ..EthtoolSettings::default() };
         let mut request = self.named(socket)?;

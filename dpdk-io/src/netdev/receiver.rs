@@ -15,7 +15,7 @@ use crate::rx_interrupts::RxInterrupt;
 pub(crate) struct Receiver {
     ring: RxRing,
     pool: Mempool,
-    /// Mbufs in hand, empty: taken in bulk, and those that a poll does not fill stay for the next.
+    /// Empty mbufs, allocated in bulk. Those that a poll does not fill stay for the next.
     empty: Batch,
     counters: Arc<Counters>,
 }

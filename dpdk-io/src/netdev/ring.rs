@@ -1,7 +1,7 @@
 //! The receive ring that a packet socket shares with the kernel, `TPACKET_V2`.
 //!
-//! `TPACKET_V3` hands over blocks of frames, when they are full or after milliseconds, which is too late for a PAUSE. V2 has a word
-//! in each slot that says who owns it.
+//! `TPACKET_V3` hands over blocks of frames, when they are full or after milliseconds, which is too late for a PAUSE. V2 has a word in each
+//! slot that names its owner.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -163,7 +163,7 @@ impl RxRing {
         let header = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
         let (mac, snaplen) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         let within = mac >= VNET_BYTES && mac + snaplen <= self.slot_bytes;
-        assert!(within, "the kernel says that a frame lies outside of its slot");
+        assert!(within, "the kernel placed a frame outside of its slot");
         // SAFETY: within the slot, see above; the kernel writes there only after `release`, which needs `&mut self`.
         let (bytes, vnet) = unsafe {
             let vnet = slot.add(mac - VNET_BYTES).cast::<VirtioNetHeader>().read_unaligned();

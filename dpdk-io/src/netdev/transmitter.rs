@@ -52,7 +52,7 @@ struct SendBatch {
 // SAFETY: the pointers in there are written before each call and not followed after it.
 unsafe impl Send for SendBatch {}
 
-/// Verdict on a frame that the device does not take.
+/// State of the front frame's failures to be sent.
 #[derive(Debug, Default)]
 struct SendFailure {
     /// Instant of the front frame's first refusal, and refusals in a row (0 if it was not refused).
@@ -114,7 +114,7 @@ impl Transmitter {
         }
     }
 
-    /// The front frame did not leave. True if the next one is to be tried.
+    /// Handles a front frame that did not leave. Returns true if the next one is to be tried.
     #[cold]
     fn is_over(&mut self, batch: &mut Batch, error: Errno) -> bool {
         match error.0 {
@@ -150,7 +150,7 @@ impl Transmitter {
 impl SendFailure {
     /// Whether a frame of this length, refused once more, is to be given up.
     ///
-    /// A full queue empties; but ENOBUFS also says that the far end of a veth pair will never take the frame, as it is
+    /// A full queue empties; but ENOBUFS also means that the far end of a veth pair will never take the frame, as it is
     /// longer than that end's MTU, or the end is down. So a frame waits for [`TIMEOUT_NS`], and after one that was
     /// waited for in vain, those at least as long have only a few tries, until one of them passes.
     fn is_final(&mut self, bytes: u32, now_ns: u64) -> bool {

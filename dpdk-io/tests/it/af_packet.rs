@@ -245,7 +245,7 @@ fn attach(interface: &str, mtu: u16) -> Port {
     Port::attach_netdev(interface, options).expect("the interface exists")
 }
 
-/// The kernel notes a carrier's coming and going in a thread of its own.
+/// The kernel updates a carrier's state in a thread of its own.
 fn link_becomes(port: &Port, up: bool) -> bool {
     for _ in 0..1000 {
         if port.link().expect("a link").up == up {
@@ -294,8 +294,8 @@ impl End {
         frames.len() - batch.len()
     }
 
-    /// All that has come of these frames, once `expected` have, or after seconds. Others are left out: the kernel may
-    /// send frames of its own (IPv6 discovery).
+    /// Received frames that are among `sent`, once `expected` have come or seconds have passed. The kernel may send frames of its own (IPv6
+    /// discovery).
     fn receive_those_of(&mut self, sent: &[Vec<u8>], expected: usize) -> Vec<Vec<u8>> {
         let (mut seen, mut batch) = (Vec::new(), Batch::new());
         let mut polls_left = 3000;
@@ -322,7 +322,7 @@ fn batch_of(pool: &Mempool, frames: &[Vec<u8>]) -> Batch {
     batch
 }
 
-/// A veth pair that goes with the value.
+/// A veth pair, deleted on drop.
 struct Veth(String, String);
 
 impl Veth {

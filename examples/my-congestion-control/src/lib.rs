@@ -1,7 +1,8 @@
-//! A congestion control that raises a flow's rate by a step in a round trip without marks, and cuts it by the share of marks in one
-//! with some (AIMD on ECN, as DCTCP does to a window).
+//! Congestion control that adds a step to a flow's rate in a round trip without marks, and cuts the rate by the share of marks in one
+//! with marks (AIMD on ECN, as DCTCP does to a window).
 //!
-//! This file has a whole congestion control: its name, its keys with their defaults, its rules, the feedback that it uses, and a gauge.
+//! The three types of a plug-in: [`GentleAimdKind`] has the name and the keys and parses them, its config has the validated values and the
+//! feedback that the algorithm needs, and its controller has the rate of a flow.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use weir_reader::{Gauge, Key, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
-/// `congestion_control = "gentle-aimd"`.
+/// Kind of the congestion control, selected by `congestion_control = "gentle-aimd"`.
 #[derive(Debug)]
 pub struct GentleAimdKind;
 
-/// The parameters, `[nic.gentle-aimd]`.
+/// Values of `[nic.gentle-aimd]`.
 #[derive(Clone, Copy, Debug)]
 struct GentleAimdConfig {
     step: BitRate,
@@ -26,7 +27,7 @@ struct GentleAimdConfig {
     rate_min: BitRate,
 }
 
-/// State of a flow, which begins at the line's rate. Checkpoints have the fields that change; those built from the file are marked `same`.
+/// State of a flow, which begins at the line's rate. Checkpoints save the fields that change; those built from the file are marked `same`.
 #[derive(Debug, State)]
 struct GentleAimdController {
     #[state(same)]
@@ -35,18 +36,19 @@ struct GentleAimdController {
     line: u64,
     /// Rate in bits a second.
     rate: u64,
-    /// Acknowledgements of this round trip, and how many of them brought a mark.
+    /// Acknowledgements in the current round trip.
     acks: u64,
+    /// Acknowledgements with a mark in the current round trip.
     marks: u64,
-    /// The share of marks in the round trip before.
+    /// Share of marks in the last complete round trip, from 0 to 1.
     marked: f64,
-    /// The round trip ends when more payload than this is acknowledged.
+    /// Payload in bytes; the round trip ends when more is acknowledged.
     ends_after: u64,
 }
 
-const STEP: Key = Key::new("step", "line/200", "what a round trip without marks adds to the rate");
-const CUT: Key = Key::new("cut", "0.5", "what a round trip takes of the rate in which all is marked");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
+const STEP: Key = Key::new("step", "line/200", "rate added in a round trip without marks");
+const CUT: Key = Key::new("cut", "0.5", "share of the rate cut in a round trip in which all is marked");
+const RATE_MIN: Key = Key::new("rate_min", "line/1000", "minimum rate");
 
 impl Plugin for GentleAimdKind {
     fn id(&self) -> &'static str {
@@ -88,7 +90,15 @@ impl CongestionControlConfig for GentleAimdConfig {
 
     fn build(&self, line: BitRate) -> Box<dyn CongestionController> {
         let line = line.as_bps();
-        Box::new(GentleAimdController { config: *self, line, rate: line, acks: 0, marks: 0, marked: 0.0, ends_after: 0 })
+        Box::new(GentleAimdController {
+            config: *self,
+            line,
+            rate: line,
+            acks: 0,
+            marks: 0,
+            marked: 0.0,
+            ends_after: 0,
+        })
     }
 }
 
@@ -117,7 +127,7 @@ impl CongestionController for GentleAimdController {
         BitRate::bps(self.rate)
     }
 
-    /// Returns the bytes that the line carries in a millisecond: more is not in flight but lost, or behind a PAUSE.
+    /// Returns the bytes that the line carries in a millisecond: more in flight are lost, or wait behind a PAUSE.
     fn window(&self) -> Option<Bytes> {
         Some(Bytes::new(self.line / 8_000))
     }

@@ -1,10 +1,13 @@
-//! `timed-stop`: PFC's hysteresis in time and not in bytes.
+//! Flow control `timed-stop`: PFC's hysteresis in time and not in bytes.
 //!
 //! A queue that reaches `stop_at` stops its sender for `hold`, and repeats the message each half of `hold` while the queue stays there.
-//! No message resumes a sender: a stop ends by itself, so that a lost message holds no sender for good. `stop_at` is the limit less
-//! the bytes that may arrive in τ, so that lossless frames find room.
+//! No message resumes a sender: a stop expires, so that a lost message stops no sender for good. `stop_at` is the limit less the bytes
+//! that may arrive in τ, so that no lossless frame is dropped.
 //!
 //! The messages are MAC control frames with the opcode that IEEE 802.3 leaves to organisations.
+//!
+//! The types of a flow control: [`TimedStopKind`] parses the table, its config builds the flow control of a port, whose initiator sends
+//! messages and whose receiver obeys them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,13 +23,13 @@ use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, RawControlFrame};
 
-/// The kind, for `weir::Extensions`.
+/// Kind of the flow control, for `weir::Extensions`.
 #[derive(Debug)]
 pub struct TimedStopKind;
 
 const LIMIT: Key =
-    Key::without_default("limit", "what the buffer keeps for a queue less a frame", "what a queue may hold");
-const HOLD: Key = Key::new("hold", "20us", "how long a stop lasts");
+    Key::without_default("limit", "buffer reserved for a queue less a frame", "largest length of a queue");
+const HOLD: Key = Key::new("hold", "20us", "duration of a stop");
 
 const STOPS_RECEIVED: Gauge =
     Gauge::new("stops_received", Unit::Count, "stops received", "Messages that stopped the class.");
@@ -54,7 +57,7 @@ impl FlowControlKind for TimedStopKind {
     }
 }
 
-/// Settings of a port, from its file.
+/// Values of a port, from its file.
 #[derive(Debug)]
 struct TimedStopConfig {
     limit: Option<Bytes>,
@@ -62,7 +65,7 @@ struct TimedStopConfig {
 }
 
 impl TimedStopConfig {
-    /// Returns the bytes that may arrive after a queue has reached `stop_at`: τ at the line's rate, and a frame that had begun.
+    /// Returns the bytes that may arrive after a queue has reached `stop_at`: τ at the line's rate, and a frame that has begun.
     fn headroom(&self, port: &FlowControlContext) -> Bytes {
         let tau = FeedbackDelay::for_port(port, None, Span::ZERO).total();
         port.rate.bytes_in(port.in_cells(tau)) + port.frame_max
@@ -100,7 +103,10 @@ impl FlowControlConfig for TimedStopConfig {
         if self.hold < least {
             return Err(ConfigRejection {
                 key: HOLD.name,
-                message: format!("`hold` {} is less than twice `reaction` {}: it may end unasked", self.hold, port.reaction),
+                message: format!(
+                    "`hold` {} is less than twice `reaction` {}: it may end unasked",
+                    self.hold, port.reaction
+                ),
                 help: format!("write hold = \"{least}\" or more, or a smaller `reaction` in [pfc]"),
             });
         }
@@ -115,7 +121,10 @@ impl FlowControlConfig for TimedStopConfig {
     }
 
     fn loss_hint(&self) -> (&'static str, &'static str) {
-        ("more came after a stop than `limit` has room for", "does the peer speak timed-stop, and are delay and reaction right?")
+        (
+            "more arrived after a stop than `limit` has room for",
+            "does the peer use timed-stop, and are delay and reaction right?",
+        )
     }
 }
 
@@ -136,7 +145,11 @@ impl FlowControl for TimedStopFlowControl {
     }
 
     fn initiator(&self, port: PortParameters) -> MessageGenerator {
-        MessageGenerator::from_initiator(TimedStopInitiator { flow_control: *self, classes: port.classes, due: [Time::ZERO; CLASSES] })
+        MessageGenerator::from_initiator(TimedStopInitiator {
+            flow_control: *self,
+            classes: port.classes,
+            due: [Time::ZERO; CLASSES],
+        })
     }
 
     fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
@@ -144,14 +157,14 @@ impl FlowControl for TimedStopFlowControl {
     }
 }
 
-/// Downstream side of a port. Checkpoints have the fields that change; those built from the file are marked `same`.
+/// Sender of a port's messages. Checkpoints save the fields that change; those built from the file are marked `same`.
 #[derive(Debug, State)]
 struct TimedStopInitiator {
     #[state(same)]
     flow_control: TimedStopFlowControl,
     #[state(same)]
     classes: ClassSet,
-    /// Instant from which a class may be stopped, or stopped again.
+    /// Instant of each class from which a stop may be sent.
     due: [Time; CLASSES],
 }
 
@@ -183,7 +196,7 @@ impl FlowControlInitiator for TimedStopInitiator {
     }
 }
 
-/// The upstream side: the port's gate holds the classes, and this counts.
+/// Receiver of the peer's messages, which sets the port's pause timers and counts.
 #[derive(Debug, Default, SharedState)]
 struct TimedStopReceiver {
     received: [AtomicU64; CLASSES],
@@ -239,7 +252,8 @@ mod tests {
 
     #[test]
     fn a_stop_expires_and_is_repeated_while_the_queue_is_full() {
-        let flow_control = PortFlowControl::new(TimedStopFlowControl { stop_at: Bytes::kb(100), hold: Span::from_micros(20) });
+        let flow_control =
+            PortFlowControl::new(TimedStopFlowControl { stop_at: Bytes::kb(100), hold: Span::from_micros(20) });
         let mut port = flow_control.initiator(PORT);
         let peer = TxRegulator::new(&flow_control, PORT.rate, PORT.classes);
         let buffer = |kb| BufferState {

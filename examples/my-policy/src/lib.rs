@@ -1,7 +1,7 @@
-//! A buffer policy of two steps: generous while the buffer is mostly free, and strict from then on.
+//! Buffer policy of two steps: a large α while most of the buffer is free, and a smaller one otherwise.
 //!
-//! This file has a whole policy: its name, its keys with their defaults, its rules, its needs of the buffer's partition, its threshold,
-//! its closed form, and a gauge.
+//! The three types of a plug-in: [`TwoStepsKind`] has the name and the keys and parses the table, [`TwoStepsConfig`] has the validated
+//! values and builds the policy, and [`TwoSteps`] is the policy, with its threshold, its closed form and a gauge.
 
 use std::sync::Arc;
 
@@ -13,22 +13,29 @@ use weir_reader::{Key, Plugin, Problem, Table};
 use weir_units::archive::Archive;
 use weir_units::{Alpha, Bytes};
 
-/// `policy = "two-steps"`.
+/// Kind of the policy, selected by `policy = "two-steps"`.
 #[derive(Debug)]
 pub struct TwoStepsKind;
 
-/// `T = α·free`, with one α while more than half of the shared segment is free, and another, that is no greater, from then on.
-/// These are the settings, `[buffer.two-steps]`, and, as the policy needs nothing else, the policy too.
+/// Values of `[buffer.two-steps]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoStepsConfig {
     plenty: Alpha,
+    /// At most `plenty`.
     scarce: Alpha,
 }
 
-const PLENTY: Key = Key::new("plenty", "2", "α while more than half of the shared segment is free");
-const SCARCE: Key = Key::new("scarce", "1/4", "α from then on");
+/// Policy of a switch: `T = α·free`, with α = `plenty` while more than half of the shared segment is free, and else `scarce`.
+#[derive(Debug)]
+pub struct TwoSteps {
+    config: TwoStepsConfig,
+}
 
-/// Gauge, 1 in the second step and else 0: a column of `series.csv`, figures of `summary.json`, a section of the report.
+const PLENTY: Key = Key::new("plenty", "2", "α while more than half of the shared segment is free");
+const SCARCE: Key = Key::new("scarce", "1/4", "α while half of it or less is free");
+
+/// Gauge: 1 while half of the shared segment or less is free, else 0. A column of `series.csv`, figures of `summary.json` and a section of
+/// the report.
 const IS_SCARCE: Gauge = Gauge::new(
     "scarce",
     Unit::State { on: "scarce", off: "plenty" },
@@ -56,27 +63,28 @@ impl BufferPolicyKind for TwoStepsKind {
     }
 }
 
-impl BufferPolicyConfig for TwoSteps {
+impl BufferPolicyConfig for TwoStepsConfig {
     fn kind(&self) -> &'static dyn BufferPolicyKind {
         &TwoStepsKind
     }
 
-    /// Headroom for every lossless ingress queue, and one shared segment.
+    /// Returns headroom for every lossless ingress queue, and one shared segment.
     fn layout_requirements(&self) -> LayoutRequirements {
         LayoutRequirements::PER_QUEUE
     }
 
-    /// Checks a rule of the policy, and reports errors with the line of the file.
+    /// Checks that `scarce` is at most `plenty`. An error is reported with the lines of both.
     fn check(&self, file: &ConfigContext<'_>) {
         if self.scarce > self.plenty {
             let message = format!("`scarce` {} is above `plenty` {}", self.scarce, self.plenty);
             let problem = Problem::new(message, format!("write scarce = \"{}\" or less", self.plenty));
-            file.doc.note(problem.with_label("buffer.two-steps.scarce", "").with_label("buffer.two-steps.plenty", "the other step"));
+            let problem = problem.with_label("buffer.two-steps.scarce", "");
+            file.doc.note(problem.with_label("buffer.two-steps.plenty", "the other step"));
         }
     }
 
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
-        Ok(Box::new(*self))
+        Ok(Box::new(TwoSteps { config: *self }))
     }
 }
 
@@ -97,37 +105,39 @@ impl BufferPolicy for TwoSteps {
         "two-steps"
     }
 
-    /// Saves nothing: the policy has no state that changes.
+    /// Saves nothing, as the policy has no state that changes.
     fn checkpoint(&self, _archive: &mut Archive) {}
 
-    /// Returns false: the policy depends on the lengths of queues alone, and on no packet.
+    /// Returns false, as the threshold depends on no packet.
     fn observes_packets(&self) -> bool {
         false
     }
 
-    /// `scarce` is not above `plenty`.
+    /// Returns true, as `scarce` is at most `plenty`.
     fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
 
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let pool = queue.shared_pool;
-        let alpha = if TwoSteps::is_scarce(pool) { self.scarce } else { self.plenty };
+        let alpha = if TwoSteps::is_scarce(pool) { self.config.scarce } else { self.config.plenty };
         Threshold::new(alpha.scale(Bytes::new(pool.free())).get())
     }
 
-    /// Returns the lengths of n overloaded queues, which `weir check` prints: those of the first step if half of the buffer is free there,
-    /// of the second if it is not, and else those where the steps meet. Lossy queues are left out.
+    /// Returns the lengths at which n overloaded lossless queues settle: with α = `plenty` if half of the buffer is free there, with
+    /// `scarce` if not, and else those that leave half of it free. `weir check` prints them. Lossy queues are left out.
     fn steady_state(&self, case: &OverloadCase) -> SteadyState {
         let n = case.lossless.max(1);
-        let [plenty, scarce] = [self.plenty, self.scarce].map(|alpha| TwoSteps::at_rest(alpha, case.shared, n));
+        let [plenty, scarce] =
+            [self.config.plenty, self.config.scarce].map(|alpha| TwoSteps::at_rest(alpha, case.shared, n));
         let half = case.shared.get() / 2;
         let each = if plenty * n < half { plenty } else { scarce.max(half / n) };
         SteadyState { lossless: Bytes::new(each), lossy: Bytes::ZERO }
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![format!("two steps: T = α free, α = {} while more than half is free, else {}", self.plenty, self.scarce)]
+        let TwoStepsConfig { plenty, scarce } = self.config;
+        vec![format!("two steps: T = α free, α = {plenty} while more than half is free, else {scarce}")]
     }
 
     fn gauges(&self, queue: &QueueView) -> Gauges {

@@ -104,10 +104,10 @@ pub trait ScenarioRunner {
         self.run_with_hosts(scenario, run, None, observe, stop)
     }
 
-    /// Executes a scenario as [`Backend::run`], with its real hosts.
+    /// Executes a scenario as [`ScenarioRunner::run`], with its real hosts.
     ///
     /// # Errors
-    /// As [`Backend::run`]; also failures of real hosts.
+    /// As [`ScenarioRunner::run`]; also failures of real hosts.
     fn run_with_hosts(
         &self,
         scenario: &Scenario,

@@ -108,7 +108,7 @@ fn run_here(
     let output = String::from_utf8_lossy(&output).into_owned();
     if terminated_at.is_some() && !stop.load(Ordering::Relaxed) {
         let (within, output) = (within.as_secs(), output.trim());
-        return Err(format!("a command has not ended within {within} s: {script}; it said: {output}"));
+        return Err(format!("a command has not ended within {within} s: {script}; output: {output}"));
     }
     Ok(CommandOutput { code: status.code().unwrap_or(1), output })
 }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_takes_too_long_or_is_stopped_ends() {
         let late = shell("echo begun; exec sleep 60", Duration::from_millis(300), false).unwrap_err();
-        assert_eq!(late, "a command has not ended within 0 s: echo begun; exec sleep 60; it said: begun");
+        assert_eq!(late, "a command has not ended within 0 s: echo begun; exec sleep 60; output: begun");
         assert_ne!(shell("exec sleep 60", Duration::from_secs(60), true).unwrap().code, 0);
     }
 }

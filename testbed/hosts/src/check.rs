@@ -22,13 +22,13 @@ pub struct HostFinding {
     pub what: String,
     /// Value found.
     pub found: String,
-    /// Verdict on the value.
+    /// Status of the prerequisite.
     pub verdict: FindingStatus,
     /// Command that fixes the problem.
     pub command: Option<String>,
 }
 
-/// Verdict on a prerequisite.
+/// Status of a prerequisite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingStatus {
@@ -176,7 +176,7 @@ fn guest(writer: &mut FindingsWriter<'_>, memory_mb: u64) {
         Err(error) => writer.bad("memory", error.to_string(), None),
     }
     match std::fs::File::options().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => writer.good("/dev/kvm", "there; used if a guest boots with it, and emulation else"),
+        Ok(_) => writer.good("/dev/kvm", "present; guests are emulated if none boots with it"),
         Err(error) => writer.add(
             "/dev/kvm",
             format!("{error}: the guest is emulated, and sends about 0.1 Gb/s"),
@@ -194,7 +194,7 @@ fn namespace(writer: &mut FindingsWriter<'_>, needs: &Needs) {
     if rustix::process::geteuid().is_root() {
         writer.good("rights", "root");
     } else {
-        writer.bad("rights", "a namespace takes root", Some("sudo weir testbed run …".to_owned()));
+        writer.bad("rights", "a namespace needs root", Some("sudo weir testbed run …".to_owned()));
     }
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let known: Vec<String> = known.split_whitespace().map(str::to_owned).collect();
@@ -233,7 +233,7 @@ fn over_ssh(writer: &mut FindingsWriter<'_>, needs: &Needs, host: &Host, target:
     if !found.is_root {
         writer.bad(
             "rights",
-            "addresses of other hosts and counters take root",
+            "neighbour entries and counters need root",
             Some(format!("# write to = \"root@…\" for {target}")),
         );
     }
@@ -261,11 +261,11 @@ fn over_ssh(writer: &mut FindingsWriter<'_>, needs: &Needs, host: &Host, target:
     controls(writer, needs, &found.tcp, &at);
     if !needs.tcp.is_empty() {
         match found.tcp_ecn {
-            Some(1) => writer.good("TCP with ECN", "asked for and agreed to"),
+            Some(1) => writer.good("TCP with ECN", "requested and accepted"),
             other => writer.bad(
                 "TCP with ECN",
                 format!(
-                    "tcp_ecn = {}: what it sends is not marked but dropped",
+                    "tcp_ecn = {}: switches drop its frames instead of marking them",
                     other.map_or("?".into(), |ecn| ecn.to_string())
                 ),
                 Some(format!("{at}sysctl -w net.ipv4.tcp_ecn=1")),
@@ -335,17 +335,17 @@ fn rdma(writer: &mut FindingsWriter<'_>, needs: &Needs, found: &ProbeResult, ip:
 fn priority(writer: &mut FindingsWriter<'_>, found: &ProbeResult, name: &str, at: &str, class: u8, dscp: u8) {
     let what = "DSCP trust";
     match found.trusts_dscp {
-        Some(true) => writer.good(what, format!("DSCP {dscp} is class {class}'s by its map")),
+        Some(true) => writer.good(what, format!("DSCP {dscp} maps to class {class}")),
         Some(false) => writer.bad(
             what,
-            "the NIC goes by the VLAN tag's priority: all frames without a tag are class 0, which no PFC holds",
+            "the NIC trusts the VLAN priority: untagged frames are class 0, which PFC does not pause",
             Some(format!(
                 "{at}mlnx_qos -i {name} --trust dscp   # or: dcb app add dev {name} dscp-prio {dscp}:{class}"
             )),
         ),
         None => writer.add(
             what,
-            "neither mlnx_qos nor dcb tells",
+            "neither mlnx_qos nor dcb shows it",
             FindingStatus::Unknown,
             Some(format!("{at}mlnx_qos -i {name}")),
         ),
@@ -360,7 +360,7 @@ fn priority(writer: &mut FindingsWriter<'_>, found: &ProbeResult, name: &str, at
         Some(on) if on.contains(&class) => writer.good(&what, "on"),
         Some(on) if on.is_empty() => writer.bad(&what, "off for all classes", Some(command)),
         Some(on) => writer.bad(&what, format!("on for {on:?} only"), Some(command)),
-        None => writer.add(&what, "neither mlnx_qos nor dcb tells", FindingStatus::Unknown, Some(command)),
+        None => writer.add(&what, "neither mlnx_qos nor dcb shows it", FindingStatus::Unknown, Some(command)),
     }
 }
 

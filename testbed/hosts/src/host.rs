@@ -87,7 +87,7 @@ impl Host {
             let there = text
                 .trim()
                 .parse()
-                .map_err(|_| HostError::for_host(&self.name, format!("its clock says {}", text.trim())))?;
+                .map_err(|_| HostError::for_host(&self.name, format!("invalid clock: {}", text.trim())))?;
             if best.is_none_or(|(least, _)| took < least) {
                 best = Some((took, HostClock { here: asked + took / 2, there }));
             }

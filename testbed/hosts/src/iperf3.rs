@@ -52,7 +52,7 @@ impl Iperf3Flow<'_> {
 pub(crate) fn parse(output: &str) -> Result<Iperf3Result, String> {
     let json = output.find('{').map_or("", |at| &output[at..]);
     let result: serde_json::Value = serde_json::from_str(json)
-        .map_err(|_| format!("it said: {}", output.trim().lines().last().unwrap_or("nothing")))?;
+        .map_err(|_| format!("last line of output: {}", output.trim().lines().last().unwrap_or("none")))?;
     if let Some(error) = result["error"].as_str() {
         return Err(error.to_owned());
     }
@@ -87,7 +87,7 @@ mod tests {
     fn error_messages_are_returned() {
         let refused = r#"{ "start": {}, "error": "unable to connect to server: Connection refused" }"#;
         assert_eq!(parse(refused).unwrap_err(), "unable to connect to server: Connection refused");
-        assert_eq!(parse("sh: iperf3: not found\n").unwrap_err(), "it said: sh: iperf3: not found");
+        assert_eq!(parse("sh: iperf3: not found\n").unwrap_err(), "last line of output: sh: iperf3: not found");
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! scenario send its flows through running switches, with perftest and iperf3, and reads the counters of these programs and
 //! of the hosts' kernels. [`check`] reports missing prerequisites of a host.
 //!
-//! The exchange of connection parameters between two perftest ends ([`exchange`]) needs no host:
+//! [`perftest_handshake`] exchanges the connection parameters of two perftest ends, and needs no host:
 //!
 //! ```
-//! use weir_hosts::exchange::{PerftestHandshake, Keys, Role};
+//! use weir_hosts::perftest_handshake::{PerftestHandshake, Keys, Role};
 //! use weir_nic::host::RdmaOperation;
 //!
 //! let keys = |queue_pair, host| {
@@ -25,7 +25,7 @@
 //! }
 //! assert_eq!(client.peer().map(|keys| keys.queue_pair), Some(18));
 //! assert_eq!(server.peer().and_then(Keys::ip), Some([10, 0, 0, 1].into()));
-//! # Ok::<(), weir_hosts::exchange::HandshakeError>(())
+//! # Ok::<(), weir_hosts::perftest_handshake::HandshakeError>(())
 //! ```
 
 #![forbid(unsafe_code)]

@@ -129,7 +129,7 @@ fn complaint(lines: &[&str]) -> String {
     };
     let errors: Vec<&str> = lines.iter().filter(is_of_interest).copied().collect();
     match errors.is_empty() {
-        true => format!("it said: {}", lines.iter().rev().find(|line| !line.is_empty()).unwrap_or(&"nothing")),
+        true => format!("last line of output: {}", lines.iter().rev().find(|line| !line.is_empty()).unwrap_or(&"none")),
         false => errors.join("; "),
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     fn error_messages_are_returned() {
         let message = parse("IB device rxe7 not found\n Unable to find the Infiniband/RoCE device\n").unwrap_err();
         assert_eq!(message, "IB device rxe7 not found; Unable to find the Infiniband/RoCE device");
-        assert_eq!(parse("").unwrap_err(), "it said: nothing");
+        assert_eq!(parse("").unwrap_err(), "last line of output: none");
         assert!(parse(&BANDWIDTH[..BANDWIDTH.find("65536").unwrap()]).is_err(), "a head alone is no result");
     }
 

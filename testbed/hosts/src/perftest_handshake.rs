@@ -1,15 +1,15 @@
-//! Exchange between the two ends of `ib_write_bw` or `ib_send_bw` over TCP: versions, path MTU, queue pairs, memory,
+//! Handshake of the two ends of `ib_write_bw` or `ib_send_bw` over TCP: versions, path MTU, queue pairs, memory,
 //! and the end of the test.
 //!
 //! [`PerftestHandshake`] is either end, without I/O. In each step the client sends a message, and the server responds with one
-//! of the same length. perftest reads a message with one call of `read`, so each message must arrive whole.
+//! of the same length. perftest reads a message with one call of `read`, so each message must arrive in one piece.
 //!
 //! | step | bytes | message |
 //! |---|---|---|
 //! | 1 | 16 | version, as text |
 //! | 2, 3 | 4, 4 | page size and size of a cache line, for the layout of buffers |
 //! | 4 | 2 | path MTU, as a digit: 1 for 256 B to 5 for 4096 B |
-//! | 5, 6, 7 | 108 each | [`Keys`] of the queue pair: to know it, to print it, and when it is ready to receive |
+//! | 5, 6, 7 | 108 each | [`Keys`] of the queue pair: to learn it, to print it, and when it is ready to receive |
 //! | | | the client sends its data |
 //! | 8 | 108 | keys: the client has sent all |
 //! | 9 to 13 | 8 each | [`BandwidthReport`]: size, messages, peak, average, millions of messages a second |
@@ -29,11 +29,11 @@ use weir_nic::host::RdmaOperation;
 
 pub use keys::Keys;
 
-/// One end of the exchange, without I/O.
+/// One end of the handshake, without I/O.
 ///
 /// Send each message of [`PerftestHandshake::poll_transmit`] separately, and pass received bytes to [`PerftestHandshake::handle`]. When
 /// [`PerftestHandshake::peer`] is known, prepare the connection and call [`PerftestHandshake::connect`]. Data may be sent once
-/// [`PerftestHandshake::is_connected`]. A client calls [`PerftestHandshake::finish`] when all data has arrived. The exchange ends with
+/// [`PerftestHandshake::is_connected`]. A client calls [`PerftestHandshake::finish`] when all data has arrived. The handshake ends with
 /// [`PerftestHandshake::is_done`].
 #[derive(Debug)]
 pub struct PerftestHandshake {
@@ -52,7 +52,7 @@ pub struct PerftestHandshake {
     is_asked: bool,
 }
 
-/// Role in the exchange.
+/// Role in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sender of the data.
@@ -80,10 +80,10 @@ pub struct BandwidthReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// The peer's version is unsupported.
-    #[error("its perftest is version \"{0}\": versions from 5.70 on are understood")]
+    #[error("the peer's perftest is version \"{0}\": install 5.70 or newer")]
     Version(String),
     /// The peer's message is invalid.
-    #[error("it sent {what} that is none: {text}")]
+    #[error("the peer sent an invalid {what}: {text}")]
     Message {
         /// Expected message.
         what: &'static str,
@@ -91,7 +91,7 @@ pub enum HandshakeError {
         text: String,
     },
     /// The peer's path MTU is smaller than this end's.
-    #[error("its path MTU is {theirs} B, and {own} B here: set its interface's MTU to {} or more, or `mtu` to its own", u32::from(*own) + 60)]
+    #[error("the peer's path MTU is {theirs} B, and {own} B here: set its interface's MTU to {} or more, or `mtu` to the peer's", u32::from(*own) + 60)]
     Mtu {
         /// Path MTU here, in bytes.
         own: u16,
@@ -99,7 +99,7 @@ pub enum HandshakeError {
         theirs: u16,
     },
     /// The peer sends after the end.
-    #[error("it sends on after the end")]
+    #[error("the peer sends bytes after the end")]
     AfterEnd,
 }
 
@@ -225,7 +225,7 @@ impl PerftestHandshake {
         self.step == self.steps.len()
     }
 
-    /// Whether the exchange has ended.
+    /// Whether the handshake has ended.
     pub fn is_done(&self) -> bool {
         self.may_close() && self.outbox.is_empty()
     }
@@ -236,7 +236,7 @@ impl PerftestHandshake {
         is_reported.then_some(self.report)
     }
 
-    /// Returns the next message to send, which must reach the peer whole.
+    /// Returns the next message to send, which must reach the peer in one piece.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.outbox.pop_front()
     }
@@ -317,12 +317,12 @@ impl PerftestHandshake {
                 }
             }
             Step::Mtu => {
-                let theirs = mtu_of(message[0]).ok_or_else(|| none("a path MTU"))?;
+                let theirs = mtu_of(message[0]).ok_or_else(|| none("path MTU"))?;
                 if theirs < self.mtu && self.role == Role::Client {
                     return Err(HandshakeError::Mtu { own: self.mtu, theirs });
                 }
             }
-            Step::Keys => self.peer = Some(Keys::parse(message).ok_or_else(|| none("a queue pair"))?),
+            Step::Keys => self.peer = Some(Keys::parse(message).ok_or_else(|| none("queue pair"))?),
             Step::Report(n) if self.role == Role::Server => {
                 self.report.set_field(n, u64::from_be_bytes(message.try_into().expect("8 bytes of a report")));
             }
@@ -451,9 +451,9 @@ mod tests {
         assert_eq!(server(&version("5.60")), Err(HandshakeError::Version("5.60".into())));
         assert_eq!(server(&version("HTTP/1.1 400")), Err(HandshakeError::Version("HTTP/1.1 400".into())));
         let after_version = |rest: &[u8]| server(&[&version("6.25"), &[0; 8][..], rest].concat());
-        assert!(after_version(b"9\0").unwrap_err().to_string().contains("a path MTU that is none: 9"));
+        assert!(after_version(b"9\0").unwrap_err().to_string().contains("invalid path MTU: 9"));
         let no_keys = after_version(&[b"3\0", &[b'x'; 108][..]].concat());
-        assert!(no_keys.unwrap_err().to_string().contains("a queue pair that is none: xxx"));
+        assert!(no_keys.unwrap_err().to_string().contains("invalid queue pair: xxx"));
         // A client can't send packets shorter than configured; a server accepts any length.
         let mut client = PerftestHandshake::new(Role::Client, RdmaOperation::Write, keys(1), 1_024);
         let short =

@@ -176,7 +176,7 @@ impl RealHostSet {
             let interface = found.interface.ok_or_else(|| {
                 HostError::for_host(
                     &host.name,
-                    format!("it has no interface {}: weir testbed check --hosts tells more", host.interface),
+                    format!("no interface {}: run weir testbed check --hosts", host.interface),
                 )
             })?;
             let mac = interface

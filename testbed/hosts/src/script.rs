@@ -17,7 +17,7 @@ pub(crate) fn run_at(clock: u64, command: &str, within: Duration) -> String {
     )
 }
 
-/// Splits the output of [`at`] into the clock at the command's start, and the command's output.
+/// Splits the output of [`run_at`] into the clock at the command's start, and the command's output.
 pub(crate) fn begun(output: &str) -> (Option<u64>, &str) {
     let Some((_, rest)) = output.split_once("weir-begins ") else { return (None, output) };
     let (clock, command_output) = rest.split_once('\n').unwrap_or((rest, ""));

@@ -1,4 +1,4 @@
-//! The propagation delay of a link.
+//! Propagation delay of a link.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use weir_units::{Span, Time};
 pub struct DelayLine<T> {
     delay: Span,
     capacity: usize,
-    /// Items under way, each with the instant at which it arrives.
+    /// Items in flight, with their arrival times.
     items: VecDeque<(Time, T)>,
 }
 
 impl<T> DelayLine<T> {
-    /// A link of this delay that holds `capacity` items; all its memory is taken now.
+    /// Creates a link of this delay for `capacity` items; allocates all its memory.
     pub fn new(delay: Span, capacity: usize) -> DelayLine<T> {
         DelayLine { delay, capacity, items: VecDeque::with_capacity(capacity) }
     }
 
-    /// Takes an item at `now`, which must not be earlier than at the call before; gives it back if the link is full.
+    /// Takes an item at `now`, which must not decrease between calls; returns it if the link is full.
     pub fn push(&mut self, now: Time, item: T) -> Result<(), T> {
         if self.items.len() == self.capacity {
             return Err(item);
@@ -33,7 +33,7 @@ impl<T> DelayLine<T> {
         Ok(())
     }
 
-    /// The next item that has arrived by `now`.
+    /// Takes the next item that has arrived by `now`.
     pub fn poll(&mut self, now: Time) -> Option<T> {
         let (arrives, _) = self.items.front()?;
         if *arrives <= now { self.items.pop_front().map(|(_, item)| item) } else { None }
@@ -54,12 +54,12 @@ impl<T> DelayLine<T> {
         self.items.len()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no item is in flight.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The propagation delay.
+    /// Returns the propagation delay.
     pub fn delay(&self) -> Span {
         self.delay
     }

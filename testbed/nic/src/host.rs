@@ -1,9 +1,10 @@
 //! Emulated host with an RDMA NIC, sans-I/O.
 //!
-//! A host sends RDMA WRITEs or SENDs over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
-//! control with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. Where a flow asks for
-//! it, lost packets are retransmitted; otherwise a gap in the sequence counts as a loss. In virtual time a flow may be TCP:
-//! its messages are one byte stream, and [`crate::tcp`] sends and acknowledges its segments.
+//! A host sends RDMA WRITEs or SENDs over reliable connections, each flow at line rate, at a pace, or under congestion
+//! control. It obeys flow control with the switch's own regulator, acknowledges received data, and notifies senders of
+//! congestion. Where a flow asks for it, lost packets are retransmitted; otherwise a gap in the sequence counts as a
+//! loss. In virtual time a flow may be TCP: its messages are one byte stream, and [`crate::tcp`] sends and acknowledges
+//! its segments.
 //!
 //! A host with a [`ReceiveLimit`] processes data at a limited rate, and pauses the switch's port.
 //!
@@ -101,7 +102,7 @@ pub struct Host {
     cnps_due: VecDeque<usize>,
     /// Pending acknowledgements of TCP receivers.
     tcp_acks: PendingAcks,
-    /// Frames of TCP that wait for the line, where they have a queue. It has a turn as long as something is in it.
+    /// Queue of TCP frames, if the host has one; it takes part in the round robin while it holds frames.
     tcp_queue: VecDeque<QueuedTcpFrame>,
     /// Unused telemetry buffers, passed from packet to packet without clearing.
     #[expect(clippy::vec_box)]
@@ -164,7 +165,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Asks for itself, ahead of its use.
+    /// Prefetches the host's state.
     #[inline]
     pub fn prefetch(&self) {
         prefetch_index(from_ref(&self.config), 0);
@@ -181,7 +182,7 @@ impl Host {
         prefetch_index(from_ref(&self.receive_buffer), 0);
     }
 
-    /// Whether all flows have sent all their data, and have it acknowledged.
+    /// Whether all flows have sent all their data, and all of it is acknowledged.
     pub fn is_finished(&self) -> bool {
         self.senders.iter().all(Sender::is_finished)
     }
@@ -276,14 +277,14 @@ impl Host {
     }
 }
 
-/// The longest frame of a host with these senders and receivers.
+/// Returns the length of the longest frame of a host with these senders and receivers.
 fn longest(senders: &[Sender], receivers: &[ReceiverConfig], host: &HostConfig) -> u32 {
     let answers = receivers.iter().map(|receiver| longest_answer(receiver.telemetry, host));
     let all = senders.iter().map(Sender::frame_bytes_max).chain(answers);
     all.fold(host.frame_bytes_max(TelemetryMode::None) as u32, u32::max)
 }
 
-/// The longest answer of a receiver of RDMA.
+/// Returns the length of the longest acknowledgement or notification of an RDMA receiver.
 fn longest_answer(stamps: TelemetryMode, host: &HostConfig) -> u32 {
     u32::from(host.sizes.with_telemetry(stamps).ack)
 }

@@ -2,12 +2,13 @@
 //!
 //! Virtual NICs and veth pairs neither obey PFC nor send it. This model does both in their place, and has a link of a rate and a delay
 //! to the switch:
-//! - frames from the host wait in a queue of their class for the link, and while the switch pauses the class. A full queue holds
-//!   the host back: its device is not read, so that no frame is lost here;
-//! - frames from the switch wait in a receive buffer until the host's device takes it. A lossless class that fills its part is
-//!   paused at the switch.
+//! - frames from the host wait in a queue of their class for the link, and while the switch pauses the class. While a
+//!   queue is full, the host's device is not read, so that no frame is lost here;
+//! - frames from the switch wait in a receive buffer until the host's device takes it. A lossless class that fills its
+//!   share is paused at the switch.
 //!
-//! Flow control is the switch's own code ([`Regulator`], [`MessageGenerator`]), so that a NIC supports every mechanism of its port.
+//! Flow control is the switch's own code ([`TxRegulator`], [`MessageGenerator`]), so that a NIC supports every
+//! mechanism of its port.
 
 mod config;
 mod receive;
@@ -32,7 +33,7 @@ use receive::ReceiveSide;
 use report::Counters;
 use send::TransmitSide;
 
-/// A frame that a NIC carries.
+/// Frame that a NIC model forwards.
 pub trait ModelFrame {
     /// Returns the bytes of the frame, without FCS.
     fn bytes(&self) -> &[u8];
@@ -45,10 +46,11 @@ pub trait ModelFrame {
 
 /// NIC between a host and a switch.
 ///
-/// Call these methods repeatedly, in this order, with `now` never going back: [`NicModel::handle_from_switch`] for each frame from the
-/// link, while there is [room](NicModel::link_room); [`NicModel::poll`]; [`NicModel::handle_from_host`] for each frame of the host,
-/// at most as many of a queue as it [takes](NicModel::takes); [`NicModel::transmit`]. Then pass on the frames of
-/// [`NicModel::take_to_switch`] and [`NicModel::take_to_host`]. All memory is allocated by `new`; no other call allocates or blocks.
+/// Call these methods repeatedly, in this order, with `now` never going back. First [`NicModel::handle_from_switch`]
+/// for each frame from the link, while there is [room](NicModel::link_room), and [`NicModel::poll`]. Then
+/// [`NicModel::handle_from_host`] for each frame of the host, at most as many of a queue as it
+/// [takes](NicModel::takes), and [`NicModel::transmit`]. Then pass on the frames of [`NicModel::take_to_switch`] and
+/// [`NicModel::take_to_host`]. All memory is allocated by `new`; no other call allocates or blocks.
 #[derive(Debug)]
 pub struct NicModel<F> {
     regulator: TxRegulator,
@@ -140,7 +142,7 @@ impl<F: ModelFrame> NicModel<F> {
             self.counters.drop_to_host(ModelDrop::NoHost, class);
             return;
         }
-        assert!(self.to_host.push(now, (class, frame)).is_ok(), "a frame for a link that is full");
+        assert!(self.to_host.push(now, (class, frame)).is_ok(), "a frame for a full link");
     }
 
     /// Processes the frames that have arrived over the link. Returns their number.
@@ -195,7 +197,7 @@ impl<F: ModelFrame> NicModel<F> {
     pub fn handle_from_host(&mut self, queue: usize, class: Class, frame: F) {
         self.counters.from_host += 1;
         if ControlFrame::is_control(frame.bytes()) {
-            // Flow control is the NIC's business, which would contradict the host's.
+            // The NIC alone sends flow control; the host's would contradict it.
             self.counters.drop_to_switch(ModelDrop::MacControl, Some(class));
             return;
         }
@@ -207,8 +209,8 @@ impl<F: ModelFrame> NicModel<F> {
         counters.send_bytes_max = self.send.held(class).get().max(counters.send_bytes_max);
     }
 
-    /// Sends frames on the link: flow-control messages first, then frames of the classes that are not paused, round robin. `make`
-    /// makes a frame of a message; `None` postpones the message. Returns the number of frames sent.
+    /// Sends frames on the link: flow-control messages first, then frames of the classes that are not paused, round
+    /// robin. `make` builds the frame of a message; `None` postpones the message. Returns the number of frames sent.
     pub fn transmit(&mut self, now: Time, mut make: impl FnMut(&ControlFrame) -> Option<F>) -> usize {
         let mut moved = 0;
         if !self.is_up {
@@ -255,15 +257,15 @@ impl<F: ModelFrame> NicModel<F> {
         Some(frame)
     }
 
-    /// The next frame that has reached the switch.
+    /// Returns the next frame that has arrived at the switch.
     pub fn take_to_switch(&mut self, now: Time) -> Option<F> {
         let frame = self.to_switch.poll(now)?;
         self.counters.taken_to_switch += 1;
         Some(frame)
     }
 
-    /// The next frame for the host of one of these classes, which take turns; `None` if there is none, or the host takes them no
-    /// faster.
+    /// Returns the next frame for the host, round robin among these classes; `None` if there is none, or the host's
+    /// rate allows none yet.
     pub fn take_to_host(&mut self, now: Time, classes: ClassSet) -> Option<F> {
         if !self.host_pace.is_free(now) {
             return None;
@@ -275,7 +277,7 @@ impl<F: ModelFrame> NicModel<F> {
         Some(frame)
     }
 
-    /// The classes with frames for the host.
+    /// Returns the classes with frames for the host.
     pub fn classes_to_host(&self) -> ClassSet {
         self.receive.classes()
     }
@@ -293,7 +295,7 @@ impl<F: ModelFrame> NicModel<F> {
         }
     }
 
-    /// Notes that frames were dropped after they had been taken from here: `[to the switch, to the host]`.
+    /// Counts frames dropped after they were taken from the model: `[to the switch, to the host]`.
     pub fn record_dropped(&mut self, reason: ModelDrop, [to_switch, to_host]: [usize; 2]) {
         self.counters.taken_to_switch -= to_switch as u64;
         self.counters.taken_to_host -= to_host as u64;
@@ -301,7 +303,8 @@ impl<F: ModelFrame> NicModel<F> {
         (0..to_host).for_each(|_| self.counters.drop_to_host(reason, None));
     }
 
-    /// All counters as of `now`. `waiting` are frames that were taken from here and not handed on yet: `[to the switch, to the host]`.
+    /// Returns all counters as of `now`. `waiting` counts frames that were taken from the model and not yet delivered:
+    /// `[to the switch, to the host]`.
     pub fn report(&self, now: Time, waiting: [usize; 2]) -> ModelReport {
         let inside = [self.send.frames() + self.to_switch.len(), self.receive.frames() + self.to_host.len()];
         let mut report = self.counters.report(inside, waiting);
@@ -317,7 +320,7 @@ impl<F: ModelFrame> NicModel<F> {
     }
 }
 
-/// The class after `last` in a round through those of a set.
+/// Returns the class after `last`, round robin among those of a set.
 fn next_in_turn(classes: ClassSet, last: Class) -> Option<Class> {
     let after = |class: &Class| (class.index() + CLASSES - last.index() - 1) % CLASSES;
     classes.iter().min_by_key(after)

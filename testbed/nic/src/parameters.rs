@@ -69,28 +69,28 @@ impl<'p> Parameters<'p> {
         Parameters { network, given, preset, wrong: RefCell::default() }
     }
 
-    /// Parameters that are the same in all networks.
+    /// Returns parameters that are the same in all networks.
     pub(crate) fn defaults_over(given: &'p [(&'p str, &'p str)], preset: Values) -> Parameters<'p> {
         const ANY: Network = Network { line: BitRate::gbps(1), base_rtt: Span::from_micros(1) };
         Parameters::new(ANY, given, preset)
     }
 
-    /// The network.
+    /// Returns the network.
     pub fn network(&self) -> Network {
         self.network
     }
 
-    /// All values that are wrong.
+    /// Returns the invalid values.
     pub fn into_wrong(self) -> Vec<WrongValue> {
         self.wrong.into_inner()
     }
 
-    /// Notes that a key's value is wrong, or does not go with another's.
+    /// Records that a key's value is invalid, or inconsistent with another's.
     pub fn refuse(&self, key: &Key, message: impl Into<String>, help: impl Into<String>) {
         self.wrong.borrow_mut().push(WrongValue { key: key.name, message: message.into(), help: help.into() });
     }
 
-    /// A rate: `40Mbps`, or a part of the line's, `line/1000`.
+    /// Reads a rate: `40Mbps`, or a fraction of the line's, `line/1000`.
     pub fn rate(&self, key: &Key) -> BitRate {
         self.value(key, |text| {
             if let Some(divisor) = parse_divisor(text, "line") {
@@ -107,12 +107,12 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// A time with its unit.
+    /// Reads a time with its unit.
     pub fn time(&self, key: &Key, range: RangeInclusive<Span>) -> Span {
         self.value(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
     }
 
-    /// A time with its unit, or `none`.
+    /// Reads a time with its unit, or `none`.
     pub fn time_or_none(&self, key: &Key, range: RangeInclusive<Span>) -> Option<Span> {
         self.value(key, |text| match text {
             "none" => Ok(None),
@@ -120,7 +120,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// T: the network's where neither file nor preset gives one.
+    /// Reads T: by default the network's.
     pub fn base_rtt(&self, key: &Key) -> Span {
         let range = Span::from_nanos(1)..=Span::from_secs(1);
         self.optional(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
@@ -160,12 +160,12 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// A share of one above 0, in parts per million: `0.95`, or `7/8`.
+    /// Reads a fraction above 0, at most 1, in parts per million: `0.95`, or `7/8`.
     pub fn share(&self, key: &Key) -> u32 {
         self.millionths(key, 1..=1_000_000)
     }
 
-    /// A number in millionths.
+    /// Reads a number in millionths.
     pub fn millionths(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
         self.value(key, |text| {
             let [from, to] = [range.start(), range.end()].map(|millionths| f64::from(*millionths) / 1e6);
@@ -176,7 +176,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// A gain that is a power of two, `1/256`, as how often one is halved for it.
+    /// Reads a gain 2^-n, `1/256`, as n.
     pub fn gain(&self, key: &Key) -> u8 {
         self.value(key, |text| {
             let inverse = number(text).filter(|gain| *gain > 0.0).map_or(0.0, |gain| 1.0 / gain);
@@ -185,7 +185,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// A whole number.
+    /// Reads an integer.
     pub fn integer(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
         self.value(key, |text| {
             let number: u64 = text.parse().map_err(|_| parse_failure(key, text, "a whole number", "5"))?;
@@ -194,7 +194,7 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// Reads one of several words.
+    /// Reads one of several named values.
     pub fn choice<T: Copy>(&self, key: &Key, choices: &[(&str, T)]) -> T {
         self.value(key, |text| {
             let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -208,18 +208,18 @@ impl<'p> Parameters<'p> {
         })
     }
 
-    /// True or false.
+    /// Reads a boolean.
     pub fn boolean(&self, key: &Key) -> bool {
         self.value(key, |text| text.parse().map_err(|_| parse_failure(key, text, "true or false", "true")))
     }
 
-    /// A value of a type of its own.
+    /// Reads a value with its type's own syntax.
     pub fn converted<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
         self.value(key, |text| parsed(key, text))
     }
 
     /// # Panics
-    /// If the default is no such value: a mistake in the program.
+    /// If the default is invalid: a bug in the program.
     fn value<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> T {
         self.optional(key, parse).unwrap_or_else(|| panic!("`{}` has no default", key.name))
     }
@@ -248,7 +248,7 @@ fn parse_divisor(text: &str, dividend: &str) -> Option<u64> {
     divisor.trim().parse().ok().filter(|divisor| *divisor > 0)
 }
 
-/// A decimal, or a fraction of two.
+/// Parses a decimal number, or a fraction of two.
 fn number(text: &str) -> Option<f64> {
     let (over, under) = text.split_once('/').unwrap_or((text, "1"));
     let [over, under]: [f64; 2] = [over.trim().parse().ok()?, under.trim().parse().ok()?];

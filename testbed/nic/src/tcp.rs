@@ -1,17 +1,13 @@
 //! TCP for emulated hosts: the two ends of a connection, without frames and without a clock.
 //!
-//! A connection carries data in one direction, from a [`TcpSender`] to a [`TcpReceiver`]. It is established from
-//! the start: there is
-//! no handshake and no close. Segments have a length and no bytes. The caller carries segments and acknowledgements
-//! between the ends,
-//! passes CE marks with segments, and calls the ends at their timeouts.
+//! A connection carries data in one direction, from a [`TcpSender`] to a [`TcpReceiver`]. It is established from the
+//! start: there is no handshake and no close. Segments have a length and no bytes. The caller carries segments and
+//! acknowledgements between the ends, passes CE marks with segments, and calls the ends at their timeouts.
 //!
 //! Loss is detected and repaired by SACK (RFC 6675) at the pace of proportional rate reduction (RFC 6937), and by a
-//! retransmission
-//! timeout (RFC 6298) from timestamps (RFC 7323). Congestion control is Reno (RFC 5681), Cubic (RFC 9438) or DCTCP
-//! (RFC 8257), each a
-//! file with a [`TcpCongestionKind`]; with ECN (RFC 3168) marks act as losses. `docs/TCP.md` has all parameters and
-//! omissions.
+//! retransmission timeout (RFC 6298) from timestamps (RFC 7323). Congestion control is Reno (RFC 5681), Cubic (RFC
+//! 9438) or DCTCP (RFC 8257), each a file with a [`TcpCongestionKind`]; with ECN (RFC 3168) marks act as losses.
+//! `docs/TCP.md` has all parameters and omissions.
 //!
 //! Congestion control computes in `f64`, only with `+ - * /` and a cube root in software: runs are bit-identical on
 //! every machine.
@@ -60,8 +56,7 @@ pub struct TcpConfig {
     /// Round-trip time measured before the first data; `None` for no measurement.
     pub known_rtt: Option<Span>,
     /// Tick of the timestamp clock that measures round trips; `None` for exact time. A round trip within one tick
-    /// counts as
-    /// [`TcpConfig::WITHIN_TICK`].
+    /// counts as [`TcpConfig::WITHIN_TICK`].
     pub timestamp_clock: Option<Span>,
     /// Shortest retransmission timeout.
     pub rto_min: Span,
@@ -73,24 +68,20 @@ pub struct TcpConfig {
     pub delayed_ack: Option<DelayedAck>,
     /// Class and code point of acknowledgements; `None` for those of the data.
     pub acks: Option<AckPoint>,
-    /// Number of bytes at the start of a connection, retransmissions included, that are marked unscheduled:
-    /// switches may use another α
-    /// for them. In virtual time only.
+    /// Number of bytes at the start of a connection, retransmissions included, that are marked unscheduled: switches
+    /// may use another α for them. In virtual time only.
     pub unscheduled: Bytes,
     /// Whether a sender that was idle for a retransmission timeout restarts with the initial window (RFC 5681,
     /// 4.1).
     pub restart_after_idle: bool,
-    /// Whether only the first partial acknowledgement of a recovery restarts the retransmission timer (the
-    /// "Impatient" variant of
-    /// RFC 6582, section 4); otherwise each does.
+    /// Whether only the first partial acknowledgement of a recovery restarts the retransmission timer (the "Impatient"
+    /// variant of RFC 6582, section 4); otherwise each does.
     pub is_impatient: bool,
     /// Whether the window grows by the advance of the acknowledgement number, SACKed bytes included, also when slow
-    /// start crosses its
-    /// threshold; otherwise by newly arrived bytes.
+    /// start crosses its threshold; otherwise by newly arrived bytes.
     pub grows_by_acked: bool,
-    /// Whether every timeout cuts the threshold from the current window; otherwise repeated timeouts, and those
-    /// during recovery, keep
-    /// the threshold.
+    /// Whether every timeout cuts the threshold from the current window; otherwise repeated timeouts, and those during
+    /// recovery, keep the threshold.
     pub cuts_at_each_timeout: bool,
 }
 

@@ -23,7 +23,7 @@ impl Connections {
         for (number, plan) in scenario.traffic.iter().enumerate() {
             for (n, message) in plan.before(scenario.end).iter().enumerate() {
                 let ends = [message.from, message.to].map(|host| host as usize);
-                let both = hosts.get_disjoint_mut(ends).expect("a message goes to another host");
+                let both = hosts.get_disjoint_mut(ends).expect("a message has two hosts");
                 Connection::open(both, &plan.flow(message)).map_err(|error| (ends[0], error))?;
                 of_hosts[ends[0]].push((number, n));
             }

@@ -39,7 +39,7 @@ impl<T: LinkFrame> DelayedLink<T> {
         self.probe.as_ref().map(FeedbackProbe::stats)
     }
 
-    /// Returns the largest number of frames in a lane of this capacity, including held ones.
+    /// Returns the largest number of frames in a direction of this capacity, including frames that faults hold back.
     pub(crate) fn frames_max(capacity: usize, faults: &FaultPlan) -> usize {
         capacity + if faults.is_none() { 0 } else { Faults::<T>::HELD_MAX }
     }
@@ -54,9 +54,9 @@ impl<T: LinkFrame> DelayedLink<T> {
     /// `None`.
     ///
     /// # Panics
-    /// If the lane is full.
+    /// If the direction has no [room](DelayedLink::room).
     pub(crate) fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
-        assert!(self.room() > 0, "a frame for a lane that is full");
+        assert!(self.room() > 0, "a frame for a full link");
         let plan = self.faults.plan();
         let is_chosen = !plan.is_none() && plan.frames.includes(&frame);
         let DelayedLink { faults, line, probe, .. } = self;

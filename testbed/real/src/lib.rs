@@ -118,10 +118,10 @@ pub enum BackendError {
     #[error("the results can't be written: {0}")]
     Write(#[from] std::io::Error),
     /// The port of an emulated host or link is not a ring.
-    #[error("port {0} has its peer in this process, so its device must be a ring")]
+    #[error("port {0}: its peer is in this process, but its device is no ring; write a ring device")]
     NoRing(String),
     /// The ring's far end can't be opened.
-    #[error("the far end of port {port} can't be had: {source}")]
+    #[error("port {port}: the far end of its ring can't be opened: {source}")]
     FarEnd {
         /// Name of the port.
         port: String,
@@ -129,7 +129,7 @@ pub enum BackendError {
         source: weir_dpdk_io::PortError,
     },
     /// The device of a host can't be opened.
-    #[error("host {host}: its device can't be had: {source}")]
+    #[error("host {host}: its device can't be opened: {source}")]
     Device {
         /// Name of the host.
         host: String,
@@ -140,7 +140,7 @@ pub enum BackendError {
     #[error(transparent)]
     RealHosts(#[from] RealHostError),
     /// An lcore's loop ended.
-    #[error("an lcore stopped in the middle of the run")]
+    #[error("an lcore stopped during the run")]
     LcoreFailed,
 }
 

@@ -65,7 +65,7 @@ impl RealHosts {
             }
             if session.is_done() {
                 session.finish()?;
-                return Err(HostError::Scenario("the real hosts have ended before they began".to_owned()));
+                return Err(HostError::Scenario("all real hosts ended before the scenario's start".to_owned()));
             }
             std::thread::park_timeout(LOOK_EVERY);
         }

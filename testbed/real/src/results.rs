@@ -81,7 +81,7 @@ pub(super) fn summary(scenario: &Scenario, shared_stats: &SharedStats, inputs: S
     let refused = scenario.flows.iter().zip(&sent).filter_map(|(flow, sent)| {
         let given_up = NakCode::ALL.into_iter().find(|refusal| sent.refusals[*refusal as usize] > 0)?;
         let to = &scenario.hosts[flow.to].name;
-        Some(format!("flow {}: host {to} has given the connection up: {}", flow.name, given_up.name()))
+        Some(format!("flow {}: host {to} closed the connection with a NAK: {}", flow.name, given_up.name()))
     });
     let refused: Vec<String> = refused.collect();
     let of_nics = real_hosts::unbalanced(scenario, stopped);
@@ -170,7 +170,7 @@ fn interference_notes(scenario: &Scenario, stopped: &Stopped, interference: &Hos
         }
     }
     if stopped.mbufs_missing > 0 {
-        notes.push(format!("{} packet buffers were not given back", stopped.mbufs_missing));
+        notes.push(format!("{} packet buffers were not freed", stopped.mbufs_missing));
     }
     notes
 }

@@ -34,7 +34,7 @@ struct FlowCell {
     /// Acknowledged messages, and whether all messages have been acknowledged.
     messages_done: AtomicU64,
     is_over: AtomicBool,
-    /// NAK with which the receiver closed the flow: its index in [`Refusal::ALL`] plus 1; 0 for none.
+    /// NAK with which the receiver closed the flow: its index in [`NakCode::ALL`] plus 1; 0 for none.
     refusal: AtomicU8,
     /// Bits of each gauge's value, if the series has gauges.
     gauges: Box<[AtomicU64]>,

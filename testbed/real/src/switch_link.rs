@@ -21,7 +21,7 @@ use crate::delayed_link::{self, DelayedLink};
 pub(super) struct SwitchLink {
     number: usize,
     ends: [SwitchLinkEnd; 2],
-    /// Direction from each end's port.
+    /// Link direction from each end's port.
     directions: [DelayedLink<InFlightFrame>; 2],
     pool: Mempool,
     arrived: Batch,
@@ -61,7 +61,7 @@ impl SwitchLink {
         )
     }
 
-    /// Moves frames from an end's port into its lane.
+    /// Moves frames from an end's port into its direction of the link.
     fn receive(&mut self, now: Time, from: usize) -> usize {
         let (end, direction) = (&mut self.ends[from], &mut self.directions[from]);
         let received = end.ring.receive(&mut self.arrived, BURST.min(direction.room()));
@@ -73,7 +73,7 @@ impl SwitchLink {
         received
     }
 
-    /// Moves arrived frames of an end's lane to the other end's port.
+    /// Moves frames that have arrived from an end to the other end's port.
     fn deliver(&mut self, now: Time, from: usize) -> usize {
         let to = &mut self.ends[1 - from];
         while to.unsent.len() < BURST
@@ -86,7 +86,7 @@ impl SwitchLink {
     }
 
     /// Passes the time at which an end's port last applied a message to the probe, before more of its frames enter the
-    /// lane.
+    /// link.
     fn record_applied(&mut self, end: usize) {
         if let (Some(probe), Some(applied)) =
             (self.directions[end].probe_mut(), self.ends[end].instants.applied(&self.shared_stats))

@@ -37,7 +37,7 @@ pub struct FeedbackProbe {
 /// Detector of the messages that slow a direction down, with a histogram of their τ. Allocates only when created.
 #[derive(Clone, Debug)]
 pub struct FeedbackDelays {
-    /// Last pause time or stage of each class; `advertised_link` is that of the whole link, by 802.3x PAUSE.
+    /// Last pause time or stage of each class; `advertised_link` is that of 802.3x PAUSE, for all classes.
     advertised: [u16; CLASSES],
     advertised_link: u16,
     nanos: Histogram<u64>,
@@ -50,7 +50,7 @@ impl State for FeedbackDelays {
         let FeedbackDelays { advertised, advertised_link, nanos, longest, unmeasured } = self;
         advertised.state(archive);
         advertised_link.state(archive);
-        // A recorded value stands for its whole bin.
+        // A recorded value is any of its bin.
         let mut counts: Vec<(u64, u64)> =
             nanos.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
         counts.state(archive);
@@ -80,7 +80,7 @@ pub struct FeedbackStats {
     pub p99: Span,
     /// The longest.
     pub longest: Span,
-    /// Messages not measured because too many were under way.
+    /// Messages not measured because too many were in flight.
     pub unmeasured: u64,
 }
 
@@ -127,7 +127,7 @@ impl FeedbackProbe {
     /// If no data frame is on the link.
     #[inline]
     pub fn handle_data_delivered(&mut self, now: Time) {
-        let entered = self.entered.pop_front().expect("what comes out has entered");
+        let entered = self.entered.pop_front().expect("delivered frames have entered");
         self.delivered += 1;
         self.last = Some((entered, now));
         while let Some(ending) = self.ending.front()
@@ -255,7 +255,7 @@ mod tests {
         ControlFrame::Pfc(PfcFrame { enabled: Class::new(class as u8).alone(), times }).encode(MacAddr::default())
     }
 
-    /// A probe, and data frames that entered at these instants.
+    /// Creates a probe with data frames that entered at these instants.
     fn probe(entered: &[u64]) -> FeedbackProbe {
         let mut probe = FeedbackProbe::new(1_000);
         entered.iter().for_each(|ns| probe.handle_data_entered(time_at(*ns)));
@@ -313,7 +313,7 @@ mod tests {
             probe.handle_applied(time_at(now));
             count_and_longest(&probe).0 > before
         };
-        // PFC: the first PAUSE, a refresh, the RESUME, the next PAUSE; another class has a memory of its own.
+        // PFC: the first PAUSE, a refresh, the RESUME, the next PAUSE; other classes are independent.
         assert_eq!([65_535, 65_535, 0, 65_535].map(|time| counts(3, time)), [true, false, false, true]);
         assert!(counts(4, 65_535));
         // GFC: stages rise, stay and fall.

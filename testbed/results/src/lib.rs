@@ -14,11 +14,11 @@
 //!
 //! // Percentiles are exact, by nearest rank.
 //! let mut completion_times: Vec<u64> = (1..=1_000).rev().collect();
-//! let told = Distribution::of(&mut completion_times, 0).unwrap();
-//! assert_eq!([told.mean, told.p50, told.p99, told.max], [500, 500, 990, 1_000].map(Some));
+//! let all = Distribution::from_values(&mut completion_times, 0).unwrap();
+//! assert_eq!([all.mean, all.p50, all.p99, all.max], [500, 500, 990, 1_000].map(Some));
 //! // With 20 more that did not finish, the 99th is one of these.
-//! let told = Distribution::of(&mut completion_times, 20).unwrap();
-//! assert_eq!([told.mean, told.p50, told.p99, told.max], [None, Some(510), None, None]);
+//! let all = Distribution::from_values(&mut completion_times, 20).unwrap();
+//! assert_eq!([all.mean, all.p50, all.p99, all.max], [None, Some(510), None, None]);
 //! ```
 
 #![forbid(unsafe_code)]

@@ -5,9 +5,9 @@
 //! wide font, in which the PNG of `weir-experiments` has its text too; it is built in, as its licence allows (Bitstream
 //! Vera's), so that no font need be installed.
 //!
-//! A name stands for the same colour in all panels, and the legend under the title says for which. The colours are
-//! those that Okabe and Ito chose for colour-blind readers ("Color Universal Design", 2008) but for their yellow, which
-//! is lost on white. After the seventh name they come again: dashed, with squares for markers, and on pale bars.
+//! A name has one colour in all panels; the legend under the title lists them. The colours are those of Okabe and Ito
+//! for colour-blind readers ("Color Universal Design", 2008) without yellow, which is faint on white. After the seventh
+//! name they repeat: dashed, with square markers, and on pale bars.
 //!
 //! ```
 //! use weir_results::plot::{Figure, ConfidenceInterval, PlotLine, Marker, Panel, Style, XAxis};
@@ -74,7 +74,7 @@ pub struct Figure {
     pub title: String,
     /// Number of panels in a row.
     pub columns: usize,
-    /// Panels, row by row. A default panel leaves its place empty.
+    /// Panels, row by row. A default panel leaves its cell empty.
     pub panels: Vec<Panel>,
 }
 

@@ -1,4 +1,4 @@
-//! Ports of a scenario with the hosts and ports behind them, and the queues of its series.
+//! Ports of a scenario with their link peers, and the queues of its series.
 
 use weir_scenario::{LinkPeer, PortRef, Scenario};
 use weir_units::Class;
@@ -24,7 +24,7 @@ pub struct Ports {
 pub struct Port {
     pub place: PortRef,
     pub name: String,
-    /// Host or switch port behind the port; `None` without one in the scenario, as for clones and all ports of a lab switch.
+    /// Peer of the port; `None` without one in the scenario, as for clones and all ports of a lab switch.
     pub peer: Option<LinkPeer>,
     /// Whether the port has a link: to a host or switch of the scenario, or outside on a lab switch.
     is_cabled: bool,
@@ -103,7 +103,7 @@ impl Ports {
         self.first[place.switch] + place.port
     }
 
-    /// Returns the port at a place.
+    /// Returns a port.
     pub fn port(&self, place: PortRef) -> &Port {
         &self.ports[self.number(place)]
     }
@@ -202,7 +202,7 @@ mod tests {
         assert!(ports.shows(0) && ports.shows(1), "the peer's rate is told at its other end");
         let note = ports.note().unwrap();
         assert!(note.starts_with("series.csv shows 2 of 66 queues"), "{note}");
-        // All ports with hosts are drawn where nothing is said.
+        // By default all ports with hosts are drawn.
         assert_eq!(Ports::new(&pair(60, "")).queues().len(), QUEUES_MAX);
         let one_side = Ports::new(&pair(40, "plot_ports = [\"S1.h1\"]"));
         assert!(one_side.shows(0) && !one_side.shows(1));

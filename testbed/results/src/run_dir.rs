@@ -125,7 +125,7 @@ pub enum RunDirError {
     },
     /// The directory holds a file that no run wrote.
     #[error(
-        "{} is not empty, and `{entry}` in it is nothing that a run wrote: name another directory, or empty this one",
+        "{} is not empty, and `{entry}` in it is not a run's file: name another directory, or empty this one",
         path.display()
     )]
     Occupied {

@@ -1,4 +1,4 @@
-//! Frames and captures as Wireshark's dissectors read them. Skipped, with the reason, where tshark is not installed.
+//! Frames and captures, checked with Wireshark's dissectors. Skipped, with the reason, if tshark is not installed.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use weir_switch_core::Direction;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, Ecn, Operation, Psn, QueuePair, Repr};
 
-/// The named fields of each frame of a capture; `None` if there is no tshark.
+/// Returns the named fields of each frame of a capture; `None` if tshark is missing.
 fn dissect(capture: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(capture).args(["-T", "fields", "-E", "separator=|"]);
@@ -29,7 +29,7 @@ fn dissect(capture: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     Some(text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect())
 }
 
-/// tshark prints numbers in either base, by field.
+/// Parses a number, which tshark prints in base 10 or 16 by field.
 fn number(text: &str) -> u64 {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
@@ -41,7 +41,7 @@ fn host(n: u8) -> HostConfig {
     HostConfig::new(MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), BitRate::gbps(10))
 }
 
-/// A message of three packets and one of one, the acknowledgements, and a CNP; each with when it was sent.
+/// Frames with their instants: a message of three packets, one of one, acknowledgements, and a CNP.
 fn conversation() -> Vec<(Time, Vec<u8>)> {
     let flow = FlowConfig {
         message: Bytes::new(2_500),

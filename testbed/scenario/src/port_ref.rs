@@ -1,20 +1,20 @@
-//! Places of nodes and ports in a scenario.
+//! References to ports of a scenario.
 
 use weir_units::archive::Value;
 
-/// A port of a scenario.
+/// Port of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Value)]
 pub struct PortRef {
-    /// The switch, by its place in the scenario.
+    /// Index of the switch in the scenario.
     pub switch: usize,
-    /// The port, by its place in the switch's configuration.
+    /// Index of the port in the switch's configuration.
     pub port: usize,
 }
 
-/// The far end of a port's link.
+/// Far end of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPeer {
-    /// A host, by its place in the scenario.
+    /// Host, by index in the scenario.
     Host(usize),
     /// Another switch's port.
     Port(PortRef),

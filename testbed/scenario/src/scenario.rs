@@ -35,11 +35,11 @@ pub struct Scenario {
     pub parameters: BTreeMap<String, String>,
     /// Switches, with different names. All have the same [`SwitchConfig::time_dilation`], which is also the hosts'.
     pub switches: Vec<SwitchConfig>,
-    /// The links between switches.
+    /// Links between switches.
     pub links: Vec<LinkPlan>,
-    /// The hosts. A port has one host or one link at most.
+    /// Hosts. A port has one host or one link at most.
     pub hosts: Vec<HostPlan>,
-    /// The flows.
+    /// Flows between hosts.
     pub flows: Vec<FlowPlan>,
     /// Messages that each have a connection of their own.
     pub traffic: Vec<TrafficPlan>,
@@ -89,7 +89,7 @@ pub struct Scenario {
 /// Capture at one port: every flow-control frame, and a number of data frames.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturePlan {
-    /// Host at the port, by its place in the scenario.
+    /// Index of the host at the port.
     pub host: usize,
     /// Start of the data capture.
     pub data_from: Time,
@@ -102,9 +102,9 @@ pub struct CapturePlan {
 pub struct HostPlan {
     /// Name of the host.
     pub name: String,
-    /// Switch, by its place in the scenario.
+    /// Index of the switch in the scenario.
     pub switch: usize,
-    /// Port of the switch, by its place in the configuration.
+    /// Index of the port in the switch's configuration.
     pub port: usize,
     /// Device of the host, if a real wire joins it to the switch's port; `None` for an emulated link.
     pub device: Option<Device>,
@@ -134,17 +134,17 @@ pub enum ScenarioError {
     #[error("a scenario has one switch at least")]
     NoSwitch,
     /// Two switches have the same name.
-    #[error("two switches are named {0}: ports are told apart by their switch's name")]
+    #[error("two switches are named {0}: write different names")]
     SwitchTwice(String),
     /// Two switches have different time dilations.
-    #[error("{0} and {1} differ in time_dilation: all switches of a scenario go by one clock")]
+    #[error("{0} and {1} differ in time_dilation: all switches of a scenario have one clock")]
     Dilation(String, String),
     /// A host or a link is on a clone, or on a port that does not exist.
     #[error("switch {switch}, port {port}: there is no such port with a link of its own")]
     NoPort {
-        /// The switch, by its place.
+        /// Index of the switch.
         switch: usize,
-        /// The port, by its place.
+        /// Index of the port.
         port: usize,
     },
     /// A port has two links.
@@ -157,9 +157,9 @@ pub enum ScenarioError {
 pub struct FlowPlan {
     /// Name of the flow.
     pub name: String,
-    /// Sending host, by its place.
+    /// Index of the sending host.
     pub from: usize,
-    /// Receiving host, by its place.
+    /// Index of the receiving host.
     pub to: usize,
     /// Sender's configuration. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
@@ -181,11 +181,11 @@ pub struct Outage {
 pub struct RerouteSchedule {
     /// Instants of the changes, each with the number of the route set in use from then on.
     pub at: Vec<(Time, usize)>,
-    /// Inter-switch links that each set avoids, by their places. Set 0 avoids none.
+    /// Indices of the inter-switch links that each set avoids. Set 0 avoids none.
     pub sets: Vec<Vec<usize>>,
 }
 
-/// A link, by its place in the scenario.
+/// Link, by index in the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum LinkRef {
     /// Link between switches.
@@ -208,9 +208,9 @@ pub struct WindowPlan {
 /// Flow ends at one host.
 #[derive(Clone, Debug, Default)]
 pub struct HostFlows {
-    /// Senders at the host, each with its flow's place in the scenario.
+    /// Senders at the host, each with the index of its flow.
     pub sends: Vec<(usize, FlowConfig)>,
-    /// Receivers at the host, each with its flow's place in the scenario.
+    /// Receivers at the host, each with the index of its flow.
     pub receives: Vec<(usize, ReceiverConfig)>,
 }
 
@@ -259,7 +259,7 @@ impl Scenario {
         reroutings
     }
 
-    /// Returns the seed of a switch's (by its place) ECMP hash.
+    /// Returns the seed of a switch's ECMP hash, by switch index.
     pub fn hash_seed(&self, switch: usize) -> u32 {
         match self.ecmp_seed {
             0 => switch as u32,
@@ -301,7 +301,7 @@ impl Scenario {
         }
     }
 
-    /// Creates a scenario of switches whose ports are cabled to the outside, without an end.
+    /// Creates a scenario of switches whose ports lead to external devices, without an end.
     pub fn lab(name: &str, policy: &str, switches: Vec<SwitchConfig>, sample_every: Span) -> Scenario {
         Scenario { sample_every, end: Time::NEVER, ..Scenario::new(name, policy, switches, Vec::new()) }
     }

@@ -38,15 +38,15 @@ pub(crate) const SWITCHES_MAX: usize = 65_534;
 /// Graph of switches, hosts and links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fabric {
-    /// The switches.
+    /// Switches of the fabric.
     pub switches: Vec<SwitchNode>,
     /// Hosts, each with a link of its own.
     pub hosts: Vec<HostNode>,
-    /// The links between switches.
+    /// Links between switches.
     pub links: Vec<FabricLink>,
 }
 
-/// A switch.
+/// Switch of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchNode {
     /// Name of the switch.
@@ -68,7 +68,7 @@ pub struct HostNode {
     pub delay: Span,
 }
 
-/// A link between two switches.
+/// Link between two switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricLink {
     /// The ports at its ends.
@@ -153,7 +153,7 @@ pub enum TopologyError {
     },
     /// The port of a host or a link does not exist.
     #[error(
-        "a host or link is on port {port} of switch {switch}, which there is not: raise the switch's number of ports"
+        "a host or link is on port {port} of switch {switch}, which does not exist: raise the switch's number of ports"
     )]
     NoPort {
         /// Switch, by its place.
@@ -179,13 +179,13 @@ impl Fabric {
         Fabric::default()
     }
 
-    /// Adds a switch without ports; returns its place.
+    /// Adds a switch without ports; returns its index.
     pub fn add_switch(&mut self, name: impl Into<String>) -> usize {
         self.switches.push(SwitchNode { name: name.into(), ports: 0 });
         self.switches.len() - 1
     }
 
-    /// Adds a host on the switch's next port; returns its place.
+    /// Adds a host on the switch's next port; returns its index.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -195,7 +195,7 @@ impl Fabric {
         self.hosts.len() - 1
     }
 
-    /// Joins the next ports of two switches; returns the link's place.
+    /// Joins the next ports of two switches; returns the link's index.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -205,12 +205,12 @@ impl Fabric {
         self.links.len() - 1
     }
 
-    /// Returns the place of the switch of this name.
+    /// Returns the index of the switch of this name.
     pub fn switch(&self, name: &str) -> Option<usize> {
         self.switches.iter().position(|switch| switch.name == name)
     }
 
-    /// Returns the place of the host of this name.
+    /// Returns the index of the host of this name.
     pub fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
     }

@@ -1,5 +1,5 @@
-//! Scenario files: every file of `tests/bad` gives exactly the errors that its comments expect, all in one go; the reference
-//! and the examples are true.
+//! Scenario files: every file of `tests/bad` has exactly the errors of its comments, all at once; the reference and the
+//! examples are valid.
 
 #[path = "../../../config/tests/it/expectations/mod.rs"]
 mod expectations;
@@ -23,7 +23,7 @@ fn good(path: &Path, text: &str) -> Vec<ScenarioRun> {
     parse(path, text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-/// All that have tables of parameters in `[nic]`.
+/// Kinds with tables of parameters in `[nic]`.
 fn kinds() -> Vec<&'static dyn Plugin> {
     let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Plugin);
     let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Plugin);
@@ -56,9 +56,9 @@ fn the_reference_is_true() {
             _ => format!("`[[{table}]]`"),
         };
         assert!(text.contains(&heading), "{heading} is missing");
-        // A run has what all have.
+        // A run has the keys of the scenario.
         let table = table.strip_prefix("runs.").unwrap_or(table);
-        // Kinds' tables stand in [nic].
+        // Kinds' tables are in [nic].
         for key in keys.iter().filter(|key| table == "nic" || !kinds.contains(key)) {
             let written = [
                 format!("`{key}`"),
@@ -151,7 +151,7 @@ fn judge(result: Result<Vec<ScenarioRun>, ConfigErrors>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Lines left out, doubled, or with another one's value: no panic, and what is accepted holds together.
+    /// Lines left out, doubled, or with another line's value: no panic, and accepted scenarios are consistent.
     #[test]
     fn no_text_makes_the_reader_panic(edits in edits()) {
         let path = here("../../scenarios/gfc-ring.toml");
@@ -168,7 +168,7 @@ proptest! {
     }
 }
 
-/// Where a line is changed, another line, and how.
+/// Changed line, another line, and kind of change.
 type Edit = (prop::sample::Index, prop::sample::Index, i32);
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {

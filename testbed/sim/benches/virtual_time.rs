@@ -1,5 +1,5 @@
-//! What virtual time costs: packet-hops a CPU-second of one core, and memory a host and a packet in flight, for fabrics of
-//! the papers under DCQCN; and how the cost of a packet-hop grows with the number of hosts.
+//! Cost of virtual time: packet-hops per CPU-second of one core, and memory per host and per packet in flight, for
+//! fabrics of the papers under DCQCN; and the growth of the cost with the number of hosts.
 //!
 //! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-sim
 //! --bench virtual_time [-- NAME]`; with `-- NAME --threads=2` on as many threads as gain, 2 at most, by time that passed; with
@@ -72,7 +72,7 @@ fn main() {
     }
 }
 
-/// What `--threads=N` says (as many as make it faster), or `--threads=exactly-N`.
+/// Returns the value of `--threads=N` (an upper limit), or of `--threads=exactly-N`.
 fn threads() -> Option<Threads> {
     let text = value_of(THREADS)?;
     let (count, exactly) = (text.trim_start_matches("exactly-"), text.starts_with("exactly-"));
@@ -83,7 +83,7 @@ fn threads() -> Option<Threads> {
 const THREADS: &str = "--threads=";
 const MEASURED: &str = "--measured=";
 
-/// What follows an option's name in an argument.
+/// Returns the value of an option in the arguments.
 fn value_of(option: &str) -> Option<String> {
     std::env::args().find_map(|argument| argument.strip_prefix(option).map(str::to_owned))
 }

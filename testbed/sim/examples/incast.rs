@@ -1,7 +1,7 @@
 //! An incast from Rust: eight hosts send 64 KB each to a ninth at one instant, over one switch, in virtual time.
 //!
-//! The scenario is the text of a scenario file; everything that it may have is in docs/SCENARIOS.md. The program advances the clock by
-//! itself, so it may look at switches and hosts at any instant.
+//! The scenario is the text of a scenario file (docs/SCENARIOS.md). The program advances the clock by itself, so it may
+//! look at switches and hosts at any instant.
 //!
 //! ```text
 //! cargo run -p weir-sim --example incast

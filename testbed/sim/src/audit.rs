@@ -85,7 +85,7 @@ fn check_byte_conservation(switch: &Shared, now: Time) -> Result<(), String> {
         if let Some(pool) = pool
             && pool.used.get() != held
         {
-            return Err(format!("queues hold {held} B of the {name} pool, which says {}", pool.used));
+            return Err(format!("queues hold {held} B of the {name} pool, but it counts {}", pool.used));
         }
     }
     Ok(())

@@ -412,7 +412,7 @@ impl ActiveRun<'_> {
         Ok(())
     }
 
-    /// Returns the depth of a sample planned for an instant. The depth depends on the scenario alone, not on when the
+    /// Returns the scope of a sample planned for an instant. The scope depends on the scenario alone, not on when the
     /// run is interrupted.
     fn depth_at(&self, planned: Time) -> SampleScope {
         let is_last = planned.saturating_add(self.scenario.sample_every) > self.scenario.end;
@@ -554,16 +554,14 @@ impl ActiveRun<'_> {
             of_traffic.map(|(number, (plan, of))| of.summary(plan, scenario.warm_up, started(&sim, number))).collect();
         let mut notes = vec![match end_reason {
             SimulationEnd::Drained => {
-                format!("all that was sent had arrived {} after the end", now.since(scenario.end))
+                format!("all sent data had arrived {} after the end", now.since(scenario.end))
             }
-            SimulationEnd::Deadlock => "what the deadlock holds was left where it is".to_owned(),
-            SimulationEnd::DrainTimeout | SimulationEnd::Interruption => {
-                "what was under way was left where it is".to_owned()
-            }
+            SimulationEnd::Deadlock => "frames held by the deadlock were not drained".to_owned(),
+            SimulationEnd::DrainTimeout | SimulationEnd::Interruption => "frames in flight were not drained".to_owned(),
         }];
         let repeated: u64 = sent.iter().map(|sent| sent.retransmitted).sum();
         if repeated > 0 {
-            notes.push(format!("{repeated} frames of flows were sent again"));
+            notes.push(format!("{repeated} frames of flows were retransmitted"));
         }
         let ended = RunResult {
             backend: "sim",

@@ -21,7 +21,7 @@ use super::lp_partition::LpPartition;
 pub struct CompletedMessage {
     /// Sending host, by index in the scenario.
     pub host: usize,
-    /// Flow or traffic that the message belongs to.
+    /// Flow or traffic plan of the message.
     pub source: MessageSource,
     /// Time at which the message was passed to the NIC.
     pub released: Time,

@@ -1,4 +1,4 @@
-//! Forecast of a run's memory and work.
+//! Estimate of a run's memory and work.
 
 use std::fs;
 use std::path::Path;
@@ -140,7 +140,7 @@ fn hops_of_traffic(scenario: &Scenario, plan: &TrafficPlan) -> u64 {
     plan.messages().iter().map(of_message).sum::<u64>() + of_loop
 }
 
-/// Returns an upper bound: all senders at their links' rates.
+/// Returns an upper bound of the packet-hops: all senders send at their links' rates.
 fn hops_of_loop(scenario: &Scenario, plan: &TrafficPlan, closed: &ClosedLoop) -> u64 {
     let mean = closed.sizes().mean().max(1.0);
     let of_sender = |sender: &u32| {

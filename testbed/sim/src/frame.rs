@@ -13,7 +13,7 @@ use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Ecn;
 use weir_wire::trailer::Telemetry;
 
-/// Frame between two hosts: a pointer to its content, like an mbuf, and a label.
+/// Frame between two hosts: a pointer to its content, like an mbuf, and metadata.
 #[derive(Clone, Debug, Value)]
 pub(super) struct Frame {
     content: Box<NicFrame>,
@@ -48,7 +48,7 @@ const UNSCHEDULED: u64 = 4;
 
 /// Free frame memory, last in first out, since the most recent is cached.
 #[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "the memory goes from frame to frame")]
+#[expect(clippy::vec_box, reason = "frames reuse the boxes")]
 pub(super) struct FramePool(Vec<Box<NicFrame>>);
 
 impl Frame {

@@ -56,11 +56,11 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
     let put_on_links = frames.hosts_sent + frames.control_sent + forwarded;
     if put_on_links != sim.packet_hops() {
         let hops = sim.packet_hops();
-        return Err(format!("{put_on_links} frames were sent, and {hops} put on links: {frames:?}"));
+        return Err(format!("{put_on_links} frames were sent, but {hops} were put on links: {frames:?}"));
     }
     let [frames_in, frames_out] = frames.sides();
     if frames_in != frames_out {
-        return Err(format!("{frames_in} frames went in, and {frames_out} came out or are there: {frames:?}"));
+        return Err(format!("{frames_in} frames entered, but {frames_out} left or are in the network: {frames:?}"));
     }
     Ok(frames)
 }

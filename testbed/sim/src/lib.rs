@@ -1,5 +1,6 @@
-//! Simulation backend: runs a scenario in virtual time as a conservative parallel discrete-event simulation. Switches and
-//! hosts run the code of Weir's switch and NIC; links are modelled. The clock counts picoseconds.
+//! Simulation backend: runs a scenario in virtual time as a conservative parallel discrete-event simulation. Switches
+//! and hosts run the code of Weir's switch and NIC; links are modelled. Nodes are divided into logical processes, which
+//! threads run in parallel. The clock counts picoseconds.
 //!
 //! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs to an instant and can be called repeatedly;
 //! [`Sim::report`] and other getters return the state. [`SimBackend`] does all of it for a run directory.
@@ -9,12 +10,14 @@
 //! [`NicFrame`](weir_nic::host::NicFrame)s that hosts send. Switches and hosts react at once: `reaction = "0s"` in `[pfc]`
 //! sizes headroom for that. `time_dilation` has no effect.
 //!
-//! Results are the same on every machine and for any number of threads ([`Sim::set_threads`]). An action of one node affects
-//! another only through a frame on a wire. That takes at least the shortest transmission time and propagation delay: the
-//! *lookahead*. Time is divided into windows of that length. Within a window nodes run one after the other in any order, each
-//! with its state cached, while the state of the next nodes is prefetched (`ahead.rs`). If links only join nodes of two
-//! groups, as the levels of a tree, the groups run in alternating phases with windows of two lookaheads. A node processes its
-//! instants in order. Of several ports of a switch with arrivals at the same instant, each comes first in rotation.
+//! Results are the same on every machine and for any number of threads ([`Sim::set_threads`]). An action of one node
+//! affects another only through a frame on a wire. That takes at least the shortest transmission time and propagation
+//! delay: the *lookahead*. It follows from the delays of the links. Time is divided into windows of that length, at
+//! whose ends the logical processes exchange frames. Within a window nodes run one after the other in any order, each
+//! with its state cached, while the state of the next nodes is prefetched (`prefetcher.rs`). If links only join nodes
+//! of two groups, as the levels of a tree, the groups run in alternating phases with windows of two lookaheads. A node
+//! processes its instants in order. Of several ports of a switch with arrivals at the same instant, each comes first in
+//! rotation.
 //!
 //! ```
 //! use std::path::Path;
@@ -130,7 +133,7 @@ pub struct Sim {
     now: Time,
     /// Time up to which the nodes of each phase have run.
     clocks: [Time; 2],
-    /// Index of the hosts' current (or last) window. A window is `sides.count()` lookaheads long.
+    /// Index of the hosts' current (or last) window. A window is one lookahead per phase long.
     window: Option<u64>,
     /// Windows that were audited, in debug builds.
     audited: u64,
@@ -143,7 +146,7 @@ pub enum SimError {
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// A port with a link has no rate, and a simulated port has no device to query.
-    #[error("port {0} has no rate, which its wire needs")]
+    #[error("port {0}: no rate; write its `rate`")]
     NoRate(String),
     /// A switch can't be built.
     #[error("switch {switch}: {source}")]
@@ -367,8 +370,8 @@ impl Sim {
         self.connections.drain_completed()
     }
 
-    /// Returns the messages of a traffic, by index in the scenario: all of a list, or those of a closed loop that have
-    /// been opened.
+    /// Returns the messages of a traffic plan, by index in the scenario: all of a list, or those of a closed loop that
+    /// have been opened.
     pub fn messages(&self, traffic: usize) -> &[Message] {
         self.connections.messages(traffic)
     }

@@ -216,7 +216,7 @@ impl LpPartition {
     /// # Panics
     /// If both numbers are equal.
     pub(super) fn two_hosts(&mut self, numbers: [usize; 2]) -> [&mut SimHost; 2] {
-        const TWO: &str = "a message goes to another host";
+        const TWO: &str = "a message has two hosts";
         let [one, other] = numbers.map(|number| self.hosts[number]);
         if one.lp == other.lp {
             let hosts = &mut self.lps[one.lp as usize].hosts;
@@ -324,7 +324,7 @@ impl LpPartition {
         control_frames.drain(..known)
     }
 
-    /// Dissolves all logical processes.
+    /// Gathers all nodes and wires, and dissolves the logical processes.
     fn gather(&mut self) -> GatheredNetwork {
         let nodes = self.switches.len() + self.hosts.len();
         let mut gathered = GatheredNetwork {
@@ -374,10 +374,10 @@ impl LpPartition {
         gathered
     }
 
-    /// Builds `count` logical processes from a pile.
+    /// Builds `count` logical processes from the gathered network; `plan` is as in [`LpPartition::repartition`].
     fn scatter(&mut self, gathered: GatheredNetwork, plan: &[u32], count: usize) {
         let GatheredNetwork { switches, hosts, wires, mut due, mut frame_pool, records_control_frames } = gathered;
-        let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all are there").switch();
+        let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all nodes and wires are gathered").switch();
         let lp_of: Vec<u32> = plan.iter().copied().chain(hosts.iter().map(|host| plan[switch_of(host)])).collect();
         let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut index_of = vec![0; lp_of.len()];
@@ -391,7 +391,7 @@ impl LpPartition {
         // A wire between logical processes is split. Near halves come last, grouped by node.
         let mut split = Vec::new();
         for (number, wire) in (0..).zip(wires) {
-            let (mut wire, [from, to]) = (wire.expect("all are there"), self.ends[number as usize]);
+            let (mut wire, [from, to]) = (wire.expect("all nodes and wires are gathered"), self.ends[number as usize]);
             wire.set_destination_node(index_of[to as usize]);
             // The receiver's wake-up excludes frames that faults held back on a near half.
             due[to as usize] = due[to as usize].min(wire.next_arrival());
@@ -431,14 +431,14 @@ impl LpPartition {
                 let lp = lp as u32;
                 match number.checked_sub(first_host) {
                     None => {
-                        let mut switch = switches[number].take().expect("it is there");
+                        let mut switch = switches[number].take().expect("each node has one logical process");
                         switch.environment.wires.iter_mut().flatten().for_each(|wire| *wire = outgoing[*wire as usize]);
                         switch.set_local_number(index);
                         self.switches[number] = NodeLocation { lp, index };
                         own_switches.push(switch);
                     }
                     Some(number) => {
-                        let mut host = hosts[number].take().expect("it is there");
+                        let mut host = hosts[number].take().expect("each node has one logical process");
                         host.set_local_numbers(index, outgoing[host.wire()]);
                         self.hosts[number] = NodeLocation { lp, index: own_hosts.len() as u32 };
                         own_hosts.push(host);

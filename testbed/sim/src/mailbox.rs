@@ -23,7 +23,7 @@ pub(super) struct RemoteEnd {
 }
 
 /// Mailbox of a logical process: its outgoing and incoming frames. In each window, call [`Mailbox::deliver`],
-/// [`Mailbox::note`] for each near half that receives its first frame, then [`Mailbox::hand_over`].
+/// [`Mailbox::record_first_frame`] for each near half that receives its first frame, then [`Mailbox::hand_over`].
 #[derive(Debug)]
 pub(super) struct Mailbox {
     /// Number of the mailbox's logical process.
@@ -43,7 +43,7 @@ pub(super) struct Mailbox {
     first_sent: Time,
 }
 
-/// Channel matrix, by receiving process, sending process and parity of the window.
+/// Channel slots by receiving process, sending process and parity of the window.
 #[derive(Debug)]
 struct ChannelMatrix {
     slots: Box<[ChannelSlot]>,
@@ -58,7 +58,7 @@ struct ChannelSlot(Mutex<ChannelBatch>);
 /// Frames from one logical process to another.
 #[derive(Debug, Default)]
 struct ChannelBatch {
-    /// Parcels of which the first `filled` have frames; the others have empty buffers for reuse.
+    /// Batches per wire: the first `filled` have frames, the others have empty buffers for reuse.
     wire_batches: Vec<WireBatch>,
     filled: usize,
 }
@@ -70,8 +70,8 @@ struct WireBatch {
 }
 
 impl Mailbox {
-    /// Creates the mailboxes of all logical processes. Each is given by the index of its first near half, and the
-    /// remote ends of its near halves.
+    /// Creates the mailboxes of all logical processes, given the index of the first near half and the remote ends of
+    /// each.
     pub(super) fn for_lps(lps: Vec<(usize, Vec<RemoteEnd>)>) -> Vec<Mailbox> {
         let count = lps.len();
         let slots = (0..2 * count * count).map(|_| ChannelSlot::default()).collect();
@@ -113,7 +113,7 @@ impl Mailbox {
     }
 
     /// Moves the frames of near halves into the channels. Frames that faults may still hold back stay;
-    /// [`LpPartition::release_until`](super::parts::LpPartition::release_until) moves them.
+    /// [`LpPartition::release_until`](super::lp_partition::LpPartition::release_until) moves them.
     pub(super) fn hand_over(&mut self, wires: &mut [Wire]) {
         self.first_sent = Time::NEVER;
         for number in self.occupied.drain(..) {
@@ -126,7 +126,7 @@ impl Mailbox {
         }
         for (to, out) in self.out.iter_mut().enumerate().filter(|(_, out)| out.filled > 0) {
             let mut slot = self.channels.slot(to, self.lp, self.windows);
-            debug_assert_eq!(slot.filled, 0, "what was there was delivered");
+            debug_assert_eq!(slot.filled, 0, "the batch of two windows ago was delivered");
             std::mem::swap(out, &mut *slot);
         }
         self.windows += 1;
@@ -178,7 +178,7 @@ impl ChannelMatrix {
     #[inline]
     fn slot(&self, to: usize, from: usize, window: u64) -> MutexGuard<'_, ChannelBatch> {
         let slot = &self.slots[2 * (to * self.lp_count + from) + (window % 2) as usize];
-        slot.0.lock().expect("all parts take their turns")
+        slot.0.lock().expect("no LP panics with this lock held")
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) fn lookahead(wires: &[Wire], frame_bytes_min: u32) -> Span {
 }
 
 impl Network {
-    /// Creates the network of a logical process. The wires are in order, near halves last; `sides` has the phase of
+    /// Creates the network of a logical process. The wires are in order, near halves last; `phases` has the phase of
     /// each node. No node has a wake-up.
     pub(super) fn new(wires: Box<[Wire]>, mailbox: Mailbox, phases: Phases) -> Network {
         let inner = wires.len() - mailbox.near_halves();

@@ -167,8 +167,8 @@ impl SimSwitch {
         Ok(SimSwitch { pipeline, environment })
     }
 
-    /// Prefetches the state for its window, in the steps of [`ahead`](super::ahead), port by port; `number` is its
-    /// node. Returns whether a further port remains.
+    /// Prefetches the state for its window, in the steps of [`prefetcher`](super::prefetcher), port by port; `number`
+    /// is its node. Returns whether a further port remains.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
         match_pipeline!(&self.pipeline, pipeline => self.environment.prefetch(pipeline, step, port, number, network))
@@ -361,7 +361,7 @@ impl SimHost {
         (self.node, self.wire) = (node, wire);
     }
 
-    /// Prefetches the state for its window, in the steps of [`ahead`](super::ahead); `number` is its node.
+    /// Prefetches the state for its window, in the steps of [`prefetcher`](super::prefetcher); `number` is its node.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, number: usize, network: &Network) {
         match step {
@@ -430,7 +430,7 @@ impl SimHost {
             }
             // The wake-up may have been for a timer only.
             in_vain += 1;
-            assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
+            assert!(in_vain < 3, "host {}: nothing to send at {now:?}, but a wake-up at {next:?}", self.number);
         }
     }
 

@@ -154,9 +154,9 @@ impl Partitioner<'_> {
                 let load = |lp: &usize| self.load[*lp][phase];
                 let lightest =
                     |lps: &mut dyn Iterator<Item = usize>| lps.min_by(|one, other| load(one).total_cmp(&load(other)));
-                let nearest = lightest(&mut (0..links.len()).filter(|lp| links[*lp] == most)).expect("a part");
+                let nearest = lightest(&mut (0..links.len()).filter(|lp| links[*lp] == most)).expect("an LP");
                 let is_full = load(&nearest) + work[phase] > 1.05 * mean[phase];
-                let lp = if is_full { lightest(&mut (0..links.len())).expect("a part") } else { nearest };
+                let lp = if is_full { lightest(&mut (0..links.len())).expect("an LP") } else { nearest };
                 self.assign(switch, lp as u32);
             }
             if !has_found {

@@ -48,7 +48,7 @@ impl Phases {
         self.count - 1
     }
 
-    /// Returns the phase that runs in the `turn`th lookahead, up to its end.
+    /// Returns the phase that runs in an interval of one lookahead, by the interval's index.
     pub(super) fn phase_at(&self, phase_at: u64) -> usize {
         (phase_at % self.count as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! Two hosts and a switch, to the picosecond; transports and workloads by topic.
+//! Two hosts and a switch, exact to the picosecond; transports and workloads by topic.
 
 mod closed_loop;
 mod congestion;
@@ -101,7 +101,7 @@ fn without_an_overhead_the_line_rate_counts_frames_alone() {
     assert_eq!(sim.host(0).sender_stats(0).wire, frame * FRAMES);
 }
 
-/// Connections are opened and closed on the way, and sides take turns: where time is stopped is of no consequence.
+/// Connections open and close during the run, and phases alternate: stopping at any instant changes no result.
 #[test]
 fn traffic_on_a_fabric_is_the_same_run_however_often_it_is_looked_at() {
     let text = "[scenario]\nend = '2ms'\n[topology]\nkind = 'leaf-spine'\nleaves = 2\nspines = 2\nhosts = 2\n\
@@ -125,7 +125,7 @@ fn traffic_on_a_fabric_is_the_same_run_however_often_it_is_looked_at() {
     assert!(told(&mut at_once) == told(&mut by_and_by), "two runs of one scenario differ");
 }
 
-/// Snapshots on the way change nothing.
+/// Snapshots during the run change no result.
 #[test]
 fn the_same_scenario_is_the_same_run() {
     let mut scenario = scenario(Bytes::kb(30), 200);
@@ -178,7 +178,7 @@ fn a_stranger_is_flooded_and_a_port_without_a_link_left_out() {
 fn a_wire_needs_a_rate() {
     let mut scenario = scenario(Bytes::new(1_024), 1);
     scenario.switches[0].ports[1].rate = None;
-    assert_eq!(Sim::new(&scenario).unwrap_err().to_string(), "port p1 has no rate, which its wire needs");
+    assert_eq!(Sim::new(&scenario).unwrap_err().to_string(), "port p1: no rate; write its `rate`");
     scenario.switches.clear();
     assert!(matches!(Sim::new(&scenario), Err(SimError::Scenario(ScenarioError::NoSwitch))));
 }

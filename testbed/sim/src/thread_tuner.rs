@@ -124,7 +124,7 @@ impl Default for Threads {
 }
 
 impl ThreadTuner {
-    /// Sets the request, and the largest number of threads useful for the fabric.
+    /// Sets the requested threads, and the largest number useful for the fabric.
     pub(super) fn set_threads(&mut self, threads: Threads, most: usize) {
         (self.threads, self.most, self.trial) = (threads, most.max(1), None);
     }
@@ -207,7 +207,7 @@ impl ThreadTuner {
         Some(count)
     }
 
-    /// Returns 1 if one thread would be faster than the several that run. `turn` is the approximate work in a window.
+    /// Returns 1 if one thread would be faster than the several that run. `window` is the approximate work in a window.
     fn fewer_threads(&mut self, window: Duration, wall: Duration, done: u64) -> Option<usize> {
         let trial = self.trial.get_or_insert_default();
         trial.reviews += 1;

@@ -344,7 +344,7 @@ impl Wire {
             assert_eq!(
                 self.not_taken + faults.doubled as i64,
                 (lost + in_flight) as i64,
-                "frames on a wire: {faults:?}, {in_flight} under way"
+                "frames on a wire: {faults:?}, {in_flight} in flight"
             );
         }
     }

@@ -92,7 +92,7 @@ impl WorkerPool {
     /// If a worker panics.
     pub(super) fn run(&mut self, lps: &mut Vec<BoxedLp>, load_balancer: &LoadBalancer, phase: usize, limit: Time) {
         let threads = load_balancer.threads_of(phase);
-        debug_assert_eq!(lps.len(), threads.len(), "each part has a thread");
+        debug_assert_eq!(lps.len(), threads.len(), "each LP has a thread");
         self.assignments.resize_with(load_balancer.threads(), Vec::new);
         self.returned.resize_with(lps.len(), || None);
         for ((lp, index), thread) in lps.drain(..).zip(0..).zip(threads) {
@@ -141,7 +141,7 @@ impl WorkerPool {
     fn resume_panic(&mut self, worker: usize) -> ! {
         match self.workers.swap_remove(worker).thread.join() {
             Err(panic) => resume_unwind(panic),
-            Ok(()) => unreachable!("a thread ends when it is told to, or panics"),
+            Ok(()) => unreachable!("a worker ends when its channel closes, or panics"),
         }
     }
 }
@@ -178,7 +178,7 @@ fn run_windows(assignment: &mut LpAssignment, phase: usize, limit: Time) {
 }
 
 impl SpinPolicy {
-    /// Receives the next value. Spins up to `looks_for` first, unless spins were futile recently.
+    /// Receives the next value. Spins up to `spin_time` first, unless spins were futile recently.
     fn receive<T>(&mut self, from: &Receiver<T>, spin_time: Duration) -> Result<T, RecvError> {
         if spin_time.is_zero() || !self.should_spin() {
             return from.recv();

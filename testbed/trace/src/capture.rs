@@ -192,7 +192,7 @@ impl Capture {
         Capture::read_with_progress(path, selection, &mut |_| {})
     }
 
-    /// Reads like [`Capture::read`], and calls `told` with the size in bytes of each read.
+    /// Reads like [`Capture::read`], and calls `on_progress` with the size in bytes of each read.
     ///
     /// # Errors
     /// See [`CaptureError`].

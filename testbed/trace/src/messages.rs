@@ -174,7 +174,7 @@ impl Connections {
             (Flow::Tcp(flow), Transport::Tcp(start)) => {
                 flow.on_packet(body(start), at, ip.dscp, self.idle, direction, recording)
             }
-            _ => unreachable!("the key says which it is"),
+            _ => unreachable!("the key gives the transport"),
         };
         match class {
             PacketClass::Data { again } => {

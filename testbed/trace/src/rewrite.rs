@@ -31,7 +31,9 @@ pub enum Mapping {
 
 /// Error in the text of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write OLD=NEW with two MAC addresses, two IP addresses of one family, or two networks of one length: {0}")]
+#[error(
+    "{0}: no mapping; write OLD=NEW with two MAC addresses, two IP addresses of one family, or two networks of one length"
+)]
 pub struct RewritingError(String);
 
 /// UDP port of RoCEv2.

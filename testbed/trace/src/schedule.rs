@@ -30,7 +30,7 @@ pub struct ScheduledFrame {
 /// Frames that the port's line delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineLimit {
-    /// Number of frames put off.
+    /// Number of delayed frames.
     pub frames: u64,
     /// Longest delay.
     pub longest: Span,

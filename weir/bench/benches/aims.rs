@@ -1,4 +1,4 @@
-//! What the packet path is to do, beside what it does: each aim with the ratio that was measured, in one run, and whether it holds.
+//! Aims of the packet path: each with the ratio that was measured, in one run, and whether it holds.
 //!
 //! `cargo bench -p weir-bench --bench aims`. Everything is measured in turn in each round, and a ratio is taken within a round, since the
 //! machine is slower and faster by a third within minutes. An aim holds if the median does. The comparison with other programs is
@@ -26,7 +26,7 @@ use weir_dpdk_io::cpu;
 use weir_units::{Bytes, WIRE_OVERHEAD_BYTES};
 
 const ROUNDS: usize = 5;
-/// How long a switch forwards in a round.
+/// Time for which a switch forwards in a round.
 const SPAN: Duration = Duration::from_millis(300);
 
 fn main() {
@@ -58,7 +58,7 @@ fn main() {
     }
 }
 
-/// Prints a row. The bound is the least that is to be, or, where it is no such, the most.
+/// Prints a row. `bound` is a limit, and whether it is the least or the most.
 fn print_result(what: &str, aim: &str, Spread { min, median, max }: Spread, bound: Option<(f64, bool)>) {
     let holds = bound.map_or("", |(bound, is_least)| match (median >= bound, is_least) {
         (true, true) | (false, false) => "yes",
@@ -67,7 +67,7 @@ fn print_result(what: &str, aim: &str, Spread { min, median, max }: Spread, boun
     println!("| {what} | {aim} | {median:.2} ({min:.2} to {max:.2}) | {holds} |");
 }
 
-/// Each round's packets per CPU-second of an lcore, of all that the aims name, in the order of [`MEASURED`]; 0 of what none names.
+/// Packets per CPU-second of an lcore in each round, in the order of [`MEASURED`]; 0 where no aim names one.
 fn measure(aims: &[&Aim], cpus: &[u32], rounds: usize) -> Vec<Vec<f64>> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let is_named =
@@ -101,13 +101,13 @@ fn forwarded(runtime: &Runtime, measured: &Measured, switches: &[SwitchConfig]) 
         LoadMode::Standing(bytes) => forward_from_standing_queues(runtime, &switches[0], Bytes::new(bytes), SPAN),
     };
     let forwarded = forwarded.unwrap_or_else(|error| panic!("{}: {error}", measured.name));
-    // Drops cost time too: a figure counts only if there are hardly any, but where more comes than one port may send.
+    // Drops cost time too: a figure counts only with hardly any, unless more frames come than one port may send.
     let overruns = matches!(measured.load_mode, LoadMode::Overrun);
     assert!(overruns || forwarded.sent * 100 > forwarded.received * 99, "{}: {forwarded:?}", measured.name);
     forwarded
 }
 
-/// Gb/s on the wire that so many packets a second are.
+/// Converts a packet rate to Gb/s on the wire.
 fn gbps(packets_per_s: f64, frame_bytes: u16) -> f64 {
     packets_per_s * ((u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8) as f64 / 1e9
 }

@@ -49,18 +49,18 @@ use table::Table;
 
 /// The program that runs under callgrind, one lcore with two ports or as many as the case takes.
 struct Run {
-    /// What it is, for people.
+    /// Description for the output.
     name: &'static str,
-    /// The argument that has this program run it.
+    /// Argument that has this program run it.
     argument: &'static str,
     case: Case,
     policy: &'static str,
     flow_control: &'static str,
-    /// How many frames come to each of two ports between two polls; `None` where as many come as a poll takes.
+    /// Frames that come to each of two ports between two polls; `None` for as many as a poll takes.
     at_a_time: Option<usize>,
-    /// What a packet may take in an lcore's rounds, its ports included (DPDK's capture ports take about 200, rings less): 3 % above what
-    /// it takes, on an idle machine as on a busy one, and 6 % for mixed frames, of which a busy machine leaves smaller groups: 364 to
-    /// 382. Raise it only with a reason.
+    /// Limit of instructions a packet in an lcore's rounds, ports included (DPDK's capture ports take about 200, rings less): 3 %
+    /// above what it takes, on an idle machine as on a busy one, and 6 % for mixed frames, of which a busy machine leaves smaller groups:
+    /// 364 to 382. Raise it only with a reason.
     most: f64,
 }
 
@@ -84,11 +84,11 @@ const RUNS: [Run; 8] = [
 /// more: how many rounds find nothing to do is the processor's matter.
 const PARTS: [BenchmarkPart; 3] = [
     BenchmarkPart {
-        name: "receiving, finding each frame's way by its first bytes, sums, past the egress queue or into it",
-        functions: &["SwitchLcore", "burst::plain"],
+        name: "receiving, forwarding decisions by a frame's first bytes, sums, past the egress queue or into it",
+        functions: &["SwitchLcore", "burst::fast_path"],
         most: 76.0,
     },
-    BenchmarkPart { name: "admission", functions: &["::forwarding::", "mmu::admission", "mmu::whole"], most: 17.0 },
+    BenchmarkPart { name: "admission", functions: &["::forwarding::", "mmu::admission", "mmu::bulk"], most: 17.0 },
     BenchmarkPart {
         name: "gate, shaper, scheduler, release, counters",
         functions: &[
@@ -195,7 +195,7 @@ fn count_instructions() {
     check_limits(&RUNS.iter().enumerate().map(counted).collect::<Vec<_>>());
 }
 
-/// The packets that a run forwards in the time that callgrind has.
+/// Packets that a run forwards in the time that callgrind has.
 fn counted(Run { case, policy, flow_control, at_a_time, .. }: &Run, lcore: u32, dir: &Path) -> u64 {
     if let Some(frames) = at_a_time {
         let switch = bursts::switch(lcore).expect("a valid configuration");
@@ -223,7 +223,7 @@ fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
     weir(runtime, switch, RoundEnd::Time(time)).rate()
 }
 
-/// What a switch forwards in a round. A figure counts only if hardly anything was dropped.
+/// Counts of a switch in a round. A figure counts only if hardly anything was dropped.
 fn weir(runtime: &Runtime, switch: &SwitchConfig, until: RoundEnd) -> Forwarded {
     let forwarded = forward(runtime, std::slice::from_ref(switch), until).expect("a switch that conserves frames");
     assert!(forwarded.sent * 100 > forwarded.received * 99, "{forwarded:?}");

@@ -2,7 +2,7 @@
 //! seconds, first on a core of its own, then beside a thread that never rests on the switch's core.
 //!
 //! `cargo bench -p weir-bench --bench netdev_lossless`, as root. Frames that the sender could not hand over in time
-//! are made up for, so that what is told is what the switch was given.
+//! are made up for, so that the load printed is the load that the switch was given.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ fn config(interfaces: &[String; 2], lcore: u32) -> SwitchConfig {
         "[switch]\nname = \"bench\"\nidle = \"poll\"\n[lcores]\nlayout = \"single\"\ncores = [{lcore}]\n[buffer]\nsize = \"12MB\"\n\
          [classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1ms\"\n"
     );
-    // The way out is fast enough to catch up: this measures ports, not the shaper.
+    // The egress port is fast enough to catch up: this measures ports, not the shaper.
     for (port, (interface, rate)) in interfaces.iter().zip(["1Gbps", "10Gbps"]).enumerate() {
         text += &format!("[[ports]]\nname = \"p{port}\"\naf_packet = \"{interface}\"\nrate = \"{rate}\"\n");
     }
@@ -117,7 +117,7 @@ fn config(interfaces: &[String; 2], lcore: u32) -> SwitchConfig {
     weir_config::parse("bench.toml", &text).expect("a valid configuration")
 }
 
-/// A veth pair that goes with the value.
+/// A veth pair, deleted on drop.
 struct Veth<'a>(&'a str);
 
 impl<'a> Veth<'a> {

@@ -252,8 +252,7 @@ impl Setup<'_> {
         Advertiser::period_by_default(self.credit_at)
     }
 
-    /// Returns the number of replays of a port's 64 frames between two messages of its peer, so that messages are
-    /// one
+    /// Returns the number of replays of a port's 64 frames between two messages of its peer, so that messages are one
     /// [period](Setup::credit_period) apart at [`CREDIT_PACKETS_PER_S`].
     fn rounds_to_credit(&self) -> u16 {
         let frames = CREDIT_PACKETS_PER_S * self.credit_period().as_nanos() / 1_000_000_000;
@@ -352,13 +351,11 @@ pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: RoundEnd) ->
     Ok(Forwarded::from_stopped(&check_conservation(running.stop(DRAIN)?)?))
 }
 
-/// Runs a switch with about this many bytes in its queues, so that each frame has left the CPU cache before it is
-/// sent. With 0,
-/// queue lengths are left to the load.
+/// Runs a switch with about this many bytes in its queues, so that each frame has left the CPU cache before it is sent. With 0, queue
+/// lengths are left to the load.
 ///
-/// Ports send faster than frames arrive until the queues are 3 % shorter, then nothing until they are 3 % longer.
-/// The result spans
-/// whole cycles, so that arrivals equal departures.
+/// Ports send faster than frames arrive until the queues are 3 % shorter, then nothing until they are 3 % longer. The result spans whole
+/// cycles, so that arrivals equal departures.
 ///
 /// # Errors
 /// As [`forward`]; the queues do not reach the length in time.
@@ -466,9 +463,8 @@ pub struct ForwardingRow {
     pub kept_from_cpu_percent: f64,
 }
 
-/// Takes all measurements, interleaved in each round. Starts DPDK, at most once a process. `tell` receives the next
-/// measurement and may
-/// end the run.
+/// Takes all measurements, interleaved in each round. Starts DPDK, at most once a process. `on_progress` receives the next measurement and
+/// may end the run.
 ///
 /// # Errors
 /// The plan needs more than this machine or the configuration has, or a measurement fails.

@@ -89,8 +89,7 @@ struct Rounds {
     kept: Duration,
 }
 
-/// Takes all measurements. Starts DPDK, at most once a process. `tell` receives the next measurement and may end
-/// the run.
+/// Takes all measurements. Starts DPDK, at most once a process. `on_progress` receives the next measurement and may end the run.
 ///
 /// # Errors
 /// The plan is invalid, there is no CPU for the generator, or a measurement fails.

@@ -1,9 +1,7 @@
 //! Benchmark of the delay until a PAUSE is sent, and until one is obeyed, at a half-loaded port.
 //!
-//! A station sends to another at a share of the port's rate. From time to time the receiver pauses the class. The
-//! switch obeys, its queue
-//! grows, and the arrival that crosses Xoff makes the switch pause the sender. Each such cycle gives a sample of
-//! these delays:
+//! A station sends to another at a share of the port's rate. From time to time the receiver pauses the class. The switch obeys, its queue
+//! grows, and the arrival that crosses Xoff makes the switch pause the sender. Each such cycle gives a sample of these delays:
 //!
 //! | delay | from | to | as seen by |
 //! |---|---|---|---|
@@ -110,8 +108,7 @@ pub struct PauseRound {
     pub kept_from_cpu_ms: u64,
 }
 
-/// Takes all measurements. Starts DPDK, at most once a process. `tell` receives the next measurement and may end
-/// the run.
+/// Takes all measurements. Starts DPDK, at most once a process. `on_progress` receives the next measurement and may end the run.
 ///
 /// # Errors
 /// The plan is invalid, there is no CPU for the generator, or a measurement fails.

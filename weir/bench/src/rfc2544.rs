@@ -89,7 +89,7 @@ struct Rfc2544Test<'p> {
     frame_bytes: Vec<u16>,
 }
 
-/// Runs all tests. Starts DPDK, which is possible once a process. `tell` receives the next step and may stop the tests.
+/// Runs all tests. Starts DPDK, which is possible once a process. `on_progress` receives the next step and may stop the tests.
 ///
 /// # Errors
 /// The plan does not match the file, this machine or the generator, or a step fails.
@@ -317,7 +317,7 @@ impl<'p> Rfc2544Test<'p> {
         Ok(())
     }
 
-    /// Returns the order of a trial at this rate.
+    /// Returns the spec of a trial at this rate.
     fn trial_spec(&self, frame_bytes: u16, fps: f64) -> TrialSpec {
         let frames = (fps * self.plan.duration.as_secs_f64()).ceil().clamp(1.0, FRAMES_MAX) as u32;
         TrialSpec {
@@ -354,7 +354,7 @@ fn describe(TrialOutcome { outcome, kept_from_cpu }: &TrialOutcome) -> String {
     ];
     let counts = counts.iter().filter(|(frames, _)| *frames > 0).map(|(frames, what)| format!("{frames} {what}"));
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let counts = if counts.is_empty() { "all came".to_owned() } else { counts };
+    let counts = if counts.is_empty() { "all arrived".to_owned() } else { counts };
     let [kept, away] = [kept_from_cpu.as_secs_f64(), outcome.away.as_secs_f64()].map(|seconds| seconds * 1e3);
     format!("{counts}; others had the switch's CPUs for {kept:.1} ms, and the generator's for {away:.1} ms")
 }

@@ -20,9 +20,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 const LINKS_EVERY: Duration = Duration::from_millis(20);
 /// Ring from the tester to itself.
 const DIRECT: &str = "weir-bench-direct";
-/// Index of the tester's circuit through the switch.
+/// Index of the tester's port pair through the switch.
 pub(crate) const THROUGH: usize = 0;
-/// Index of the tester's circuit to itself.
+/// Index of the tester's port pair to itself.
 pub(crate) const DIRECTLY: usize = 1;
 
 /// CPUs of the switch's lcores and of the tester.
@@ -112,7 +112,7 @@ pub(crate) struct Testbed {
     links_looked_at: Instant,
 }
 
-/// Outcome of an order, with the total time that the switch's lcores were off their CPUs.
+/// Result of a trial, with the total time that the switch's lcores were off their CPUs.
 pub(crate) struct TrialOutcome {
     pub(crate) outcome: TrialStats,
     pub(crate) kept_from_cpu: Duration,
@@ -134,7 +134,7 @@ impl Testbed {
         Ok(Testbed { running, tester: handle, tester_cpu, links_looked_at: Instant::now() })
     }
 
-    /// Makes the tester carry out an order.
+    /// Has the tester run a trial.
     pub(crate) fn carry_out(&mut self, spec: TrialSpec) -> Result<TrialOutcome, BenchError> {
         let uses = |running: &RunningSwitches| -> Vec<CpuUse> {
             let lcores = running.lcores().filter(|(cpu, _)| *cpu != self.tester_cpu);

@@ -1,9 +1,9 @@
 //! Generator: a task on its own lcore that sends numbered frames at a rate and times those that return.
 //!
-//! The control thread gives the generator one [`TrialSpec`] at a time; the generator answers with an [`TrialStats`].
-//! Between orders it idles.
+//! The control thread gives the generator one [`TrialSpec`] at a time; the generator answers with [`TrialStats`].
+//! Between trials it idles.
 //!
-//! A frame's payload has a magic, the order's number, the frame's number and the time of its hand-over to the port. If the port
+//! A frame's payload has a magic, the trial's number, the frame's number and the time of its hand-over to the port. If the port
 //! holds the frame back, as a full ring does, the time is the frame's due time: waiting for the port counts as latency.
 //!
 //! While the tester is off its CPU its schedule stands still, so that it makes up no more than a moment. Frames in flight
@@ -20,7 +20,7 @@ use crate::frames::{HEADER_BYTES, Station, headers};
 use crate::latency::{histogram, record};
 use crate::sequence::{Sequence, SequenceCounts};
 
-/// Magic at the start of a payload; the order, the frame's number and the time in picoseconds follow.
+/// Magic at the start of a payload; the trial's and the frame's number and the time in picoseconds follow.
 const MAGIC: [u8; 4] = *b"WEIR";
 const PAYLOAD_BYTES: usize = 4 + 2 + 4 + 8;
 /// Length of the non-zero part of a frame: the shortest frame, without FCS.
@@ -35,7 +35,7 @@ pub(crate) const MBUFS: u32 = 16_384;
 const SETTLE: Span = Span::from_millis(5);
 /// Time after the last frame's due time within which the port may accept held-back frames.
 const GRACE_PERIOD: Span = Span::from_millis(1);
-/// Largest order number: frames carry it in two bytes.
+/// Largest trial number: frames carry it in two bytes.
 const TRIALS_MAX: u16 = u16::MAX;
 
 /// Tester's end of a link.
@@ -81,9 +81,9 @@ impl TesterPort {
 /// Two ends of the path under test: frames are sent at the first and received at the second.
 pub(crate) type PortPair = [TesterPort; 2];
 
-/// Order to send a number of frames at a rate.
+/// Frames to send in a trial, and their rate.
 pub(crate) struct TrialSpec {
-    /// Index of the circuit.
+    /// Index of the port pair.
     pub(crate) port_pair: usize,
     /// Length of a frame, without FCS.
     pub(crate) length: u16,
@@ -120,7 +120,7 @@ impl Interval {
     pub(crate) const NONE: Interval = Interval::Even(0);
 }
 
-/// Result of an order.
+/// Result of a trial.
 pub(crate) struct TrialStats {
     /// Frames that the port accepted.
     pub(crate) sent: u64,
@@ -130,7 +130,7 @@ pub(crate) struct TrialStats {
     pub(crate) late: u64,
     /// Counts of received frames.
     pub(crate) sequence: SequenceCounts,
-    /// Received frames of other senders or orders, at either end, floods included.
+    /// Received frames of other senders or trials, at either end, floods included.
     pub(crate) foreign: u64,
     /// PAUSE and other MAC control frames received at the first end: the switch throttles the tester.
     pub(crate) control: u64,
@@ -153,7 +153,7 @@ pub(crate) struct TesterHandle {
 }
 
 impl TesterHandle {
-    /// Has an order carried out. Returns `None` if an order is queued already, or once `is_over` returns true.
+    /// Runs a trial. Returns `None` if one is queued already, or once `is_over` returns true.
     pub(crate) fn carry_out(&mut self, spec: TrialSpec, mut is_over: impl FnMut() -> bool) -> Option<TrialStats> {
         self.specs.push(spec).ok()?;
         loop {
@@ -186,7 +186,7 @@ pub(crate) struct Tester {
     last_look: Time,
 }
 
-/// Order in progress.
+/// Trial in progress.
 struct Trial {
     spec: TrialSpec,
     template: [u8; WRITTEN_BYTES],
@@ -205,7 +205,7 @@ struct Trial {
 }
 
 impl Tester {
-    /// Returns a tester with these circuits, and the control thread's side.
+    /// Returns a tester with these port pairs, and the control thread's side.
     pub(crate) fn new(port_pairs: Vec<PortPair>, pool: Mempool) -> (Tester, TesterHandle) {
         let (give, specs) = RingBuffer::new(1);
         let (outcomes, take) = RingBuffer::new(1);
@@ -227,9 +227,9 @@ impl Tester {
         (tester, TesterHandle { specs: give, outcomes: take })
     }
 
-    /// Accepts an order, announces both ends to the switch, and sets the start.
+    /// Accepts a trial, announces both ends to the switch, and sets the start.
     fn begin(&mut self, now: Time, spec: TrialSpec) {
-        assert!(self.number < TRIALS_MAX, "fewer orders than their numbers");
+        assert!(self.number < TRIALS_MAX, "fewer trials than trial numbers");
         self.number += 1;
         self.sequence.restart();
         // Frames of another length are useless.
@@ -272,7 +272,7 @@ impl Tester {
         }
     }
 
-    /// Receives at the ends of all circuits without an order, so that no queue stays full.
+    /// Receives at the ends of all port pairs between trials, so that no queue stays full.
     fn drain(&mut self) -> usize {
         let mut received = 0;
         for end in self.port_pairs.iter_mut().flatten() {
@@ -283,7 +283,7 @@ impl Tester {
     }
 }
 
-/// Stations at the two ends of a circuit. By default l3fwd, DPDK's example, routes them by its first two ports.
+/// Stations at the two ends of a port pair. By default l3fwd, DPDK's example, routes them by its first two ports.
 const STATIONS: [Station; 2] = [Station { port: 0, number: 0xbe }, Station { port: 1, number: 0xbe }];
 
 impl TrialStats {
@@ -359,7 +359,7 @@ impl Task for Tester {
         }
         if trial.is_over(now, &mut self.unsent) {
             trial.outcome.sequence = self.sequence.counts();
-            // At most one outcome an order, so the ring has room.
+            // At most one result a trial, so the ring has room.
             let _ = self.outcomes.push(trial.outcome);
         } else {
             self.trial = Some(trial);
@@ -450,7 +450,7 @@ impl Trial {
         }
     }
 
-    /// Whether the order is finished: nothing left to send or wait for.
+    /// Whether the trial is finished: nothing left to send or wait for.
     fn is_over(&mut self, now: Time, unsent: &mut Batch) -> bool {
         let Some(ended) = self.ended else {
             if now < self.start {
@@ -488,7 +488,7 @@ impl Trial {
 /// Delay after its due time from which an accepted frame is late.
 const LATE_FROM: Span = Span::from_micros(10);
 
-/// Returns the due time of an order's last frame after its start, given the next frame's.
+/// Returns the due time of a trial's last frame after its start, given the next frame's.
 fn last_due_of(order: &TrialSpec, next_due: Span) -> Span {
     match order.interval {
         Interval::Even(0) => order.at_most,
@@ -499,7 +499,7 @@ fn last_due_of(order: &TrialSpec, next_due: Span) -> Span {
     }
 }
 
-/// Returns the number and time of a frame of this order.
+/// Returns the number and time of a frame of this trial.
 #[inline]
 fn probe(bytes: &[u8], order: u16) -> Option<(u32, Time)> {
     let payload: &[u8; PAYLOAD_BYTES] = bytes.get(HEADER_BYTES..WRITTEN_BYTES)?.try_into().ok()?;
@@ -536,7 +536,7 @@ mod tests {
         frame[HEADER_BYTES + 6..][..4].copy_from_slice(&77u32.to_be_bytes());
         frame[HEADER_BYTES + 10..][..8].copy_from_slice(&5_000u64.to_be_bytes());
         assert_eq!(probe(&frame, 3), Some((77, Time::from_nanos(5))));
-        // Another order's, and a frame cut short.
+        // Another trial's, and a frame cut short.
         assert_eq!((probe(&frame, 4), probe(&frame[..59], 3)), (None, None));
     }
 

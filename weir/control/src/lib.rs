@@ -5,21 +5,21 @@
 //! to a capture ([`capture`]) the connection carries its frames, and nothing else ([`Stream`]). The server's
 //! threads know nothing of switches: they hand each [`PendingRequest`] to the thread that does, by a channel ([`ControlHandle`]), and wait for its answer.
 //!
-//! Order of calls: [`ControlListener::at`], or [`ControlListener::bind_default`], claims the path before anything else of the run starts; [`questions`]
+//! Order of calls: [`ControlListener::bind`], or [`ControlListener::bind_default`], claims the path before anything else of the run starts; [`control_channel`]
 //! makes the channel, and [`ControlListener::serve`] begins to answer. The path is removed with the [`Server`].
 //!
 //! ```
 //! use weir_control::protocol::{Hello, Reply, Request};
-//! use weir_control::{ControlListener, Client, questions};
+//! use weir_control::{Client, ControlListener, control_channel};
 //!
 //! let folder = tempfile::tempdir()?;
-//! let (asker, asked) = questions();
-//! let server = ControlListener::at(&folder.path().join("lab.sock"))?.serve(asker)?;
+//! let (control, requests) = control_channel();
+//! let server = ControlListener::bind(&folder.path().join("lab.sock"))?.serve(control)?;
 //! let switch = std::thread::spawn(move || {
-//!     let question = asked.recv().expect("a client asks");
-//!     assert_eq!(question.request, Request::Hello);
+//!     let pending = requests.recv().expect("a request");
+//!     assert_eq!(pending.request, Request::Hello);
 //!     let hello = Hello { weir_version: "0.1.0".to_owned(), process: 1, switches: vec!["lab".to_owned()] };
-//!     question.answer(Ok(Reply::Hello(hello)));
+//!     pending.answer(Ok(Reply::Hello(hello)));
 //! });
 //! assert_eq!(Client::connect(server.path())?.hello()?.switches, ["lab"]);
 //! # switch.join().unwrap();

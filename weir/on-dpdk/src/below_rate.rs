@@ -1,4 +1,4 @@
-//! Ports that are served below their rate though frames wait: how far, and why.
+//! Ports served below their rate while frames wait: share and cause.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use weir_experiments::table::{count, group_by_text};
 use weir_switch_core::line_time::LineTimeLoss;
 use weir_units::{PortId, Span};
 
-/// Less than this is no news.
+/// Share of line time lost from which a port is logged.
 const LOG_FROM_PERCENT: f64 = 1.0;
 /// Minimum interval between two log lines of a port.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Says once a second which ports were served below their rate in it.
+/// Logs once a second the ports that were served below their rate.
 pub(crate) struct RateLog {
     next: Instant,
     /// Counts of each (switch, port) when it was last looked at.
@@ -34,7 +34,7 @@ pub(crate) struct PollDelay {
 }
 
 impl PollDelay {
-    /// Lateness of a whole run.
+    /// Poll delay of a whole run.
     pub(crate) fn for_run(cpu: u32, stats: &LcoreStats) -> PollDelay {
         PollDelay { cpu, gap_max: stats.gap_max(), cpu_use: stats.cpu_use(cpu) }
     }
@@ -46,7 +46,7 @@ impl RateLog {
         RateLog { next: Instant::now() + LOG_INTERVAL, before: BTreeMap::new(), lcores: BTreeMap::new() }
     }
 
-    /// Logs lateness, at most once a second.
+    /// Logs the ports served below their rate, at most once a second.
     pub(crate) fn log(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
@@ -86,7 +86,7 @@ pub(crate) fn below_rate(line: &LineTimeLoss, late: Option<&PollDelay>) -> Optio
         causes.push(format!("{} of its line time lost to late polls{}", ms(line.lost_late), why_late(late)));
     }
     if line.lost_refused > Span::ZERO {
-        causes.push(format!("{} lost as its device, or who reads from it, took no frames", ms(line.lost_refused)));
+        causes.push(format!("{} lost as its device, or the device's reader, took no frames", ms(line.lost_refused)));
     }
     Some(format!("port served below its rate, {percent:.1} %: {}", causes.join("; ")))
 }
@@ -111,7 +111,7 @@ pub(crate) fn who_had(cpu: u32, cpu_use: &CpuUse) -> String {
         (Some(others), Some(stolen)) => format!("{others}, a hypervisor for {stolen} ms"),
         (Some(others), None) => others,
         (None, Some(stolen)) => format!("a hypervisor had CPU {cpu} for {stolen} ms"),
-        (None, None) => format!("the kernel does not tell who had CPU {cpu}"),
+        (None, None) => format!("the kernel does not say who had CPU {cpu}"),
     }
 }
 
@@ -170,12 +170,12 @@ mod tests {
         );
         assert_eq!(
             below_rate(&line(0, 500), Some(&late)).unwrap(),
-            "port served below its rate, 50.0 %: 500.0 ms lost as its device, or who reads from it, took no frames"
+            "port served below its rate, 50.0 %: 500.0 ms lost as its device, or the device's reader, took no frames"
         );
         let busy = PollDelay { gap_max: Span::from_micros(100), ..late };
         assert!(below_rate(&line(100, 0), Some(&busy)).unwrap().contains("CPU 1 has more to do than it can"));
         let unknown = PollDelay { cpu_use: CpuUse::default(), ..late };
-        assert!(below_rate(&line(100, 0), Some(&unknown)).unwrap().contains("the kernel does not tell who had CPU 1"));
+        assert!(below_rate(&line(100, 0), Some(&unknown)).unwrap().contains("the kernel does not say who had CPU 1"));
     }
 
     #[test]

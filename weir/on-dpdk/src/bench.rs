@@ -239,7 +239,7 @@ fn idle_plan(arguments: &IdleArguments) -> Result<idle::IdlePlan, Failure> {
 }
 
 fn not_known(argument: &str, name: &str, known: &[&str]) -> Failure {
-    Failure::Argument(format!("{argument} {name}: there is no such one; write one of {}", known.join(", ")))
+    Failure::Argument(format!("{argument} {name}: unknown name; write one of {}", known.join(", ")))
 }
 
 #[cfg(test)]

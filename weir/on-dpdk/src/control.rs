@@ -38,9 +38,9 @@ const FRESH: Duration = Duration::from_millis(20);
 
 /// Clients' questions, and state kept for them.
 pub(crate) struct Control {
-    /// Serves while it lives; `None` where there is no socket.
+    /// Server of the socket; `None` without a socket.
     server: Option<Server>,
-    /// Likewise, where HTTP is asked for.
+    /// Server of HTTP; `None` without an address.
     http: Option<weir_web::Server>,
     questions: Receiver<PendingRequest>,
     events: EventLog,
@@ -83,12 +83,12 @@ struct LcoreBaseline {
     cpu_use: CpuUse,
 }
 
-/// Claims the socket that an argument or the files ask for, or the usual one; `None` for none. To be called before anything
-/// starts. Who is to be let in is then.
+/// Claims the socket that an argument or the files name, or the default one; `None` if it is disabled. Sets its group and mode. Call it
+/// before anything starts.
 ///
 /// # Errors
-/// The files do not agree; the group is none that a socket can be given to; another process has the path. Where nobody asked
-/// for the socket, a run goes on without it.
+/// The files disagree; the socket can't be given to the group; another process has the path. The default socket is optional: a run goes on
+/// without it.
 pub(crate) fn claim(
     argument: Option<&str>,
     group: Option<&str>,
@@ -124,10 +124,10 @@ pub(crate) fn claim(
     Ok(Some(bound))
 }
 
-/// Claims the address that an argument asks HTTP at.
+/// Claims the HTTP address of an argument.
 ///
 /// # Errors
-/// It is none; it is taken, or can't be had.
+/// The address is invalid, taken or not available.
 pub(crate) fn claim_http(argument: Option<&str>) -> Result<Option<weir_web::HttpListener>, Failure> {
     let Some(text) = argument else { return Ok(None) };
     let wrong = |message: String| Failure::Argument(format!("--http {text}: {message}"));
@@ -141,7 +141,7 @@ fn agreed(switches: &[SwitchConfig]) -> Result<ControlConfig, Fault> {
     let mut saying = switches.iter().filter(|switch| switch.control != ControlConfig::default());
     let Some(first) = saying.next() else { return Ok(ControlConfig::default()) };
     if let Some(other) = saying.find(|other| other.control != first.control) {
-        let message = format!("a process has one control socket, and switch {} has it otherwise", first.name);
+        let message = format!("[control] differs from that of switch {}: a process has one control socket", first.name);
         let help = "write [control] alike in both files, or in one alone";
         return Err(Failure::Input(other.error_at("control", message, help)).into());
     }
@@ -168,7 +168,7 @@ impl Control {
     /// Serves clients from now on.
     ///
     /// # Errors
-    /// There can be no thread for it.
+    /// Its thread can't be started.
     pub(crate) fn begin(endpoints: ControlEndpoints, switches: &[SwitchConfig]) -> Result<Control, Failure> {
         let (asker, questions) = weir_control::control_channel();
         let server = match endpoints.socket {
@@ -186,7 +186,7 @@ impl Control {
                 tracing::info!("http://{address}/: the switches in a browser; http://{address}/metrics for Prometheus");
                 if !is_local(&address) {
                     tracing::warn!(
-                        "--http {address}: who reaches this address from other machines reads all that the switches show, without a \
+                        "--http {address}: anyone who reaches this address reads all that the switches show, without a \
                          password; nobody can change anything by HTTP"
                     );
                 }
@@ -212,19 +212,19 @@ impl Control {
     pub(crate) fn answer_until(&mut self, deadline: Instant, context: ControlContext<'_>) {
         self.captures.end_over(context.running);
         for (index, changed) in self.runtime_configs.expire(context.running) {
-            self.log_changes("back to what was before", index, &changed);
+            self.log_changes("previous value restored", index, &changed);
         }
         while Instant::now() < deadline {
             match self.questions.recv_deadline(deadline) {
                 Ok(question) => self.reply(question, context),
                 Err(RecvTimeoutError::Timeout) => return,
-                // Servers hold the other end as long as they live; without any there is nobody to wait for.
+                // Servers hold the other end as long as they live; without one no question comes.
                 Err(RecvTimeoutError::Disconnected) => self.questions = crossbeam_channel::never(),
             }
         }
     }
 
-    /// Notes an event for `weir show events`.
+    /// Records an event for `weir show events`.
     pub(crate) fn record_event(
         &mut self,
         config: &SwitchConfig,
@@ -449,7 +449,7 @@ impl Control {
         lcores(context, &self.lcore_bases)
     }
 
-    /// Reports of all switches, new or nearly so.
+    /// Reports of all switches, at most [`FRESH`] old.
     fn reports(&mut self, context: ControlContext<'_>) -> Result<Rc<Vec<Report>>, ErrorReply> {
         if let Some((at, reports)) = &self.reports
             && at.elapsed() < FRESH
@@ -499,7 +499,7 @@ impl LcoreBaseline {
     }
 }
 
-/// The switch that is asked for, by its place.
+/// Index of the requested switch.
 fn chosen_one(switches: &[SwitchConfig], name: Option<&str>) -> Result<usize, ErrorReply> {
     let chosen = chosen(switches, name)?;
     let [index] = chosen[..] else {
@@ -510,7 +510,7 @@ fn chosen_one(switches: &[SwitchConfig], name: Option<&str>) -> Result<usize, Er
     Ok(index)
 }
 
-/// The switches that are asked for, by their places.
+/// Indices of the requested switches.
 fn chosen(switches: &[SwitchConfig], name: Option<&str>) -> Result<Vec<usize>, ErrorReply> {
     let all = 0..switches.len();
     let Some(name) = name else { return Ok(all.collect()) };
@@ -523,7 +523,7 @@ fn chosen(switches: &[SwitchConfig], name: Option<&str>) -> Result<Vec<usize>, E
     Ok(found)
 }
 
-/// The ports of each chosen switch that are asked for, in the order of its file.
+/// Indices of the requested ports of each chosen switch, in the order of its file.
 fn ports_of(switches: &[SwitchConfig], chosen: &[usize], names: &[String]) -> Result<Vec<Vec<usize>>, ErrorReply> {
     let ports = || chosen.iter().map(|index| &switches[*index].ports);
     if let Some(unknown) = names.iter().find(|name| !ports().flatten().any(|port| port.name == **name)) {

@@ -5,7 +5,7 @@
 //! use weir_experiments::real_frames::PortBackend;
 //! use weir_on_dpdk::Dpdk;
 //!
-//! // This machine, before any switch runs: each finding says what there is, or what is lacking and what mends it.
+//! // This machine, before any switch runs: each finding names a resource, or what is lacking and its remedy.
 //! let findings = Dpdk.examine(&[]);
 //! assert!(!findings.is_empty());
 //! ```

@@ -38,7 +38,7 @@ impl LossLog {
                     if let Some(uncounted) = losses.uncounted {
                         tracing::warn!(
                             switch = %config.name, port = %port.name,
-                            "{} does not tell all that it loses on {direction} ({uncounted}): losses there are unknown",
+                            "{} does not count all losses on {direction} ({uncounted}): losses there are unknown",
                             port.device
                         );
                     }
@@ -113,7 +113,7 @@ pub(crate) struct DropLog {
 const LOSSES: [DropReason; 2] = [DropReason::HeadroomViolation, DropReason::NoMemory];
 
 impl DropLog {
-    /// Logs and notes the lossless frames dropped since the last call.
+    /// Logs and records the lossless frames dropped since the last call.
     pub(crate) fn log(&mut self, switches: &[SwitchConfig], reports: &[Report], sink: EventSink<'_>) {
         for (index, (config, report)) in switches.iter().zip(reports).enumerate() {
             for (number, port, class, reason, frames) in lossless_drops(config, report) {
@@ -228,7 +228,7 @@ impl DirectionSummary {
 
 /// The losses of the ports that had any, or that do not count all; empty if no device lost a frame.
 pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
-    let mut table = Table::new(["Port", "Lost at device on", "Frames", "Lossless at most", "Why", "Not told"]);
+    let mut table = Table::new(["Port", "Lost at device on", "Frames", "Lossless at most", "Why", "Not counted"]);
     for (port, losses) in ports {
         for (direction, losses) in losses.directions() {
             if losses.frames != Some(0) {

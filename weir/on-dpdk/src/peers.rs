@@ -1,4 +1,4 @@
-//! Says how ports and their peers get on: peers that speak another flow control, that are silent, or whose counts are not ours.
+//! Logs mismatches of ports and their peers: another flow control, silence, or other counts.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ struct PeerState {
 
 /// Interval after which a persisting condition is logged again, on the switch's clock.
 const AGAIN_AFTER: Span = Span::from_secs(10);
-/// A peer that has said nothing for this long is silent: messages come far more often.
+/// Time without a message after which a peer is silent; messages come far more often.
 const SILENT_AFTER: Span = Span::from_secs(1);
 
 impl PeerLog {
-    /// Logs the news of a switch's report. Called with each report.
+    /// Logs the changes in a switch's report. Called with each report.
     pub(crate) fn log(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
         for number in switch.real_ports() {
             let (port, flow_control) = (&report.ports[number], &switch.ports[number].flow_control);
@@ -48,7 +48,7 @@ impl PeerLog {
 }
 
 impl PeerState {
-    /// Sentences that are due at `now`, each with whether it is a warning.
+    /// Log lines that are due at `now`, each with whether it is a warning.
     fn news(&mut self, now: Time, port: &PortReport, flow_control: &FlowControlChoice) -> Vec<(bool, String)> {
         let (is, was) = (port.mismatch, std::mem::replace(&mut self.before, port.mismatch));
         let mut news = Vec::new();
@@ -68,7 +68,7 @@ impl PeerState {
             let times = is.aged;
             news.push((
                 true,
-                format!("the peer did not repeat what it told last: back to the line rate ({times} times so far)"),
+                format!("the peer did not repeat its last message: back to the line rate ({times} times so far)"),
             ));
         }
         let (lossy, before) = (port.control_rx.lossy_pauses, self.lossy_pauses);
@@ -121,7 +121,7 @@ fn foreign(port: &PortReport, flow_control: &FlowControlChoice) -> String {
             ("pauses of PFC".to_owned(), "they slow its classes down for the time that they ask for")
         }
         (_, MessageKind::Room) => {
-            (format!("messages of another flow control ({} among what came)", others.join(", ")), "they are ignored")
+            (format!("messages of another flow control ({})", others.join(", ")), "they are ignored")
         }
         _ => (others.join(" and "), "they are ignored"),
     };

@@ -118,7 +118,7 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// The switches start at `began` on their clock; copies of frames come out of the taps.
+    /// Begins the record: the switches start at `began` on their clock, and the taps give copies of frames.
     pub(crate) fn begin(&mut self, began: Time, taps: Vec<PortTap>) {
         self.began = began;
         self.taps = taps;
@@ -168,7 +168,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Something happened at a port at `at` on the switches' clock.
+    /// Records an event of a port at `at` on the switches' clock.
     pub(crate) fn record_event(
         &mut self,
         at: Time,

@@ -85,7 +85,7 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     wait(&running, &signals, lasts);
     let stopped = running.stop(DRAIN)?;
     let Some(report) = &stopped.replay else {
-        return Err(Failure::Run("the replay tells nothing: a bug".into()).into());
+        return Err(Failure::Run("the replay has no report: a bug".into()).into());
     };
     let mut summary = ReplaySummary::new(report, &stopped.lcores);
     summary.name_left_out(&refused, &left_out);
@@ -191,7 +191,7 @@ fn targets<'s>(
     let (ports, devices) = (&arguments.ports, &arguments.devices);
     if ports.is_empty() && devices.is_empty() {
         let help = "give --port, a port of a running switch, or --device, what is cabled to one, for each trace";
-        return Err(Failure::Argument(format!("nothing says where the traces go: {help}")));
+        return Err(Failure::Argument(format!("the traces have no destination: {help}")));
     }
     for (option, given) in [("--port", ports.len()), ("--device", devices.len())] {
         if given > 0 && given != traces {

@@ -150,7 +150,7 @@ fn create_json(path: &Path) -> Result<(&Path, File), Failure> {
     Ok((path, file))
 }
 
-/// EAL does not tell whether it was its arguments; where the user gave some, they are the likely reason.
+/// Error of a failed start. EAL does not report whether its arguments were the cause; where the user gave some, they are the likely one.
 fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
     match error {
         DriverError::Eal(error) if !arguments.eal.is_empty() => Fault::from(Failure::Argument(format!(
@@ -256,7 +256,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Logs and notes the links that have come up or gone down.
+    /// Logs and records the links that have come up or gone down.
     fn follow_links(&mut self, running: &RunningSwitches) {
         for (index, port, up) in running.update_links() {
             let name = &running.shared(index).ports()[port.index()].name;
@@ -266,7 +266,7 @@ impl Session<'_> {
         }
     }
 
-    /// Logs and notes the devices that are taken away.
+    /// Logs and records the devices that were removed.
     fn follow_removals(&mut self, running: &RunningSwitches) {
         for (index, port, removal) in running.removals() {
             let (switch, config) = (&self.switches[index].name, &self.switches[index].ports[port.index()]);
@@ -297,7 +297,7 @@ impl Session<'_> {
         self.arguments.duration.is_some_and(|duration| self.started.elapsed() >= duration)
     }
 
-    /// Has `tell` tell clients and the record, if there is one, of events, as of now.
+    /// Passes the events of `source` to clients and to the record, if there is one, as of now.
     fn emit_events(&mut self, running: &RunningSwitches, source: &mut dyn FnMut(EventSink<'_>)) {
         let now = running.now();
         let Session { switches, control, record, .. } = self;
@@ -365,7 +365,7 @@ impl Timer {
         Timer { every, next: Instant::now() + every }
     }
 
-    /// Whether it is time; then the next time is later. Times that were missed are not made up.
+    /// Returns true if the timer is due, and sets its next time. Missed times are not made up.
     fn is_due(&mut self) -> bool {
         let now = Instant::now();
         if now < self.next {

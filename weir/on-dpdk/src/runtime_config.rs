@@ -235,7 +235,7 @@ impl ConfiguredSwitch {
         Ok(RunningConfig { config, document, pauses: self.now.pauses.clone() })
     }
 
-    /// Reason why a key can't take another setup's value while the switch runs, if so.
+    /// Reason why a key can't take another configuration's value while the switch runs, if so.
     fn why_not(&self, wanted: &RunningConfig, key: &str) -> Option<&'static str> {
         if is_pause(key) {
             return None;
@@ -262,7 +262,7 @@ impl ConfiguredSwitch {
         key == "buffer.policy" && named.is_some_and(is_another)
     }
 
-    /// Reason why a port can't switch to another setup's flow control, for a key of flow control.
+    /// Reason why a port can't switch to another configuration's flow control, for a key of flow control.
     fn why_not_spoken(&self, wanted: &RunningConfig, key: &str) -> Option<&'static str> {
         let names = self.started.ports.iter().map(|port| &port.name);
         let (port, own) = port_of_key(key.strip_prefix("ports.")?, names)?;
@@ -280,11 +280,11 @@ impl ConfiguredSwitch {
         let mut wanted = file.clone();
         let mut refused = None;
         if !reasons.is_empty() {
-            // Running setup with the changeable keys of the file.
+            // Running configuration with the changeable keys of the file.
             wanted = self.now.clone();
             let set = live.iter().try_for_each(|key| wanted.set(key, file.written(key).as_deref()));
             let read = set.and_then(|()| wanted.read(&self.started).map_err(|errors| errors.to_string()));
-            refused = read.err().map(|why| format!("with what the switch goes on with this is wrong: {why}"));
+            refused = read.err().map(|why| format!("it does not fit the values that the switch keeps: {why}"));
         }
         let held_against = self.now.clone();
         let mut notes = Vec::new();
@@ -310,7 +310,7 @@ impl ConfiguredSwitch {
         self.changed(Some(self.file.display().to_string()), changes, notes)
     }
 
-    /// Returns the setup with all temporary settings reverted.
+    /// Returns the configuration with all temporary settings reverted.
     fn lasting(&self) -> RunningConfig {
         let mut lasting = self.now.clone();
         for (key, TemporaryValue { before, .. }) in &self.temporary {
@@ -361,7 +361,7 @@ impl ConfiguredSwitch {
         Ok(self.changed(None, changes, notes))
     }
 
-    /// Applies a setup that was read and checked and that differs in `keys`. Returns notes on the consequences, and the keys' old values.
+    /// Applies a checked configuration that differs in `keys`. Returns notes on the consequences, and the keys' old values.
     fn turn_to(
         &mut self,
         running: &RunningSwitches,
@@ -397,12 +397,12 @@ impl ConfiguredSwitch {
                         self.temporary.insert(key, TemporaryValue { until: Instant::now() + lasts, before });
                     }
                 }
-                (None, Some(_)) => notes.push(format!("{key} was to come back after a time, and now stays as it is")),
+                (None, Some(_)) => notes.push(format!("{key} is no longer temporary and now stays as it is")),
                 _ => {}
             }
         }
         if let Some(lasts) = lasts {
-            notes.push(format!("what was before comes back after {} s", lasts.as_secs_f64()));
+            notes.push(format!("the previous value is restored after {} s", lasts.as_secs_f64()));
         }
     }
 
@@ -479,7 +479,7 @@ impl RunningConfig {
         self.written(key).as_deref().map(plain)
     }
 
-    /// The keys whose values are others in another setup.
+    /// Keys whose values differ from another configuration's.
     fn differing(&self, other: &RunningConfig) -> BTreeSet<String> {
         let (own, others) = (self.document.keys(), other.document.keys());
         let keys = own.keys().chain(others.keys()).filter(|key| own.get(*key) != others.get(*key)).cloned();

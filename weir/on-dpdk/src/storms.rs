@@ -1,4 +1,4 @@
-//! Says when PFC storms come and go.
+//! Logs the start and the end of PFC storms.
 
 use std::collections::BTreeMap;
 

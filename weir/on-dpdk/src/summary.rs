@@ -138,7 +138,7 @@ struct PortSummary {
     /// Frames that the device lost for want of mbufs: a fault of the set-up.
     device_no_mbuf: u64,
     /// The most frames that stood in the device's own transmit queue, out of the buffer's sight; null where the device
-    /// does not tell.
+    /// does not count it.
     device_backlog_max: Option<u32>,
     /// Frames that left by queue 0 of a port with several, since the guest takes none from their own.
     queue_fallbacks: u64,

@@ -31,7 +31,7 @@ impl Supervisor {
         let socket = variable("NOTIFY_SOCKET").and_then(|address| {
             let socket = connect(&address);
             if let Err(error) = &socket {
-                tracing::warn!("NOTIFY_SOCKET={}: {error}: nobody is told that the switch forwards", address.display());
+                tracing::warn!("NOTIFY_SOCKET={}: {error}: no supervisor is notified", address.display());
             }
             socket.ok()
         });
@@ -39,7 +39,7 @@ impl Supervisor {
         Supervisor { socket, watchdog, beat_at: Instant::now(), polls: Vec::new() }
     }
 
-    /// The switches forward.
+    /// Notifies that the switches forward.
     pub(crate) fn ready(&self, status: &str) {
         self.notify(&format!("READY=1\nSTATUS={status}"));
     }
@@ -65,7 +65,7 @@ impl Supervisor {
         !self.polls.iter().zip(&last).any(stands)
     }
 
-    /// The switches stop.
+    /// Notifies that the switches stop.
     pub(crate) fn stopping(&self) {
         self.notify("STOPPING=1\nSTATUS=stopping");
     }
@@ -91,7 +91,7 @@ fn connect(address: &OsString) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Within which time a beat is due; `None` if nobody waits for one of this process.
+/// Time within which a beat is due; `None` if nobody waits for one of this process.
 fn interval(microseconds: Option<OsString>, process: Option<OsString>, own: u32) -> Option<Duration> {
     let number = |text: OsString| text.to_str()?.parse::<u64>().ok();
     if process.is_some_and(|process| number(process) != Some(u64::from(own))) {

@@ -9,12 +9,12 @@
 //! use std::io::{Read, Write};
 //! use std::net::TcpStream;
 //!
-//! use weir_web::{HttpListener, Get, Response, Site};
+//! use weir_web::{GetRequest, HttpListener, Response, Site};
 //!
 //! struct Greeting;
 //!
 //! impl Site for Greeting {
-//!     fn answer(&self, get: &Get) -> Response {
+//!     fn answer(&self, get: &GetRequest) -> Response {
 //!         match get.path.as_str() {
 //!             "/" => Response::File { kind: "text/plain", content: b"a switch".as_slice().into() },
 //!             other => Response::Refused { status: 404, why: format!("there is no {other} here") },
@@ -22,7 +22,7 @@
 //!     }
 //! }
 //!
-//! let server = HttpListener::at("127.0.0.1:0".parse()?)?.serve(Box::new(Greeting))?;
+//! let server = HttpListener::bind("127.0.0.1:0".parse()?)?.serve(Box::new(Greeting))?;
 //! let mut client = TcpStream::connect(server.address())?;
 //! client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
 //! let mut answer = String::new();

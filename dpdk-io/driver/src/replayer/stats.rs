@@ -154,7 +154,7 @@ impl StreamReport {
 }
 
 impl ReplayDelays {
-    /// Notes that the port took a frame at `now`.
+    /// Records that the port took a frame at `now`.
     #[inline]
     pub(super) fn record(&mut self, now: Time, FrameTiming { due, ideal, room, offered }: FrameTiming) {
         record(&mut self.all, now.since(due));
@@ -192,9 +192,9 @@ impl ReplayStats {
         }
     }
 
-    /// Answers who asks.
+    /// Publishes the report if it is requested.
     pub(super) fn serve<'l>(&self, streams: impl Iterator<Item = &'l StreamReport>, clock_stall: ClockStall) {
-        // Acquire and release: the pair orders the report after the request, and makes it whole.
+        // Acquire and release: the pair orders the report after the request, and makes it complete.
         if self.asked.load(Ordering::Acquire) {
             let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
             report.0.iter_mut().zip(streams).for_each(|(own, stream)| own.copy_counts(stream));
@@ -208,8 +208,7 @@ impl ReplayStats {
         self.is_done.load(Ordering::Relaxed)
     }
 
-    /// The counts as of now; `wait` is called while the lcore has not answered, and says whether to go on. Where it gives up, as of the
-    /// last answer.
+    /// Returns the counts as of now. `wait` is called until the lcore answers; if it returns false, they are those of the last answer.
     pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ReplayReport {
         self.asked.store(true, Ordering::Release);
         while self.asked.load(Ordering::Acquire) {

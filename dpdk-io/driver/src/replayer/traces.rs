@@ -1,4 +1,4 @@
-//! Captures made into lanes: read, rewritten, classified, and set on one clock.
+//! Captures made into streams: read, rewritten, classified, and set on one clock.
 
 use std::fs;
 use std::path::Path;

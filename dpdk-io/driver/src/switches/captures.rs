@@ -6,7 +6,7 @@ use super::RunningSwitches;
 use crate::capture::{CAPTURES_MAX, Capture, CaptureFilter, CaptureSender, CaptureState};
 use crate::error::DriverError;
 
-/// A switch's captures, and the way to its lcores.
+/// Senders of a switch's captures, one per lcore.
 #[derive(Debug)]
 pub(super) struct CaptureSenders {
     pub(super) senders: Vec<CaptureSender>,

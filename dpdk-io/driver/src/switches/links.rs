@@ -40,8 +40,8 @@ impl RunningSwitches {
                 let link = port.as_ref().map(|port| if port.is_removed() { Ok(no_link) } else { port.link() });
                 let Some(Ok(mut link)) = link else { continue };
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
-                // One source alone reports each port's carrier, as two would report a change at different times. DPDK's AF_XDP driver says
-                // that every link is up, so netlink is its source.
+                // One source alone reports each port's carrier, as two would report a change at different times. DPDK's AF_XDP driver
+                // reports every link as up, so netlink is its source.
                 if matches!(config.device, Device::AfXdp(_)) {
                     link.up = self.netdevs.has_carrier(index, number);
                 }

@@ -1,4 +1,4 @@
-//! Ports are opened and switches built, before any frame moves.
+//! Opening of ports and construction of switches, before any frame moves.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -55,7 +55,7 @@ pub type TapPlans<'p> = &'p dyn Fn(usize, usize) -> Option<TapPlan>;
 /// Receiver of copies of a port's frames, in one direction and of one queue.
 #[derive(Debug)]
 pub struct PortTap {
-    /// The switch, by its place.
+    /// The switch, by its index.
     pub switch: usize,
     /// Port of the tap.
     pub port: PortId,
@@ -125,7 +125,7 @@ impl<'a> PreparedSwitches<'a> {
         Ok(prepared)
     }
 
-    /// Has traces replayed by one clock on the CPU at this position of the placement.
+    /// Adds the replay of traces by one clock, on the CPU at this position of the placement.
     pub fn add_replay(&mut self, cpu: usize, streams: Vec<ReplayStream>) {
         let (replayer, stats) = Replayer::new(streams, self.store.data.clone());
         self.replays = Some(stats);
@@ -238,8 +238,8 @@ impl<'a> PreparedSwitches<'a> {
         Ok(())
     }
 
-    /// Puts a NIC between a port and its host's device, whose queues it gets; returns the port's, and where the NIC's counters come
-    /// out.
+    /// Puts a NIC between a port and its host's device, whose queues it takes. Returns the port's queues and the cell of the NIC's
+    /// counters.
     fn add_nic(
         &mut self,
         config: &SwitchConfig,
@@ -295,7 +295,7 @@ impl<'a> PreparedSwitches<'a> {
         std::mem::take(&mut self.taps)
     }
 
-    /// The clock that the switches will go by.
+    /// Clock of the switches.
     pub fn clock(&self) -> Clock {
         self.clock
     }

@@ -1,4 +1,4 @@
-//! Devices that are taken away while switches run: unplugged NICs, and those that the kernel gives to another driver.
+//! Removal of devices while switches run: unplugged NICs, and those that the kernel gives to another driver.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use super::RunningSwitches;
 /// A step of a device's removal.
 #[derive(Debug)]
 pub enum Removal {
-    /// The device is taken away. Its port has no link from now on, and lcores no longer use it.
+    /// The device was removed. Its port has no link from now on, and lcores no longer use it.
     Requested,
     /// DPDK has closed the device, and the kernel has it back.
     Released,
@@ -19,12 +19,12 @@ pub enum Removal {
     Failed(PortError),
 }
 
-/// Devices that are taken away, by switch and port, and whether they are released.
+/// Removed devices, by switch and port, and whether they are released.
 #[derive(Debug, Default)]
 pub(super) struct Removals(Mutex<BTreeMap<(usize, usize), bool>>);
 
 impl RunningSwitches {
-    /// Releases devices that are taken away once no lcore uses them; returns the steps since the last call, by switch and port. A port
+    /// Releases removed devices once no lcore uses them; returns the steps since the last call, by switch and port. A port
     /// with a NIC in front of its host keeps its device until the end.
     pub fn removals(&self) -> Vec<(usize, PortId, Removal)> {
         let mut known = self.removals.0.lock().unwrap_or_else(PoisonError::into_inner);

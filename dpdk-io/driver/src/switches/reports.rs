@@ -10,10 +10,10 @@ use weir_units::Span;
 use crate::lcore_loop::LcoreStats;
 use crate::replayer::ReplayReport;
 
-/// The last word of switches that have stopped.
+/// Final reports of stopped switches.
 #[derive(Debug)]
 pub struct Stopped {
-    /// Each switch's last report, everything given back.
+    /// Each switch's last report, after all mbufs were returned.
     pub reports: Vec<Report>,
     /// Each lcore's CPU and its loop's statistics.
     pub lcores: Vec<(u32, Arc<LcoreStats>)>,
@@ -38,7 +38,7 @@ impl Stopped {
 pub struct DeviceReport {
     /// Statistics of the device, if it keeps any.
     pub stats: Option<PortStats>,
-    /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it does not tell.
+    /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it is not known.
     pub backlog_max: Option<u32>,
     /// Frames that left by queue 0 as the guest takes none from their own; 0 for a port with one queue.
     pub queue_fallbacks: u64,

@@ -39,8 +39,7 @@ impl RunningSwitches {
         LcoreTimeout::new(self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect())
     }
 
-    /// Waits for lcores to answer, a little at each call; says whether to go on. They don't when they have been stopped, or one has
-    /// ended.
+    /// Waits a little for lcores to answer. Returns false once the time is over, the lcores were stopped, or a loop has ended.
     pub(super) fn waits(&self, timeout: &LcoreTimeout) -> bool {
         timeout.wait() && !self.lcores.is_empty() && !self.has_failed()
     }

@@ -162,7 +162,7 @@ fn lossless_and_ordered_whatever_is_set_meanwhile() {
     });
 }
 
-/// Changes one thing after the other, drawn from a seed.
+/// Random run-time changes of a switch, drawn from a seed.
 struct Steering<'c> {
     config: &'c SwitchConfig,
     numbers: SplitMix64,
@@ -179,7 +179,7 @@ impl Steering<'_> {
         let receiver = PortId(u16::from(SENDERS));
         let mut queues = self.config.classes.queues.clone();
         match self.below(6) {
-            // No slower than the run's patience.
+            // No slower than the run's time limit.
             0 => drop(shared.set_rate(receiver, Some(BitRate::mbps(50 + self.below(1_000))))),
             1 => {
                 let policy =
@@ -229,7 +229,7 @@ fn check(what: &str, frames: u64, tally: &Tally, stopped: &Stopped) {
     assert_eq!(tally.received.load(Ordering::Relaxed), frames - lost, "{what}");
     assert!(lost > 0 || tally.reordered.load(Ordering::Relaxed) == 0, "{what}: reordered or lost");
     assert_eq!(report.dropped(DropReason::HeadroomViolation), lost, "{what}");
-    // The receiver's introduction went to its own port, and is all else that was dropped.
+    // The receiver's announcement went to its own port, and is all else that was dropped.
     assert_eq!((report.conservation.dropped - lost, report.dropped(DropReason::SamePort)), (1, 1), "{what}");
     assert_eq!(report.conservation.held(), 0, "{what}");
     assert_eq!(report.pool.used, Bytes::ZERO, "{what}");

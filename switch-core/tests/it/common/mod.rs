@@ -24,7 +24,7 @@ pub(crate) struct TestFrame {
     pub ce: bool,
     /// What switches have stamped; `None` where it does not ask for that.
     pub stamps: Option<Vec<Telemetry>>,
-    /// Whether a glance tells what the frame is, if that is plain.
+    /// Whether the fast parser recognises the frame, if it is plain.
     pub shows: bool,
 }
 

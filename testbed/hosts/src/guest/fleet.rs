@@ -73,7 +73,7 @@ impl Fleet {
         Fleet::open(&own.join("vm"))
     }
 
-    /// Starts guests and waits until all have booted. If one fails, all are ended. `told` is called for each booted
+    /// Starts guests and waits until all have booted. If one fails, all are ended. `on_ready` is called for each booted
     /// guest with the time taken.
     ///
     /// # Errors

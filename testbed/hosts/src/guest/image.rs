@@ -86,7 +86,7 @@ fn unpacked(store: &Path) -> Result<PathBuf, GuestError> {
     let package = builder.join(PACKAGE);
     let failed = || while_doing(format!("the guest's builder in {}", builder.display()));
     if !package.is_dir() {
-        // Written atomically, since other processes may look for it now.
+        // Written atomically, since other processes may search for it now.
         let making = tempfile::tempdir_in(store).map_err(failed())?;
         let made = making.path().join(PACKAGE);
         fs::create_dir(&made).map_err(failed())?;

@@ -246,9 +246,9 @@ impl FlowTask {
 
     /// Rejects a host without the flow's prerequisites.
     pub(super) fn refuse_without(&self, found: &ProbeResult) -> Result<(), String> {
-        let more = "weir testbed check --hosts tells how to get it";
+        let more = "run weir testbed check --hosts for the command";
         if !found.has(self.tool()) {
-            return Err(format!("flow {} needs {}, which is not there: {more}", self.name, self.tool()));
+            return Err(format!("flow {} needs {}, which is missing: {more}", self.name, self.tool()));
         }
         match &self.program {
             Program::Perftest(_) if found.rdma.is_none() || found.gid.is_none() => Err(format!(

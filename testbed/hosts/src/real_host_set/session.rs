@@ -255,7 +255,7 @@ impl SessionRun {
             })
             .collect();
         if !commands.is_empty() {
-            host.must(&commands.join(" && "), "it can't be told of the other hosts' addresses", &self.stop)?;
+            host.must(&commands.join(" && "), "the other hosts' addresses can't be set", &self.stop)?;
         }
         let found = host.probe(&self.stop)?;
         for task in self.tasks.iter().filter(|task| task.client == n || task.server == n) {

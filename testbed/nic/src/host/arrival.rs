@@ -9,11 +9,11 @@ use super::packet::{NicFrame, NicPacket, PacketKind};
 use super::stats::{Completion, NicCounters};
 use super::{Endpoint, Host, codec};
 
-/// Completions kept until they are drained; later ones are counted and forgotten.
+/// Largest number of completions kept until they are drained; further ones are only counted.
 const COMPLETIONS_MAX: usize = 16_384;
 
 impl Host {
-    /// Takes a frame (without FCS) that has arrived at `now`, as bytes.
+    /// Handles the bytes of a frame (without FCS) that has arrived at `now`.
     pub fn handle_frame(&mut self, now: Time, frame: &[u8]) {
         if ControlFrame::is_control(frame) {
             return match ControlFrame::decode(frame) {
@@ -45,7 +45,7 @@ impl Host {
         }
     }
 
-    /// Reads a frame that has arrived at `now`, and takes its telemetry. The rest of it may be thrown away.
+    /// Handles a frame that has arrived at `now`, and takes its telemetry. The rest may be discarded.
     #[inline]
     pub fn handle(&mut self, now: Time, frame: &mut NicFrame) {
         match frame {
@@ -82,8 +82,8 @@ impl Host {
         }
     }
 
-    /// The link comes or goes, at `now`: flow control starts anew with it, as the switch's does. A frame that is sent without a link
-    /// is lost on it.
+    /// Sets the link up or down at `now`: flow control restarts, as the switch's does. A frame sent while the link is
+    /// down is lost.
     pub fn set_link_up(&mut self, now: Time, is_up: bool) {
         if !is_up {
             self.regulator.reset(now);
@@ -93,10 +93,10 @@ impl Host {
         self.generator.restart(if is_up { now } else { Time::NEVER });
     }
 
-    /// Counts a frame in the class that its sender counts it in.
+    /// Counts a frame in its sender's class.
     #[inline]
     fn count_arrival(&self, dscp: Option<u8>, frame_bytes: u32) {
-        // A frame that is no IP has no code point, and is in no lossless class.
+        // A frame without IP has no code point, and is in no lossless class.
         if self.arrived.is_counted()
             && let Some(dscp) = dscp
         {
@@ -168,7 +168,7 @@ impl Host {
     }
 }
 
-/// Notes messages of a flow that are completed at `now`.
+/// Returns the callback that records messages of a flow completed at `now`.
 fn completed<'h>(
     completions: &'h mut Vec<Completion>,
     counters: &'h mut NicCounters,

@@ -88,7 +88,7 @@ pub(super) fn encode(
     Ok(end + trailer.len())
 }
 
-/// Reads a frame whose checksum holds, and its trailer. `frame` is all of it, and `memory` is asked for where it is stamped.
+/// Decodes a frame with a valid checksum, and its trailer. `memory` provides a buffer if the frame has telemetry.
 pub(super) fn decode(
     packet: &Packet<'_>,
     frame: &[u8],
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(frame[62..78], [b'W', b'I', b'N', b'T', 1, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34]);
         assert_eq!(frame[78..94], [0, 0, 0, 0, 0x99, 0, 0, 1, 0, 0, 0, 0x22, 0x33, 0, 0x61, 0xa8]);
         assert_eq!(frame[94..], [0; 64]);
-        // Its IP packet says nothing of the trailer.
+        // The IP packet excludes the trailer.
         assert_eq!(frame[16..18], [0, 48]);
     }
 

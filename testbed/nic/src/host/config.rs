@@ -38,8 +38,7 @@ pub struct HostConfig {
     /// Unit of the round robin among data senders.
     pub round_robin: RoundRobinUnit,
     /// Whether TCP frames wait in one FIFO of the host once they may be sent, data and acknowledgements in order.
-    /// Otherwise segments
-    /// are built at their turn, and acknowledgements go before data.
+    /// Otherwise segments are built at their turn, and acknowledgements go before data.
     pub queues_tcp: bool,
     /// Longest lateness of a poll that rates may catch up on: zero in virtual time.
     pub slack: Span,
@@ -55,8 +54,7 @@ pub struct HostConfig {
 
 /// Limit on a host's receive rate, as behind a slow bus.
 ///
-/// Arrived frames wait in a buffer, counted by class, and leave in order of arrival. They are acknowledged on
-/// arrival.
+/// Arrived frames wait in a buffer, counted by class, and leave in order of arrival. They are acknowledged on arrival.
 /// Acknowledgements and congestion notifications are handled in the NIC and bypass the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveLimit {
@@ -71,9 +69,8 @@ pub struct ReceiveLimit {
     pub headroom: Bytes,
     /// Instant from which the limit holds.
     pub from: Time,
-    /// Instant at which the limit ends and the buffer drains at once; [`Time::NEVER`] for no end. Outside the
-    /// interval, frames are
-    /// received without delay.
+    /// Instant at which the limit ends and the buffer drains at once; [`Time::NEVER`] for no end. Outside the interval,
+    /// frames are received without delay.
     pub until: Time,
 }
 
@@ -118,19 +115,19 @@ impl Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// Two connection ends have the same number.
-    #[error("{0:?} is used twice on one host")]
+    #[error("{0:?}: used twice on one host; write two numbers")]
     QueuePairTwice(QueuePair),
     /// Message size of zero, or above the limit of a WRITE.
-    #[error("a message of {0} can't be sent: it has 1 to 2147483648 bytes")]
+    #[error("message size out of range ({0}); write 1 to 2147483648 bytes")]
     MessageSize(Bytes),
     /// Flow with a total of zero bytes.
-    #[error("{0:?} has a total of no bytes")]
+    #[error("{0:?}: total of 0 bytes; write 1 or more")]
     NoTotal(QueuePair),
     /// Repeating burst with a period of zero.
-    #[error("{0:?} repeats its message after no time")]
+    #[error("{0:?}: period of 0; write a longer one")]
     NoPeriod(QueuePair),
     /// TCP MSS of zero, or above the limit of a frame.
-    #[error("{0:?} has an MSS of {1} B: a segment has 1 to 65000 B")]
+    #[error("{0:?}: MSS out of range ({1} B); write 1 to 65000 B")]
     SegmentSize(QueuePair, u32),
 }
 

@@ -1,10 +1,11 @@
 //! Congestion control of a flow: an algorithm that sets its rate and window. Sans-I/O.
 //!
 //! Each algorithm is a file with three types. Its [`CongestionControlKind`] has a name, keys with defaults, presets and
-//! gauges, and makes an [`CongestionControlConfig`] from parameters. The algorithm names the feedback that it needs, and creates a
-//! [`CongestionController`] for each flow, which takes sent frames and feedback, and sets a rate and optionally a window. To add an
-//! algorithm: add a file, and a line in the registry here; or [`add`] it from another program, as `examples/my-congestion-control`
-//! does. `docs/CONGESTION_CONTROL.md` compares the algorithms, and has all keys and presets.
+//! gauges, and parses a [`CongestionControlConfig`] from parameters. The configuration names the feedback that the
+//! algorithm needs, and builds a [`CongestionController`] for each flow, which takes sent frames and feedback, and sets
+//! a rate and optionally a window. To add an algorithm: add a file, and a line in the registry here; or [`add`] it from
+//! another program, as `examples/my-congestion-control` does. `docs/CONGESTION_CONTROL.md` compares the algorithms, and
+//! has all keys and presets.
 
 mod bounds;
 mod dcqcn;
@@ -43,8 +44,7 @@ pub trait CongestionControlKind: Plugin {
     }
 
     /// Reads and cross-checks the keys. Called for each flow or workload of a file. Errors are recorded in
-    /// `parameters`, and the file is
-    /// then rejected.
+    /// `parameters`, and the file is then rejected.
     fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig>;
 }
 
@@ -65,13 +65,11 @@ impl State for dyn CongestionController {
 
 /// Congestion-control state of a flow.
 ///
-/// The caller reads rate and window after each `handle_*`, which may change both. `now` never goes back. No call
-/// may allocate: the calls
-/// are made for each packet.
+/// The caller reads rate and window after each `on_*`, which may change both. `now` never goes back. No call may
+/// allocate: the calls are made for each packet.
 pub trait CongestionController: fmt::Debug + Send {
     /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
-    /// state. The default
-    /// refuses the checkpoint and names the type.
+    /// state. The default refuses the checkpoint and names the type.
     fn checkpoint(&mut self, archive: &mut Archive) {
         archive.mark_unsupported(&format!("congestion control `{}`", std::any::type_name::<Self>()));
     }
@@ -145,8 +143,7 @@ pub struct AckSignal<'a> {
 /// Flow under congestion control.
 ///
 /// Frames are sent no earlier than [`ControlledFlow::free_at`], and while less payload is in flight than
-/// [`ControlledFlow::window`].
-/// `now` must never go back.
+/// [`ControlledFlow::window`]. `now` must never go back.
 #[derive(Debug, State)]
 pub(crate) struct ControlledFlow {
     controller: Box<dyn CongestionController>,
@@ -189,8 +186,7 @@ impl CongestionControlChoice {
     }
 
     /// Returns the congestion control of a kind or preset, with these values laid over the preset's. The first of a
-    /// repeated key counts;
-    /// keys that the kind lacks are ignored.
+    /// repeated key counts; keys that the kind lacks are ignored.
     ///
     /// # Errors
     /// The wrong values; empty for an unknown name.
@@ -320,7 +316,7 @@ impl ControlledFlow {
 
     #[inline]
     fn update_window(&mut self) {
-        // One byte at least, so that a frame can always be sent.
+        // At least one byte, so that a frame can always be sent.
         self.window = self.controller.window().map_or(NO_WINDOW, |window| window.max(Bytes::new(1)));
     }
 }

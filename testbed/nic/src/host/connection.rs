@@ -1,23 +1,23 @@
-//! Connections that are opened while their hosts are there.
+//! Connections that are opened while their hosts run.
 
 use weir_units::Time;
 
 use super::{FlowConfig, Host, HostError};
 
-/// A connection, by the places of its ends at their hosts.
+/// Connection, by the places of its ends at their hosts.
 ///
 /// Both ends are opened at once, as if the hosts had agreed on it over another network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The sending end; its completions name it by this.
+    /// Place of the sending end, which its completions name.
     pub sender: usize,
-    /// The receiving end.
+    /// Place of the receiving end.
     pub receiver: usize,
 }
 
 impl Connection {
-    /// Opens a connection for a flow from the first host to the second one. The numbers of its ends are the hosts' to choose:
-    /// those in `flow` are not looked at.
+    /// Opens a connection for a flow from the first host to the second. The hosts choose the numbers of its ends; those
+    /// in `flow` are ignored.
     pub fn open([from, to]: [&mut Host; 2], flow: &FlowConfig) -> Result<Connection, HostError> {
         let (number, receiver) = to.open_receiver(&flow.receiver(from.config()));
         let flow = FlowConfig { peer: to.config().peer(number), ..flow.clone() };

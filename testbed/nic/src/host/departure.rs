@@ -1,4 +1,4 @@
-//! Frames that leave, and when the next one may: flow control's messages first, then answers, then flows by turns.
+//! Transmission: flow-control messages first, then acknowledgements and notifications, then flows round robin.
 
 use std::cmp::Reverse;
 use std::net::Ipv4Addr;
@@ -15,8 +15,8 @@ use super::tcp_frames::TCP_QUEUE;
 use super::{Endpoint, Host, codec};
 
 impl Host {
-    /// The next frame that may be sent at `now`, written into `buffer`: its length without FCS; `None` if the wire is busy, or
-    /// nothing is due that flow control lets pass.
+    /// Writes the next frame to send at `now` into `buffer`; returns its length without FCS, or `None` if the wire is
+    /// busy or flow control allows no due frame.
     ///
     /// # Panics
     /// If `buffer` is shorter than [`Host::frame_bytes_max`], the lengths of frames are not RoCEv2's, or a flow is TCP's,
@@ -42,17 +42,17 @@ impl Host {
         written.ok()
     }
 
-    /// The next frame that may be sent at `now`; `None` if the wire is busy, or nothing is due that flow control lets pass.
+    /// Returns the next frame to send at `now`; `None` if the wire is busy or flow control allows no due frame.
     ///
-    /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows take turns, a
-    /// frame each.
+    /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows are
+    /// served round robin, a frame each.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<NicFrame> {
         self.poll_outgoing(now).map(|outgoing| outgoing.frame)
     }
 
-    /// Whether another frame than those of [`Host::poll_transmit`], which the host's own software sends, may go at `now`: the wire
-    /// is free, and flow control lets its class send. It counts as sent then.
+    /// Whether a frame of the host's own software may be sent at `now`: the wire is free, and flow control allows its
+    /// class. If so, it counts as sent.
     pub fn try_send_software_frame(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
         self.limits.follow(now, &self.regulator);
         if now < self.wire.free_at() || self.held_back(now).contains(class) {
@@ -79,7 +79,7 @@ impl Host {
         Some(outgoing)
     }
 
-    /// A message of flow control, if one is due: how much room there is, or that no queue grows.
+    /// Returns a flow-control message if one is due.
     #[inline]
     fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
         let off = self.receive_buffer.as_mut().map_or(ClassSet::EMPTY, |buffer| buffer.off(now));
@@ -99,7 +99,7 @@ impl Host {
         Some(Outgoing { frame: NicFrame::Control(frame), own: QueuePair::new(0), peer: self.config.ip })
     }
 
-    /// The class of the answer that goes first.
+    /// Returns the class of the first pending acknowledgement or notification.
     #[inline]
     pub(super) fn answer_class(&self) -> Class {
         match self.acks_due.front() {
@@ -145,7 +145,7 @@ impl Host {
         let place = self.cnps_due.pop_front()?;
         let receiver = &mut self.receivers[place];
         receiver.handle_cnp_sent();
-        // No switch is to mark it.
+        // Notifications are not ECN-capable.
         let outgoing = answer(&self.config, receiver, self.config.sizes.cnp, Ecn::NotCapable, PacketKind::Cnp);
         self.finish_close(place);
         Some(outgoing)
@@ -160,7 +160,7 @@ impl Host {
                 receiver.queued -= 1;
                 own
             }
-            None => (receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue"), None),
+            None => (receiver.take_ack().expect("each queued receiver has a pending acknowledgement"), None),
         };
         let sizes = &self.config.sizes;
         let frame_bytes = sizes.ack + sizes.of_stamps_back(receiver.config().telemetry);
@@ -208,7 +208,7 @@ impl Host {
         Some(Outgoing { frame: NicFrame::Packet(packet), own, peer })
     }
 
-    /// A flow's packet that is sent now, with the flow's class, its end here, and the peer's address.
+    /// Returns a flow's packet, sent now, with its class, its own end, and the peer's address.
     #[inline(always)]
     pub(super) fn packet_of(
         &mut self,
@@ -254,7 +254,7 @@ impl Host {
         }
     }
 
-    /// Looks at a sender again when its acknowledgement is overdue. A deadline that was put off is found out then.
+    /// Schedules a check of a sender at its acknowledgement's deadline. A postponed deadline is found at the check.
     #[inline]
     pub(super) fn watch(&mut self, flow: usize) {
         let sender = &mut self.senders[flow];
@@ -265,7 +265,7 @@ impl Host {
         }
     }
 
-    /// Has senders whose acknowledgement is overdue send again.
+    /// Handles the timeouts of senders whose acknowledgement is overdue.
     #[inline]
     fn look_at_timers(&mut self, now: Time) {
         while let Some(Reverse((at, flow, generation))) = self.timers.peek().copied()
@@ -278,7 +278,7 @@ impl Host {
             }
             let sender = &mut self.senders[flow];
             if at != sender.watched_at {
-                // An earlier look has taken this one's place.
+                // An earlier check replaced this one.
                 continue;
             }
             sender.watched_at = Time::NEVER;
@@ -290,7 +290,7 @@ impl Host {
         }
     }
 
-    /// The earliest instant, `now` or later, at which [`Host::poll`] may have a frame if nothing arrives before;
+    /// Returns the earliest instant, `now` or later, at which [`Host::poll`] may return a frame if nothing arrives;
     /// [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_wakeup(&self, now: Time) -> Time {
@@ -314,7 +314,8 @@ impl Host {
         opens.min(later.max(free))
     }
 
-    /// The first instant, `from` or later, at which flow control lets a class send; [`Time::NEVER`] if that takes a message.
+    /// Returns the first instant, `from` or later, at which flow control allows a class to send; [`Time::NEVER`] if
+    /// only a message can allow it.
     #[inline]
     fn opens_at(&self, from: Time, class: Class) -> Time {
         let longest = self.frame_bytes_max;

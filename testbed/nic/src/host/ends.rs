@@ -12,7 +12,7 @@ use super::slab::EndpointId;
 use super::{Endpoint, Host, longest_answer};
 
 impl Host {
-    /// Opens a connection to receive on while the host runs; the number of its end, and its place.
+    /// Opens a receiving end while the host runs; returns its number and its place.
     pub(crate) fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
         let host = &self.config;
         let make =
@@ -22,8 +22,8 @@ impl Host {
         (self.receivers[place].config().queue_pair, place)
     }
 
-    /// Opens a connection's sending end while the host runs; the number of its end, and its place, by which its completions
-    /// name it. `config`'s own queue pair is not looked at.
+    /// Opens a sending end while the host runs; returns its number, and its place, by which its completions name it.
+    /// `config`'s own queue pair is ignored.
     pub(crate) fn open_sender(&mut self, now: Time, config: &FlowConfig) -> Result<(QueuePair, usize), HostError> {
         let host = &self.config;
         let make = |queue_pair| Sender::new(&FlowConfig { queue_pair, ..config.clone() }, host);
@@ -33,8 +33,8 @@ impl Host {
         Ok((self.senders[place].config().queue_pair, place))
     }
 
-    /// Makes ends of connections that were opened on the way, to be overwritten from an archive: behind those that the host has from
-    /// the start, in the order of their places.
+    /// Appends ends of connections that were opened during the run, in the order of their places, to be overwritten
+    /// from an archive.
     pub fn refill(
         &mut self,
         senders: impl Iterator<Item = FlowConfig>,
@@ -48,7 +48,7 @@ impl Host {
         Ok(())
     }
 
-    /// Passes the state of a new sender of a flow to an archive, which records what it can't store.
+    /// Passes the state of a new sender of a flow to an archive, which records unsupported state.
     pub fn try_flow(&self, flow: &FlowConfig, archive: &mut Archive) {
         if let Ok(mut sender) = Sender::new(flow, &self.config) {
             sender.state(archive);
@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    /// A sender's turn has come. Returns whether it is there still.
+    /// Takes a sender's turn; returns whether the sender is still open.
     #[inline]
     pub(super) fn take_turn(&mut self, flow: usize) -> bool {
         let sender = &mut self.senders[flow];

@@ -44,9 +44,8 @@ pub struct FlowConfig {
     /// Interval in packets between acknowledgement requests within a message; its last packet always requests one.
     /// `None` for the last only.
     pub ack_every: Option<NonZeroU32>,
-    /// Timeout of go-back-N: lost packets are sent again at a NAK or after this time without an acknowledgement.
-    /// `None` for no
-    /// retransmission: each gap counts as a loss.
+    /// Timeout of go-back-N: lost packets are sent again at a NAK or after this time without an acknowledgement. `None`
+    /// for no retransmission: each gap counts as a loss.
     pub retransmission: Option<Span>,
     /// Transport of the flow.
     pub transport: Transport,
@@ -62,9 +61,8 @@ pub enum Repeat {
 }
 
 impl FlowConfig {
-    /// Returns an endless RDMA flow from time 0: messages of 1 MB back to back at line rate, without
-    /// retransmission. `class` is the
-    /// switch's class for `dscp`.
+    /// Returns an endless RDMA flow from time 0: messages of 1 MB back to back at line rate, without retransmission.
+    /// `class` is the switch's class for `dscp`.
     pub fn new(queue_pair: QueuePair, peer: Peer, class: Class, dscp: Dscp) -> FlowConfig {
         FlowConfig {
             queue_pair,
@@ -93,7 +91,7 @@ impl FlowConfig {
         }
     }
 
-    /// The receiving end of this flow, on the host that is its peer.
+    /// Returns the configuration of the flow's receiving end, on its peer.
     pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
         let feedback = self.congestion_control.feedback();
         ReceiverConfig {

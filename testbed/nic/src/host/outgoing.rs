@@ -1,4 +1,4 @@
-//! A frame that is to be sent.
+//! Frames to send.
 
 use std::net::Ipv4Addr;
 
@@ -16,7 +16,7 @@ pub(super) struct Outgoing {
     pub(super) peer: Ipv4Addr,
 }
 
-/// A packet back to the sender of a connection.
+/// Returns a packet to the sender of a connection.
 #[inline]
 pub(super) fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, kind: PacketKind) -> Outgoing {
     let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);

@@ -207,9 +207,8 @@ impl FrameSizes {
     /// minimum frame.
     pub const TCP_HEADER: u16 = 66;
 
-    /// Returns the sizes of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH
-    /// 16, AETH 4, and 16 of a
-    /// notification; payload in words of 4 B. Stamps are in a [`trailer`].
+    /// Returns the sizes of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16,
+    /// AETH 4, and 16 of a notification; payload in words of 4 B. Stamps are in a [`trailer`].
     pub const fn rocev2(payload_max: u16) -> FrameSizes {
         FrameSizes {
             payload_max,
@@ -229,8 +228,7 @@ impl FrameSizes {
     }
 
     /// Returns the sizes of the public ns-3 simulators of RDMA networks: 48 B of headers a packet, 60 B an
-    /// acknowledgement, with or
-    /// without stamps. The simulators have no TCP: its frames are as on a real link.
+    /// acknowledgement, with or without stamps. The simulators have no TCP: its frames are as on a real link.
     pub const fn ns3(payload_max: u16) -> FrameSizes {
         FrameSizes {
             payload_max,
@@ -249,10 +247,9 @@ impl FrameSizes {
         }
     }
 
-    /// Returns [`FrameSizes::ns3`] plus the stamps of those simulators: in a packet, 8 B of time, 2 B of PINT, or
-    /// 42 B of INT. An
-    /// acknowledgement's headers without padding are 46 B: it keeps 60 B with a time or PINT, and has 88 B with
-    /// INT.
+    /// Returns [`FrameSizes::ns3`] plus the stamps of those simulators: in a packet, 8 B of time, 2 B of PINT, or 42 B
+    /// of INT. An acknowledgement's headers without padding are 46 B: it keeps 60 B with a time or PINT, and has 88 B
+    /// with INT.
     pub const fn ns3_stamped(payload_max: u16) -> FrameSizes {
         FrameSizes {
             time_stamp: 8,

@@ -50,9 +50,8 @@ pub struct ReceiverConfig {
 
 /// Statistics of a receiving end. Each frame is in order, ahead of a gap, reordered or a duplicate.
 ///
-/// TCP has no packet sequence numbers that show a loss: `lost` stays 0, and an in-order frame counts as reordered
-/// while later data
-/// is held. Message ends are unknown for TCP.
+/// TCP has no packet sequence numbers that show a loss: `lost` stays 0, and an in-order frame counts as reordered while
+/// later data is held. Message ends are unknown for TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct ReceiverStats {
     /// Received frames, duplicates included.

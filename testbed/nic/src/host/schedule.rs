@@ -18,7 +18,7 @@ pub(super) struct Schedule {
     turns: u64,
     #[state(same)]
     unit: RoundRobinUnit,
-    /// Class served last, where classes take turns.
+    /// Class served last, with [`RoundRobinUnit::Classes`].
     last: Class,
     /// Paced flows with the instants at which they become ready.
     later: BinaryHeap<Reverse<(Time, u32)>>,
@@ -30,7 +30,7 @@ pub enum RoundRobinUnit {
     /// Flows of all classes together.
     #[default]
     Flows,
-    /// Classes, and in each of them its flows, as queues of a NIC do.
+    /// Classes, and in each of them its flows, like the queues of a NIC.
     Classes,
 }
 
@@ -40,7 +40,7 @@ impl Schedule {
         Schedule { unit, ..Schedule::default() }
     }
 
-    /// A flow of a class may send from `due` on.
+    /// Adds a flow of a class that may send from `due` on.
     #[inline]
     pub(super) fn add(&mut self, now: Time, flow: u32, class: Class, due: Time) {
         if due <= now {
@@ -53,7 +53,7 @@ impl Schedule {
         }
     }
 
-    /// The next of the flows whose time has come meanwhile: to be [added](Schedule::add) again.
+    /// Takes the next paced flow that has become ready, to be [added](Schedule::add) again.
     #[inline]
     pub(super) fn take_due(&mut self, now: Time) -> Option<u32> {
         let Reverse((due, flow)) = *self.later.peek()?;
@@ -64,7 +64,7 @@ impl Schedule {
         Some(flow)
     }
 
-    /// Takes the flow whose turn it is, of none of the `held` classes.
+    /// Takes the next flow in the round robin, of none of the `held` classes.
     #[inline]
     pub(super) fn next(&mut self, held: ClassSet) -> Option<u32> {
         let open = self.ready_classes & !held;
@@ -85,7 +85,7 @@ impl Schedule {
         Some(flow)
     }
 
-    /// The classes of the flows whose time has come.
+    /// Returns the classes with ready flows.
     #[inline]
     pub(super) fn ready_classes(&self) -> ClassSet {
         self.ready_classes

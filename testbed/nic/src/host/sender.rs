@@ -1,5 +1,5 @@
-//! The sending end of a connection: messages cut into packets, at a pace or under congestion control, sent again where they
-//! got lost, and their completion.
+//! Sending end of a connection: segmentation of messages into packets, pacing, congestion control, retransmission, and
+//! completion.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -213,16 +213,15 @@ impl Sender {
 
     /// Sets the receiver's end and the number of the first packet. Called once, on a sender with an unknown peer.
     pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
-        debug_assert!(self.waits, "it has sent to another one");
+        debug_assert!(self.waits, "the peer is known already");
         self.waits = false;
         self.config.peer = peer;
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
         (self.next, self.fresh, self.unacknowledged) = (first, first, first);
     }
 
-    /// Returns the earliest instant of the flow's next frame, apart from wire and flow control; [`Time::NEVER`] if
-    /// the flow waits for an
-    /// acknowledgement or has nothing to send.
+    /// Returns the earliest instant of the flow's next frame, apart from wire and flow control; [`Time::NEVER`] if the
+    /// flow waits for an acknowledgement or has nothing to send.
     #[inline]
     pub(super) fn due(&self) -> Time {
         if self.waits || self.refusal.is_some() {
@@ -246,8 +245,7 @@ impl Sender {
     }
 
     /// Takes the next packet, with the length of its frame and its ECN field. Called when the flow is due. Returns
-    /// `None` if only a
-    /// message became due that has no room in the window.
+    /// `None` if only a message became due that has no room in the window.
     #[inline]
     pub(super) fn take(&mut self, now: Time, sizes: &FrameSizes) -> Option<(PacketKind, u16, Ecn)> {
         if self.tcp.is_some() {
@@ -279,7 +277,7 @@ impl Sender {
 
     #[inline]
     fn take_packet(&mut self, now: Time) -> Write {
-        debug_assert!(self.due() <= now, "a flow is asked before it is due");
+        debug_assert!(self.due() <= now, "a flow is polled before it is due");
         if self.sending == self.messages.len() {
             self.release();
         }

@@ -25,7 +25,7 @@ pub struct SenderStats {
     pub naks: u64,
     /// Negative acknowledgements: the receiver had no buffer yet.
     pub rnr_naks: u64,
-    /// Negative acknowledgements that end the flow, by [`Refusal::ALL`].
+    /// Negative acknowledgements that end the flow, by [`NakCode::ALL`].
     pub refusals: [u64; NakCode::ALL.len()],
     /// Frames sent again.
     pub retransmitted: u64,

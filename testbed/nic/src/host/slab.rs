@@ -56,7 +56,7 @@ impl EndpointId {
     }
 }
 
-/// Requires the same number of places: [`Slab::refill`] adds those that were opened later.
+/// Requires the same number of places; [`Slab::refill`] adds those of items opened later.
 impl<T: State> State for Slab<T> {
     fn state(&mut self, archive: &mut Archive) {
         let Slab { slots, free } = self;
@@ -80,7 +80,7 @@ impl<T> Slab<T> {
         self.slots.push(Slot { item, generation: 0, is_open: true });
     }
 
-    /// Returns slots with the initial items, in order.
+    /// Creates a slab with the initial items, in order.
     pub(super) fn new(items: impl IntoIterator<Item = T>) -> Slab<T> {
         let slots = items.into_iter().map(|item| Slot { item, generation: 0, is_open: true });
         Slab { slots: slots.collect(), free: Vec::new() }

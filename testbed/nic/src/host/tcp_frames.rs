@@ -1,4 +1,4 @@
-//! Frames of TCP on a host: acknowledgements that are due, and the one queue in which all of them stand where the host has it.
+//! Frames of TCP on a host: due acknowledgements, and the host's queue of TCP frames if it has one.
 
 use std::net::Ipv4Addr;
 
@@ -45,7 +45,7 @@ impl Host {
         }
     }
 
-    /// Puts acknowledgements of TCP that are due into the host's queue.
+    /// Moves due TCP acknowledgements to the host's queue.
     #[cold]
     pub(super) fn queue_tcp_acks(&mut self, now: Time) {
         while let Some((outgoing, class, turn)) = self.next_tcp_ack(ClassSet::EMPTY) {
@@ -62,7 +62,7 @@ impl Host {
         self.tcp_queue.push_back(queued);
     }
 
-    /// The first frame of TCP's queue, whose turn it is.
+    /// Takes the first frame of the TCP queue.
     #[cold]
     pub(super) fn poll_tcp_queue(&mut self, now: Time) -> Option<Outgoing> {
         let QueuedTcpFrame { class, packet, own, peer, .. } = self.tcp_queue.pop_front()?;
@@ -73,7 +73,7 @@ impl Host {
         Some(Outgoing { frame: NicFrame::Packet(packet), own, peer })
     }
 
-    /// An acknowledgement of TCP, in its own class or its flow's.
+    /// Takes a TCP acknowledgement, in its own class or its flow's.
     #[inline]
     pub(super) fn poll_tcp_ack(&mut self, now: Time, held_back: ClassSet) -> Option<Outgoing> {
         while let Some((receiver, generation)) = self.tcp_acks.take_due(now) {
@@ -96,14 +96,15 @@ impl Host {
         Some(outgoing)
     }
 
-    /// The next acknowledgement of TCP of none of the `held_back` classes, with its class and the one of its data.
+    /// Takes the next TCP acknowledgement of none of the `held_back` classes; returns it with its class and that of its
+    /// data.
     #[inline]
     fn next_tcp_ack(&mut self, held_back: ClassSet) -> Option<(Outgoing, Class, Class)> {
         let (class, place, ack) = self.tcp_acks.next(held_back)?;
         let receiver = &mut self.receivers[place];
         receiver.queued -= 1;
         let ((_, dscp), frame_bytes) = (receiver.ack_point(), self.config.sizes.of_tcp_ack(&ack));
-        // No switch is to mark it (RFC 3168, 6.1.4).
+        // Acknowledgements are not ECN-capable (RFC 3168, 6.1.4).
         let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, PacketKind::TcpAck(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.frame {
             packet.dscp = dscp;

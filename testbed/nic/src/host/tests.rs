@@ -1,4 +1,4 @@
-//! Hosts over links of some delay, in virtual time.
+//! Hosts over links with delay, in virtual time.
 
 mod queue;
 mod stamps;
@@ -403,7 +403,7 @@ proptest! {
     }
 }
 
-/// As between a host here and one whose numbers are its own.
+/// An emulated host and a real one that chooses its own numbers.
 #[test]
 fn ends_that_are_told_of_each_other_later_begin_where_they_are_told() {
     let first = Psn::new(0xff_fff0);
@@ -428,7 +428,7 @@ fn ends_that_are_told_of_each_other_later_begin_where_they_are_told() {
     assert_eq!((arrived.in_order, arrived.payload, arrived.lost), (sent.frames, Bytes::kb(64), 0));
 }
 
-/// What a host's own software sends has its place on the wire, and is paused with its class.
+/// Frames of a host's own software are serialised on the wire, and are paused with their class.
 #[test]
 fn other_frames_take_turns_on_the_wire() {
     let mut host = Host::new(config(1), &[flow(0)], &[]).unwrap();

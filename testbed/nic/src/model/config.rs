@@ -32,16 +32,16 @@ pub struct ModelConfig {
     pub receive_rate: Option<BitRate>,
 }
 
-/// Receive buffer: a part for each lossless class, and one for all others. Frames count with their FCS.
+/// Receive buffer: a share for each lossless class, and one for all others. Frames count with their FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// Size of a lossless class's part, in bytes.
+    /// Size of a lossless class's share, in bytes.
     pub lossless: Bytes,
-    /// Size of a lossless class's part, in frames.
+    /// Size of a lossless class's share, in frames.
     pub lossless_frames: usize,
-    /// Size of the part that all other classes share, in bytes.
+    /// Size of the share of all other classes, in bytes.
     pub lossy: Bytes,
-    /// Size of the part that all other classes share, in frames.
+    /// Size of the share of all other classes, in frames.
     pub lossy_frames: usize,
     /// Occupancy from which a lossless class is paused.
     pub xoff: Bytes,

@@ -1,4 +1,4 @@
-//! Receive buffer of a NIC: a part for each lossless class, which pauses, and one for all lossy classes.
+//! Receive buffer of a NIC: a share for each lossless class, which is paused, and one for all lossy classes.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use super::send::size;
 use super::{ModelConfig, ModelFrame, ReceiveBuffer, next_in_turn};
 
-/// Receive side of a NIC.
+/// Receive side of a NIC: its buffer.
 #[derive(Debug)]
 pub(super) struct ReceiveSide<F> {
     buffer: ReceiveBuffer,
@@ -19,7 +19,7 @@ pub(super) struct ReceiveSide<F> {
     lossy_frames: usize,
     classes: ClassSet,
     last: Class,
-    /// The classes that are to pause.
+    /// Classes to pause at the switch.
     off: ClassSet,
 }
 
@@ -43,7 +43,7 @@ impl<F: ModelFrame> ReceiveSide<F> {
         }
     }
 
-    /// Takes a frame; says whether there was room, or it was dropped.
+    /// Takes a frame. Returns whether there was room; otherwise the frame is dropped.
     pub(super) fn push(&mut self, class: Class, frame: F) -> bool {
         let size = size(&frame);
         let queue = &mut self.queues[class.index()];
@@ -68,7 +68,7 @@ impl<F: ModelFrame> ReceiveSide<F> {
         true
     }
 
-    /// The next frame of these classes, which take turns.
+    /// Takes the next frame, round robin among these classes.
     pub(super) fn next(&mut self, classes: ClassSet) -> Option<(Class, F)> {
         let class = next_in_turn(classes & self.classes, self.last)?;
         let queue = &mut self.queues[class.index()];
@@ -90,7 +90,7 @@ impl<F: ModelFrame> ReceiveSide<F> {
         Some((class, frame))
     }
 
-    /// The classes that are to pause.
+    /// Returns the classes to pause at the switch.
     pub(super) fn off(&self) -> ClassSet {
         self.off
     }

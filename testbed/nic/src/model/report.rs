@@ -7,8 +7,7 @@ use weir_units::{CLASSES, Class, ClassSet, Span};
 #[repr(usize)]
 pub enum ModelDrop {
     /// The host took frames more slowly than they arrived, and the class had no room left. In a lossless class: the
-    /// NIC's PAUSE came too
-    /// late for the headroom, or the switch did not obey it.
+    /// NIC's PAUSE came too late for the headroom, or the switch did not obey it.
     ReceiveBufferFull,
     /// The host sent a MAC control frame.
     MacControl,
@@ -36,7 +35,8 @@ pub struct ModelReport {
     pub pausing: ClassSet,
 }
 
-/// Counters of a direction. `received + generated = left + consumed + dropped + held`: see [`Way::balances`].
+/// Counters of a direction. `received + generated = forwarded + consumed + dropped + held`: see
+/// [`DirectionCounters::balances`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionCounters {
     /// Frames received.

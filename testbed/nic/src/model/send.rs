@@ -1,4 +1,4 @@
-//! Transmit buffer of a NIC: a bounded queue for each class, and a stash for frames that find no room there.
+//! Transmit buffer of a NIC: a bounded queue per class, and a stash for frames beyond it.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES};
 
 use super::{ModelConfig, ModelFrame, next_in_turn};
 
-/// Send side of a NIC.
+/// Transmit side of a NIC: its buffer.
 #[derive(Debug)]
 pub(super) struct TransmitSide<F> {
     buffer: Bytes,
     frames_max: usize,
     queues: [VecDeque<F>; CLASSES],
     held: [Bytes; CLASSES],
-    /// The classes with frames in their queues.
+    /// Classes with frames in their queues.
     classes: ClassSet,
     /// Class served last.
     last: Class,
@@ -47,7 +47,7 @@ impl<F: ModelFrame> TransmitSide<F> {
             return false;
         }
         let stash = &mut self.stashes[queue];
-        assert!(stash.len() < ModelConfig::STASH_FRAMES, "a frame from a queue that is held back");
+        assert!(stash.len() < ModelConfig::STASH_FRAMES, "a frame from a blocked queue");
         stash.push_back((class, frame));
         stash.len() == 1
     }
@@ -64,7 +64,7 @@ impl<F: ModelFrame> TransmitSide<F> {
         }
     }
 
-    /// A frame that is longer than the buffer has room in an empty one.
+    /// Whether the class's queue has room; an empty queue takes even a frame longer than the buffer.
     fn has_room(&self, class: Class, frame: &F) -> bool {
         let queue = &self.queues[class.index()];
         let fits = self.held[class.index()] + size(frame) <= self.buffer && queue.len() < self.frames_max;
@@ -77,12 +77,12 @@ impl<F: ModelFrame> TransmitSide<F> {
         self.classes.insert(class);
     }
 
-    /// The classes with frames that wait for the link.
+    /// Returns the classes with frames that wait for the link.
     pub(super) fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// The next frame of these classes, which take turns, if credit lets it go.
+    /// Takes the next frame, round robin among these classes, if it has credit.
     pub(super) fn next(&mut self, mut open: ClassSet, has_credit: impl Fn(Class, u32) -> bool) -> Option<(Class, F)> {
         loop {
             let class = next_in_turn(open, self.last)?;
@@ -107,7 +107,7 @@ impl<F: ModelFrame> TransmitSide<F> {
         self.held[class.index()]
     }
 
-    /// Frames that wait, counted one by one.
+    /// Returns the number of waiting frames, by direct count.
     pub(super) fn frames(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum::<usize>() + self.stashes.iter().map(VecDeque::len).sum::<usize>()
     }

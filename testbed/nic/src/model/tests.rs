@@ -1,4 +1,4 @@
-//! The model against a switch's port and a host that are a few lines each, on a virtual clock.
+//! NIC model against a minimal switch port and host, on a virtual clock.
 
 use proptest::prelude::*;
 use weir_flowctl::kinds::Pfc;
@@ -12,7 +12,7 @@ const RATE: BitRate = BitRate::gbps(1);
 const LOSSLESS: Class = Class::new(3);
 const LOSSY: Class = Class::new(0);
 const FRAME: usize = 1_000;
-/// A frame of this length with all that it takes on the link.
+/// Time of a frame of this length on the link, with overhead.
 const FRAME_TIME: Span = Span::from_nanos((FRAME as u64 + 24) * 8);
 
 #[derive(Debug)]
@@ -189,7 +189,7 @@ fn a_host_that_takes_nothing_has_its_class_paused_and_resumed() {
     }
     let paused = messages(&mut nic, 0, 10_000);
     assert_eq!(paused, [(1_000, 2_000)], "at once when 10 KB are reached, over the link's delay");
-    // Half of 1,000 quanta of 512 ns later it is told again.
+    // The refresh comes half of 1,000 quanta of 512 ns later.
     assert_eq!(messages(&mut nic, 10_000, 300_000), [(1_000, 258_000)]);
     let report = nic.report(at(300_000), [0; 2]);
     assert_eq!((report.classes[3].dropped, report.classes[0].dropped), ([0; 4], [3, 0, 0, 0]));
@@ -241,7 +241,7 @@ fn what_is_under_way_goes_with_the_host() {
     let gone = |way: &DirectionCounters| (way.dropped[ModelDrop::NoHost as usize], way.held);
     assert_eq!((gone(&report.to_switch), gone(&report.to_host)), ((u64::from(sent), 0), (4, 0)));
     assert!(report.balances());
-    // The next one is not paused by what was said before.
+    // The next host is not paused by earlier messages.
     nic.set_link(at(3_000), true);
     nic.handle_from_host(0, LOSSLESS, frame(LOSSLESS, 9, FRAME));
     assert_eq!(to_switch(&mut nic, 3_000, 10_000, 100), [(3, 9, 4_000)]);
@@ -260,7 +260,7 @@ fn mac_control_of_the_host_stays_out() {
 /// One step of a random life.
 #[derive(Clone, Debug)]
 enum Step {
-    /// By the queue of its class: among queues of a device there is no order.
+    /// Frame by the queue of its class: queues of a device have no order among them.
     FromHost(u8, usize),
     FromSwitch(u8, usize),
     Told(u8, u16),
@@ -296,7 +296,7 @@ proptest! {
         let mut sent = [[0u32; 8]; 2];
         let mut next = [[0u32; 8]; 2];
         let mut on_wire = Bytes::ZERO;
-        // The switch's part: it obeys at once, and has its own gate.
+        // The switch obeys at once, with its own regulator.
         let gate = TxRegulator::new(&config.flow_control, RATE, config.lossless);
         // The model's view of pauses is its messages' arrival.
         let mut pauses = Vec::new();

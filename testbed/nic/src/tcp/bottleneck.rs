@@ -169,7 +169,7 @@ impl Bottleneck {
         }
         let due = [self.senders[flow].next_timeout(), self.receivers[flow].next_timeout()];
         for (end, at) in due.into_iter().enumerate() {
-            // A timer that was put off is looked at when it would have struck.
+            // A postponed timer is checked at its earlier instant.
             if at < self.wake_ups[flow][end] {
                 self.wake_ups[flow][end] = at;
                 self.schedule(at, Event::Wake(flow, end));

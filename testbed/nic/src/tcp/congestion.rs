@@ -9,9 +9,8 @@ use weir_units::{Span, Time};
 
 use crate::parameters::{Parameters, Values};
 
-/// Kind of TCP congestion control, named in files: `transport = "tcp-cubic"`. Its [gauges](Named::gauges) extend
-/// those of all TCP
-/// flows, in the order of [`TcpCongestionController::gauges`].
+/// Kind of TCP congestion control, named in files: `transport = "tcp-cubic"`. Its [gauges](Plugin::gauges) extend those
+/// of all TCP flows, in the order of [`TcpCongestionController::gauges`].
 pub trait TcpCongestionKind: Plugin + fmt::Debug {
     /// Reads the keys. Errors are recorded in `parameters`, and the file is then rejected.
     fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn TcpCongestionConfig>;
@@ -61,25 +60,21 @@ impl State for dyn TcpCongestionController {
     }
 }
 
-/// Congestion-control state of a connection: growth in congestion avoidance, and the window after cuts. Windows are
-/// in bytes. Slow
-/// start, thresholds and the minimum window are common to all kinds.
+/// Congestion-control state of a connection: growth in congestion avoidance, and the window after cuts. Windows are in
+/// bytes. Slow start, thresholds and the minimum window are common to all kinds.
 pub trait TcpCongestionController: fmt::Debug + Send {
     /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
-    /// state. The default
-    /// refuses the checkpoint and names the type.
+    /// state. The default refuses the checkpoint and names the type.
     fn checkpoint(&mut self, archive: &mut Archive) {
         archive.mark_unsupported(&format!("congestion control `{}`", std::any::type_name::<Self>()));
     }
 
     /// Handles an acknowledgement of this number of bytes up to `una`; data up to `next` is sent. Called before the
-    /// window grows or is
-    /// cut for it.
+    /// window grows or is cut for it.
     fn on_ack(&mut self, _acked: u64, _ece: bool, _una: u64, _next: u64) {}
 
     /// Handles a round-trip measurement while no loss is known; returns whether slow start ends with the present
-    /// window. Called after
-    /// [`TcpCongestionController::handle_ack`] and before the window grows.
+    /// window. Called after [`TcpCongestionController::on_ack`] and before the window grows.
     fn on_round_trip(&mut self, _trip: &RoundTrip) -> bool {
         false
     }

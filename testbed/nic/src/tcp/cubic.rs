@@ -11,7 +11,7 @@ use super::hystart::{self, HyStart, HyStartConfig};
 use super::{RoundTrip, TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::{Parameters, Values};
 
-/// `transport = "tcp-cubic"`.
+/// Kind of `transport = "tcp-cubic"`.
 #[derive(Debug)]
 pub(super) struct CubicKind;
 

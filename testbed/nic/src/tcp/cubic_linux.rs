@@ -92,7 +92,7 @@ impl LinuxGrowth {
         self.worked_out = Some((cwnd, now));
         if !is_of_this_instant {
             let d = (now.since(epoch.start) + self.shortest).as_secs_f64() - epoch.k;
-            // The distance to the origin is cut to whole numbers, on both of its sides.
+            // The distance to the origin is truncated to whole numbers, above and below it.
             let distance = libm::floor(c * (d * d * d).abs());
             let target = if d < 0.0 { epoch.origin - distance } else { epoch.origin + distance };
             self.cnt = if target > cwnd { libm::floor(cwnd / (target - cwnd)) } else { STANDSTILL * cwnd };

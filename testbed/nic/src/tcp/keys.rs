@@ -127,22 +127,22 @@ impl Plugin for TcpKeys {
 }
 
 impl TcpConfig {
-    /// A connection as Linux has it on an Ethernet of 1500 B.
+    /// Returns Linux's connection on an Ethernet of 1500 B.
     pub fn linux(control: TcpCongestionChoice) -> TcpConfig {
         let values = PRESETS.iter().find(|preset| preset.name == "linux").map_or(&[][..], |preset| preset.values);
         TcpConfig::from_parameters(&Parameters::defaults_over(&[], values), control)
     }
 
-    /// A connection for a datacentre: the keys' defaults.
+    /// Returns a connection for a datacentre: the keys' defaults.
     pub fn datacentre(control: TcpCongestionChoice) -> TcpConfig {
         TcpConfig::from_parameters(&Parameters::defaults_over(&[], &[]), control)
     }
 
-    /// A connection as files have it: values of the table `[nic.tcp]`, and of the control's own table. If a key stands there
-    /// twice the first counts.
+    /// Parses a connection from the values of the table `[nic.tcp]` and of the congestion control's own table. The
+    /// first of a repeated key counts.
     ///
     /// # Errors
-    /// The values that are wrong.
+    /// The invalid values.
     pub fn parse(
         kind: &'static dyn TcpCongestionKind,
         connection: &[(&str, &str)],
@@ -186,7 +186,7 @@ impl TcpConfig {
             rto_min,
             rto_max,
             granularity: parameters.time(&GRANULARITY, times),
-            // One by one is at once.
+            // Every segment acknowledged means no delay.
             delayed_ack: (every > 1).then_some(DelayedAck { every, at_most }),
             acks: parameters.choice(&ACK_CLASS, &ack_points()),
             unscheduled: parameters.size(&UNSCHEDULED, Bytes::ZERO..=Bytes::mb(1_000_000)),
@@ -197,10 +197,10 @@ impl TcpConfig {
         }
     }
 
-    /// A round trip that began and ended in one tick of [`TcpConfig::timestamp_clock`], as ns-3 has it.
+    /// Measured round trip that begins and ends in one tick of [`TcpConfig::timestamp_clock`], as in ns-3.
     pub const WITHIN_TICK: Span = Span::from_micros(1);
 
-    /// Whether data may be marked.
+    /// Whether data is ECN-capable.
     pub fn is_ecn_capable(&self) -> bool {
         self.ecn || self.control.counts_marks()
     }

@@ -1,12 +1,12 @@
 //! Proportional rate reduction: how much may be sent while losses are repaired (RFC 6937).
 //!
-//! For each byte that arrives, the new window's share of the old one is sent, so that the flight shrinks within one round
-//! trip without a pause and without a burst. Once it is smaller than the new window, as much is sent as arrives, and a
-//! segment more if the acknowledgement says that a retransmission has arrived and nothing more is lost.
+//! For each byte that arrives, the new window's share of the old one is sent, so that the flight shrinks within one
+//! round trip without a pause and without a burst. Once it is smaller than the new window, as much is sent as arrives,
+//! and a segment more if the acknowledgement shows that a retransmission has arrived and nothing more is lost.
 
 use weir_units::archive::Value;
 
-/// One recovery.
+/// State of one recovery.
 #[derive(Debug, Value)]
 pub(super) struct ProportionalRateReduction {
     /// Bytes in flight at the start of the recovery (RecoverFS).
@@ -24,7 +24,7 @@ impl ProportionalRateReduction {
         ProportionalRateReduction { flight: flight.max(1), delivered: 0, sent: 0, window: 0 }
     }
 
-    /// An acknowledgement says that so much more has arrived; the window is to become `target`.
+    /// Handles an acknowledgement of `delivered` more bytes; the window approaches `target`.
     pub(super) fn handle_ack(&mut self, delivered: u64, pipe: u64, target: u64, is_safe: bool, mss: u64) {
         self.delivered += delivered;
         let mut allowance = if pipe > target {

@@ -18,7 +18,7 @@ const RANGES_MAX: usize = 1_024;
 const RANGES_KEPT: usize = 4;
 
 impl Ranges {
-    /// Adds a range, unless it would be one too many. Returns whether it is in.
+    /// Adds a range, unless there would be more than [`RANGES_MAX`]. Returns whether it was added.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         if start >= end {
             return true;
@@ -42,7 +42,7 @@ impl Ranges {
         true
     }
 
-    /// Forgets all below.
+    /// Removes all bytes below `seq`.
     pub(super) fn remove_below(&mut self, seq: u64) {
         while let Some(first) = self.ranges.front_mut() {
             if first.0 >= seq {
@@ -61,7 +61,7 @@ impl Ranges {
         }
     }
 
-    /// The first bytes from `seq` on that are in no range: from and to; to [`u64::MAX`] beyond the last range.
+    /// Returns the first gap from `seq` on as (start, exclusive end); the end is [`u64::MAX`] beyond the last range.
     pub(super) fn gap_from(&self, seq: u64) -> (u64, u64) {
         let next = self.ranges.partition_point(|range| range.1 <= seq);
         match self.ranges.get(next) {

@@ -13,9 +13,8 @@ pub(super) struct Scoreboard {
     sacked: Ranges,
     /// Offset below which bytes that are not SACKed are lost. Never falls.
     lost_below: u64,
-    /// HighRxt: offset below which lost bytes were retransmitted. A new recovery keeps it, since retransmissions of
-    /// the last one are still
-    /// in flight.
+    /// HighRxt: offset below which lost bytes were retransmitted. A new recovery keeps it, since retransmissions of the
+    /// last one are still in flight.
     retransmitted_below: u64,
 }
 

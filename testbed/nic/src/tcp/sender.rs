@@ -39,23 +39,24 @@ pub struct TcpSender {
     /// Offset of the end of the data written by the application.
     written: u64,
     scoreboard: Scoreboard,
-    /// [`Scoreboard::pipe`], which is worked out once an acknowledgement.
+    /// [`Scoreboard::pipe`], computed once per acknowledgement.
     pipe: u64,
     window: Window,
     retransmission: Retransmission,
     phase: RecoveryPhase,
-    /// Acknowledgements since `una` moved that said that more has arrived beyond it.
+    /// Acknowledgements since `una` moved that report further data beyond it.
     duplicates: u32,
     /// Timeouts since `una` moved.
     timeouts_in_turn: u32,
     /// Instant at which the retransmission timer expires; [`Time::NEVER`] if it does not run.
     timer: Time,
     last_sent: Time,
-    /// Data below was sent before the window was last cut.
+    /// Offset below which data was sent before the window was last cut.
     cut_end: u64,
-    /// The next new data says that the window was cut.
+    /// Whether the next new data carries CWR.
     cwr: bool,
-    /// The largest flight of this round trip, and the data that ends it: whether the window was used.
+    /// Largest flight of this round trip, which shows whether the window was used, and the offset that ends the round
+    /// trip.
     flight_max: u64,
     round_end: u64,
     stats: TcpStats,
@@ -66,11 +67,11 @@ pub struct TcpSender {
 pub struct TcpStats {
     /// Segments sent, retransmissions included.
     pub segments: u64,
-    /// Segments sent of which something was sent before.
+    /// Segments sent with data that was sent before.
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Recoveries that acknowledgements began.
+    /// Recoveries started by acknowledgements.
     pub fast_recoveries: u64,
     /// Cuts of the window for marks.
     pub ecn_cuts: u64,
@@ -86,7 +87,7 @@ enum RecoveryPhase {
         point: u64,
         rate: ProportionalRateReduction,
         is_rescued: bool,
-        /// An acknowledgement has moved on since.
+        /// Whether an acknowledgement has advanced since.
         has_moved_on: bool,
     },
     /// Losses are repaired in slow start after a timeout.
@@ -102,7 +103,7 @@ enum NextSegment {
 }
 
 impl TcpSender {
-    /// The sending end of an established connection over which nothing was sent.
+    /// Creates the sending end of an established connection without data so far.
     ///
     /// # Panics
     /// With an MSS of zero, or one that no packet has.
@@ -150,12 +151,12 @@ impl TcpSender {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// Whether there is a segment to be sent now.
+    /// Whether a segment can be sent now.
     pub fn can_send(&self) -> bool {
         self.next().is_some()
     }
 
-    /// The next segment to be sent. It counts as sent now.
+    /// Takes the next segment to send; it counts as sent.
     pub fn poll_segment(&mut self, now: Time) -> Option<Segment> {
         let next = self.next()?;
         self.wake_up(now);
@@ -195,7 +196,7 @@ impl TcpSender {
         })
     }
 
-    /// An acknowledgement has arrived. One of data that was never sent is ignored.
+    /// Handles an acknowledgement; one of data that was never sent is ignored.
     pub fn handle_ack(&mut self, now: Time, ack: &Ack) {
         if ack.ack > self.scoreboard.next() {
             return;
@@ -221,7 +222,7 @@ impl TcpSender {
             }
         }
         self.pipe = self.scoreboard.pipe();
-        // An ECE says that the path is full (RFC 3168, 6.1.2).
+        // ECE indicates a full path (RFC 3168, 6.1.2).
         let is_free = !ack.ece && self.cut_end == was_cut_at;
         if let RecoveryPhase::Recovery { rate, .. } = &mut self.phase {
             let is_safe = update.acked > 0 && !update.is_more_lost;
@@ -246,7 +247,7 @@ impl TcpSender {
         if now < self.timer {
             return;
         }
-        // It runs again from when the first segment is sent again.
+        // The timer restarts when the first segment is retransmitted.
         self.timer = Time::NEVER;
         if self.scoreboard.una() == self.scoreboard.next() {
             return;

@@ -1,4 +1,4 @@
-//! Both ends together.
+//! Both ends of a connection together.
 
 use std::mem::size_of;
 
@@ -78,7 +78,7 @@ impl Pair {
         sent
     }
 
-    /// Without losses until all is acknowledged.
+    /// Runs without losses until all is acknowledged.
     fn finish(&mut self, mut segments: Vec<Segment>) {
         while !segments.is_empty() {
             segments = self.round_trip(&segments, false);
@@ -313,7 +313,7 @@ fn marks_cut_once_a_window_and_are_answered() {
     assert_eq!(numbers(&second), (10..17).collect::<Vec<_>>());
     assert_eq!(second.iter().filter(|segment| segment.cwr).count(), 1);
     assert!(second[0].cwr);
-    // The receiver has heard: no ECE any more.
+    // CWR has arrived: no further ECE.
     let third = pair.round_trip(&second, false);
     assert_eq!((pair.sender.window() / MSS, pair.sender.stats().ecn_cuts), (7, 1));
     assert!(third.iter().all(|segment| !segment.cwr));

@@ -44,7 +44,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Shows the law's gauges.
+    /// Passes the controller's gauges to `show`.
     pub(super) fn gauges(&self, show: &mut dyn FnMut(f64)) {
         self.controller.gauges(show);
     }

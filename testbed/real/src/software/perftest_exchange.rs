@@ -242,12 +242,12 @@ impl PerftestExchange {
             self.sends_since = Some(Instant::now());
         }
         if let Some(refusal) = shared_stats.refusal(self.flow) {
-            return Err(format!("it has given the connection up: {}", refusal.name()));
+            return Err(format!("it closed the connection with a NAK: {}", refusal.name()));
         }
         let (messages, is_over) = shared_stats.acknowledged(self.flow);
         if !is_over {
             return match gate.give_up {
-                true => Err("it has not acknowledged all that was sent to it".to_owned()),
+                true => Err("it has not acknowledged all messages".to_owned()),
                 false => Ok(()),
             };
         }

@@ -13,7 +13,7 @@ fn port(switch: usize, port: u16) -> PortRef {
     PortRef { switch, port: usize::from(port) }
 }
 
-/// Names from 1 for switches and from 0 for ports.
+/// Name of a port: switches count from 1, ports from 0.
 fn name(port: PortRef) -> String {
     format!("S{}.p{}", port.switch + 1, port.port)
 }
@@ -22,7 +22,7 @@ fn described(queues: Vec<EgressQueue>) -> String {
     Deadlock { since: Time::ZERO, declared_at: Time::ZERO, queues, dissolved_at: None }.describe(name)
 }
 
-/// Switches of which nothing is stuck, to be changed queue by queue.
+/// Switches without stuck queues.
 struct Fabric {
     links: Links,
     switches: Vec<SwitchState>,
@@ -36,7 +36,7 @@ impl Fabric {
         Fabric { links: joined, switches: vec![idle; switches] }
     }
 
-    /// Rings of switches, one after the other, port 1 of each joined with port 2 of the next; hosts at port 0.
+    /// Creates rings of switches: port 1 of each is linked to port 2 of the next, port 0 to a host.
     fn rings(lengths: &[usize]) -> Fabric {
         let mut links = Vec::new();
         let mut first = 0;
@@ -51,7 +51,7 @@ impl Fabric {
         &mut self.switches[at.switch].ports[at.port][usize::from(class)]
     }
 
-    /// The queue holds frames from these ingress ports and may not send.
+    /// Blocks a queue that holds frames from these ingress ports.
     fn stick(&mut self, at: PortRef, class: u8, from: &[u16]) {
         let queue = self.queue(at, class);
         queue.blocked = true;
@@ -59,7 +59,7 @@ impl Fabric {
         queue.holds_from = from.iter().copied().map(PortId).collect();
     }
 
-    /// As [`stick`](Fabric::stick), all around the ring of `length` switches from `first` on.
+    /// Blocks the ring of `length` switches from `first` on.
     fn stick_ring(&mut self, first: usize, length: usize, class: u8) {
         (first..first + length).for_each(|switch| self.stick(port(switch, 1), class, &[0, 2]));
     }
@@ -96,7 +96,7 @@ fn two_rings_are_two_deadlocks() {
     detector.observe(micros(0), &fabric.switches);
     assert_eq!(detector.observe(micros(100), &fabric.switches).unwrap().describe(name), both[0]);
     assert_eq!(detector.deadlocks().iter().map(|found| found.describe(name)).collect::<Vec<_>>(), both);
-    // One that goes on leaves the other.
+    // A ring that moves leaves the other deadlocked.
     fabric.queue(port(1, 1), 3).frames_sent += 1;
     detector.observe(micros(110), &fabric.switches);
     assert_eq!(detector.deadlock().unwrap().describe(name), both[1]);
@@ -106,7 +106,7 @@ fn two_rings_are_two_deadlocks() {
 fn chain_is_no_cycle() {
     let mut fabric = Fabric::rings(&[4]);
     fabric.stick_ring(0, 4, 3);
-    // The last has room for what it takes from hosts only.
+    // The last switch holds frames of hosts only.
     fabric.stick(port(3, 1), 3, &[0]);
     assert_eq!(fabric.cycles(), [""; 0]);
     assert_eq!(waits(&fabric.links, &fabric.switches).count(), 3);
@@ -123,7 +123,7 @@ fn queue_that_may_send_breaks_the_cycle() {
     assert_eq!(fabric.cycles(), [""; 0]);
 }
 
-/// Two leaves with two hosts each send to a host at the root that pauses: all is blocked, and nothing is wrong.
+/// Two leaves with two hosts each send to a host at the root that pauses: all queues are blocked, without a cycle.
 #[test]
 fn incast_tree_is_no_cycle() {
     let (root, leaves) = (0, [1, 2]);
@@ -144,7 +144,7 @@ fn cycle_that_dissolves_early_is_no_deadlock() {
     fabric.stick_ring(0, 3, 3);
     detector.observe(micros(0), &fabric.switches);
     detector.observe(micros(90), &fabric.switches);
-    // What one of them held from the ring has left through another queue; later it is back.
+    // Frames from the ring leave one switch through another queue, and later fill it again.
     fabric.stick(port(2, 1), 3, &[0]);
     assert_eq!(detector.observe(micros(100), &fabric.switches), None);
     fabric.stick_ring(0, 3, 3);
@@ -153,7 +153,7 @@ fn cycle_that_dissolves_early_is_no_deadlock() {
     assert_eq!(detector.observe(micros(210), &fabric.switches).unwrap().since, micros(110));
 }
 
-/// Each observation shows the same cycle, but it moves in between.
+/// Each observation shows the same cycle, but its queues send in between.
 #[test]
 fn cycle_that_creeps_is_no_deadlock() {
     let mut fabric = Fabric::rings(&[3]);
@@ -176,14 +176,14 @@ fn frame_sent_ends_a_deadlock_which_stays_known() {
     assert_eq!(detector.observe(micros(150), &fabric.switches), None);
     let known = detector.deadlock().cloned().unwrap();
     assert_eq!((known.since, known.dissolved_at, known.persists()), (micros(0), Some(micros(150)), false));
-    // It stands again: another deadlock, after a standstill of its own.
+    // The cycle persists again: another deadlock.
     assert_eq!(detector.observe(micros(249), &fabric.switches), None);
     assert_eq!(detector.observe(micros(250), &fabric.switches).unwrap().since, micros(150));
     assert_eq!(detector.deadlocks()[0], known);
     assert!(detector.deadlock().unwrap().persists());
 }
 
-/// Queues that come to wait later neither delay a deadlock nor make another of it.
+/// Queues that start to wait later neither delay a deadlock nor count as another.
 #[test]
 fn deadlock_may_grow() {
     // A ring of three, and a fourth switch joined with the first two by ports 3.
@@ -193,7 +193,7 @@ fn deadlock_may_grow() {
     fabric.stick_ring(0, 3, 3);
     let mut detector = Detector::new(fabric.links.clone(), STANDSTILL);
     detector.observe(micros(0), &fabric.switches);
-    // The first switch has more for the second, by way of the fourth.
+    // The first switch also reaches the second through the fourth.
     fabric.stick(port(0, 3), 3, &[2]);
     fabric.stick(port(3, 1), 3, &[0]);
     fabric.stick(port(1, 1), 3, &[0, 2, 3]);
@@ -225,10 +225,10 @@ fn port_has_one_link() {
 
 const SWITCHES: usize = 4;
 const PORTS: usize = 3;
-/// Two classes suffice to tell whether they mix.
+/// Two classes, which must not mix.
 const OF_CLASSES: [u8; 2] = [0, 5];
 
-/// Ports joined at random, two by two; some are left for hosts.
+/// Random links between ports; the rest lead to hosts.
 fn random_links() -> impl Strategy<Value = Links> {
     let ports: Vec<_> = (0..SWITCHES).flat_map(|switch| (0..PORTS as u16).map(move |p| port(switch, p))).collect();
     (Just(ports).prop_shuffle(), 0..=SWITCHES * PORTS / 2).prop_map(|(ports, count)| {
@@ -238,7 +238,7 @@ fn random_links() -> impl Strategy<Value = Links> {
     })
 }
 
-/// Mostly stuck, and holding much, as cycles are rare otherwise.
+/// Switches with mostly stuck queues; otherwise cycles are rare.
 fn random_switches() -> impl Strategy<Value = Vec<SwitchState>> {
     let ports = (0_u64..1 << PORTS).prop_map(|bits| PortSet::from_bits(bits).iter().collect::<Box<[PortId]>>());
     let queue = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), ports);
@@ -265,7 +265,7 @@ fn all_queues() -> Vec<EgressQueue> {
     queues
 }
 
-/// Whether the one waits for the other, word for word as the module says.
+/// Whether one queue waits for the other, by the module's definition.
 fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: EgressQueue) -> bool {
     let stuck = |queue: EgressQueue| {
         let state = &switches[queue.place.switch].ports[queue.place.port][queue.class.index()];
@@ -280,7 +280,7 @@ fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: Egr
         && holds.contains(&PortId(ingress.port as u16))
 }
 
-/// For each pair of queues whether a way leads from the one to the other, by trying all waypoints.
+/// Transitive closure of the waits (Warshall).
 fn reach(queues: &[EgressQueue], is_edge: impl Fn(EgressQueue, EgressQueue) -> bool) -> Vec<Vec<bool>> {
     let row = |one| queues.iter().map(|other| is_edge(one, *other)).collect();
     let mut reach: Vec<Vec<bool>> = queues.iter().map(|one| row(*one)).collect();
@@ -294,7 +294,7 @@ fn reach(queues: &[EgressQueue], is_edge: impl Fn(EgressQueue, EgressQueue) -> b
     reach
 }
 
-/// The lowest queue of each set whose queues reach each other.
+/// Lowest queue of each set whose queues reach each other.
 fn lowest_on_cycles(queues: &[EgressQueue], reach: &[Vec<bool>]) -> Vec<EgressQueue> {
     let is_lowest = |i: usize| reach[i][i] && !(0..i).any(|lower| reach[i][lower] && reach[lower][i]);
     (0..queues.len()).filter(|i| is_lowest(*i)).map(|i| queues[i]).collect()
@@ -316,7 +316,7 @@ proptest! {
         }
     }
 
-    /// Against the waits that have stood over the last 100 us, found by going through all observations again.
+    /// Compares the detector with a search of all observations for waits that persist for 100 us.
     #[test]
     fn deadlock_is_declared_when_a_cycle_has_stood(
         links in random_links(),
@@ -355,7 +355,7 @@ proptest! {
     }
 }
 
-/// From one observation to the next.
+/// Change between two observations.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     after: Span,
@@ -371,7 +371,7 @@ fn random_step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// Whether the one waits for the other in all observations, and neither sends a frame from first to last.
+/// Whether one queue waits for the other in all observations, and neither sends a frame.
 fn has_stood(links: &Links, seen: &[(Time, Vec<SwitchState>)], one: EgressQueue, other: EgressQueue) -> bool {
     let sent = |switches| (one.state(switches).frames_sent, other.state(switches).frames_sent);
     let last = seen.last().map(|(_, switches)| sent(switches));

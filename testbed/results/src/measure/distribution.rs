@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_by_nearest_rank() {
-        // The example of textbooks: of 15, 20, 35, 40, 50 the median is 35, and the 95th percentile 50.
+        // Textbook example: of 15, 20, 35, 40, 50 the median is 35, and the 95th percentile 50.
         assert_eq!(statistics(&mut [50, 15, 40, 20, 35], 0), [32, 35, 50, 50, 50, 50].map(Some));
         let mut thousand: Vec<u64> = (1..=1_000).rev().collect();
         assert_eq!(statistics(&mut thousand, 0), [500, 500, 950, 990, 999, 1_000].map(Some));

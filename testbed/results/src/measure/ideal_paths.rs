@@ -103,7 +103,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/gfc-ring.toml");
         let scenario = file::load(&path).unwrap().remove(0).scenario;
         let paths = IdealPaths::new(&scenario);
-        // F1 goes over three switches, and back to H1 the flow F2 takes two.
+        // F1 crosses three switches; F2, back to H1, two.
         let cable = LinkSpec::new(BitRate::gbps(10), Span::from_micros(40));
         assert_eq!(paths.path_delay(0, 2), Some(PathDelay { hops: vec![cable; 4] }));
         assert_eq!(paths.path_delay(1, 0), Some(PathDelay { hops: vec![cable; 4] }));
@@ -112,7 +112,7 @@ mod tests {
         let back = paths.path_delay(2, 0).unwrap();
         let expected = ideal_fct(&there, &back, Bytes::kb(64), &framing);
         assert_eq!(paths.ideal_fct([0, 2], Bytes::kb(64), &Transport::Rdma, TelemetryMode::None), Some(expected));
-        // 63 frames that are 96 B longer each, and so are the last on three links more and the acknowledgement on three.
+        // 96 B more for each of 63 frames, for the last one on three more links, and for the acknowledgement on three.
         let longer = expected + BitRate::gbps(10).time_for(Bytes::new(96 * (63 + 3 + 3)));
         assert_eq!(paths.ideal_fct([0, 2], Bytes::kb(64), &Transport::Rdma, TelemetryMode::Hops), Some(longer));
     }

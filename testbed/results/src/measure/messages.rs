@@ -117,7 +117,7 @@ impl MessageMeasures {
 }
 
 impl SizeBin {
-    /// Whether a message of this size is in it.
+    /// Whether the range includes this size.
     pub fn holds(&self, size: Bytes) -> bool {
         size >= self.from && self.below.is_none_or(|below| size < below)
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(messages.bin(&SIZE_BINS[3], &[Bytes::kb(200)]).map(|bin| bin.fct_ns.p50), Some(None));
     }
 
-    /// The messages 1 to 4 of a plan, completed, the first of them released before the warm-up's end.
+    /// Messages 1 to 4 of a plan, completed; the first was released before the end of the warm-up.
     fn four() -> MessageMeasures {
         let mut messages = MessageMeasures::new();
         let us = Span::from_micros;

@@ -14,7 +14,7 @@ mod tests {
 
     #[test]
     fn ranks_are_the_least_that_so_many_do_not_exceed() {
-        // The example of textbooks: of five values the 30th percentile is the second.
+        // Textbook example: of five values the 30th percentile is the second.
         assert_eq!([5.0, 30.0, 40.0, 50.0, 100.0].map(|percent| nearest_rank(5, percent)), [0, 1, 1, 2, 4]);
         assert_eq!([7.0, 28.0, 29.0, 99.9].map(|percent| nearest_rank(100, percent)), [6, 27, 28, 99]);
         assert_eq!(

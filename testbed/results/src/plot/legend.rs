@@ -1,4 +1,4 @@
-//! Legend of a figure: the look of each name.
+//! Legend of a figure: the colour style of each name.
 
 use plotters::element::PathElement;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -17,7 +17,7 @@ pub(super) struct Legend {
     looks: Vec<(String, LineStyle)>,
 }
 
-/// Name of lines, with their look.
+/// Name of lines, with their colour style.
 pub(super) struct Entry {
     name: String,
     /// Middle of the left side.
@@ -46,7 +46,7 @@ impl Legend {
         legend
     }
 
-    /// Returns the look of lines with this name and of lines compared with them.
+    /// Returns the colour style of lines with this name and of lines compared with them.
     ///
     /// # Panics
     /// If no line of the figure has the name.
@@ -87,7 +87,7 @@ impl Legend {
         self.end = y + px(BELOW);
     }
 
-    /// Returns the common look of all lines with this name; [`NEUTRAL`] if their looks differ.
+    /// Returns the common colour style of all lines with this name; [`NEUTRAL`] if they differ.
     fn look_of_all(&self, figure: &Figure, name: &str) -> LineStyle {
         let lines = figure.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
         let mut looks =
@@ -96,7 +96,7 @@ impl Legend {
         if looks.all(|look| look == first) { first } else { NEUTRAL }
     }
 
-    /// Returns the look of a line in a panel with these bars; [`NEUTRAL`] on bars of its own colour, which would hide it.
+    /// Returns the colour style of a line in a panel with these bars; [`NEUTRAL`] on bars of its own colour, which would hide it.
     pub(super) fn look_in(&self, bars: &Bars<'_>, line: &PlotLine) -> LineStyle {
         if bars.has(line) && line.style != Style::Bars { NEUTRAL } else { self.look(line.looks_as()) }
     }

@@ -9,7 +9,7 @@ use super::geometry::{Point, Range};
 use super::shapes::{LineStyle, draw_marker};
 use super::{Canvas, Chart, ConfidenceInterval, DASH, DASH_SPACING, DrawResult, PlotLine, px};
 
-/// Line of a panel, with its look.
+/// Line of a panel, with its style.
 pub(super) struct DrawnLine<'a> {
     pub(super) line: &'a PlotLine,
     pub(super) look: LineStyle,
@@ -57,7 +57,7 @@ impl DrawnLine<'_> {
                 continue;
             }
             let at = |y: f64| chart.backend_coord(&(x, cell.y.clamp(y)));
-            // The PNG renderer complains about a stroke without length.
+            // The PNG renderer logs a warning on a stroke without length.
             if at(low) != at(high) {
                 root.draw(&PathElement::new([at(low), at(high)], style))?;
             }

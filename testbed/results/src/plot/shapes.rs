@@ -1,4 +1,4 @@
-//! Boxes and markers, and the looks that distinguish names.
+//! Boxes and markers, and the colour styles that distinguish names.
 
 use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::{Color, RGBColor, ShapeStyle, WHITE};
@@ -6,7 +6,7 @@ use plotters::style::{Color, RGBColor, ShapeStyle, WHITE};
 use super::geometry::{Point, Rect, Size};
 use super::{Canvas, DrawResult, Marker, TEXT, px};
 
-/// Look that distinguishes a line from others.
+/// Colour that distinguishes a line from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LineStyle {
     pub(super) color: RGBColor,
@@ -14,7 +14,7 @@ pub(super) struct LineStyle {
     pub(super) comes_again: bool,
 }
 
-/// Look of a name whose lines have different looks, and of lines and intervals on bars.
+/// Colour style of a name whose lines differ in it, and of lines and intervals on bars.
 pub(super) const NEUTRAL: LineStyle = LineStyle { color: TEXT, comes_again: false };
 
 /// Draws a bar; pale inside if its colour is repeated.
@@ -23,7 +23,7 @@ pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: LineStyle) -> Dra
     let RGBColor(red, green, blue) = look.color;
     let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
     if outline.is_empty() {
-        // A value of 0 has no bar: the PNG renderer complains about a rectangle without height.
+        // A value of 0 has no bar: the PNG renderer logs a warning on a rectangle without height.
         return Ok(());
     }
     fill(root, outline, inside)?;

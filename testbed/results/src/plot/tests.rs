@@ -57,7 +57,7 @@ fn sample() -> Figure {
     Figure { title: "Ring of three switches".into(), columns: 4, panels: queues.into_iter().chain(rates).collect() }
 }
 
-/// Looks at the SVG as an XML document.
+/// Passes the SVG to `look` as an XML document.
 fn with_svg<T>(figure: &Figure, look: impl FnOnce(Node<'_, '_>) -> T) -> T {
     let svg = figure.to_svg().unwrap();
     let document = Document::parse(&svg).expect("well-formed XML");
@@ -77,7 +77,7 @@ fn labels(svg: Node<'_, '_>) -> Vec<String> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// The corners of the box that the text takes.
+/// Corners of a text's bounding box.
 fn text_box(node: Node<'_, '_>) -> (f64, f64, f64, f64) {
     let text = node.text().unwrap_or("").trim();
     let (x, y, size) = (number(node, "x"), number(node, "y"), number(node, "font-size"));
@@ -99,7 +99,7 @@ fn text_box(node: Node<'_, '_>) -> (f64, f64, f64, f64) {
     (x - before, y - above, x + after, y + below)
 }
 
-/// That all labels are apart, and none is cut off.
+/// Asserts that labels neither overlap nor leave the figure.
 fn assert_readable(figure: &Figure) {
     with_svg(figure, |svg| {
         let size: Vec<f64> = svg.attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();

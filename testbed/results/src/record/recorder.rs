@@ -55,7 +55,7 @@ pub struct Recorder<'a> {
 pub enum MessageOrigin {
     /// The switch's port, to its peer.
     Port,
-    /// The host behind the port, to the port.
+    /// The host on the port, to the port.
     Host,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Recorder<'a> {
         &self.record.ports
     }
 
-    /// Records a pause or GFC-stage frame sent by a port, or received from the host behind it. A repeated stage writes no event.
+    /// Records a pause or GFC-stage frame sent by a port, or received from its host. A repeated stage writes no event.
     pub fn record_pfc_frame(
         &mut self,
         at: Time,

@@ -28,9 +28,9 @@ pub enum EventKind<'a> {
     PauseRefreshed(u16),
     /// `resume_sent`: the switch resumed the class at its peer.
     ResumeSent,
-    /// `pause_received`: the host behind the port paused the class, for the first time or again; detail: quanta.
+    /// `pause_received`: the port's host paused the class, for the first time or again; detail: quanta.
     PauseReceived(u16),
-    /// `resume_received`: the host behind the port resumed the class.
+    /// `resume_received`: the port's host resumed the class.
     ResumeReceived,
     /// `drop`: the switch dropped frames; detail: reason and number, `headroom_violation 3`.
     Drop {
@@ -41,7 +41,7 @@ pub enum EventKind<'a> {
     },
     /// `stage_sent`: the switch advertised another stage of GFC to its peer; detail: the stage.
     StageSent(u16),
-    /// `stage_received`: the host behind the port advertised another stage of GFC; detail: the stage.
+    /// `stage_received`: the port's host advertised another stage of GFC; detail: the stage.
     StageReceived(u16),
     /// `link_up`: the port's link came up.
     LinkUp,

@@ -17,7 +17,7 @@ pub use switches::{
 };
 pub use windows::{FlowWindow, PortWindow, Window};
 
-/// Results of a run. Times are scenario time unless said otherwise. Bytes of flows are payload; bytes of queues are as the buffer
+/// Results of a run. Times are scenario time unless stated otherwise. Bytes of flows are payload; bytes of queues are as the buffer
 /// charges them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,7 +118,7 @@ pub struct HostSummary {
     pub xoff_bytes: u64,
     /// Buffer occupancy at or below which the class is resumed.
     pub xon_bytes: u64,
-    /// Size of a class's whole receive buffer.
+    /// Size of a class's receive buffer.
     pub receive_buffer_bytes: u64,
     /// Flow-control messages sent by the host, of all kinds, refreshes included.
     pub messages_sent: u64,

@@ -55,7 +55,7 @@ fn names(path: &Path) -> Vec<String> {
     names
 }
 
-/// A run with every file.
+/// Creates a run with every file.
 fn whole_run(path: &Path) -> PathBuf {
     let run = RunDir::create(path, &provenance()).unwrap();
     run.write_config("[switch]\nname = \"a\"\n").unwrap();
@@ -120,7 +120,7 @@ fn what_hosts_told_is_replaced_too_and_nothing_else_in_their_folder() {
     fs::create_dir(path.join("hosts")).unwrap();
     fs::write(path.join("hosts/thesis.tex"), "").unwrap();
     let error = RunDir::create(&path, &provenance()).unwrap_err();
-    assert!(error.to_string().contains("`hosts/thesis.tex` in it is nothing that a run wrote"), "{error}");
+    assert!(error.to_string().contains("`hosts/thesis.tex` in it is not a run's file"), "{error}");
     assert!(path.join("hosts/thesis.tex").exists() && path.join("provenance.json").exists());
 }
 
@@ -129,7 +129,7 @@ fn what_is_no_run_is_left_alone() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("thesis.tex"), "all I have").unwrap();
     let error = RunDir::create(folder.path(), &provenance()).unwrap_err();
-    assert!(error.to_string().contains("`thesis.tex` in it is nothing that a run wrote"), "{error}");
+    assert!(error.to_string().contains("`thesis.tex` in it is not a run's file"), "{error}");
     assert_eq!(names(folder.path()), ["thesis.tex"]);
 }
 

@@ -252,7 +252,7 @@ fn fit_hosts(
     if !idle.is_empty() {
         let names: Vec<String> = idle.iter().map(|host| topology.host_name(*host)).collect();
         let text = format!(
-            "{} left out, which no flow is of, for a switch has 64 ports at most: {}; what they would take of the buffer is left out of it",
+            "{} left out, without flows, as a switch has 64 ports at most: {}; the buffer is smaller by their share",
             count(idle.len(), "host"),
             names.join(", ")
         );
@@ -287,7 +287,7 @@ fn of_sizes(
     let load = config.shares.get("LOAD").map(|share| share / 100).filter(|ppb| *ppb > 0);
     let how = match load {
         Some(load) => format!("at a load of {}", document::share(load)),
-        None => "at a load of 0.5, which no file says".to_owned(),
+        None => "at a load of 0.5, which no file sets".to_owned(),
     };
     let text = format!("no flow list: Poisson arrivals of its sizes {how}, between all hosts");
     report.approximated.push(ImportNote::for_file(&sizes.name, text));

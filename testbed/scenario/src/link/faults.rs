@@ -52,7 +52,7 @@ pub enum ChosenFrames {
 pub enum ReorderDelay {
     /// The frame leaves after the next chosen frame, or after this time at the latest. Only one frame is held at a time.
     UntilNext(Span),
-    /// Fixed delay, whichever frames pass meanwhile.
+    /// Fixed delay; other frames pass meanwhile.
     For(Span),
 }
 
@@ -147,7 +147,7 @@ impl<T> Faults<T> {
     }
 
     /// Takes a frame that enters at `now`, and passes to `out` the frames that go on. `now` must not be earlier than in the call before.
-    /// `is_chosen` says whether [`FaultPlan::frames`] includes the frame; `copy` duplicates it, or can't.
+    /// `is_chosen`: [`FaultPlan::frames`] includes the frame; `copy` duplicates it, or can't.
     pub fn handle(
         &mut self,
         now: Time,
@@ -208,7 +208,7 @@ impl<T> Faults<T> {
         FaultAction::Pass
     }
 
-    /// Number of frames held back.
+    /// Returns the number of frames held back.
     pub fn held(&self) -> usize {
         self.held.len()
     }

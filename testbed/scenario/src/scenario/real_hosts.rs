@@ -64,7 +64,7 @@ pub struct FlowTool {
     pub receive_depth: Option<u16>,
 }
 
-/// Real part of a scenario, by the places of its hosts and flows.
+/// Real part of a scenario, by the indices of its hosts and flows.
 #[derive(Clone, Debug, Default)]
 pub struct RealPlan {
     /// Real hosts; `None` for an emulated host.
@@ -78,7 +78,7 @@ pub struct RealPlan {
 /// Location of the real hosts' ports on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RealPorts {
-    /// The folder of the sockets.
+    /// Folder of the sockets.
     pub folder: PathBuf,
     /// Number that distinguishes the interfaces of this process from those of others.
     pub process: u32,
@@ -125,12 +125,12 @@ impl HostBackend {
 }
 
 impl RealPorts {
-    /// Path of the socket of a guest's port, by the host's place.
+    /// Path of the socket of a guest's port, by host index.
     pub fn socket(&self, host: usize) -> PathBuf {
         self.folder.join(format!("h{host}.sock"))
     }
 
-    /// Name of the switch's end of a namespace's veth pair, by the host's place.
+    /// Name of the switch's end of a namespace's veth pair, by host index.
     pub fn interface(&self, host: usize) -> String {
         format!("wr{}n{host}", self.process)
     }

@@ -39,7 +39,7 @@ impl Scenario {
                 return Some("its switches' buffers do not count all classes, which takes virtual time".to_owned());
             }
             let is_so = self.unscheduled_alpha.is_some();
-            is_so.then(|| "its switches tell unscheduled frames from others, which takes virtual time".to_owned())
+            is_so.then(|| "its switches distinguish unscheduled frames, which takes virtual time".to_owned())
         };
         let of_flows = || {
             let is_emulated = |flow: &&FlowPlan| !self.is_real(flow.from);
@@ -56,8 +56,7 @@ impl Scenario {
             Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
         };
         let of_digests = || {
-            self.digest()
-                .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
+            self.digest().map(|_| "its switches write load digests (hpcc-pint), which takes virtual time".to_owned())
         };
         let of_messages = || {
             let messages: usize = self.traffic.iter().map(|plan| plan.messages().len()).sum();

@@ -233,7 +233,7 @@ mod tests {
         // The first line of the file has 376 nodes, 56 switches and 480 links, hosts' included.
         let hpcc = Clos::hpcc().fabric().unwrap();
         assert_eq!(sizes(&hpcc), (56, 320, 480 - 320));
-        // Some links of the file by their place: the first and last between ToRs and aggregation switches, and some above.
+        // Some links of the file by index: the first and last between ToRs and aggregation switches, and some above.
         let joined = |link: usize| hpcc.links[link].ends.map(|end| end.switch + 320);
         let expected = [(0, [320, 340]), (79, [339, 359]), (80, [340, 360]), (84, [341, 364]), (159, [359, 375])];
         expected.into_iter().for_each(|(link, ends)| assert_eq!(joined(link), ends));

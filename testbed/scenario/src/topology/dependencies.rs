@@ -174,7 +174,7 @@ mod tests {
         assert!((20..60).contains(&with), "{with}");
     }
 
-    /// Paths that go up and then down depend on each other in that order alone.
+    /// Up-down paths have no cyclic dependency.
     #[test]
     fn trees_without_failures_have_no_cycle() {
         for fabric in

@@ -90,7 +90,7 @@ impl Fabric {
         }
     }
 
-    /// Returns the places of the links of these names.
+    /// Returns the indices of the links of these names.
     fn links_named(&self, one: &str, other: &str) -> Result<Vec<usize>, NoLink> {
         // Names of nodes contain no full stop.
         let (other, number) = other.split_once('.').map_or((other, None), |(name, number)| (name, Some(number)));
@@ -198,7 +198,7 @@ mod tests {
         let mut fabric = LeafSpine::dsh_deadlock().fabric().unwrap();
         let before = fabric.clone();
         let refused = fabric.fail_at_random(1.0, 1).unwrap_err().to_string();
-        assert!(refused.starts_with("no way joins H0 and "), "{refused}");
+        assert!(refused.starts_with("no path joins H0 and "), "{refused}");
         assert_eq!(down(&fabric), down(&before));
         // Links that are named stay down.
         fabric.fail(&[("S0", "L3")]).unwrap();

@@ -45,7 +45,7 @@ impl Fabric {
         places.iter().map(name).collect()
     }
 
-    /// Returns the links between two switches, by their places, in order: a link's number is its place among them.
+    /// Returns the indices of the links between two switches, in order: a link's number is its position among them.
     pub(super) fn links_between(&self, one: usize, other: usize) -> Vec<usize> {
         let joins = |ends: [PortRef; 2]| {
             let switches = ends.map(|end| end.switch);

@@ -30,7 +30,7 @@ pub struct Routes {
 
 /// Hosts without a path to each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no way joins {}: bring a link up, or join their switches", self.list_pairs())]
+#[error("no path joins {}: bring a link up, or join their switches", self.list_pairs())]
 pub struct Unreachable {
     /// First pairs, by name.
     pub pairs: Vec<(String, String)>,
@@ -38,7 +38,7 @@ pub struct Unreachable {
     pub count: u64,
 }
 
-/// Place of a host.
+/// Attachment of a host.
 #[derive(Clone, Copy, Debug)]
 struct HostEnd {
     switch: usize,
@@ -138,7 +138,7 @@ impl Routes {
     }
 
     /// Returns the port of [`Routes::ports`] that a flow takes, as a scenario's switches choose it ([`ecmp::choose`] with the switch's
-    /// place as its seed).
+    /// index as its seed).
     ///
     /// # Panics
     /// If the switch is cut off.

@@ -5,7 +5,7 @@ use weir_units::{BitRate, Span};
 use super::{Fabric, LinkSpec, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
 
 /// One switch S0 with senders H0, H1, ... on its first ports and receivers R1, R2, ... on the next ones, named as in the SPFC paper's
-/// Fig. 3. The flows decide on the direction: the two kinds of hosts differ in their cables alone.
+/// Fig. 3. The flows decide on the direction: the two kinds of hosts differ in their links alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SingleSwitch {
     /// Number of senders.

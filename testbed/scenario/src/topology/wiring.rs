@@ -1,9 +1,9 @@
-//! Far ends of cables, by port.
+//! Far ends of links, by port.
 
 use super::{Fabric, LinkSpec};
 use crate::port_ref::{LinkPeer, PortRef};
 
-/// Cables of a fabric by port. Ports of all switches are in one table, switch by switch.
+/// Links of a fabric by port. Ports of all switches are in one table, switch by switch.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
     wires: Box<[PortCable]>,
@@ -22,7 +22,7 @@ impl Wiring {
     /// Builds the table.
     ///
     /// # Panics
-    /// If a port has not exactly one cable.
+    /// If a port has not exactly one link.
     pub(super) fn new(fabric: &Fabric) -> Wiring {
         let mut first = vec![0];
         for switch in &fabric.switches {
@@ -51,7 +51,7 @@ impl Wiring {
         self.first.len() - 1
     }
 
-    /// Returns the cables of all switches, each one's by port.
+    /// Returns the links of each switch, by port.
     pub(super) fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
@@ -64,7 +64,7 @@ impl Wiring {
         &self.of_switch(place.switch)[place.port]
     }
 
-    /// Returns the switch behind a port, unless it is a host.
+    /// Returns the switch at the far end of a port's link, unless it is a host.
     pub(super) fn next_switch(&self, place: PortRef) -> Option<usize> {
         match self.port(place).peer {
             LinkPeer::Port(there) => Some(there.switch),
@@ -78,7 +78,7 @@ impl Wiring {
         self.wires[number].is_up = false;
     }
 
-    /// Returns a port's place in the table of all ports.
+    /// Returns a port's index in the table of all ports.
     pub(super) fn number(&self, place: PortRef) -> usize {
         self.first[place.switch] + place.port
     }

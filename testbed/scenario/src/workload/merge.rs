@@ -14,7 +14,7 @@ pub struct Merge<I> {
     sources: Vec<I>,
     /// Next message of each source that has one.
     heads: Vec<Option<Message>>,
-    /// Start and place of each source's first message.
+    /// Start of each source's first message, and index of the source.
     first: BinaryHeap<Reverse<(Time, usize)>>,
 }
 

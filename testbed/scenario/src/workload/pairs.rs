@@ -20,7 +20,7 @@ impl Pairs {
         }
     }
 
-    /// Pairs each host of the list's first half with the one at the same place of the second half.
+    /// Pairs each host of the list's first half with the one at the same index of the second half.
     ///
     /// # Errors
     /// The number of hosts is odd or zero, or one is twice in the list.

@@ -39,7 +39,7 @@ pub struct PoissonMessages {
     mean_gap_ps: f64,
     until: Time,
     sources: Vec<(u32, Rng)>,
-    /// Next start of each source, with the source's place.
+    /// Next start of each source, with the index of the source.
     next: BinaryHeap<Reverse<(Time, u32)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Statistics of what the workloads make, each with a seed that stays: bounds are such that few others would break them.
+//! Statistics of the workloads' messages, with fixed seeds; few other seeds would exceed the bounds.
 
 use weir_units::{BitRate, Span};
 
@@ -31,7 +31,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count)
 }
 
-/// FNV-1a of all that messages have.
+/// FNV-1a digest of messages.
 fn digest(messages: &[Message]) -> u64 {
     let words = messages.iter().flat_map(|m| [m.start.as_picos(), u64::from(m.from), u64::from(m.to), m.size.get()]);
     let bytes = words.flat_map(u64::to_le_bytes);
@@ -58,7 +58,7 @@ fn poisson_gaps_are_exponential() {
     }
 }
 
-/// The variance of the messages in a millisecond is their mean, for the sum of independent sources too.
+/// The variance of the messages in a millisecond is their mean, also for the sum of independent sources.
 #[test]
 fn poisson_counts_are_dispersed_as_they_should() {
     let mut counts = vec![0.0; 1_000];
@@ -113,7 +113,7 @@ fn poisson_sends_to_other_racks() {
     assert!(messages.iter().all(|message| racks[message.from as usize] != racks[message.to as usize]));
 }
 
-/// A host sends the same whoever else does, and begins when it is told.
+/// A host's messages do not depend on other senders, and begin at `from`.
 #[test]
 fn sources_are_independent_of_each_other() {
     let alone = |senders: Vec<u32>| {
@@ -236,7 +236,7 @@ fn wrong_incasts_are_refused() {
     }
 }
 
-/// The values themselves: a change of them makes runs of before and after incomparable.
+/// Fixed values: a change makes earlier runs incomparable.
 #[test]
 fn values_have_not_changed() {
     let web_search = poisson(16, SizeCdf::built_in("web-search").unwrap(), 0.5, ms(1_000)).messages().unwrap();

@@ -19,13 +19,13 @@ use crate::build_id::own_build_id;
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// Part of the scenario does not expose its state.
-    #[error("--checkpoint: {0} can't be taken down; its `checkpoint` says how, or leave --checkpoint out")]
+    #[error("--checkpoint: {0} does not save its state; implement its `checkpoint`, or leave --checkpoint out")]
     Refused(String),
     /// The file is no checkpoint, or is damaged.
-    #[error("{}: this is no checkpoint, or a damaged one; to begin anew, leave --resume out", .0.display())]
+    #[error("{}: no checkpoint, or a damaged one; to start again, leave --resume out", .0.display())]
     Damaged(PathBuf),
     /// Another program or version wrote the checkpoint.
-    #[error("{}: the checkpoint is of {by}, and this is {own}; go on with that one, or leave --resume out to begin anew", path.display())]
+    #[error("{}: another program wrote the checkpoint ({by}, not {own}); resume with that one, or leave --resume out to start again", path.display())]
     OtherProgram {
         /// Path of the checkpoint.
         path: PathBuf,
@@ -36,12 +36,12 @@ pub enum CheckpointError {
     },
     /// The checkpoint is of another scenario.
     #[error(
-        "{}: the checkpoint is of another scenario, or of other options; go on with those, or leave --resume out to begin anew",
+        "{}: the checkpoint is of another scenario, or of other options; resume with those, or leave --resume out to start again",
         .0.display()
     )]
     OtherScenario(PathBuf),
     /// The run's files don't match the checkpoint.
-    #[error("{}: {error}; leave --resume out to begin anew", path.display())]
+    #[error("{}: {error}; leave --resume out to start again", path.display())]
     Files {
         /// Run directory.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! Hosts that always have so many messages under way.
+//! Hosts that always have a fixed number of messages in flight.
 
 use std::path::Path;
 
@@ -27,7 +27,8 @@ fn run(scenario: &Scenario) -> (Sim, Vec<CompletedMessage>) {
     (sim, done)
 }
 
-/// A lookahead is a link's delay and the time of the shortest frame; hosts and switches take turns of one each.
+/// A lookahead is a link's delay and the time of the shortest frame; hosts and switches alternate in phases of one
+/// lookahead each.
 fn window(sim: &Sim) -> Span {
     sim.lookahead * 2
 }
@@ -48,7 +49,7 @@ fn a_host_has_as_many_messages_under_way_as_it_is_to_and_never_more() {
                 under_way += change;
                 assert!((0..=outstanding).contains(&under_way), "host {host} has {under_way} at {at:?}");
             }
-            // Each but the first begins a window after another one's end.
+            // Each but the first starts a window after another one ends.
             let mut ends: Vec<Time> = own().map(|done| done.released + done.fct + window(&sim)).collect();
             for done in own().filter(|done| done.released > Time::ZERO) {
                 let place = ends.iter().position(|end| *end == done.released).expect("one has ended a window before");

@@ -25,7 +25,7 @@ fn measured(fabric: &Fabric, message: u64) -> Span {
     measured_on(fabric, message, FrameSizes::rocev2(1_024), LINK_OVERHEAD)
 }
 
-/// On links whose frames take so much beyond their length, with frames of these lengths.
+/// Completion time on links with this overhead, with frames of these lengths.
 fn measured_on(fabric: &Fabric, message: u64, sizes: FrameSizes, link_overhead: Bytes) -> Span {
     measured_as(fabric, message, sizes, link_overhead, |_, _| {})
 }

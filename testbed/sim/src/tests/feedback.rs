@@ -1,4 +1,4 @@
-//! τ as the simulation measures it, against what frames and links come to by hand.
+//! Measured τ against a calculation from frames and links.
 
 use weir_scenario::topology::LinkSpec;
 use weir_scenario::{PortRef, Scenario};

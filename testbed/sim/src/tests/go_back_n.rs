@@ -1,4 +1,4 @@
-//! Retransmission by RDMA hosts: what gets lost is sent again from there on, and nothing else is.
+//! Retransmission by RDMA hosts: go-back-N from the lost packet on, and nothing else.
 
 use std::num::NonZeroU32;
 

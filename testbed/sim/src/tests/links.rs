@@ -40,7 +40,8 @@ fn xoffs_of(sim: &mut Sim, port: usize) -> (u64, u64) {
     (class.pauses_tx, class.xoff_tx)
 }
 
-/// A sender that the switch pauses has a new link: it is told again at once, by a refresh of half of 3.36 ms it would not be.
+/// A sender that the switch pauses has a new link: XOFF is sent again at once, not only at the refresh after half of
+/// 3.36 ms.
 #[test]
 fn an_xoff_that_is_due_is_told_the_new_link() {
     let scenario = scenario(Some(STANDSTILL), "[buffer]\nsize = \"1MB\"\n");

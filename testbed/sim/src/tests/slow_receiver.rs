@@ -1,4 +1,4 @@
-//! A host that takes data in more slowly than its line brings it.
+//! A host that receives data more slowly than line rate.
 
 use weir_flowctl::PortFlowControl;
 use weir_flowctl::kinds::Pfc;

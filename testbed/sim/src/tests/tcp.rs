@@ -122,7 +122,7 @@ fn cubic_fills_a_link_whose_queue_drops_and_leaves_seven_tenths_of_its_window() 
     assert!(outcome.shares[0] > 0.99, "{outcome:?}");
     assert!(outcome.cuts.len() >= 5 && outcome.dropped >= 5, "{outcome:?}");
     assert!(outcome.cuts.iter().all(|cut| (0.69..0.715).contains(cut)), "{outcome:?}");
-    // From 7/10 of 35 + 50 KB, less the 35 KB that are on the way, up to 50 KB.
+    // From 7/10 of 35 + 50 KB, less the 35 KB in flight, up to 50 KB.
     assert!((15_000..35_000).contains(&outcome.queue_min), "{outcome:?}");
     assert!((46_000..51_000).contains(&outcome.queue_max) && outcome.timeouts == 0, "{outcome:?}");
 }
@@ -200,7 +200,7 @@ fn flows_of_cubic_share_a_link() {
     assert!(utilisation > 0.95 && jain(&outcome.shares) > 0.9, "{outcome:?}");
 }
 
-/// K = 30 KB, above a sixth of what is on the way (DCTCP, SIGCOMM 2010, equation 13).
+/// K = 30 KB, above a sixth of the data in flight (DCTCP, SIGCOMM 2010, equation 13).
 const STEP: &str = "[[classes.queues]]\nclass = 3\necn = { kmin = \"30KB\", kmax = \"30KB\" }\n";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Nothing is allocated for a packet, in virtual time or as a frame, once there is memory for as many as are under way at once.
+//! Packets allocate nothing, in virtual time or as real frames, once there is memory for all that are in flight at
+//! once.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -10,7 +11,7 @@ use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, QueuePair};
 use weir_wire::trailer::{self, Telemetry};
 
-/// Flows without an end over two switches, so that no connection is opened on the way.
+/// Flows without an end over two switches, so that no connection opens during the run.
 fn scenario(congestion_control: &str) -> String {
     let mut text = "[scenario]\nend = \"20ms\"\n\
                     [topology]\nkind = \"dumbbell\"\nleft = 4\nright = 4\nrate = \"100Gbps\"\ndelay = \"1us\"\n\
@@ -42,7 +43,7 @@ fn none_for_a_packet() {
         let before = sim.packet_hops();
         let counted = allocation_counter::measure(|| sim.run_for(Span::from_millis(4)));
         let hops = sim.packet_hops() - before;
-        // Messages of a flow are 1 MB, and a few hundred of them are noted as completed: that list grows a few times.
+        // Messages of a flow are 1 MB, and a few hundred of them complete: their list grows a few times.
         assert!(hops > 100_000 && counted.count_total < 20, "{congestion_control}: {counted:?} for {hops} packet-hops");
     }
 }

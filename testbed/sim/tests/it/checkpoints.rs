@@ -1,4 +1,4 @@
-//! Runs that are interrupted and go on from their checkpoints: what they leave is the same, byte for byte.
+//! Interrupted runs, resumed from their checkpoints: the run directory is the same, byte for byte.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn go_on(scenario: &Scenario, folder: &Path, threads: usize, until: Time) -> Res
     backend(threads).run(scenario, run, &mut |progress| stop.store(progress.now >= until, Ordering::Relaxed), &stop)
 }
 
-/// Interrupts a run at these parts of its time in thousand, on another number of threads each time, and compares.
+/// Interrupts a run at these thousandths of its time, each time on another number of threads, and compares.
 fn compare(name: &str, scenario: &Scenario, interruptions: &[u64]) {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
@@ -258,7 +258,7 @@ impl CongestionControlConfig for Theirs {
     }
 }
 
-/// A flow that does not say what it keeps.
+/// Flow that does not implement `checkpoint`.
 #[derive(Debug)]
 struct TheirFlow(BitRate);
 
@@ -282,7 +282,7 @@ fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
         backend.run(&scenario, run, &mut |_| *looks += 1, &AtomicBool::new(false))
     };
     let told = run(Some(RARELY), folder.path(), &mut looks).unwrap_err().to_string();
-    assert!(told.contains("TheirFlow` can't be taken down"), "{told}");
+    assert!(told.contains("TheirFlow` does not save its state"), "{told}");
     assert_eq!(looks, 0);
     run(None, folder.path(), &mut looks).unwrap();
     assert!(looks > 9);

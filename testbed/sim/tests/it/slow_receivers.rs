@@ -1,4 +1,4 @@
-//! Scenarios with slow receivers in virtual time: what they leave in their summaries.
+//! Summaries of scenarios with slow receivers in virtual time.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -39,18 +39,18 @@ fn lossy_queues_under_dynamic_thresholds() {
         let expected = 600_000 * numerator / (denominator + n as u64 * numerator);
         for port in 2 * n..3 * n {
             let length = sim.shared(0).mmu.egress_length(QueueId::new(PortId(port as u16), Class::new(0)));
-            // Queues give a frame back in turns, and the one that is offered a frame just then gets it.
+            // Queues free a frame in rotation, and the one offered a frame at that instant takes it.
             near(length, expected, 2 + n as u64 / 2, &format!("α = {alpha}, n = {n}"));
         }
     }
 }
 
-/// DT with PFC: each of 2n ingress queues, from a host each, swings about T = α·B / (1 + 2n·α): up by what comes while a PAUSE
-/// is under way, which is charged to headroom, and down by δ and what leaves until the RESUME is heard.
+/// DT with PFC: each of 2n ingress queues, from a host each, swings about T = α·B / (1 + 2n·α): up by arrivals while a
+/// PAUSE is in flight, which are charged to headroom, and down by δ and departures until the RESUME arrives.
 #[test]
 fn lossless_queues_under_dynamic_thresholds() {
     for n in [1, 2, 4] {
-        // By the rule: 1,250 B are under way on 1 us of link, and a frame has 1,522 B.
+        // By the rule: 1,250 B are in flight on 1 us of link, and a frame has 1,522 B.
         let headroom = (2 * (1_250 + 1_522) + 3_840) * 3 * n as u64;
         let size = 600_000 + headroom;
         let buffer = format!("size = \"{size}B\"\npolicy = \"dt\"\n[switch.buffer.dt]\nalpha = \"1/4\"");

@@ -1,4 +1,4 @@
-//! One scenario on several threads: what it leaves is the same, byte for byte.
+//! One scenario on several threads: the run directory is the same, byte for byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use weir_units::{Span, Time};
 
 use crate::run_directory;
 
-/// What tells of the machine, and not of the run.
+/// Files that describe the machine rather than the run.
 const OF_THE_MACHINE: [&str; 2] = ["speed.json", "provenance.json"];
 
 fn scenario(topology: &str, rest: &str) -> Scenario {

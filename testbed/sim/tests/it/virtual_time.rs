@@ -1,4 +1,4 @@
-//! Runs in virtual time: what they leave in their directories.
+//! Runs in virtual time, and their run directories.
 
 use std::collections::BTreeMap;
 use std::fs;

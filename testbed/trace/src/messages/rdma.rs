@@ -132,7 +132,7 @@ impl Flow {
         PacketClass::Data { again: false }
     }
 
-    /// Handles a packet that is not the newest: it fills a hole, or is a retransmission.
+    /// Handles a packet that is not the newest: it fills a gap, or is a retransmission.
     fn on_late_packet(&mut self, position: PacketPosition, psn: Psn, recording: &mut Recording) -> PacketClass {
         let in_gap = |(from, count): &(Psn, u32)| (0..*count as i32).contains(&psn.ahead_of(*from));
         let Some(index) = self.gaps.iter().position(in_gap) else { return PacketClass::Data { again: true } };

@@ -1,4 +1,4 @@
-//! Measurements, and the aims that they are held against.
+//! Measurements and their aims.
 
 use weir_bench::forwarding::{CASES, CREDIT_AT, Case, Paths, Setup};
 use weir_units::BitRate;
@@ -20,26 +20,26 @@ pub(crate) struct Measured {
     credit_at: BitRate,
 }
 
-/// How it is measured.
+/// Load of a measurement.
 #[derive(Clone, Copy)]
 pub(crate) enum LoadMode {
     /// Frames leave as they come.
     Usual,
     /// More frames may come than leave.
     Overrun,
-    /// So many bytes stand in the queues.
+    /// Queues hold this many bytes.
     Standing(u64),
     /// Each lcore has a switch of its own.
     Apart,
 }
 
-/// The aim for one rate by another.
+/// Aim for the ratio of two rates.
 pub(crate) struct Aim {
     pub(crate) what: &'static str,
     pub(crate) of: &'static str,
-    /// Without one it is Gb/s on the wire.
+    /// Divisor; without one the value is Gb/s on the wire.
     pub(crate) by: Option<&'static str>,
-    /// The least that it is to be.
+    /// Lower limit of the value.
     pub(crate) least: Option<f64>,
 }
 
@@ -64,13 +64,13 @@ impl Measured {
         Measured { policy, ..Measured::of(policy, CASES[0]) }
     }
 
-    /// Under ST, which every flow control goes with.
+    /// Measurement with policy ST, which supports every flow control.
     const fn with(flow_control: &'static str, has_limits: bool) -> Measured {
         Measured { policy: "static", flow_control, has_limits, ..Measured::of(flow_control, CASES[0]) }
     }
 
     const fn on_two(name: &'static str, paths: Paths, layout: &'static str) -> Measured {
-        // A lcore that is away from its CPU for a while is sent more than it has room for.
+        // An lcore that is off its CPU for a while is sent more than it has room for.
         Measured { lcores: 2, load_mode: LoadMode::Overrun, paths, layout, ..Measured::of(name, CASES[1]) }
     }
 
@@ -101,7 +101,7 @@ impl Aim {
         Aim { what, of, by: Some(by), least: Some(least) }
     }
 
-    /// Its lcores.
+    /// Number of lcores.
     pub(crate) fn lcores(&self) -> usize {
         measured(self.of).lcores
     }
@@ -115,7 +115,7 @@ impl Aim {
         }
     }
 
-    /// What it comes to in a round. Rates are an lcore's; several lcores are held against one together.
+    /// Value of the aim in a round. `rate` is an lcore's; the rates of several lcores are added up.
     pub(crate) fn value(&self, rate: &dyn Fn(&str) -> f64) -> f64 {
         let of = rate(self.of) * measured(self.of).lcores as f64;
         self.by

@@ -15,10 +15,10 @@ use crate::print_result;
 
 const START_UP: &str = "--start-up";
 const PAUSES: &str = "--pauses";
-/// How often a switch is started.
+/// Number of starts of a switch.
 const STARTS: usize = 5;
 
-/// Carries out what a process was started for, if it was.
+/// Runs the measurement that this process was started for, if any.
 pub(crate) fn is_asked(arguments: &[String]) -> bool {
     match arguments.first().map(String::as_str) {
         Some(START_UP) => start_up(),
@@ -49,8 +49,8 @@ pub(crate) fn measure_all() {
     }
 }
 
-/// What a child says before figures that its parent wants.
-const TOLD: &str = "told: ";
+/// Prefix of a child's lines with figures for its parent.
+const TOLD: &str = "figures: ";
 
 /// Delays by the clock, each with its aim.
 const DELAYS: [(&str, &str, f64); 2] = [
@@ -98,7 +98,7 @@ fn start_up() {
 
 /// Resident memory of this process, hugepages too.
 fn resident_mb() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").expect("what the kernel tells");
+    let status = fs::read_to_string("/proc/self/status").expect("the kernel's status of a process");
     let kilobytes = |name: &str| -> f64 {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok()).unwrap_or(0.0)

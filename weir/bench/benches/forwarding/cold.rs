@@ -1,5 +1,5 @@
-//! What it costs that packet memory has left the cache: standing queues beside hot ones, and `dpdk-testpmd`, which keeps no queue, with a
-//! pool of as many packet buffers as stand there beside a small pool.
+//! Cost of packet memory that has left the cache: standing queues beside hot ones, and `dpdk-testpmd`, which keeps no queue, with a pool of
+//! as many packet buffers as stand there beside a small pool.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use weir_units::Bytes;
 use crate::ground::{self, PeerConfig};
 use crate::testpmd;
 
-/// What stands in the queues, in frames of 64 B.
+/// Bytes in the standing queues, in frames of 64 B.
 const STANDING: Bytes = Bytes::new(8_000_000);
 /// Few packet buffers, and as many as frames stand.
 const FEW: u32 = 4_000;

@@ -1,4 +1,4 @@
-//! What programs that are compared have in common.
+//! Common configuration of the programs that are compared.
 
 use std::path::{Path, PathBuf};
 

@@ -68,14 +68,14 @@ fn runtime_folder(prefix: &str) -> PathBuf {
     base.join("dpdk").join(prefix)
 }
 
-/// DPDK's telemetry socket, by which l3fwd's ports tell what they sent: it prints no counters itself.
+/// DPDK's telemetry socket, which reports the packets that l3fwd's ports sent: it prints no counters itself.
 struct Telemetry(OwnedFd);
 
 impl Telemetry {
     fn connect(address: &SocketAddrUnix) -> Option<Telemetry> {
         let telemetry = Telemetry(socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?);
         connect(&telemetry.0, address).ok()?;
-        // It says what it is first.
+        // The socket introduces itself first.
         telemetry.receive().ok()?;
         Some(telemetry)
     }

@@ -17,24 +17,24 @@ use crate::ground::{self, PeerConfig};
 use crate::peers::{Forwarder, Peer};
 use crate::processes::{self, Daemon};
 
-/// The argument that has this program be a switch at the memif socket that is named next.
+/// Argument that makes this program a switch at the memif socket that is named next.
 pub(crate) const SWITCH: &str = "--switch-at";
 const PEERS: [Peer; 3] = [Peer::L3fwd, Peer::Testpmd("io"), Peer::Testpmd("macswap")];
-/// From one lone frame to the next, on average.
+/// Mean interval between lone frames.
 const LONE: Span = Span::from_micros(20);
 const LOAD: f64 = 0.9;
-/// How long a trial sends: so short that others leave some trials alone.
+/// Sending time of a trial: so short that others leave some trials alone.
 const TRIAL: Span = Span::from_millis(100);
-/// How often a forwarder is measured in a round.
+/// Measurements of a forwarder in a round.
 const TURNS: usize = 10;
 /// A turn counts if others had the forwarder's CPU for no greater share of its time: latencies of others are those of the machine.
 const KEPT_AT_MOST: f64 = 0.02;
-/// How long a forwarder may take to start.
+/// Time limit for a forwarder's start.
 const START: Duration = Duration::from_secs(20);
-/// How often a switch looks whether its peers are there.
+/// Interval between a switch's checks of its links.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
-/// What a forwarder came to in one turn.
+/// Results of a forwarder in one turn.
 struct ForwarderTrial {
     own: OverloadRate,
     lone: TrialLatency,
@@ -163,7 +163,7 @@ struct ForwarderTrials {
     rounds_without: usize,
 }
 
-/// A number that tells of a latency.
+/// Statistic of a latency.
 struct Quantile {
     name: &'static str,
     ns: fn(&Latency) -> u64,
@@ -175,7 +175,7 @@ const QUANTILES: [Quantile; 3] = [
     Quantile { name: "p99.9", ns: |latency| latency.p999_ns },
 ];
 
-/// Which frames of a turn.
+/// Kind of frames of a turn.
 struct Frames {
     name: &'static str,
     timed: fn(&ForwarderTrial) -> &TrialLatency,
@@ -210,7 +210,7 @@ impl ForwarderTrials {
         self.spread(|turn| (quantile.ns)(&(frames.timed)(turn).latency) as f64 / 1e3)
     }
 
-    /// Its latencies by a peer's.
+    /// Ratios of its latencies to a peer's.
     fn by(&self, peer: &ForwarderTrials) -> String {
         if self.counted().next().is_none() || peer.counted().next().is_none() {
             return String::new();

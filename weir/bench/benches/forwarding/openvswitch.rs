@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::ground::PeerConfig;
 use crate::processes::{self, Daemon};
 
-/// How long flows get to be learned before anything is counted.
+/// Time for flows to be learned before anything is counted.
 const LEARN: Duration = Duration::from_millis(200);
 
 /// Packets per CPU-second of its forwarding thread; `None` if it is not unpacked or does not run.
@@ -87,7 +87,7 @@ impl Installation {
         command
     }
 
-    /// Has a program keep its files here, and be silent.
+    /// Sets a program's folders to these files, and silences it.
     fn settle(&self, command: &mut Command) {
         for variable in
             ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"]
@@ -97,7 +97,7 @@ impl Installation {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     }
 
-    /// Writes what the switch is to do into its database: one bridge, two ports, one forwarding thread.
+    /// Writes the switch's configuration into its database: one bridge, two ports, one forwarding thread.
     fn configure(&self, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> Option<()> {
         let memory = if hugepages { "--in-memory" } else { "--no-huge --legacy-mem --no-shconf -m 600" };
         let other = u32::from(lcore == 0);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to do what is waited for.
+/// Time limit of a wait for a process.
 const START: Duration = Duration::from_secs(20);
 
 /// A process that ends with this.
@@ -58,7 +58,7 @@ pub(crate) fn rate_over(span: Duration, mut now: impl FnMut() -> Option<(u64, u6
     Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
 }
 
-/// How long threads of the process were ready to run, and others had their CPUs.
+/// Time for which threads of the process were ready to run while others had their CPUs.
 pub(crate) fn kept_from_cpu(pid: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let waited = threads.filter_map(|thread| schedule_ns(&thread.path(), WAITED));

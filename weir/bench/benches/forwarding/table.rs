@@ -1,4 +1,4 @@
-//! Rates of Weir and its peers, round by round, and what is told of them.
+//! Rates of Weir and its peers, round by round, and their statistics.
 
 use std::fmt;
 

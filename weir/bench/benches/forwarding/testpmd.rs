@@ -61,7 +61,7 @@ fn measure(child: &mut Child, lcore: u32, span: Duration) -> Option<f64> {
     let rate = processes::rate_over(span, || Some((sent(&mut input, &mut output)?, cpu_time_ns(pid, lcore)?)))?;
     writeln!(input, "stop\nquit").ok()?;
     drop(input);
-    // Read to the end, so that it can write its last words.
+    // Read to the end, so that it can write its final output.
     output.lines().for_each(drop);
     Some(rate)
 }

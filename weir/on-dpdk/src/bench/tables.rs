@@ -331,7 +331,7 @@ fn times_of(latency: &Latency) -> [String; 4] {
     over_rounds(&[latency])
 }
 
-/// Three digits, as is read off at a glance.
+/// Formats a time with three digits.
 fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => (ns, "ns"),

@@ -10,7 +10,7 @@ use weir_experiments::real_frames::{CheckResult, Health};
 
 use super::losses;
 
-/// Looks at this machine for these switches.
+/// Examines this machine for these switches.
 pub(crate) fn examine(switches: &[SwitchConfig]) -> Vec<CheckResult> {
     let mut findings = vec![cpus(), hugepages(switches), iommu(switches), tools()];
     if !switches.is_empty() {
@@ -153,7 +153,7 @@ fn of_files(switches: &[SwitchConfig], findings: &mut Vec<CheckResult>) {
     }
 }
 
-/// Each thing that is wrong, with its place.
+/// One result for each error, with its place.
 fn lacking(about: &str, error: DriverError) -> Vec<CheckResult> {
     let of_configs = |errors: &ConfigErrors| {
         let finding = |error: &ConfigError| {

@@ -32,7 +32,7 @@ const HEAD: [&str; 10] = [
 /// Kinds of tagged frames, as people read them.
 const TAGGED: [&str; 3] = ["with an 802.1Q tag", "with an 802.1ad tag", "with both tags"];
 
-/// Tries the first two ports of a file.
+/// Tests the first two ports of a file.
 pub(crate) fn try_devices(files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Fault> {
     let stop = experiment::stopped_by_signals()?;
     let switches = load_all(files)?;
@@ -46,7 +46,7 @@ pub(crate) fn try_devices(files: &[PathBuf], eal: &[String], json: bool) -> Resu
     if report.directions.len() < 2 {
         let [a, b] = &report.devices;
         let message = format!(
-            "interrupted: {} of 2 ways between {} and {} were tried; the same command tries both",
+            "interrupted: {} of 2 directions between {} and {} were tested; the same command tests both",
             report.directions.len(),
             a.port,
             b.port
@@ -95,7 +95,7 @@ pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<CheckR
     Ok(findings)
 }
 
-/// Tries the first two ports of the only switch.
+/// Tests the first two ports of the only switch.
 fn run_test(switches: Vec<SwitchConfig>, eal: &[String], goes_on: &dyn Fn() -> bool) -> Result<LoopbackReport, Fault> {
     let [switch] = &switches[..] else {
         let message = "--try takes one file, whose first two ports are cabled to each other";

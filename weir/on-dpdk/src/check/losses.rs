@@ -12,7 +12,7 @@ pub(super) fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
                         --try says so, and the log at the start";
         let unknown = driver_counters_of(&port.device).map_or([None, None], |driver_counters| driver_counters.uncounted());
         let unknown = ["receive", "transmit"].into_iter().zip(unknown).filter_map(|(direction, uncounted)| {
-            Some(format!("losses at the device on {direction} are unknown: it does not tell of {}", uncounted?))
+            Some(format!("losses at the device on {direction} are unknown: it does not count {}", uncounted?))
         });
         let reasons = unknown.chain(is_pci.then(|| at_start.to_owned()));
         reasons.map(|what| (what, port.name.as_str())).collect::<Vec<_>>()

@@ -22,10 +22,10 @@ use weir_units::{CLASSES, Class, ClassSet, PortId, Time};
 
 use super::{ControlContext, ports_of};
 
-/// Frames wait so long for those that another lcore saw before them.
+/// Time for which a frame waits for earlier ones of other lcores.
 const SORTED_WITHIN: Duration = Duration::from_millis(2);
 
-/// Captures under way, to tell of their ends.
+/// Running captures, whose ends are logged.
 #[derive(Default)]
 pub(super) struct CaptureLog {
     active: Vec<(String, String, Arc<CaptureState>)>,
@@ -51,7 +51,7 @@ pub(super) struct CaptureStream {
 struct CommentSource {
     ports: Vec<String>,
     shared: Arc<Shared>,
-    /// The switches' clock and the calendar at one instant.
+    /// The switches' clock and Unix time at one instant.
     began: (Time, Duration),
 }
 
@@ -261,7 +261,7 @@ impl CaptureStream {
         self.pcapng.write_block(&packet.into_block()).expect(IN_MEMORY);
     }
 
-    /// Says of each interface how many frames were captured and missed.
+    /// Writes how many frames of each interface were captured and missed.
     fn write_statistics(&mut self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         let began = self.comment_source.began.1.as_nanos() as u64;
@@ -281,7 +281,7 @@ impl CaptureStream {
 }
 
 impl CommentSource {
-    /// A time of the switches' clock on the calendar.
+    /// Converts a time of the switches' clock to Unix time.
     fn unix(&self, at: Time) -> Duration {
         let (switch, calendar) = self.began;
         if at >= switch {

@@ -94,7 +94,7 @@ impl SwitchReading<'_> {
         }
     }
 
-    /// Ports that are asked for: index, configuration, report.
+    /// Requested ports: index, configuration, report.
     fn ports(&self) -> impl Iterator<Item = (usize, &PortConfig, &PortReport)> {
         self.ports.iter().map(|port| (*port, &self.config.ports[*port], &self.report.ports[*port]))
     }
@@ -181,7 +181,7 @@ impl SwitchReading<'_> {
         self.real_ports().map(counters).collect()
     }
 
-    /// A class's last pause by the clock on the wall, unless it was over when counters were cleared.
+    /// A class's last pause in Unix time, unless it was over when counters were cleared.
     fn last_pause(&self, class: &ClassReport) -> Option<LastPause> {
         let last = class.last_pause_rx?;
         let real_ms = |span: Span| (span * u64::from(self.config.time_dilation)).as_micros() / 1_000;
@@ -430,7 +430,7 @@ impl SwitchReading<'_> {
     }
 }
 
-/// Whether there is something to say of a class: it was used, or holds frames that its peer does not let go.
+/// Returns true if a class was used, or holds frames that its peer pauses.
 fn is_active(class: &ClassReport) -> bool {
     class.is_used() || class.egress > Bytes::ZERO
 }

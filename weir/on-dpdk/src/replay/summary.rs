@@ -15,7 +15,7 @@ pub(crate) struct ReplaySummary {
     /// Whether all frames have left.
     is_done: bool,
     traces: Vec<TraceSummary>,
-    /// The traces' clock stood still so often, since the replay was away from its CPU for longer than it may make up.
+    /// Number of stops of the traces' clock: the replay was off its CPU for longer than it may make up.
     clock_stood_still: u64,
     clock_stood_still_us: u64,
     clock_stood_still_longest_us: u64,

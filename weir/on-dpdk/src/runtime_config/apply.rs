@@ -120,12 +120,12 @@ fn set_rate(shared: &Shared, id: PortId, port: &PortConfig, notes: &mut Vec<Stri
 fn turn(shared: &Shared, id: PortId, config: &SwitchConfig, port: &PortConfig) -> Option<String> {
     let (name, spoken) = (&port.name, port.flow_control.label());
     if !shared.set_flow_control(id, port.flow_control.message_kind()) {
-        return Some(format!("port {name} can't turn to {spoken}: a bug"));
+        return Some(format!("port {name} can't change to {spoken}: a bug"));
     }
     let is_watched = shared.ports()[id.index()].is_watched();
     match port.flow_control.message_kind() {
         MessageKind::Nothing if config.lossless_classes() > 0 => Some(format!(
-            "port {name} tells its peer nothing and obeys nothing: frames of lossless classes are dropped once headroom is full"
+            "port {name} sends and obeys no flow control: frames of lossless classes are dropped once headroom is full"
         )),
         MessageKind::Pfc if config.pfc_watchdog.is_some() && !is_watched => {
             Some(format!("port {name} speaks PFC, and its queues are not watched for storms before a restart"))
@@ -214,7 +214,7 @@ fn set_static_macs(
     for (mac, _) in was.iter().filter(|(mac, _)| !is.iter().any(|(other, _)| other == mac)) {
         shared.fdb.remove_static(*mac);
     }
-    // Once each lcore has answered, none is in the burst any more in which it may have chosen an entry's place.
+    // Once each lcore has answered, no burst is left in which one may have chosen an entry's place.
     for _ in 0..TRIES {
         if new.is_empty() || running.reports().is_err() {
             break;

@@ -1,4 +1,4 @@
-//! What the summary makes of a report.
+//! Summaries of reports.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn config() -> SwitchConfig {
     weir_config::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-/// A report of nothing.
+/// An empty report.
 fn report() -> Report {
     let port = |n: usize| PortReport {
         name: format!("p{n}"),
@@ -100,7 +100,7 @@ fn what_is_wrong_between_peers_is_told() {
     assert_eq!(keys.map(of), [4, 5, 6, 0]);
 }
 
-/// Who loses lossless frames under credit has no headroom violated.
+/// Lossless frames lost under credit violate no headroom.
 #[test]
 fn a_fault_speaks_of_what_the_port_speaks() {
     let fault = |port: usize| {

@@ -16,11 +16,11 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 pub(crate) const FRAME_BYTES: u16 = 60;
 const ON_WIRE: u64 = FRAME_BYTES as u64 + 4 + 20;
-/// How far a sender that was not polled may catch up.
+/// Upper bound on the time that a late sender makes up.
 const SLACK: Span = Span::from_micros(200);
 const BURST: usize = 32;
 
-/// What the stations tell the test.
+/// Counters of the stations, for the test.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub sent: AtomicU64,
@@ -115,7 +115,7 @@ pub(crate) struct Sender {
     pub deaf: bool,
 }
 
-/// From which station frames come, and to which they go.
+/// Source and destination station of frames.
 #[derive(Clone, Copy)]
 pub(crate) struct StationPair {
     pub from: u8,

@@ -73,7 +73,7 @@ impl WindowBounds {
         WindowBounds { line, rate_min: rate_min.as_bps().min(line), base_rtt_ps }
     }
 
-    /// T in picoseconds.
+    /// Returns T in picoseconds.
     pub(super) fn base_rtt_ps(&self) -> f64 {
         self.base_rtt_ps
     }
@@ -82,7 +82,7 @@ impl WindowBounds {
         self.line as f64 * self.base_rtt_ps / BIT_PS
     }
 
-    /// The window nearest to this one that is allowed; the least if this one is no number.
+    /// Returns the nearest allowed window; the smallest for NaN.
     pub(super) fn clamp(&self, window: f64) -> f64 {
         window.max(self.rate_min as f64 * self.base_rtt_ps / BIT_PS).min(self.largest())
     }
@@ -91,7 +91,7 @@ impl WindowBounds {
         BitRate::bps(clamped_rate(window * BIT_PS / self.base_rtt_ps, self.rate_min, self.line))
     }
 
-    /// The window in whole bytes, and never none, so that a frame can be sent.
+    /// Returns the window in bytes, at least 1, so that a frame can be sent.
     pub(super) fn bytes(window: f64) -> Bytes {
         Bytes::new((window as u64).max(1))
     }

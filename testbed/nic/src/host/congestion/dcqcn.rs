@@ -177,7 +177,7 @@ impl Dcqcn {
         }
     }
 
-    /// Lets the timers run up to now. Nobody need wake up for them: they matter when the next frame is sent.
+    /// Runs the timers up to now. They need no wake-up: they matter only when the next frame is sent.
     fn advance(&mut self, now: Time) {
         while self.alpha_at <= now {
             let decay = self.alpha >> self.config.gain_shift;
@@ -207,7 +207,7 @@ impl Dcqcn {
             self.config.additive_increase.as_bps()
         };
         self.target = (self.target + step).min(self.line);
-        // Rounded up, so that it gets there.
+        // Rounded up, so that it reaches the target.
         self.current = (self.current + self.target).div_ceil(2);
     }
 }

@@ -153,7 +153,7 @@ const PRESETS: &[Preset] = &[
 ];
 
 impl DcqcnNs3Config {
-    /// The parameters of one of its presets; `None` if there is none of the name.
+    /// Returns the parameters of a preset; `None` for an unknown name.
     pub fn preset(name: &str, line: BitRate) -> Option<DcqcnNs3Config> {
         let preset = PRESETS.iter().find(|preset| preset.name == name)?;
         let network = Network { line, base_rtt: Span::ZERO };
@@ -204,7 +204,7 @@ impl DcqcnNs3 {
         }
     }
 
-    /// An acknowledgement has arrived.
+    /// Handles an acknowledgement's mark.
     fn record_ack(&mut self, now: Time, is_marked: bool) {
         self.advance(now);
         if !is_marked {
@@ -220,8 +220,8 @@ impl DcqcnNs3 {
         }
     }
 
-    /// Lets the timers run up to now, in the order in which they expire; of those that expire together α's goes first and
-    /// the cut second. Nobody need wake up for them: they matter when the next frame is sent.
+    /// Runs the timers up to now, in the order of expiry; of simultaneous ones α's is first and the cut second. They
+    /// need no wake-up: they matter only when the next frame is sent.
     fn advance(&mut self, now: Time) {
         loop {
             let next = self.alpha_at.min(self.decrease_at).min(self.increase_at);
@@ -243,7 +243,7 @@ impl DcqcnNs3 {
         if self.is_marked_for_alpha {
             self.alpha += (ONE >> self.config.gain_shift) - decay;
         } else if decay == 0 {
-            // As good as zero: nothing changes until the next mark.
+            // Practically zero: nothing changes until the next mark.
             self.alpha_at = next_after(self.alpha_at, self.config.alpha_interval, now);
             return;
         } else {
@@ -281,7 +281,7 @@ impl DcqcnNs3 {
             _ => self.config.hyper_increase.as_bps(),
         };
         self.target = self.target.saturating_add(step).min(self.line);
-        // Rounded up, so that it gets there.
+        // Rounded up, so that it reaches the target.
         self.current = (self.current + self.target).div_ceil(2);
         self.stage = self.stage.saturating_add(1).min(last.saturating_add(1));
         self.increase_at = after(self.increase_at, self.config.increase_timer);
@@ -316,12 +316,12 @@ impl CongestionController for DcqcnNs3 {
     }
 }
 
-/// The timer's next expiry; a timer of no time takes a picosecond.
+/// Returns the timer's next expiry; an interval of zero counts as a picosecond.
 fn after(at: Time, interval: Span) -> Time {
     at.saturating_add(interval.max(Span::from_picos(1)))
 }
 
-/// The first expiry after `now` of a timer that expires at `at` and runs on.
+/// Returns the first expiry after `now` of a periodic timer that expires at `at`.
 fn next_after(at: Time, interval: Span, now: Time) -> Time {
     let interval = interval.as_picos().max(1);
     let missed = now.since(at).as_picos() / interval;

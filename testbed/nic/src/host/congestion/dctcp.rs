@@ -1,4 +1,4 @@
-//! DCTCP's law over RoCE messages (Alizadeh et al., SIGCOMM 2010, section 3), as in HPCC's public simulator.
+//! DCTCP's rate control over RoCE messages (Alizadeh et al., SIGCOMM 2010, section 3), as in HPCC's public simulator.
 //!
 //! α follows the share of acknowledged packets that were marked, once a round trip. The first mark of a round trip cuts the rate
 //! by α / 2, and later marks of it have no effect. Each round trip without a cut adds a step to the rate, in place of a segment
@@ -128,8 +128,8 @@ impl Dctcp {
         Dctcp { config: *config, line, rate: line, alpha: ONE, acks: 0, marks: 0, round_trip_end, reduced_until }
     }
 
-    /// Counts an acknowledgement, and ends the round trip if it was the last of one. The first acknowledgement of all begins one,
-    /// and counts in it. Returns whether a round trip begins.
+    /// Counts an acknowledgement, which may end the round trip. The first acknowledgement begins one, and counts in it.
+    /// Returns whether a round trip begins.
     fn begins_round_trip(&mut self, ack: &AckSignal<'_>) -> bool {
         self.acks += 1;
         self.marks += u64::from(ack.is_marked);
@@ -222,7 +222,7 @@ mod tests {
         let mut flow = flow();
         assert_eq!(ack(&mut flow, 1, 10, false), 100_000);
         assert_eq!(ack(&mut flow, 2, 11, true), 50_000);
-        // Until what was sent at the cut, 11 packets, is acknowledged, and more.
+        // Until more than the 11 packets sent at the cut are acknowledged.
         (3..=11).for_each(|packet| assert_eq!(ack(&mut flow, packet, 12, packet % 2 == 0), 50_000, "{packet}"));
         // α is of the packets 1 to 11, of which 2, 4, 6, 8 and 10 are marked: 15/16 + 5/11 / 16 = 0.965909. The cut by
         // α / 2 leaves 0.5170455.

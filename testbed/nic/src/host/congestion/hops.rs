@@ -35,8 +35,8 @@ impl HopHistory {
         HopHistory { hops: [none; HOPS_MAX], len: 0 }
     }
 
-    /// Remembers these hops, and calls `each` with every one at which time has passed. Returns false, with no call, if
-    /// they are not the hops remembered: the first ones, or the path has changed.
+    /// Stores these hops, and calls `each` with the change at every hop whose time has advanced. Returns false, without
+    /// a call, for the first hops and after a change of path.
     ///
     /// A path is identified by the number of its hops and their rates, since stamps have no other identity. On real frames instants and
     /// bytes sent wrap: wrapped instants are corrected, and a step in which the bytes wrapped is skipped.

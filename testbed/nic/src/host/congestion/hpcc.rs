@@ -156,13 +156,13 @@ impl Hpcc {
         }
     }
 
-    /// Function MeasureInflight without its average: the busiest hop's u', and the time that it is of. `None` if there is
-    /// nothing to compare with; then a round trip begins.
+    /// Runs MeasureInflight without its average: returns the busiest hop's u' and its interval. `None` without earlier
+    /// telemetry; a round trip then begins.
     fn measure(&mut self, ack: &AckSignal<'_>) -> Option<(f64, f64)> {
         let base_rtt_ps = self.bounds.base_rtt_ps();
         let mut busiest: Option<(f64, f64)> = None;
         let is_known = self.hops.advance(ack.hops, |step| {
-            // The smaller of the two queues stood during the whole step.
+            // The smaller of the two queues persisted throughout the step.
             let queue = step.before.queue.min(step.now.queue).get() as f64;
             let load = part_of_bdp(queue, step.now.rate, base_rtt_ps) + step.load();
             if busiest.is_none_or(|(most, _)| load > most) {

@@ -36,7 +36,7 @@ struct HpccPintConfig {
     rate_min: BitRate,
     /// Averaging and coding parameters of the switches' digests.
     digest: DigestConfig,
-    /// The share of acknowledgements that count, in parts per million.
+    /// Share of acknowledgements that count, in parts per million.
     sampled_ppm: u32,
     code: Arc<DigestCode>,
 }
@@ -175,7 +175,7 @@ impl HpccPint {
         }
     }
 
-    /// Whether an acknowledgement counts: drawn by its instant and number, which no two flows have in common for long.
+    /// Whether an acknowledgement counts: a pseudorandom choice by its instant and number, which differ among flows.
     fn counts(&mut self, now: Time) -> bool {
         self.acks += 1;
         let draw = SplitMix64::mix(SplitMix64::mix(now.as_picos()) ^ self.acks);
@@ -197,7 +197,7 @@ impl CongestionController for HpccPint {
         BitRate::bps(self.rate_bps())
     }
 
-    /// C·T in proportion to R.
+    /// Returns C·T in proportion to R.
     fn window(&self) -> Option<Bytes> {
         self.window.window_at(self.rate_bps(), self.line)
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_busy_path_cuts_the_rate_to_its_share_once_a_round_trip() {
         let mut flow = flow("5");
-        // The first acknowledgement begins a round trip and tells nothing else.
+        // The first acknowledgement only begins a round trip.
         assert_eq!(ack(&mut flow, 1, 100, 10), 100_000);
         // U = 1 is twice η: R_c / 2 + 1 Gb/s. Within the round trip R_c stays.
         assert_eq!(
@@ -266,7 +266,7 @@ mod tests {
             [51_000, 51_000, 26_000]
         );
         assert_eq!((flow.reference, flow.window()), (1e11, Some(Bytes::new(32_500))));
-        // What was sent at the first is acknowledged, and more: R_c moves.
+        // More than the data sent at the first is acknowledged: R_c moves.
         assert_eq!(ack(&mut flow, 101, 200, 9), 51_000);
         assert_eq!((flow.reference, flow.update_after), (51e9, Some(200)));
         assert_eq!(ack(&mut flow, 102, 201, 9), 26_500);

@@ -1,12 +1,9 @@
-//! PowerTCP: a window that follows the power, current times voltage, of the busiest link (Addanki et al., NSDI
-//! 2022, section 3,
-//! Algorithms 1 and 2).
+//! PowerTCP: a window that follows the power, current times voltage, of the busiest link (Addanki et al., NSDI 2022,
+//! section 3, Algorithms 1 and 2).
 //!
-//! Current is the arrival rate at the link, voltage the data in flight on it. Their product reacts both to a queue
-//! and to its growth;
-//! a control that measures only one confuses cases of the other. θ-PowerTCP estimates power from the round-trip
-//! time alone, without
-//! telemetry from switches.
+//! Current is the arrival rate at the link, voltage the data in flight on it. Their product reacts both to a queue and
+//! to its growth; a control that measures only one confuses cases of the other. θ-PowerTCP estimates power from the
+//! round-trip time alone, without telemetry from switches.
 
 use std::sync::Arc;
 
@@ -88,9 +85,8 @@ struct ControlLaw {
 
 /// Windows under which the payload in flight was sent, in order (GetCwnd).
 ///
-/// Measured power belongs to the window under which the acknowledged packet was sent. One value a round trip for
-/// all packets inverts,
-/// in the next round trip, a change within the last, and flows with a large β oscillate.
+/// Measured power belongs to the window under which the acknowledged packet was sent. One value a round trip for all
+/// packets inverts, in the next round trip, a change within the last, and flows with a large β oscillate.
 #[derive(Debug, State)]
 struct SentWindows {
     /// Ring of (first payload byte, window in force from that byte).
@@ -99,15 +95,12 @@ struct SentWindows {
     len: usize,
 }
 
-/// Lower bound of the current at a draining queue, as a fraction of the departure rate; also of θ-PowerTCP's power,
-/// as in the paper's
-/// public simulation.
+/// Lower bound of the current at a draining queue, as a fraction of the departure rate; also of θ-PowerTCP's power, as
+/// in the paper's public simulation.
 ///
-/// A window cut below the data in flight stops its flow; if all flows stop, nothing arrives. Without the bound,
-/// power is then 0 and the
-/// next window the largest, though the acknowledged packet's window did not cause that. Flows that start at one
-/// instant then oscillate
-/// for ever.
+/// A window cut below the data in flight stops its flow; if all flows stop, nothing arrives. Without the bound, power
+/// is then 0 and the next window the largest, though the acknowledged packet's window did not cause that. Flows that
+/// start at one instant then oscillate for ever.
 const DRAINING_CURRENT_MIN: f64 = 0.5;
 
 /// Number of remembered windows. A round trip takes half of them, so that a cut window's round trip still fits.
@@ -122,9 +115,8 @@ const GAMMA: Key = Key::new("gamma", "0.9", "γ: the weight of a new window in t
 const BETA: Key =
     Key::new("beta", "bdp/100", "β: the additive step; in equilibrium the queue is the sum of the flows' β");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in τ");
-/// Additive increase of θ-PowerTCP. The algorithm cannot see an idle link: random waiting between frames counts as
-/// the queue Σ β, so a
-/// smaller β leaves the link idle.
+/// Additive increase of θ-PowerTCP. The algorithm cannot see an idle link: random waiting between frames counts as the
+/// queue Σ β, so a smaller β leaves the link idle.
 const THETA_BETA: Key = Key { default: Some("bdp/50"), default_help: "bdp/50", ..BETA };
 
 /// Gauges of flows under both algorithms.
@@ -148,9 +140,8 @@ impl CongestionControlKind for PowerTcpKind {
     /// Returns the paper's γ, and β = HostBw · τ / N by its rule, with N = 100. The lowest rate is a thousandth of
     /// the line's.
     ///
-    /// A smaller β keeps a shorter queue, Σ β, but shares a port unevenly for longer: with β far below a frame,
-    /// random collisions between
-    /// hosts' frames outweigh it.
+    /// A smaller β keeps a shorter queue, Σ β, but shares a port unevenly for longer: with β far below a frame, random
+    /// collisions between hosts' frames outweigh it.
     fn presets(&self) -> &'static [Preset] {
         const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 100 flows";
         &[Preset { name: "powertcp", about: ABOUT, values: &[] }]
@@ -369,9 +360,8 @@ impl SentWindows {
         self.entry(0).1
     }
 
-    /// Records that payload after this byte is sent under this window. Changes within an eighth of a window's
-    /// payload are skipped. With a
-    /// full ring, the oldest window is dropped.
+    /// Records that payload after this byte is sent under this window. Changes within an eighth of a window's payload
+    /// are skipped. With a full ring, the oldest window is dropped.
     fn remember(&mut self, sent: u64, window: f64) {
         let since = sent.saturating_sub(self.entry(self.len - 1).0);
         if window > (since as f64) * (WINDOWS_MAX / 2) as f64 {
@@ -431,7 +421,8 @@ mod tests {
         assert_eq!(ack(&mut flow, 3_000, 125_000, &[hop(20, 250_000, 25_000)]), 103_802);
         // It drains: current 0.8, voltage 1: W = 0.9 * 125,000 (which 157,250 is cut to) + 0.1 * 103,802.5.
         assert_eq!(ack(&mut flow, 4_000, 125_000, &[hop(30, 375_000, 0)]), 122_880);
-        // What was sent after the first 125,000 B, under 91,525: at rest with no queue, 0.9 (91,525 + 1,000) + 0.1 * 122,880.25.
+        // Data sent after the first 125,000 B, under 91,525: at rest with no queue, 0.9 (91,525 + 1,000) + 0.1 *
+        // 122,880.25.
         assert_eq!(ack(&mut flow, 125_001, 200_000, &[hop(40, 500_000, 0)]), 95_560);
     }
 
@@ -445,7 +436,7 @@ mod tests {
         }
         let windows = [1, 10_001, 10_002, 11_001, 11_002, 99_999].map(|acked| sent.window_of(acked) as u64);
         assert_eq!(windows, [80_000, 80_000, 8_000, 8_000, 800, 800]);
-        // The memory is bounded: what is missing is told as the oldest that is there.
+        // The memory is bounded: for a forgotten window the oldest is returned.
         (1..=100).for_each(|n| sent.remember(20_000 * n, 1_000.0 * n as f64));
         assert_eq!(sent.window_of(1) as u64, 85_000);
         assert_eq!(sent.window_of(2_000_001) as u64, 100_000);

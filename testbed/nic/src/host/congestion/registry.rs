@@ -1,4 +1,4 @@
-//! All congestion controls by name.
+//! Registry of congestion controls by name.
 
 use weir_reader::{Registry, RegistryError};
 
@@ -12,7 +12,7 @@ use super::timely::TimelyKind;
 use super::{CongestionControlKind, NONE};
 use crate::parameters::Values;
 
-/// Word for a kind in error messages.
+/// Name of the registry's kinds in error messages.
 const SORT: &str = "congestion control";
 
 static CONGESTION_CONTROLS: Registry<dyn CongestionControlKind> = Registry::new(
@@ -20,7 +20,7 @@ static CONGESTION_CONTROLS: Registry<dyn CongestionControlKind> = Registry::new(
     &[&DcqcnKind, &DcqcnNs3Kind, &DctcpKind, &TimelyKind, &HpccKind, &HpccPintKind, &PowerTcpKind, &ThetaPowerTcpKind],
 );
 
-/// Adds a kind of a program's own, before the first file is read.
+/// Adds a program's own kind, before the first file is read.
 ///
 /// # Errors
 /// Another kind or preset has its name, or that of one of its presets; a name can't be written in a file; or files were read
@@ -32,12 +32,12 @@ pub fn add(kind: &'static dyn CongestionControlKind) -> Result<(), RegistryError
     CONGESTION_CONTROLS.add_with_aliases(kind, names_of)
 }
 
-/// All kinds: Weir's, then those that were added. From now on none is added.
+/// Returns all kinds: Weir's, then the added ones. Closes the registry: [`add`] fails from now on.
 pub fn kinds() -> impl Iterator<Item = &'static dyn CongestionControlKind> {
     CONGESTION_CONTROLS.all().iter().copied()
 }
 
-/// All names that a file may choose, and where each one's parameters are from.
+/// Returns all names that a file may choose, with the source of each one's parameters.
 pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_kind = |kind: &'static dyn CongestionControlKind| {
         let is_own = kind.presets().iter().any(|preset| preset.name == kind.id());
@@ -47,7 +47,7 @@ pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once((NONE, "no congestion control")).chain(kinds().flat_map(of_kind))
 }
 
-/// The kind that a name chooses, and the values of the preset.
+/// Returns the kind of a name, and the preset's values.
 pub fn find(name: &str) -> Option<(&'static dyn CongestionControlKind, Values)> {
     kinds().find_map(|kind| {
         let preset = kind.presets().iter().find(|preset| preset.name == name).map(|preset| preset.values);

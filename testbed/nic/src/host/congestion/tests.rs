@@ -47,7 +47,7 @@ struct Batch {
     sent_at: Time,
 }
 
-/// What was seen over a while.
+/// Measurements over an interval.
 struct Seen {
     /// Each flow's share of the link's rate.
     shares: Vec<f64>,
@@ -90,7 +90,7 @@ impl Bottleneck {
         }
     }
 
-    /// Runs to `end`, and tells what was seen from `from` on.
+    /// Runs to `end`; returns the measurements from `from` on.
     fn run(&mut self, from: Time, end: Time) -> Seen {
         let mut now = Time::ZERO;
         let (mut queue_sum, mut steps, mut before) = (0.0, 0u64, Vec::new());
@@ -303,7 +303,7 @@ fn power_tcp_fills_the_link_with_a_queue_of_all_the_steps() {
 
 #[test]
 fn theta_power_tcp_settles_where_power_tcp_does() {
-    // Steps of 200 ns are what RTTs are told in, so the queue has to be some of them long.
+    // RTTs have a resolution of 200 ns, so the queue must be several such steps long.
     let seen = settled(with("theta-powertcp", &[("beta", "5000B")]));
     near(seen.utilisation, 1.0, 0.001);
     near(spread(&seen), 0.0, 0.02);
@@ -412,7 +412,7 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever is told: no panic, and the rate stays between the floor and the line.
+    /// For any feedback: no panic, and the rate stays between the floor and the line.
     #[test]
     fn rates_stay_in_bounds(
         place in any::<prop::sample::Index>(),
@@ -468,7 +468,7 @@ fn every_name_is_known_and_no_other() {
         for (key, _) in kind.presets().iter().flat_map(|preset| preset.values) {
             assert!(keys.contains(key), "{key} of a preset of {} is none of its keys", kind.id());
         }
-        // Each key is read: a value that nothing could be is told.
+        // Each key is read: an impossible value is reported.
         for key in keys {
             let wrong = CongestionControlChoice::parse(kind.id(), &[(key, "nonsense")], network).expect_err(key);
             assert_eq!(wrong.iter().map(|wrong| wrong.key).collect::<Vec<_>>(), [key], "{}", kind.id());

@@ -70,9 +70,9 @@ struct Timely {
     rtt: Option<Span>,
     /// Average RTT difference rtt_diff, in picoseconds.
     difference: f64,
-    /// Completions on end with no rising RTT.
+    /// Consecutive completions without a rising RTT.
     calm: u32,
-    /// The next completion is when this much payload is acknowledged.
+    /// Acknowledged payload at which the next measurement completes.
     completes_at: u64,
 }
 
@@ -265,7 +265,7 @@ impl CongestionController for Timely {
             }
             MeasurementInterval::RoundTrip => ack.sent.saturating_add(1),
         };
-        // A gradient takes two measurements.
+        // A gradient needs two measurements.
         if let Some(before) = self.rtt.replace(ack.rtt) {
             self.update(before, ack.rtt);
         }
@@ -368,7 +368,7 @@ mod tests {
             at
         };
         assert_eq!(completions(&preset("timely")), [16, 32, 48, 64, 80, 96]);
-        // What was sent before a measurement is of the round trip before: 1 + 39 KB, then the next.
+        // Data sent before a measurement belongs to the round trip before: 1 + 39 KB, then the next.
         assert_eq!(completions(&preset("timely-hpcc")), [1, 41, 81]);
     }
 

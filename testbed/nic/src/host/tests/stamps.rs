@@ -1,4 +1,4 @@
-//! Real frames bring what congestion controls ask for, and acknowledgements bring it back.
+//! Real frames carry the telemetry that congestion controls require, and acknowledgements echo it.
 
 use weir_wire::trailer::{self, Telemetry, Trailer};
 

@@ -1,8 +1,8 @@
 //! One scenario, two backends: with real frames on DPDK, by a clock of this machine, and in virtual time, it comes to the same.
 //!
-//! Compared is what lasts, in windows in which the scenario is steady: what flows get, how long ingress queues are, who is paused,
-//! deadlocks. Single instants differ: on DPDK a frame has arrived with its first byte, in virtual time with its last, and a lane
-//! or a port does what is due when it is polled.
+//! Compared is what lasts, in windows in which the scenario is steady: what flows get, how long ingress queues are, who
+//! is paused, deadlocks. Single instants differ: on DPDK a frame has arrived with its first byte, in virtual time with
+//! its last, and links and ports act only when they are polled.
 //!
 //! A machine that has something else to do takes line time from everybody alike, and says so (`late_ns`). Such a run is done once more.
 //! If that is no better, flows are compared by the shares that they get of what was left, and queues only where their lengths do not
@@ -190,7 +190,7 @@ fn ending_with(mut scenario: Scenario, windows: &[(&str, u64, u64)]) -> Scenario
     scenario
 }
 
-/// Runs a case, and sees that its progress is told and its summary written.
+/// Runs a case, and checks that progress is reported and the summary written.
 fn conduct(case: &Case, backend: &Backend, folder: &Path) -> Summary {
     let run = RunDir::create(folder, &Provenance::new("test", [], UNIX_EPOCH)).unwrap();
     let mut told: Vec<Progress> = Vec::new();

@@ -20,7 +20,7 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 const EDGE_PERCENT_MAX: f64 = 1.0;
 /// The window that is compared.
 const STEADY_NS: [u64; 2] = [6_000_000, 12_000_000];
-/// What an uncontrolled sender's queue is held at.
+/// Queue length to which PFC holds uncontrolled senders.
 const THRESHOLD: u64 = 150_000;
 
 /// Two senders at 10 Gb/s and a receiver, each on a link of so many microseconds: long beside what programs on a usual machine wait for
@@ -47,7 +47,7 @@ fn scenario(congestion_control: &str, delay: u32) -> Scenario {
     scenario
 }
 
-/// What came of a run once it was steady.
+/// Measurements of a run once it was steady.
 #[derive(Debug)]
 struct Outcome {
     /// What the receiver got of each flow, in bits a second.
@@ -58,19 +58,20 @@ struct Outcome {
     machine: Machine,
 }
 
-/// What the machine did to a run.
+/// The machine's effect on a run.
 #[derive(Debug)]
 struct Machine {
     /// Line time lost by a host or a port, of the run.
     late_percent: f64,
-    /// The longest time between two polls of a host or of the switch, beside a round trip. All that was under way arrives at once after it.
+    /// Longest time between two polls of a host or of the switch, in round trips. All frames in flight arrive at once
+    /// after it.
     gap_in_round_trips: f64,
     /// How much later than planned an edge of the window was sampled, of the window.
     edge_percent: f64,
 }
 
 impl Machine {
-    /// What the machine did to a run whose links have this delay, in microseconds.
+    /// Returns the machine's effect on a run whose links have this delay, in microseconds.
     fn of(summary: &Summary, delay: u32) -> Machine {
         let steady = &summary.windows[0];
         // From host to host and back, in nanoseconds.

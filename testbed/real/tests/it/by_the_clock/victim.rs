@@ -90,7 +90,7 @@ fn check_victim(name: &str, victim: &Victim, summary: &Summary) {
     assert!(as_reckoned || !is_undisturbed, "{name}: F1 and F2 keep {kept:.2?}, not two sevenths");
 }
 
-/// F2 gives way, F1 takes what it leaves of the line, and the state of P0 is told.
+/// F2 gives way, F1 takes what it leaves of the line, and the state of P0 is recorded.
 fn check_controlled(name: &str, summary: &Summary) {
     let [before, _, burst, _] = &summary.windows[..] else { panic!("{name}: windows missing") };
     let [f1, f2] = [0, 1].map(|n| &summary.flows[n]);

@@ -1,4 +1,4 @@
-//! Axes: what they cover, and whether their labels can be read.
+//! Ranges of axes, and legibility of their labels.
 
 use super::*;
 use crate::plot::cell::XLabels;
@@ -28,7 +28,7 @@ fn barred(names: impl IntoIterator<Item = String>, bars: usize) -> Panel {
     }
 }
 
-/// Where the polylines of that colour in the SVG have their points, but for the legend's.
+/// Points of the SVG's polylines of this colour, outside the legend.
 fn strokes(figure: &Figure, color: &str) -> Vec<Vec<(f64, f64)>> {
     with_svg(figure, |svg| {
         let drawn = elements(svg, "polyline").filter(|node| node.attribute("stroke") == Some(color));

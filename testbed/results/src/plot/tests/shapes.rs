@@ -1,4 +1,4 @@
-//! Strokes, markers, bars and intervals, and what the legend shows of them.
+//! Strokes, markers, bars and intervals, in panels and in the legend.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn categories(names: &[&str]) -> XAxis {
     XAxis::Categories(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// Two controls by three workloads, with what a paper states of two of these.
+/// Two controls by three workloads, with a paper's values of two of these.
 fn comparison() -> Panel {
     let interval = |x: f64, low: f64, high: f64| ConfidenceInterval { x, low, high };
     let mut pfc = styled("PFC", Style::Bars, [(0.0, 4.0), (1.0, 6.0), (2.0, 3.0)]);
@@ -32,7 +32,7 @@ fn comparison() -> Panel {
     }
 }
 
-/// The boxes of that colour, each with left, top, right and bottom, but for the legend's.
+/// Boxes of this colour outside the legend: left, top, right and bottom.
 fn boxes(figure: &Figure, color: &str) -> Vec<(f64, f64, f64, f64)> {
     with_svg(figure, |svg| {
         let drawn = elements(svg, "rect").filter(|node| node.attribute("fill") == Some(color));
@@ -44,7 +44,7 @@ fn boxes(figure: &Figure, color: &str) -> Vec<(f64, f64, f64, f64)> {
     })
 }
 
-/// The circles with such an attribute: their middles.
+/// Middles of the circles with this attribute.
 fn circles(figure: &Figure, attribute: &'static str, color: &str) -> Vec<(f64, f64)> {
     with_svg(figure, |svg| {
         let drawn = elements(svg, "circle").filter(|node| node.attribute(attribute) == Some(color));
@@ -189,7 +189,7 @@ fn figure_of_all_kinds_can_be_read() {
     assert_readable(&all_kinds());
 }
 
-/// A parameter, a distribution and categories, with what a paper states.
+/// A parameter, a distribution and categories, with a paper's values.
 fn all_kinds() -> Figure {
     let fan_in = || [2, 4, 8, 16, 32, 64, 128].map(f64::from);
     let measured = |name: &str, delay: f64| PlotLine {

@@ -13,7 +13,7 @@ use crate::run_dir::gauges::GaugeFigures;
 pub struct PortSummary {
     /// Name of the port.
     pub name: String,
-    /// Host behind the port, or the other switch's port.
+    /// Peer of the port: a host, or another switch's port.
     pub host: String,
     /// Name of the port's flow control.
     pub flow_control: String,

@@ -39,7 +39,7 @@ pub struct FlowWindow {
 pub struct PortWindow {
     /// Name of the port.
     pub port: String,
-    /// Payload from the port's host that arrived at any receiver, in bits a second; 0 of a port with a switch behind it.
+    /// Payload from the port's host that arrived at any receiver, in bits a second; 0 of a port linked to a switch.
     pub throughput_bps: u64,
     /// Number of times that the switch paused the port's peer, refreshes not included.
     pub pauses_sent: u64,

@@ -1,5 +1,5 @@
-//! `docs/RUN_DIRECTORY.md` has each column and each key of a run's files, and no other. What a lab switch leaves besides is written
-//! elsewhere, and `lab/tests/test_record.py` looks for it on the page.
+//! `docs/RUN_DIRECTORY.md` has each column and each key of a run's files, and no other. `lab/tests/test_record.py` checks the
+//! further files of a lab switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::run_dir::{EventWriter, FctWriter, QueueWriter};
 const PAGE: &str = include_str!("../../../../../docs/RUN_DIRECTORY.md");
 const EVENTS: &str = include_str!("../events.rs");
 
-/// What holds the types that JSON files are written from.
+/// Sources of the types of JSON files.
 const SOURCES: [&str; 8] = [
     include_str!("../summary.rs"),
     include_str!("../summary/flows.rs"),
@@ -21,7 +21,7 @@ const SOURCES: [&str; 8] = [
     include_str!("../speed.rs"),
 ];
 
-/// Headings of the page, and the types whose keys stand below them.
+/// Headings of the page, and the types whose keys are below them.
 const OF_TYPES: [(&str, &str); 35] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
@@ -60,7 +60,7 @@ const OF_TYPES: [(&str, &str); 35] = [
     ("`speed.checkpoints`", "CheckpointSpeed"),
 ];
 
-/// The words between backticks in the first cells of the table below each heading.
+/// Returns the words between backticks in the first cells of the table below each heading.
 fn told() -> BTreeMap<&'static str, BTreeSet<String>> {
     let page = PAGE.split("\n## A lab switch's own").next().expect("a page");
     let sections = page.split("\n### ").skip(1);
@@ -73,7 +73,7 @@ fn told() -> BTreeMap<&'static str, BTreeSet<String>> {
     sections.map(|(heading, text)| (heading, rows(text).flat_map(words).collect())).collect()
 }
 
-/// The keys of each type that is written, but for flattened ones, whose names are the policies'.
+/// Returns the keys of each type, without flattened ones, whose names are the policies'.
 fn keys_of_types() -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut types = BTreeMap::new();
     for source in SOURCES {
@@ -104,7 +104,7 @@ fn keys_of_types() -> BTreeMap<&'static str, BTreeSet<String>> {
     types
 }
 
-/// The words of a table's first line.
+/// Returns the words of a table's first line.
 fn header(csv: &[u8]) -> BTreeSet<String> {
     let text = std::str::from_utf8(csv).expect("a text");
     text.lines().next().expect("a header").split(',').map(str::to_owned).collect()

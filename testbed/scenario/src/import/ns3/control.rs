@@ -150,7 +150,7 @@ impl PresetDifferences<'_> {
             }
             8 => self.keys.push(("HAS_WIN", "window", quoted("none".to_owned()))),
             1 | 7 if line.is_some() => {
-                let text = "HAS_WIN 0: no window beside the rate";
+                let text = "HAS_WIN 0: the sender has no window";
                 report.taken.push(ImportNote::for_line(&self.config.file, line.unwrap_or(1), text));
             }
             _ => {}

@@ -35,7 +35,7 @@ impl Document {
     }
 
     fn line(&mut self, line: &str) {
-        writeln!(self.text, "{line}").expect("a text takes all that is written");
+        writeln!(self.text, "{line}").expect("a String accepts all writes");
     }
 
     pub(super) fn into_text(self) -> String {

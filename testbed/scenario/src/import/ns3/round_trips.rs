@@ -20,7 +20,7 @@ pub(super) struct RoundTrips {
 /// Switch of a host, with the link's rate and delay.
 type Joint = (u32, BitRate, Span);
 
-/// Path from a switch to the one that the search has reached.
+/// Path of the search from a switch to another.
 #[derive(Clone, Copy)]
 struct PathCost {
     links: usize,

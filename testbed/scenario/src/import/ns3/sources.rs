@@ -64,7 +64,7 @@ impl Sources {
         let mut alphas = None;
         for (key, written) in arguments.iter().flat_map(|arguments| &arguments.files) {
             let path = locate_file(paths, written).ok_or_else(|| {
-                let problem = format!("--{key}={written} is not there, nor beside the other files");
+                let problem = format!("--{key}={written} is neither there nor in the folder of another file");
                 ImportErrors::one("--arguments", None, problem, "put it there, or name the folder that it is in")
             })?;
             candidates.retain(|one: &Candidate| one.source.name != file_name(&path));
@@ -198,7 +198,7 @@ fn named(path: &Path) -> Result<Candidate, ImportErrors> {
     let source = read(path)?;
     let kind = detect(&source.name, &source.text);
     if kind.is_none() {
-        let problem = "this begins like none of the simulators' input files";
+        let problem = "this is no input file of the simulators";
         return Err(ImportErrors::one(&path.display().to_string(), Some(1), problem, EXPECTED));
     }
     Ok(Candidate { path: path.to_owned(), source, kind, is_named: true })
@@ -245,7 +245,7 @@ fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result
     if is_spare || key == "TRACE_FILE" {
         return Ok(None);
     }
-    let problem = format!("{key} {text} is not there, nor beside the configuration");
+    let problem = format!("{key} {text} is neither there nor in the configuration's folder");
     Err(ImportErrors::one(&config.file, config.line(key), problem, "put it there, or name it on the command line too"))
 }
 

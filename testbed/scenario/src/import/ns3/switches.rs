@@ -160,8 +160,7 @@ pub(super) fn settings(
         // Each host would have its private buffer and its headroom.
         let own = if has_pfc { switches.headroom } else { Bytes::ZERO } + model.private;
         let less = own * idle as u64;
-        let text =
-            format!("the buffer is {} B smaller, for what ports of hosts that are left out would take", less.get());
+        let text = format!("the buffer is {} B smaller, by the share of hosts that are left out", less.get());
         report.taken.push(ImportNote::general(text));
         switches.size = switches.size.saturating_sub(less);
     }

@@ -1,4 +1,4 @@
-//! Errors in files, which are told with their lines; and cases that no sample has.
+//! Errors in files, with their lines, and cases that no sample has.
 
 use proptest::prelude::*;
 use weir_units::{Span, Time};
@@ -17,7 +17,7 @@ fn topology() -> Topology {
     Topology::parse(&source("t", LINKS)).unwrap()
 }
 
-/// A topology and the other files, imported.
+/// Imports a topology and the other files.
 fn with(topology: &str, config: &str, flows: &str) -> Result<ImportedScenario, ImportErrors> {
     let sources = Sources {
         config: Some(Config::parse(&source("c", config))?),
@@ -81,7 +81,7 @@ fn a_switch_with_too_many_ports_is_named() {
     let around: String = (1..=4_097).map(|host| format!("{host} {} 3 100 1000 2\n", host % 4_097 + 1)).collect();
     let found = problems(with(&topology, "BUFFER_SIZE 32\n", &format!("4097\n{around}")));
     assert_eq!(found, [(Some(4_099), "switch 0 has 4097 links, and a switch 4096 ports at most".to_owned())]);
-    // The last ones of the hosts that no flow is of are left out, with what they would take of the buffer.
+    // The last idle hosts are left out, with their share of the buffer.
     let imported = with(&topology, "BUFFER_SIZE 320\n", "1\n4097 1 3 100 1000 2\n").unwrap();
     let hosts = imported.scenario.matches("[[hosts]]").count();
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_switch_with_too_many_ports_is_named() {
         (4_096, false, true)
     );
     let approximated: Vec<&str> = imported.report.approximated.iter().map(|note| note.text.as_str()).collect();
-    assert!(approximated[0].starts_with("1 host left out, which no flow is of"), "{approximated:?}");
+    assert!(approximated[0].starts_with("1 host left out, without flows"), "{approximated:?}");
     // 320 MiB - 4096 - 37500 + 4096 ports of 7 classes of 4096 B.
     assert!(imported.scenario.contains("size = \"452943236B\""), "{}", imported.scenario);
 }
@@ -174,7 +174,7 @@ fn all_switches_know_of_a_failed_link_at_once() {
         parsed.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
     };
     let cut = scenario("LINK_DOWN 600000 3 4\n");
-    // Half a second and 100 ms after the first flow, which the scenario begins with.
+    // Half a second and 100 ms after the first flow, the start of the scenario.
     assert_eq!(cut.reroutings().at, [(Time::ZERO + Span::from_millis(100), 1)]);
     assert_eq!(scenario("").reroutings().at, []);
 }
@@ -276,7 +276,7 @@ fn keys_of_a_congestion_control_are_taken() {
             "frames = \"ns3-stamped\"",
         ],
     );
-    // As run.py has it: nothing differs from the preset but the window, which is reckoned as the simulator does.
+    // The settings of run.py: only the window differs from the preset; it is computed as in the simulator.
     let run = "CC_MODE 8\nDCTCP_RATE_AI 615Mb/s\nEWMA_GAIN 0.0625\nMIN_RATE 1000Mb/s\nHAS_WIN 1\nVAR_WIN 1\n";
     let text = scenario(run);
     let table: Vec<&str> =
@@ -294,7 +294,7 @@ fn keys_of_a_congestion_control_are_taken() {
             "frames = \"ns3-stamped\"",
         ],
     );
-    // What the programs do by default.
+    // The programs' default.
     has("CC_MODE 10\n", &["log_base = 1.05"]);
     has("CC_MODE 8\n", &["rate_ai = \"1Gbps\"", "window = \"none\""]);
     assert!(!scenario("CC_MODE 1\nEWMA_GAIN 0.00390625\n").contains("\ng = "));
@@ -318,7 +318,7 @@ fn switches_are_as_the_configuration_has_them() {
     }
     let off = with(LINKS, "ENABLE_PFC 0\nENABLE_QCN 0\n", flows).unwrap().scenario;
     assert!(off.contains("lossless = []") && off.contains("flow_control = \"none\"") && !off.contains("ecn"), "{off}");
-    // Pairs beyond the number that is told do not count, and ports of their rate have thresholds of 0.
+    // Pairs beyond the announced number do not count, and ports of their rate have thresholds of 0.
     let maps = |announced: u32| {
         let map = |key: &str, values: [&str; 2]| {
             format!("{key} {announced} 25000000000 {} 100000000000 {}\n", values[0], values[1])
@@ -399,7 +399,7 @@ fn files_are_found_by_what_is_in_them() {
     let other = write("other.txt", LINKS);
     assert!(find(&all).unwrap_err().contains("other.txt: this is a topology, and so is net.txt; name one of them"));
     assert_eq!(find(&[other.clone(), load.clone()]).unwrap().topology.name, "other.txt");
-    // Files that are named go before those that the configuration names, and these before the rest of the folder.
+    // Named files precede the configuration's files, and these the rest of the folder.
     let config = write("config.txt", "TOPOLOGY_FILE mix/net.txt\nTRACE_FILE mix/trace.txt\n");
     assert_eq!(find(&all).unwrap().topology.name, "net.txt");
     assert_eq!(find(&[config.clone(), other]).unwrap().topology.name, "other.txt");
@@ -410,16 +410,16 @@ fn files_are_found_by_what_is_in_them() {
     ];
     assert_eq!(left, expected);
     write("config.txt", "FLOW_FILE mix/none.txt\n");
-    let missing = "config.txt:1: FLOW_FILE mix/none.txt is not there, nor beside the configuration";
+    let missing = "config.txt:1: FLOW_FILE mix/none.txt is neither there nor in the configuration's folder";
     assert!(find(&[config.clone(), net.clone()]).unwrap_err().starts_with(missing));
-    // ConWeave's flows are drawn by its run.py, and may not be there yet.
+    // ConWeave's run.py draws the flows; their file may be missing.
     write("config.txt", "FLOWGEN_START_TIME 2.0\nFLOW_FILE config/none.txt\n");
     let found = find(&[config, net]).unwrap();
     assert_eq!(
         (found.flows, &*found.left[0].to_string()),
         (None, "config.txt:2: FLOW_FILE config/none.txt is not there")
     );
-    // As ConWeave's run.py has it.
+    // The folders of ConWeave's run.py.
     let run = folder.path().join("mix/output/7");
     std::fs::create_dir_all(&run).unwrap();
     std::fs::create_dir(folder.path().join("config")).unwrap();
@@ -428,7 +428,7 @@ fn files_are_found_by_what_is_in_them() {
     let of_run = write("mix/output/7/config.txt", "TOPOLOGY_FILE config/clos.txt\nFLOW_FILE config/load.txt\n");
     let found = find(&[of_run]).unwrap();
     assert_eq!((&*found.topology.name, found.flows.map(|flows| flows.name)), ("clos.txt", Some("load.txt".to_owned())));
-    // Where a command line names no configuration and no α, its program's own go before others.
+    // Without a configuration and α on the command line, the program's default files precede others.
     write("config.txt", "TOPOLOGY_FILE net.txt\n");
     write("config-workload.txt", "TOPOLOGY_FILE other.txt\n");
     write("alphas", "1\n");
@@ -440,12 +440,12 @@ fn files_are_found_by_what_is_in_them() {
     let fct = write("fct.txt", "0b000001 0b000101 10000 100 64000 2000000000 9000 8000\n");
     let refused = find(&[fct, load]).unwrap_err();
     assert!(
-        refused.contains("fct.txt:1: this begins like none of the simulators' input files; a configuration begins"),
+        refused.contains("fct.txt:1: this is no input file of the simulators; a configuration begins"),
         "{refused}"
     );
 }
 
-/// As ConWeave's `run.py` leaves them: the configuration in `mix/output/ID/`, what it names in `config/`.
+/// ConWeave's `run.py` writes the configuration to `mix/output/ID/`, and its files to `config/`.
 #[test]
 fn conweaves_mix_is_read_from_its_configuration_also_without_flows() {
     let folder = tempfile::tempdir().unwrap();

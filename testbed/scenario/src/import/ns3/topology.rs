@@ -68,7 +68,7 @@ impl Topology {
         if let Some(topology) = topology.as_ref().filter(|_| complaints.is_empty()) {
             topology.check(&mut complaints);
         }
-        complaints.result(topology).map(|topology| topology.expect("what is left out is complained of"))
+        complaints.result(topology).map(|topology| topology.expect("omitted values are reported"))
     }
 
     fn read<'t>(

@@ -121,7 +121,7 @@ fn csv(flows: &[&Flow], topology: &Topology, times: &Times) -> String {
     for flow in flows {
         let start = decimal_micros(flow.start.saturating_sub(times.shift));
         let [from, to] = [flow.from, flow.to].map(|host| topology.host_name(host));
-        writeln!(text, "{start},{from},{to},{}", flow.size.get()).expect("a text takes all that is written");
+        writeln!(text, "{start},{from},{to},{}", flow.size.get()).expect("a String accepts all writes");
     }
     text
 }

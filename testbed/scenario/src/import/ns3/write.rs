@@ -289,7 +289,7 @@ fn outage(experiment: &Ns3Experiment, names: &Names, report: &mut ImportReport) 
 
 /// Names of ports: `S320.to-S321`, with a number for parallel links; `S320.H0`.
 struct Names {
-    /// Number of each parallel link, by its place.
+    /// Number of each parallel link, by link index.
     parallel: BTreeMap<usize, usize>,
 }
 

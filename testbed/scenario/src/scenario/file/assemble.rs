@@ -36,7 +36,7 @@ const ETHERNET_BYTES: u64 = 14;
 /// Maximum number of plots of a fabric, which may have a thousand hosts.
 const DRAWN_OF_FABRICS: usize = 8;
 
-/// Builds the scenario of a run; errors go to `complaints`.
+/// Builds the scenario of a run; errors go to `diagnostics`.
 pub(super) fn scenario<'p>(
     plan: &'p ScenarioPlan,
     run: usize,
@@ -51,7 +51,7 @@ pub(super) fn scenario<'p>(
         build.check_devices(diagnostics);
     }
     let mut hosts = build.hosts(diagnostics);
-    // A missing host would shift the others' places.
+    // A missing host would shift the indices of the others.
     let all_there = hosts.len() == plan.topology.hosts.len();
     let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, diagnostics) } else { Vec::new() };
     let routing = if all_there { build.routing(diagnostics) } else { None };
@@ -319,7 +319,7 @@ impl<'p> Build<'p> {
         })
     }
 
-    /// Returns a congestion control for a line of this rate; `key` is the place of the choice.
+    /// Returns a congestion control for a line of this rate; `key` is the path of the choice in the file.
     fn control(
         &self,
         choice: &ControlChoice,
@@ -376,7 +376,7 @@ impl<'p> Build<'p> {
         let mut all = true;
         for (switch, config) in self.switches.distinct() {
             if config.classes.trust != Trust::Dscp {
-                let message = "emulated hosts tell the class of a frame by its DSCP, which `trust` does not read";
+                let message = "emulated hosts classify frames by DSCP, and the switch trusts another field";
                 let errors = config.error_at("classes.trust", message, "write trust = \"dscp\"");
                 self.refuse_of_switch(switch, errors, diagnostics);
                 all = false;
@@ -385,7 +385,7 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// Returns the first DSCP that all switches map to a class; `place` is the key of the class.
+    /// Returns the first DSCP that all switches map to a class; `place` is the path of the class in the file.
     fn dscp(&self, class: Class, place: &str, diagnostics: &mut RunDiagnostics) -> Option<Dscp> {
         let class = class.index();
         let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);

@@ -21,7 +21,7 @@ impl Build<'_> {
         &self.switches.configs[switch]
     }
 
-    /// Returns the place of a port. The switches' files, read from the plan, have all its ports.
+    /// Returns the reference of a port. The switches' files, read from the plan, have all its ports.
     pub(super) fn place(&self, port: &PortName) -> PortRef {
         let ports = &self.config(port.switch).ports;
         let place = port.place.or_else(|| ports.iter().position(|other| other.name == port.port));

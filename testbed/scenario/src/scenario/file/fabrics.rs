@@ -230,16 +230,16 @@ fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
         [true, true] => {}
         [true, false] => {
             let help = "write failure_seed = 1, another number for other links";
-            table.refuse("failure_probability", "links fail by chance, and nothing says by which one", help);
+            table.refuse("failure_probability", "links fail at random, and `failure_seed` is missing", help);
         }
         [false, true] => {
             let help = "write failure_probability = 0.05, or take it out";
-            table.refuse("failure_seed", "chance has no say in which links fail", help);
+            table.refuse("failure_seed", "no links fail at random", help);
         }
     }
     let Some((probability, seed)) = probability.zip(seed) else { return };
     if fabric.fail_at_random(probability, seed).is_err() {
-        let message = "where links fail with this probability, no way joins some hosts, in each of 1000 draws";
+        let message = "where links fail with this probability, no path joins some hosts, in each of 1000 draws";
         table.refuse("failure_probability", message, "write a lower one");
     }
 }

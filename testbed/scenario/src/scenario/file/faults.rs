@@ -58,7 +58,7 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
     let sound = doc.sound(&places.each_ref().map(String::as_str));
     if sound && kinds.iter().all(Option::is_none) {
         let help = "write loss = 0.01, corruption, duplication or reordering";
-        doc.note(Problem::new("a table of faults says nothing that goes wrong", help).with_label(table.path(), ""));
+        doc.note(Problem::new("a table of faults has no fault", help).with_label(table.path(), ""));
     } else if sound && kinds.iter().flatten().sum::<u32>() > 1_000_000 {
         let help = "write smaller ones: a frame has one fault at most";
         let problem =

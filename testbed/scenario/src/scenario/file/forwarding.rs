@@ -150,7 +150,7 @@ impl StaticForwarding {
             let Some(wrong) = self.lost(topology, from, to) else { continue };
             let [from, to] = [&topology.hosts[from].name, &topology.hosts[to].name];
             let problem = Problem::new(
-                format!("there is no way from {from} to {to}: {wrong}"),
+                format!("there is no path from {from} to {to}: {wrong}"),
                 "write [[links]] that join their switches, and [[routes]] that lead there",
             );
             root.doc().note(problem.with_label(format!("flows[{}].to", flow.number), ""));

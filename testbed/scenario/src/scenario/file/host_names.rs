@@ -10,7 +10,7 @@ use super::topology::Topology;
 /// Maximum number of names that an error lists.
 const LISTED: usize = 16;
 
-/// Hosts by name, with their places in the topology.
+/// Hosts by name, with their indices in the topology.
 pub(super) struct HostNames<'t> {
     pub by_name: BTreeMap<&'t str, u32>,
     /// Whether all hosts are known. A host with errors is missing, and was reported.
@@ -35,7 +35,7 @@ impl<'t> HostNames<'t> {
             return None;
         }
         if names.is_empty() {
-            table.refuse(key, "there is no host in it", "name one at least, or take it out for all hosts");
+            table.refuse(key, "the list is empty", "name one at least, or take it out for all hosts");
             return None;
         }
         let mut first: BTreeMap<u32, usize> = BTreeMap::new();

@@ -30,7 +30,7 @@ const MESSAGES_MAX: usize = 4_000_000;
 const TEXTS_MAX: usize = 256;
 
 impl MessageCache {
-    /// Returns the messages of each workload. `None` if they can't be drawn; that is not cached, and the error is reported for each text.
+    /// Returns the messages of each workload, cached or drawn. An error is not cached: `None`, and a report for each text.
     pub(super) fn sent(&self, doc: &Doc, terms: MessageInputs) -> Option<Arc<[TrafficSource]>> {
         if let Some(sent) = self.find(&terms) {
             return Some(sent);

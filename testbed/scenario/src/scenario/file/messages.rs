@@ -22,7 +22,7 @@ pub(super) struct MessageInputs(Vec<WorkloadInputs>);
 /// Inputs that one workload's messages depend on, besides the number of earlier workloads' messages.
 #[derive(Debug, PartialEq)]
 struct WorkloadInputs {
-    /// Place among the workloads of the file.
+    /// Index among the workloads of the file.
     number: usize,
     name: String,
     seed: u64,

@@ -86,7 +86,7 @@ fn classes(table: &Table<'_>, key: &str) -> ClassSet {
 /// Table `[capture]`: the host, and the selection of its data frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CapturePart {
-    /// Host, by its place in the topology.
+    /// Index of the host in the topology.
     pub host: usize,
     pub data_from: Time,
     pub data_frames: u32,
@@ -253,8 +253,7 @@ fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
     let delay = scenario.quantity("routing_delay", &TIME, Span::ZERO..=END_MAX)?;
     let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
     if is_static.unwrap_or(!topology.is_fabric) {
-        let message =
-            "static MACs lead around no link, but `routing_delay` says when switches know the ways around one";
+        let message = "static MACs do not change when a link fails, but `routing_delay` is set";
         let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario], or take `routing_delay` out");
         scenario.doc().note(problem.with_label(scenario.key_path("routing_delay"), ""));
         return None;

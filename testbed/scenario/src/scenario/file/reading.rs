@@ -38,7 +38,7 @@ pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Ite
     }
 }
 
-/// Returns the place of a key's value in `names`; `what` is the noun in messages.
+/// Returns the index of a key's value in `names`; `what` is the noun in messages.
 pub(super) fn named(table: &Table<'_>, key: &str, what: &str, names: &[&str]) -> Option<usize> {
     let name = table.string(key, names.first().unwrap_or(&"H1"))?;
     let found = position(name, names);

@@ -27,7 +27,7 @@ impl RunDiagnostics {
         }
     }
 
-    /// Number of complaints, with each run and switch counted.
+    /// Number of errors, with each run and switch counted.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|diagnostic| diagnostic.subjects.len()).sum()
     }

@@ -12,9 +12,9 @@ const BUFFER_MAX: Bytes = Bytes::mb(1_000);
 
 #[derive(Clone, Debug)]
 pub(super) struct SlowReceivers {
-    /// Place among the tables of the file.
+    /// Index among the tables of the file.
     pub number: usize,
-    /// Hosts, by their places in the topology.
+    /// Indices of the hosts in the topology.
     pub hosts: Vec<u32>,
     pub rate: BitRate,
     pub buffer: Option<Bytes>,

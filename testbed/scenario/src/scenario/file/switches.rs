@@ -73,7 +73,7 @@ impl Switches {
     }
 }
 
-/// Groups switches that share a file. A listed switch may have a file of its own, and has its own places in the scenario file.
+/// Groups switches that share a file. A listed switch may have a file of its own, and its own lines in the scenario file.
 fn alike(plan: &ScenarioPlan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize>> {
     if !plan.topology.is_fabric {
         return (0..attached.len()).map(|switch| vec![switch]).collect();

@@ -1,4 +1,4 @@
-//! Good files.
+//! Valid files.
 
 mod fabrics;
 mod slow_receivers;
@@ -29,7 +29,7 @@ fn ring() -> Vec<ScenarioRun> {
     load(&here("../../scenarios/gfc-ring.toml")).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-/// Two switches with a host each, and what else is asked for.
+/// Parses two switches with a host each, and `more`.
 fn pair(more: &str) -> Vec<ScenarioRun> {
     good(&format!(
         "scenario.end = \"10ms\"\nswitch.port.rate = \"10Gbps\"\n[[switches]]\nname = \"S1\"\n[[switches]]\nname = \"S2\"\n\
@@ -139,7 +139,7 @@ fn defaults_are_those_of_the_reference() {
     let host = &scenario.hosts[1];
     assert_eq!((host.nic.rate, host.nic.sizes), (BitRate::gbps(10), FrameSizes::rocev2(1_024)));
     assert_eq!((host.nic.mac, host.link_delay), (MacAddr([2, 0, 0, 0, 0, 2]), Span::from_nanos(100)));
-    // Ports stand in the order of links and hosts in the file.
+    // Ports have the order of links and hosts in the file.
     let names: Vec<&str> = scenario.switches[1].ports.iter().map(|port| port.name.as_str()).collect();
     assert_eq!(names, ["h2", "prev"]);
     // 50 us of real time.
@@ -231,7 +231,7 @@ fn a_switch_of_its_own_file_keeps_what_the_scenario_leaves() {
     assert_eq!((left.buffer.size, left.ports.len()), (Bytes::mb(2), 3));
     assert_eq!((left.ports[2].delay, left.ports[2].rate), (Span::from_micros(9), Some(BitRate::gbps(40))));
     assert_eq!(left.ports[2].flow_control.kind(), "pause");
-    // What the scenario uses is emulated; the port that it does not name keeps its device.
+    // Ports of the scenario are emulated; the other one keeps its device.
     assert!(matches!(left.ports[0].device, Device::Ring(_)) && matches!(left.ports[2].device, Device::Ring(_)));
     assert_eq!(left.ports[1].device, Device::Tap("weir-h2".into()));
     assert_eq!((scenario.hosts[0].nic.rate, scenario.hosts[0].link_delay), (BitRate::gbps(10), Span::from_micros(1)));

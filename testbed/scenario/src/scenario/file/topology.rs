@@ -38,7 +38,7 @@ pub(super) struct SwitchPart {
 
 #[derive(Debug)]
 pub(super) struct LinkPart {
-    /// Place among the links of the file.
+    /// Index among the links of the file.
     pub number: usize,
     pub ends: [PortName; 2],
     /// Settings of both ports.
@@ -53,7 +53,7 @@ pub(super) struct LinkPart {
 
 #[derive(Debug)]
 pub(super) struct HostPart {
-    /// Place among the hosts of the file.
+    /// Index among the hosts of the file.
     pub number: usize,
     pub name: String,
     pub port: PortName,
@@ -73,10 +73,10 @@ pub(super) struct HostPart {
 /// Port by name, `S1.next`.
 #[derive(Clone, Debug)]
 pub(super) struct PortName {
-    /// Switch, by its place.
+    /// Index of the switch.
     pub switch: usize,
     pub port: String,
-    /// Place among the switch's ports, if a fabric sets it.
+    /// Index among the switch's ports, if a fabric sets it.
     pub place: Option<usize>,
 }
 
@@ -172,10 +172,10 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
         let name = name(table, "a switch", "S1");
         if let Some(name) = name.as_deref().filter(|name| name.contains('.')) {
             let help = format!("write for example name = \"{}\"", name.replace('.', "-"));
-            table.refuse("name", format!("\"{name}\" has a `.` in it, which parts a switch from its port"), help);
+            table.refuse("name", format!("\"{name}\" contains `.`, which separates a switch from its port"), help);
         }
         let file = table.string("config", "switch.toml").and_then(|file| {
-            let loaded = ConfigTable::load(&folder.join(file), "a switch's TOML file, beside the scenario");
+            let loaded = ConfigTable::load(&folder.join(file), "a switch's TOML file, in the scenario's folder");
             loaded
                 .map_err(|errors| {
                     table.doc().include(errors);

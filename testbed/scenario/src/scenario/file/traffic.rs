@@ -18,10 +18,10 @@ const TOTAL_MAX: Bytes = Bytes::mb(1_000_000_000);
 /// Flow of the file; its DSCP depends on the switches' maps.
 #[derive(Debug)]
 pub(super) struct FlowPart {
-    /// Place among the flows of the file.
+    /// Index among the flows of the file.
     pub number: usize,
     pub name: String,
-    /// Sending host, by its place in the topology; `to` is the receiving one.
+    /// Index of the sending host in the topology; `to` is the receiving one.
     pub from: usize,
     pub to: usize,
     /// Switches of the flow's path, if the file names them.

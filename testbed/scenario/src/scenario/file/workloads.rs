@@ -25,7 +25,7 @@ const OUTSTANDING_MAX: u64 = 100_000;
 
 #[derive(Debug)]
 pub(super) struct WorkloadPart {
-    /// Place among the workloads of the file.
+    /// Index among the workloads of the file.
     pub number: usize,
     pub name: String,
     pub class: Class,
@@ -35,7 +35,7 @@ pub(super) struct WorkloadPart {
     pub kind: Arc<WorkloadKind>,
 }
 
-/// Traffic pattern of a workload. Hosts are given by their places in the topology.
+/// Traffic pattern of a workload. Hosts are given by index in the topology.
 #[derive(Debug, PartialEq)]
 pub(super) enum WorkloadKind {
     Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
@@ -273,7 +273,7 @@ impl WorkloadReader<'_, '_> {
         let table = self.table;
         if table.has("fan_in") {
             let problem =
-                Problem::new("`fan_in` and `groups_of` both say who sends in a burst", "take one of them out");
+                Problem::new("`fan_in` and `groups_of` both set the senders of a burst", "take one of them out");
             table.doc().refuse(
                 problem.with_label(table.key_path("fan_in"), "").with_label(table.key_path("groups_of"), "the groups"),
             );
@@ -287,7 +287,7 @@ impl WorkloadReader<'_, '_> {
         }
         if size == senders.len() && receivers.iter().any(|receiver| senders.contains(receiver)) {
             let help = "write a smaller number, or `receivers` that do not send";
-            table.refuse("groups_of", "a receiver is in the only group, and nobody would send to it", help);
+            table.refuse("groups_of", "a receiver is in the only group, and has no senders", help);
             return None;
         }
         Some(SendersOf::Group(size))
@@ -362,11 +362,12 @@ impl WorkloadReader<'_, '_> {
         let load = if table.has("load") { self.load() } else { None };
         if table.has("times") && !table.has("every") {
             let help = "write every = \"1ms\" too, or take `times` out";
-            table.refuse("times", "nothing says how often messages come", help);
+            table.refuse("times", "the period of messages is missing", help);
         }
         match (table.has("every"), table.has("load")) {
             (true, true) => {
-                let problem = Problem::new("`every` and `load` both say when bursts come", "take one of them out");
+                let problem =
+                    Problem::new("`every` and `load` both set the instants of bursts", "take one of them out");
                 table.doc().refuse(
                     problem.with_label(table.key_path("every"), "").with_label(table.key_path("load"), "the load"),
                 );
@@ -395,7 +396,7 @@ impl WorkloadReader<'_, '_> {
             return Some(until);
         }
         if table.has("until") {
-            let problem = Problem::new("`times` and `until` both say when it is over", "take one of them out");
+            let problem = Problem::new("`times` and `until` both set the end", "take one of them out");
             table
                 .doc()
                 .refuse(problem.with_label(table.key_path("times"), "").with_label(table.key_path("until"), "the end"));

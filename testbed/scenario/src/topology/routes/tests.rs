@@ -8,7 +8,7 @@ use crate::topology::dependencies::cycle_of_paths;
 use crate::topology::{Clos, FatTree, LeafSpine, Ring, SingleSwitch};
 
 impl Routes {
-    /// How many shortest ways there are from one host to another; parallel links count as ways of their own.
+    /// Number of shortest paths from one host to another; parallel links are different paths.
     ///
     /// # Panics
     /// If the two are one host, or there is no such host.
@@ -26,7 +26,7 @@ impl Routes {
         ways[to]
     }
 
-    /// The switches behind these ports, one for each.
+    /// Next switch of each of the row's ports.
     fn next_switches(&self, row: &RouteRow, switch: usize) -> impl Iterator<Item = usize> {
         let places = self.ports_in(row, switch).iter().map(move |port| PortRef { switch, port: usize::from(*port) });
         places.filter_map(|place| self.wiring.next_switch(place))
@@ -37,12 +37,12 @@ fn routed(fabric: &Fabric) -> Routes {
     Routes::shortest(fabric).unwrap()
 }
 
-/// The hosts of these names.
+/// Indices of the hosts of these names.
 fn hosts(fabric: &Fabric, names: [&str; 2]) -> [usize; 2] {
     names.map(|name| fabric.host(name).unwrap())
 }
 
-/// All shortest ways between two hosts, each as the names of the switches that it leads through.
+/// All shortest paths between two hosts, as the names of their switches.
 fn ways(fabric: &Fabric, routes: &Routes, from: usize, to: usize) -> BTreeSet<String> {
     let mut ways = BTreeSet::new();
     let mut begun = vec![vec![fabric.hosts[from].at.switch]];
@@ -61,7 +61,7 @@ fn ways(fabric: &Fabric, routes: &Routes, from: usize, to: usize) -> BTreeSet<St
     ways
 }
 
-/// The names of the switches that a path leads through.
+/// Names of the switches on a path.
 fn through(fabric: &Fabric, path: &[PortRef]) -> String {
     path.iter().map(|place| fabric.switches[place.switch].name.as_str()).collect::<Vec<_>>().join(" ")
 }
@@ -84,14 +84,14 @@ fn ways_lead_around_links_that_are_cut() {
         let [one, other] = [one, other].map(|name| fabric.switch(name).unwrap());
         fabric.links.iter().map(|link| link.ends).find(|ends| ends.map(|end| end.switch) == [one, other]).unwrap()
     };
-    // The far leaf's link: L0 has its own link to S0, and yet goes by S1.
+    // The far leaf's link is cut: L0 uses S1, although its own link to S0 is up.
     let around = routes.around(&[link("L2", "S0")]);
     assert_eq!(ways(&fabric, &around, from, to), BTreeSet::from(["L0 S1 L2".to_owned()]));
     let s0 = fabric.switch("S0").unwrap();
     assert_eq!(ways(&fabric, &around, from, 2).len(), 2, "other leaves have both");
-    // What arrives at S0 all the same goes by another leaf.
+    // Frames that still arrive at S0 use another leaf.
     assert_eq!(around.ports(s0, to).len(), 2);
-    // Without any way ports are as they were, also where the way would have led through the link.
+    // Without any path, ports remain as they were.
     let cut_off = routes.around(&[link("L2", "S0"), link("L2", "S1")]);
     assert_eq!(cut_off.ports(fabric.hosts[from].at.switch, to), routes.ports(fabric.hosts[from].at.switch, to));
     assert_eq!(cut_off.ports(s0, to), routes.ports(s0, to));
@@ -186,7 +186,7 @@ fn hosts_that_are_cut_off_are_named() {
     assert_eq!(unreachable.count, 12);
     assert_eq!(
         unreachable.to_string(),
-        "no way joins H0 and H6, H1 and H6, H2 and H6, H3 and H6, nor 8 more pairs of hosts: bring a link up, or join \
+        "no path joins H0 and H6, H1 and H6, H2 and H6, H3 and H6, nor 8 more pairs of hosts: bring a link up, or join \
          their switches"
     );
     // A switch without hosts may be cut off.
@@ -212,7 +212,7 @@ fn the_gfc_papers_flows_take_its_cycle() {
     assert_eq!(all[0], f1.map(str::to_owned).into());
     let f2 = ["SE3 SA3 SC1 SA7 SE7", "SE3 SA3 SC2 SA7 SE7", "SE3 SA4 SC3 SA8 SE7", "SE3 SA4 SC4 SA8 SE7"];
     assert_eq!(all[1], f2.map(str::to_owned).into());
-    // The paper's ways are among them, and each is that of some hash.
+    // The paper's paths are among them, and each is that of some hash.
     let papers =
         ["SE1 SA1 SC1 SA3 SC2 SA5 SE5", "SE3 SA3 SC2 SA7 SE7", "SE5 SA5 SC2 SA7 SC1 SA1 SE1", "SE7 SA7 SC1 SA3 SE3"];
     let mut paths = Vec::new();
@@ -229,7 +229,7 @@ fn the_gfc_papers_flows_take_its_cycle() {
     }
     assert!(routes.cyclic_dependency_among(&flows.map(|[from, to]| (from, to))).is_some());
     assert!(routes.cyclic_dependency().is_some());
-    // The victim's way is out of it.
+    // The victim's path is outside the cycle.
     let [from, to] = hosts(&fabric, ["H4", "H5"]);
     assert_eq!(through(&fabric, &routes.path(from, to, 0)), "SE3");
 }
@@ -240,12 +240,12 @@ fn flows_are_spread_over_all_ways() {
     let routes = routed(&fabric);
     let mut taken = std::collections::BTreeMap::new();
     (0..16_000).for_each(|hash| *taken.entry(routes.path(0, 127, hash)).or_insert(0) += 1);
-    // Two tiers that choose one of four: 1,000 flows a way; 20 % off is more than six standard deviations.
+    // Two tiers that choose one of four: 1,000 flows a path; 20 % off is more than six standard deviations.
     assert_eq!(taken.len(), 16);
     assert!(taken.values().all(|flows| (800..=1_200).contains(flows)), "{taken:?}");
 }
 
-/// How many links lie between switches, at least as many as there are switches where no way joins them.
+/// Numbers of links between switches; at least the number of switches where no path joins them.
 fn distances(fabric: &Fabric) -> Vec<Vec<usize>> {
     let count = fabric.switches.len();
     let mut far = vec![vec![count; count]; count];
@@ -267,7 +267,7 @@ fn distances(fabric: &Fabric) -> Vec<Vec<usize>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Against the distances of Floyd and Warshall: every way leads to its host, over links that are up, each nearer.
+    /// Compared with the distances of Floyd and Warshall: every path leads to its host over links that are up, each hop nearer.
     #[test]
     fn every_way_leads_to_its_host(shape in 0..4_usize, down in prop::collection::vec(any::<u32>(), 0..10), hash: u32) {
         let mut fabric = match shape {
@@ -308,7 +308,7 @@ proptest! {
                 }
             }
         }
-        // All nearer neighbours are ways, no others.
+        // Exactly the nearer neighbours are next hops.
         for here in 0..fabric.switches.len() {
             for to in (0..count).filter(|to| switch(*to) != here) {
                 let leads = |end: &PortRef, there: &PortRef| {

@@ -40,7 +40,7 @@ pub(crate) fn conserves_frames(reports: &[Report], context: &str) {
     }
 }
 
-/// Whether nothing is under way: switches hold nothing, and all that hosts sent has been acknowledged.
+/// Whether nothing is in flight: switches hold nothing, and all that hosts sent has been acknowledged.
 pub(crate) fn is_at_rest(sim: &mut Sim) -> bool {
     sim.hosts().all(|host| host.is_finished()) && sim.reports().iter().all(|report| report.conservation.held() == 0)
 }
@@ -66,7 +66,7 @@ pub(crate) fn held(sim: &Sim, switch: usize, port: usize) -> Bytes {
     sim.shared(switch).mmu.held(QueueId::new(PortId(port as u16), CLASS))
 }
 
-/// Sees that each backlogged queue goes on sending at the rate that its peer has told it.
+/// Checks that each backlogged queue keeps sending at its peer's rate.
 #[derive(Default)]
 pub(crate) struct Progress {
     queues: Vec<Waiting>,
@@ -81,7 +81,8 @@ struct Waiting {
 }
 
 impl Progress {
-    /// To be told every `every`. A frame may wait for twice its time at the slowest rate of the meantime, and `spare` besides.
+    /// Observes reports, called once per `every`. A frame may wait for twice its time at the slowest rate meanwhile,
+    /// plus `spare`.
     pub(crate) fn observe(&mut self, reports: &[Report], frame: Bytes, spare: Span, context: &str) {
         let queues = reports.iter().enumerate().flat_map(|(switch, report)| {
             report

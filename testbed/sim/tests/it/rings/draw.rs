@@ -9,7 +9,7 @@ use weir_wire::rocev2::PathMtu;
 
 use super::fabric::{Fabric, Flow, Joint};
 
-/// What flow control the links speak.
+/// Flow control of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
     /// GFC by stages or by time, each link as it falls, with thresholds that keep to the theorems.
@@ -95,7 +95,7 @@ pub(crate) fn draw(seed: u64, speaks: Speaks) -> Drawn {
         fabric.headroom = there_and_back + frame * 6 + Bytes::kb(10);
         fabric.xon_offset = frame * 2;
     }
-    // Long enough to fill some queues and to have told it, short enough for a test.
+    // Long enough for some queues to fill and send messages, short enough for a test.
     let fill = slowest.time_for(most) * 6 + ring_delay * 20;
     let frames = slowest.time_for(frame) * (4_000 / n as u64);
     let stop = Time::ZERO + fill.min(frames).max(ring_delay * 10);

@@ -1,11 +1,11 @@
-//! Links that lose, double and reorder what flow control says, for a while: two switches in a line and an incast, so that
-//! nothing waits in a circle.
+//! Links that lose, double and reorder flow-control messages, for a while: two switches in a line and an incast, so
+//! that nothing waits in a circle.
 //!
-//! What theory says of the while itself:
+//! Expected during the faults:
 //! - **CBFC** loses nothing. A limit is absolute and never goes back, so that a lost message is credit given later, and one that
 //!   comes twice or late says nothing new. Asserted.
-//! - **PFC** loses frames: a lost PAUSE is told again after half of its time, 1.7 ms, while headroom is for a feedback delay.
-//!   A lost RESUME costs time alone.
+//! - **PFC** loses frames: a lost PAUSE is refreshed after half of its time, 1.7 ms, while headroom is for a feedback
+//!   delay. A lost RESUME costs time alone.
 //! - **GFC** may lose frames. A lost message leaves the sender at a rate that was right before, until the next one: a change of
 //!   stage or the refresh, or T later. τ (or T) is as much longer as messages are lost in a row, for which no threshold is made. A
 //!   stage that comes late is taken for the last word, too.

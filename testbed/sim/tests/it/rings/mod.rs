@@ -1,7 +1,7 @@
-//! Rings of switches in virtual time: with the configurations of the GFC paper, drawn at random, with peers that know PFC
-//! alone; and links that lose, double and reorder what flow control says.
+//! Rings of switches in virtual time: with the configurations of the GFC paper, drawn at random, with peers that know
+//! PFC alone; and links that lose, double and reorder flow-control messages.
 //!
-//! `PROPTEST_CASES` is how many scenarios are drawn; `RINGS_SEED` draws one of them again.
+//! `PROPTEST_CASES` is the number of scenarios; `RINGS_SEED` draws one of them again.
 
 mod checks;
 mod draw;

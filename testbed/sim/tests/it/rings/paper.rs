@@ -133,7 +133,7 @@ fn in_turn_nothing_deadlocks_and_gfc_settles() {
         let (mut sim, queues) = settled(GFC_TIME, starts, &context);
         let mapping = RateMapping::without_guarantee(B_M, Bytes::kb(492), RATE).unwrap();
         for (host, queue) in queues.iter().enumerate() {
-            // The sender counts what is under way too, half of 10 Gb/s for τ.
+            // The sender counts data in flight too: half of 10 Gb/s for τ.
             assert!((688..700).contains(&(queue.get() / 1_000)), "{context}: {queues:?}");
             let rate = sim.host(host).peer_rate(sim.now(), CLASS).unwrap();
             assert!(mapping.rate(Bytes::kb(748)) <= rate && rate <= mapping.rate(Bytes::kb(744)), "{context}: {rate}");

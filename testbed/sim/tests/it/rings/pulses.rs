@@ -105,7 +105,8 @@ fn a_peers_mean_rate_is_its_stages() {
                 in_row = if *told == last { in_row + 1 } else { 0 };
                 last = *told;
             }
-            // Half a millisecond before it too: the period under way is that of the stage before, and so is what is learnt of it.
+            // Half a millisecond before it too: the current period is that of the stage before, and so is its
+            // measurement.
             if stage == 0 || in_row < 750 {
                 continue;
             }

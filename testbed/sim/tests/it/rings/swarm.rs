@@ -4,7 +4,7 @@
 //! - No queue grows beyond B_m by more than a frame and what its sender's least rate brings, as long as the thresholds keep to the
 //!   theorems; so nothing is lost while the run is short against the time that the least rate takes to bring a frame.
 //!   Where its sender stops at B_m, that takes no time: but then a ring may come to hold and wait.
-//! - No queue ever stops: the next frame leaves after its time at the rate that was told.
+//! - No queue ever stops: the next frame leaves after its time at the peer's rate.
 //! - Where no flow goes on over the link that closes the ring, all is delivered soon after the senders stop.
 //! - Where flows do, a ring may be overloaded in a circle: each queue gets more than it gives until the rates told make
 //!   that little, and they fall without end, to the least. What then drains takes its time at such rates, minutes for a few
@@ -180,7 +180,7 @@ fn queues_keep_to_b_m(sim: &mut Sim, drawn: &Drawn, creeping: Span, context: &st
     }
 }
 
-/// The slowest rate that any switch is told now, and that port's own.
+/// Returns the slowest rate that any peer sets now, and the line rate of that port.
 fn slowest_rate(sim: &mut Sim, drawn: &Drawn) -> (BitRate, BitRate) {
     let reports = sim.reports();
     let rates = reports.iter().zip(drawn.fabric.scenario().switches).flat_map(|(report, config)| {

@@ -1,4 +1,4 @@
-//! Runs a case, and sees that it keeps its promises.
+//! Runs a case, and checks its promises.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ pub(crate) fn judge(case: &Case) -> String {
         0 => &[2],
         1 => &[3],
         2 => &[8],
-        // Nodes go from thread to thread while frames are under way.
+        // Nodes move between threads while frames are in flight.
         _ => &[3, 1, 2, 8],
     };
     let again = Run::new(case, threads).judge().1;
@@ -154,7 +154,7 @@ impl Run<'_> {
         self.sim.frames().unwrap_or_else(|what| panic!("{what}"));
     }
 
-    /// Goes on until then, with links cut and mended on the way.
+    /// Runs until then, with the outages due.
     fn run_until(&mut self, until: Time) {
         while let Some((at, link, is_up)) = self.outages.pop_if(|(at, ..)| *at <= until) {
             self.sim.run_until(at);
@@ -291,7 +291,7 @@ impl Run<'_> {
         if speaks.is_gentle() && is_cyclic && self.is_slowed_down(&reports) {
             return format!("crawls: {what}");
         }
-        // Nobody sends again what got lost.
+        // Lost data is not retransmitted.
         if !retransmits && held == 0 && lost > 0 && wrongs == Wrongs::default() {
             return format!("unfinished: {what}");
         }

@@ -59,8 +59,8 @@ fn links_under_credit_agree_again_after_data_that_came_twice_or_late() {
     }
 }
 
-/// Frames that faults hold back on a wire between two threads are let go in the turns of who receives them: in those of who sends, frames
-/// that go before them may still be sent.
+/// Frames that faults hold back on a wire between two threads are released in the receiver's phase: in the sender's
+/// phase, frames that overtake them may still be sent.
 #[test]
 fn what_faults_hold_back_between_threads_keeps_its_place() {
     for seed in [5_117, 5_216] {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How links tell their senders to slow down.
+/// Flow control of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Pfc,
@@ -68,9 +68,10 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    /// Whether no lossless frame is dropped. A PAUSE or stage that is lost, or comes late, is made up for after longer than
-    /// headroom is made for; credit is absolute. What comes twice, or is held back and let go, comes faster than the line. A link
-    /// that was cut has lost what was told over it. A watchdog that forwards sends what its peer has no room for.
+    /// Whether no lossless frame is dropped. A PAUSE or stage that is lost, or comes late, is made up for after longer
+    /// than headroom is made for; credit is absolute. What comes twice, or is held back and let go, comes faster than
+    /// the line. A link that was cut has lost its messages. A watchdog that forwards sends what its peer has no room
+    /// for.
     pub(crate) fn loses_nothing(&self) -> bool {
         let Wrongs { data_doubled, control_lost, outages, .. } = self.wrongs;
         let heard = !control_lost || self.speaks == Speaks::Credit;
@@ -82,8 +83,9 @@ impl Promises {
             && self.watchdog != Watchdog::Forwards
     }
 
-    /// Whether a link's ends may count otherwise for a while. Data that came twice, or when it had been given up, is counted by who
-    /// received it and not by who sent it, and is told as room beyond the buffer until the sender's count has been confirmed.
+    /// Whether a link's ends may count otherwise for a while. Data that came twice, or when it had been given up, is
+    /// counted by who received it and not by who sent it, and is advertised as room beyond the buffer until the
+    /// sender's count is confirmed.
     pub(crate) fn may_miscount(&self) -> bool {
         matches!(self.speaks, Speaks::Rates | Speaks::Credit) && self.wrongs.data_doubled
     }

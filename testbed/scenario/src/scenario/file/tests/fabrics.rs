@@ -1,4 +1,4 @@
-//! `[topology]`, ways of equal cost, and outages.
+//! `[topology]`, equal-cost paths, and outages.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ fn switches_learn_of_outages_after_the_routing_delay() {
     assert_eq!((never.at, never.sets), (Vec::new(), vec![Vec::<usize>::new()]));
     assert_eq!(scenario("routing_delay = \"none\"").reroutings().at, []);
     let known = scenario("routing_delay = \"30us\"").reroutings();
-    // A host's link has no way around it.
+    // A host's link has no alternative path.
     assert_eq!(known.at, [(us(130), 1), (us(280), 2), (us(330), 3)]);
     assert_eq!(known.sets.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 1]);
 }
@@ -152,7 +152,7 @@ fn failed_links_are_on_no_way() {
     assert!(static_one[0].scenario.needs_virtual_time().is_none());
 }
 
-/// A number for each set of links, whatever the scenario's own seed is.
+/// The failed links depend on `failure_seed` alone, not on the scenario's seed.
 #[test]
 fn links_fail_by_chance_besides_those_that_are_named() {
     let ways = |more: &str, scenario: &str| {
@@ -188,7 +188,7 @@ fn static_and_equal_cost_ways_lead_to_the_same_hosts() {
             assert_eq!(routes.ports(number, host), [*port as u16], "{} to {host}", switch.name);
         }
     }
-    // Ports stand in the file's order, of which the second link is the last.
+    // Ports have the file's order, in which the second link is the last.
     let names: Vec<&str> = pair.switches[0].ports.iter().map(|port| port.name.as_str()).collect();
     assert_eq!(names, ["h1", "next", "second"]);
 }
@@ -246,7 +246,7 @@ fn routes_without_a_choice_are_static_macs_too() {
     let unscheduled = with("scenario.unscheduled_alpha = 1024");
     assert_eq!(unscheduled.unscheduled_alpha, Some("1024".parse().unwrap()));
     let why = unscheduled.needs_virtual_time().unwrap();
-    assert_eq!(why, "its switches tell unscheduled frames from others, which takes virtual time");
+    assert_eq!(why, "its switches distinguish unscheduled frames, which takes virtual time");
     let timed = text.replace("end = \"1ms\"", "end = \"1ms\"\nscenario.frame_times = \"whole-ns\"");
     let timed = good(&timed).remove(0).scenario;
     assert_eq!(

@@ -47,7 +47,7 @@ fn a_listed_host_is_slow_in_every_run() {
     assert!(limits.iter().all(|limits| limits[0].is_none()));
     let room = |run: usize| limits[run][1].map(|[xoff, _, headroom]| (xoff + headroom, headroom > 0));
     assert_eq!((room(0), room(1)), (Some((131_072, true)), Some((200_000, false))));
-    // Beyond B_m there is as much as a switch's port has: the last stage has a rate.
+    // Headroom beyond B_m, as at a switch's port: the last stage has a rate.
     let stages = "[switch.port]\nflow_control = { kind = \"gfc-buffer\", b_m = \"1MB\", b_1 = \"750KB\" }";
     let after = 31_884;
     assert_eq!(
@@ -68,7 +68,7 @@ fn a_buffer_grows_with_what_the_flow_control_needs() {
     assert_eq!(limits(&good(&text)[0].scenario)[0], Some([after, after - 1_522, after]));
     let slow = "[[slow_receivers]]\nrate = \"1Gbps\"\nxoff = \"300KB\"\n";
     assert_eq!(limits(&star("", slow))[0], Some([300_000, 298_478, 31_884]));
-    // Without lossless classes there is nothing to pause for.
+    // Without lossless classes there are no pauses.
     let lossy = "[[slow_receivers]]\nrate = \"1Gbps\"\nbuffer = \"10KB\"\n";
     let text = format!(
         "[scenario]\nend = \"1ms\"\n[switch.classes]\nlossless = []\n[topology]\nkind = \"single\"\nhosts = 2\n\
@@ -96,7 +96,7 @@ fn what_may_lose_frames_is_noted() {
         ),
         ("[switch.port]\nflow_control = \"none\"", "", "no flow control, so that its buffer overflows".to_owned()),
     ] {
-        // One host stands for all that are alike.
+        // One note for all equal hosts.
         assert_eq!(star(switch, &format!("{slow}{keys}")).notes, [format!("slow receiver H0: {note}")]);
     }
 }

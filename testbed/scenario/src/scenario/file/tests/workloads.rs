@@ -95,7 +95,7 @@ fn bursts_come_once_or_every_so_often_or_at_a_load() {
     let alike = |messages: &[Message]| messages.chunks(3).filter(|b| b.iter().all(|m| m.size == b[0].size)).count();
     assert_eq!(alike(&messages(own)), 0);
     assert_eq!(alike(&messages(&format!("{own}equal_sizes = true\n"))), 9);
-    // The last one of as many as there is time for.
+    // The last message that starts before the end.
     let to_the_end = messages("kind = \"one-to-one\"\nsizes = \"1KB\"\nevery = \"3ms\"\ntimes = 4\n");
     assert_eq!(to_the_end.last().map(|m| m.start), Some(Time::from_nanos(9_000_000)));
     // A load of 0.5 of 4 x 100 Gb/s: 250 MB in 10 ms, in bursts of 2 x 104 KB, of 102 frames.
@@ -120,7 +120,7 @@ fn a_burst_may_come_from_one_group_of_the_senders() {
         groups[group as usize] += 1;
     }
     assert!(groups.iter().all(|count| *count > 25), "{groups:?}");
-    // The senders' order makes the groups; a receiver that is in none has each of them.
+    // Groups follow the senders' order; a receiver outside all groups gets bursts from each.
     let told = told(plan(&format!("{bursts}senders = [\"H3\", \"H1\"]\nreceivers = [\"H0\"]\ntimes = 2\n")).messages());
     let mut senders: Vec<u32> = told.iter().map(|(_, from, ..)| *from).collect();
     senders.sort_unstable();
@@ -162,7 +162,7 @@ fn every_run_has_the_same_messages() {
     assert!(Arc::ptr_eq(&of(&runs[0].scenario), &of(&runs[1].dilated(7).unwrap())));
 }
 
-/// What a text's messages depend on is all that tells whether another text's are shared: those that are must be the same.
+/// Texts share messages exactly if the inputs are equal; shared messages must be the same.
 #[test]
 fn texts_whose_messages_depend_on_the_same_share_them() {
     const TEXT: &str = "[scenario]\nend = \"10ms\"\nseed = 7\n[switch]\nmtu = 1500\n[switch.buffer]\nsize = \"16MB\"\n\
@@ -210,7 +210,7 @@ fn texts_whose_messages_depend_on_the_same_share_them() {
     }
 }
 
-/// What can't be drawn is told for each text that has it, and of one that is like another but for that.
+/// Errors in drawing are reported for each text that has them, and for no other.
 #[test]
 fn a_text_that_shares_messages_has_its_own_faults() {
     const TEXT: &str = "[scenario]\nend = \"40ms\"\n[topology]\nkind = \"single\"\nhosts = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
@@ -242,7 +242,7 @@ fn a_seed_makes_the_messages() {
     assert_eq!(with("seed = 1", ""), [first.clone(), second.clone()]);
     let [other_first, other_second] = with("seed = 2", "");
     assert!(first != other_first && second != other_second);
-    // One with a seed of its own leaves the other one as it is.
+    // A seed of its own leaves the other workload unchanged.
     let [own, still] = with("", "seed = 7");
     assert!(own != first && still == second);
     assert_eq!(with("seed = 2", "seed = 7")[0], own);
@@ -296,7 +296,7 @@ fn a_closed_loop_has_no_list_and_the_same_messages_in_each_run() {
     assert_eq!(scenario.needs_virtual_time().unwrap(), "workload W1 is a closed loop, which takes virtual time");
     scenario.end_at(Time::from_nanos(2_000_000));
     assert_eq!(going_round(&scenario.traffic[0]).until(), Time::from_nanos(2_000_000));
-    // One at a time, until the end, unless something else is said; never more at a time than in all.
+    // Defaults: one at a time, until the end; never more at a time than in total.
     let plan = going_round(&plan("kind = \"closed-loop\"\nsizes = \"1KB\"\n"));
     assert_eq!((plan.first(), plan.until()), (1, Time::from_nanos(10_000_000)));
     let few = going_round(&self::plan("kind = \"closed-loop\"\nsizes = \"1KB\"\noutstanding = 8\ntimes = 5\n"));
