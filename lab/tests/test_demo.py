@@ -27,7 +27,7 @@ def demo(*arguments, cwd):
 def runs(tmp_path_factory):
     where = tmp_path_factory.mktemp("demo")
     # Without congestion control the outcome can be reckoned, whatever the machine.
-    arguments = ["--testbed", "--dilation", DILATION, "--bursts", "4", "--separate-hosts", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
+    arguments = ["--backend", "dpdk", "--testbed", "--dilation", DILATION, "--bursts", "4", "--separate-hosts", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
     done = demo(*arguments, cwd=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, where / "runs" / "demo"
@@ -37,7 +37,7 @@ def runs(tmp_path_factory):
 def controlled(tmp_path_factory):
     """The defaults of hosts, under policies that show their own state."""
     where = tmp_path_factory.mktemp("controlled")
-    done = demo("--testbed", "--dilation", DILATION, "--bursts", "4", "--policy", "spfc,dsh:1/2", cwd=where)
+    done = demo("--backend", "dpdk", "--testbed", "--dilation", DILATION, "--bursts", "4", "--policy", "spfc,dsh:1/2", cwd=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, where / "runs" / "demo"
 
@@ -112,7 +112,7 @@ def test_a_second_run_replaces_the_first_and_a_foreign_directory_is_refused(tmp_
     foreign = tmp_path / "mine" / "st"
     foreign.mkdir(parents=True)
     (foreign / "thesis.tex").write_text("years of work")
-    done = demo("--policies", "st", "-o", "mine", cwd=tmp_path)
+    done = demo("--backend", "sim", "--policies", "st", "-o", "mine", cwd=tmp_path)
     assert done.returncode == 2 and "thesis.tex" in done.stderr and "panicked" not in done.stderr
     assert (foreign / "thesis.tex").read_text() == "years of work"
 
@@ -167,12 +167,30 @@ def test_notifications_are_roce_to_wireshark(controlled):
     assert lines and {tuple(line.split()) for line in lines} == {("48", "0")}
 
 
+def test_the_exact_result_comes_first_and_stands_beside_that_of_real_frames(tmp_path):
+    """By default. Rates of real frames are judged only where the machine kept up; nothing is lost either way."""
+    done = demo("--testbed", "--dilation", DILATION, "--bursts", "4", "--policy", "st,spfc", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    exact, real = json.loads(done.stdout)["backends"]
+    assert (exact["backend"], real["backend"], exact["judged"]) == ("sim", "dpdk", True)
+    assert real["judged"] != any("not judged: " in sentence for sentence in real["conclusions"]), real["conclusions"]
+    for directory, half in (("st-sim", exact), ("st-dpdk", real)):
+        assert summary(tmp_path / "runs" / "demo", directory) == half["runs"][0]["summary"]
+    for half in (exact, real):
+        assert [run["lossless_frames_lost"] for run in half["runs"]] == [0, 0]
+
+    done = demo("--testbed", "--dilation", DILATION, "--bursts", "4", "--policy", "st", cwd=tmp_path)
+    first, second = (done.stdout.index(text) for text in ("In virtual time, exact", "With real frames"))
+    assert first < second and done.stdout.index("st sim") > second, done.stdout
+    assert cells(done.stdout[second:], "lossless frames lost")[-2:] == ["0", "0"]
+
+
 def test_in_virtual_time_it_is_the_same_each_time(tmp_path):
     """With the defaults: 100 Gb/s, and 24 burst ports of which 23 are copies."""
     for name in ("one", "other"):
         done = demo("--backend", "sim", "-o", name, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "in virtual time" in done.stdout and "EAL" not in done.stderr, done.stderr
+        assert "In virtual time" in done.stdout and "EAL" not in done.stderr, done.stderr
         assert cells(done.stdout, "lossless frames lost")[-3:] == ["0", "0", "0"]
         assert "As the burst begins spfc-1 keeps F1" in done.stdout, done.stdout
     for policy in ("st", "dt-1", "spfc-1"):

@@ -31,10 +31,10 @@ pub(crate) struct DemoArguments {
     /// --testbed 6, as in the paper.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=29))]
     bursts: Vec<u8>,
-    /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, which takes seconds and is the
-    /// same on every machine.
-    #[arg(long, default_value = Backend::best().name(), value_parser = emulated(), value_name = "NAME")]
-    backend: Backend,
+    /// What runs it: sim, in virtual time, which takes seconds and is exact; or dpdk, with real frames by a clock of this
+    /// machine. By default sim, then dpdk if this program has it, side by side.
+    #[arg(long, value_parser = emulated(), value_name = "NAME")]
+    backend: Option<Backend>,
     /// A host of its own at each burst port, in place of one host whose port the others copy.
     #[arg(long)]
     separate_hosts: bool,
@@ -72,21 +72,112 @@ enum CongestionControlName {
     Dcqcn,
 }
 
-/// Runs the experiment under each policy and prints the comparison.
+/// Runs the experiment under each policy, on each backend in turn, and prints the comparison.
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
-    if arguments.backend.is_real() {
+    let backends = backends(arguments);
+    if backends.iter().any(|backend| backend.is_real()) {
         real_frames::reach()?;
     }
+    let bursts = burst_ports(arguments);
+    let planned = backends.iter().map(|backend| plan(arguments, *backend, &bursts, backends.len() > 1));
+    let planned = planned.collect::<Result<Vec<_>, _>>()?;
+    if !arguments.json {
+        introduce(arguments, &bursts);
+    }
+    let stop = experiment::stopped_by_signals()?;
+    let mut halves: Vec<Half> = Vec::new();
+    for plan in planned {
+        if !arguments.json {
+            announce(&plan);
+        }
+        let half = run_half(plan, &stop)?;
+        if !arguments.json {
+            print_half(&halves, &half);
+        }
+        halves.push(half);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let left = halves.iter().map(|half| half.left.len()).sum::<usize>()
+        + (backends.len() - halves.len()) * bursts.len() * arguments.policy.len();
+    if arguments.json {
+        print!("{}", json_text(&document(arguments, &halves)));
+    } else {
+        let capture = if backends.iter().any(|backend| backend.is_real()) { "a capture of P0, " } else { "" };
+        println!(
+            "results: {0}/*/ (summary.json, series.csv, events.csv, {capture}config.toml); as a page: weir report {0}",
+            arguments.output.display()
+        );
+    }
+    if left > 0 && stop.load(Ordering::Relaxed) {
+        let complete = halves.iter().map(|half| half.compared.len()).sum::<usize>();
+        if !arguments.json {
+            println!("INTERRUPTED. For what is left: {}", again(arguments, &halves));
+        }
+        return Err(Failure::Run(format!("interrupted: {complete} of {} runs are complete", complete + left)));
+    }
+    halves.iter().try_for_each(|half| verdict(&half.compared))
+}
+
+/// Backends that run the experiment, the exact one first.
+fn backends(arguments: &DemoArguments) -> Vec<Backend> {
+    match (arguments.backend, Backend::best()) {
+        (Some(backend), _) => vec![backend],
+        (None, Backend::Sim) => vec![Backend::Sim],
+        (None, real) => vec![Backend::Sim, real],
+    }
+}
+
+/// Runs of one backend, before they start.
+struct Plan {
+    backend: Backend,
+    /// Rate of all ports.
+    rate: BitRate,
+    dilation: u32,
+    scenarios: Vec<Scenario>,
+    directories: Vec<RunDir>,
+    compared: Vec<DemoRun>,
+}
+
+/// Runs of one backend, as they ended.
+struct Half {
+    backend: Backend,
+    /// Complete runs.
+    compared: Vec<DemoRun>,
+    /// Runs that a signal cut short or left.
+    left: Vec<DemoRun>,
+}
+
+impl Half {
+    /// Reason for which the runs are not judged: the first of them that lost too much line time to the machine.
+    fn not_judged(&self) -> Option<String> {
+        let late = self.compared.iter().find(|run| run.summary.late_percent() > Summary::LATE_PERCENT_MAX)?;
+        Some(format!(
+            "not judged: {} lost {:.1} % of its line time to the machine, of which {} % are allowed; a larger --dilation, or \
+             an idle machine, makes the rates truer",
+            late.label,
+            late.summary.late_percent(),
+            Summary::LATE_PERCENT_MAX
+        ))
+    }
+
+    /// Conclusion in sentences, or why there is none.
+    fn conclusions(&self) -> Vec<String> {
+        self.not_judged().map_or_else(|| conclusion::conclusions(&self.compared), |reason| vec![reason])
+    }
+}
+
+/// Makes the scenarios of a backend, and their directories, which `several` backends share.
+fn plan(arguments: &DemoArguments, backend: Backend, bursts: &[u8], several: bool) -> Result<Plan, Failure> {
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
     let rate = like(0, VictimPolicy::new(PolicyChoice::Static)).rate;
-    let dilation = dilation(arguments, rate)?;
-    let mut scenarios = Vec::new();
-    let mut compared = Vec::new();
-    let bursts = burst_ports(arguments);
-    for n in &bursts {
+    let dilation = dilation(arguments, backend, rate)?;
+    let (mut scenarios, mut directories, mut compared) = (Vec::new(), Vec::new(), Vec::new());
+    for n in bursts {
         for policy in &arguments.policy {
             let victim = like(usize::from(*n), *policy);
-            let mut victim = match arguments.backend {
+            let mut victim = match backend {
                 Backend::Dpdk | Backend::Hosts => Victim { time_dilation: dilation, capture: true, ..victim },
                 Backend::Sim => victim.in_virtual_time(),
             };
@@ -99,58 +190,67 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
             scenarios.push(victim.scenario().map_err(|errors| too_fast(dilation, &errors))?);
             let label = policy.name();
             let label = if bursts.len() > 1 { format!("{label} N={n}") } else { label };
+            let directory = if several { format!("{label}-{}", backend.name()) } else { label.clone() };
+            directories.push(run_dir(&directory, &arguments.output)?);
             compared.push(DemoRun { label, bursts: *n, policy: *policy, summary: Summary::default() });
         }
     }
-    let labels = compared.iter().map(|compared| compared.label.as_str());
-    let runs = labels.map(|label| run_dir(label, &arguments.output)).collect::<Result<Vec<_>, _>>()?;
-    if !arguments.json {
-        introduce(arguments, &bursts, &scenarios, rate, dilation);
-    }
-    let planned = scenarios.iter().zip(runs).zip(&mut compared);
+    Ok(Plan { backend, rate, dilation, scenarios, directories, compared })
+}
+
+fn run_half(plan: Plan, stop: &AtomicBool) -> Result<Half, Failure> {
+    let Plan { backend, scenarios, directories, mut compared, .. } = plan;
+    let planned = scenarios.iter().zip(directories).zip(&mut compared);
     let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
-    let stop = experiment::stopped_by_signals()?;
-    let ended = match arguments.backend {
-        Backend::Dpdk | Backend::Hosts => run_on_dpdk(&scenarios, planned, &stop)?,
-        Backend::Sim => run_in_virtual_time(planned, &stop)?,
+    let ended = match backend {
+        Backend::Dpdk | Backend::Hosts => run_on_dpdk(&scenarios, planned, stop)?,
+        Backend::Sim => run_in_virtual_time(planned, stop)?,
     };
-    let is_interrupted = stop.load(Ordering::Relaxed);
     // A run that was cut short, the last to begin, has no results to compare.
     let complete = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
-    let (compared, left) = compared.split_at(complete);
-    if arguments.json {
-        print!("{}", json_text(&document(arguments, compared, left)));
-        return if left.is_empty() { verdict(compared) } else { Err(interrupted(compared, left)) };
+    let left = compared.split_off(complete);
+    Ok(Half { backend, compared, left })
+}
+
+/// Prints the table of these runs, each beside the same run of earlier halves, and what they conclude.
+fn print_half(earlier: &[Half], half: &Half) {
+    if half.compared.is_empty() {
+        return;
     }
-    if !compared.is_empty() {
-        println!("{}", comparison(compared));
+    let of_label = |run: &DemoRun| {
+        let halves = earlier.iter().chain([half]);
+        halves
+            .filter_map(|of| of.compared.iter().find(|other| other.label == run.label).map(|found| (of.backend, found)))
+            .collect::<Vec<_>>()
+    };
+    let columns: Vec<(String, &Summary)> = (half.compared.iter().flat_map(of_label))
+        .map(|(backend, run)| {
+            let label =
+                if earlier.is_empty() { run.label.clone() } else { format!("{} {}", run.label, backend.name()) };
+            (label, &run.summary)
+        })
+        .collect();
+    println!("{}", comparison(&columns));
+    for sentence in half.conclusions() {
+        println!("{}: {sentence}", medium(half.backend));
     }
-    disturbed(compared);
-    for sentence in conclusion::conclusions(compared) {
-        println!("{sentence}");
+    println!();
+}
+
+/// Medium of a backend's frames, for sentences.
+fn medium(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Sim => "Virtual time",
+        Backend::Dpdk | Backend::Hosts => "Real frames",
     }
-    let capture = if arguments.backend.is_real() { "a capture of P0, " } else { "" };
-    println!(
-        "results: {0}/*/ (summary.json, series.csv, events.csv, {capture}config.toml); as a page: weir report {0}",
-        arguments.output.display()
-    );
-    if is_interrupted && !left.is_empty() {
-        println!("INTERRUPTED. For what is left: {}", again(arguments, left));
-        return Err(interrupted(compared, left));
-    }
-    verdict(compared)
 }
 
 fn is_cut_short(summary: &Summary) -> bool {
     summary.failures.iter().any(|failure| failure.starts_with("interrupted"))
 }
 
-fn interrupted(compared: &[DemoRun], left: &[DemoRun]) -> Failure {
-    Failure::Run(format!("interrupted: {} of {} runs are whole", compared.len(), compared.len() + left.len()))
-}
-
-/// Formats the command for the remaining runs. It repeats all runs of a begun N, as they form one comparison.
-fn again(arguments: &DemoArguments, left: &[DemoRun]) -> String {
+/// Formats the command for the remaining runs. It repeats all runs of a begun N, as they form one comparison, and of all backends.
+fn again(arguments: &DemoArguments, halves: &[Half]) -> String {
     let listed = |all: Vec<String>| {
         let mut once: Vec<String> = Vec::new();
         all.into_iter().for_each(|one| {
@@ -160,9 +260,17 @@ fn again(arguments: &DemoArguments, left: &[DemoRun]) -> String {
         });
         once.join(",")
     };
-    let mut command_line = vec![format!("weir demo --backend {}", arguments.backend.name())];
-    command_line.push(format!("--policy {}", listed(left.iter().map(|run| run.policy.argument()).collect())));
-    command_line.push(format!("--bursts {}", listed(left.iter().map(|run| run.bursts.to_string()).collect())));
+    let mut command_line = vec!["weir demo".to_owned()];
+    let last = halves.last().expect("a half was begun");
+    let is_last = halves.len() == backends(arguments).len();
+    let (policies, bursts) = if is_last {
+        command_line.push(format!("--backend {}", last.backend.name()));
+        (last.left.iter().map(|run| run.policy).collect(), last.left.iter().map(|run| run.bursts).collect())
+    } else {
+        (arguments.policy.clone(), burst_ports(arguments))
+    };
+    command_line.push(format!("--policy {}", listed(policies.iter().map(VictimPolicy::argument).collect())));
+    command_line.push(format!("--bursts {}", listed(bursts.iter().map(u8::to_string).collect())));
     command_line.extend(arguments.separate_hosts.then(|| "--separate-hosts".to_owned()));
     command_line.extend(
         matches!(arguments.congestion_control, CongestionControlName::None)
@@ -177,8 +285,16 @@ fn again(arguments: &DemoArguments, left: &[DemoRun]) -> String {
 /// Output of `--json`.
 #[derive(Serialize)]
 struct Document<'d> {
-    backend: &'static str,
     results: &'d Path,
+    /// One for each backend, the exact one first.
+    backends: Vec<HalfOfDocument<'d>>,
+}
+
+#[derive(Serialize)]
+struct HalfOfDocument<'d> {
+    backend: &'static str,
+    /// Whether the machine kept up, so that conclusions hold.
+    judged: bool,
     conclusions: Vec<String>,
     runs: Vec<RunOfDocument<'d>>,
     /// Policies whose runs were left when the command was interrupted.
@@ -193,33 +309,34 @@ struct RunOfDocument<'d> {
     summary: &'d Summary,
 }
 
-fn document<'d>(arguments: &'d DemoArguments, compared: &'d [DemoRun], left: &'d [DemoRun]) -> Document<'d> {
+fn document<'d>(arguments: &'d DemoArguments, halves: &'d [Half]) -> Document<'d> {
     let run = |run: &'d DemoRun| RunOfDocument {
         policy: &run.label,
         burst_ports: run.bursts,
         lossless_frames_lost: lost(&run.summary),
         summary: &run.summary,
     };
-    Document {
-        backend: arguments.backend.name(),
-        results: &arguments.output,
-        conclusions: conclusion::conclusions(compared),
-        runs: compared.iter().map(run).collect(),
-        left: left.iter().map(|run| run.label.as_str()).collect(),
-    }
+    let half = |half: &'d Half| HalfOfDocument {
+        backend: half.backend.name(),
+        judged: half.not_judged().is_none(),
+        conclusions: half.conclusions(),
+        runs: half.compared.iter().map(run).collect(),
+        left: half.left.iter().map(|run| run.label.as_str()).collect(),
+    };
+    Document { results: &arguments.output, backends: halves.iter().map(half).collect() }
 }
 
 /// Factor by which the run is slower than real time; 1 in virtual time.
-fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
-    match (arguments.backend, arguments.dilation) {
+fn dilation(arguments: &DemoArguments, backend: Backend, rate: BitRate) -> Result<u32, Failure> {
+    match (backend, arguments.dilation) {
         (Backend::Dpdk | Backend::Hosts, asked) => {
             asked.map_or_else(|| Ok(real_frames::reach()?.fitting_dilation(rate)), Ok)
         }
-        (Backend::Sim, None) => Ok(1),
-        (Backend::Sim, Some(asked)) => Err(Failure::Argument(format!(
+        (Backend::Sim, Some(asked)) if backends(arguments) == [Backend::Sim] => Err(Failure::Argument(format!(
             "--dilation {asked}: in virtual time no clock runs, and there is nothing to slow down; leave it out, or write \
              --backend dpdk"
         ))),
+        (Backend::Sim, _) => Ok(1),
     }
 }
 
@@ -244,18 +361,13 @@ fn run_dir(label: &str, output: &Path) -> Result<RunDir, RunDirError> {
     experiment::directory(&output.join(label.replace('/', "_").replace(" N=", "-n")))
 }
 
-fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], rate: BitRate, dilation: u32) {
+fn introduce(arguments: &DemoArguments, bursts: &[u8]) {
     let bursts: Vec<String> = bursts.iter().map(u8::to_string).collect();
     println!(
         "The victim experiment (SPFC, III-A): H0 sends F1 to R1 and F2 to R2, bursts to R2 arrive at N = {} more ports{}.",
         bursts.join(", "),
         if arguments.separate_hosts { "" } else { " (one host's, and copies of it)" }
     );
-    let clock = match arguments.backend {
-        Backend::Dpdk | Backend::Hosts => format!("one clock runs {dilation} times slower than real time"),
-        Backend::Sim => "all of it happens in virtual time".to_owned(),
-    };
-    println!("Every host and the switch have ports of {rate}; {clock}.");
     match arguments.congestion_control {
         CongestionControlName::Dcqcn => {
             println!("F1 and F2 are under DCQCN, the switch marks ECN; each burst message starts at line rate.")
@@ -264,13 +376,27 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
             println!("No flow is under congestion control: F2 keeps its rate for as long as the bursts last.")
         }
     }
-    println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.");
-    match (arguments.backend, scenarios) {
-        (Backend::Dpdk | Backend::Hosts, _) => println!("{}\n", experiment::outlook(scenarios)),
-        (Backend::Sim, [scenario]) => println!("One run of {}.\n", scenario.end.since(Time::ZERO)),
-        (Backend::Sim, several) => {
-            println!("{} runs of {}.\n", several.len(), several[0].end.since(Time::ZERO));
-        }
+    println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.\n");
+}
+
+/// Prints what the runs of a backend are and how long they take.
+fn announce(plan: &Plan) {
+    match plan.backend {
+        Backend::Dpdk | Backend::Hosts => println!(
+            "With real frames, ports of {}, by one clock that runs {} times slower than real time: {}\n",
+            plan.rate,
+            plan.dilation,
+            experiment::outlook(&plan.scenarios)
+        ),
+        Backend::Sim => println!(
+            "In virtual time, exact, ports of {}: {} of {} each.\n",
+            plan.rate,
+            match plan.scenarios.len() {
+                1 => "one run".to_owned(),
+                several => format!("{several} runs"),
+            },
+            plan.scenarios[0].end.since(Time::ZERO)
+        ),
     }
 }
 
@@ -326,18 +452,6 @@ fn with_bar(
     experiment::run_with_bar(label, 12, scenario, message, run)
 }
 
-/// Prints the runs that the machine delayed.
-fn disturbed(compared: &[DemoRun]) {
-    for DemoRun { label, summary, .. } in compared {
-        let late = summary.late_percent();
-        if late > Summary::LATE_PERCENT_MAX {
-            println!(
-                "{label}: a host or a port lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer"
-            );
-        }
-    }
-}
-
 /// Fails the demonstration for lossless losses, and for a run's other failures.
 fn verdict(compared: &[DemoRun]) -> Result<(), Failure> {
     if let Some(DemoRun { label, summary, .. }) = compared.iter().find(|compared| !compared.summary.lossless) {
@@ -346,5 +460,22 @@ fn verdict(compared: &[DemoRun]) -> Result<(), Failure> {
     match compared.iter().find(|compared| !compared.summary.failures.is_empty()) {
         Some(DemoRun { label, summary, .. }) => Err(Failure::Run(format!("{label}: {}", summary.failures.join("; ")))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_lost_line_time_to_the_machine_are_not_judged() {
+        let half = |late_ns| {
+            let summary = Summary { duration_ns: 1_000_000, late_ns, ..Summary::default() };
+            let run = DemoRun { label: "st".into(), bursts: 4, policy: "st".parse().unwrap(), summary };
+            Half { backend: Backend::Dpdk, compared: vec![run], left: Vec::new() }
+        };
+        assert!(half(50_000).not_judged().is_none());
+        let [conclusion] = &half(81_000).conclusions()[..] else { panic!() };
+        assert!(conclusion.starts_with("not judged: st lost 8.1 % of its line time"), "{conclusion}");
     }
 }

@@ -15,11 +15,11 @@ pub(super) struct DemoRun {
 }
 
 /// Formats the table with a column for each run.
-pub(super) fn comparison(compared: &[DemoRun]) -> Table {
-    let head = std::iter::once("").chain(compared.iter().map(|compared| compared.label.as_str()));
+pub(super) fn comparison(runs: &[(String, &Summary)]) -> Table {
+    let head = std::iter::once("").chain(runs.iter().map(|(label, _)| label.as_str()));
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Summary) -> String| {
-        table.row(std::iter::once(name.to_owned()).chain(compared.iter().map(|compared| cell(&compared.summary))));
+        table.row(std::iter::once(name.to_owned()).chain(runs.iter().map(|(_, summary)| cell(summary))));
     };
     row("F1 before the burst, Gb/s", &|summary| gbps(flow_bps(summary, 0, "before")));
     row("F1 in the first tenth of the burst, Gb/s", &|summary| gbps(flow_bps(summary, 0, "onset")));
