@@ -1,4 +1,4 @@
-//! What `weir check` says of each policy.
+//! Output of `weir check` for each policy.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};

@@ -1,4 +1,4 @@
-//! What `weir check` says of GFC and CBFC.
+//! Output of `weir check` for GFC and CBFC.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::buffer::buffer_layout;
@@ -211,7 +211,7 @@ fn thresholds_that_move_are_warned_of() {
     warned("policy = \"dt\"", &[gfc, "\"pfc\"", gfc], &["p0, p2: the threshold of policy \"dt\" moves"]);
 }
 
-/// Each of three ports' queues of one class gets a third of what is left of 10 MB; T of a PFC port counts as well.
+/// Queues of one class at three ports share the rest of 10 MB; T of a PFC port counts as well.
 #[test]
 fn promises_above_the_shared_buffer_are_warned_of() {
     let all = ["\"gfc-buffer\"", "\"pfc\"", "\"cbfc\""];
@@ -229,7 +229,7 @@ fn promises_above_the_shared_buffer_are_warned_of() {
     warned("policy = \"dt\"", &[large, large], &moving);
 }
 
-/// Φ is but a part of what is kept for a queue.
+/// Φ is only a part of a queue's reservation.
 #[test]
 fn headroom_below_the_rule_is_no_matter() {
     let with = |flow_control: &str| {
