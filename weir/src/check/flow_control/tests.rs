@@ -74,7 +74,7 @@ fn stages() {
             "… … …",
             "16 556,955 152.587Kbps",
             // 672 bit of 74,670 and of 524,280.
-            "messages of 84 B on the wire: 0.900 % of the link with one per τ while stages change, as the paper reckons; \
+            "messages of 84 B on the wire: 0.900 % of the link with one per τ while stages change, as in the paper; \
              0.128 % of the link with one each 52.428us at rest; more if a queue swings about the start of a stage",
             // 65,535 quanta, as 64 times 65,535 byte times.
             "ageing: back to the line rate after 3.355ms without a message",
@@ -150,7 +150,7 @@ fn the_conceptual_example_of_the_paper() {
         "p0: GFC, conceptual at 10Gbps",
         "τ = 26us as configured: 25us + T 1us; the rule asks for 8.467us: 2 MTU/C 2.467us + 2 D_prop 2us + reaction 3us + T 1us",
         "B_m = 100,000 B",
-        "B_0 = 50,000 B, UNSAFE, as any is: B_m is less than what B_m - 4 C τ takes off",
+        "B_0 = 50,000 B, UNSAFE: no threshold is safe, since B_m - 4 C τ is negative",
         "T = 1us between two messages at least; it is part of τ",
         "Queue q B Rate R(q)",
         "50,000 10Gbps",
