@@ -99,7 +99,7 @@ mod tests {
             let config = crate::parse("test.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
             config.charge_per_mbuf().frame_charge(60)
         };
-        assert_eq!(shortest("size = \"12MB\"", ""), 256, "a chip's cell where nothing is said");
+        assert_eq!(shortest("size = \"12MB\"", ""), 256, "a chip's cell by default");
         assert_eq!(
             shortest("size = \"32MB\"\nmean_frame = 1000", ""),
             960,
@@ -116,7 +116,7 @@ mod tests {
         let reserved = "size = \"2000MB\"\nmean_frame = 1500\nheadroom = \"400MB\"\n[classes]\nlossless = [3]";
         assert_eq!(shortest(reserved, ""), 320, "a queue counts 2 GiB of headroom");
         let by_bytes = "policy = \"static\"\nheadroom = \"10KB\"";
-        assert_eq!(shortest(by_bytes, "flow_control = \"cbfc\""), 64, "both ends count the same");
+        assert_eq!(shortest(by_bytes, "flow_control = \"cbfc\""), 64, "both ends count bytes");
         assert_eq!(shortest(by_bytes, ""), 256);
     }
 

@@ -5,6 +5,7 @@ use weir_flowctl::{FlowControlChoice, MessageKind};
 use crate::{Device, SwitchConfig};
 
 /// Reason why a key can't change at run time, as half a sentence; `None` if it can. `started` is the configuration at start.
+///
 /// List elements are identified by name: `ports.p0.rate`, `classes.queues.3.weight`, `buffer.rates.25Gbps.headroom`,
 /// `static_macs.02:00:00:00:00:01`.
 ///
@@ -18,36 +19,30 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
         ["switch", "mac_ageing"] => {
             Some("the forwarding table counts age in ticks of a length that is set at the start")
         }
-        ["switch", ..] => Some("lcores have their clock, their loops and what they do for each frame from the start"),
-        ["lcores", ..] => Some("lcores are started, and memory is dealt out to them, at the start"),
-        ["control", ..] => Some("the control socket is made at the start"),
+        ["switch", ..] => Some("the clock, the poll loops and the work on each frame are set at the start"),
+        ["lcores", ..] => Some("lcores are started, and memory is allocated to them, at the start"),
+        ["control", ..] => Some("the control socket is created at the start"),
         ["buffer", "xon_offset" | "xon_floor" | "lossy_alpha"] => None,
-        ["buffer", "policy"] => {
-            Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
-        }
+        ["buffer", "policy"] => Some("the policy's partition of the buffer and its estimates are created at the start"),
         ["buffer", "rates", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
         ["buffer", policy, key] => {
             let chosen = &started.buffer.policy;
             if *policy != chosen.name() {
-                Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
+                Some("the policy's partition of the buffer and its estimates are created at the start")
             } else if chosen.runtime_keys().contains(key) {
                 None
             } else {
-                Some("the policy's pools, filters, windows and estimates are made at the start")
+                Some("the policy's pools, filters, windows and estimates are created at the start")
             }
         }
         ["buffer", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
         ["classes", "queues", _, "strict" | "quantum" | "weight" | "rate"] => None,
         ["classes", "queues", _, "ecn", ..] => None,
-        ["classes", "queues", ..] => {
-            Some("frames that wait stand in queues that are made for one arbitration at the start")
-        }
-        ["classes", "scheduler"] => Some("what queues have left of their turns is counted in its unit from the start"),
-        ["classes", ..] => {
-            Some("headroom is cut for the lossless classes, and lcores have the maps to classes, from the start")
-        }
+        ["classes", "queues", ..] => Some("egress queues are created for one arbitration at the start"),
+        ["classes", "scheduler"] => Some("the queues' deficits are counted in its unit from the start"),
+        ["classes", ..] => Some("headroom and the maps to classes are set for the lossless classes at the start"),
         ["pfc", "reaction"] => Some("headroom is sized with it at the start"),
-        ["pfc", ..] => Some("each port's flow control is made with it at the start"),
+        ["pfc", ..] => Some("each port's flow control is created with it at the start"),
         ["pfc_watchdog", ..] if started.pfc_watchdog.is_none() => {
             Some("queues are watched from the start or not at all")
         }
@@ -66,7 +61,7 @@ pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) 
 }
 
 const OF_BOTH_ENDS: &str =
-    "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it";
+    "both ends of the link share the flow control's state from the link's start, and headroom is sized for it";
 
 /// Reason why a port can't change to this flow control at run time, as half a sentence; `None` if it can: among PFC, PAUSE and
 /// none.
@@ -77,15 +72,14 @@ pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControlC
         return Some(OF_BOTH_ENDS);
     }
     if port.nic.is_some() {
-        return Some("the NIC in front of its host speaks one flow control from the start");
+        return Some("the NIC in front of the host has one flow control from the start");
     }
     if started.pfc_watchdog.is_some() && is == MessageKind::Pause {
         return Some("its queues are watched for storms of PFC from the start");
     }
     let is_nic = matches!(port.device, Device::Pci(_));
-    (is_nic && was == MessageKind::Nothing && is != was).then_some(
-        "whether its NIC sends control frames as they are is looked at at the start, where the port has flow control",
-    )
+    (is_nic && was == MessageKind::Nothing && is != was)
+        .then_some("its NIC is checked for sending control frames only at the start, where the port has flow control")
 }
 
 fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static str> {
@@ -98,7 +92,7 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
         // Pauses are counted in quanta, which follow C. All else is computed from C at start.
         "rate" => match port.flow_control.message_kind() {
             MessageKind::Nothing | MessageKind::Pfc | MessageKind::Pause => None,
-            _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
+            _ => Some("thresholds and stages of its flow control are computed from the rate at the start"),
         },
         "delay" => Some("headroom is sized with it at the start"),
         "headroom" | "private" => Some("the buffer is cut, and packet memory taken, at the start"),
@@ -107,7 +101,7 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
         "flow_control" if port.flow_control.message_kind().is_switchable() => None,
         "flow_control" => Some(OF_BOTH_ENDS),
         "mac" => Some("peers know the port's frames by it from the start"),
-        "priority" => Some("lcores have the maps to classes from the start"),
+        "priority" => Some("the maps to classes are set at the start"),
         _ => Some("devices are opened at the start"),
     }
 }

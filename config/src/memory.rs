@@ -58,8 +58,8 @@ impl SwitchConfig {
         Some(headroom_in_cells(wire + ahead, self.buffer.cell_bytes))
     }
 
-    /// Bytes reserved as headroom, with clones counted as ports. By the policy's needs: Σ Φ over all lossless ingress queues, a part of it,
-    /// a pool, Φ per port, or zero.
+    /// Bytes reserved as headroom, with clones counted as ports. By the policy's requirements: Σ Φ over all lossless ingress queues, a part
+    /// of it, a pool, Φ per port, or zero.
     pub fn headroom_size(&self) -> Bytes {
         let (ports, classes) = (self.headroom_of_ports(), u64::from(self.lossless_classes()));
         self.buffer.policy.layout_requirements().headroom_size(ports * classes, ports * classes.min(1))
@@ -234,7 +234,7 @@ mod tests {
         let sizes = |kept, b_m| (Some(Bytes::new(kept)), Some(Bytes::new(b_m)));
         let given = "policy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"";
         assert_eq!(kept(&cut(given)), sizes(162_000, 157_434));
-        // 12 MB less 16 x 2 KB and 4 x 60 KB, for two ports; odd with one byte less.
+        // 12 MB less 16 x 2 KB and 4 x 60 KB, for two ports.
         let mut even = cut("policy = \"static\"");
         assert_eq!(kept(&even), sizes(5_926_000, 5_921_434));
         even.buffer.size = Bytes::new(11_999_999);

@@ -1,5 +1,5 @@
-//! Kinds that a program adds to Weir's: files choose them by name, and their keys are held to what they say. A process of its own, as
-//! the first file that is read closes the registries.
+//! Kinds that a program adds to Weir's: files select them by name, and their keys are checked. A process of its own, as
+//! the first reading of a file seals the registries.
 
 use std::fmt::Debug;
 
@@ -17,8 +17,8 @@ use weir_units::Span;
 #[derive(Debug)]
 struct Added;
 
-const HOLD: Key = Key::new("hold", "20us", "for how long");
-const STRIDE: Key = Key::new("arbitration_stride", "2", "how far the next port is");
+const HOLD: Key = Key::new("hold", "20us", "time between two messages");
+const STRIDE: Key = Key::new("arbitration_stride", "2", "distance to the next port");
 
 impl Plugin for Added {
     fn id(&self) -> &'static str {
@@ -99,7 +99,7 @@ fn read(flow_control: &str, queue: &str) -> Result<SwitchConfig, String> {
     parse("lab.toml", &text).map_err(|errors| errors.to_string())
 }
 
-/// One test, as kinds are added once in a process, before the first file is read.
+/// One test, since kinds are added once in a process, before the first file is read.
 #[test]
 fn added_kinds_are_chosen_by_name_and_own_their_keys() {
     assert_eq!(FLOW_CONTROLS.add(&Added), Ok(()));
@@ -135,7 +135,7 @@ fn added_kinds_are_chosen_by_name_and_own_their_keys() {
         (
             "\"pfc\"",
             "arbitration_stride = 3",
-            "`arbitration_stride` is for ingress ports that take turns, and here they don't",
+            "`arbitration_stride` has no effect: the queue serves frames in order of arrival",
         ),
         (
             "\"pfc\"",

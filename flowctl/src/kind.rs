@@ -15,8 +15,9 @@ use crate::{Description, FlowControlContext, MessageKind, PortFlowControl};
 /// A kind parses a port's table into a [`FlowControlConfig`], which builds a [`FlowControl`](crate::FlowControl) for the port's rate and
 /// buffer, which creates both sides of the port.
 ///
-/// Its [gauges](Plugin::gauges) belong to the receiver's lossless classes; [`FlowControlReceiver::gauges`](crate::FlowControlReceiver::gauges)
-/// returns their values. Rates need no gauge, as they have their own column.
+/// Its [gauges](Plugin::gauges) belong to the receiver's lossless classes;
+/// [`FlowControlReceiver::gauges`](crate::FlowControlReceiver::gauges) returns their values. Rates need no gauge, as they have their own
+/// column.
 pub trait FlowControlKind: Plugin + Debug {
     /// Parses a port's table. The table has no keys where the port gives a bare word. Keys outside [`Plugin::keys`] are rejected
     /// earlier.

@@ -1,8 +1,8 @@
 //! Flow control: the messages of a port to its peer, and the port's reaction to its peer's messages.
 //!
 //! Each flow control has two sides, both sans-I/O and used by the switch and the emulated hosts alike:
-//! - the initiator (downstream), a [`MessageGenerator`], turns the buffer's state (classes in XOFF, queue lengths, free blocks) into frames, and
-//!   repeats them in time;
+//! - the initiator (downstream), a [`MessageGenerator`], turns the buffer's state (classes in XOFF, queue lengths, free blocks)
+//!   into frames, and repeats them in time;
 //! - the receiver (upstream), a [`TxRegulator`], limits the classes by pauses, by credit, or by rates that [`ClassRateLimiters`] follow.
 //!
 //! A [`PortFlowControl`] creates both. [`pfc`] stops and starts a class; [`cbfc`] gives it credit; [`gfc`] slows it down and never

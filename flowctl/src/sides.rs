@@ -106,8 +106,8 @@ pub trait FlowControlInitiator: Debug + Send {
 
 /// Receiver, the upstream side of a port: limits transmission as the peer demands (802.1Q clause 36).
 ///
-/// The one lcore that receives on the port calls [`FlowControlReceiver::handle`], the transmitting lcore the rest; any thread may read counts
-/// for reports. State is therefore in atomics, each with one writer. A call takes no lock and allocates nothing.
+/// The one lcore that receives on the port calls [`FlowControlReceiver::handle`], the transmitting lcore the rest; any thread may read
+/// counts for reports. State is therefore in atomics, each with one writer. A call takes no lock and allocates nothing.
 ///
 /// Frames are held back by three means. The port's [`PauseTimers`] hold pauses, each with an end. The port's limiters follow the rates
 /// in [`FlowControlReceiver::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,

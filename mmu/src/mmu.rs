@@ -210,8 +210,8 @@ impl Mmu {
         self.policy.set_rate(port, rate)
     }
 
-    /// Updates the policy's runtime-changeable parameters ([`BufferPolicy::update_config`]), Xon, and α° of lossy classes. Called by a control thread
-    /// while lcores run.
+    /// Updates the policy's runtime-changeable parameters ([`BufferPolicy::update_config`]), Xon, and α° of lossy classes. Called by a
+    /// control thread while lcores run.
     ///
     /// A queue above its new threshold goes OFF with its next packet. An OFF queue below its new threshold resumes when its port is served
     /// next.

@@ -1,8 +1,8 @@
 //! Buffer policies: algorithms that set the thresholds of ingress queues and of lossy egress queues.
 //!
 //! Each policy has one file with its name, keys, rules, layout requirements, thresholds, closed form and gauges. The packet path uses only
-//! [`BufferPolicy`]; readers of configuration files use only [`BufferPolicyKind`] and [`BufferPolicyConfig`]. A new policy is a new file here and a line in
-//! the list of `registry.rs`; a third-party program adds its own to [`BUFFER_POLICIES`]. `docs/POLICIES.md` shows how.
+//! [`BufferPolicy`]; readers of configuration files use only [`BufferPolicyKind`] and [`BufferPolicyConfig`]. A new policy is a new file
+//! here and a line in the list of `registry.rs`; a third-party program adds its own to [`BUFFER_POLICIES`]. `docs/POLICIES.md` shows how.
 //!
 //! Three modules serve several policies: [`congestion`] counts congested queues, [`departures`] measures drain rates, and [`gradient`]
 //! estimates the headroom that a queue will need.
@@ -65,8 +65,8 @@ impl SharedState for dyn BufferPolicy {
 /// Buffer policy. Any lcore asks it about every packet that exceeds private buffer, inside a compare-and-swap loop. A decision may use only
 /// the arguments and atomic state of the policy.
 ///
-/// An implementation must provide [`name`](BufferPolicy::name), [`threshold`](BufferPolicy::threshold), [`steady_state`](BufferPolicy::steady_state) and
-/// [`describe`](BufferPolicy::describe); all other methods have defaults.
+/// An implementation must provide [`name`](BufferPolicy::name), [`threshold`](BufferPolicy::threshold),
+/// [`steady_state`](BufferPolicy::steady_state) and [`describe`](BufferPolicy::describe); all other methods have defaults.
 pub trait BufferPolicy: Debug + Send + Sync {
     /// Name by which a configuration selects the policy.
     fn name(&self) -> &'static str;
@@ -93,8 +93,8 @@ pub trait BufferPolicy: Debug + Send + Sync {
 
     /// Whether thresholds are non-increasing as packets are placed. With more bytes in the queue and in the pools, or a higher average, and
     /// all else equal, none of [`threshold`](BufferPolicy::threshold), [`lossy_threshold`](BufferPolicy::lossy_threshold) and
-    /// [`port_threshold`](BufferPolicy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if each of
-    /// them would be admitted.
+    /// [`port_threshold`](BufferPolicy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if
+    /// each of them would be admitted.
     fn has_non_increasing_thresholds(&self) -> bool {
         false
     }
@@ -154,9 +154,9 @@ pub trait BufferPolicy: Debug + Send + Sync {
         true
     }
 
-    /// Updates the parameters among the [`runtime_keys`](BufferPolicyConfig::runtime_keys) from a configuration of the policy's own kind; all others keep
-    /// their values. Called by a control thread while lcores run: each decision uses either the old or the new value. Queued packets stay
-    /// in their segments.
+    /// Updates the parameters among the [`runtime_keys`](BufferPolicyConfig::runtime_keys) from a configuration of the policy's own kind;
+    /// all others keep their values. Called by a control thread while lcores run: each decision uses either the old or the new value.
+    /// Queued packets stay in their segments.
     fn update_config(&self, _config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {}
 
     /// Steady state of equally overloaded queues, by the policy's closed form.

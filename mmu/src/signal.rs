@@ -1,8 +1,8 @@
 //! Signal from the counters to the port's transmitter: a state, not a sequence of events.
 //!
-//! The OFF bit of a class is in one word with the counters that determine it, and changes in the same compare-and-swap ([`crate::occupancy`]).
-//! The mark here only requests a check: the transmitter clears the mark and then reads the bits. So the last check sees the last state, in
-//! any order of marks. Many changes coalesce into one check, and none is lost.
+//! The OFF bit of a class is in one word with the counters that determine it, and changes in the same compare-and-swap
+//! ([`crate::occupancy`]). The mark here only requests a check: the transmitter clears the mark and then reads the bits. So the last check
+//! sees the last state, in any order of marks. Many changes coalesce into one check, and none is lost.
 
 use weir_units::archive::SharedState;
 use weir_units::{ClassSet, Time};
@@ -33,8 +33,8 @@ impl ChangedClasses {
 
 /// Instant of the last transition to OFF.
 ///
-/// Relaxed: the instant is set before [`ChangedClasses::mark`], which orders the store. A reader of the mark sees an instant no earlier than that
-/// transition.
+/// Relaxed: the instant is set before [`ChangedClasses::mark`], which orders the store. A reader of the mark sees an instant no earlier
+/// than that transition.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct LastXoff(AtomicU64);
 

@@ -41,13 +41,13 @@ pub(crate) struct CalibrateArguments {
     /// The class that is paused; without it, the lossless class of which the port received most.
     #[arg(long, value_name = "CLASS", value_parser = clap::value_parser!(u8).range(0..8))]
     class: Option<u8>,
-    /// How many pauses are measured at each port. 59 cover 95 % of all pauses with a confidence of 95 %, and 299 cover 99 %.
+    /// Number of pauses measured at each port. 59 cover 95 % of all pauses with a confidence of 95 %, and 299 cover 99 %.
     #[arg(short = 'n', long, value_name = "PAUSES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     samples: u32,
-    /// How long the class is paused each time. A sender that has not stopped by then does not obey.
+    /// Duration of each pause. A sender that has not stopped by then does not obey.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = time)]
     hold: Duration,
-    /// B_m: what an ingress queue may hold, from which Xoff, B_1 and B_0 are reckoned. Without it, its share of the buffer.
+    /// B_m: limit of an ingress queue, from which Xoff, B_1 and B_0 are computed. Without it, its share of the buffer.
     #[arg(long, value_name = "SIZE")]
     b_m: Option<Bytes>,
     /// Have adaptive headroom go by the longest delay of all ports from now on, without a restart; if nothing speaks against what was
@@ -57,7 +57,7 @@ pub(crate) struct CalibrateArguments {
     /// Write the lines for the switch's file into this file too.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// As JSON, with each pause.
+    /// Print JSON, with each pause.
     #[arg(long)]
     json: bool,
 }
@@ -343,9 +343,9 @@ impl Report {
             } else if peer_stops.samples.is_empty() && unpolled == 0 && !was_stopped && (self.are_named || !has_samples)
             {
                 faults.push(if idle > 0 {
-                    format!("port {port}: no frames of class {class} came, so that nothing could stop; have its host send some")
+                    format!("port {port}: no frames of class {class} arrived, so no stop was measured; have its host send some")
                 } else if *incomplete > 0 {
-                    format!("port {port}: no capture was whole: more came than a capture can follow; have its host send less")
+                    format!("port {port}: no capture was complete: too many frames arrived; have its host send less")
                 } else {
                     format!("port {port}: no pause was seen from its begin to its end")
                 });

@@ -39,7 +39,7 @@ pub(crate) struct CaptureArguments {
     /// The first bytes of each frame alone.
     #[arg(short, long, value_name = "BYTES")]
     snaplen: Option<u32>,
-    /// End after so many frames.
+    /// End after this many frames.
     #[arg(short, long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End after this time, such as 10s.
@@ -51,16 +51,16 @@ pub(crate) struct CaptureArguments {
     /// A new file when one has this size, such as 100MB: FILE_00001_20261124093000.pcapng and so on.
     #[arg(long, value_name = "SIZE")]
     file_size: Option<Bytes>,
-    /// Keep the last so many files.
+    /// Keep this many files, the last ones.
     #[arg(long, value_name = "FILES", requires = "file_size", value_parser = clap::value_parser!(u32).range(1..))]
     files: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Drops {
-    /// Nothing else.
+    /// Dropped frames alone.
     Alone,
-    /// With frames that pass.
+    /// Dropped frames, and frames that pass.
     Also,
 }
 
@@ -72,7 +72,7 @@ enum Direction {
     Out,
 }
 
-/// Captures until Ctrl-C, or as long as is asked for.
+/// Captures until Ctrl-C, or for the requested count or time.
 pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let is_stdout = arguments.output == Path::new("-");
     if is_stdout && io::stdout().is_terminal() {
@@ -100,7 +100,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
             if totals.is_complete {
                 Ok(())
             } else {
-                Err(Failure::Run("the switch broke off: frames may be missing".to_owned()))
+                Err(Failure::Run("connection to the switch lost: frames may be missing".to_owned()))
             }
         }
         // A pipe closed by its reader is no error.
@@ -136,16 +136,16 @@ impl CaptureArguments {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CaptureSummary {
     frames: u64,
-    /// Frames that were wanted and are missing.
+    /// Requested frames that are missing.
     missed: u64,
-    /// Whether it came to its end, with the statistics of each port.
+    /// Whether the capture is complete, with the statistics of each port.
     is_complete: bool,
 }
 
 /// Reason why a capture fails.
 #[derive(Debug)]
 pub(crate) enum CopyError {
-    /// The switch broke off.
+    /// The connection to the switch was lost.
     Read(io::Error),
     /// The capture can't be written.
     Write(io::Error),
@@ -157,7 +157,7 @@ impl CopyError {
     /// Failure for the user, of a capture to `output`.
     pub(crate) fn into_failure(self, output: &Path) -> Failure {
         Failure::Run(match self {
-            CopyError::Read(error) => format!("the switch broke off: {error}"),
+            CopyError::Read(error) => format!("connection to the switch lost: {error}"),
             CopyError::Write(error) => format!("{}: {error}", output.display()),
             CopyError::Malformed(what) => format!("what the switch sends is no capture: {what}"),
         })
@@ -201,7 +201,7 @@ fn copy(frames: &mut BufReader<impl Read>, output: &mut CaptureOutput) -> Result
     }
 }
 
-/// Reads a block as it is; returns its type. The section is big-endian.
+/// Reads a block unchanged, and returns its type. The section is big-endian.
 pub(crate) fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<u32, CopyError> {
     let mut head = [0; 8];
     frames.read_exact(&mut head).map_err(CopyError::Read)?;
@@ -217,7 +217,7 @@ pub(crate) fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<
     Ok(kind)
 }
 
-/// The value of an option.
+/// Value of an option.
 pub(crate) fn option(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (head, rest) = options.split_first_chunk::<4>()?;
@@ -230,7 +230,7 @@ pub(crate) fn option(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// The number that an option of 8 bytes has.
+/// Number in an option of 8 bytes.
 pub(crate) fn number(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
@@ -239,15 +239,15 @@ pub(crate) fn number(value: &[u8]) -> Option<u64> {
 struct CaptureOutput {
     path: PathBuf,
     to: BufWriter<Box<dyn Write>>,
-    /// The section and its interfaces, with which each file begins.
+    /// Section header and interfaces, with which each file begins.
     head: Vec<u8>,
-    /// Bytes of the file under way, and whether it has a frame.
+    /// Bytes of the current file, and whether it has a frame.
     bytes: u64,
     has_frames: bool,
     ring: Option<FileRing>,
 }
 
-/// A ring of files.
+/// Ring of files.
 struct FileRing {
     file_bytes: u64,
     files: Option<u32>,
@@ -277,7 +277,7 @@ impl CaptureOutput {
         Ok(CaptureOutput { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring })
     }
 
-    /// A block with which each file begins.
+    /// Writes a block with which each file begins.
     fn begin(&mut self, block: &[u8]) -> Result<(), CopyError> {
         self.head.extend_from_slice(block);
         self.put(block)
@@ -315,7 +315,7 @@ impl CaptureOutput {
 }
 
 impl FileRing {
-    /// The next file; the oldest goes if there are too many.
+    /// Opens the next file, and removes the oldest above the limit.
     fn next(&mut self, path: &Path) -> io::Result<Box<dyn Write>> {
         self.number += 1;
         let now = Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use weir_experiments::compare::Ns3Arguments;
 use weir_experiments::reproduce::backends::BackendsArguments;
 
-/// What the results are compared with.
+/// Commands of `weir compare`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// An ns-3 simulator's fct.txt and pfc.txt: slowdowns by message size and PAUSEs, with the spread of the seeds of both sides.

@@ -7,7 +7,7 @@ use weir_control::{Client, ClientError, sockets};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 
-/// Which running switch is meant.
+/// Selection of a running switch.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Target {
     /// The control socket of the run, as `weir run` logs it. Without this, the sockets at the usual places are tried.
@@ -32,9 +32,9 @@ pub(crate) struct ClearArguments {
 
 #[derive(Clone, Copy, clap::Subcommand)]
 enum ClearCommand {
-    /// Show counters from now on, to all who ask. The run's summary, record and metrics go on.
+    /// Count from 0 for all clients. The run's summary, record and metrics go on.
     Counters,
-    /// Have watermarks begin anew; the persistent ones go on.
+    /// Reset watermarks, except the persistent ones.
     Watermarks,
     /// Forget the addresses that were learned.
     Mac,

@@ -42,13 +42,13 @@ pub(crate) struct DemoArguments {
     /// abm, reverie, each alone (α = 1) or with its α (dt:1/8).
     #[arg(long, alias = "policies", value_delimiter = ',', default_value = "st,dt:1,spfc", value_name = "LIST")]
     policy: Vec<VictimPolicy>,
-    /// What controls the rates of F1 and F2. Bursts are of messages too short to be controlled.
+    /// Congestion control of F1 and F2. Bursts are of messages too short to be controlled.
     #[arg(long, default_value = "dcqcn", value_name = "NAME")]
     congestion_control: CongestionControlName,
     /// The paper's testbed (nine ports of 10 Gb/s, 2.5 MB) in place of its simulation (100 Gb/s, 16 MB).
     #[arg(long)]
     testbed: bool,
-    /// How many times slower than real time; by default what this machine can follow.
+    /// Slowdown against real time; by default the smallest that this machine sustains.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     dilation: Option<u32>,
     /// Directory of the results; each policy gets one of its own in it.
@@ -65,7 +65,7 @@ fn emulated() -> impl TypedValueParser<Value = Backend> {
     PossibleValuesParser::new(all).map(|name| Backend::from_str(&name, true).expect("one of them"))
 }
 
-/// Returns a congestion control by its name on the command line.
+/// Name of a congestion control on the command line.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum CongestionControlName {
     None,

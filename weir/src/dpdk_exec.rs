@@ -21,7 +21,7 @@ pub fn exec_dpdk() -> BackendUnavailable {
         Ok(own) => own.with_file_name(PROGRAM),
         Err(error) => {
             return BackendUnavailable(format!(
-                "{PROGRAM} is looked for beside this program, which can't be found: {error}"
+                "{PROGRAM} is expected in the folder of this program, which can't be found: {error}"
             ));
         }
     };
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// The result of `probe` for a program that is this shell script.
+    /// Result of `probe` for this shell script.
     fn probe_script(script: &str) -> Result<(), String> {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join(PROGRAM);

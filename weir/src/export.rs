@@ -12,7 +12,7 @@ use weir_experiments::files::json_text;
 
 use crate::control::{Target, failure};
 
-/// What can be exported.
+/// Commands of `weir export`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     /// Counters and watermarks under SAI's names, in the shape of SONiC's COUNTERS_DB, as JSON.
@@ -71,7 +71,7 @@ struct Object {
 }
 
 impl ObjectType {
-    /// The map of names to objects.
+    /// Name of the map of names to objects.
     fn map(self) -> &'static str {
         match self {
             ObjectType::Port => "COUNTERS_PORT_NAME_MAP",
@@ -274,7 +274,7 @@ impl Database {
         }
     }
 
-    /// A pool under SONiC's name.
+    /// Adds a pool under SONiC's name.
     fn pool(&mut self, name: &str, used: u64, marks: [u64; 2]) {
         let (pool, part) = match name {
             "headroom" => ("ingress_lossless_pool", "XOFF_ROOM_"),

@@ -9,7 +9,7 @@ use weir_experiments::files::{json_text, listed, write_scenario};
 use weir_scenario::import::ns3::{self, Options, Sources};
 use weir_scenario::import::{ImportErrors, ImportNote, ImportReport};
 
-/// What can be imported.
+/// Commands of `weir import`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     /// An experiment of the public ns-3 simulators of RDMA: HPCC's, ConWeave's, inet-tub's.
@@ -30,10 +30,10 @@ pub(crate) struct Ns3Arguments {
     /// Files, or a folder of them.
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
-    /// The scenario to write; its flows are written beside it.
+    /// Scenario to write; its flows are written into the same folder.
     #[arg(short, long, value_name = "SCENARIO.toml")]
     output: PathBuf,
-    /// A congestion control in place of the one that CC_MODE says.
+    /// Congestion control in place of CC_MODE's.
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
     /// The command line of inet-tub's program, in quotes: "--bufferModel=reverie --rdmaload=0.8 …". It goes before the configuration.

@@ -213,7 +213,7 @@ enum Command {
     },
 }
 
-/// Runs the command of the program's arguments, with real frames from this source. The exit code is 0 if all went well, 1 if
+/// Runs the command of the program's arguments, with real frames from this source. The exit code is 0 for success, 1 if
 /// something failed or was lost, and 2 for wrong input.
 pub fn main(real_frames: BackendSource) -> ExitCode {
     real_frames::set_source(real_frames);
@@ -280,7 +280,7 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
 }
 
 impl Command {
-    /// Whether it may run scenarios in virtual time.
+    /// Whether the command may run scenarios in virtual time.
     fn may_simulate(&self) -> bool {
         matches!(
             self,
@@ -292,7 +292,7 @@ impl Command {
         )
     }
 
-    /// The log's level and targets unless WEIR_LOG says otherwise.
+    /// Default filter of the log, without WEIR_LOG.
     fn default_log_filter(&self) -> &'static str {
         match self {
             // A benchmark starts and stops dozens of switches.
@@ -318,7 +318,7 @@ fn reached(act: impl FnOnce(&dyn PortBackend) -> Result<(), Failure>) -> Result<
     act(real_frames::reach()?)
 }
 
-/// Printing to a pipe that nobody reads any more, as in `weir ... | head`, ends the program, and is no panic to tell of.
+/// Ends the program silently when its output pipe has no reader, as in `weir ... | head`, instead of a panic.
 fn end_quietly_without_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -17,7 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 use weir_experiments::real_frames::LogFormat;
 use weir_experiments::{has_color, progress};
 
-/// Most consecutive lines of one fact about one port; further lines are limited to one each [`ONE_EVERY`].
+/// Most consecutive lines of one event about one port; further lines are limited to one each [`ONE_EVERY`].
 const IN_A_ROW: u32 = 20;
 const ONE_EVERY: Duration = Duration::from_secs(10);
 
@@ -127,7 +127,7 @@ struct LogKey {
 #[derive(Debug)]
 struct LogBudget {
     left: u32,
-    /// Instant at which the ration was last refilled.
+    /// Instant at which the budget was last refilled.
     since: Instant,
     left_out: u64,
 }
@@ -148,7 +148,7 @@ impl LogBudget {
         let due = now.duration_since(self.since).as_nanos() / ONE_EVERY.as_nanos();
         if due > 0 {
             let due = u32::try_from(due).unwrap_or(u32::MAX);
-            // Refills the ration by one line each ONE_EVERY.
+            // Refills the budget by one line each ONE_EVERY.
             self.left = self.left.saturating_add(due).min(IN_A_ROW);
             self.since = now;
         }
@@ -183,7 +183,7 @@ where
 }
 
 impl LogKey {
-    /// Fact of an event; `None` if it is not rate-limited.
+    /// Key of an event; `None` if it is not rate-limited.
     fn from_event(event: &Event<'_>) -> Option<LogKey> {
         let metadata = event.metadata();
         let mut key = LogKey { line: metadata.line(), file: metadata.file(), ..LogKey::default() };
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(taken[full..], [None; 3]);
         assert_eq!(budget.take(start + ONE_EVERY), Some(3));
         assert_eq!(budget.take(start + ONE_EVERY), None);
-        // After a long rest the ration is full, and no more.
+        // After a long pause the budget is full, and no more.
         let later = start + 100 * ONE_EVERY;
         let taken: Vec<u64> = (0..full + 1).filter_map(|_| budget.take(later)).collect();
         assert_eq!((taken[0], taken[1..].iter().sum::<u64>(), taken.len()), (1, 0, full));

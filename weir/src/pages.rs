@@ -36,7 +36,7 @@ pub(crate) struct PagesArguments {
     /// Write README, docs/ and what else is for readers as HTML into this directory: it needs no network, and all links lead somewhere.
     #[arg(long, value_name = "DIR")]
     site: Option<PathBuf>,
-    /// Where the pages of the site are.
+    /// Folder with the pages of the site.
     #[arg(long, value_name = "DIR", default_value = ".", requires = "site")]
     of: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments) {
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "weir", &mut io::stdout());
 }
 
-/// Writes the pages asked for.
+/// Writes the requested pages.
 pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
     let command = built();
     if let Some(directory) = &arguments.man {

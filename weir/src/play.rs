@@ -23,7 +23,7 @@ pub(crate) struct PlayArguments {
     /// The directory of a scenario's results; by default runs/ and the scenario's name.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// How much of a run plays in a second, as 1ms or 50us; without it, a run takes about 20 s. The page can change it.
+    /// Time of a run that plays in a second, as 1ms or 50us; without it, a run takes about 20 s. The page can change it.
     #[arg(long, value_name = "TIME")]
     speed: Option<Span>,
     /// Serve the page at this address: an IP address and a port, or the port alone, for this machine; 0 takes a free port.

@@ -22,7 +22,7 @@ use crate::control::{Target, failure};
 pub(crate) struct SetArguments {
     #[command(flatten)]
     target: Target,
-    /// For so long, such as 10s or 500ms; then what was before comes back.
+    /// Duration of the change, such as 10s or 500ms; then the old values return.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
     /// As JSON.
@@ -59,15 +59,15 @@ pub(crate) struct ConfigArguments {
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// Print what the switch runs with, as a file that `weir run` takes.
+    /// Print the running configuration, as a file for `weir run`.
     Show,
-    /// Write what the switch runs with to a file: the one that it was started with, or another.
+    /// Write the running configuration to a file: the one that the switch was started with, or another.
     Save {
         /// Another file than the switch was started with.
         #[arg(value_name = "SWITCH.toml")]
         file: Option<PathBuf>,
     },
-    /// Show how the file that the switch was started with differs from what it runs with.
+    /// Print the differences between the file that the switch was started with and the running configuration.
     Diff,
 }
 

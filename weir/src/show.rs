@@ -24,7 +24,7 @@ pub(crate) struct ShowArguments {
     /// This port alone. May be given more than once.
     #[arg(short, long, global = true, value_name = "PORT")]
     port: Vec<String>,
-    /// As JSON: all that the switch says, also what the table leaves out.
+    /// Print JSON: the complete reply, also values that the table omits.
     #[arg(long, global = true)]
     json: bool,
     /// Again every so often, such as 500ms, until Ctrl-C; a bare number counts seconds.
@@ -42,10 +42,10 @@ pub(crate) enum View {
     /// PFC frames and pauses, how long they take, and the PFC watchdog.
     #[command(subcommand)]
     Pfc(PfcView),
-    /// Ingress queues: what they hold at most, and drop.
+    /// Ingress queues: watermarks and drops.
     #[command(subcommand)]
     PriorityGroup(GroupView),
-    /// Egress queues: traffic, and what they hold at most.
+    /// Egress queues: traffic and watermarks.
     #[command(subcommand)]
     Queue(QueueView),
     /// The buffer's pools and its partition.
@@ -53,23 +53,23 @@ pub(crate) enum View {
     Buffer(BufferView),
     /// Stations' addresses, and the ports that they are behind.
     Mac,
-    /// Lossless ingress queues under whichever buffer policy: lengths, thresholds, headroom, the policy's own gauges.
+    /// Lossless ingress queues under any buffer policy: lengths, thresholds, headroom, the policy's own gauges.
     Policy,
-    /// Under SPFC: victims and normal ports, lengths, thresholds.
+    /// Victims and normal ports under SPFC, lengths, thresholds.
     Spfc,
-    /// Under DSH: states of ports and queues, headroom.
+    /// States of ports and queues under DSH, headroom.
     Dsh,
-    /// Ports that speak something else than PFC or PAUSE: messages, rates, queues, gauges.
+    /// Ports under other flow controls than PFC and PAUSE: messages, rates, queues, gauges.
     FlowControl,
     /// Ports that speak GFC: messages, rates, queues.
     Gfc,
     /// Ports that speak CBFC: messages, credits, queues.
     Cbfc,
-    /// How busy the lcores are, and how long they do not poll.
+    /// Load of the lcores, and gaps between their polls.
     Lcores,
     /// Lost frames: where, and why.
     Losses,
-    /// What happened last.
+    /// Recent events.
     Events,
     /// All counters since the start, in OpenMetrics' format.
     Metrics,
@@ -79,26 +79,26 @@ pub(crate) enum View {
 pub(crate) enum PfcView {
     /// PFC frames received and sent, by class.
     Counters {
-        /// How often and for how long the peer paused each class, instead.
+        /// Count and duration of the peer's pauses of each class, instead.
         #[arg(long)]
         history: bool,
     },
     /// Queues that are watched for PFC storms.
     Watchdog,
-    /// How long messages take to be sent and to be obeyed, of whatever flow control the ports speak.
+    /// Delays until flow-control messages are sent, and until they are obeyed.
     Delays,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum GroupView {
-    /// The most since watermarks were cleared.
+    /// Highest occupancy since watermarks were cleared.
     Watermark {
-        /// Which part of the buffer.
+        /// Segment of the buffer.
         segment: Segment,
     },
-    /// The most since the start.
+    /// Highest occupancy since the start.
     PersistentWatermark {
-        /// Which part of the buffer.
+        /// Segment of the buffer.
         segment: Segment,
     },
     /// Frames that found no room.
@@ -107,17 +107,17 @@ pub(crate) enum GroupView {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Segment {
-    /// w_s.
+    /// Shared segment: w_s.
     Shared,
-    /// w_h.
+    /// Headroom: w_h.
     Headroom,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum QueueView {
-    /// The most since watermarks were cleared.
+    /// Highest occupancy since watermarks were cleared.
     Watermark,
-    /// The most since the start.
+    /// Highest occupancy since the start.
     PersistentWatermark,
     /// Frames and bytes sent, marked, dropped.
     Counters,
@@ -127,11 +127,11 @@ pub(crate) enum QueueView {
 pub(crate) enum BufferView {
     /// Pools: size, use, watermarks.
     Pool,
-    /// How the buffer is cut, and thresholds as they are now.
+    /// Partition of the buffer, and current thresholds.
     Configuration,
 }
 
-/// Shows the state asked for.
+/// Prints the requested state.
 pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let request = Request::Show(ShowRequest {
         what: arguments.view.what(),
@@ -155,7 +155,7 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 }
 
 impl ShowArguments {
-    /// Asks once. A connection for each time: the switch may be started anew meanwhile.
+    /// Sends one request on a new connection: the switch may have restarted.
     fn ask(&self, request: &Request) -> Result<String, Failure> {
         let mut client = self.target.connect()?;
         let reply = client.ask(request).map_err(failure)?;
@@ -189,7 +189,7 @@ impl View {
         }
     }
 
-    /// The part of a reply that this view is of; or why there is none.
+    /// Filters a reply by this view; an error is the reason for an empty result.
     fn filter_reply(self, reply: Reply) -> Result<Reply, String> {
         match (self, reply) {
             (View::Spfc, Reply::Switches(shown)) => under_policy("spfc", shown),
@@ -202,7 +202,7 @@ impl View {
     }
 }
 
-/// The switches with this buffer policy.
+/// Filters by buffer policy.
 fn under_policy(name: &str, shown: Vec<ViewReply>) -> Result<Reply, String> {
     let policy = |shown: &ViewReply| match &shown.state {
         State::Policy(state) => state.policy.clone(),
@@ -216,7 +216,7 @@ fn under_policy(name: &str, shown: Vec<ViewReply>) -> Result<Reply, String> {
     Ok(Reply::Switches(shown))
 }
 
-/// Ports that speak a flow control of this family; of any where it has no name.
+/// Filters ports by family of flow control; an empty name is any but PFC and PAUSE.
 fn speaking(family: &str, mut shown: Vec<ViewReply>) -> Result<Reply, String> {
     let mut is_empty = true;
     for shown in &mut shown {
@@ -228,7 +228,7 @@ fn speaking(family: &str, mut shown: Vec<ViewReply>) -> Result<Reply, String> {
     if is_empty {
         let wanted = if family.is_empty() { "more than PFC or PAUSE".to_owned() } else { family.to_uppercase() };
         return Err(format!(
-            "no port that is asked for speaks {wanted}: weir show interfaces --json tells what they speak"
+            "no requested port speaks {wanted}: weir show interfaces --json prints their flow control"
         ));
     }
     Ok(Reply::Switches(shown))

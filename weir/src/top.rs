@@ -26,7 +26,7 @@ use snapshot::Snapshot;
 pub(crate) struct TopArguments {
     #[command(flatten)]
     target: Target,
-    /// How often the switch is asked.
+    /// Interval of snapshots.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = crate::show::interval)]
     interval: Duration,
 }
@@ -34,7 +34,7 @@ pub(crate) struct TopArguments {
 /// Longest time until a key or a signal is handled.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Message of the thread that asks.
+/// Message of the thread that requests snapshots.
 enum ClientUpdate {
     Now(Box<Snapshot>),
     /// The switch does not answer, with the reason.

@@ -16,7 +16,7 @@ use weir_hosts::guest::{
 };
 use weir_units::Bytes;
 
-/// What can be done with guests.
+/// Commands for guests.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     /// Boot a guest at each vhost-user port of a switch, and wait until all have booted.
@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Down(DownArguments),
     /// The guests that were booted.
     List(ListArguments),
-    /// Make the guests' image, if it is not made, and say where it is.
+    /// Make the guests' image, if it does not exist, and print its path.
     Image,
 }
 
@@ -66,10 +66,10 @@ pub(crate) struct UpArguments {
     /// Memory of each guest.
     #[arg(long, value_name = "SIZE", default_value = "192MB")]
     memory: Bytes,
-    /// MTU of the guests' interface; without it what the switch's `mtu` is.
+    /// MTU of the guests' interface; by default the switch's `mtu`.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(576..=9600))]
     mtu: Option<u64>,
-    /// What runs the guests: auto is KVM if a guest boots with it here, and emulation else.
+    /// Accelerator of the guests: auto is KVM if a guest boots with it here, and emulation else.
     #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto")]
     accel: Accel,
     #[command(flatten)]
@@ -105,9 +105,9 @@ pub(crate) struct DownArguments {
     home: Home,
 }
 
-/// Least memory with which the guest's kernel boots.
+/// Minimum memory with which the guest's kernel boots.
 const MEMORY_MIN_MB: u64 = 128;
-/// Most guests, by the number of addresses.
+/// Maximum number of guests, by the number of addresses.
 const GUESTS_MAX: usize = 200;
 
 /// Runs `weir vm`; returns the exit code, which is the guest command's if one was run.
@@ -266,7 +266,7 @@ fn down(arguments: &DownArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A guest, as it is listed.
+/// Row of `weir vm list`.
 #[derive(Serialize)]
 struct GuestRow {
     name: String,

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn names_are_columns() {
-        let named = |name, unit| Gauge::new(name, unit, "label", "about").is_well_named();
+        let named = |name, unit| Gauge::new(name, unit, "label", "help").is_well_named();
         assert!(named("share_bytes", Unit::Bytes) && named("n_p", Unit::Count));
         for name in ["", "Share", "a.b", "a,b", "_bytes", "share"] {
             assert!(!named(name, Unit::Bytes), "{name}");

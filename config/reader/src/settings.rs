@@ -1,7 +1,7 @@
-//! Switch settings from parts of other files, overlaid key by key.
+//! Switch configuration from parts of other files, overlaid key by key.
 //!
-//! [`ConfigTable`] keep each value as written, with its position. A [`MergedFile`] is the switch file that they make together. It is parsed as any
-//! other, so that every rule applies, and its errors point at the settings' lines.
+//! A [`ConfigTable`] keeps each value as written, with its position. A [`MergedFile`] is the switch file made of one. It is parsed as any
+//! other, so that every rule applies, and its errors point at the original lines.
 
 mod merged_file;
 
@@ -57,14 +57,14 @@ struct Fragment {
 }
 
 impl ConfigTable {
-    /// Settings of a table in a file.
+    /// Reads a table of a file.
     pub fn from_table(table: &Table<'_>) -> ConfigTable {
         let origin = SourceSpan::of_table(table);
         let source = table.doc().source();
         table.contents().map_or_else(ConfigTable::default, |contents| settings(source, contents, origin))
     }
 
-    /// Settings of a whole file. Only the syntax is checked.
+    /// Reads a file. Only the syntax is checked.
     ///
     /// # Errors
     /// The file can't be read, or is not TOML.
@@ -74,8 +74,8 @@ impl ConfigTable {
         read_text(&path.display().to_string(), &text, &format, ConfigTable::from_table).map(|(settings, _)| settings)
     }
 
-    /// Overlays other settings key by key, also within tables; the others win. Arrays of tables, and the tables at the keys `whole`, are
-    /// replaced as a whole.
+    /// Overlays another table key by key, also within tables; the other wins. Arrays of tables, and the tables at the keys `replaced`, are
+    /// replaced.
     pub fn overlay(&mut self, others: ConfigTable, replaced: &[&str]) {
         for entry in others.entries {
             let own = self.entries.iter_mut().find(|own| own.name == entry.name);
@@ -160,7 +160,7 @@ impl ConfigTable {
         }
     }
 
-    /// Moves some keys to settings of their own.
+    /// Moves some keys to a table of their own.
     pub fn take_keys(&mut self, keys: &[&str]) -> ConfigTable {
         let entries = keys.iter().filter_map(|key| self.take(key)).collect();
         ConfigTable { entries, origin: self.origin.clone() }

@@ -55,7 +55,7 @@ fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     given.into_iter().map(|(of, _)| of).collect()
 }
 
-/// Key that admits one keyword besides quantities.
+/// Key whose value is a quantity or one keyword.
 struct KeywordOrQuantity {
     key: &'static str,
     word: &'static str,

@@ -187,7 +187,7 @@ fn arbitration(table: &Table<'_>) -> Option<ArbiterChoice> {
 /// Records an error for a key of another arbitration than the selected one, by default the order of arrival.
 fn refuse_stray(table: &Table<'_>, key: &str, owners: &[&str], chosen: Option<&str>) {
     let message = match chosen {
-        None | Some("arrival") => format!("`{key}` is for ingress ports that take turns, and here they don't"),
+        None | Some("arrival") => format!("`{key}` has no effect: the queue serves frames in order of arrival"),
         Some(chosen) => format!("`arbitration` \"{chosen}\" has no `{key}`"),
     };
     let help = format!("write arbitration = {} too, or take it out", listed(owners, "or"));

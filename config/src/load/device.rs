@@ -179,8 +179,8 @@ fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
 pub(super) fn socket_access(table: &Table<'_>, other_side: Option<&str>) -> SocketAccess {
     if let Some(setting) = other_side {
         for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
-            let message = format!("with {setting} the other side makes the socket, and gives it its `{key}`");
-            table.refuse(key, message, format!("take `{key}` out, and give it there"));
+            let message = format!("with {setting} the peer creates the socket and sets its `{key}`");
+            table.refuse(key, message, format!("take `{key}` out, and set it at the peer"));
         }
         return SocketAccess::default();
     }

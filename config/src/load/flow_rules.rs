@@ -29,7 +29,7 @@ fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
             continue;
         }
         let kind = port.flow_control.kind();
-        let message = format!("who replays a trace obeys PFC and PAUSE, and no `flow_control` \"{kind}\"");
+        let message = format!("a port that replays a trace obeys PFC or PAUSE, but `flow_control` is \"{kind}\"");
         let problem = Problem::new(message, "write flow_control = \"pfc\", or nic = {} for a NIC that obeys it");
         doc.note(
             problem

@@ -1,4 +1,4 @@
-//! Every file of `tests/bad` gives exactly the errors that its comments expect, all in one go.
+//! Every file of `tests/bad` gives exactly the errors that its comments expect, all in one report.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use weir_config::{Device, SwitchConfig, check_process, parse};
 use weir_units::{BitRate, Bytes, Span};
 
-/// Clones before and after their port, which has nothing as by default.
+/// Clones before and after their port, none of whose keys is at its default.
 const TEXT: &str = "
 [pfc]
 reaction = \"0s\"

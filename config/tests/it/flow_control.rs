@@ -6,7 +6,7 @@ use weir_flowctl::kinds::{
 };
 use weir_units::{Bytes, Span};
 
-/// Port 0 with `flow_control`, which is all but its name, device and rate; port 1 has none.
+/// Switch whose port 0 has these keys besides name, device and rate; port 1 has none.
 fn switch(policy: &str, flow_control: &str) -> SwitchConfig {
     let text = format!(
         "[buffer]\nheadroom = \"60KB\"\npolicy = \"{policy}\"\n\
@@ -49,7 +49,7 @@ const GFC_TIME: GfcTimeConfig = GfcTimeConfig {
     unsafe_thresholds: false,
 };
 
-/// The settings, with all that they hold.
+/// Formats the configuration with all its fields.
 fn shown(flow_control: &FlowControlChoice) -> String {
     format!("{flow_control:?}")
 }
@@ -74,7 +74,7 @@ fn a_word_an_inline_table_and_a_table_are_the_same() {
         for form in forms {
             let config = switch("static", &form);
             assert_eq!(shown(&config.ports[0].flow_control), shown(&expected), "{form}");
-            // A table is of the port above it alone.
+            // A table belongs only to the port above it.
             assert_eq!(config.ports[1].flow_control.kind(), "pfc", "{form}");
             assert_eq!(config.ports[0].flow_control.kind(), kind);
         }

@@ -10,7 +10,7 @@ use weir_config::{
 use weir_mmu::policy::{DynamicThresholdConfig, StaticThresholdConfig};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
 
-/// Two ports, and nothing else that could be left out.
+/// Minimal file: two ports.
 const LEAST: &str = "
 [[ports]]
 name = \"p0\"
@@ -201,7 +201,7 @@ fn a_key_keeps_its_line_for_later_checks() {
     let report = config.error_at("ports[1].af_packet", "there is no netdev \"veth1\"", "make it with `ip link add`");
     let error = report.iter().next().unwrap();
     assert_eq!((error.file(), error.line(), error.spanned_text()), ("lab.toml", Some(9), "\"veth1\""));
-    // A default has no line of its own: its table's, or none.
+    // The line of a default is its table's, or none.
     let at_default = config.error_at("ports[1].mac", "x", "");
     assert_eq!(at_default.iter().next().unwrap().line(), Some(7));
     let nowhere = config.error_at("buffer.size", "the buffer does not fit", "");

@@ -14,7 +14,7 @@ fn seeds() -> Vec<String> {
     for folder in ["../scenarios", "tests/bad"] {
         for entry in fs::read_dir(here.join(folder)).unwrap() {
             let path = entry.unwrap().path();
-            // 66 ports make each case slow and nothing likelier.
+            // 66 ports make each case slow, and no panic likelier.
             if path.extension().is_some_and(|end| end == "toml") && !path.ends_with("many_ports.toml") {
                 texts.push(fs::read_to_string(path).unwrap());
             }
@@ -43,7 +43,7 @@ fn read(text: &str) {
     }
 }
 
-/// What replaces a piece of a file: the odd values of each kind.
+/// Replacements for a part of a file: unusual values of each kind.
 fn splinters() -> impl Strategy<Value = String> {
     let odd = [
         "",

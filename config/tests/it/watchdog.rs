@@ -3,7 +3,7 @@
 use weir_config::{StormCondition, WatchdogAction, WatchdogConfig, parse};
 use weir_units::Span;
 
-/// The watchdog of a switch with so many ports and clones.
+/// Watchdog of a switch with this number of ports and clones.
 fn watchdog(keys: &str, ports: usize, clones: usize) -> Option<WatchdogConfig> {
     let mut text = format!("{keys}\n[classes]\nlossless = [3]\n[buffer]\nheadroom = \"10KB\"\n");
     for port in 0..ports {

@@ -5,7 +5,7 @@
 //! [`Value`](derive@Value) is created from the archive alone.
 //!
 //! Numbers are little-endian, floats are their bits, and sequences have a length prefix. Reading never panics: an archive that is
-//! truncated, or has an invalid length or variant, is [`mark_corrupt`](Archive::is_corrupt) and reads as zeros from there on.
+//! truncated, or has an invalid length or variant, is [corrupt](Archive::is_corrupt) and reads as zeros from there on.
 //!
 //! ```
 //! use weir_units::archive::{Archive, State, Value};
@@ -89,12 +89,12 @@ impl Archive {
         self.is_corrupt
     }
 
-    /// Whether all bytes were read and the archive is not damaged.
+    /// Whether all bytes were read and the archive is not corrupt.
     pub fn is_at_end(&self) -> bool {
         !self.is_corrupt && self.at == Some(self.bytes.len())
     }
 
-    /// Marks the archive as damaged.
+    /// Marks the archive as corrupt.
     pub fn mark_corrupt(&mut self) {
         self.is_corrupt = true;
     }
@@ -109,7 +109,7 @@ impl Archive {
         self.unsupported.as_deref()
     }
 
-    /// Saves a value, or checks that the loaded one equals it; the archive is damaged otherwise.
+    /// Saves a value, or checks that the loaded one equals it; the archive is corrupt otherwise.
     pub fn expect<T: State + PartialEq + Clone>(&mut self, value: T) {
         let mut read = value.clone();
         read.state(self);
@@ -126,7 +126,7 @@ impl Archive {
         }
     }
 
-    /// Saves or loads a length; zero and damaged if it exceeds the remaining bytes.
+    /// Saves or loads a length; zero and corrupt if it exceeds the remaining bytes.
     fn length(&mut self, length: usize) -> usize {
         let mut length = length;
         length.state(self);

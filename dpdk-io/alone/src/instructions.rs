@@ -108,8 +108,7 @@ impl InstructionBenchmark<'_> {
             });
         let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         let number_after = |text: &str, word: &str| {
-            let rest =
-                text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in the output: {stdout}{stderr}"));
+            let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no `{word}` in the output: {stdout}{stderr}"));
             let digits: String =
                 rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
             digits.parse::<f64>().expect("a number")

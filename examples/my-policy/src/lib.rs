@@ -21,7 +21,7 @@ pub struct TwoStepsKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoStepsConfig {
     plenty: Alpha,
-    /// At most `plenty`.
+    /// α of the second step; at most `plenty`.
     scarce: Alpha,
 }
 

@@ -20,7 +20,7 @@ pub(crate) const B_M: Key = Key::without_default(
 pub(crate) const AGEING: Key = Key::without_default(
     "ageing",
     "64 times the time between two messages",
-    "what is not told again is forgotten after this long",
+    "time after which a message that is not repeated expires",
 );
 /// Key that permits thresholds which break their theorem.
 pub(crate) const UNSAFE_THRESHOLDS: Key =
@@ -32,7 +32,7 @@ pub(crate) const STOP_AT_B_M: Key =
 pub(crate) const REFRESH: Key = Key::without_default(
     "refresh",
     "65,535 byte times at the port's rate",
-    "after this long without change everything is told again",
+    "time without change after which messages are repeated",
 );
 
 /// Default of `ageing`, in refresh periods. With the default refresh of 65,535 byte times this is the longest PAUSE of PFC:
@@ -165,7 +165,7 @@ impl<F: Fn(Bytes) -> Option<Bytes>> ThresholdBound<'_, F> {
                 let is_safe = if threshold > highest { "UNSAFE, above" } else { "safe up to" };
                 format!("{is_safe} {formula} = {} B", count(highest.get()))
             }
-            None => format!("UNSAFE, as any is: B_m is less than what {formula} takes off"),
+            None => format!("UNSAFE: no threshold is safe, since {formula} is negative"),
         };
         Description::default()
             .line(self.delay.shown(self.period))
@@ -223,7 +223,8 @@ pub(crate) fn outlives_its_refresh(port: &PortCheck<'_>, ageing: Option<Span>, k
     );
     let problem =
         Problem::new(message, format!("write ageing = \"{}\" or more, or a shorter {key}", as_shown(least.as_picos())));
-    port.doc.note(problem.with_label(port.key("ageing"), "").with_label(port.key(key), "what it is measured by"));
+    port.doc
+        .note(problem.with_label(port.key("ageing"), "").with_label(port.key(key), "the time between two messages"));
 }
 
 /// Rounds a time up to the three decimals that are shown of it.
@@ -281,7 +282,7 @@ const MESSAGE: Bytes = Bytes::new(FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES);
 /// Texts for a silent peer, and for a queue that overflows, at a port under GFC.
 pub(crate) const SILENCE: &str = "its classes are sent at the line rate";
 pub(crate) const OVERRUN: (&str, &str) =
-    ("a queue went beyond b_m", "does the peer speak GFC with the same thresholds, and is tau right?");
+    ("a queue exceeded b_m", "does the peer speak GFC with the same thresholds, and is tau right?");
 
 /// Hint appended to errors where frames may be lost on purpose.
 pub const FOR_AN_EXPERIMENT: &str = "; for an experiment that may lose frames, unsafe_thresholds = true";

@@ -16,8 +16,8 @@ use super::{ClassRates, RateMapping};
 /// `refresh` without change. The peer drops a length that is not repeated, and a message lost while queues drain would leave it
 /// slow until then.
 ///
-/// Call [`LengthGenerator::poll`], send the returned frame, and confirm with [`LengthGenerator::handle_sent`]; a frame that could not be sent
-/// is due again at the next poll.
+/// Call [`LengthGenerator::poll`], send the returned frame, and confirm with [`LengthGenerator::handle_sent`]; a frame that could not be
+/// sent is due again at the next poll.
 #[derive(Debug, State)]
 pub struct LengthGenerator {
     /// Classes under GFC.

@@ -95,8 +95,8 @@ pub struct StageRateAdjuster {
     pauses: AtomicU64,
 }
 
-/// Upper bound on the stages of a table: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
-/// of 2^63 B the last length after 64. A larger time in a message is a pause of a peer that uses PFC.
+/// Upper bound on the stages of a table: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a
+/// buffer of 2^63 B the last length after 64. A larger time in a message is a pause of a peer that uses PFC.
 pub const STAGES_MAX: u16 = 64;
 
 impl StageRateAdjuster {

@@ -19,7 +19,7 @@ use crate::{
 const BUFFER: Key = Key::without_default(
     "buffer",
     "what the buffer keeps for a queue less a frame",
-    "what one ingress queue may hold, and so the most credit",
+    "buffer of one ingress queue, and so the maximum credit",
 );
 const PERIOD: Key =
     Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
@@ -104,7 +104,7 @@ impl FlowControlConfig for CbfcConfig {
 
     fn loss_hint(&self) -> (&'static str, &'static str) {
         (
-            "more came than credit was given for",
+            "arrivals exceeded the credit",
             "does the peer speak CBFC, with the same `buffer`, and has the buffer room for that?",
         )
     }

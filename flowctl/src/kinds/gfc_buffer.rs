@@ -25,7 +25,7 @@ use crate::{
 pub use port::{GfcBuffer, GfcPulse};
 
 const B_1: Key = Key::without_default("b_1", "B_m - 2 C τ", "B_1, the length from which the sender has half the rate");
-const PEER: Key = Key::new("peer", "gfc", "what the other end understands");
+const PEER: Key = Key::new("peer", "gfc", "flow control of the peer");
 const PULSE_PERIOD: Key =
     Key::new("pulse_period", "100us", "P, the period of pauses toward a peer that only knows PFC");
 
@@ -197,7 +197,7 @@ impl FlowControlConfig for GfcBufferConfig {
                 let refresh = self.refresh(port);
                 let (changing, at_rest) = (share(rate, bound.delay.total()), share(rate, refresh));
                 let messages = format!(
-                    "{changing} with one per τ while stages change, as the paper reckons; {at_rest} with one each {refresh} at rest; \
+                    "{changing} with one per τ while stages change, as in the paper; {at_rest} with one each {refresh} at rest; \
                      more if a queue swings about the start of a stage"
                 );
                 let description =

@@ -92,8 +92,8 @@ pub enum WatchdogAction {
 
 /// State of the queue at a poll. Counters count since the start, and continue in a storm even if PFC is not obeyed then.
 ///
-/// The first three fields come from [`PauseTimers`](super::PauseTimers). If another thread sets the timers, read them in this order: a class
-/// paused at both polls, with a count of pauses that is unchanged when read thereafter, was paused throughout.
+/// The first three fields come from [`PauseTimers`](super::PauseTimers). If another thread sets the timers, read them in this order: a
+/// class paused at both polls, with a count of pauses that is unchanged when read thereafter, was paused throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct QueueObservation {
     /// Whether PFC pauses the class now.

@@ -91,8 +91,8 @@ impl Mmu {
         went_off
     }
 
-    /// Places the packets of a group of routes: of one ingress queue, and for lossy packets of one egress queue. Returns the queue's class if it went
-    /// OFF.
+    /// Places the packets of a group of routes: of one ingress queue, and for lossy packets of one egress queue. Returns the queue's class
+    /// if it went OFF.
     #[inline(always)]
     fn admit_group(
         &self,

@@ -1,9 +1,9 @@
 //! Bulk admission: several packets of a queue are admitted by one decision, with the result of individual admission.
 //!
 //! Individual admission checks whether each packet fits below a threshold T. Let a policy's thresholds be
-//! [non-increasing](crate::BufferPolicy::has_non_increasing_thresholds) in the bytes of the queue and of the pools, and add all packets at once. If w_s, with
-//! all of them, is at most the resulting T, each packet alone fits too: w_s is lower before the last one, and T not lower. Likewise, if w_s
-//! stays below Xoff, no packet turns the queue OFF.
+//! [non-increasing](crate::BufferPolicy::has_non_increasing_thresholds) in the bytes of the queue and of the pools, and add all packets at
+//! once. If w_s, with all of them, is at most the resulting T, each packet alone fits too: w_s is lower before the last one, and T not
+//! lower. Likewise, if w_s stays below Xoff, no packet turns the queue OFF.
 //!
 //! Under a policy that filters lengths, each packet is a step of q̂ toward a growing length. So q̂ may first fall and then rises, and never
 //! exceeds both its first and its last value: T is queried with the higher of the two.
@@ -47,8 +47,8 @@ impl BulkRequest {
 }
 
 impl PolicyFlags {
-    /// Returns q̂ after the arrival of these routes' packets at a queue of this length, under a policy that filters. `count` is false for private
-    /// packets, which do not change the length. Not for a queue with headroom in use.
+    /// Returns q̂ after the arrival of these routes' packets at a queue of this length, under a policy that filters. `count` is false for
+    /// private packets, which do not change the length. Not for a queue with headroom in use.
     #[inline(always)]
     fn steps(&self, average: u64, length: u64, burst: &BurstRequest, request: &BulkRequest, count: bool) -> u64 {
         let Some(filter) = self.low_pass else { return average };
@@ -110,10 +110,10 @@ impl Mmu {
     /// Admits all packets of a burst of several routes, if each queue has room for its own packets even after all others. Returns
     /// whether it did; if not, nothing is charged.
     ///
-    /// The result equals that of one group after the other, each by [`admit_bulk_lossless`](Mmu::admit_bulk_lossless). Let the segment have room for
-    /// the burst, and each queue with all of its packets be at most the threshold with the whole burst in the pool. In individual order,
-    /// pool and queue would hold as much or less at each turn. As thresholds are non-increasing, the queue would admit its packets too, and
-    /// no packet would turn it OFF. Other lcores only take from these queues between query and charge.
+    /// The result equals that of one group after the other, each by [`admit_bulk_lossless`](Mmu::admit_bulk_lossless). Let the segment have
+    /// room for the burst, and each queue with all of its packets be at most the threshold with the whole burst in the pool. In individual
+    /// order, pool and queue would hold as much or less at each turn. As thresholds are non-increasing, the queue would admit its packets
+    /// too, and no packet would turn it OFF. Other lcores only take from these queues between query and charge.
     ///
     /// For a [plain](PolicyFlags::is_plain) MMU, whose policy observes no packets.
     #[inline(never)]

@@ -1,4 +1,5 @@
-//! Burst that requests buffer, summed by route (ingress and egress queue), so that the MMU updates each queue once, in any order of packets.
+//! Burst that requests buffer, summed by route (ingress and egress queue), so that the MMU updates each queue once, in any order of
+//! packets.
 
 use std::mem;
 

@@ -30,8 +30,8 @@ impl Mmu {
         }
     }
 
-    /// Adds a batch to the packets that [`Mmu::flush_pending_releases`] releases together. Under a policy that filters lengths, releases it at
-    /// once.
+    /// Adds a batch to the packets that [`Mmu::flush_pending_releases`] releases together. Under a policy that filters lengths, releases it
+    /// at once.
     #[inline(always)]
     pub fn release_later(&self, now: Time, PendingReleases(routes): &mut PendingReleases, batch: DepartureBatch<'_>) {
         if self.flags.low_pass.is_some() {
@@ -76,8 +76,8 @@ impl Mmu {
         self.release_routes(now, routes);
     }
 
-    /// Returns whether packets that left one port may be [released](Mmu::flush_pending_bytes) together with those of other ports. True if the
-    /// policy observes no departures and filters no lengths.
+    /// Returns whether packets that left one port may be [released](Mmu::flush_pending_bytes) together with those of other ports. True if
+    /// the policy observes no departures and filters no lengths.
     #[inline]
     pub fn may_release_later(&self) -> bool {
         self.flags.is_plain
@@ -325,8 +325,8 @@ impl Mmu {
     }
 
     /// Removes `bytes` from a lossless ingress queue; returns whether the queue or its port is OFF. Under a policy that filters lengths,
-    /// `filtered` removes the packets one after the other, given the queue's occupancy and average. It returns the released bytes and the new
-    /// average.
+    /// `filtered` removes the packets one after the other, given the queue's occupancy and average. It returns the released bytes and the
+    /// new average.
     // Always: inlining for a single packet drops the loops over packets.
     #[inline(always)]
     fn release_lossless(

@@ -269,7 +269,7 @@ const INTERVAL: Key = Key::new("interval", "25us", "the time over which μ, a qu
 const DRAIN_OF: Key = Key::new(
     "drain_of",
     "congested",
-    "whose μ counts: of queues congested now, or at the interval's end (congested-at-end)",
+    "queues whose μ is measured: those congested now, or at the interval's end (congested-at-end)",
 );
 const DRAIN_CAP: Key = Key::new("drain_cap", "true", "whether μ is 1 at most");
 const DRAIN_PORTS: Key = Key::new(
@@ -369,9 +369,12 @@ impl AbmConfig {
     /// Deviations from the defaults, as in the public simulator.
     fn other_than_the_usual(&self) -> Vec<&'static str> {
         let parts = [
-            (self.congested_partly, "shorter queues count in n_p by their part"),
+            (self.congested_partly, "shorter queues count in n_p in proportion to their length"),
             (self.congested_at == CongestedAt::Arrivals, "a queue counts as it did at its last arrival"),
-            (self.drain_of == DrainScope::CongestedAtEnd, "μ is of queues that were congested at the interval's end"),
+            (
+                self.drain_of == DrainScope::CongestedAtEnd,
+                "μ is measured for queues that were congested at the interval's end",
+            ),
             (!self.drain_cap, "μ may exceed 1"),
             (self.drain_ports == DrainPorts::ButLast, "μ of the last port's queues is 1"),
         ];

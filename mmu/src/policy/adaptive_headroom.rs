@@ -202,14 +202,13 @@ impl BufferPolicy for AdaptiveHeadroom {
                 self.threshold.alpha()
             ),
             format!(
-                "after {} PAUSEs of a queue its Φ follows the longest delay measured, and has C·reaction beside",
+                "after {} PAUSEs of a queue its Φ follows the longest measured delay, plus C·reaction",
                 self.samples
             ),
         ];
         let configured_delay = Span::from_picos(self.configured_delay.load(Ordering::Relaxed));
         if configured_delay > Span::ZERO {
-            sentences
-                .push(format!("a delay of {configured_delay} was measured, which counts for all queues from now on"));
+            sentences.push(format!("measured_delay {configured_delay} applies to all queues at once"));
         }
         sentences
     }
@@ -288,7 +287,7 @@ impl BufferPolicyConfig for AdaptiveHeadroomConfig {
     }
 
     fn warning(&self) -> Option<&'static str> {
-        Some("adaptive headroom trusts the delays measured so far: after a longer one lossless frames can be lost")
+        Some("adaptive headroom relies on past delays: a longer delay can lose lossless frames")
     }
 }
 

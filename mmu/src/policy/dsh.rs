@@ -216,11 +216,11 @@ pub enum Estimator {
     Table,
 }
 
-const ESTIMATOR: Key = Key::new("estimator", "exact", "how φ̂ is reckoned: \"exact\" or \"table\"");
+const ESTIMATOR: Key = Key::new("estimator", "exact", "arithmetic of φ̂: \"exact\" or \"table\"");
 const W_G: Key = Key::new("w_g", "1/4", "the weight of a new gradient in g_avg");
 const W_V: Key = Key::new("w_v", "1/4", "the weight of a new variation in v_avg");
 const K: Key = Key::new("k", "4", "ĝ = g_avg + k·v_avg");
-const WINDOW: Key = Key::new("window", "10ms", "τ is 0 after so long with packets of one queue alone");
+const WINDOW: Key = Key::new("window", "10ms", "time with packets of one queue alone after which τ is 0");
 const PORT_XON_OFFSET: Key = Key::without_default("port_xon_offset", "as `xon_offset`", "δ_p");
 const INSURANCE: Key = Key::new("insurance", "true", "whether each port has Φ of insurance headroom");
 const SHARED_HEADROOM: Key = Key::new("shared_headroom", "true", "whether headroom comes out of the shared segment");

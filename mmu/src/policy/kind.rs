@@ -21,9 +21,9 @@ pub trait BufferPolicyKind: Plugin + Debug {
 
 /// Settings of a buffer policy from a file: checks them against the rest of the file and builds the policy.
 ///
-/// Call order: [`layout_requirements`](BufferPolicyConfig::layout_requirements) first, for the partition of the buffer. Then [`check`](BufferPolicyConfig::check) once, and
-/// [`check_sizes`](BufferPolicyConfig::check_sizes) if every key that sizes derive from is valid. In a file without errors,
-/// [`build`](BufferPolicyConfig::build) creates the policy, once for each switch.
+/// Call order: [`layout_requirements`](BufferPolicyConfig::layout_requirements) first, for the partition of the buffer. Then
+/// [`check`](BufferPolicyConfig::check) once, and [`check_sizes`](BufferPolicyConfig::check_sizes) if every key that sizes derive from is
+/// valid. In a file without errors, [`build`](BufferPolicyConfig::build) creates the policy, once for each switch.
 pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
     /// Kind of the policy.
     fn kind(&self) -> &'static dyn BufferPolicyKind;
@@ -161,13 +161,13 @@ pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue count
 
 /// Key of whether shorter queues count in n_p in proportion to their length.
 pub(super) const CONGESTED_PARTLY: Key =
-    Key::new("congested_partly", "false", "whether a shorter queue counts in n_p by its part of that length");
+    Key::new("congested_partly", "false", "whether a shorter queue counts in n_p in proportion to its length");
 
 /// Key of the events at which a queue's share of n_p is updated.
 pub(super) const CONGESTED_AT: Key = Key::new(
     "congested_at",
     "events",
-    "when it is looked at whether a queue counts: at its events (arrivals and departures), or at its arrivals",
+    "events that update whether a queue counts: arrivals and departures (events), or arrivals",
 );
 
 /// Events at which a queue's share of n_p is updated: the key `congested_at`.
@@ -251,7 +251,9 @@ impl PolicyError {
         let longest = longest_window(rates);
         PolicyError {
             key: key.name,
-            message: format!("the fastest port sends more in this window than is counted; {longest} is the longest"),
+            message: format!(
+                "the fastest port sends more in this window than the counter holds (longest window: {longest})"
+            ),
             help: format!("write \"{longest}\" or less"),
         }
     }

@@ -22,13 +22,13 @@ pub struct Pools {
 
 pub(super) const INGRESS: Key = Key::without_default(
     "ingress_pool",
-    "what private buffers and the headroom pool leave",
-    "b_in: what ingress queues share",
+    "the rest after private buffers and the headroom pool",
+    "b_in: the pool of the ingress queues",
 );
 pub(super) const HEADROOM: Key =
     Key::without_default("headroom_pool", "the headroom of all lossless ingress queues", "headroom of all queues");
 pub(super) const EGRESS_LOSSY: Key =
-    Key::without_default("egress_lossy_pool", "80 % of the ingress pool", "b°: what lossy egress queues share");
+    Key::without_default("egress_lossy_pool", "80 % of the ingress pool", "b°: the pool of the lossy egress queues");
 
 impl Pools {
     pub(super) fn read(table: &Table<'_>) -> Pools {

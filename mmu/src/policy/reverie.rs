@@ -187,7 +187,7 @@ const FILTER_CUT: Key =
     Key::new("filter_cut", "false", "whether a departure leaves no average above the queue's length");
 const FILTER_HEADROOM: Key =
     Key::new("filter_headroom", "false", "whether headroom counts in the length that is averaged");
-const RESUME_OFFSET: Key = Key::new("resume_offset", "0B", "an OFF queue runs again with its average so far below Γ,");
+const RESUME_OFFSET: Key = Key::new("resume_offset", "0B", "an OFF queue resumes with its average this far below Γ,");
 const RESUME_FLOOR: Key = Key::new("resume_floor", "0B", "or with an average below this");
 
 impl Plugin for ReverieKind {
@@ -268,7 +268,7 @@ impl ReverieConfig {
 
     fn other_than_the_papers(&self) -> Vec<String> {
         let parts = [
-            self.congested_partly.then(|| "shorter queues count in n_p by their part".to_owned()),
+            self.congested_partly.then(|| "shorter queues count in n_p in proportion to their length".to_owned()),
             (self.congested_at == CongestedAt::Arrivals)
                 .then(|| "a queue counts as it did at its last arrival".to_owned()),
             (self.filter_at == FilterAt::Departures).then(|| "q̂ steps at departures only".to_owned()),

@@ -158,8 +158,8 @@ impl BufferPolicy for Spfc {
                 self.k_spfc(),
                 self.tc,
                 match self.victim_at {
-                    VictimAt::Count => "from the moment on that a window has the count",
-                    VictimAt::WindowEnd => "from the end on of a window that has the count",
+                    VictimAt::Count => "from the instant at which a window reaches the count",
+                    VictimAt::WindowEnd => "from the end of a window that reaches the count",
                 }
             ),
         ]
@@ -222,7 +222,7 @@ const TC: Key = Key::new("tc", "80us", "TC: the window over which a port's depar
 const VICTIM_AT: Key = Key::new(
     "victim_at",
     "count",
-    "from when on a window's count makes a victim: as soon as it is reached, or from the window's end on (window-end)",
+    "instant at which a window's count makes a victim: when it is reached (count), or at the window's end (window-end)",
 );
 
 impl Plugin for SpfcKind {

@@ -22,10 +22,10 @@ pub struct Ns3Arguments {
     /// The simulator's fct.txt and pfc.txt, one of each for each of its seeds, and directories of runs.
     #[arg(required = true, value_name = "FCT|PFC|RUN")]
     paths: Vec<PathBuf>,
-    /// How many per cent apart agree.
+    /// Maximum difference that counts as agreement, in percent.
     #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
     within: f64,
-    /// How many per cent apart agree for the number of PAUSEs.
+    /// Maximum difference of the number of PAUSEs, in percent.
     #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
     pauses_within: f64,
     /// Draw both sides' slowdowns by size: an SVG, or where built with it a PNG.

@@ -29,10 +29,10 @@ pub struct PlotArguments {
     /// The sweep's directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// What goes across: a parameter of the sweep, or a part of its name that no other has: load
+    /// Horizontal axis: a parameter of the sweep, or a unique part of its name: load
     #[arg(long, value_name = "PARAMETER")]
     x: String,
-    /// What goes up, several with commas: a column of results.csv, or a part of its name: fct_slowdown_p99
+    /// Vertical axis, several with commas: a column of results.csv, or a part of its name: fct_slowdown_p99
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', required = true)]
     y: Vec<String>,
     /// A line for each: run (or policy), or parameters with commas.
@@ -41,13 +41,13 @@ pub struct PlotArguments {
     /// A panel for each value of this parameter, or run.
     #[arg(long, value_name = "PARAMETER")]
     panels: Option<String>,
-    /// Only rows with this value of a parameter; may be given several times.
+    /// Value of a parameter that rows must have; may be given several times.
     #[arg(long = "where", value_name = "PARAMETER=VALUE")]
     keep: Vec<String>,
-    /// A logarithmic axis across.
+    /// Logarithmic horizontal axis.
     #[arg(long)]
     log_x: bool,
-    /// A logarithmic axis up.
+    /// Logarithmic vertical axis.
     #[arg(long)]
     log_y: bool,
     /// The figure's files without their ending; by default DIR/figures/ and a name made of the columns. SVG, PNG, PDF and CSV are written.

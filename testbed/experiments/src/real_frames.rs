@@ -127,14 +127,14 @@ pub struct RunArguments {
     /// Keep a record of the run in this directory: time series, events, pauses, captures and results, as `weir report` reads them.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// How often the record samples counters, thresholds and queues: 1ms or longer.
+    /// Interval at which the record samples counters, thresholds and queues: 1ms or longer.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "output", value_parser = sampling_of)]
     pub sample_every: Span,
     /// Capture all flow-control frames of this port and its first data frames; SWITCH.PORT where there are several switches. May
     /// be given more than once.
     #[arg(long, value_name = "PORT", requires = "output")]
     pub capture: Vec<String>,
-    /// How many data frames of each captured port, in each direction.
+    /// Number of data frames of each captured port, in each direction.
     #[arg(long, value_name = "FRAMES", default_value_t = 1_000, requires = "capture")]
     pub capture_frames: u32,
     /// Write the final summary to this file as JSON; `-`: to standard output, in place of all else that is printed there.
@@ -153,10 +153,10 @@ pub struct RunArguments {
     /// Stop by itself after this time, such as 500ms, 10s or 2h; a bare number counts seconds.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// No line of rates each second.
+    /// Print no line of rates each second.
     #[arg(long)]
     pub quiet: bool,
-    /// How log lines on standard error look: as text; or json, an object a line with timestamp, level, message and fields.
+    /// Format of log lines on standard error: text; or json, an object a line with timestamp, level, message and fields.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     /// Let dpdk-dumpcap and dpdk-telemetry find this process under this name; needs hugepages and root.
@@ -167,13 +167,13 @@ pub struct RunArguments {
     pub eal: Vec<String>,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// An object a line.
+    /// JSON, an object a line.
     Json,
 }
 
@@ -230,7 +230,7 @@ static SOURCE: OnceLock<BackendSource> = OnceLock::new();
 /// # Panics
 /// If called twice.
 pub fn set_source(source: BackendSource) {
-    assert!(SOURCE.set(source).is_ok(), "where real frames are is said once");
+    assert!(SOURCE.set(source).is_ok(), "`set_source` is called once");
 }
 
 /// Whether this program or another one provides real frames, so that commands use them by default.

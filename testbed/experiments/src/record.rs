@@ -23,16 +23,16 @@ pub struct RecordArguments {
     /// Captures of RoCEv2 or TCP (pcap, pcapng), which are of one clock, or run directories, whose captures are read.
     #[arg(required = true, value_name = "CAPTURE|DIR")]
     pub sources: Vec<PathBuf>,
-    /// The scenario to write; its messages are written beside it.
+    /// Scenario to write; its messages are written into the same folder.
     #[arg(short, long, value_name = "SCENARIO.toml")]
     pub output: PathBuf,
-    /// The rate of all links, where no run directory tells it.
+    /// Rate of all links, if no run directory has it.
     #[arg(long, value_name = "RATE", default_value = "100Gbps")]
     pub rate: BitRate,
-    /// The delay of all links, one way, where no run directory tells it.
+    /// One-way delay of all links, if no run directory has it.
     #[arg(long, value_name = "TIME", default_value = "1us")]
     pub delay: Span,
-    /// TCP's data after a pause of so long is another message.
+    /// Idle time after which TCP's data are another message.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub idle: Span,
     /// Write over files that are there.
@@ -156,7 +156,7 @@ fn summary_counts(recording: &Recording, generated: &GeneratedScenario) -> [Summ
         entry(
             "missing",
             recording.missing,
-            "packets that are missing in the captures; messages have their bytes all the same where a RETH tells them",
+            "packets that are missing in the captures; with a RETH, their messages still have the right size",
         ),
         entry(
             "not_whole",

@@ -31,7 +31,7 @@ use crate::table::count;
 
 pub use hosts::{CheckArguments, check};
 
-/// What can be done with a scenario.
+/// Commands of `weir testbed`.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Run a scenario: switches and emulated RDMA hosts in one process, with real frames on this machine's DPDK, or in virtual
@@ -40,7 +40,7 @@ pub enum Command {
     /// The exit code is 1 if a lossless frame was lost, a run came to a deadlock that the scenario does not expect, not all that was
     /// sent arrived, or the run was interrupted.
     Run(RunArguments),
-    /// Check a scenario's file; with --hosts, what its real hosts lack, each with the command that mends it.
+    /// Check a scenario's file; with --hosts, also its real hosts: each problem with the command that fixes it.
     Check(CheckArguments),
 }
 
@@ -50,7 +50,7 @@ pub struct RunArguments {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
-    /// What runs it: dpdk, with real frames by a clock of this machine; sim, in virtual time, the same on every machine; or hosts, with
+    /// Backend: dpdk, with real frames by a clock of this machine; sim, in virtual time, the same on every machine; or hosts, with
     /// real frames and the hosts real that say how they are reached: their flows are perftest's and iperf3's. By default dpdk; sim for
     /// fabrics and workloads, and for what only sim can run.
     #[arg(long, value_name = "NAME")]
@@ -58,11 +58,11 @@ pub struct RunArguments {
     /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
     #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
-    /// How many times slower than real time; by default as the file says, or what this machine can follow. In virtual time, only
+    /// Slowdown against real time; by default as the file says, or what this machine can follow. In virtual time, only
     /// what the default of `[pfc] reaction` goes by.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     dilation: Option<u32>,
-    /// How many threads run it in virtual time, at most: a fabric too small to gain from them has fewer. By default as many as this
+    /// Maximum number of threads in virtual time: a fabric too small to gain from them has fewer. By default as many as this
     /// process may use cores. The results are the same for any number.
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: Option<u32>,
@@ -92,7 +92,7 @@ pub struct RunArguments {
     /// Directory of the results, in which each run gets one of its own; by default runs/ and the scenario's name.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print what came of each run as JSON, its summary included, in place of the comparison.
+    /// Print the outcome of each run as JSON, its summary included, in place of the comparison.
     #[arg(long)]
     json: bool,
 }

@@ -80,7 +80,7 @@ struct RunArguments {
     /// Directory of the results; by default runs/ and the sweep's name. If the same sweep was begun there, it goes on.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// How many cores run points: one each, or several where there are fewer points than cores; by default all, and with --slurm 1
+    /// Number of cores that run points: one each, or several where there are fewer points than cores; by default all, and with --slurm 1
     /// for each task, which asks for so many.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: Option<u32>,
@@ -90,7 +90,7 @@ struct RunArguments {
     /// Check everything, and say how many points there are; with --slurm also write the job scripts.
     #[arg(long)]
     dry_run: bool,
-    /// Print what came of the sweep as JSON in place of sentences; the table itself stays in results.csv.
+    /// Print the outcome of the sweep as JSON in place of sentences; the table itself stays in results.csv.
     #[arg(long, conflicts_with = "slurm")]
     json: bool,
     /// Submit a job array to Slurm, and a job that merges its results.
@@ -164,7 +164,7 @@ fn draw(figures: &[plot::FigureSpec], output: &Path, mode: OutputMode) -> Result
     for spec in figures {
         let drawn = plot::draw(spec, &results, output, None)?;
         drawn.notes.iter().for_each(|note| mode.print(note));
-        drawn.written.iter().take(1).for_each(|file| mode.print(&format!("look at: {}", file.display())));
+        drawn.written.iter().take(1).for_each(|file| mode.print(&format!("figure: {}", file.display())));
     }
     Ok(())
 }

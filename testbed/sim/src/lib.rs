@@ -294,7 +294,7 @@ impl Sim {
     /// Saves or loads all state that changes between calls of [`Sim::run_until`]. A checkpoint of a scenario loads for
     /// any number of threads.
     ///
-    /// The archive records whether a file is [damaged](Archive::is_corrupt), or [refused](Archive::refused) because an
+    /// The archive records whether a file is [corrupt](Archive::is_corrupt), or [unsupported](Archive::unsupported) because an
     /// extension does not expose its state.
     pub fn checkpoint(&mut self, archive: &mut Archive) {
         let count = self.partition.count();

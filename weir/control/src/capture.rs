@@ -1,8 +1,8 @@
-//! The request for a capture, and its reply.
+//! Request for a capture, and its reply.
 
 use serde::{Deserialize, Serialize};
 
-/// Frames that are wanted of one switch.
+/// Request for frames of one switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CaptureRequest {
@@ -17,12 +17,12 @@ pub struct CaptureRequest {
     pub classes: Vec<u8>,
     /// Filter of the frames that pass.
     pub passing: CaptureFrames,
-    /// One way alone.
+    /// Direction of the captured frames; `None` for both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<CaptureDirection>,
-    /// Frames that are dropped, too.
+    /// Whether dropped frames are captured.
     pub drops: bool,
-    /// The first bytes of each frame alone.
+    /// Maximum captured bytes of a frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snaplen: Option<u32>,
     /// Number of frames after which the capture ends.

@@ -1,4 +1,4 @@
-//! The other end of the control socket.
+//! Client of the control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ pub struct Client {
 pub struct StreamCloser(UnixStream);
 
 impl StreamCloser {
-    /// Asks the switch to end; data that it still sends are the rest.
+    /// Asks the switch to end the stream; data sent until then still arrive.
     ///
     /// # Errors
     /// The connection has ended already.
@@ -40,7 +40,7 @@ pub enum ClientError {
         /// The system's reason.
         error: io::Error,
     },
-    /// The conversation broke off.
+    /// The connection was lost.
     #[error("{}: the switch does not answer: {error}", .path.display())]
     Broken {
         /// The path.
@@ -50,7 +50,7 @@ pub enum ClientError {
     },
     /// The switch is of another build.
     #[error(
-        "{}: the switch speaks version {theirs} of the control language, and this weir version {VERSION}: use the `weir` that the \
+        "{}: the switch speaks version {theirs} of the control protocol, and this weir version {VERSION}: use the `weir` that the \
          switch was started with{}", .path.display(), in_brackets(.message)
     )]
     Version {
@@ -69,7 +69,7 @@ pub enum ClientError {
         /// Reason why the peer's data are no answer.
         what: String,
     },
-    /// The switch says why not.
+    /// Refusal by the switch.
     #[error("{}", .0.message)]
     Refused(ErrorReply),
 }
@@ -81,7 +81,7 @@ impl Client {
     /// Connects to a socket.
     ///
     /// # Errors
-    /// There is none, nobody listens there, or this user may not.
+    /// A missing socket, a socket without a process, or missing permission.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
         let failed = |error: io::Error| ClientError::Connect { path: path.to_owned(), error };
         let stream = connected(path, WITHIN).map_err(failed)?;
@@ -89,7 +89,7 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream), path: path.to_owned() })
     }
 
-    /// Asks, and waits for the reply.
+    /// Sends a request, and waits for the reply.
     ///
     /// # Errors
     /// The switch refuses, does not answer, or is of another build.
@@ -97,7 +97,7 @@ impl Client {
         let broken = |error: io::Error| ClientError::Broken { path: self.path.clone(), error };
         let written = self.stream.get_mut().write_all(request_line(request).as_bytes());
         let mut line = Vec::new();
-        // One that is refused at once has its answer, and a closed connection.
+        // A client refused at once has its answer, and a closed connection.
         match self.stream.read_until(b'\n', &mut line) {
             Ok(_) if !line.is_empty() => {}
             Ok(_) => {
@@ -126,7 +126,7 @@ impl Client {
         Ok((self.stream, ender))
     }
 
-    /// Asks who is there.
+    /// Requests version, process and switches.
     ///
     /// # Errors
     /// As [`Client::ask`].
@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// The error of a reply to another request than was made.
+    /// Error for a reply that does not fit the request.
     pub fn unfit(&self) -> ClientError {
         ClientError::NoSwitch { path: self.path.clone(), what: "the reply is to another request".to_owned() }
     }
@@ -163,5 +163,5 @@ fn connect_failure(error: &io::Error) -> String {
 }
 
 fn in_brackets(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!(" (it says: {text})") }
+    if text.is_empty() { String::new() } else { format!(" (its message: {text})") }
 }

@@ -1,6 +1,6 @@
-//! Counters as text in OpenMetrics' format, for Prometheus and what reads its format.
+//! Counters as OpenMetrics text, for Prometheus.
 //!
-//! All counts are since the start, whatever was cleared: who scrapes them takes differences. Names begin with `weir_`; labels are
+//! All counts are since the start, independent of clears: scrapers take differences. Names begin with `weir_`; labels are
 //! `switch`, `port`, `priority` (the class), `segment` (of the buffer), `reason`, `pool`, `cpu`.
 
 mod control;
@@ -163,14 +163,14 @@ impl Metrics {
             ("weir_pfc_rx_frames", "PFC frames received that pause or resume the class.", |port| &port.rx),
             ("weir_pfc_tx_frames", "PFC frames sent that pause or resume the class.", |port| &port.tx),
             ("weir_pfc_rx_pauses", "How often the peer paused the class.", |port| &port.rx_pauses),
-            ("weir_pfc_tx_pauses", "How often the peer was told to pause.", |port| &port.tx_pauses),
+            ("weir_pfc_tx_pauses", "Pauses of the peer by this port.", |port| &port.tx_pauses),
         ];
         for (name, help, count) in frames {
             families.counter(name, help, None, rows(count))?;
         }
         let times: [(&str, &str, Count); 2] = [
             ("weir_pfc_rx_pause", "For how long the peer paused the class.", |port| &port.rx_paused_us),
-            ("weir_pfc_tx_pause", "For how long the peer was told to pause.", |port| &port.tx_paused_us),
+            ("weir_pfc_tx_pause", "Time for which this port paused the peer.", |port| &port.tx_paused_us),
         ];
         for (name, help, count) in times {
             let seconds = rows(count).map(|(labels, us)| (labels, us as f64 / 1e6));
@@ -311,7 +311,7 @@ impl Metrics {
                 "Packets that the lcore received; of one that receives none, those that it got of other lcores.",
                 |lcore| lcore.work.packets,
             ),
-            ("weir_lcore_bursts", "Bursts that they came in.", |lcore| lcore.work.bursts),
+            ("weir_lcore_bursts", "Bursts of these packets.", |lcore| lcore.work.bursts),
             (
                 "weir_lcore_timed_packets",
                 "Packets whose time was taken: all but those of polls that were interrupted for a millisecond.",
@@ -396,7 +396,7 @@ impl Metrics {
     }
 }
 
-/// OpenMetrics' text in the older format of Prometheus, which names counters otherwise.
+/// Converts OpenMetrics text to Prometheus's older format, which names counters differently.
 pub fn plain(text: &str) -> String {
     let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
     let mut plain = String::with_capacity(text.len());
@@ -417,7 +417,7 @@ pub fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests;
 
-/// Families of lost frames, by who lost them.
+/// Families of lost frames, by place of the loss.
 const PORT_DROPS: &str = "weir_port_drops";
 const NIC_DROPS: &str = "weir_nic_drops";
 const DEVICE_LOSSES: &str = "weir_device_losses";

@@ -9,11 +9,10 @@ use rustix::process::geteuid;
 
 /// Directory of the sockets of root's switches.
 const ROOTS: &str = "/run/weir";
-/// The ending of sockets' names. It is no usual one: other sockets in the directory, such as those of ports, are not to be
-/// connected to.
+/// Extension of sockets' names, which distinguishes them from other sockets in the directory, such as those of ports.
 pub(crate) const ENDING: &str = "control";
 
-/// The directory of this user's sockets: `/run/weir` for root, else `$XDG_RUNTIME_DIR/weir`, or one of the user's own in `/tmp`.
+/// Directory of this user's sockets: `/run/weir` for root, else `$XDG_RUNTIME_DIR/weir`, or one in `/tmp`.
 pub(crate) fn own_directory() -> PathBuf {
     let user = geteuid();
     if user.is_root() {
@@ -26,13 +25,13 @@ pub(crate) fn own_directory() -> PathBuf {
     }
 }
 
-/// Makes the directory of this user's sockets, if there is none.
+/// Creates the directory of this user's sockets, if it does not exist.
 ///
 /// # Errors
-/// It can't be made; or it is another user's, as may be in `/tmp`.
+/// Failure to create it, or a directory of another user.
 pub fn make_own_directory() -> io::Result<PathBuf> {
     let directory = own_directory();
-    // Who may connect is for the sockets' modes to say; but in /tmp only the user makes sockets.
+    // The sockets' modes control access; in /tmp only the user may create sockets.
     let mode = if geteuid().is_root() { 0o755 } else { 0o700 };
     match DirBuilder::new().mode(mode).create(&directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -41,7 +40,7 @@ pub fn make_own_directory() -> io::Result<PathBuf> {
     }
 }
 
-/// All control sockets at the usual places, this user's first; some may be of processes that are gone.
+/// All control sockets in the default directories, this user's first; some may be of dead processes.
 pub fn sockets() -> Vec<PathBuf> {
     let own = own_directory();
     let mut places = vec![PathBuf::from(ROOTS)];
@@ -51,7 +50,7 @@ pub fn sockets() -> Vec<PathBuf> {
     places.iter().flat_map(|place| sockets_in(place)).collect()
 }
 
-/// The sockets of a directory, in the order of their names.
+/// Sockets of a directory, in the order of their names.
 pub(crate) fn sockets_in(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The number is the protocol's version. In every version a line is an object with the number under `weir`, and an error has
-//! a `message`: so either end can say which version the other one speaks.
+//! a `message`, so that either end can name the other one's version.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::capture::{CaptureRequest, CaptureStarted};
 use crate::runtime_config::{ChangeReport, Configuration, Differences, SetRequest, SwitchSelector};
 use crate::state::{Event, Lcore, ViewReply};
 
-/// The version of the language. It grows with each change that the other end would not understand.
+/// Version of the protocol. Increases with each incompatible change.
 pub const VERSION: u64 = 1;
 /// The longest request, without its line's end, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -39,12 +39,12 @@ pub enum Request {
     Configuration(SwitchSelector),
     /// Asks for the differences between the files and the running configurations.
     Differences(SwitchSelector),
-    /// Frames that pass ports from now on, or are dropped there. They follow the reply on the connection, as pcapng, until the client
+    /// Captures frames that pass ports from now on, or are dropped there. They follow the reply on the connection, as pcapng, until the client
     /// ends its half of it, the switch ends, or there are as many as are wanted; then the connection ends.
     Capture(CaptureRequest),
 }
 
-/// A view that is asked for.
+/// Request for a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShowRequest {
@@ -112,7 +112,7 @@ impl ShowView {
     ];
 }
 
-/// A wish that something begin anew.
+/// Request to clear counters, watermarks or addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClearRequest {
@@ -198,18 +198,18 @@ pub enum ErrorReplyKind {
 }
 
 impl ErrorReply {
-    /// A reason of this kind.
+    /// Creates an error reply of this kind.
     pub fn new(kind: ErrorReplyKind, message: impl Into<String>) -> ErrorReply {
         ErrorReply { kind, message: message.into() }
     }
 }
 
-/// A request's line, with its end.
+/// Formats a request as a line, with its end.
 pub fn request_line(request: &Request) -> String {
     line(json!({ "weir": VERSION, "request": request }))
 }
 
-/// An answer's line, with its end.
+/// Formats an answer as a line, with its end.
 pub(crate) fn answer_line(answer: &Result<Reply, ErrorReply>) -> String {
     line(match answer {
         Ok(reply) => json!({ "weir": VERSION, "reply": reply }),
@@ -217,16 +217,16 @@ pub(crate) fn answer_line(answer: &Result<Reply, ErrorReply>) -> String {
     })
 }
 
-/// Reads a request's line.
+/// Parses a request's line.
 ///
 /// # Errors
-/// It is of another version, or no request.
+/// Another version, or no request.
 pub fn parse_request(line: &[u8]) -> Result<Request, ErrorReply> {
     let malformed = |message: String| ErrorReply::new(ErrorReplyKind::Malformed, message);
     let (version, mut parts) = parse_line(line).map_err(|what| malformed(format!("a request {what}")))?;
     if version != VERSION {
         let message = format!(
-            "the running switch speaks version {VERSION} of the control language, and the request is of version {version}: use the \
+            "the running switch speaks version {VERSION} of the control protocol, and the request is of version {version}: use the \
              `weir` that the switch was started with"
         );
         return Err(ErrorReply::new(ErrorReplyKind::Version, message));
@@ -247,10 +247,10 @@ pub(crate) enum ReplyError {
     Malformed(String),
 }
 
-/// Reads an answer's line.
+/// Parses an answer's line.
 pub(crate) fn parse_answer(line: &[u8]) -> Result<Result<Reply, ErrorReply>, ReplyError> {
     let (version, mut parts) = parse_line(line).map_err(|what| ReplyError::Malformed(format!("an answer {what}")))?;
-    let malformed = |error: serde_json::Error| ReplyError::Malformed(format!("an answer says {error}"));
+    let malformed = |error: serde_json::Error| ReplyError::Malformed(format!("malformed answer: {error}"));
     if version != VERSION {
         let message = parts.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
         return Err(ReplyError::Version(version, message.unwrap_or_default().to_owned()));
@@ -351,7 +351,7 @@ mod tests {
                 "{line}: {refusal:?}"
             );
         }
-        // Nested deeper than anybody needs.
+        // Nested deeper than any request.
         assert_eq!(refused(&"[".repeat(REQUEST_BYTES_MAX)).kind, ErrorReplyKind::Malformed);
         // The version is checked before all other members.
         let other = refused(r#"{"weir":2,"ask":{}}"#);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// New values of keys, all or none of them.
+/// Request to set keys, all or none of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
@@ -28,7 +28,7 @@ pub struct Assignment {
     pub value: Option<String>,
 }
 
-/// The switches that a request is about.
+/// Selection of the switches of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchSelector {
@@ -44,7 +44,7 @@ pub struct ChangeReport {
     pub switch: String,
     /// The file that was applied; `None` where a client named the keys.
     pub file: Option<String>,
-    /// Each key that has, or was to have, another value.
+    /// Keys with a new value, or with a refused one.
     pub changes: Vec<Change>,
     /// Notes on the consequences, in a sentence each.
     pub notes: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Change {
     pub key: String,
     /// Old value; `None` is the default.
     pub was: Option<String>,
-    /// The value that it was to have.
+    /// Requested value.
     pub is: Option<String>,
     /// Outcome of the change.
     pub outcome: ChangeOutcome,
@@ -73,13 +73,13 @@ pub enum ChangeOutcome {
     Applied,
     /// The key had this value already.
     Unchanged,
-    /// The switch goes on with the value before until it is started anew.
+    /// The old value stays in force until a restart.
     NeedsRestart,
     /// The value conflicts with the rest of the running configuration.
     Refused,
 }
 
-/// The configuration that a switch runs with.
+/// Running configuration of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     /// The switch.
@@ -88,7 +88,7 @@ pub struct Configuration {
     pub file: String,
     /// Text of the running configuration, with temporary values reverted.
     pub text: String,
-    /// Keys that have another value for a time.
+    /// Keys with a temporary value.
     pub for_a_time: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
-//! The switch's end of the control socket.
+//! Server of the control socket, in the switch's process.
 //!
 //! A thread takes connections, and each client has a thread of its own, up to [`CLIENTS_MAX`]. None of them touches a switch:
 //! a request goes to the control thread as a [`PendingRequest`], and the client's thread waits for the answer. So a client that is
-//! slow, silent or broken keeps nobody waiting but itself.
+//! slow, silent or broken delays only itself.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -32,7 +32,7 @@ const NO_ROOM: Duration = Duration::from_millis(100);
 
 /// Timeout for a client of a stream that takes no byte.
 const STREAM_TAKEN_WITHIN: Duration = Duration::from_secs(60);
-/// Nap of a stream that has nothing to send, until the next check.
+/// Interval of checks of a stream without data.
 const STREAM_NAP: Duration = Duration::from_millis(2);
 /// Time for clients to take their last answers when the server ends.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
@@ -49,7 +49,7 @@ pub trait Stream: Send {
     fn end(&mut self);
 }
 
-/// Request with the destination of its answer. Dropping a question signals the client that the switch is about to end.
+/// Request with the destination of its answer. Dropping the request signals the client that the switch is about to end.
 #[derive(Debug)]
 pub struct PendingRequest {
     /// Request of the client.
@@ -57,20 +57,19 @@ pub struct PendingRequest {
     answer: Sender<(Answer, Option<Box<dyn Stream>>)>,
 }
 
-/// Asks the control thread, for clients of any kind. Any thread may, and several at a time.
+/// Handle by which any thread sends requests to the control thread.
 #[derive(Clone, Debug)]
 pub struct ControlHandle {
     requests: Sender<PendingRequest>,
 }
 
-/// The way to the control thread: requests go in at one end, and come out of the other one as [`PendingRequest`]s, at most
-/// [`CLIENTS_MAX`] at a time.
+/// Creates the channel to the control thread, for at most [`CLIENTS_MAX`] requests at a time.
 pub fn control_channel() -> (ControlHandle, Receiver<PendingRequest>) {
     let (requests, asked) = bounded(CLIENTS_MAX);
     (ControlHandle { requests }, asked)
 }
 
-/// A socket that clients are served on, until it is dropped.
+/// Serves clients on a socket until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     path: SocketPath,
@@ -89,7 +88,7 @@ struct ServerContext {
 }
 
 impl PendingRequest {
-    /// Answers. A client that has gone meanwhile misses it.
+    /// Answers the request; has no effect if the client has gone.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.try_send((answer, None));
     }
@@ -101,10 +100,10 @@ impl PendingRequest {
 }
 
 impl ControlHandle {
-    /// The control thread's answer. Waits for it, up to 40 s.
+    /// Sends a request to the control thread, and waits up to 40 s for its answer.
     ///
     /// # Errors
-    /// Why there is none, or none now.
+    /// Reason for the missing answer.
     pub fn ask(&self, request: Request) -> Answer {
         self.ask_for_all(request).0
     }
@@ -126,10 +125,10 @@ impl ControlHandle {
 }
 
 impl ControlListener {
-    /// Serves clients from now on, those that wait already first. Their requests go to the control thread.
+    /// Serves clients by `control`, those that wait already first.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// Failure to start a thread.
     pub fn serve(self, control: ControlHandle) -> io::Result<Server> {
         let shared = Arc::new(ServerContext { is_over: AtomicBool::new(false), control, clients: Mutex::default() });
         let listener = Arc::new(self.listener);
@@ -152,7 +151,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Release; pairs with Acquire in `is_over`, so that woken threads see it.
         self.shared.is_over.store(true, Ordering::Release);
-        // This wakes up who waits for a connection.
+        // Wakes up the thread that waits in `accept`.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(taking) = self.taking.take() {
             let _ = taking.join();
@@ -185,7 +184,7 @@ fn take_connections(listener: &UnixListener, context: &Arc<ServerContext>) {
             return;
         }
         let Ok((stream, _)) = connection else {
-            // As where the process has too many files open; connections wait.
+            // For example, the process has too many open files; connections wait.
             std::thread::park_timeout(NO_ROOM);
             continue;
         };
@@ -222,7 +221,7 @@ fn welcome(number: u64, stream: &UnixStream, context: &Arc<ServerContext>) -> Re
     })
 }
 
-/// Says why, and closes. It must not wait: the thread that takes connections does this.
+/// Sends the reason and closes the connection. Must not wait: the accepting thread calls it.
 fn refuse(mut stream: UnixStream, refusal: ErrorReply) {
     if stream.set_nonblocking(true).is_ok() {
         let _ = stream.write_all(answer_line(&Err(refusal)).as_bytes());

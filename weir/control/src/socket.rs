@@ -1,4 +1,4 @@
-//! A path for a control socket, claimed from other processes.
+//! Path of a control socket, locked against other processes.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,12 +15,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 
 use crate::path::{ENDING, make_own_directory, own_directory, sockets_in};
 
-/// The most clients that are served at a time.
+/// Maximum number of clients served at a time.
 pub const CLIENTS_MAX: usize = 16;
 
-/// A socket at its path, on which nobody is served yet: connections wait.
+/// Socket bound at its path, not yet served: connections wait.
 ///
-/// It is its owner's alone (mode 0600) until somebody gives it another mode. The path is removed with it.
+/// Its mode is 0600 until it is changed. The path is removed with it.
 #[derive(Debug)]
 pub struct ControlListener {
     pub(crate) listener: UnixListener,
@@ -30,7 +30,7 @@ pub struct ControlListener {
 /// Reason why there is no socket at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// A process answers there.
+    /// A live process answers at the path.
     #[error("{} is the control socket of another process{}", .path.display(), numbered(*.process))]
     Live {
         /// The path.
@@ -38,7 +38,7 @@ pub enum BindError {
         /// Process, if known.
         process: Option<i32>,
     },
-    /// Something else is there.
+    /// The path is no socket.
     #[error("{} is there already, and is no socket", .0.display())]
     NoSocket(PathBuf),
     /// The system refuses.
@@ -64,20 +64,20 @@ const CLAIM_WITHIN: Duration = Duration::from_secs(2);
 const LIVES_WITHIN: Duration = Duration::from_secs(1);
 
 impl ControlListener {
-    /// A socket at this path. One that a dead process left is replaced.
+    /// Binds a socket at this path; replaces one that a dead process left.
     ///
     /// # Errors
-    /// A process answers there, something else is there, or the system refuses.
+    /// A live process at the path, a path that is no socket, or an error of the system.
     pub fn bind(path: &Path) -> Result<ControlListener, BindError> {
         let _claim = DirectoryLock::acquire(path)?;
         claimed(path)
     }
 
-    /// A socket of this name at the usual place. Where a process that lives has that, it is `NAME-PROCESS.control`. Sockets that dead
+    /// Binds a socket of this name in the default directory, as `NAME-PROCESS.control` if a live process has that name. Sockets that dead
     /// processes left there are removed.
     ///
     /// # Errors
-    /// The place can't be made, or the system refuses.
+    /// Failure to create the directory, or an error of the system.
     pub fn bind_default(name: &str) -> Result<ControlListener, BindError> {
         let failed = |error| BindError::Failed { path: own_directory(), error };
         ControlListener::in_directory(&make_own_directory().map_err(failed)?, name)
@@ -116,7 +116,7 @@ impl Drop for SocketPath {
     }
 }
 
-/// A lock on a path's directory: of two processes that find a dead one's socket, the second must not remove the first's.
+/// Lock on a path's directory: of two processes that find a dead one's socket, the second must not remove the first's.
 struct DirectoryLock {
     _directory: File,
 }
@@ -143,7 +143,7 @@ impl DirectoryLock {
     }
 }
 
-/// Binds at a path whose directory is claimed.
+/// Binds at a path whose directory is locked.
 fn claimed(path: &Path) -> Result<ControlListener, BindError> {
     remove_if_dead(path)?;
     let failed = |error: io::Error| BindError::Failed { path: path.to_owned(), error };
@@ -175,13 +175,13 @@ fn remove_if_dead(path: &Path) -> Result<(), BindError> {
     match connected(path, LIVES_WITHIN) {
         Ok(stream) => live(socket_peercred(&stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(failed),
-        // Somebody listens, and has more connections than it takes.
+        // A process listens, and its backlog is full.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => live(None),
         Err(error) => Err(failed(error)),
     }
 }
 
-/// A connection to a socket, whose process may take so long for it.
+/// Connects to a socket, within a timeout.
 pub(crate) fn connected(path: &Path, within: Duration) -> io::Result<UnixStream> {
     let socket = stream_socket()?;
     // This bounds the wait of `connect` too.
@@ -220,7 +220,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert!(path.exists(), "the second one left the first one's alone");
-        // As a process that is killed leaves it.
+        // As left by a killed process.
         let ControlListener { listener, path: left } = bound;
         std::mem::forget(left);
         drop(listener);
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!([first.path(), second.path()], [folder.path().join("lab.control"), own]);
         let no_socket = folder.path().join("note.control");
         fs::write(&no_socket, "").unwrap();
-        // A port's, which a stray connection would disturb: it stays, though nobody listens.
+        // A port's socket stays, even if no process listens: a stray connection would disturb it.
         let ports = folder.path().join("vm.sock");
         drop(UnixListener::bind(&ports).unwrap());
         let ControlListener { listener, path: left } = second;

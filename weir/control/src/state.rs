@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_units::CLASSES;
 
-/// A number of each class.
+/// Values by class.
 pub type ByClass = [u64; CLASSES];
 
-/// A switch in one view.
+/// View of a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewReply {
     /// Name of the switch.
@@ -46,9 +46,9 @@ pub enum State {
     Mac(Vec<MacEntry>),
     /// A row for each lossless ingress queue.
     Policy(PolicyState),
-    /// A row for each port that speaks something else than PFC or PAUSE.
+    /// A row for each port under another flow control than PFC or PAUSE.
     FlowControl(Vec<FlowControlPort>),
-    /// A row for each place and reason that frames were lost at.
+    /// A row for each place and reason of losses.
     Losses(Vec<Loss>),
 }
 
@@ -59,10 +59,10 @@ pub struct Interface {
     pub port: String,
     /// Device of the port.
     pub device: String,
-    /// The link inside the process that it is an end of, by its name; the other end has the same.
+    /// Name of the link inside the process that the port is an end of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Whether it has a link; of a clone, whether its port has.
+    /// Whether the port has a link; for a clone, whether its original has.
     pub link_up: bool,
     /// Administrative state: `up`, `down` or `blocked`.
     #[serde(default)]
@@ -72,7 +72,7 @@ pub struct Interface {
     pub forced_pause: Vec<usize>,
     /// Rate C of the link, as configured or as negotiated.
     pub rate_bps: Option<u64>,
-    /// The flow control that it speaks.
+    /// Flow control of the port.
     pub flow_control: String,
     /// Data frames received.
     pub rx: Traffic,
@@ -89,7 +89,7 @@ pub struct Traffic {
     pub bytes: u64,
     /// Rate in the last `stats_interval`, without FCS, preamble and gap; `None` before the first is over.
     pub bits_per_second: Option<u64>,
-    /// Received, or to be sent, and dropped by the switch.
+    /// Frames dropped by the switch in this direction.
     pub dropped: u64,
     /// Losses counted by the device; `None` where it counted none and does not count all.
     pub lost_at_device: Option<u64>,
@@ -102,7 +102,7 @@ pub struct PfcCounters {
     pub port: String,
     /// Frames received that pause or resume the class: SAI's `PFC_n_RX_PKTS`.
     pub rx: ByClass,
-    /// Frames sent that do, refreshes included: `PFC_n_TX_PKTS`.
+    /// Frames sent that pause or resume the class, refreshes included: `PFC_n_TX_PKTS`.
     pub tx: ByClass,
     /// Pauses of the running class by the peer. 802.3x PAUSE counts for the classes that it pauses.
     pub rx_pauses: ByClass,
@@ -119,7 +119,7 @@ pub struct PfcCounters {
     pub rx_lossy: u64,
 }
 
-/// A pause that was, or is.
+/// Past or current pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastPause {
     /// Start of the storm, in milliseconds since 1970.
@@ -135,7 +135,7 @@ pub struct WatchedQueue {
     pub port: String,
     /// The class.
     pub queue: usize,
-    /// Whether a storm is under way.
+    /// Whether a storm is active.
     pub in_storm: bool,
     /// Storms detected.
     pub detected: u64,
@@ -143,7 +143,7 @@ pub struct WatchedQueue {
     pub restored: u64,
     /// Packets during all storms.
     pub all: StormPackets,
-    /// Packets during the last one, whenever that was.
+    /// Packets during the last storm.
     pub last: StormPackets,
 }
 
@@ -198,9 +198,9 @@ pub struct Queues {
     pub bytes: ByClass,
     /// Frames marked CE.
     pub ce_marked: ByClass,
-    /// Frames that were in the queue and were dropped.
+    /// Frames dropped from the queue.
     pub dropped: ByClass,
-    /// Bytes that wait, now.
+    /// Current occupancy.
     pub held_bytes: ByClass,
     /// Highest of these since watermarks were cleared.
     pub watermark_bytes: ByClass,
@@ -277,7 +277,7 @@ pub struct PolicyState {
     pub queues: Vec<PolicyQueue>,
 }
 
-/// An ingress queue, as its policy sees it.
+/// State of an ingress queue under the buffer policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyQueue {
     /// The port.
@@ -292,9 +292,9 @@ pub struct PolicyQueue {
     pub threshold_bytes: u64,
     /// Φ now.
     pub headroom_limit_bytes: u64,
-    /// Whether its sender is to pause.
+    /// Whether the queue is OFF: its sender is to pause.
     pub off: bool,
-    /// Whether that is so because the whole port is OFF.
+    /// Whether the queue is OFF because its port is.
     pub port_off: bool,
     /// The policy's gauges, by name.
     pub gauges: BTreeMap<String, u64>,
@@ -305,7 +305,7 @@ pub struct PolicyQueue {
 pub struct FlowControlPort {
     /// The port.
     pub port: String,
-    /// The flow control that it speaks.
+    /// Flow control of the port.
     pub flow_control: String,
     /// Messages received.
     pub messages_rx: u64,
@@ -322,7 +322,7 @@ pub struct FlowControlPort {
     pub resyncs: u64,
     /// Rate C of the link.
     pub rate_bps: Option<u64>,
-    /// Each class that was used.
+    /// Classes that were used.
     pub classes: Vec<FlowControlClass>,
 }
 
@@ -335,7 +335,7 @@ pub struct FlowControlClass {
     pub ingress_bytes: u64,
     /// Occupancy of the egress queue.
     pub egress_bytes: u64,
-    /// The rate that the peer sets it.
+    /// Rate that the peer sets for the class.
     pub rate_rx_bps: Option<u64>,
     /// The flow control's gauges, by name.
     pub gauges: BTreeMap<String, u64>,
@@ -348,7 +348,7 @@ pub struct Loss {
     pub port: String,
     /// Place of the loss.
     pub place: LossPlace,
-    /// The class; devices tell none.
+    /// The class; `None` for a loss at a device.
     pub class: Option<usize>,
     /// The reason.
     pub reason: String,
@@ -388,13 +388,13 @@ pub struct Lcore {
     /// Work done in the polls.
     #[serde(default)]
     pub work: LcoreWork,
-    /// The times between two polls.
+    /// Median of the gaps between polls.
     pub gap_p50_ns: u64,
     /// 99th percentile of the gaps.
     pub gap_p99_ns: u64,
     /// 99.9th percentile of the gaps.
     pub gap_p999_ns: u64,
-    /// The longest of them.
+    /// Longest gap.
     pub gap_max_ns: u64,
     /// Histogram of the gaps.
     pub gaps: Vec<GapBucket>,
@@ -406,16 +406,16 @@ pub struct Lcore {
     pub cpu_stolen_ms: Option<u64>,
 }
 
-/// The packets of an lcore: those that it received; of one that receives none, those that it got of other lcores.
+/// Packets of an lcore: those received, or, for an lcore without receive stage, those from other lcores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LcoreWork {
     /// Packets.
     pub packets: u64,
-    /// Bursts that they came in, none of them empty.
+    /// Non-empty bursts of these packets.
     pub bursts: u64,
-    /// Packets whose time was taken: all but those of polls that were interrupted for a millisecond.
+    /// Packets of timed polls: all but those interrupted for a millisecond.
     pub timed_packets: u64,
-    /// The time of all polls with frames, but for such ones.
+    /// Time of the timed polls with frames.
     pub timed_ns: u64,
     /// Frequency of the CPU's time-stamp counter, in Hz.
     pub tsc_hz: u64,
@@ -480,7 +480,7 @@ pub struct Delay {
     pub p999_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// All together.
+    /// Sum of the delays.
     pub sum_ns: u64,
     /// Histogram of the delays, shortest first, with all buckets.
     pub lengths: Vec<DelayBucket>,
@@ -506,7 +506,7 @@ pub struct FrameConservation {
     pub sent: u64,
     /// Frames dropped by the switch.
     pub dropped: u64,
-    /// Frames that it holds.
+    /// Frames buffered in the switch.
     pub held: u64,
     /// Whether the equation holds.
     pub conserved: bool,
@@ -519,9 +519,9 @@ pub struct Event {
     pub unix_ms: u64,
     /// The switch.
     pub switch: String,
-    /// The port, if it was at one.
+    /// The port, for an event of a port.
     pub port: Option<String>,
-    /// The class, if it was of one.
+    /// The class, for an event of a class.
     pub class: Option<usize>,
     /// Kind of event: `link_up`, `storm_detected`, `counters_cleared` and so on.
     pub event: String,

@@ -1,4 +1,4 @@
-//! `weir-dpdk`: the whole command, linked with libdpdk. `weir` turns into it where a command needs ports or real frames.
+//! `weir-dpdk`: the whole command, linked with libdpdk. `weir` executes it for commands that need ports or real frames.
 
 use std::process::ExitCode;
 

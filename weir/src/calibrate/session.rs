@@ -122,7 +122,7 @@ impl Session {
             return wrong(format!("--port {}: a clone has no peer", self.switch.ports[clone].name));
         }
         if ports.is_empty() {
-            return wrong("no port has a link, a rate, and speaks PFC or PAUSE".to_owned());
+            return wrong("no port has a link, a rate, and PFC or PAUSE".to_owned());
         }
         Ok(ports)
     }
@@ -190,7 +190,7 @@ impl Session {
         paused?;
         match seen {
             Ok(seen) if seen.is_complete => Ok(seen),
-            Ok(_) => Err(Failure::Run("the switch broke off".to_owned())),
+            Ok(_) => Err(Failure::Run("connection to the switch lost".to_owned())),
             Err(error) => Err(error.into_failure("the capture".as_ref())),
         }
     }
@@ -229,20 +229,17 @@ impl Session {
 /// Reason why a port can't be measured.
 fn why_not(rate: Option<BitRate>, interface: Option<&Interface>, flow_control: &str) -> Option<String> {
     if !matches!(flow_control, "pfc" | "pause") {
-        return Some(format!("it speaks {flow_control}: only by PFC and PAUSE is a peer told to stop"));
+        return Some(format!("its flow control is {flow_control}: only PFC and PAUSE stop a peer"));
     }
     if rate.is_none() {
-        return Some("it has no `rate` in its file, from which Φ could be reckoned".to_owned());
+        return Some("it has no `rate` in its file, from which Φ is computed".to_owned());
     }
     let interface = interface?;
     if !interface.link_up || interface.state != "up" {
         return Some("it has no link, or is not open".to_owned());
     }
     if !interface.forced_pause.is_empty() {
-        return Some(format!(
-            "its peer is told to pause by `weir set` already: ports.{}.pause=none ends it",
-            interface.port
-        ));
+        return Some(format!("`weir set` already pauses its peer: ports.{}.pause=none ends that", interface.port));
     }
     None
 }
@@ -277,7 +274,7 @@ mod tests {
         let rate = Some(BitRate::gbps(1));
         let reason = |rate, interface: Interface, kind| why_not(rate, Some(&interface), kind).unwrap_or_default();
         assert_eq!(reason(rate, interface(true, &[]), "pfc"), "");
-        assert!(reason(rate, interface(true, &[]), "cbfc").contains("speaks cbfc"));
+        assert!(reason(rate, interface(true, &[]), "cbfc").contains("flow control is cbfc"));
         assert!(reason(None, interface(true, &[]), "pfc").contains("no `rate`"));
         assert!(reason(rate, interface(false, &[]), "pfc").contains("no link"));
         assert!(reason(rate, interface(true, &[3]), "pause").contains("ports.p0.pause=none"));

@@ -68,7 +68,7 @@ impl MeasuredLink {
             let SkippedPauses { idle, too_short, never_stopped, unpolled } = *left_out;
             let parts = [
                 (idle, "nothing had been sent before"),
-                (too_short, "it ended too early to tell, or its end was not seen"),
+                (too_short, "it ended too early, or its end was not captured"),
                 (never_stopped, "frames never stopped"),
                 (unpolled, "frames never stopped, and lcores did not poll for half of the pause or more"),
             ];

@@ -13,7 +13,7 @@ use super::buffer::{BufferPartition, HeadroomFrom};
 pub(super) struct PortChecked {
     name: String,
     device: String,
-    /// Rate as written in the file; none if it is the device's.
+    /// Rate as written in the file; `None` if it is the device's.
     rate: Option<String>,
     rate_bps: Option<u64>,
     delay: String,

@@ -1,4 +1,4 @@
-//! What `weir check` says of each policy.
+//! Output of `weir check` for each policy.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
@@ -95,7 +95,7 @@ fn spfc() {
     check(
         "policy = \"spfc\"",
         &[
-            "victim: departs at C / K_spfc or more, K_spfc = 5, in windows of TC = 80us; from the moment on that a window has the count",
+            "victim: departs at C / K_spfc or more, K_spfc = 5, in windows of TC = 80us; from the instant at which a window reaches the count",
             "1 none 4,500,000 4,497,000 - 50.0 %",
             "a port of 10Gbps (1 of them) is a victim when 20,000 B or more depart in TC = 80us, that is C/K_spfc = 2Gbps; \
              T of a victim: 9,000,000 B",
@@ -111,7 +111,7 @@ fn headroom_by_the_rule_for_each_queue() {
     // 2 (1,250 + 1,522) + 3,840 B at 100 Gb/s, 2 (125 + 1,522) + 3,840 B at 10 Gb/s; two classes.
     let headroom = "headroom, Φ for each lossless ingress queue 89,340 0.9 %";
     check("headroom = \"auto\"\npolicy = \"sih\"", &[headroom, "1 none 4,955,330 4,952,330 - 50.0 %"], &[]);
-    check("headroom = \"auto\"\npolicy = \"adaptive\"", &[headroom], &["trusts the delays measured so far"]);
+    check("headroom = \"auto\"\npolicy = \"adaptive\"", &[headroom], &["relies on past delays"]);
 }
 
 #[test]

@@ -19,14 +19,14 @@ sysctl -q -w net.ipv6.conf.default.disable_ipv6=1 2>/dev/null
 ip link add doctor-a type veth peer name doctor-b && ip link set doctor-a up && ip link set doctor-b up || exit 9
 exec \"$0\" doctor /dev/stdin --loop --json";
 
-/// The switch whose ports the ends of the pair are.
+/// Switch whose ports are the ends of the pair.
 const SWITCH: &str = "[switch]\nname = \"doctor\"\n[lcores]\nlayout = \"single\"\n\
                       [[ports]]\nname = \"doctor-a\"\naf_packet = \"doctor-a\"\nrate = \"1Gbps\"\n\
                       [[ports]]\nname = \"doctor-b\"\naf_packet = \"doctor-b\"\nrate = \"1Gbps\"\n";
 
 const SUBJECT: &str = "veth pair";
 
-/// The parts of a finding of the program in the namespace that are used.
+/// Used fields of a check result of the program in the namespace.
 #[derive(Deserialize)]
 struct LoopFinding {
     subject: String,
@@ -73,7 +73,7 @@ fn run() -> Result<Vec<LoopFinding>, (String, String)> {
         (message, "apt-get install util-linux iproute2".to_owned())
     })?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing was said");
+    let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no error message");
     let Ok(found) = serde_json::from_slice::<Vec<LoopFinding>>(&output.stdout) else {
         return Err((
             format!("was not tried, as there can be none in a namespace of its own: {}", last.trim()),
@@ -99,10 +99,7 @@ fn fed(mut command: Command) -> io::Result<Output> {
             // The namespace ends with its only process.
             child.kill()?;
             child.wait()?;
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("nothing was said within {} s", TIMEOUT.as_secs()),
-            ));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no result within {} s", TIMEOUT.as_secs())));
         }
         sleep(LOOK_EVERY);
     }

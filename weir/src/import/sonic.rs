@@ -58,7 +58,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     // Validates the switch file before writing.
     weir_config::parse("sonic", &imported.text).map_err(|errors| {
         let first = errors.render(false);
-        Failure::Argument(format!("what these tables say makes no switch here:\n{}", first.trim_end()))
+        Failure::Argument(format!("these tables make no valid switch:\n{}", first.trim_end()))
     })?;
     if arguments.output.exists() && !arguments.force {
         return Err(Failure::Argument(format!("{output} is there already; name another output, or give --force")));

@@ -10,12 +10,12 @@ pub(super) struct ExitCode {
 
 /// Exit codes. [`weir_experiments::Failure`] gives the numbers.
 pub(super) const EXIT_CODES: [ExitCode; 4] = [
-    ExitCode { code: 0, means: "all went well", then: "go on" },
+    ExitCode { code: 0, means: "success", then: "continue" },
     ExitCode {
         code: 1,
-        means: "something failed after it had begun, a promise was not kept, or the command was interrupted; results that there are \
-                stay, and what is said tells how to go on",
-        then: "look at what was said",
+        means: "something failed after it had begun, a promise was not kept, or the command was interrupted; results so far \
+                stay, and the message tells how to continue",
+        then: "read the message",
     },
     ExitCode {
         code: 2,
@@ -44,12 +44,12 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
             "a port did not take frames that were due, or it was interrupted before the last frame of a trace that has one"
         }
         "show" | "top" | "clear" | "set" | "config" | "export sonic-counters" => {
-            "the conversation with the switch broke off"
+            "the connection to the switch was lost"
         }
-        "reload" => "a key was not applied as it does not go together with what runs, or the conversation broke off",
-        "capture" => "the switch broke off, so that frames may be missing, or the capture can't be written",
+        "reload" => "a key was not applied as it conflicts with the running configuration, or the connection was lost",
+        "capture" => "the connection was lost, so that frames may be missing, or the capture can't be written",
         "calibrate" => {
-            "a peer does not stop, nothing came that could stop, or it was interrupted; 3 if the machine took so much of the switch's time \
+            "a peer does not stop or sends nothing, or it was interrupted; 3 if the machine took so much of the switch's time \
              that nothing can be advised"
         }
         "demo" => "lossless frames were lost, or it was interrupted",
@@ -65,7 +65,7 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
         }
         "testbed check" => "with --hosts: a host lacks something",
         "compare ns3" => "a figure differs",
-        "vm run" => "what the command in the guest ended with is the exit code",
+        "vm run" => "the exit code is that of the command in the guest",
         "doctor" => "a check failed",
         "check" => "with --try: the devices are not fit for lossless ports, or it was interrupted",
         _ => return None,

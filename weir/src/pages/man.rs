@@ -19,7 +19,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("NO_COLOR", "set to anything: no colours."),
     ("TERM", "dumb: no colours."),
     ("XDG_RUNTIME_DIR", "where control sockets of switches are that root does not run, in weir/ below it."),
-    ("NOTIFY_SOCKET", "where systemd is told that a switch forwards, and that it lives."),
+    ("NOTIFY_SOCKET", "socket for systemd's notifications: a switch forwards, and is alive."),
 ];
 
 const FILES: [(&str, &str); 3] = [

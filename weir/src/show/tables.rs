@@ -399,7 +399,7 @@ fn class_table<'r>(first: &str, column: &str, rows: impl Iterator<Item = (&'r st
     table
 }
 
-/// `9.9Gbps`; of no rate at all `0bps`.
+/// `9.9Gbps`; `0bps` without a rate.
 fn rate_text(bps: Option<u64>, unknown: &str) -> String {
     match bps {
         None => unknown.to_owned(),

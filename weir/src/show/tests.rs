@@ -1,4 +1,4 @@
-//! Tables against texts as they are to be, and arguments.
+//! Expected texts of tables, and arguments.
 
 use clap::Parser;
 use weir_control::state::*;
@@ -19,7 +19,7 @@ fn text(view: View, reply: &Reply) -> String {
     tables::text(view, reply).expect("a reply to this view")
 }
 
-/// A text without its first line, which is empty, and without what stands in front of all lines here.
+/// Text without its empty first line and its indentation.
 fn lines(text: &str) -> String {
     let lines = text.lines().skip(1).map(|line| line.strip_prefix("        ").unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n").trim_end().to_owned() + "\n"
@@ -302,7 +302,7 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
     assert!(text.contains("gfc-buffer") && text.contains("5Gbps") && text.contains("stage"), "{text}");
 }
 
-/// A reply of another kind than was asked for is found out, and makes no table.
+/// A reply of another kind than requested makes no table.
 #[test]
 fn another_views_state_makes_no_table() {
     assert!(tables::text(View::Mac, &shown(State::Interfaces(Vec::new()))).is_none());

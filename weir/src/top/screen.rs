@@ -261,7 +261,7 @@ impl Screen {
         switch.pools.iter().map(line).collect()
     }
 
-    /// Draws a bar of `length` letters for `whole`, with two parts and a mark.
+    /// Draws a bar of `length` letters for `full_scale`, with two parts and a mark.
     fn bar(&self, length: usize, full_scale: u64, shared: u64, headroom: u64, mark: Option<u64>) -> Vec<Span<'static>> {
         let Glyphs { shared: of_shared, headroom: of_headroom, free, threshold } = self.theme.glyphs;
         let letters = |bytes: u64| {
@@ -465,7 +465,7 @@ fn help() -> Vec<Line<'static>> {
         "Down Up j k   scroll; Page Down, Page Up, Home too",
         "s             order: by port, by bytes held, by time paused, by rate",
         "a             all queues, or those that are lossless or were used",
-        "Space, p      stand still, and go on",
+        "Space, p      freeze, and resume",
         "r             ask the switch now",
         "Ctrl-L        draw the screen anew",
         "q, Esc        quit; of this list, Esc goes back",

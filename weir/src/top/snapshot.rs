@@ -49,7 +49,7 @@ pub(crate) struct QueueRow {
     /// Occupancy of the ingress queue in private and shared buffer.
     pub(crate) shared: u64,
     pub(crate) headroom: u64,
-    /// Xoff, of a lossless queue.
+    /// Xoff of a lossless queue.
     pub(crate) threshold: Option<u64>,
     pub(crate) egress: u64,
     /// Shares of the time for which this port paused the peer's class, and the peer paused this port's class.

@@ -1,4 +1,4 @@
-//! Screens of a switch that is written down here; `lab/tests/test_top.py` has those of one that runs.
+//! Screens of a constant switch; `lab/tests/test_top.py` has those of a running one.
 
 use std::time::{Duration, Instant};
 

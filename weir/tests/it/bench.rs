@@ -1,4 +1,4 @@
-//! `weir bench`: mistakes are told and start nothing, and a short run's table and JSON have the shape that is promised.
+//! `weir bench`: errors start nothing, and a short run's table and JSON have the documented shape.
 
 #![cfg(feature = "dpdk")]
 

@@ -1,4 +1,4 @@
-//! `weir testbed run --checkpoint` and `--resume`: a run that is killed goes on, and leaves the same files.
+//! `weir testbed run --checkpoint` and `--resume`: a killed run resumes, and leaves the same files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ impl Lab {
     }
 }
 
-/// But for what tells of the machine, and the switches' state while it runs.
+/// Files without those about the machine, and without the switches' state during the run.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names = names.filter(|name| !["speed.json", "provenance.json"].contains(&name.as_str()));

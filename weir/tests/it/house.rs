@@ -85,7 +85,7 @@ fn no_files_of_a_crate_stand_on_each_other() {
     assert!(files > 600 && ties > 2_000, "{files} files with {ties} ties were found");
 }
 
-/// A circle of a crate with these files, in both ways of looking.
+/// A cycle of a crate with these files, in both directions.
 fn circles_of(files: &[(&str, &str)]) -> [Option<String>; 2] {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -125,7 +125,7 @@ fn files_that_stand_on_each_other_are_found() {
     }
 }
 
-/// A file may need those of its folder, and they may need it; but a circle over others counts that goes by only one kind of these ties.
+/// A file and its folder's files may need each other; a cycle over others counts if it uses only one direction of these dependencies.
 #[test]
 fn a_file_and_its_folder_may_need_each_other() {
     let crate_of = |a: &'static str, inner: &'static str, b: &'static str| {

@@ -1,4 +1,4 @@
-//! Runs in virtual time have their memory in huge pages, where the system gives them to who asks.
+//! Runs in virtual time use huge pages, where the system grants them on request.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ const SCENARIO: &str = "[scenario]\nend = \"100ms\"\n[switch.buffer]\nsize = \"4
     [switch.pfc]\nreaction = \"0s\"\n[topology]\nkind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 8\nrate = \"25Gbps\"\n\
     delay = \"1us\"\n[[workloads]]\nname = \"web\"\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n";
 
-/// The environment that a run goes on in, with this in it from the start; `None` if it ended too soon.
+/// Environment of the continued run, started with `given`; `None` if it ended too soon.
 fn environment_of_a_run(given: &[(&str, &str)]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lab.toml"), SCENARIO).unwrap();
@@ -18,7 +18,7 @@ fn environment_of_a_run(given: &[(&str, &str)]) -> Option<String> {
     command.args(["testbed", "run", "lab.toml", "--backend", "sim", "-o", "out"]).current_dir(folder.path());
     command.env_remove("GLIBC_TUNABLES").env_remove("WEIR_HUGE_PAGES").envs(given.iter().copied());
     let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Its directory is there when it has been through all that comes before.
+    // Its directory exists once all earlier steps are complete.
     while !folder.path().join("out").exists() && run.try_wait().unwrap().is_none() {
         thread::sleep(Duration::from_millis(1));
     }

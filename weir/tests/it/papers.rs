@@ -1,4 +1,4 @@
-//! The papers' experiments, quick: each comes to the verdict that it had, and one of its claims fails where the scheme is broken on purpose.
+//! Quick runs of the papers' experiments: each keeps its verdict, and a mutation of the scheme fails one of its claims.
 //!
 //! Minutes of virtual time, and so not among the tests that are run with all others: `make papers`.
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// What the quick runs come to. A change here is a change of what Weir does, and is to be understood before it is written down.
+/// Verdicts of the quick runs. A change is a change of Weir's behaviour: understand it before recording it.
 const VERDICTS: &[(&str, &str)] = &[
     ("gfc.5", "holds"),
     ("gfc.9", "does-not-hold"),
@@ -84,7 +84,7 @@ fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
             assert!(directory.path().join(id).join(figure).is_file(), "{id} has no {figure}");
         }
     }
-    // The command has failed if one is not told; that there are some, and a subtle one of each.
+    // The command fails if a mutation is not detected; here, that each has some, a subtle one among them.
     for id in found.keys() {
         let text = fs::read_to_string(directory.path().join(id).join("broken.json")).unwrap();
         let told: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
@@ -118,7 +118,7 @@ fn all_points_of_the_full_sweeps_are_good_scenarios() {
     }
 }
 
-/// What the papers have on testbeds, or could have had, real frames may run.
+/// Real frames may run experiments that a testbed can.
 #[test]
 #[cfg(feature = "dpdk")]
 fn real_frames_may_run_six_of_them() {

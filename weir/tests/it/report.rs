@@ -1,4 +1,4 @@
-//! `weir report` through the command: what it tells of runs, what it refuses, and that its page needs nothing else.
+//! `weir report` through the command: its content, its errors, and its self-contained page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Two hosts send to a third; the flow's name is what no page may take for its own.
+/// Two hosts send to a third; the flow's name contains HTML.
 const SCENARIO: &str = "[scenario]\nname = \"incast\"\nend = \"300us\"\nsample_every = \"5us\"\nseed = 7\n\
     [switch]\nmtu = 1500\n\
     [switch.buffer]\nsize = \"400KB\"\npolicy = \"dt\"\n[switch.buffer.dt]\nalpha = \"1/16\"\n[switch.classes]\npreset = \"roce\"\n\
@@ -45,7 +45,7 @@ impl Lab {
         said
     }
 
-    /// What a wrong call says; it must leave no page.
+    /// Message of a wrong call, which must leave no page.
     fn refused(&self, arguments: &[&str]) -> String {
         let (code, said) = self.weir(arguments);
         assert_eq!(code, 2, "{said}");
@@ -213,13 +213,13 @@ fn files_that_are_missing_or_wrong_are_named() {
         "{said}"
     );
     assert!(with("series.csv", "t_us,x\n1,two\n").contains("series.csv: can't be read: line 2: `two` is no number"));
-    // A run that was killed leaves a part of a row, of which nothing is said.
+    // A killed run leaves a part of a row, which is skipped.
     assert!(with("series.csv", "t_us,x\n1,two\n2,thr").contains("line 2: `two`"));
     assert!(with("events.csv", "t_us\n1\n").contains("events.csv: can't be read"));
     assert!(with("fct.csv", "a,b\n1,2\n").contains("fct.csv:1: there is no column \"flow\"; run the scenario again"));
     fs::remove_file(file("provenance.json")).unwrap();
     let said = lab.refused(&["report", FIRST]);
-    assert!(said.contains("dt-script-b: provenance.json is missing, so this is not a whole run"), "{said}");
+    assert!(said.contains("dt-script-b: provenance.json is missing, so the run is incomplete"), "{said}");
     fs::write(file("provenance.json"), provenance).unwrap();
     fs::remove_file(file("summary.json")).unwrap();
     assert!(lab.refused(&["report", FIRST]).contains("dt-script-b: summary.json is missing: the run did not end"));

@@ -1,4 +1,4 @@
-//! `weir reproduce` through the command: an experiment of one's own, verdicts that follow the runs, and mistakes told by their lines.
+//! `weir reproduce` through the command: a custom experiment, verdicts that follow the runs, and errors with their lines.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Two hosts send to a third for a while: PFC has its senders wait, and loses nothing.
+/// Two hosts send to a third: PFC pauses the senders, and loses nothing.
 const SCENARIO: &str = r#"
 [scenario]
 end = "2ms"
@@ -135,7 +135,7 @@ y = "messages"
 lines = [{ name = "low", runs = "low" }, { name = "high", runs = "high" }]
 "#;
 
-/// An experiment of one's own in a folder of its own.
+/// Custom experiment in a temporary folder.
 pub(crate) struct Lab(TempDir);
 
 impl Lab {
@@ -218,7 +218,7 @@ fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     }
 }
 
-/// Shards of a farm, and the call for all after them: what was finished is not run again, comes to the same, and is never removed.
+/// Shards of a farm, followed by the call for all: finished points are not run again, have the same results, and are never removed.
 #[test]
 fn a_farm_is_worked_off_in_parts_and_keeps_them() {
     let more = PAPER.replace("full = \"2s\"", "full = \"2s\"\nfarm = \"2h\"");
@@ -382,7 +382,7 @@ fn what_is_broken_on_purpose_does_not_hold() {
     assert!(verdict["reasons"][0].as_str().unwrap().contains("lossless"), "{verdict:#}");
 }
 
-/// A scheme that is broken on purpose is run by the points of one claim, and one that changes nothing that the claim is about fails the command.
+/// A mutated scheme runs the points of one claim; a mutation that the claim does not detect fails the command.
 #[test]
 fn broken_schemes_must_be_told() {
     let scheme = |set: &str, fails: &str| {
@@ -402,7 +402,7 @@ fn broken_schemes_must_be_told() {
     );
     let told: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/broken.json")).unwrap();
     assert_eq!((&told[0]["sound"]["judgement"], &told[0]["broken"]["judgement"]), (&"holds".into(), &"fails".into()));
-    // The run that is broken, with five seeds at one load, of the twenty points; the verdict itself is of the sound ones.
+    // The mutated run, with five seeds at one load, of the twenty points; the verdict itself uses the others.
     let runs = fs::read_dir(lab.path("a/more.0/broken-1/runs")).unwrap().count();
     let verdict: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/verdict.json")).unwrap();
     assert_eq!((runs, &verdict["verdict"], &verdict["points"]), (5, &"holds".into(), &20.into()));
@@ -413,7 +413,7 @@ fn broken_schemes_must_be_told() {
         code == 1 && said.contains("1 of 1 schemes that are broken on purpose are not told: more.0: as low"),
         "{said}"
     );
-    // Lost frames spoil what is read off the run.
+    // Lost frames invalidate the run's measures.
     let lab = scheme("{ \"switch.port.flow_control\" = \"none\" }", "longest queue, low");
     let (code, said) = lab.reproduce(&arguments);
     assert!(code == 0 && said.contains("\"longest queue, low\" fails: the run"), "{said}");
@@ -612,7 +612,7 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     assert!(code == 2 && said.contains("more.0: nothing is open there; write [[open]] in paper.toml"), "{said}");
 }
 
-/// A paper that Weir has never heard of is data: found by its folder, chosen by its id, and cited.
+/// An unknown paper is data: found by its folder, chosen by its id, and cited.
 #[test]
 fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let lab = Lab::new(PAPER);
@@ -644,7 +644,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&from_within.stdout).contains("fifth.1: 20 runs"), "{from_within:?}");
-    // An error in a paper's file is told at its line.
+    // An error in a paper's file has its line.
     for (text, wanted) in [
         (about.replace("venue", "venu"), "unknown key `venu`"),
         (about.replace("id = \"fifth\"", "id = \"all\""), "\"all\" can't name a paper"),
@@ -660,7 +660,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     assert!(code == 2 && said.contains("the folder above is of the paper fifth"), "{said}");
 }
 
-/// The smaller sweep that `dpdk.toml` has for real frames is checked as a sweep, and told as one.
+/// The smaller sweep in `dpdk.toml` for real frames is checked and reported as a sweep.
 #[test]
 #[cfg(feature = "dpdk")]
 fn real_frames_may_have_a_sweep_of_their_own() {
@@ -690,7 +690,7 @@ fn real_frames_may_have_a_sweep_of_their_own() {
     }
 }
 
-/// More seeds or fewer than the sweep has: numbers say what single ones came to, and claims go by as many.
+/// More or fewer seeds than the sweep's: numbers list single seeds, and claims use as many.
 #[test]
 fn points_have_as_many_seeds_as_are_asked_for() {
     let lab = Lab::new(PAPER);
@@ -720,7 +720,7 @@ fn points_have_as_many_seeds_as_are_asked_for() {
     assert!(code == 2 && said.contains("cannot be used with"), "{said}");
 }
 
-/// A verdict of runs by the clock that the machine held up, as a call with real frames leaves it: the page of several backends says so.
+/// The page of several backends marks the verdict of runs that the machine delayed.
 #[test]
 fn what_is_not_judged_is_told_wherever_verdicts_stand() {
     let lab = Lab::new(&PAPER.replace("[takes]", "backends = [\"sim\", \"dpdk\"]\n\n[takes]"));
@@ -832,7 +832,7 @@ fn how_late_a_run_may_be_is_a_share_of_its_time_with_real_frames() {
     }
 }
 
-/// Weir's own experiment with real hosts: all its points are good, and an experiment without such hosts is told so.
+/// Weir's own experiment with real hosts: all its points are valid, and an experiment without such hosts is refused.
 #[test]
 #[cfg(feature = "dpdk")]
 fn real_hosts_run_what_has_some() {

@@ -1,4 +1,4 @@
-//! The pages for readers as a site: it fetches nothing, and its links lead somewhere, by a reading of the HTML that was written.
+//! The documentation as a site, by its HTML: it fetches nothing, and its links resolve.
 
 use std::fs;
 use std::path::{Path, PathBuf};

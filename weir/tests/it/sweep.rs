@@ -1,4 +1,4 @@
-//! `weir sweep` through the command: the same table whatever ran which point, goes on where it stopped, and keeps failures apart.
+//! `weir sweep` through the command: the same table by any workers, resumption, and a separate table of failures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -254,7 +254,7 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
     let figures = "[[figures]]\nname = \"fct\"\nx = \"sizes\"\ny = \"fct_mean\"\nby = \"policy\"\n";
     let lab = Lab::new(&format!("{SWEEP}{figures}"));
     let said = lab.good("out", &[]);
-    assert!(said.contains("look at: out/figures/fct.svg"), "{said}");
+    assert!(said.contains("figure: out/figures/fct.svg"), "{said}");
     let svg = lab.text("out", "figures/fct.svg");
     assert!(svg.contains("FCT mean of incast (us)") && svg.contains("sizes (KB)"), "{svg}");
     let csv = lab.text("out", "figures/fct.csv");
@@ -291,7 +291,7 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
     let places = ["<svg", "<details class=\"runs\">", "<h2>Summary</h2>"].map(|part| page.find(part).unwrap());
     assert!(places.is_sorted(), "{places:?}");
     assert!(page.contains("sizes 10KB, seed 1"), "runs are named by what differs");
-    // A figure of what is not there is told before anything runs.
+    // A figure of a missing column is an error before anything runs.
     let wrong = Lab::new(&format!("{SWEEP}{}", figures.replace("fct_mean", "fct_men")));
     let (code, said) = wrong.sweep("out", &[]);
     assert!(

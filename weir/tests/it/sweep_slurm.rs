@@ -89,7 +89,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Starts one, or says why there is none; where it is asked for, that fails.
+    /// Starts a cluster, or prints why there is none; fails if `WEIR_SLURM` requires one.
     fn wanted() -> Option<Cluster> {
         let Some(missing) = missing() else { return Some(Cluster::start()) };
         assert!(std::env::var_os("WEIR_SLURM").is_none(), "WEIR_SLURM asks for this test: {missing}");
@@ -97,7 +97,7 @@ impl Cluster {
         None
     }
 
-    /// What a command of Weir's prints that goes well, with sbatch in its search path and in this directory.
+    /// Output of a successful command, with sbatch in its search path, in this directory.
     fn weir(&self, directory: &Path, arguments: &[&str]) -> String {
         let output = self.command(env!("CARGO_BIN_EXE_weir")).args(arguments).current_dir(directory).output().unwrap();
         let Output { status, stdout, stderr } = output;
@@ -110,7 +110,7 @@ impl Cluster {
         self.wait_for("jobs that end", || self.said("squeue", &["-h"]).trim().is_empty());
     }
 
-    /// Cancels all jobs, as a user does who has thought better of it.
+    /// Cancels all jobs, as a user does.
     fn cancel(&self) {
         let user = self.said("squeue", &["-h", "-o", "%i"]);
         user.lines().for_each(|job| drop(self.said("scancel", &[job.trim()])));
@@ -229,7 +229,7 @@ fn a_job_array_makes_the_table_of_one_call() {
     }
 }
 
-/// What a cluster of one's own lacks here.
+/// Missing requirement of the cluster; `None` if all are met.
 fn missing() -> Option<String> {
     let programs = ["slurmctld", "slurmd", "sbatch", "squeue", "sinfo"];
     if let Some(program) = programs.iter().find(|program| find(program).is_none()) {

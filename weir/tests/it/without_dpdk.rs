@@ -40,13 +40,13 @@ impl Lab {
     }
 }
 
-/// Exit code, and all that was said.
+/// Exit code, and all that was printed.
 fn told(output: &Output) -> (Option<i32>, String) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.code(), said)
 }
 
-/// Virtual time is there, `check` says what it left out, and what needs ports refuses in a sentence that has `reason`.
+/// Virtual time works, `check` names what it omits, and commands that need ports fail with `reason`.
 fn does_what_it_can(lab: &Lab, program: &Path, reason: &str) {
     let (code, said) = told(&lab.weir(program, &["demo", "--backend", "sim", "--policy", "st", "--bursts", "1"]));
     assert_eq!(code, Some(0), "{said}");
@@ -82,7 +82,7 @@ fn weir_alone_says_what_is_missing_beside_it() {
     does_what_it_can(&lab, &alone, "weir-dpdk, and there is none");
 }
 
-/// `--version` and `--help` are the same whichever of the two programs answers, and say what is built in.
+/// `--version` and `--help` are the same in both programs, and name the built-in features.
 #[test]
 fn the_version_tells_the_features() {
     let lab = Lab::new();

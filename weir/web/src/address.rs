@@ -1,4 +1,4 @@
-//! Addresses to serve at, and names that clients may know them by.
+//! HTTP addresses, and host names that clients may use for them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -24,8 +24,8 @@ pub fn is_local(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Whether a request's `Host` may be meant for a server that only this machine reaches. A page of somewhere else, whose name somebody
-/// has let point to this machine, would come with that name, and its script could read all answers.
+/// Whether a request's `Host` is valid for a server that only this machine reaches. This prevents DNS rebinding: a foreign page whose
+/// name resolves to this machine sends its own name.
 pub(crate) fn is_local_host(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,

@@ -17,12 +17,12 @@ use crate::server::{EventStream, Response, Site};
 const EVERY: Duration = Duration::from_millis(500);
 /// Time for which a state is reused: the switch is not asked more often, for any number of clients.
 const FRESH: Duration = Duration::from_millis(200);
-/// The format from before OpenMetrics, for clients that know no other.
+/// MIME type of the Prometheus text format, for clients without OpenMetrics.
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Prometheus takes this for OpenMetrics.
+/// MIME type of OpenMetrics, as Prometheus expects it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Site of the process's switches. The control thread answers its questions, like those of control-socket clients.
+/// Site of the process's switches. The control thread answers its requests, like those of control-socket clients.
 #[derive(Debug)]
 pub struct LiveSite {
     shared: Arc<LiveState>,
@@ -36,7 +36,7 @@ struct LiveState {
 }
 
 impl LiveSite {
-    /// A site that asks the control thread.
+    /// Creates a site that requests state by `control`.
     pub fn new(control: ControlHandle) -> LiveSite {
         LiveSite { shared: Arc::new(LiveState { control, started: Instant::now(), last: Mutex::default() }) }
     }
@@ -62,7 +62,7 @@ impl Site for LiveSite {
 }
 
 fn events(shared: Arc<LiveState>) -> EventStream {
-    // A switch that can't answer just now says so, and is asked again.
+    // A busy switch is asked again.
     let next =
         move || Some(shared.state().unwrap_or_else(|refusal| json!({ "error": refusal.message }).to_string().into()));
     EventStream { every: EVERY, next: Box::new(next) }
@@ -131,6 +131,6 @@ fn busy(refusal: ErrorReply) -> Response {
 fn unfit(reply: Result<Reply, ErrorReply>) -> Response {
     match reply {
         Err(refusal) => busy(refusal),
-        Ok(_) => Response::Refused { status: 500, why: "the switch answers another question".to_owned() },
+        Ok(_) => Response::Refused { status: 500, why: "the switch's answer belongs to another request".to_owned() },
     }
 }

@@ -17,8 +17,8 @@ pub struct RecordedSite {
 }
 
 impl RecordedSite {
-    /// A site of runs with these names. `read` makes a run's record, as JSON, each time that a page asks for it. `speed` is how fast it is
-    /// to play, in seconds of the run per second; `None` leaves that to the page.
+    /// Creates a site of runs with these names. `read` returns a run's record, as JSON, for each request. `speed` is in seconds of the run
+    /// per second; `None` lets the page choose.
     pub fn new(
         title: String,
         labels: Vec<String>,

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use crate::address::is_local_host;
 
-/// The longest head of a request, in bytes: no browser's is nearly as long.
+/// Maximum length of a request's head, in bytes: far above any browser's.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
-/// The most header fields of a request.
+/// Maximum number of header fields of a request.
 const FIELDS_MAX: usize = 100;
 /// Timeout for a client's request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// The request.
+/// HTTP request: GET or HEAD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetRequest {
     /// Path, without the query string.
     pub path: String,
-    /// Whether only the head of the answer is wanted.
+    /// Whether the client requests only the head of the answer.
     pub is_head: bool,
     /// True if the client accepts plain text, and not OpenMetrics.
     pub wants_plain_text: bool,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::address::is_local;
 use crate::request::{self, GetRequest, RequestError};
 
-/// The most clients that are served at a time. A browser has up to six connections.
+/// Maximum number of clients served at a time. A browser has up to six connections.
 pub const CLIENTS_MAX: usize = 32;
 /// Timeout for a client that takes no byte of an answer.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -23,9 +23,9 @@ const NO_ROOM: Duration = Duration::from_millis(100);
 /// Time for which a refused client's remaining data are read, so that the client gets to read the reason.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Pages and data, by path. Clients' threads ask, several at a time.
+/// Pages and data, by path, requested by several threads at a time.
 pub trait Site: Send + Sync {
-    /// The answer to a request.
+    /// Answers a request.
     fn answer(&self, get: &GetRequest) -> Response;
 }
 
@@ -49,15 +49,15 @@ pub enum Response {
     },
 }
 
-/// Events for a client, until it goes or the server ends.
+/// Events for a client, until it disconnects or the server ends.
 pub struct EventStream {
     /// Interval between two messages.
     pub every: Duration,
-    /// The next one: a line of JSON; `None` ends them.
+    /// Returns the next event, a line of JSON; `None` ends the stream.
     pub next: Box<dyn FnMut() -> Option<Arc<str>> + Send>,
 }
 
-/// An address, on which nobody is served yet: connections wait.
+/// Listener at an address, not yet served: connections wait.
 #[derive(Debug)]
 pub struct HttpListener {
     listener: TcpListener,
@@ -71,7 +71,7 @@ pub struct BindError {
     error: io::Error,
 }
 
-/// Clients are served until this is dropped.
+/// Serves clients until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -99,7 +99,7 @@ impl HttpListener {
     /// Claims an address.
     ///
     /// # Errors
-    /// It is taken, it is not this machine's, or this user may not have it.
+    /// An address that is in use, or not of this machine, or missing permission.
     pub fn bind(address: SocketAddr) -> Result<HttpListener, BindError> {
         let failed = |error| BindError { address, error };
         let listener = TcpListener::bind(address).map_err(failed)?;
@@ -107,15 +107,15 @@ impl HttpListener {
         Ok(HttpListener { listener, address })
     }
 
-    /// The address; with a port also where any was asked for.
+    /// Bound address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves clients from now on.
+    /// Serves clients from `site`.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// Failure to start a thread.
     pub fn serve(self, site: Box<dyn Site>) -> io::Result<Server> {
         let HttpListener { listener, address } = self;
         let is_local = is_local(&address);
@@ -155,7 +155,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.state().is_over = true;
         self.shared.ending.notify_all();
-        // This wakes up who waits for a connection.
+        // Wakes up the thread that waits in `accept`.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(taking) = self.taking.take() {
             let _ = taking.join();
@@ -177,7 +177,7 @@ impl ServerContext {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits so long; whether the server has ended meanwhile.
+    /// Waits for `time`; returns true if the server has ended meanwhile.
     fn ends_within(&self, time: Duration) -> bool {
         let waited = self.ending.wait_timeout_while(self.state(), time, |state| !state.is_over);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_over
@@ -192,7 +192,7 @@ fn take_connections(listener: &TcpListener, context: &Arc<ServerContext>) {
         }
         match connection {
             Ok((stream, _)) => welcome(number, stream, context),
-            // As where the process has too many files open; connections wait.
+            // For example, the process has too many open files; connections wait.
             Err(_) if context.ends_within(NO_ROOM) => return,
             Err(_) => {}
         }

@@ -1,11 +1,11 @@
-//! Text that settings make.
+//! File made of a [`ConfigTable`].
 
 use std::ops::Range;
 
 use super::{ConfigTable, ConfigValue, Fragment, SourceSpan};
 use crate::{ConfigError, ConfigErrors};
 
-/// Switch file made of settings, with the origin of each span of its text.
+/// Switch file made of a [`ConfigTable`], with the origin of each span of its text.
 #[derive(Clone, Debug)]
 pub struct MergedFile {
     name: String,
@@ -23,7 +23,7 @@ struct SpanMapping {
 }
 
 impl MergedFile {
-    /// Creates the file of these settings. `name` is its name in messages and in its first line.
+    /// Creates the file of a table. `name` is its name in messages and in its first line.
     pub fn new(name: &str, settings: &ConfigTable) -> MergedFile {
         let mut merged = MergedFile {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Wrong files that say in comments which errors they must give, for the readers of every kind of file.
+//! Invalid files whose comments list the expected errors, for the readers of every kind of file.
 //!
 //! `#~ message | help` expects an error on its own line, whose message and help contain these texts; `#~^` means the
 //! line above, and `#~?` any line or none. Several may share a line.

@@ -387,7 +387,8 @@ impl Model {
         self.of_port(port).iter().any(|queue| queue.off)
     }
 
-    /// SPFC: 20 % of the bytes that C carries in 80 us departed in the last complete window or, unless it must end first, in the current one.
+    /// SPFC: 20 % of the bytes that C carries in 80 us departed in the last complete window or, unless it must end first, in the current
+    /// one.
     pub(crate) fn is_victim(&self, port: usize) -> bool {
         let window = Span::from_micros(80);
         let windows_ago: &[u64] = if self.name == "spfc-window-end" { &[1] } else { &[0, 1] };

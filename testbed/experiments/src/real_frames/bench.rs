@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use weir_units::{BitRate, Span};
 
-/// What `weir bench` measures.
+/// Benchmarks of `weir bench`.
 #[derive(Subcommand)]
 pub enum BenchCommand {
     /// Packets per CPU-second of one lcore and of several, between ports that need no NIC.
@@ -24,7 +24,7 @@ pub enum BenchCommand {
     Idle(IdleArguments),
 }
 
-/// What all measurements take.
+/// Arguments of all benchmarks.
 #[derive(Args)]
 pub struct CommonArguments {
     /// Write the results to this file as JSON.
@@ -56,13 +56,13 @@ pub struct ForwardingArguments {
     /// Frames leave by a port of another lcore than they came to.
     #[arg(long)]
     pub across: bool,
-    /// How often each measurement is taken, in turn with the others.
+    /// Rounds of each measurement, in turn with the others.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub rounds: usize,
-    /// How long a round takes.
+    /// Duration of a round.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub duration: Span,
-    /// A round ends when this many frames were sent, whatever time that takes.
+    /// Frames after which a round ends, at any duration.
     #[arg(long, value_name = "FRAMES", conflicts_with = "duration")]
     pub frames: Option<u64>,
     #[command(flatten)]
@@ -97,10 +97,10 @@ pub struct Rfc2544Arguments {
     /// The highest rate to try; that of the slower port if not given.
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<BitRate>,
-    /// How long a trial sends. The RFC asks for 60s.
+    /// Sending time of a trial. The RFC asks for 60s.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub duration: Span,
-    /// How long frames that are on their way are waited for. The RFC asks for 2s.
+    /// Wait for frames in flight. The RFC asks for 2s.
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub wait: Span,
     /// A rate is tried up to this often before it counts as not carried.
@@ -115,7 +115,7 @@ pub struct Rfc2544Arguments {
     /// Shares of the throughput at which latency is measured, in percent.
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "10,50,90")]
     pub shares: Vec<u32>,
-    /// How often the longest burst is searched for; 0 leaves it out. The RFC asks for 50.
+    /// Searches for the longest burst; 0 for none. The RFC asks for 50.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub bursts: u32,
     #[command(flatten)]
@@ -138,10 +138,10 @@ pub struct PauseArguments {
     /// Length of a frame, with FCS.
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub frame_bytes: u16,
-    /// How often each layout is measured, in turn.
+    /// Rounds of each layout, in turn.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub rounds: usize,
-    /// How long a round takes.
+    /// Duration of a round.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub duration: Span,
     #[command(flatten)]
@@ -155,16 +155,16 @@ pub struct IdleArguments {
     /// Idle policies: poll, yield, sleep; all if not given.
     #[arg(long = "mode", value_name = "MODE", value_delimiter = ',')]
     pub modes: Vec<String>,
-    /// From one lone frame to the next, on average.
+    /// Average interval between lone frames.
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub interval: Span,
     /// Length of a frame, with FCS.
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub frame_bytes: u16,
-    /// How often each policy is measured, in turn.
+    /// Rounds of each policy, in turn.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub rounds: usize,
-    /// How long each half of a round takes: without frames, and with lone ones.
+    /// Duration of each half of a round: without frames, and with lone ones.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub duration: Span,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use weir_config::{PausedAction, ReplayDirection, ReplayPace};
 use weir_units::{BitRate, MacAddr, Span};
 
-/// What `weir replay` is told, but for the switch that it asks for its ports.
+/// Arguments of `weir replay`, without those that select the running switch.
 #[derive(clap::Args)]
 pub struct ReplayArguments {
     /// Captures: pcap and pcapng, with time stamps as fine as they are. They keep their distance in time to each other.
@@ -18,22 +18,22 @@ pub struct ReplayArguments {
     /// The device that a trace is sent on, once for each trace: pci=ADDRESS, af_packet=INTERFACE or af_xdp=INTERFACE.
     #[arg(long = "device", value_name = "DEVICE")]
     pub devices: Vec<String>,
-    /// How many times as fast as it was captured: 1, 2.5, or max for as fast as the line is.
+    /// Speed relative to the capture: 1, 2.5, or max for line rate.
     #[arg(long, value_name = "1|2.5|max", default_value = "1", value_parser = speed, conflicts_with = "rate")]
     pub speed: ReplayPace,
-    /// Frames leave one after the other at this rate, with preamble and gap, whatever their times.
+    /// Constant rate of the frames, with preamble and gap, in place of their times.
     #[arg(long, value_name = "RATE")]
     pub rate: Option<BitRate>,
-    /// The rate of the link, where no switch tells it. No two frames leave nearer to each other than it carries them.
+    /// Rate of the link, if no switch has it. Frames leave no faster than this.
     #[arg(long, value_name = "RATE")]
     pub line_rate: Option<BitRate>,
-    /// How often the traces are replayed; 0: until SIGINT or SIGTERM.
+    /// Repetitions of the traces; 0: until SIGINT or SIGTERM.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub loops: u64,
     /// Frames whose class is paused when they are due wait, are dropped and counted, or leave all the same.
     #[arg(long, value_name = "wait|drop|ignore", default_value = "wait", value_parser = when_paused)]
     pub when_paused: PausedAction,
-    /// Only frames that passed this way whoever captured them. Captures of `weir run` have both.
+    /// Direction of the replayed frames, as seen by the capturing port. Captures of `weir run` have both.
     #[arg(long, value_name = "in|out", value_parser = direction)]
     pub direction: Option<ReplayDirection>,
     /// Send PAUSE, PFC and other MAC control frames of the traces too. They are left out otherwise.
@@ -49,7 +49,7 @@ pub struct ReplayArguments {
     /// The destination of all frames that go to one station.
     #[arg(long, value_name = "MAC")]
     pub destination_mac: Option<MacAddr>,
-    /// From the start to the first frame.
+    /// Time from the start to the first frame.
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub after: Span,
     /// The CPU that replays; one that has little else to do. Without this, the last of those that this process may use.

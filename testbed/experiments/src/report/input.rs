@@ -290,7 +290,7 @@ fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failu
     Failure::Argument(match error {
         RunDirError::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            format!("{}: {name} is missing, so this is not a whole run: {}", directory.display(), what_to_name())
+            format!("{}: {name} is missing, so the run is incomplete: {}", directory.display(), what_to_name())
         }
         RunDirError::Json { .. } => {
             format!(

@@ -83,7 +83,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     }
     for flow in flows(runs) {
         let tool_result = |run: &Run| run.summary.flows.iter().find(|of| of.name == flow)?.tool.clone();
-        row(&format!("{flow}, as its program says, Gb/s"), &|run| {
+        row(&format!("{flow}, by its program, Gb/s"), &|run| {
             let tool = tool_result(run)?;
             Some(format!("{} ({})", gbps(tool.rate_bps?), tool.tool))
         });

@@ -23,7 +23,7 @@ pub struct CheckArguments {
     /// Look at the hosts that say how they are reached, too.
     #[arg(long)]
     hosts: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -364,7 +364,7 @@ mod tests {
         for (text, message) in [
             ("seeds = [1]", "lab/sweep.toml: the sweep names no scenario; write scenario = "),
             ("scenario = \"a\"\nseed = [1]", "lab/sweep.toml:2: unknown key `seed` in the top level; write `seeds`"),
-            ("scenario = \"a\"\nseeds = [1, 1]", "lab/sweep.toml:2: seed 1 stands here twice; "),
+            ("scenario = \"a\"\nseeds = [1, 1]", "lab/sweep.toml:2: seed 1 is listed twice; "),
             ("scenario = \"a\"\nruns = []", "lab/sweep.toml:2: `runs`: an empty list is no run; name the runs"),
             ("scenario = \"a\"\nname = \"a b\"", "lab/sweep.toml:2: \"a b\" is no name of a sweep; "),
             (

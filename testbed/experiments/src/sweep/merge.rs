@@ -19,7 +19,7 @@ pub(super) struct MergeArguments {
     /// Directory of the tables. The runs stay where they are.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Print what came of the sweep as JSON in place of sentences.
+    /// Print the outcome of the sweep as JSON in place of sentences.
     #[arg(long)]
     json: bool,
 }

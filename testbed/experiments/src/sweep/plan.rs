@@ -66,7 +66,7 @@ impl SweepPlan {
         let kept = combinations.into_iter().enumerate().filter(|(n, _)| !left_out.contains(n));
         let combinations: Vec<Vec<usize>> = kept.map(|(_, combination)| combination).collect();
         if combinations.is_empty() {
-            let message = "no combination of the parameters has ways that may lock each other up";
+            let message = "no combination of the parameters has paths with a cyclic buffer dependency";
             return Err(file.source.error_at("only", message, "take `only` out, or vary the topology").into());
         }
         effect::check(file, &base, &combinations, &chosen)?;
@@ -206,7 +206,7 @@ fn chosen(file: &SweepFile, runs: &[ScenarioRun]) -> Result<Vec<usize>, Failure>
             return Err(file.source.error_at(&key, message, format!("write one of: {}", names.join(", "))).into());
         };
         if chosen.contains(&run) {
-            let message = format!("run \"{name}\" stands here twice");
+            let message = format!("run \"{name}\" is listed twice");
             return Err(file.source.error_at(&key, message, "leave one of them out").into());
         }
         chosen.push(run);
@@ -460,7 +460,7 @@ fn check_one(
                 (!run.has_real_hosts()).then(|| "no host of the scenario says how it is reached".to_owned())
             }
             Some(run) if file.only.is_some() && run.scenario.routes.is_none() => {
-                Some("`only` looks at ways of equal cost, and the scenario's are static".to_owned())
+                Some("`only` needs equal-cost paths, and the scenario's routes are static".to_owned())
             }
             Some(run) => real_device(&run.scenario).map(|device| format!("{device}, and a sweep runs in virtual time")),
         };

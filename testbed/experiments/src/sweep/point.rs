@@ -26,22 +26,22 @@ use crate::run::{fitting, hosts, refuse_virtual_time};
 /// Arguments of the process.
 #[derive(clap::Args)]
 pub(super) struct PointArguments {
-    /// The scenario's own file, beside which stands what it names.
+    /// Scenario file; files that it names are relative to its folder.
     #[arg(long)]
     scenario: PathBuf,
     /// The point's scenario.
     #[arg(long)]
     text: PathBuf,
-    /// Which of its runs, from 0.
+    /// Index of the scenario's run, from 0.
     #[arg(long)]
     run: usize,
     /// The run's directory.
     #[arg(long)]
     output: PathBuf,
-    /// What runs it.
+    /// Backend of the run.
     #[arg(long, default_value = "sim")]
     backend: Backend,
-    /// How many threads run it in virtual time, at most.
+    /// Maximum number of threads in virtual time.
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }

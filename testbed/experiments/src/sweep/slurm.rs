@@ -46,7 +46,7 @@ pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -
     let after = format!("--dependency=afterany:{number}");
     let merging = sbatch(&["--parsable".to_owned(), after, merge.display().to_string()])?;
     println!("submitted: job {number}, an array of {} tasks, and job {merging}, which merges them", jobs.tasks);
-    println!("the tables will be in {}; what is said on the way is in {}", jobs.directory.display(), folder.display());
+    println!("the tables will be in {}; the logs are in {}", jobs.directory.display(), folder.display());
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, ValuesError> {
     let mut sorted = seeds.clone();
     sorted.sort_unstable();
     match sorted.windows(2).find(|two| two[0] == two[1]) {
-        Some(twice) => Err(wrong(&format!("seed {} stands here twice", twice[0]), "leave one of them out")),
+        Some(twice) => Err(wrong(&format!("seed {} is listed twice", twice[0]), "leave one of them out")),
         None => Ok(seeds),
     }
 }
@@ -102,7 +102,7 @@ fn steps(from: Decimal, step: Decimal, end: RangeEnd) -> Result<Vec<Decimal>, Va
             if distance != 0 && distance.signum() != by.signum() {
                 return Err(wrong(
                     "the step leads away from the end",
-                    "write `from`, `to` and `step` so that `from` and steps come to `to`",
+                    "write `from`, `to` and `step` so that `to` is `from` plus whole steps",
                 ));
             }
             distance / by + 1
@@ -133,7 +133,7 @@ fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), ValuesError
     };
     let decimal = Decimal::parse(&text).ok_or_else(|| {
         let help =
-            "write a number, or one with its unit in a string: 0.1, 10, \"10KB\"; what is no number stands in a list";
+            "write a number, or one with its unit in a string: 0.1, 10, \"10KB\"; list other values: [\"a\", \"b\"]";
         wrong(&format!("`{key}` is no number that a range can count by"), help)
     })?;
     Ok((decimal, kind))
@@ -274,6 +274,6 @@ mod tests {
         for bad in ["[-1]", "[4294967296]", "[0.5]", "[\"a\"]"] {
             assert_eq!(of(bad), Err("a seed is a whole number from 0 to 4294967295".to_owned()), "{bad}");
         }
-        assert_eq!(of("[1, 2, 1]"), Err("seed 1 stands here twice".to_owned()));
+        assert_eq!(of("[1, 2, 1]"), Err("seed 1 is listed twice".to_owned()));
     }
 }

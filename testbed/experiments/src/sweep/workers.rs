@@ -12,7 +12,7 @@ use super::stop::Stop;
 use crate::Failure;
 
 /// Runs points by `program` on `jobs` cores: one point per core, or several cores per point with fewer points than
-/// cores. Calls `tell` for each finished point, on any thread. Returns early if stopped.
+/// cores. Calls `on_finished` for each finished point, on any thread. Returns early if stopped.
 ///
 /// # Errors
 /// The first error outside a point, such as a full disk; nothing more is started then.

@@ -30,7 +30,7 @@ impl Metrics {
         let counters: [(&str, &str, Count); 6] = [
             ("weir_flow_control_rx_messages", "Messages of GFC or CBFC received.", |port| port.messages_rx),
             ("weir_flow_control_tx_messages", "Messages of GFC or CBFC sent.", |port| port.messages_tx),
-            ("weir_flow_control_odd", "Messages obeyed that say what they should not.", |port| port.invalid),
+            ("weir_flow_control_odd", "Invalid messages that were obeyed.", |port| port.invalid),
             ("weir_flow_control_foreign", "Messages of another flow control.", |port| port.foreign),
             (
                 "weir_flow_control_aged",
@@ -58,7 +58,7 @@ impl Metrics {
         families.gauge("weir_flow_control_rate", help, Some(Unit::Bytes), rates)
     }
 
-    /// Ports that speak something else than PFC or PAUSE, with the labels of their values.
+    /// Ports under other flow controls than PFC and PAUSE, with the labels of their values.
     fn flow_control_ports(&self) -> impl Iterator<Item = (Labels, &FlowControlPort)> {
         self.switches.iter().flat_map(|switch| {
             let of = |port: &FlowControlPort| {

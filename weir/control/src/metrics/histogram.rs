@@ -1,4 +1,4 @@
-//! Times by length, as a histogram.
+//! Histogram of durations.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use prometheus_client::metrics::MetricType;
 
 use crate::state::{Delay, GapBucket};
 
-/// Times by length.
+/// Histogram of durations.
 #[derive(Debug)]
 pub(super) struct LengthHistogram {
     sum: f64,
     count: u64,
-    /// Upper bounds in seconds, the same at any time, and how many are in each.
+    /// Upper bounds in seconds, constant over time, and the count in each.
     buckets: Vec<(f64, u64)>,
 }
 

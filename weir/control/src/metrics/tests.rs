@@ -188,7 +188,7 @@ fn counters_have_sonics_labels() {
     assert!(text.ends_with("# EOF\n"));
 }
 
-/// What OpenMetrics asks of a text: each family is described once, before its values, whose names it begins.
+/// OpenMetrics requires one description of each family, before its values, whose names begin with the family's.
 #[test]
 fn families_are_described_once() {
     let text = metrics().text();

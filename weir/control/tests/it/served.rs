@@ -83,7 +83,7 @@ impl Drop for Switch {
     }
 }
 
-/// Ends when there is nobody left who could ask.
+/// Answers until all clients' ends of the channel are gone.
 fn answer_all(questions: &Receiver<PendingRequest>, begun: &AtomicUsize, gone: &Arc<AtomicUsize>) {
     for question in questions {
         if let Request::Capture(wanted) = &question.request {
@@ -104,7 +104,7 @@ fn answer_all(questions: &Receiver<PendingRequest>, begun: &AtomicUsize, gone: &
     }
 }
 
-/// A client that has asked for a stream, and what follows the reply.
+/// Requests a stream; returns the data after the reply, and the handle that ends them.
 fn streaming(switch: &Switch, frames: Option<u64>) -> (BufReader<UnixStream>, weir_control::StreamCloser) {
     let mut client = Client::connect(&switch.path()).unwrap();
     let asked = Request::Capture(CaptureRequest { frames, ..CaptureRequest::default() });
@@ -112,7 +112,7 @@ fn streaming(switch: &Switch, frames: Option<u64>) -> (BufReader<UnixStream>, we
     client.follow().unwrap()
 }
 
-/// All that a client hears who sends these bytes and no more.
+/// All that a client receives after it sends these bytes.
 fn heard(path: &Path, sent: &[u8]) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
     // A server that has had enough closes before all is written.

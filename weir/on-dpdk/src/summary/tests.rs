@@ -118,8 +118,8 @@ fn a_fault_speaks_of_what_the_port_speaks() {
         };
         summary.fault().unwrap()
     };
-    assert_eq!(fault(0), "lab: 9 lossless frames were dropped (a queue went beyond b_m)");
-    assert_eq!(fault(2), "lab: 9 lossless frames were dropped (more came than credit was given for)");
+    assert_eq!(fault(0), "lab: 9 lossless frames were dropped (a queue exceeded b_m)");
+    assert_eq!(fault(2), "lab: 9 lossless frames were dropped (arrivals exceeded the credit)");
     assert_eq!(fault(3), "lab: 9 lossless frames were dropped (headroom violated)");
 }
 

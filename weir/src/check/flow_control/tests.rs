@@ -1,4 +1,4 @@
-//! What `weir check` says of GFC and CBFC.
+//! Output of `weir check` for GFC and CBFC.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::buffer::buffer_layout;
@@ -74,7 +74,7 @@ fn stages() {
             "… … …",
             "16 556,955 152.587Kbps",
             // 672 bit of 74,670 and of 524,280.
-            "messages of 84 B on the wire: 0.900 % of the link with one per τ while stages change, as the paper reckons; \
+            "messages of 84 B on the wire: 0.900 % of the link with one per τ while stages change, as in the paper; \
              0.128 % of the link with one each 52.428us at rest; more if a queue swings about the start of a stage",
             // 65,535 quanta, as 64 times 65,535 byte times.
             "ageing: back to the line rate after 3.355ms without a message",
@@ -150,7 +150,7 @@ fn the_conceptual_example_of_the_paper() {
         "p0: GFC, conceptual at 10Gbps",
         "τ = 26us as configured: 25us + T 1us; the rule asks for 8.467us: 2 MTU/C 2.467us + 2 D_prop 2us + reaction 3us + T 1us",
         "B_m = 100,000 B",
-        "B_0 = 50,000 B, UNSAFE, as any is: B_m is less than what B_m - 4 C τ takes off",
+        "B_0 = 50,000 B, UNSAFE: no threshold is safe, since B_m - 4 C τ is negative",
         "T = 1us between two messages at least; it is part of τ",
         "Queue q B Rate R(q)",
         "50,000 10Gbps",
@@ -211,7 +211,7 @@ fn thresholds_that_move_are_warned_of() {
     warned("policy = \"dt\"", &[gfc, "\"pfc\"", gfc], &["p0, p2: the threshold of policy \"dt\" moves"]);
 }
 
-/// Each of three ports' queues of one class gets a third of what is left of 10 MB; T of a PFC port counts as well.
+/// Queues of one class at three ports share the rest of 10 MB; T of a PFC port counts as well.
 #[test]
 fn promises_above_the_shared_buffer_are_warned_of() {
     let all = ["\"gfc-buffer\"", "\"pfc\"", "\"cbfc\""];
@@ -229,7 +229,7 @@ fn promises_above_the_shared_buffer_are_warned_of() {
     warned("policy = \"dt\"", &[large, large], &moving);
 }
 
-/// Φ is but a part of what is kept for a queue.
+/// Φ is only a part of a queue's reservation.
 #[test]
 fn headroom_below_the_rule_is_no_matter() {
     let with = |flow_control: &str| {

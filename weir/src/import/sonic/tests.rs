@@ -1,4 +1,4 @@
-//! Tables in the shape of four platforms', written by hand, and what becomes of them.
+//! Import of handwritten tables in the shape of four platforms'.
 
 use std::collections::BTreeSet;
 use std::fs;

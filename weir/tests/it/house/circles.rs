@@ -1,11 +1,11 @@
-//! Circles of files within a crate: files that need each other, directly or by others.
+//! Cyclic dependencies of files within a crate, direct or by others.
 //!
 //! A file needs another where its code names something of it by a path: in a `use`, or in code, from `crate`, `self`, `super`, a module
 //! of its own, or a name that a `use` brought in. A name that a module passes on (`pub use`) counts for the file that has it. Code for
 //! tests and for loom does not count, nor do comments, attributes and visibilities.
 //!
-//! A module and the files in its folder are one house, as the module declares them: so ties between a file and those above it are looked
-//! at one way at a time, once without ties that go down into a file's own folder, and once without ties that go up out of it.
+//! A module and the files in its folder may need each other, as the module declares them: so dependencies are checked in one direction
+//! at a time, once without those from a file down into its own folder, and once without those up out of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,16 +26,16 @@ struct Module {
     file: ModulePath,
     /// What it defines.
     items: BTreeSet<String>,
-    /// What `use` brings in, by its name here.
+    /// Imports of `use`, by their names here.
     names: BTreeMap<String, Vec<String>>,
-    /// Modules of which `use` brings all in.
+    /// Modules with a glob import.
     globs: Vec<ModulePath>,
     /// Paths that its code names, each from the crate's root.
     paths: BTreeSet<Vec<String>>,
     children: BTreeSet<String>,
 }
 
-/// A tie between files: the first needs the second, by this path.
+/// Dependencies between files: the first needs the second, by this path.
 pub(super) type Ties = BTreeMap<ModulePath, BTreeMap<ModulePath, String>>;
 
 impl Modules {
@@ -311,8 +311,8 @@ fn end_of_item(code: &[Token], from: usize) -> usize {
     at
 }
 
-/// A circle among these ties, told file by file with the path that each needs the next by; `None` if there is none. Ties are looked at
-/// without those that go from a file down into its own folder, or, if `down`, without those that go up out of it.
+/// A cycle of these dependencies, file by file with the path by which each needs the next; `None` if there is none. Omits dependencies
+/// from a file down into its own folder, or, if `down`, those up out of it.
 pub(super) fn circle(ties: &Ties, down: bool) -> Option<String> {
     let counts = |from: &ModulePath, to: &ModulePath| if down { !from.starts_with(to) } else { !to.starts_with(from) };
     let (mut done, mut way) = (BTreeSet::new(), Vec::new());

@@ -48,7 +48,7 @@ impl Switch {
 impl Drop for Switch {
     fn drop(&mut self) {
         self.server = None;
-        // Whoever could ask has gone.
+        // No sender of requests is left.
         self.answering.take().unwrap().join().unwrap();
     }
 }
@@ -76,7 +76,7 @@ fn served(site: Box<dyn Site>) -> Server {
     HttpListener::bind(http_address("0").unwrap()).unwrap().serve(site).unwrap()
 }
 
-/// All that a client hears who sends these bytes and no more.
+/// All that a client receives after it sends these bytes.
 fn heard(address: SocketAddr, sent: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     // A server that has had enough closes before all is written.

@@ -392,9 +392,9 @@ pub(super) fn stages(drawn: &[DrawnRun<'_>], columns: &mut Columns) -> Option<Se
     for plot in &mut plots {
         plot.chart.y = Axis::up_to("stage", top);
     }
-    let mut notes = vec!["The stage that each port told its peer last; 0 is full rate.".to_owned()];
+    let mut notes = vec!["The stage that each port last advertised to its peer; 0 is full rate.".to_owned()];
     if all > queues.len() {
-        notes.push(format!("{} of {all} ports: those that told most.", queues.len()));
+        notes.push(format!("{} of {all} ports: those that advertised most.", queues.len()));
     }
     (!plots.is_empty()).then_some(Section {
         id: "stages".into(),

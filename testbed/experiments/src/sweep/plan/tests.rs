@@ -13,7 +13,7 @@ const SCENARIO: &str = "[scenario]\nend = \"1ms\"\n[switch]\nmtu = 1500\n[switch
     receivers = [\"H0\"]\n[[runs]]\nname = \"DT\"\n[[runs]]\nname = \"DSH\"\nswitch.buffer.policy = \"dsh\"\n\
     switch.buffer.dsh.alpha = \"1/8\"\n";
 
-/// The plan of a sweep's file beside [`SCENARIO`], or what is said of it.
+/// The plan of a sweep's file with [`SCENARIO`], or its error.
 pub(crate) fn plan(directory: &TempDir, text: &str) -> Result<SweepPlan, String> {
     fs::write(directory.path().join("lab.toml"), SCENARIO).unwrap();
     let path = directory.path().join("sweep.toml");
@@ -213,7 +213,7 @@ fn a_combination_that_is_wrong_is_found_after_others_with_the_same_messages() {
     }
 }
 
-/// Whether hosts are joined hangs on the seed of failures alone, as no message does.
+/// Only the seed of failures determines whether hosts are connected; no message depends on it.
 #[test]
 fn a_network_that_is_wrong_is_found_among_others() {
     let directory = tempfile::tempdir().unwrap();
@@ -235,14 +235,14 @@ fn a_network_that_is_wrong_is_found_among_others() {
     assert_eq!(of_seeds("", &[first, second]).ok(), Some(2));
     let expected =
         format!("the scenario with topology.failure_seed = {wrong}: `failure_probability`: where links fail with this");
-    // No network of one spine has a circle; what is wrong is told nevertheless.
+    // No network of one spine has a cycle; errors are reported nevertheless.
     for only in ["", "only = \"prone-to-deadlock\"\n"] {
         let Err(Failure::Input(errors)) = of_seeds(only, &[first, second, wrong]) else { panic!("{wrong} is good") };
         assert!(errors.to_string().contains(&expected), "{errors}\n\nexpected: {expected}");
     }
 }
 
-/// Networks that are left out by their fabric alone are those whose scenario has no circle, and what else is wrong is told with any.
+/// Networks omitted by their fabric alone are those whose scenario has no cycle; other errors are reported for any.
 #[test]
 fn networks_are_left_out_as_their_scenarios_say() {
     let directory = tempfile::tempdir().unwrap();
@@ -325,7 +325,7 @@ fn the_time_that_real_frames_take_is_each_points_own() {
     assert_eq!(takes(ends, Backend::Dpdk), Duration::from_secs(2 * (1 + 3) + 2 * (9 + 3)));
 }
 
-/// A fabric with two failed links has ways that go around in a circle, and one without has none; a switch by itself neither.
+/// Only the fabric with two failed links has paths with a cyclic dependency.
 #[test]
 fn a_sweep_may_be_of_what_is_prone_to_deadlock_alone() {
     let directory = tempfile::tempdir().unwrap();
@@ -348,11 +348,11 @@ fn a_sweep_may_be_of_what_is_prone_to_deadlock_alone() {
     assert_eq!((kept.text(&kept.points[0]), &kept.points[0].hash), (all.text(&all.points[2]), &all.points[2].hash));
     let wrong = plan(&directory, &text(only, &fabric("[[\"S0\", \"L3\"]]"))).unwrap_err();
     assert!(
-        wrong.contains("sweep.toml:2: no combination of the parameters has ways that may lock each other up"),
+        wrong.contains("sweep.toml:2: no combination of the parameters has paths with a cyclic buffer dependency"),
         "{wrong}"
     );
     let wrong = plan(&directory, &format!("{only}[parameters]\nscenario.forwarding = [\"static\"]\n")).unwrap_err();
-    assert!(wrong.contains("`only` looks at ways of equal cost, and the scenario's are static"), "{wrong}");
+    assert!(wrong.contains("`only` needs equal-cost paths, and the scenario's routes are static"), "{wrong}");
     let wrong = plan(&directory, "only = \"prone\"\n").unwrap_err();
     assert!(wrong.contains("sweep.toml:2: ") && wrong.contains("prone-to-deadlock"), "{wrong}");
 }
