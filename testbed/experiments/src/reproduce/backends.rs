@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use super::markdown::{head, row};
 use super::outcome::{self, StoredResult};
+use super::page_table::{head, row};
 use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedNumber};
 use crate::Failure;

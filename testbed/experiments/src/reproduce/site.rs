@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::catalogue::catalogue;
 use super::experiment::Experiment;
 use super::explore::{MapLine, MapLineKind, extent, nearest};
-use super::markdown::{head, row};
 use super::outcome::{StoredResult, duration};
+use super::page_table::{head, row};
 use super::sentence::upper_first;
 use super::stored::{FigureResults, MAP_PICTURE, StoredMap, figure_file};
 use super::verdict::{Judgement, Tally, Verdict};
@@ -56,12 +56,12 @@ pub fn pages(repository: &Path) -> Result<Vec<SitePage>, Failure> {
         SitePage {
             path: "docs/REPRODUCTION.md".into(),
             folder: Some(PAPERS.into()),
-            text: overview(REPRODUCTION, &figures, Backend::Sim),
+            text: figures_page(REPRODUCTION, &figures, Backend::Sim),
         },
         SitePage {
             path: "docs/REAL_FRAMES.md".into(),
             folder: None,
-            text: overview(REAL_FRAMES, &figures, Backend::Dpdk),
+            text: figures_page(REAL_FRAMES, &figures, Backend::Dpdk),
         },
         SitePage { path: "docs/CLAIMS.md".into(), folder: None, text: claims(&figures) },
     ];
@@ -99,7 +99,7 @@ A paper leaves parameters unspecified; `weir reproduce` takes one value of each.
 ";
 
 /// Page of all figures with results of a backend.
-fn overview(introduction: &str, figures: &[Figure], backend: Backend) -> String {
+fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> String {
     let verdicts = figures.iter().filter_map(|figure| figure.results.of(backend)).map(|result| result.outcome.verdict);
     let verdicts: Vec<Verdict> = verdicts.collect();
     let count = |of: Verdict| verdicts.iter().filter(|verdict| **verdict == of).count();
