@@ -91,7 +91,7 @@ impl EcnConfig {
             Some(rate) => EcnMarker::at_rate(kmin, kmax, pmax_ppm, rate),
             None => EcnMarker::new(kmin, kmax, pmax_ppm),
         };
-        if on_arrival { marker.of_arrivals() } else { marker }
+        if on_arrival { marker.at_enqueue() } else { marker }
     }
 }
 

@@ -48,7 +48,7 @@ mod tx_backlog;
 pub use buffer::{BufferConfig, Headroom, RateConfig, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
 pub use keys::known_keys;
-pub use live::{port_of_key, why_not_live, why_not_spoken};
+pub use live::{flow_control_restart_reason, port_of_key, restart_reason};
 pub use load::{load, parse, parse_for_virtual_time, read_device};
 pub use nic::NicModelConfig;
 pub use nic_buffers::NicBuffers;

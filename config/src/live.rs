@@ -10,7 +10,7 @@ use crate::{Device, SwitchConfig};
 /// `static_macs.02:00:00:00:00:01`.
 ///
 /// Keys that no file has are the reader's to reject.
-pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
+pub fn restart_reason(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     let parts: Vec<&str> = key.split('.').collect();
     match &parts[..] {
         ["switch", "stats_interval"] | ["static_macs", ..] => None,
@@ -65,7 +65,11 @@ const OF_BOTH_ENDS: &str =
 
 /// Reason why a port can't change to this flow control at run time, as half a sentence; `None` if it can: among PFC, PAUSE and
 /// none.
-pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControlChoice) -> Option<&'static str> {
+pub fn flow_control_restart_reason(
+    started: &SwitchConfig,
+    port: usize,
+    wanted: &FlowControlChoice,
+) -> Option<&'static str> {
     let port = &started.ports[port];
     let (was, is) = (port.flow_control.message_kind(), wanted.message_kind());
     if !was.is_switchable() || !is.is_switchable() {
@@ -143,7 +147,7 @@ mod tests {
             "pfc_watchdog.detection_time",
             "switch.stats_interval",
         ] {
-            assert_eq!(why_not_live(&config, key), None, "{key}");
+            assert_eq!(restart_reason(&config, key), None, "{key}");
         }
     }
 
@@ -170,7 +174,7 @@ mod tests {
             ("lcores.layout", "lcores"),
             ("switch.mtu", "longest frame"),
         ] {
-            let reason = why_not_live(&config, key);
+            let reason = restart_reason(&config, key);
             assert!(reason.is_some_and(|reason| reason.contains(why)), "{key}: {reason:?}");
         }
     }
@@ -187,7 +191,7 @@ mod tests {
         let spoken = |kind: &str| config(&ring(kind), "").ports[0].flow_control.clone();
         let kinds = ["\"pfc\"", "\"pause\"", "\"none\""];
         for (from, to) in kinds.iter().flat_map(|from| kinds.map(|to| (from, to))) {
-            assert_eq!(why_not_spoken(&config(&ring(from), ""), 0, &spoken(to)), None, "{from} to {to}");
+            assert_eq!(flow_control_restart_reason(&config(&ring(from), ""), 0, &spoken(to)), None, "{from} to {to}");
         }
         let cbfc = "{ kind = \"cbfc\", buffer = \"100KB\" }";
         for (started, to, why) in [
@@ -197,10 +201,10 @@ mod tests {
             (config(&ring("\"pfc\""), "[pfc_watchdog]\n"), "\"pause\"", "storms"),
             (config("pci = \"0000:04:00.0\"\nflow_control = \"none\"", ""), "\"pfc\"", "its NIC"),
         ] {
-            let reason = why_not_spoken(&started, 0, &spoken(to));
+            let reason = flow_control_restart_reason(&started, 0, &spoken(to));
             assert!(reason.is_some_and(|reason| reason.contains(why)), "{to}: {reason:?}");
         }
         let nic = config("pci = \"0000:04:00.0\"", "[pfc_watchdog]\n");
-        assert_eq!(why_not_spoken(&nic, 0, &spoken("\"none\"")), None);
+        assert_eq!(flow_control_restart_reason(&nic, 0, &spoken("\"none\"")), None);
     }
 }

@@ -49,7 +49,7 @@ impl FlowControlConfig for Held {
     }
 
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Own
+        MessageKind::Custom
     }
 
     fn build(&self, _port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Shortest and longest sleep. An lcore that has its CPU answers within microseconds.
 const SLEEP_RANGE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 /// Divisor of the time slept so far that gives the next sleep.
-const PARTS: u32 = 8;
+const SLEEP_DIVISOR: u32 = 8;
 
 /// Back-off: sleeps between checks of an lcore's progress, each longer than the last.
 ///
@@ -26,7 +26,7 @@ impl Backoff {
     }
 
     fn next(&self) -> Duration {
-        (self.slept / PARTS).clamp(SLEEP_RANGE[0], SLEEP_RANGE[1])
+        (self.slept / SLEEP_DIVISOR).clamp(SLEEP_RANGE[0], SLEEP_RANGE[1])
     }
 }
 

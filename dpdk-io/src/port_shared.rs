@@ -66,7 +66,7 @@ impl PortShared {
 
     /// Returns true if frames sent by this queue can reach the peer.
     #[inline]
-    pub(crate) fn is_taken_from(&self, queue: u16) -> bool {
+    pub(crate) fn is_tx_queue_enabled(&self, queue: u16) -> bool {
         !self.is_vhost || u32::from(queue) < sys::WEIR_QUEUE_BEYOND && self.guest_queues(false) >> queue & 1 == 1
     }
 

@@ -133,7 +133,7 @@ impl TxQueue {
     /// queue takes no frames. Costs a call and a load.
     #[inline]
     pub fn is_enabled(&self) -> bool {
-        self.port.is_taken_from(self.queue)
+        self.port.is_tx_queue_enabled(self.queue)
     }
 
     /// Frames that were sent and are still in the device's queue. `None` where the driver can't count them: ring ports can, others from

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use weir_flowctl::cbfc::{Advertiser, Sender};
+use weir_flowctl::cbfc::{Advertiser, CreditCounters};
 use weir_flowctl::gfc::{StageTable, stage};
 use weir_flowctl::pfc::{PauseTimers, PfcGenerator};
 use weir_flowctl::{Quantum, RateLimiter, wire_bytes};
@@ -60,7 +60,7 @@ fn main() {
     let queues = [Bytes::kb(100); CLASSES];
     report("GFC generator, a queue below B_1", |now| u64::from(generator.poll(now, &queues).is_some()));
 
-    let sender = Sender::new(Bytes::mb(1));
+    let sender = CreditCounters::new(Bytes::mb(1));
     report("CBFC, may a frame be sent", |_| u64::from(sender.may_send(CLASS, black_box(FRAME_BYTES))));
 }
 

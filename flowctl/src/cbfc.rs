@@ -22,8 +22,8 @@ use weir_units::{Bytes, FCS_BYTES};
 mod receiver;
 mod sender;
 
-pub use receiver::{Advertiser, Receiver};
-pub use sender::Sender;
+pub use receiver::{Advertiser, BlockCounters};
+pub use sender::CreditCounters;
 
 /// Size of a credit block.
 pub const BLOCK: Bytes = Bytes::new(64);

@@ -14,9 +14,9 @@ pub enum MessageKind {
     /// Stages in PFC frames, which do not pause.
     Stages,
     /// Queue lengths or credits, in Weir's own frames.
-    Room,
+    LengthsOrCredits,
     /// Messages of another flow control, in [frames of its own](weir_wire::mac_control::RawControlFrame).
-    Own,
+    Custom,
 }
 
 impl MessageKind {

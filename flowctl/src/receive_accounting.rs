@@ -4,7 +4,7 @@ use weir_units::Class;
 use weir_units::archive::SharedState;
 use weir_wire::mac_control::{CreditAccount, CreditFrame};
 
-use crate::cbfc::{Receiver, blocks, blocks_of_all};
+use crate::cbfc::{BlockCounters, blocks, blocks_of_all};
 use crate::gfc::ArrivalCounters;
 
 /// Count of arrivals from a port's peer, in its flow control's unit. Written by the one lcore that receives on the port.
@@ -13,7 +13,7 @@ pub enum ReceiveAccounting {
     /// Arrivals are not counted.
     Uncounted,
     /// Blocks, under credit.
-    Blocks(Receiver),
+    Blocks(BlockCounters),
     /// Bytes on the wire, of a peer that only knows PFC.
     Bytes(ArrivalCounters),
 }

@@ -29,7 +29,7 @@ pub struct TxRegulator {
     counted: ClassSet,
     receiver: Box<dyn FlowControlReceiver>,
     /// Instant of the last obeyed message, in picoseconds.
-    heard_at: AtomicU64,
+    last_message_at: AtomicU64,
 }
 
 impl TxRegulator {
@@ -43,7 +43,7 @@ impl TxRegulator {
             credited: classes_if(receiver.needs_credit()),
             counted: classes_if(receiver.counts_sent()),
             receiver,
-            heard_at: AtomicU64::new(0),
+            last_message_at: AtomicU64::new(0),
         }
     }
 
@@ -58,7 +58,7 @@ impl TxRegulator {
         let is_obeyed = self.receiver.handle(now, frame, &self.pause_timers);
         if is_obeyed {
             // Relaxed: for reports only.
-            self.heard_at.store(now.as_picos(), Ordering::Relaxed);
+            self.last_message_at.store(now.as_picos(), Ordering::Relaxed);
         }
         is_obeyed
     }
@@ -164,8 +164,8 @@ impl TxRegulator {
     }
 
     /// Returns the instant of the last obeyed message.
-    pub fn heard_at(&self) -> Time {
-        Time::from_picos(self.heard_at.load(Ordering::Relaxed))
+    pub fn last_message_at(&self) -> Time {
+        Time::from_picos(self.last_message_at.load(Ordering::Relaxed))
     }
 
     /// Returns the number of invalid messages: [`FlowControlReceiver::invalid_messages`].
@@ -282,7 +282,7 @@ mod tests {
         assert!(port.has_credit(CLASS, 60));
         port.handle_sent(CLASS, 60);
         assert!(!port.has_credit(CLASS, 60));
-        assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.alone()));
+        assert_eq!((port.last_message_at(), port.credit_classes()), (at(1), CLASS.alone()));
     }
 
     #[test]

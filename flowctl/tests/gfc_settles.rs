@@ -175,7 +175,7 @@ impl Feedback for BufferBased {
 }
 
 struct TimeBased {
-    receiver: cbfc::Receiver,
+    receiver: cbfc::BlockCounters,
     advertiser: Advertiser,
     messages: Delayed<weir_wire::mac_control::CreditFrame>,
     adjuster: time_based::TimeRateAdjuster,
@@ -185,7 +185,7 @@ struct TimeBased {
 impl TimeBased {
     fn new(mapping: RateMapping, delay: Span) -> TimeBased {
         TimeBased {
-            receiver: cbfc::Receiver::new(Bytes::mb(1)),
+            receiver: cbfc::BlockCounters::new(Bytes::mb(1)),
             advertiser: Advertiser::new(CLASS.alone(), Advertiser::period_by_default(LINE)),
             messages: Delayed::new(delay),
             adjuster: time_based::TimeRateAdjuster::new(mapping, Bytes::mb(1), AGEING),

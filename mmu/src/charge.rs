@@ -74,7 +74,7 @@ pub enum Charges<'c> {
     /// Charge of each packet.
     Each(&'c [u32]),
     /// Equal charge of all packets, which need no individual lookup.
-    Alike {
+    Uniform {
         /// Charge of each packet.
         bytes: u32,
         /// Number of packets.
@@ -86,11 +86,11 @@ impl Charges<'_> {
     pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
         let packets = match self {
             Charges::Each(charges) => charges.len(),
-            Charges::Alike { packets, .. } => packets,
+            Charges::Uniform { packets, .. } => packets,
         };
         (0..packets).map(move |n| match self {
             Charges::Each(charges) => charges[n],
-            Charges::Alike { bytes, .. } => bytes,
+            Charges::Uniform { bytes, .. } => bytes,
         })
     }
 }

@@ -12,7 +12,7 @@ pub struct EcnMarker {
     slope_q48: u64,
     /// Whether the thresholds are those of a port of [`EcnMarker::REFERENCE`], to be scaled by rate.
     is_by_rate: bool,
-    marks_arrivals: bool,
+    marks_at_enqueue: bool,
 }
 
 impl EcnMarker {
@@ -30,7 +30,7 @@ impl EcnMarker {
             kmax: kmax.get(),
             slope_q48: slope_q48 as u64,
             is_by_rate: false,
-            marks_arrivals: false,
+            marks_at_enqueue: false,
         }
     }
 
@@ -51,14 +51,14 @@ impl EcnMarker {
 
     /// Sets marking at enqueue instead of dequeue.
     #[must_use]
-    pub fn of_arrivals(self) -> EcnMarker {
-        EcnMarker { marks_arrivals: true, ..self }
+    pub fn at_enqueue(self) -> EcnMarker {
+        EcnMarker { marks_at_enqueue: true, ..self }
     }
 
     /// Returns whether frames are marked at enqueue.
     #[inline]
-    pub fn marks_arrivals(&self) -> bool {
-        self.marks_arrivals
+    pub fn marks_at_enqueue(&self) -> bool {
+        self.marks_at_enqueue
     }
 
     /// Scale of a port of this rate, for [`EcnMarker::marks_on`].

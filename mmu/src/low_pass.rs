@@ -125,7 +125,7 @@ impl LowPass {
 fn follow(kept: u64, ahead: i64, sizes: Charges<'_>) -> i64 {
     match sizes {
         Charges::Each(sizes) => follow_by(kept, ahead, sizes.len(), |n| sizes[n]),
-        Charges::Alike { bytes, packets } => follow_by(kept, ahead, packets, |_| bytes),
+        Charges::Uniform { bytes, packets } => follow_by(kept, ahead, packets, |_| bytes),
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
             (departures_only, cut, are_alike) in any::<(bool, bool, bool)>(),
         ) {
             let sizes = if are_alike { vec![sizes[0]; sizes.len()] } else { sizes };
-            let all = if are_alike { Charges::Alike { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
+            let all = if are_alike { Charges::Uniform { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
             let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut);
             // Near enough that q passes q̂.
             let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };

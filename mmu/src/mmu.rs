@@ -153,7 +153,7 @@ impl Mmu {
         let port = |id: PortId| IngressPort::new(&layout, id);
         let has_pools = matches!(layout.headroom_from(), Headroom::Pool(_)) || layout.egress_lossy().is_some();
         let goes_beyond =
-            policy.low_pass().is_some() || policy.port_flow_control().is_some() || policy.adapts_headroom();
+            policy.low_pass().is_some() || policy.port_level_flow_control().is_some() || policy.adapts_headroom();
         Mmu {
             shared: pool(layout.shared()),
             headroom: match layout.headroom_from() {
@@ -166,7 +166,7 @@ impl Mmu {
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
             flags: PolicyFlags {
                 low_pass: policy.low_pass(),
-                port_xon_offset: policy.port_flow_control().map(|level| Bytes::new(level.xon_offset)),
+                port_xon_offset: policy.port_level_flow_control().map(|level| Bytes::new(level.xon_offset)),
                 adapts_headroom: policy.adapts_headroom(),
                 observes_packets: policy.observes_packets(),
                 may_admit_bulk: policy.has_non_increasing_thresholds(),
@@ -347,7 +347,7 @@ impl Mmu {
 
     /// Records that a queue went OFF or ON, for its port and for the next [`Mmu::off_classes`].
     #[inline]
-    fn note_turn(&self, id: QueueId, off: bool, now: Time) {
+    fn note_transition(&self, id: QueueId, off: bool, now: Time) {
         let port = &self.ports[id.port().index()];
         port.off_queues.note(off);
         if off {

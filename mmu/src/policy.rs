@@ -126,7 +126,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
     }
 
     /// Parameters of port-level flow control, if the policy adds it to per-queue flow control.
-    fn port_flow_control(&self) -> Option<PortLevelFlowControl> {
+    fn port_level_flow_control(&self) -> Option<PortLevelFlowControl> {
         None
     }
 

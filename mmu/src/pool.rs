@@ -75,7 +75,7 @@ impl Pool {
 
     /// Returns bytes that were reserved, or whose packets have left.
     #[inline]
-    pub(crate) fn give_back(&self, bytes: u64) {
+    pub(crate) fn release(&self, bytes: u64) {
         if bytes > 0 {
             let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
             debug_assert!(before >= bytes, "a pool gave back {bytes} of {before}");
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!((grant.before.used, grant.bytes), (900, 100));
         assert_eq!(pool.reserve(1).bytes, 0);
         assert_eq!(pool.level().used, 1_000);
-        pool.give_back(1_000);
+        pool.release(1_000);
         assert_eq!(pool.level().used, 0);
     }
 

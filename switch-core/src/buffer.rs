@@ -21,7 +21,12 @@ pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> 
             lossless: config.classes.lossless,
         }
     });
-    config.buffer.policy.layout_requirements().cut(config.buffer.size, ports.collect()).map_err(BuildError::Layout)
+    config
+        .buffer
+        .policy
+        .layout_requirements()
+        .partition(config.buffer.size, ports.collect())
+        .map_err(BuildError::Layout)
 }
 
 /// Returns the configured policy for a partition, with ports of these rates.

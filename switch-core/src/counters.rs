@@ -99,7 +99,7 @@ pub(crate) mod gauge {
 
     /// Returns the bin of a delay in nanoseconds, which is at least 1.
     #[inline]
-    pub(crate) fn length_of(nanos: u64) -> usize {
+    pub(crate) fn bin_of(nanos: u64) -> usize {
         let bits = u64::BITS - (nanos - 1).leading_zeros();
         (bits.saturating_sub(SHORTEST_BITS) as usize).min(LENGTHS - 1)
     }
@@ -155,7 +155,7 @@ pub(crate) struct CounterSnapshot {
 impl Counters {
     /// Returns zero counters for a switch of `ports` ports. All memory is allocated now.
     pub(crate) fn upfront(ports: usize) -> Counters {
-        let mut counters = Counters::as_needed(ports);
+        let mut counters = Counters::lazy(ports);
         counters.rare.iter_mut().for_each(|port| *port = Some(RareCounters::zero()));
         counters.copy();
         counters
@@ -163,7 +163,7 @@ impl Counters {
 
     /// Returns zero counters for a switch of `ports` ports. The published copy is allocated at the first request, since few of many
     /// switches in one process are ever asked. A port's rare counters are allocated with the first event.
-    pub(crate) fn as_needed(ports: usize) -> Counters {
+    pub(crate) fn lazy(ports: usize) -> Counters {
         let published =
             CounterSnapshot { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
         Counters {
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn ports_take_memory_with_their_first_drop_or_message() {
-        let (mut needed, mut upfront) = (Counters::as_needed(3), Counters::upfront(3));
+        let (mut needed, mut upfront) = (Counters::lazy(3), Counters::upfront(3));
         let with_memory = |counters: &Counters| counters.rare.iter().map(Option::is_some).collect::<Vec<_>>();
         let queue = |port| QueueId::new(PortId(port), Class::new(3));
         for counters in [&mut needed, &mut upfront] {

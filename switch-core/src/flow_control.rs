@@ -20,7 +20,7 @@ pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
     let wrong = config.real_ports().flat_map(|port| {
         let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
-        [mechanism(config, port, rate).err(), room(config, port).err()].into_iter().flatten()
+        [port_flow_control(config, port, rate).err(), check_room(config, port).err()].into_iter().flatten()
     });
     ConfigErrors::joined(wrong.map(|error| error.at_line(config))).map_or(Ok(()), Err)
 }
@@ -29,21 +29,21 @@ pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
 ///
 /// # Errors
 /// [`BuildError::FlowControl`] if a value breaks a guarantee of the flow control.
-pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<PortFlowControl, BuildError> {
-    let made = config.ports[port].flow_control.build(&controlled_port(config, port, rate));
+pub fn port_flow_control(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<PortFlowControl, BuildError> {
+    let made = config.ports[port].flow_control.build(&flow_control_context(config, port, rate));
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
 }
 
 /// Returns the alternatives at run time: PFC, PAUSE or none, without the configured one. Empty for a port with any other flow control.
-pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<PortFlowControl> {
+pub(crate) fn alternatives(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<PortFlowControl> {
     let own = config.ports[port].flow_control.message_kind();
     let all: [&dyn FlowControlConfig; 3] = [&PfcKind, &PauseKind, &NoFlowControl];
-    let others = all.into_iter().filter(|other| own.is_switchable() && other.message_kind() != own);
-    others.filter_map(|other| other.build(&controlled_port(config, port, rate)).ok()).collect()
+    let alternatives = all.into_iter().filter(|other| own.is_switchable() && other.message_kind() != own);
+    alternatives.filter_map(|other| other.build(&flow_control_context(config, port, rate)).ok()).collect()
 }
 
 /// Returns the parameters of a port for its flow control.
-pub fn controlled_port(config: &SwitchConfig, port: usize, rate: BitRate) -> FlowControlContext {
+pub fn flow_control_context(config: &SwitchConfig, port: usize, rate: BitRate) -> FlowControlContext {
     let backlog = config.tx_backlog_bytes(&config.ports[port]);
     FlowControlContext {
         rate,
@@ -71,7 +71,7 @@ pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
 ///
 /// # Errors
 /// [`BuildError::Room`] if it reserves less, and that is not declared unsafe.
-pub(crate) fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
+pub(crate) fn check_room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
     match (config.ports[port].flow_control.limit(), queue_limit(config, port), config.kept_for_a_queue(port)) {
         (Some(of_port), Some(limit), Some(kept)) if of_port.is_unsafe != Some(true) && !has_room(config, port) => {
             Err(BuildError::Room { port, key: of_port.key, limit, kept })

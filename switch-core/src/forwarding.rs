@@ -108,7 +108,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         let (writers, clones): (_, Box<[Box<[PortId]>]>) =
             (all().map(writer).collect(), all().map(clones_of).collect());
         let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
-        let counts = |port: &PortId| shared.port(*port).arrived().is_counted();
+        let counts = |port: &PortId| shared.port(*port).receive_accounting().is_counted();
         let counting = all().filter(counts).collect();
         Forwarding {
             shared,
@@ -138,8 +138,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Returns whether a frame of the current port may be admitted to the egress port `to`.
     #[inline]
-    pub(crate) fn takes(&self, ingress: QueueId, to: PortId) -> bool {
-        !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())
+    pub(crate) fn accepts(&self, ingress: QueueId, to: PortId) -> bool {
+        !self.dropping.contains(ingress.class()) && self.shared.accepts(to, ingress.class())
     }
 
     #[inline]
@@ -262,7 +262,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         frame: &CreditFrame,
         uncounted: impl FnOnce(Class, &ReceiveAccounting) -> u32,
     ) {
-        let arrived = self.shared.port(port).arrived();
+        let arrived = self.shared.port(port).receive_accounting();
         arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }
 
@@ -274,7 +274,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         let ingress = QueueId::new(port, class);
         self.counters.add_frame(ingress, frame_bytes);
         if self.counts(port) {
-            self.arrived[class.index()] += self.shared.port(port).arrived().count_of(frame_bytes);
+            self.arrived[class.index()] += self.shared.port(port).receive_accounting().count_of(frame_bytes);
         }
         ingress
     }
@@ -413,7 +413,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
     ) {
-        if !self.shared.takes(to, ingress.class()) {
+        if !self.shared.accepts(to, ingress.class()) {
             return self.refuse(now, &packet, ingress, to, allocator);
         }
         if self.request.room() == 0 {
@@ -483,7 +483,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     #[inline(never)]
     fn count_arrived_of(&mut self, port: PortId) {
-        let arrived = self.shared.port(port).arrived();
+        let arrived = self.shared.port(port).receive_accounting();
         let counts = std::mem::take(&mut self.arrived);
         let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
         classes.for_each(|(class, count)| arrived.count(class, count));
@@ -536,19 +536,19 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
         let has_storm = !shared.port(port).in_storm().is_empty();
         if request.is_bulk_admitted() && !has_storm {
-            for bundle in request.routes() {
-                counters.add(bundle.ingress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
+            for route in request.routes() {
+                counters.add(route.ingress, queue_stat::HANDED_OVER, u64::from(route.packets));
             }
             sink.take_all(now, packets, request);
         } else {
-            self.sort_out(now, has_storm, packets, allocator, sink);
+            self.hand_over_admitted(now, has_storm, packets, allocator, sink);
         }
         self.request.clear();
     }
 
     /// Hands over the admitted packets of a burst, and drops the rest. `has_storm`: a class of the port is in a storm.
     #[inline(never)]
-    fn sort_out(
+    fn hand_over_admitted(
         &mut self,
         now: Time,
         has_storm: bool,
@@ -590,7 +590,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     }
 
     /// Counts an arrived frame and its copies for the clones as dropped.
-    pub(crate) fn give_up(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
+    pub(crate) fn count_discarded(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
         for n in 0..=self.clones[port.index()].len() {
             let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
             let queue = self.receive(at, None, frame_bytes);

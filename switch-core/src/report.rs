@@ -76,7 +76,7 @@ pub struct DelayStats {
     /// Sum of all delays.
     pub sum: u64,
     /// Number of delays in each bin: longer than the previous bin's bound, and at most [`DelayStats::bin_upper_bound`].
-    pub lengths: [u64; gauge::LENGTHS],
+    pub bins: [u64; gauge::LENGTHS],
 }
 
 /// Report of one port.
@@ -276,9 +276,9 @@ impl StatsCollector {
                 mismatch: ProtocolMismatch {
                     foreign: count(port_stat::FOREIGN) + state.regulator.mismatched_messages(),
                     excessive_credits: state.regulator.excessive_credits(),
-                    resyncs: state.arrived().resyncs(),
+                    resyncs: state.receive_accounting().resyncs(),
                     aged: transmitted.port(port, port_stat::AGED),
-                    heard_at: state.regulator.heard_at(),
+                    heard_at: state.regulator.last_message_at(),
                 },
                 line_time: state.line_time(),
             }
@@ -502,6 +502,6 @@ impl DelayStats {
         self.p999 = self.p999.max(gauges[3]);
         self.max = self.max.max(gauges[4]);
         self.sum += gauges[gauge::SUM];
-        self.lengths.iter_mut().zip(&gauges[gauge::BY_LENGTH..]).for_each(|(sum, count)| *sum += count);
+        self.bins.iter_mut().zip(&gauges[gauge::BY_LENGTH..]).for_each(|(sum, count)| *sum += count);
     }
 }

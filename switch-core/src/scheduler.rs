@@ -60,7 +60,7 @@ impl ScheduledRun {
     /// Returns whether a frame of `length` bytes goes next too. If so, it counts as sent. If not, [`Scheduler::next`] returns the next
     /// class.
     #[inline(always)]
-    pub(crate) fn goes_on(&mut self, length: u32) -> bool {
+    pub(crate) fn try_extend(&mut self, length: u32) -> bool {
         if self.is_strict {
             return true;
         }
@@ -80,9 +80,9 @@ impl ScheduledRun {
     /// Returns the number of leading frames of these lengths that go next, as [`ScheduledRun::goes_on`] decides for each, and their bytes.
     /// They count as sent.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, lengths: &[u32]) -> (usize, u32) {
+    pub(crate) fn extend(&mut self, lengths: &[u32]) -> (usize, u32) {
         if self.quantum == 0 && !self.is_strict {
-            return self.go_on_by_parts(lengths);
+            return self.extend_by_parts(lengths);
         }
         let all = (lengths.len(), lengths.iter().sum());
         if self.is_strict {
@@ -99,7 +99,7 @@ impl ScheduledRun {
 
     /// [`ScheduledRun::go_on`] within a turn, which may end at any frame: in groups of frames, and the last ones singly.
     #[inline(always)]
-    fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
+    fn extend_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
         let before = self.deficit;
         if self.unit == DeficitUnit::FRAMES {
             let count = lengths.len().min(before as usize);
@@ -288,11 +288,11 @@ mod tests {
             (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
         assert_eq!(first, [0, 1, 3, 4]);
         let mut row = scheduler.run(Class::new(4), ready);
-        assert_eq!((row.go_on(&[1_500, 9_000, 60]), row.goes_on(60)), ((2, 10_500), false));
+        assert_eq!((row.extend(&[1_500, 9_000, 60]), row.try_extend(60)), ((2, 10_500), false));
         scheduler.end_run(&row);
         assert_eq!(scheduler.next(ready, |class| lengths[class.index()]), Some(Class::new(0)));
-        assert_eq!(scheduler.run(Class::new(0), ready).go_on(&[60]), (0, 0));
-        assert_eq!(scheduler.run(Class::new(0), Class::new(0).alone()).go_on(&[60, 60]), (2, 120));
+        assert_eq!(scheduler.run(Class::new(0), ready).extend(&[60]), (0, 0));
+        assert_eq!(scheduler.run(Class::new(0), Class::new(0).alone()).extend(&[60, 60]), (2, 120));
     }
 
     #[test]
@@ -336,9 +336,9 @@ mod tests {
         ) {
             let row = || ScheduledRun { class: Class::new(3), is_strict: strict, unit, quantum, deficit };
             let (mut at_once, mut each) = (row(), row());
-            let count = lengths.iter().take_while(|length| each.goes_on(**length)).count();
+            let count = lengths.iter().take_while(|length| each.try_extend(**length)).count();
             let bytes = lengths[..count].iter().sum();
-            prop_assert_eq!(at_once.go_on(&lengths), (count, bytes));
+            prop_assert_eq!(at_once.extend(&lengths), (count, bytes));
             prop_assert_eq!(at_once.deficit, each.deficit);
         }
 
@@ -378,8 +378,8 @@ mod tests {
             let mut row: Option<(Class, ScheduledRun)> = None;
             for _ in 0..lengths.len() {
                 let by_frame = frames.next(ready, |class| head(heads, class)).unwrap();
-                let goes_on = row.take_if(|(class, row)| row.goes_on(head(heads, *class)));
-                let (by_row, on) = goes_on.unwrap_or_else(|| {
+                let try_extend = row.take_if(|(class, row)| row.try_extend(head(heads, *class)));
+                let (by_row, on) = try_extend.unwrap_or_else(|| {
                     let class = rows.next(ready, |class| head(heads, class)).unwrap();
                     (class, rows.run(class, ready))
                 });

@@ -77,7 +77,7 @@ pub struct PortState {
     /// Bitmap of conditions that stop frames ([`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and [`BLOCKED`]), and of changes
     /// that the port's transmitter has not taken over ([`LINK_CHANGED`], [`NEW_RATE`], [`NEW_RUNTIME_CONFIG`], [`RATE_SET`] and
     /// [`NEW_FLOW_CONTROL`]).
-    closed: AtomicU32,
+    flags: AtomicU32,
     /// Port whose ingress a clone copies; the port itself if it is no clone.
     #[state(same)]
     pub real_port: PortId,
@@ -97,13 +97,13 @@ pub struct PortState {
     pub name: String,
     /// Flow controls that the port may use; the configured one comes first.
     #[state(same)]
-    mechanisms: Vec<PortFlowControl>,
+    flow_controls: Vec<PortFlowControl>,
     /// Index of the active flow control in `mechanisms`.
     active: AtomicUsize,
     /// State of the peer's flow control for this port: pauses, rates and credit.
     pub regulator: CachePadded<TxRegulator>,
     /// Counts of data received from the peer, where flow control needs them.
-    arrived: Option<Box<CachePadded<ReceiveAccounting>>>,
+    receive_accounting: Option<Box<CachePadded<ReceiveAccounting>>>,
     /// Storm counters of a port whose PFC is watched.
     storms: Option<Box<CachePadded<SharedStormCounters>>>,
     /// Line time of a shaped port that may be polled late.
@@ -200,8 +200,8 @@ impl Shared {
     ///
     /// Relaxed, as for the link: the transmitter drops a frame that is admitted nevertheless.
     #[inline]
-    pub(crate) fn takes(&self, port: PortId, class: Class) -> bool {
-        !self.may_be_closed(port) || self.port(port).takes(class)
+    pub(crate) fn accepts(&self, port: PortId, class: Class) -> bool {
+        !self.may_be_closed(port) || self.port(port).accepts(class)
     }
 
     /// Returns the classes of a port whose arriving frames are dropped, because of a storm or because the port is closed.
@@ -222,7 +222,7 @@ impl Shared {
         let change = |closed| (closed & LINK_DOWN == 0) != up;
         let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | link_change_bits(up));
         // Release; pairs with Acquire in `take_link_change`.
-        let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
+        let _ = self.port(port).flags.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
     /// Sets the classes of a port that are in a storm, and those whose frames are dropped. Only the transmitter that serves the port calls
@@ -232,7 +232,7 @@ impl Shared {
         if storms != 0 {
             self.mark_ever_closed(port);
         }
-        let closed = &self.port(port).closed;
+        let closed = &self.port(port).flags;
         let before = closed.load(Ordering::Relaxed) & (IN_STORM | DROPPING);
         closed.fetch_xor(before ^ storms, Ordering::Relaxed);
     }
@@ -254,7 +254,7 @@ impl Shared {
     /// Prefetches the fields of a port that frames of these classes touch.
     #[inline]
     pub(crate) fn prefetch_port(&self, port: PortId, classes: ClassSet) {
-        prefetch_index(from_ref(&self.port(port).closed), 0);
+        prefetch_index(from_ref(&self.port(port).flags), 0);
         prefetch_index(from_ref(&self.port(port).regulator), 0);
         self.mmu.prefetch_port(port, classes);
     }
@@ -271,7 +271,7 @@ impl PortState {
         real_port: PortId,
         mac: MacAddr,
         rate: LinkRate,
-        mechanism: PortFlowControl,
+        flow_control: PortFlowControl,
         classes: ClassSet,
         link_overhead: Bytes,
     ) -> PortState {
@@ -279,16 +279,16 @@ impl PortState {
             name: name.to_owned(),
             real_port,
             mac,
-            regulator: CachePadded::new(TxRegulator::new(&mechanism, rate.get(), classes)),
+            regulator: CachePadded::new(TxRegulator::new(&flow_control, rate.get(), classes)),
             rate,
-            arrived: Some(mechanism.receive_accounting(link_overhead))
+            receive_accounting: Some(flow_control.receive_accounting(link_overhead))
                 .filter(ReceiveAccounting::is_counted)
                 .map(|arrived| Box::new(CachePadded::new(arrived))),
-            by_length: mechanism.uses_queue_length(),
-            records_admitted: mechanism.message_kind() == MessageKind::Stages,
-            mechanisms: vec![mechanism],
+            by_length: flow_control.uses_queue_length(),
+            records_admitted: flow_control.message_kind() == MessageKind::Stages,
+            flow_controls: vec![flow_control],
             active: AtomicUsize::new(0),
-            closed: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
             storms: None,
             line: None,
             admitted_at: AtomicU64::new(0),
@@ -300,43 +300,43 @@ impl PortState {
 
     /// Returns the counts of data received from the peer.
     #[inline]
-    pub(crate) fn arrived(&self) -> &ReceiveAccounting {
+    pub(crate) fn receive_accounting(&self) -> &ReceiveAccounting {
         static UNCOUNTED: ReceiveAccounting = ReceiveAccounting::Uncounted;
-        self.arrived.as_deref().map_or(&UNCOUNTED, |arrived| arrived)
+        self.receive_accounting.as_deref().map_or(&UNCOUNTED, |arrived| arrived)
     }
 
     /// Returns the active flow control.
-    pub fn mechanism(&self) -> &PortFlowControl {
+    pub fn flow_control(&self) -> &PortFlowControl {
         // Acquire; pairs with Release in `activate`.
-        &self.mechanisms[self.active.load(Ordering::Acquire)]
+        &self.flow_controls[self.active.load(Ordering::Acquire)]
     }
 
     /// Returns whether the port has a link and is not administratively down. Frames for a port without link are dropped, since a lossless
     /// queue that can't drain would pause the whole network.
     #[inline]
     pub fn link_up(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & NO_LINK == 0
+        self.flags.load(Ordering::Relaxed) & NO_LINK == 0
     }
 
     /// Whether the driver reports a link, even if the port is administratively down.
     pub fn has_carrier(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
+        self.flags.load(Ordering::Relaxed) & LINK_DOWN == 0
     }
 
     /// Returns whether data frames may leave.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & (NO_LINK | BLOCKED) == 0
+        self.flags.load(Ordering::Relaxed) & (NO_LINK | BLOCKED) == 0
     }
 
     /// Whether the port is closed to received data frames.
     pub(crate) fn is_shut(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & (ADMIN_DOWN | BLOCKED) != 0
+        self.flags.load(Ordering::Relaxed) & (ADMIN_DOWN | BLOCKED) != 0
     }
 
     /// Whether the port is administratively down, which stops flow control too.
     pub(crate) fn is_admin_down(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & ADMIN_DOWN != 0
+        self.flags.load(Ordering::Relaxed) & ADMIN_DOWN != 0
     }
 
     /// Returns the rate C: the configured one, or the link's last reported one.
@@ -352,20 +352,20 @@ impl PortState {
     /// Marks the link's speed as changed, for the transmitter.
     pub(crate) fn mark_new_rate(&self) {
         // Release; pairs with Acquire in `take_new_rate`.
-        self.closed.fetch_or(NEW_RATE, Ordering::Release);
+        self.flags.fetch_or(NEW_RATE, Ordering::Release);
     }
 
     /// Takes the mark that the link's speed changed, and returns whether it was set. Only the transmitter that serves the port calls it.
     pub(crate) fn take_new_rate(&self) -> bool {
         // Cleared before the speed is read, so that a later one is not missed. Acquire; pairs with Release in `mark_new_rate`: a reader
         // that sees the bit sees the speed.
-        self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
+        self.flags.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
     }
 
     /// Returns whether the port has a link and its transmitter has taken over all changes.
     #[inline]
     pub(crate) fn has_known_link(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
+        self.flags.load(Ordering::Relaxed)
             & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_RUNTIME_CONFIG | RATE_SET | NEW_FLOW_CONTROL)
             == 0
     }
@@ -374,7 +374,7 @@ impl PortState {
     pub(crate) fn take_link_change(&self) -> Option<LinkChange> {
         // Acquire; pairs with Release in `set_link_up` and `set_port_state`: a reader that sees the change sees the messages heard before
         // it.
-        let closed = self.closed.fetch_and(!(LINK_CHANGED | LINK_WENT_DOWN), Ordering::Acquire);
+        let closed = self.flags.fetch_and(!(LINK_CHANGED | LINK_WENT_DOWN), Ordering::Acquire);
         match (closed & LINK_CHANGED != 0, closed & NO_LINK == 0, closed & LINK_WENT_DOWN != 0) {
             (false, ..) => None,
             (true, false, _) => Some(LinkChange::Down),
@@ -385,22 +385,22 @@ impl PortState {
 
     /// Records the last message heard when the link goes down or the port is closed. Call it before the transmitter sees the change.
     fn record_link_loss(&self) {
-        self.heard_before_link_loss.store(self.regulator.heard_at().as_picos(), Ordering::Relaxed);
+        self.heard_before_link_loss.store(self.regulator.last_message_at().as_picos(), Ordering::Relaxed);
     }
 
     /// Whether a message of the peer was obeyed since the link last went down.
     pub(crate) fn has_heard_since_link_loss(&self) -> bool {
-        self.regulator.heard_at().as_picos() != self.heard_before_link_loss.load(Ordering::Relaxed)
+        self.regulator.last_message_at().as_picos() != self.heard_before_link_loss.load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn takes(&self, class: Class) -> bool {
-        self.closed.load(Ordering::Relaxed) & (NO_LINK | BLOCKED | u32::from(class.alone().bits())) == 0
+    fn accepts(&self, class: Class) -> bool {
+        self.flags.load(Ordering::Relaxed) & (NO_LINK | BLOCKED | u32::from(class.alone().bits())) == 0
     }
 
     #[inline]
     fn dropping(&self) -> ClassSet {
-        let closed = self.closed.load(Ordering::Relaxed);
+        let closed = self.flags.load(Ordering::Relaxed);
         if closed & (ADMIN_DOWN | BLOCKED) != 0 {
             ClassSet::ALL
         } else {
@@ -410,7 +410,7 @@ impl PortState {
 
     #[inline]
     pub(crate) fn in_storm(&self) -> ClassSet {
-        ClassSet::from_bits(((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8)
+        ClassSet::from_bits(((self.flags.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8)
     }
 
     /// Enables storm counters for these classes.

@@ -55,7 +55,7 @@ impl Switch {
         let shared = switch.shared().clone();
         let ports: Vec<PortId> = (0..shared.ports().len() as u16).map(PortId).collect();
         let sent: Vec<PortId> = ports.iter().copied().filter(|port| shared.port(*port).real_port == *port).collect();
-        let counters = || Counters::as_needed(ports.len());
+        let counters = || Counters::lazy(ports.len());
         let forwarding = Forwarding::new(shared.clone(), &ports, counters());
         let transmission =
             switch.transmission(&sent, switch.packets_max() + 1, 0, counters(), PerFrameOutput::default());
@@ -96,7 +96,7 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
         let ingress = forwarding.receive(port, Some(&headers), packet.frame_bytes());
         seen.insert(ingress.class());
         match forwarding.decide(now, port, &headers, &packet) {
-            ForwardingDecision::To(to) if forwarding.takes(ingress, to) => {
+            ForwardingDecision::To(to) if forwarding.accepts(ingress, to) => {
                 let bytes = forwarding.shared.charge_alone(ingress.class(), packet.frame_bytes());
                 let charged = BufferRequest { ingress, egress: QueueId::new(to, ingress.class()), bytes };
                 let passes = alone && !forwarding.counts(port) && transmission.may_bypass(now, &charged);

@@ -17,7 +17,7 @@ use crate::counters::Counters;
 use crate::driver_config::{DriverConfig, PortInfo};
 use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
-use crate::flow_control::{mechanism, others};
+use crate::flow_control::{alternatives, port_flow_control};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
@@ -67,12 +67,12 @@ impl Switch {
         }
         let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
             let mac = config.ports[real].mac.unwrap_or(port_infos[real].mac);
-            let mechanism = mechanism(config, real, rate)?;
-            assert!(port.rate.is_some() || !mechanism.depends_on_rate(), "a checked configuration has a rate here");
+            let flow_control = port_flow_control(config, real, rate)?;
+            assert!(port.rate.is_some() || !flow_control.depends_on_rate(), "a checked configuration has a rate here");
             let lossless = config.classes.lossless;
             let (id, overhead) = (PortId(real as u16), driver_config.link_overhead);
-            let mut state = PortState::new(&port.name, id, mac, link_rate(real), mechanism, lossless, overhead);
-            state.add_flow_controls(others(config, real, rate));
+            let mut state = PortState::new(&port.name, id, mac, link_rate(real), flow_control, lossless, overhead);
+            state.add_flow_controls(alternatives(config, real, rate));
             let is_shaped = port.rate.is_some() || port_infos[real].shaped;
             if driver_config.catch_up != CatchUp::NONE && real == index && is_shaped {
                 state.count_line_time();
@@ -200,12 +200,12 @@ impl Switch {
         let scheduler = Scheduler::new(config.classes.scheduler, &config.classes.queues);
         let out_ports = ports.iter().map(|id| {
             let state = shared.port(*id);
-            let generator = MessageGenerator::new(state.mechanism(), state.rate(), config.classes.lossless);
+            let generator = MessageGenerator::new(state.flow_control(), state.rate(), config.classes.lossless);
             let shaper = Shaper::timed(state.rate.shaped_to(), slack, driver_config.frame_times);
             let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let mut limits = ClassRateLimiters::new(state.rate(), slack, rates, &state.regulator);
             if M::IS_RECONFIGURABLE {
-                limits.make_room(state.rate(), slack);
+                limits.allocate(state.rate(), slack);
             }
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);

@@ -56,11 +56,11 @@ pub(crate) struct Transmission<P, M: TransmitMode<P>> {
 
 /// Returns the markers that mark at departure; `None` for other classes.
 pub(crate) fn select_departure_markers(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
-    markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
+    markers.map(|marker| marker.filter(|marker| !marker.marks_at_enqueue()))
 }
 
 pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
-    markers.iter().flatten().any(EcnMarker::marks_arrivals)
+    markers.iter().flatten().any(EcnMarker::marks_at_enqueue)
 }
 
 /// Checkpoint of everything but the shared state, which forwarding saves.
@@ -179,7 +179,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         match self.queues.push(queued) {
             Ok(()) => self.mark_backlogged(queue),
             // There are as many places as packets in the buffer, so a full queue is impossible; if it happens, nothing leaks.
-            Err(queued) => self.give_up(now, &queued),
+            Err(queued) => self.drop_unqueued(now, &queued),
         }
     }
 
@@ -188,7 +188,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     fn mark_arrival(&mut self, queued: &mut QueuedPacket<P>) {
         let Transmission { shared, ports, counters, markers, random, position_of, .. } = self;
         let queue = queued.charged.egress;
-        let Some(marker) = markers[queue.class().index()].filter(EcnMarker::marks_arrivals) else { return };
+        let Some(marker) = markers[queue.class().index()].filter(EcnMarker::marks_at_enqueue) else { return };
         let port = &ports[position_of[queue.port().index()]];
         if marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next()) && queued.packet.mark_ce() {
             counters.add(queue, queue_stat::EXTRA, 1);
@@ -213,7 +213,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
 
     /// Drops a packet that finds no place.
     #[cold]
-    pub(crate) fn give_up(&mut self, now: Time, queued: &QueuedPacket<P>) {
+    pub(crate) fn drop_unqueued(&mut self, now: Time, queued: &QueuedPacket<P>) {
         self.counters.drop(queued.charged.egress, DropReason::NoMemory);
         self.shared.mmu.release(now, &[queued.charged]);
     }
@@ -243,7 +243,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         }
         if followed.changed || !(paused - port.paused).is_empty() {
             state.record_obeyed(now);
-            self.mode.record_reaction_delay(now.since(state.regulator.heard_at()));
+            self.mode.record_reaction_delay(now.since(state.regulator.last_message_at()));
         }
         port.paused = paused;
         if !has_link {

@@ -84,14 +84,14 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     }
     let mut client = arguments.target.connect()?;
     let reply = client.ask(&Request::Capture(arguments.wanted())).map_err(failure)?;
-    let Reply::Capturing(capturing) = reply else { return Err(failure(client.unfit())) };
+    let Reply::Capturing(capturing) = reply else { return Err(failure(client.unexpected_reply())) };
     // Created only now: a refused request must not overwrite a file.
     let mut output = CaptureOutput::new(arguments)?;
     let stop = stopped_by_signals()?;
-    let (mut frames, ender) = client.follow()?;
+    let (mut frames, closer) = client.follow()?;
     once_stopped(stop, move || {
         // The error is ignored: the capture may already have ended.
-        let _ = ender.end();
+        let _ = closer.end();
     });
     let totals = copy(&mut frames, &mut output).and_then(|totals| output.flush().map(|()| totals));
     match totals {

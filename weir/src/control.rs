@@ -54,7 +54,7 @@ pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
     {
         Reply::Done(lines) if arguments.json => print!("{}", json_text(&serde_json::json!({ "done": lines }))),
         Reply::Done(lines) => lines.iter().for_each(|line| println!("{line}")),
-        _ => return Err(failure(client.unfit())),
+        _ => return Err(failure(client.unexpected_reply())),
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ impl Target {
                 let help = if wanted.is_some() { "--socket PATH" } else { "--switch NAME or --socket PATH" };
                 Err(Failure::Argument(format!("several runs are meant: {}; choose one with {help}", listed(&meant))))
             }
-            (None, _) => Err(Failure::Argument(nobody(wanted, &others, &silent))),
+            (None, _) => Err(Failure::Argument(no_match_error(wanted, &others, &silent))),
         }
     }
 }
@@ -109,7 +109,7 @@ fn listed(runs: &[RunningProcess]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(", ")
 }
 
-fn nobody(wanted: Option<&String>, others: &[RunningProcess], silent: &[String]) -> String {
+fn no_match_error(wanted: Option<&String>, others: &[RunningProcess], silent: &[String]) -> String {
     let mut text = match (wanted, others) {
         (Some(name), []) => format!("no running switch is named `{name}`, and no other one answers"),
         (Some(name), others) => format!("no running switch is named `{name}`; there is {}", listed(others)),

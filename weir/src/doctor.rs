@@ -41,22 +41,22 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let mut findings = Findings::new(arguments.json, steps);
     match real_frames {
         Ok(real_frames) => {
-            findings.look_at("this machine", || real_frames.examine(&switches));
+            findings.run_checks("this machine", || real_frames.examine(&switches));
             let is_ready = findings.all.iter().all(|finding| finding.state != Health::Error);
             let file = arguments.files.first().filter(|_| arguments.ports);
             if is_ready || file.is_none() {
-                findings.look_at("frames over a loop", || {
+                findings.run_checks("frames over a loop", || {
                     real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal).unwrap_or_else(|failure| {
                         let fix = "weir check --try FILE, for DPDK's own messages";
                         vec![CheckResult::bad(Health::Error, "loop", failure.into_message(), fix)]
                     })
                 });
                 if !arguments.ports {
-                    findings.look_at("frames over a veth pair", veth::try_pair);
+                    findings.run_checks("frames over a veth pair", veth::try_pair);
                 }
             } else {
                 let fix = "fix the errors first";
-                findings.look_at("frames over a loop", || {
+                findings.run_checks("frames over a loop", || {
                     vec![CheckResult::bad(Health::Warning, "loop", "was not tried", fix)]
                 });
             }
@@ -64,11 +64,11 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
         Err(missing) => {
             let fix = "apt-get install libdpdk-dev, or --backend sim, which needs none";
             findings
-                .look_at("this machine", || vec![CheckResult::bad(Health::Error, "DPDK", missing.to_string(), fix)]);
+                .run_checks("this machine", || vec![CheckResult::bad(Health::Error, "DPDK", missing.to_string(), fix)]);
         }
     }
     for host in &arguments.host {
-        findings.look_at(host, || host::examine(host, switches.first()));
+        findings.run_checks(host, || host::examine(host, switches.first()));
     }
     findings.bar.finish_and_clear();
     let findings = findings.all;
@@ -96,7 +96,7 @@ impl Findings {
     }
 
     /// Adds and prints the findings of one subject.
-    fn look_at(&mut self, what: &str, look: impl FnOnce() -> Vec<CheckResult>) {
+    fn run_checks(&mut self, what: &str, look: impl FnOnce() -> Vec<CheckResult>) {
         self.bar.set_prefix(what.to_owned());
         let found = look();
         self.bar.inc(1);

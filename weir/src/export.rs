@@ -157,7 +157,7 @@ fn of_running(target: &Target) -> Result<Database, Failure> {
     for what in views {
         let request = Request::Show(ShowRequest { what, switch: target.switch.clone(), ports: Vec::new() });
         let Reply::Switches(shown) = client.ask(&request).map_err(failure)? else {
-            return Err(failure(client.unfit()));
+            return Err(failure(client.unexpected_reply()));
         };
         let [ViewReply { state, .. }] = &shown[..] else {
             let names: Vec<&str> = shown.iter().map(|shown| shown.switch.as_str()).collect();

@@ -42,7 +42,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use weir_experiments::real_frames::{self, LogFormat, PortBackend};
 use weir_experiments::{Failure, plot, record, report, reproduce, run as testbed, sweep};
-use weir_sim::begin_with_huge_pages;
+use weir_sim::restart_with_huge_pages;
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::BackendSource;
@@ -220,7 +220,7 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
     end_quietly_without_reader();
     let arguments = Arguments::parse();
     if arguments.command.may_simulate() {
-        begin_with_huge_pages();
+        restart_with_huge_pages();
     }
     log::begin(arguments.command.default_log_filter(), arguments.command.log_format());
     let result = match arguments.command {

@@ -30,7 +30,7 @@ fn running(target: &Target, ports: &[String]) -> Result<SwitchConfig, Failure> {
     let mut client = target.connect()?;
     let selector = SwitchSelector { switch: target.switch.clone() };
     let Reply::Configurations(all) = client.ask(&Request::Configuration(selector)).map_err(failure)? else {
-        return Err(failure(client.unfit()));
+        return Err(failure(client.unexpected_reply()));
     };
     let mut switches = Vec::new();
     for running in &all {

@@ -122,7 +122,9 @@ fn selector(target: &Target) -> SwitchSelector {
 /// Reports the changes. Exit code 1 if any was not applied.
 fn apply_changes(target: &Target, request: &Request, json: bool) -> Result<(), Failure> {
     let mut client = target.connect()?;
-    let Reply::Changed(all) = client.ask(request).map_err(failure)? else { return Err(failure(client.unfit())) };
+    let Reply::Changed(all) = client.ask(request).map_err(failure)? else {
+        return Err(failure(client.unexpected_reply()));
+    };
     if json {
         print!("{}", json_text(&all));
     } else {
@@ -141,7 +143,7 @@ fn configurations(target: &Target) -> Result<Vec<Configuration>, Failure> {
     let mut client = target.connect()?;
     match client.ask(&Request::Configuration(selector(target))).map_err(failure)? {
         Reply::Configurations(all) => Ok(all),
-        _ => Err(failure(client.unfit())),
+        _ => Err(failure(client.unexpected_reply())),
     }
 }
 
@@ -149,7 +151,7 @@ fn differences(target: &Target) -> Result<Vec<Differences>, Failure> {
     let mut client = target.connect()?;
     match client.ask(&Request::Differences(selector(target))).map_err(failure)? {
         Reply::Differences(all) => Ok(all),
-        _ => Err(failure(client.unfit())),
+        _ => Err(failure(client.unexpected_reply())),
     }
 }
 

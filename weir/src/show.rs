@@ -163,7 +163,7 @@ impl ShowArguments {
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
-            (reply, false) => tables::text(self.view, reply).ok_or_else(|| failure(client.unfit())),
+            (reply, false) => tables::text(self.view, reply).ok_or_else(|| failure(client.unexpected_reply())),
         }
     }
 }
@@ -192,18 +192,18 @@ impl View {
     /// Filters a reply by this view; an error is the reason for an empty result.
     fn filter_reply(self, reply: Reply) -> Result<Reply, String> {
         match (self, reply) {
-            (View::Spfc, Reply::Switches(shown)) => under_policy("spfc", shown),
-            (View::Dsh, Reply::Switches(shown)) => under_policy("dsh", shown),
-            (View::FlowControl, Reply::Switches(shown)) => speaking("", shown),
-            (View::Gfc, Reply::Switches(shown)) => speaking("gfc", shown),
-            (View::Cbfc, Reply::Switches(shown)) => speaking("cbfc", shown),
+            (View::Spfc, Reply::Switches(shown)) => filter_by_policy("spfc", shown),
+            (View::Dsh, Reply::Switches(shown)) => filter_by_policy("dsh", shown),
+            (View::FlowControl, Reply::Switches(shown)) => filter_by_flow_control("", shown),
+            (View::Gfc, Reply::Switches(shown)) => filter_by_flow_control("gfc", shown),
+            (View::Cbfc, Reply::Switches(shown)) => filter_by_flow_control("cbfc", shown),
             (_, reply) => Ok(reply),
         }
     }
 }
 
 /// Filters by buffer policy.
-fn under_policy(name: &str, shown: Vec<ViewReply>) -> Result<Reply, String> {
+fn filter_by_policy(name: &str, shown: Vec<ViewReply>) -> Result<Reply, String> {
     let policy = |shown: &ViewReply| match &shown.state {
         State::Policy(state) => state.policy.clone(),
         _ => String::new(),
@@ -217,7 +217,7 @@ fn under_policy(name: &str, shown: Vec<ViewReply>) -> Result<Reply, String> {
 }
 
 /// Filters ports by family of flow control; an empty name is any but PFC and PAUSE.
-fn speaking(family: &str, mut shown: Vec<ViewReply>) -> Result<Reply, String> {
+fn filter_by_flow_control(family: &str, mut shown: Vec<ViewReply>) -> Result<Reply, String> {
     let mut is_empty = true;
     for shown in &mut shown {
         if let State::FlowControl(ports) = &mut shown.state {

@@ -93,7 +93,7 @@ impl Schema {
         }
         let others = self.0.iter().filter(|known| known.name != table && known.keys.contains(&key));
         let homes: Vec<&str> = others.map(|known| known.name).collect();
-        let is_chosen = |home: &&str| chosen.is_some_and(|chosen| below(home, table) == Some(chosen));
+        let is_chosen = |home: &&str| chosen.is_some_and(|chosen| child_name(home, table) == Some(chosen));
         let home = match (homes.iter().copied().find(is_chosen), &homes[..]) {
             (Some(home), _) | (None, &[home]) => self.bracketed(home),
             (None, &[home, other]) => format!("{} or {}", self.bracketed(home), self.bracketed(other)),
@@ -112,7 +112,8 @@ impl Schema {
         if let Some((_, today)) = renamed.iter().find(|(former, _)| *former == key) {
             return Some(today);
         }
-        let is_of_below = self.0.iter().any(|known| below(known.name, table).is_some() && known.keys.contains(&key));
+        let is_of_below =
+            self.0.iter().any(|known| child_name(known.name, table).is_some() && known.keys.contains(&key));
         if is_of_below { None } else { nearest(key, self.keys_of(table)) }
     }
 
@@ -128,7 +129,7 @@ impl Schema {
 }
 
 /// Part of a table's name below its parent: `spfc` of `buffer.spfc` below `buffer`.
-fn below<'n>(name: &'n str, table: &str) -> Option<&'n str> {
+fn child_name<'n>(name: &'n str, table: &str) -> Option<&'n str> {
     name.strip_prefix(table)?.strip_prefix('.')
 }
 

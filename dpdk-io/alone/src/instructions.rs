@@ -56,7 +56,7 @@ pub fn check_limits(all: &[InstructionBenchmark<'_>]) {
         sched_setaffinity(None, &own).expect("one of the CPUs that it has");
         let mine = iter::from_fn(|| {
             let n = next.fetch_add(1, Ordering::Relaxed);
-            all.get(n).map(|counted| (n, counted.take()))
+            all.get(n).map(|counted| (n, counted.run()))
         });
         mine.collect::<Vec<_>>()
     };
@@ -93,7 +93,7 @@ struct InstructionCounts {
 }
 
 impl InstructionBenchmark<'_> {
-    fn take(&self) -> InstructionCounts {
+    fn run(&self) -> InstructionCounts {
         let own = std::env::current_exe().expect("this program");
         let out = std::env::temp_dir().join(format!("weir-callgrind-{}{}", std::process::id(), self.argument));
         let output = Command::new("valgrind")

@@ -276,12 +276,12 @@ impl Captures {
     }
 
     /// Whether frames that this port receives are captured.
-    pub(crate) fn want_inbound(&self, port: PortId) -> bool {
+    pub(crate) fn captures_inbound(&self, port: PortId) -> bool {
         self.inbound.contains(port)
     }
 
     /// Whether frames that this port sends are captured.
-    pub(crate) fn want_outbound(&self, port: PortId) -> bool {
+    pub(crate) fn captures_outbound(&self, port: PortId) -> bool {
         self.outbound.contains(port)
     }
 

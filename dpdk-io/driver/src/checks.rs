@@ -11,7 +11,7 @@ use crate::device_pause::check_control_transmit;
 use crate::memory::Memory;
 use crate::nics::{DeviceIssue, Sysfs};
 use crate::replay::{FRAMES_MAX, ReplayFileSize};
-use crate::replayer::{AS_IT_IS, Trace};
+use crate::replayer::{NO_REWRITING, Trace};
 use crate::socket::check_access;
 
 /// A capability (linux/capability.h): its bit and name.
@@ -82,7 +82,7 @@ fn check_device(device: &Device, memory: Memory) -> Option<DeviceIssue> {
 
 /// The capture of a port that replays one is read as a whole.
 fn check_trace(switch: &SwitchConfig, port: usize) -> Option<DeviceIssue> {
-    let trace = Trace::of_port(switch, port, &AS_IT_IS)?;
+    let trace = Trace::of_port(switch, port, &NO_REWRITING)?;
     let error = trace.read().err()?;
     let help = "name a pcap or pcapng file with frames; paths are relative to the directory that weir is started in";
     Some(DeviceIssue { message: error.to_string(), help: help.to_owned() })

@@ -15,10 +15,10 @@ pub enum DriverError {
     Config(#[from] ConfigErrors),
     /// A device that is no switch's port is another process's, or can't be locked.
     #[error("{0}")]
-    Taken(String),
+    DeviceInUse(String),
     /// Memory or limits of this process that are too small, each with the command that ends the shortage.
     #[error("{}", lines(.0))]
-    Lacks(Vec<DeviceIssue>),
+    Shortages(Vec<DeviceIssue>),
     /// DPDK does not start.
     #[error("DPDK does not start: {0}")]
     Eal(#[from] EalError),

@@ -60,7 +60,7 @@ pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
 
 impl GuestWatch {
     /// Returns a port's queues if they changed; `None` for a guest that has enabled a port's only queue.
-    pub(crate) fn news(&self, switch: usize, port: PortId, found: Option<GuestQueues>) -> Option<GuestQueues> {
+    pub(crate) fn update(&self, switch: usize, port: PortId, found: Option<GuestQueues>) -> Option<GuestQueues> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (switch, port.0);
         if last.get(&key) == found.as_ref() {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn unchanged_queues_are_reported_once() {
         let watch = GuestWatch::default();
-        let news = |port, found| watch.news(0, PortId(port), found);
+        let news = |port, found| watch.update(0, PortId(port), found);
         let two = Some(found(2, &[0, 1], None));
         assert_eq!(news(1, None), None);
         assert_eq!(news(1, two.clone()), two);

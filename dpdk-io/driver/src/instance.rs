@@ -26,7 +26,7 @@ impl DeviceLocks {
     pub fn claim(&mut self, device: &Device) -> Result<(), DriverError> {
         let refuse = |conflict| {
             let (message, help) = message_and_help(device, &conflict);
-            DriverError::Taken(format!("{message}; {help}"))
+            DriverError::DeviceInUse(format!("{message}; {help}"))
         };
         let Some(key) = key_of(device) else { return Ok(()) };
         if let Entry::Vacant(free) = self.locks.entry(key) {

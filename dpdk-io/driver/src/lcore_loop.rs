@@ -18,7 +18,7 @@ use crate::task::{Phase, Task};
 pub(crate) struct LoopControl(AtomicU32);
 
 /// One notification.
-const CALL: u32 = 1 << 8;
+const NOTIFICATION: u32 = 1 << 8;
 
 /// Statistics of a polling loop.
 #[derive(Debug, Default)]
@@ -44,21 +44,21 @@ const POLLS_BEFORE_SLEEP: u32 = 64;
 impl LoopControl {
     /// Enters a later phase.
     pub(crate) fn enter(&self, phase: Phase) {
-        let later = |word: u32| (phase_of(word) < phase).then_some(word & !(CALL - 1) | phase as u32);
+        let later = |word: u32| (phase_of(word) < phase).then_some(word & !(NOTIFICATION - 1) | phase as u32);
         // Nothing to be done where it is later already.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
     /// Notifies all tasks, which handle requests before their next poll ([`Task::on_control`]).
-    pub(crate) fn call(&self) {
+    pub(crate) fn notify(&self) {
         // Release: tasks see the control thread's earlier writes, such as a device's removal.
-        self.0.fetch_add(CALL, Ordering::Release);
+        self.0.fetch_add(NOTIFICATION, Ordering::Release);
     }
 }
 
 #[inline]
 fn phase_of(word: u32) -> Phase {
-    match word & (CALL - 1) {
+    match word & (NOTIFICATION - 1) {
         0 => Phase::Run,
         1 => Phase::Drain,
         2 => Phase::Discard,

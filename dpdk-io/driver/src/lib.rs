@@ -102,7 +102,7 @@ pub use nics::{DeviceIssue, IovaAccess, PciNicInfo, Sysfs};
 pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapCounts, GapReport, PollGaps};
 pub use runtime::{Runtime, RuntimeOptions, pci_addresses, pci_addresses_of};
-pub use socket::{check_access, let_in};
+pub use socket::{check_access, set_access};
 pub use switches::{DeviceReport, PortTap, PreparedSwitches, Removal, RunningSwitches, Stopped, TapPlans};
 pub use tap::{Tap, TapPlan, Tapped, TappedFrame, tap};
 pub use task::{Phase, Task};

@@ -89,7 +89,7 @@ impl ResourceNeeds {
     /// Compares the needs with the limits of this process and machine.
     pub(crate) fn check(&self) -> Result<(), DriverError> {
         let short = self.findings(&ResourceLimits::here());
-        if short.is_empty() { Ok(()) } else { Err(DriverError::Lacks(short)) }
+        if short.is_empty() { Ok(()) } else { Err(DriverError::Shortages(short)) }
     }
 
     fn findings(&self, limits: &ResourceLimits) -> Vec<DeviceIssue> {

@@ -182,7 +182,7 @@ pub fn test_loopback(
         data: pool("weir_try", memory.mbufs(), CACHE, memory.data_room, memory.for_devices)?,
         control: pool("weir_control", memory.control, CONTROL_CACHE, memory.control_data_room(), memory.for_devices)?,
     };
-    let mut devices = Devices::new(poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
+    let mut devices = Devices::new(poll_gap::measure(cpus, poll_gap::MEASURING_TIME));
     let mut a = devices.open(switch, 0, &store.data)?;
     let mut b = devices.open(switch, 1, &store.data)?;
     wait_for_links(&[&a, &b], goes_on);

@@ -28,7 +28,7 @@ const COPIES: u32 = BURST_MAX as u32 + 2;
 const COPYING: u32 = BURST_MAX as u32;
 /// Bytes that drivers need in an mbuf beyond a frame with two tags. virtio puts 12 before it. igb needs most: the FCS, another tag, and
 /// two tags again when it compares an MTU's frame with a buffer (`eth_igb_rx_init`).
-const OF_DRIVERS: u32 = 16;
+const DRIVER_BYTES: u32 = 16;
 /// NICs (ixgbe, igb, igc: `SRRCTL.BSIZEPACKET`) receive into whole KiB of an mbuf. A longer frame takes two.
 const NIC_ROOM_UNIT: u32 = 1_024;
 /// Least data room for AF_XDP and NICs, in bytes.
@@ -161,12 +161,12 @@ impl Memory {
 
 /// Data room for frames of drivers that copy, or that receive into all of an mbuf. Lengths are without FCS.
 fn software_data_room(frame_bytes_max: u32) -> u16 {
-    data_room_for(frame_bytes_max + OF_DRIVERS).unwrap_or(u16::MAX)
+    data_room_for(frame_bytes_max + DRIVER_BYTES).unwrap_or(u16::MAX)
 }
 
 /// Data room with which NICs receive each frame into one mbuf. Lengths are without FCS.
 fn nic_data_room(frame_bytes_max: u32) -> u16 {
-    let room = (frame_bytes_max + OF_DRIVERS).next_multiple_of(NIC_ROOM_UNIT).max(NIC_ROOM_MIN);
+    let room = (frame_bytes_max + DRIVER_BYTES).next_multiple_of(NIC_ROOM_UNIT).max(NIC_ROOM_MIN);
     data_room_for(room).unwrap_or(u16::MAX)
 }
 

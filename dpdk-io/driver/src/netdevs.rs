@@ -57,7 +57,7 @@ impl Netdevs {
     }
 
     /// Records that the port was reattached to the interface that has the name now.
-    pub(crate) fn attached_again(&self, switch: usize, port: usize) {
+    pub(crate) fn record_reattached(&self, switch: usize, port: usize) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).removed[switch][port] = false;
     }
 

@@ -8,7 +8,7 @@ use weir_dpdk_io::{Batch, Clock, RingEnd, RxQueue, TxQueue};
 use weir_nic::model::{ModelConfig, ModelDrop, ModelFrame, ModelReport, NicModel, ReceiveBuffer};
 use weir_switch_core::burst::classes_of_queue;
 use weir_switch_core::classify::Classifier;
-use weir_switch_core::flow_control::mechanism;
+use weir_switch_core::flow_control::port_flow_control;
 use weir_switch_core::{BuildError, Packet, PacketAllocator, Shared};
 use weir_units::{BitRate, Class, ClassSet, MacAddr, PortId, Time};
 use weir_wire::ethernet::{self, Parsed};
@@ -29,7 +29,7 @@ const _: () = assert!(RING_SLOTS == NicModelConfig::BURST_FRAMES);
 #[derive(Debug, Default)]
 pub(crate) struct NicStatsCell {
     /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
-    asked: AtomicBool,
+    is_requested: AtomicBool,
     report: Mutex<ModelReport>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn model_config(switch: &SwitchConfig, port: usize) -> Result<Option<
         delay: config.delay,
         // The switch's headroom covers arrivals during `reaction`: two bursts of this length.
         slack: switch.pfc.reaction.divided_by(2),
-        flow_control: mechanism(switch, port, rate)?,
+        flow_control: port_flow_control(switch, port, rate)?,
         lossless: switch.classes.lossless,
         obeys: nic.obeys,
         pauses: nic.pauses,
@@ -123,15 +123,15 @@ pub(crate) fn mbufs(switch: &SwitchConfig, port: usize) -> u32 {
 
 impl NicTask {
     /// A NIC for port `port` of a switch.
-    pub(crate) fn new(switch: &SwitchConfig, port: PortId, model: &ModelConfig, ends: NicLinks) -> NicTask {
-        let queues = ends.host.len() as u8;
-        let host = ends.host.into_iter().zip(0..).map(|((rx, tx), queue)| HostQueue {
+    pub(crate) fn new(switch: &SwitchConfig, port: PortId, model: &ModelConfig, links: NicLinks) -> NicTask {
+        let queues = links.host.len() as u8;
+        let host = links.host.into_iter().zip(0..).map(|((rx, tx), queue)| HostQueue {
             rx,
             tx,
             classes: classes_of_queue(queue, queues),
             pending: Batch::new(),
         });
-        let mut mac = ends.shared.ports()[port.index()].mac;
+        let mut mac = links.shared.ports()[port.index()].mac;
         mac.0[0] = mac.0[0] & !1 | 2;
         mac.0[5] ^= 0x80;
         NicTask {
@@ -139,14 +139,14 @@ impl NicTask {
             port,
             classifier: Classifier::new(&switch.classes, switch.ports.iter().map(|port| port.priority)),
             host: host.collect(),
-            link: ends.link,
+            link: links.link,
             to_switch: Batch::new(),
             batch: Batch::new(),
-            store: ends.store,
+            store: links.store,
             mac,
             knows_mac: false,
-            backlog: ends.backlog,
-            shared: ends.shared,
+            backlog: links.backlog,
+            shared: links.shared,
             stats: Arc::default(),
         }
     }
@@ -262,13 +262,13 @@ impl NicTask {
     }
 
     /// Publishes the counters if they are requested.
-    fn serve(&mut self, clock: &Clock) {
+    fn publish_if_requested(&mut self, clock: &Clock) {
         // Acquire and release: the pair orders reports after the request, and makes them complete.
-        if self.stats.asked.load(Ordering::Acquire) {
+        if self.stats.is_requested.load(Ordering::Acquire) {
             let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
             let report = self.model.report(Time::from_picos(clock.now_ps()), [self.to_switch.len(), pending]);
             *self.stats.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
-            self.stats.asked.store(false, Ordering::Release);
+            self.stats.is_requested.store(false, Ordering::Release);
         }
     }
 }
@@ -293,7 +293,7 @@ impl Task for NicTask {
                 0
             }
         };
-        self.serve(clock);
+        self.publish_if_requested(clock);
         moved
     }
 }
@@ -301,8 +301,8 @@ impl Task for NicTask {
 impl NicStatsCell {
     /// Returns the counters as of now. `wait` is called until the lcore answers; if it returns false, they are those of the last answer.
     pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ModelReport {
-        self.asked.store(true, Ordering::Release);
-        while self.asked.load(Ordering::Acquire) {
+        self.is_requested.store(true, Ordering::Release);
+        while self.is_requested.load(Ordering::Acquire) {
             if !wait() {
                 break;
             }

@@ -6,7 +6,7 @@ use weir_dpdk_io::{Clock, cpu};
 use weir_units::{Span, Time};
 
 /// Time that covers a scheduler's tick and another task's slice.
-pub const LONG_ENOUGH: Duration = Duration::from_millis(100);
+pub const MEASURING_TIME: Duration = Duration::from_millis(100);
 
 /// The longest gap between two reads of the clock on any of these CPUs, all polled at once for `during`. A busy machine's
 /// rarer, longer gaps are not among them.

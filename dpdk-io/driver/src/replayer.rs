@@ -30,7 +30,7 @@ mod traces;
 use stats::FrameTiming;
 pub(crate) use stats::ReplayStats;
 pub use stats::{ClockStall, ReplayDelays, ReplayReport, StreamReport};
-pub(crate) use traces::AS_IT_IS;
+pub(crate) use traces::NO_REWRITING;
 pub use traces::{Trace, TraceEnd, streams};
 
 /// Longest absence that the task makes up; for the excess the traces' clock stops.
@@ -159,7 +159,7 @@ impl Replayer {
     }
 
     /// Stops the traces' clock for the task's absence beyond `CATCH_UP`, if frames were due.
-    fn look_whether_away(&mut self, now: Time, start: Time) -> Time {
+    fn stop_clock_if_late(&mut self, now: Time, start: Time) -> Time {
         let gap = now.since(self.last_poll);
         if gap <= CATCH_UP {
             return start;
@@ -190,11 +190,11 @@ impl Task for Replayer {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
         if phase > Phase::Run {
             let taken = self.give_up();
-            self.stats.serve(self.streams.iter().map(|stream| &stream.counts), self.clock_stall);
+            self.stats.publish_if_requested(self.streams.iter().map(|stream| &stream.counts), self.clock_stall);
             return taken;
         }
         let now = time(clock);
-        let start = self.start.map_or(now, |start| self.look_whether_away(now, start));
+        let start = self.start.map_or(now, |start| self.stop_clock_if_late(now, start));
         self.start = Some(start);
         self.last_poll = now;
         let (mut moved, mut soon, mut is_done) = (0, false, true);
@@ -207,7 +207,7 @@ impl Task for Replayer {
         if is_done {
             self.stats.is_done.store(true, Ordering::Relaxed);
         }
-        self.stats.serve(self.streams.iter().map(|stream| &stream.counts), self.clock_stall);
+        self.stats.publish_if_requested(self.streams.iter().map(|stream| &stream.counts), self.clock_stall);
         moved.max(usize::from(soon))
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn with_access<T>(
 ///
 /// # Errors
 /// There is no such group, or the system refuses.
-pub fn let_in(path: &Path, access: &SocketAccess) -> Result<(), DeviceIssue> {
+pub fn set_access(path: &Path, access: &SocketAccess) -> Result<(), DeviceIssue> {
     let Some(mode) = access.wanted_mode() else { return Ok(()) };
     let gid = access.group.as_deref().map(group_id).transpose()?;
     set(path, gid, mode).map_err(|error| refusal(&path.display().to_string(), access, &error))

@@ -255,11 +255,11 @@ impl Task for SwitchLcore {
             *output = output.take().filter(|output| !output.queue.is_removed());
         }
         for input in &mut self.rx {
-            input.is_watched = input.tap.is_some() || captures.want_inbound(input.port);
+            input.is_watched = input.tap.is_some() || captures.captures_inbound(input.port);
         }
         for (port, output) in (0..).map(PortId).zip(tx) {
             if let Some(output) = output {
-                output.is_watched = output.tap.is_some() || captures.want_outbound(port);
+                output.is_watched = output.tap.is_some() || captures.captures_outbound(port);
             }
         }
         *is_watched = *is_tapped || !captures.are_none();
@@ -367,7 +367,7 @@ fn record_received(now: Time, port: PortId, tap: &mut Option<Tap>, captures: &mu
     if let Some(tap) = tap {
         burst.iter().for_each(|frame| tap.record(now, Direction::Inbound, &frame.0));
     }
-    if captures.want_inbound(port) {
+    if captures.captures_inbound(port) {
         burst.iter().for_each(|frame| captures.record_received(now, port, frame));
     }
 }
@@ -406,7 +406,7 @@ fn send_watched(
     limit: usize,
 ) -> usize {
     let FrameWatchers { port, now, tap, captures } = watchers;
-    let is_captured = captures.want_outbound(port);
+    let is_captured = captures.captures_outbound(port);
     if is_captured {
         captures.stage(now, port, burst, limit);
     }

@@ -92,7 +92,7 @@ impl Transmitter {
             };
             if sent > 0 {
                 self.has_left(batch, sent as usize);
-            } else if !self.is_over(batch, Errno::of_system()) {
+            } else if !self.handle_error(batch, Errno::of_system()) {
                 break;
             }
         }
@@ -116,7 +116,7 @@ impl Transmitter {
 
     /// Handles a front frame that did not leave. Returns true if the next one is to be tried.
     #[cold]
-    fn is_over(&mut self, batch: &mut Batch, error: Errno) -> bool {
+    fn handle_error(&mut self, batch: &mut Batch, error: Errno) -> bool {
         match error.0 {
             libc::EINTR => {}
             libc::EAGAIN => {
@@ -129,7 +129,7 @@ impl Transmitter {
             }
             libc::ENOBUFS => {
                 self.counters.tx.busy.add(1);
-                if !self.failure.is_final(batch[0].len(), read_ns(libc::CLOCK_MONOTONIC)) {
+                if !self.failure.should_give_up(batch[0].len(), read_ns(libc::CLOCK_MONOTONIC)) {
                     return false;
                 }
                 self.lose_front(batch, |counters| counters.tx.refused.add(1));
@@ -153,7 +153,7 @@ impl SendFailure {
     /// A full queue empties; but ENOBUFS also means that the far end of a veth pair will never take the frame, as it is
     /// longer than that end's MTU, or the end is down. So a frame waits for [`TIMEOUT_NS`], and after one that was
     /// waited for in vain, those at least as long have only a few tries, until one of them passes.
-    fn is_final(&mut self, bytes: u32, now_ns: u64) -> bool {
+    fn should_give_up(&mut self, bytes: u32, now_ns: u64) -> bool {
         if self.times == 0 {
             self.since_ns = now_ns;
         }
@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn a_frame_is_waited_for_once_and_its_like_no_more() {
         let mut failure = SendFailure::default();
-        assert!(!failure.is_final(1000, 5));
-        assert!((0..100).all(|n| !failure.is_final(1000, 6 + n)), "time has not passed");
-        assert!(failure.is_final(1000, 5 + TIMEOUT_NS));
+        assert!(!failure.should_give_up(1000, 5));
+        assert!((0..100).all(|n| !failure.should_give_up(1000, 6 + n)), "time has not passed");
+        assert!(failure.should_give_up(1000, 5 + TIMEOUT_NS));
         failure.times = 0;
-        assert!((1..TRIES_WHEN_HOPELESS).all(|_| !failure.is_final(1200, 0)));
-        assert!(failure.is_final(1200, 0));
+        assert!((1..TRIES_WHEN_HOPELESS).all(|_| !failure.should_give_up(1200, 0)));
+        assert!(failure.should_give_up(1200, 0));
         failure.times = 0;
-        assert!((0..100).all(|_| !failure.is_final(999, 0)), "a shorter one may pass");
+        assert!((0..100).all(|_| !failure.should_give_up(999, 0)), "a shorter one may pass");
     }
 }

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 /// The lcore that forwards the port's received frames counts arrivals and the peer's FCTBS. The lcore that transmits on the port
 /// computes the freed blocks.
 #[derive(Debug, SharedState)]
-pub struct Receiver {
+pub struct BlockCounters {
     #[state(same)]
     capacity: u32,
     classes: [ClassAccount; CLASSES],
@@ -34,12 +34,12 @@ struct ClassAccount {
     settled: AtomicU32,
 }
 
-impl Receiver {
+impl BlockCounters {
     /// Creates counters for empty queues, each with a buffer of this size, of which whole blocks are used.
-    pub fn new(buffer: Bytes) -> Receiver {
+    pub fn new(buffer: Bytes) -> BlockCounters {
         let capacity = buffer.get() / BLOCK.get();
         assert!(capacity < 1 << 30, "credit counters must tell a full buffer from an empty one");
-        Receiver { capacity: capacity as u32, classes: Default::default(), resyncs: AtomicU64::new(0) }
+        BlockCounters { capacity: capacity as u32, classes: Default::default(), resyncs: AtomicU64::new(0) }
     }
 
     /// Counts a received frame of this length (without FCS).
@@ -145,8 +145,8 @@ impl Receiver {
 
     /// Starts all counts at `count`, for tests of the wrap.
     #[cfg(test)]
-    pub(super) fn starting_at(buffer: Bytes, count: u32) -> Receiver {
-        let receiver = Receiver::new(buffer);
+    pub(super) fn starting_at(buffer: Bytes, count: u32) -> BlockCounters {
+        let receiver = BlockCounters::new(buffer);
         for account in &receiver.classes {
             account.received.store(count, Ordering::Relaxed);
             account.freed.store(count, Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Advertiser {
     /// Returns the frame due at `now`; `sent` returns FCTBS, the blocks of a class sent ahead of the frame. Confirm with
     /// [`Advertiser::handle_sent`]; a frame that could not be sent is due again.
     #[inline]
-    pub fn poll(&self, now: Time, receiver: &Receiver, sent: impl FnOnce(Class) -> u32) -> Option<CreditFrame> {
+    pub fn poll(&self, now: Time, receiver: &BlockCounters, sent: impl FnOnce(Class) -> u32) -> Option<CreditFrame> {
         if now < self.due_at {
             return None;
         }

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 /// The one lcore that receives on the port writes limits; the transmitting lcore writes counts. Relaxed: a thread that sees
 /// the other's value late sees less credit, unless a limit decreases.
 #[derive(Debug, SharedState)]
-pub struct Sender {
+pub struct CreditCounters {
     classes: [Credit; CLASSES],
     /// Most credit that a class ever has, in blocks.
     #[state(same)]
@@ -33,12 +33,12 @@ struct Credit {
     behind: AtomicU8,
 }
 
-impl Sender {
+impl CreditCounters {
     /// Creates a sender without credit: no frame may be sent before the first message. `buffer` is the size of one class's queue
     /// at the peer, and so bounds each class's credit.
-    pub fn new(buffer: Bytes) -> Sender {
+    pub fn new(buffer: Bytes) -> CreditCounters {
         let blocks = u32::try_from(buffer.get() / BLOCK.get()).unwrap_or(u32::MAX);
-        Sender {
+        CreditCounters {
             classes: Default::default(),
             buffer: blocks,
             peers_buffer: AtomicU32::new(blocks),
@@ -154,8 +154,8 @@ impl Sender {
 
     /// Starts all counts at `count`, for tests of the wrap.
     #[cfg(test)]
-    pub(super) fn starting_at(buffer: Bytes, count: u32) -> Sender {
-        let sender = Sender::new(buffer);
+    pub(super) fn starting_at(buffer: Bytes, count: u32) -> CreditCounters {
+        let sender = CreditCounters::new(buffer);
         for credit in &sender.classes {
             credit.limit.store(count, Ordering::Relaxed);
             credit.sent.store(count, Ordering::Relaxed);

@@ -15,8 +15,8 @@ fn frame(limit: u32) -> CreditFrame {
     CreditFrame { enabled: ALONE, limits: [limit; 8], ..CreditFrame::default() }
 }
 
-fn pair_of(buffer: Bytes) -> (Receiver, Sender) {
-    (Receiver::new(buffer), Sender::new(buffer))
+fn pair_of(buffer: Bytes) -> (BlockCounters, CreditCounters) {
+    (BlockCounters::new(buffer), CreditCounters::new(buffer))
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn credit_is_the_free_buffer() {
 
 #[test]
 fn stale_messages_are_ignored_and_counted_repeated_ones_are_not() {
-    let sender = Sender::new(Bytes::mb(1));
+    let sender = CreditCounters::new(Bytes::mb(1));
     assert_eq!(sender.handle_credit(&frame(100)), ALONE);
     assert_eq!(sender.handle_credit(&frame(99)), ClassSet::EMPTY);
     assert_eq!(sender.handle_credit(&frame(100)), ALONE);
@@ -54,7 +54,7 @@ fn stale_messages_are_ignored_and_counted_repeated_ones_are_not() {
 
 #[test]
 fn a_limit_goes_back_if_it_is_told_thrice_in_a_row() {
-    let sender = Sender::new(Bytes::mb(1));
+    let sender = CreditCounters::new(Bytes::mb(1));
     let taken =
         [100, 90, 91, 100, 90, 91, 92, 91, 92].map(|limit| sender.handle_credit(&frame(limit)) != ClassSet::EMPTY);
     assert_eq!(taken, [true, false, false, true, false, false, true, false, true]);
@@ -63,7 +63,7 @@ fn a_limit_goes_back_if_it_is_told_thrice_in_a_row() {
 
 #[test]
 fn credit_is_never_more_than_the_buffer() {
-    let sender = Sender::new(BLOCK * 1_000);
+    let sender = CreditCounters::new(BLOCK * 1_000);
     let told = |limit, blocks| {
         sender.handle_credit(&CreditFrame { account: CreditAccount::Buffer { blocks }, ..frame(limit) })
     };
@@ -94,7 +94,7 @@ fn a_lost_packet_leaks_its_credit_until_the_counts_are_compared() {
 /// Uncounted arrivals are not lost, and a late message does not indicate a restart.
 #[test]
 fn counts_are_compared_with_what_came_and_late_messages_change_nothing() {
-    let receiver = Receiver::new(Bytes::mb(1));
+    let receiver = BlockCounters::new(Bytes::mb(1));
     receiver.handle_arrivals(CLASS, 10);
     assert!(!receiver.handle_sent_total(CLASS, 15, 5));
     assert!(receiver.handle_sent_total(CLASS, 16, 5), "a block was lost");
@@ -109,7 +109,7 @@ fn counts_are_compared_with_what_came_and_late_messages_change_nothing() {
 /// A sender has credit for at most one buffer, so no more can be lost.
 #[test]
 fn a_peer_that_sent_more_than_a_buffer_is_believed_when_it_says_so_thrice() {
-    let receiver = Receiver::new(Bytes::new(64 * 24));
+    let receiver = BlockCounters::new(Bytes::new(64 * 24));
     assert!(receiver.handle_sent_total(CLASS, 24, 0), "a whole buffer was lost");
     for told in [49, 49, 24, 49, 49] {
         assert!(!receiver.handle_sent_total(CLASS, told, 0), "forged");
@@ -138,7 +138,7 @@ fn a_frame_that_came_twice_is_told_as_room_beyond_the_buffer_until_it_is_known()
 
 #[test]
 fn messages_come_each_period_whatever_happens() {
-    let receiver = Receiver::new(Bytes::mb(1));
+    let receiver = BlockCounters::new(Bytes::mb(1));
     let period = Advertiser::period_by_default(BitRate::gbps(10));
     assert_eq!(period, Span::from_nanos(52_428));
     let mut advertiser = Advertiser::new(ALONE, period);
@@ -158,7 +158,7 @@ fn messages_come_each_period_whatever_happens() {
 
 #[test]
 fn messages_have_an_account_of_the_buffer_and_of_each_class_in_turn() {
-    let (receiver, period) = (Receiver::new(Bytes::mb(1)), Span::from_micros(50));
+    let (receiver, period) = (BlockCounters::new(Bytes::mb(1)), Span::from_micros(50));
     let mut advertiser = Advertiser::new(ClassSet::from_bits(0b1010), period);
     let accounts = (0..4).map(|n| {
         let now = Time::ZERO + period * n;
@@ -212,8 +212,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// Sender, receiver, and a channel that keeps data in order, and loses, duplicates and reorders messages.
 struct Pair {
-    sender: Sender,
-    receiver: Receiver,
+    sender: CreditCounters,
+    receiver: BlockCounters,
     data: VecDeque<u32>,
     queue: VecDeque<u32>,
     messages: Vec<CreditFrame>,
@@ -224,8 +224,8 @@ impl Pair {
 
     fn starting_at(count: u32) -> Pair {
         Pair {
-            sender: Sender::starting_at(Self::BUFFER, count),
-            receiver: Receiver::starting_at(Self::BUFFER, count),
+            sender: CreditCounters::starting_at(Self::BUFFER, count),
+            receiver: BlockCounters::starting_at(Self::BUFFER, count),
             data: VecDeque::new(),
             queue: VecDeque::new(),
             messages: Vec::new(),
@@ -283,8 +283,8 @@ proptest! {
         first in prop_oneof![Just(0), Just(u32::MAX - 100), any::<u32>()],
     ) {
         let sender = || {
-            let sender = Sender::starting_at(Bytes::mb(16), first);
-            sender.handle_credit(&Receiver::starting_at(BLOCK * blocks, first).frame(ALONE).unwrap());
+            let sender = CreditCounters::starting_at(Bytes::mb(16), first);
+            sender.handle_credit(&BlockCounters::starting_at(BLOCK * blocks, first).frame(ALONE).unwrap());
             sender
         };
         let (rows, each) = (sender(), sender());

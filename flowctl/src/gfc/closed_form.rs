@@ -250,7 +250,7 @@ pub(crate) fn limit_from(given: Option<Bytes>) -> &'static str {
 }
 
 /// Tabulates R(q) from B_0 to B_m.
-pub(crate) fn mapped(mapping: &RateMapping) -> Vec<Vec<String>> {
+pub(crate) fn rate_rows(mapping: &RateMapping) -> Vec<Vec<String>> {
     let range = (mapping.b_m() - mapping.b_0()).get();
     let row = |sixteenths: u128| {
         let queue = mapping.b_0() + Bytes::new((u128::from(range) * sixteenths / 16) as u64);
@@ -272,7 +272,7 @@ pub(crate) fn overhead_text(messages: &str) -> String {
 }
 
 /// Formats the line on a message's lifetime.
-pub(crate) fn ages(ageing: Span) -> String {
+pub(crate) fn ageing_text(ageing: Span) -> String {
     format!("ageing: back to the line rate after {ageing} without a message")
 }
 

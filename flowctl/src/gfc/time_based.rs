@@ -8,7 +8,7 @@ use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::mac_control::CreditFrame;
 
 use super::{ClassRates, RateMapping};
-use crate::cbfc::{BLOCK, Sender};
+use crate::cbfc::{BLOCK, CreditCounters};
 
 /// Rate adjuster of the upstream side: turns the remaining credit into the rates of the classes' limiters.
 ///
@@ -25,7 +25,7 @@ pub struct TimeRateAdjuster {
     /// Lifetime of a rate that is not repeated.
     #[state(same)]
     ageing: Span,
-    credits: Sender,
+    credits: CreditCounters,
     rates: ClassRates,
     #[state(same)]
     stops: bool,
@@ -38,7 +38,7 @@ impl TimeRateAdjuster {
     /// If B_m of the mapping is more than the buffer.
     pub fn new(mapping: RateMapping, buffer: Bytes, ageing: Span) -> TimeRateAdjuster {
         assert!(mapping.b_m() <= buffer, "no queue may grow beyond its buffer");
-        let (rates, credits) = (ClassRates::new(mapping.line()), Sender::new(buffer));
+        let (rates, credits) = (ClassRates::new(mapping.line()), CreditCounters::new(buffer));
         TimeRateAdjuster { rates, mapping, buffer, ageing, credits, stops: false }
     }
 
@@ -90,7 +90,7 @@ impl TimeRateAdjuster {
     }
 
     /// Returns the credit state, for its counts.
-    pub fn credits(&self) -> &Sender {
+    pub fn credits(&self) -> &CreditCounters {
         &self.credits
     }
 }

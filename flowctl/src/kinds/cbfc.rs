@@ -6,7 +6,7 @@ use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::cbfc::{Advertiser, BLOCK, Receiver, Sender};
+use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters};
 use crate::gfc::closed_form::{limit_from, overhead_text, share};
 use crate::keys::{given_size, given_time};
 use crate::pfc::PauseTimers;
@@ -57,7 +57,7 @@ pub struct CbfcConfig {
 }
 
 impl CbfcConfig {
-    fn made(&self, port: &FlowControlContext) -> Cbfc {
+    fn for_port(&self, port: &FlowControlContext) -> Cbfc {
         let period = self.period.unwrap_or_else(|| Advertiser::period_by_default(port.rate));
         Cbfc { buffer: port.limit, period }
     }
@@ -73,7 +73,7 @@ impl FlowControlConfig for CbfcConfig {
     }
 
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Room
+        MessageKind::LengthsOrCredits
     }
 
     fn limit(&self) -> Option<QueueLimit> {
@@ -85,11 +85,11 @@ impl FlowControlConfig for CbfcConfig {
     }
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
-        Ok(PortFlowControl::new(self.made(port)))
+        Ok(PortFlowControl::new(self.for_port(port)))
     }
 
     fn describe(&self, port: &FlowControlContext) -> Option<Description> {
-        let Cbfc { buffer, period } = self.made(port);
+        let Cbfc { buffer, period } = self.for_port(port);
         let blocks = format!("{} blocks of {} B", count(buffer.get() / BLOCK.get()), BLOCK.get());
         let description = Description::default()
             .line(format!("buffer = {} B{}: {blocks}", count(buffer.get()), limit_from(self.buffer)))
@@ -121,7 +121,7 @@ pub struct Cbfc {
 
 impl FlowControl for Cbfc {
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Room
+        MessageKind::LengthsOrCredits
     }
 
     fn initiator(&self, port: PortParameters) -> MessageGenerator {
@@ -129,11 +129,11 @@ impl FlowControl for Cbfc {
     }
 
     fn receiver(&self, _port: PortParameters) -> Box<dyn FlowControlReceiver> {
-        Box::new(Sender::new(self.buffer))
+        Box::new(CreditCounters::new(self.buffer))
     }
 
     fn receive_accounting(&self, _link_overhead: Bytes) -> ReceiveAccounting {
-        ReceiveAccounting::Blocks(Receiver::new(self.buffer))
+        ReceiveAccounting::Blocks(BlockCounters::new(self.buffer))
     }
 
     fn reference_lengths(&self) -> Vec<(String, Bytes)> {
@@ -182,7 +182,7 @@ impl FlowControlInitiator for CreditInitiator {
     }
 }
 
-impl FlowControlReceiver for Sender {
+impl FlowControlReceiver for CreditCounters {
     fn checkpoint(&self, archive: &mut Archive) {
         self.shared_state(archive);
     }
@@ -194,7 +194,7 @@ impl FlowControlReceiver for Sender {
     }
 
     fn reset(&self, _now: Time) {
-        Sender::reset(self);
+        CreditCounters::reset(self);
     }
 
     fn needs_credit(&self) -> bool {
@@ -210,7 +210,7 @@ impl FlowControlReceiver for Sender {
     }
 
     fn handle_sent(&self, class: Class, frame_bytes: u32) {
-        Sender::handle_sent(self, class, frame_bytes);
+        CreditCounters::handle_sent(self, class, frame_bytes);
     }
 
     fn has_credit_for(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
@@ -218,11 +218,11 @@ impl FlowControlReceiver for Sender {
     }
 
     fn handle_all_sent(&self, class: Class, frames: &[u32]) {
-        Sender::handle_all_sent(self, class, frames);
+        CreditCounters::handle_all_sent(self, class, frames);
     }
 
     fn sent_total(&self, class: Class) -> u32 {
-        Sender::sent_total(self, class)
+        CreditCounters::sent_total(self, class)
     }
 
     fn invalid_messages(&self) -> u64 {

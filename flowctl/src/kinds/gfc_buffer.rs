@@ -12,7 +12,7 @@ use weir_units::{BitRate, Bytes, Span, count};
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
-    ages, as_shown, given_ageing, outlives_its_refresh, overhead_text, share, stops,
+    ageing_text, as_shown, given_ageing, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
 use crate::keys::{given_size, given_time};
@@ -201,8 +201,8 @@ impl FlowControlConfig for GfcBufferConfig {
                      more if a queue swings about the start of a stage"
                 );
                 let description =
-                    description.line(named).table(staged(&stages, rate, None)).line(overhead_text(&messages));
-                stops(description.line(ages(ageing(self.ageing, refresh))), self.stop_at_b_m)
+                    description.line(named).table(stage_rows(&stages, rate, None)).line(overhead_text(&messages));
+                stops(description.line(ageing_text(ageing(self.ageing, refresh))), self.stop_at_b_m)
             }
             Some(period) => {
                 let longest = longest_pause(period);
@@ -211,7 +211,7 @@ impl FlowControlConfig for GfcBufferConfig {
                      of τ",
                     count(u64::from(Quantum::for_rate(rate).in_span(longest)))
                 );
-                let description = description.line(pulses).line(named).table(staged(&stages, rate, Some(period)));
+                let description = description.line(pulses).line(named).table(stage_rows(&stages, rate, Some(period)));
                 let share = share(rate, period);
                 description.line(overhead_text(&format!("{share} with one per P, none while all queues are below B_1")))
             }
@@ -284,7 +284,7 @@ const PULSE_QUANTA: RangeInclusive<u64> = 100..=65_535;
 const QUANTUM_BITS_PS: u128 = 512 * 1_000_000_000_000;
 
 /// Tabulates the first stages and the last; with pulses of this period, their pauses.
-fn staged(stages: &StageTable, line: BitRate, pulses: Option<Span>) -> Vec<Vec<String>> {
+fn stage_rows(stages: &StageTable, line: BitRate, pulses: Option<Span>) -> Vec<Vec<String>> {
     let head = ["Stage k", "From B_k B", "Rate R_k"].into_iter().chain(pulses.map(|_| "Pause in each P"));
     let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
     for stage in 0..=stages.stages() {

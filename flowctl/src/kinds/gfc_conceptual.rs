@@ -8,8 +8,8 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
-    AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ages,
-    given_ageing, mapped, outlives_its_refresh, overhead_text, share,
+    AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
+    given_ageing, outlives_its_refresh, overhead_text, rate_rows, share,
 };
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, conceptual_b0_max, length};
 use crate::keys::{given_size, given_time};
@@ -92,7 +92,7 @@ impl GfcConceptualConfig {
         }
     }
 
-    fn made(&self, port: &FlowControlContext) -> Result<GfcConceptual, ConfigRejection> {
+    fn for_port(&self, port: &FlowControlContext) -> Result<GfcConceptual, ConfigRejection> {
         let bound = self.bound(port);
         let (b_m, highest) = (port.limit, bound.highest());
         let mapping = match self.b_0.or(highest) {
@@ -121,7 +121,7 @@ impl FlowControlConfig for GfcConceptualConfig {
     }
 
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Room
+        MessageKind::LengthsOrCredits
     }
 
     fn limit(&self) -> Option<QueueLimit> {
@@ -134,7 +134,7 @@ impl FlowControlConfig for GfcConceptualConfig {
     }
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
-        self.made(port).map(PortFlowControl::new)
+        self.for_port(port).map(PortFlowControl::new)
     }
 
     fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {
@@ -142,7 +142,7 @@ impl FlowControlConfig for GfcConceptualConfig {
     }
 
     fn describe(&self, port: &FlowControlContext) -> Option<Description> {
-        let GfcConceptual { mapping, period, refresh, ageing } = self.made(port).ok()?;
+        let GfcConceptual { mapping, period, refresh, ageing } = self.for_port(port).ok()?;
         let (changing, at_rest) = (share(port.rate, period), share(port.rate, refresh));
         let messages =
             format!("{changing} with one per T while lengths change; {at_rest} with one each {refresh} at rest");
@@ -150,14 +150,14 @@ impl FlowControlConfig for GfcConceptualConfig {
         Some(
             description
                 .line(format!("T = {period} between two messages at least; it is part of τ"))
-                .table(mapped(&mapping))
+                .table(rate_rows(&mapping))
                 .line(overhead_text(&messages))
-                .line(ages(ageing)),
+                .line(ageing_text(ageing)),
         )
     }
 
     fn warnings(&self, port: &FlowControlContext) -> Vec<String> {
-        let threshold = self.made(port).ok().map(|made| made.mapping.b_0());
+        let threshold = self.for_port(port).ok().map(|for_port| for_port.mapping.b_0());
         self.bound(port).warnings(threshold, self.unsafe_thresholds)
     }
 
@@ -185,7 +185,7 @@ pub struct GfcConceptual {
 
 impl FlowControl for GfcConceptual {
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Room
+        MessageKind::LengthsOrCredits
     }
 
     fn uses_queue_length(&self) -> bool {

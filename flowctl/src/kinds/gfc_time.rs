@@ -7,10 +7,10 @@ use weir_units::archive::{Archive, SharedState};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::cbfc::{Advertiser, BLOCK, Receiver};
+use crate::cbfc::{Advertiser, BLOCK, BlockCounters};
 use crate::gfc::closed_form::{
-    AGEING, B_M, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ages,
-    given_ageing, mapped, outlives_its_refresh, overhead_text, share, stops,
+    AGEING, B_M, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
+    ageing_text, given_ageing, outlives_its_refresh, overhead_text, rate_rows, share, stops,
 };
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, time_based, time_based_b0_max};
 use crate::keys::{given_size, given_time};
@@ -93,7 +93,7 @@ impl GfcTimeConfig {
         }
     }
 
-    fn made(&self, port: &FlowControlContext) -> Result<GfcTime, ConfigRejection> {
+    fn for_port(&self, port: &FlowControlContext) -> Result<GfcTime, ConfigRejection> {
         let (bound, period) = (self.bound(port), self.period(port));
         let (b_m, highest) = (port.limit, bound.highest());
         let mapping = match self.b_0.or(highest) {
@@ -123,7 +123,7 @@ impl FlowControlConfig for GfcTimeConfig {
     }
 
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Room
+        MessageKind::LengthsOrCredits
     }
 
     fn limit(&self) -> Option<QueueLimit> {
@@ -140,7 +140,7 @@ impl FlowControlConfig for GfcTimeConfig {
     }
 
     fn build(&self, port: &FlowControlContext) -> Result<PortFlowControl, ConfigRejection> {
-        self.made(port).map(PortFlowControl::new)
+        self.for_port(port).map(PortFlowControl::new)
     }
 
     fn feedback_delay(&self, port: &FlowControlContext) -> Option<Span> {
@@ -148,19 +148,19 @@ impl FlowControlConfig for GfcTimeConfig {
     }
 
     fn describe(&self, port: &FlowControlContext) -> Option<Description> {
-        let GfcTime { mapping, period, ageing, .. } = self.made(port).ok()?;
+        let GfcTime { mapping, period, ageing, .. } = self.for_port(port).ok()?;
         let description = self
             .bound(port)
             .describe(mapping.b_0())
             .line(format!("T = {period}"))
-            .table(mapped(&mapping))
+            .table(rate_rows(&mapping))
             .line(overhead_text(&format!("{} with one per T", share(port.rate, period))))
-            .line(ages(ageing));
+            .line(ageing_text(ageing));
         Some(stops(description, self.stop_at_b_m))
     }
 
     fn warnings(&self, port: &FlowControlContext) -> Vec<String> {
-        let threshold = self.made(port).ok().map(|made| made.mapping.b_0());
+        let threshold = self.for_port(port).ok().map(|for_port| for_port.mapping.b_0());
         self.bound(port).warnings(threshold, self.unsafe_thresholds)
     }
 
@@ -190,7 +190,7 @@ pub struct GfcTime {
 
 impl FlowControl for GfcTime {
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Room
+        MessageKind::LengthsOrCredits
     }
 
     fn initiator(&self, port: PortParameters) -> MessageGenerator {
@@ -203,7 +203,7 @@ impl FlowControl for GfcTime {
     }
 
     fn receive_accounting(&self, _link_overhead: Bytes) -> ReceiveAccounting {
-        ReceiveAccounting::Blocks(Receiver::new(self.buffer))
+        ReceiveAccounting::Blocks(BlockCounters::new(self.buffer))
     }
 
     fn reference_lengths(&self) -> Vec<(String, Bytes)> {

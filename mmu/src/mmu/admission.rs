@@ -77,7 +77,7 @@ impl Mmu {
         let mut budget = SharedBudget::from_grant(self.shared.reserve(bytes), now, self.lossy_alpha.get());
         let may_be_together = context.flags.is_plain && context.flags.may_admit_bulk && burst.routes().len() > 1;
         if may_be_together && self.admit_bulk_burst(writer, burst, &mut budget) {
-            self.leave(&budget);
+            self.release_unused(&budget);
             return ClassSet::EMPTY;
         }
         let mut went_off = ClassSet::EMPTY;
@@ -87,7 +87,7 @@ impl Mmu {
             left &= !group;
             went_off |= self.admit_group(context, writer, burst, group, &mut budget);
         }
-        self.leave(&budget);
+        self.release_unused(&budget);
         went_off
     }
 
@@ -105,7 +105,7 @@ impl Mmu {
         let request = BulkRequest::new(burst.routes(), group);
         debug_assert_eq!(request.ingress.port(), writer.port(), "a packet of another port");
         let lossless = self.ingress[request.ingress.index()].limits.lossless;
-        let view = lossless.then(|| self.announce(context, writer, request.ingress, request.bytes, budget));
+        let view = lossless.then(|| self.observe_arrival(context, writer, request.ingress, request.bytes, budget));
         let segment = match view {
             _ if !context.flags.may_admit_bulk => None,
             Some(view) => self.admit_bulk_lossless(context, writer, burst, &request, view, budget),
@@ -181,7 +181,7 @@ impl Mmu {
         } else {
             self.admit_alone_general(writer, arrival, &mut verdicts, &mut budget)
         };
-        self.leave(&budget);
+        self.release_unused(&budget);
         (verdicts[0], went_off)
     }
 
@@ -207,15 +207,15 @@ impl Mmu {
     ) -> ClassSet {
         let BufferRequest { ingress, bytes, .. } = *arrival;
         let lossless = self.ingress[ingress.index()].limits.lossless;
-        let view = lossless.then(|| self.announce(context, writer, ingress, u64::from(bytes), budget));
+        let view = lossless.then(|| self.observe_arrival(context, writer, ingress, u64::from(bytes), budget));
         self.admit_run(context, writer, std::slice::from_ref(arrival), verdicts, view, budget)
     }
 
     /// Returns the unused part of a burst's reservation.
     #[inline]
-    fn leave(&self, budget: &SharedBudget) {
+    fn release_unused(&self, budget: &SharedBudget) {
         self.shared.note_level(budget.pool().used);
-        self.shared.give_back(budget.granted - budget.used);
+        self.shared.release(budget.granted - budget.used);
     }
 
     /// Places packets of one ingress queue individually, and for lossy packets of one egress queue; `view` is a lossless queue's. Returns
@@ -263,7 +263,7 @@ impl Mmu {
         // Where headroom is a pool, a part is reserved only when a packet turns out to need it.
         let mut headroom = HeadroomGrant {
             bytes: if context.headroom.is_some() { 0 } else { u64::MAX },
-            asked: context.headroom.is_none(),
+            is_reserved: context.headroom.is_none(),
         };
         let query = ThresholdQuery { mmu: self, context, budget };
         let change = loop {
@@ -281,24 +281,24 @@ impl Mmu {
                 placed = place(run, verdicts, queue, private, &mut segments);
                 (average, is_short) = (segments.average, segments.is_short);
                 // Not installed: it is repeated with a reservation.
-                if is_short && !headroom.asked { occupancy } else { segments.occupancy }
+                if is_short && !headroom.is_reserved { occupancy } else { segments.occupancy }
             });
             match context.headroom {
-                Some(pool) if is_short && !headroom.asked => {
-                    headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, asked: true };
+                Some(pool) if is_short && !headroom.is_reserved => {
+                    headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, is_reserved: true };
                 }
                 _ => break change,
             }
         };
-        if let Some(pool) = context.headroom.filter(|_| headroom.asked) {
-            pool.give_back(headroom.bytes - placed.headroom);
+        if let Some(pool) = context.headroom.filter(|_| headroom.is_reserved) {
+            pool.release(headroom.bytes - placed.headroom);
             pool.note_level(pool.level().used);
         }
         queue.average.advance(average_before, average);
         if change.went_off() {
-            self.note_turn(id, true, budget.now);
+            self.note_transition(id, true, budget.now);
         }
-        self.settle(context, writer, run, verdicts, view, change.after, average, placed, budget);
+        self.finish_run(context, writer, run, verdicts, view, change.after, average, placed, budget);
         if change.went_off() { id.class().alone() } else { ClassSet::EMPTY }
     }
 
@@ -337,7 +337,7 @@ impl Mmu {
             after
         });
         if change.went_off() {
-            self.note_turn(id, true, budget.now);
+            self.note_transition(id, true, budget.now);
         }
         let mut went_off = if change.went_off() { id.class().alone() } else { ClassSet::EMPTY };
         if port_change.went_off() {
@@ -345,7 +345,7 @@ impl Mmu {
             port.changed.mark(port.lossless);
             went_off |= port.lossless;
         }
-        self.settle(context, writer, run, verdicts, view, change.after, 0, placed, budget);
+        self.finish_run(context, writer, run, verdicts, view, change.after, 0, placed, budget);
         went_off
     }
 
@@ -378,7 +378,7 @@ impl Mmu {
         });
         if let (Some(pool), Some(grant)) = (context.egress_lossy, lossy_grant) {
             pool.note_level(grant.before.used + placed.shared);
-            pool.give_back(grant.bytes - placed.shared);
+            pool.release(grant.bytes - placed.shared);
         }
         egress_queue.average.advance(average_before, average_after);
         budget.used += placed.shared;
@@ -396,7 +396,7 @@ impl Mmu {
 
     /// Reports an arrival for a lossless ingress queue to the policy; returns the policy's view of the queue.
     #[inline]
-    fn announce(
+    fn observe_arrival(
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
@@ -414,7 +414,7 @@ impl Mmu {
 
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
-    fn settle(
+    fn finish_run(
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
@@ -480,5 +480,5 @@ impl Mmu {
 /// Grant of a run in a headroom pool. `asked`: the reservation was made.
 struct HeadroomGrant {
     bytes: u64,
-    asked: bool,
+    is_reserved: bool,
 }

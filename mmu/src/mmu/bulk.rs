@@ -308,7 +308,7 @@ impl Mmu {
             if let Some(pool) = context.egress_lossy {
                 let grant = pool.reserve(request.bytes);
                 if grant.bytes < request.bytes {
-                    pool.give_back(grant.bytes);
+                    pool.release(grant.bytes);
                     return None;
                 }
                 pool.note_level(grant.before.used + request.bytes);

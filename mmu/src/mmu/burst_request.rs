@@ -134,8 +134,8 @@ impl BurstRequest {
     /// # Panics
     /// If the burst has no room for all of them.
     #[inline(always)]
-    pub fn push_groups_alike(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = RouteGroup>) {
-        self.charge_alike(packets, bytes);
+    pub fn push_uniform_groups(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = RouteGroup>) {
+        self.charge_uniformly(packets, bytes);
         self.add_groups(packets, groups);
     }
 
@@ -177,7 +177,7 @@ impl BurstRequest {
     /// # Panics
     /// If the burst has no room for all of them.
     #[inline(always)]
-    pub fn push_row(
+    pub fn push_batch(
         &mut self,
         ingress: QueueId,
         egress: QueueId,
@@ -193,7 +193,7 @@ impl BurstRequest {
             total += bytes;
         }
         if packets > 0 {
-            self.add_row(RouteTotal { ingress, egress, packets: packets as u32, bytes: total, frame_bytes });
+            self.add_batch(RouteTotal { ingress, egress, packets: packets as u32, bytes: total, frame_bytes });
         }
     }
 
@@ -202,22 +202,29 @@ impl BurstRequest {
     /// # Panics
     /// If the burst has no room for all of them.
     #[inline(always)]
-    pub fn push_row_alike(&mut self, ingress: QueueId, egress: QueueId, packets: usize, each: u32, frame_bytes: u32) {
-        self.charge_alike(packets, each);
+    pub fn push_uniform_batch(
+        &mut self,
+        ingress: QueueId,
+        egress: QueueId,
+        packets: usize,
+        each: u32,
+        frame_bytes: u32,
+    ) {
+        self.charge_uniformly(packets, each);
         let packets = packets as u32;
-        self.add_row(RouteTotal { ingress, egress, packets, bytes: each * packets, frame_bytes });
+        self.add_batch(RouteTotal { ingress, egress, packets, bytes: each * packets, frame_bytes });
     }
 
     /// Stores an equal charge for the packets that are added next.
     #[inline(always)]
-    fn charge_alike(&mut self, packets: usize, bytes: u32) {
+    fn charge_uniformly(&mut self, packets: usize, bytes: u32) {
         self.each = (self.len == 0 || self.each == Some(bytes)).then_some(bytes);
         self.bytes[self.len..][..packets].fill(bytes);
     }
 
     /// Adds the packets of a route, at least one, whose charges are already stored.
     #[inline(always)]
-    fn add_row(&mut self, route: RouteTotal) {
+    fn add_batch(&mut self, route: RouteTotal) {
         let packets = route.packets as usize;
         let place = self.count(route, mask(packets) << self.len);
         self.route_of[self.len..][..packets].fill(place);
@@ -327,7 +334,7 @@ impl BurstRequest {
     #[inline]
     pub fn charges(&self) -> Charges<'_> {
         match self.each {
-            Some(bytes) => Charges::Alike { bytes, packets: self.len },
+            Some(bytes) => Charges::Uniform { bytes, packets: self.len },
             None => Charges::Each(self.bytes()),
         }
     }
@@ -437,7 +444,7 @@ mod tests {
             for (n, packets, bytes) in rows {
                 let ((ingress, egress), packets) = (pair(n), packets.min(by_rows.room()));
                 if packets > 0 {
-                    by_rows.push_row_alike(ingress, egress, packets, bytes, (bytes - 4) * packets as u32);
+                    by_rows.push_uniform_batch(ingress, egress, packets, bytes, (bytes - 4) * packets as u32);
                     (0..packets).for_each(|_| each.push(BufferRequest { ingress, egress, bytes }, bytes - 4));
                 }
             }
@@ -480,7 +487,7 @@ mod tests {
             }
             let charges: Vec<u32> = rest.iter().map(|arrival| arrival.bytes).collect();
             match charges[..] {
-                [bytes, ..] if is_one_charge => grouped.push_groups_alike(charges.len(), bytes, groups.into_iter()),
+                [bytes, ..] if is_one_charge => grouped.push_uniform_groups(charges.len(), bytes, groups.into_iter()),
                 _ => grouped.push_groups(&charges, groups.into_iter()),
             }
             if let Some(bytes) = grouped.each_charged() {

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time, bits};
 
 use super::bulk::BulkRequest;
-use super::burst_request::{BURST_REQUEST_MAX as BUNDLED_MAX, RouteTotal, mask};
+use super::burst_request::{BURST_REQUEST_MAX as ROUTES_MAX, RouteTotal, mask};
 use super::{BufferRelease, ChargeContext, Mmu};
 use crate::charge::Charges;
 use crate::low_pass::LowPass;
@@ -25,7 +25,7 @@ impl Mmu {
         if self.flags.low_pass.is_some() {
             return self.release_in_order(now, departures);
         }
-        for departures in departures.chunks(BUNDLED_MAX) {
+        for departures in departures.chunks(ROUTES_MAX) {
             self.release_routes(now, &routes(departures));
         }
     }
@@ -40,13 +40,13 @@ impl Mmu {
         assert_eq!(batch.ingress.len(), batch.bytes.len(), "the queue of each packet");
         let (mut ingress, mut bytes) = (batch.ingress, batch.bytes);
         while let Some(queue) = ingress.first().copied() {
-            let alike = alike(queue, ingress);
-            let (of_queue, others) = bytes.split_at(alike);
-            let (packets, bytes_of_queue) = (alike as u32, of_queue.iter().sum());
+            let leading_of_queue = leading_of_queue(queue, ingress);
+            let (of_queue, others) = bytes.split_at(leading_of_queue);
+            let (packets, bytes_of_queue) = (leading_of_queue as u32, of_queue.iter().sum());
             let route =
                 RouteTotal { ingress: queue, egress: batch.egress, packets, bytes: bytes_of_queue, frame_bytes: 0 };
             self.add_route(now, routes, route);
-            (ingress, bytes) = (&ingress[alike..], others);
+            (ingress, bytes) = (&ingress[leading_of_queue..], others);
         }
     }
 
@@ -136,7 +136,7 @@ impl Mmu {
             let unfiltered = |_: LowPass, occupancy: &mut Occupancy, average| (occupancy.depart(bytes), average);
             any_off |= self.release_lossless(&context, now, *queue, bytes, unfiltered, &mut pool_releases);
         }
-        self.give_back(&context, &pool_releases);
+        self.release_pools(&context, &pool_releases);
         if any_off {
             queues.iter().for_each(|queue| self.reconsider_lossless(*queue, now));
         }
@@ -145,10 +145,10 @@ impl Mmu {
 
     /// Adds packets to their route. If the list is full, releases it first.
     #[inline(always)]
-    fn add_route(&self, now: Time, routes: &mut ArrayVec<RouteTotal, BUNDLED_MAX>, more: RouteTotal) {
+    fn add_route(&self, now: Time, routes: &mut ArrayVec<RouteTotal, ROUTES_MAX>, more: RouteTotal) {
         // Neighbours often have the same queues, so the search starts at the end.
-        let alike = |route: &&mut RouteTotal| route.ingress == more.ingress && route.egress == more.egress;
-        if let Some(route) = routes.iter_mut().rev().find(alike) {
+        let leading_of_queue = |route: &&mut RouteTotal| route.ingress == more.ingress && route.egress == more.egress;
+        if let Some(route) = routes.iter_mut().rev().find(leading_of_queue) {
             route.packets += more.packets;
             route.bytes += more.bytes;
             return;
@@ -164,13 +164,13 @@ impl Mmu {
     fn release_batch_in_order(&self, now: Time, DepartureBatch { egress, ingress, bytes }: DepartureBatch<'_>) {
         if let Some(queue) = ingress.first().copied()
             && self.ingress[queue.index()].limits.lossless
-            && alike(queue, ingress) == ingress.len()
+            && leading_of_queue(queue, ingress) == ingress.len()
         {
             return self.release_batch_of_one(now, queue, egress, Charges::Each(bytes), bytes.iter().sum());
         }
-        for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
+        for (ingress, bytes) in ingress.chunks(ROUTES_MAX).zip(bytes.chunks(ROUTES_MAX)) {
             let pairs = ingress.iter().zip(bytes);
-            let departures: ArrayVec<BufferRelease, BUNDLED_MAX> =
+            let departures: ArrayVec<BufferRelease, ROUTES_MAX> =
                 pairs.map(|(ingress, bytes)| BufferRelease { ingress: *ingress, egress, bytes: *bytes }).collect();
             self.release(now, &departures);
         }
@@ -187,7 +187,7 @@ impl Mmu {
             return self.release_batch_of_one(now, *ingress, *egress, charges, *bytes);
         }
         let departure = |bytes| BufferRelease { ingress: *ingress, egress: *egress, bytes };
-        let departures: ArrayVec<BufferRelease, BUNDLED_MAX> = charges.iter().map(departure).collect();
+        let departures: ArrayVec<BufferRelease, ROUTES_MAX> = charges.iter().map(departure).collect();
         self.release(now, &departures);
     }
 
@@ -198,7 +198,7 @@ impl Mmu {
             |filter, occupancy: &mut Occupancy, average| depart_filtered(filter, occupancy, average, charges, total);
         let is_off = self.release_lossless(&context, now, ingress, total, filtered, &mut pool_releases);
         self.egress[egress.index()].remove(u64::from(total));
-        self.give_back(&context, &pool_releases);
+        self.release_pools(&context, &pool_releases);
         if is_off {
             self.reconsider_lossless(ingress, now);
         }
@@ -231,7 +231,7 @@ impl Mmu {
             let egress = bits(group).map(|n| (routes[n].egress, routes[n].bytes));
             any_off |= self.release_run(context, now, &together, egress, &mut released);
         }
-        self.give_back(context, &released);
+        self.release_pools(context, &released);
         if any_off {
             routes.iter().for_each(|route| self.reconsider_lossless(route.ingress, now));
         }
@@ -241,11 +241,11 @@ impl Mmu {
     fn release_in_order(&self, now: Time, departures: &[BufferRelease]) {
         let context = self.context();
         let (mut released, mut any_off) = (PoolReleases::default(), false);
-        for run in departures.chunks(BUNDLED_MAX).flat_map(|departures| self.runs(departures)) {
+        for run in departures.chunks(ROUTES_MAX).flat_map(|departures| self.runs(departures)) {
             let egress = run.iter().map(|departure| (departure.egress, departure.bytes));
             any_off |= self.release_run(&context, now, run, egress, &mut released);
         }
-        self.give_back(&context, &released);
+        self.release_pools(&context, &released);
         if any_off {
             self.runs(departures).for_each(|run| self.reconsider_lossless(run[0].ingress, now));
         }
@@ -271,14 +271,14 @@ impl Mmu {
         let mut pool_releases = PoolReleases::default();
         let (alone, egress) = (std::slice::from_ref(departure), [(departure.egress, departure.bytes)]);
         let is_off = self.release_run(context, now, alone, egress.into_iter(), &mut pool_releases);
-        self.give_back(context, &pool_releases);
+        self.release_pools(context, &pool_releases);
         if is_off {
             self.reconsider_lossless(departure.ingress, now);
         }
     }
 
     /// Removes packets from one ingress queue and from their egress queue: the run's own for lossy packets, those in `egress` for lossless
-    /// ones. Under a policy that filters lengths, at most [`BUNDLED_MAX`] packets. Returns whether the ingress queue or its port is OFF.
+    /// ones. Under a policy that filters lengths, at most [`ROUTES_MAX`] packets. Returns whether the ingress queue or its port is OFF.
     // Always: inlining for a single packet drops the loops over packets.
     #[inline(always)]
     fn release_run(
@@ -306,13 +306,13 @@ impl Mmu {
     }
 
     #[inline]
-    fn give_back(&self, context: &ChargeContext<'_>, pool_releases: &PoolReleases) {
-        self.shared.give_back(pool_releases.shared);
+    fn release_pools(&self, context: &ChargeContext<'_>, pool_releases: &PoolReleases) {
+        self.shared.release(pool_releases.shared);
         if let Some(pool) = context.headroom {
-            pool.give_back(pool_releases.headroom);
+            pool.release(pool_releases.headroom);
         }
         if let Some(pool) = context.egress_lossy {
-            pool.give_back(pool_releases.lossy);
+            pool.release(pool_releases.lossy);
         }
     }
 
@@ -430,7 +430,7 @@ impl Mmu {
             Occupancy { off: !occupancy.resumes(self.policy.threshold(&view).xoff, self.xon.get()), ..occupancy }
         });
         if change.went_on() {
-            self.note_turn(id, false, now);
+            self.note_transition(id, false, now);
         }
     }
 
@@ -463,7 +463,7 @@ pub struct DepartureBatch<'r> {
 
 /// Packets that left and are not released yet, by route.
 #[derive(Debug, Default)]
-pub struct PendingReleases(ArrayVec<RouteTotal, BUNDLED_MAX>);
+pub struct PendingReleases(ArrayVec<RouteTotal, ROUTES_MAX>);
 
 /// Bytes that left and are not released yet, by ingress queue.
 #[derive(Debug)]
@@ -486,7 +486,7 @@ impl PendingBytes {
 
 /// Number of leading packets that arrived at this queue. The first packet did.
 #[inline(always)]
-fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
+fn leading_of_queue(queue: QueueId, ingress: &[QueueId]) -> usize {
     // Most batches have a single ingress queue, which this detects without a branch per packet.
     let differ = ingress.iter().fold(0, |differ, other| differ | (other.index() ^ queue.index()) as u16);
     if differ == 0 { ingress.len() } else { ingress.iter().take_while(|other| **other == queue).count() }
@@ -515,14 +515,14 @@ fn depart_filtered(
 
 // Not inlined: only a policy that filters lengths calls it.
 #[inline(never)]
-fn sizes_of(run: &[BufferRelease]) -> ArrayVec<u32, BUNDLED_MAX> {
+fn sizes_of(run: &[BufferRelease]) -> ArrayVec<u32, ROUTES_MAX> {
     run.iter().map(|departure| departure.bytes).collect()
 }
 
-/// Sums at most [`BUNDLED_MAX`] packets by route.
+/// Sums at most [`ROUTES_MAX`] packets by route.
 #[inline]
-fn routes(departures: &[BufferRelease]) -> ArrayVec<RouteTotal, BUNDLED_MAX> {
-    let mut routes: ArrayVec<RouteTotal, BUNDLED_MAX> = ArrayVec::new();
+fn routes(departures: &[BufferRelease]) -> ArrayVec<RouteTotal, ROUTES_MAX> {
+    let mut routes: ArrayVec<RouteTotal, ROUTES_MAX> = ArrayVec::new();
     let Some(first) = departures.first() else { return routes };
     // Most bursts have a single route and need no search.
     let pair = |departure: &BufferRelease| (departure.ingress.index() as u32) << 16 | departure.egress.index() as u32;

@@ -116,7 +116,7 @@ fn every_policy_takes_over_its_own_live_keys() {
         let (first, second) = (values("1", 5, 10_000), values("1/4", 8, 5_000));
         let lossless =
             PortLayout { lossless: LOSSLESS.alone(), headroom: [Bytes::new(2_000); 8], ..PortLayout::default() };
-        let layout = first.layout_requirements().cut(Bytes::new(100_000), vec![lossless; 2]).unwrap();
+        let layout = first.layout_requirements().partition(Bytes::new(100_000), vec![lossless; 2]).unwrap();
         let rates = [weir_units::BitRate::gbps(10); 2];
         let build = |settings: &dyn crate::policy::BufferPolicyConfig| {
             let (fill_rates, xon_offset) = (&rates[..], Bytes::new(2_000));

@@ -105,7 +105,9 @@ impl Abm {
         let drain = &self.group(queue).departures[queue.queue.index()];
         let is_judged = match self.config.drain_of {
             DrainScope::Congested => queue.length >= self.config.congested.get(),
-            DrainScope::CongestedAtEnd => drain.at_end.before(self.windows, queue.now) > self.config.congested.get(),
+            DrainScope::CongestedAtEnd => {
+                drain.at_end.at_last_window_end(self.windows, queue.now) > self.config.congested.get()
+            }
         };
         if !is_judged {
             return ONE;
@@ -211,7 +213,7 @@ impl BufferPolicy for Abm {
             ),
             format!("n_p counts queues of {congested} or more; μ, the drain rate, is measured over {interval}"),
         ];
-        let others = self.config.other_than_the_usual();
+        let others = self.config.deviations();
         if !others.is_empty() {
             lines.push(format!("as in the public simulator: {}", others.join("; ")));
         }
@@ -367,7 +369,7 @@ impl AbmConfig {
     }
 
     /// Deviations from the defaults, as in the public simulator.
-    fn other_than_the_usual(&self) -> Vec<&'static str> {
+    fn deviations(&self) -> Vec<&'static str> {
         let parts = [
             (self.congested_partly, "shorter queues count in n_p in proportion to their length"),
             (self.congested_at == CongestedAt::Arrivals, "a queue counts as it did at its last arrival"),

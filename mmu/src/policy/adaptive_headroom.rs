@@ -305,7 +305,7 @@ mod tests {
         let lossless = ClassSet::from_iter([CLASS]);
         let headroom = Class::ALL.map(|class| if class == CLASS { Bytes::kb(100) } else { Bytes::ZERO });
         let port = PortLayout { headroom, lossless, ..PortLayout::default() };
-        let layout = LayoutRequirements::PER_QUEUE.cut(Bytes::mb(1), vec![port]).unwrap();
+        let layout = LayoutRequirements::PER_QUEUE.partition(Bytes::mb(1), vec![port]).unwrap();
         let config = AdaptiveHeadroomConfig { alpha: Alpha::ONE, samples: 8, measured_delay };
         AdaptiveHeadroom::new(&config, Bytes::new(1_522), &layout, &[BitRate::gbps(10)], reaction)
     }
@@ -331,13 +331,13 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_is_told_counts_at_once_and_a_longer_one_of_its_own_more() {
+    fn a_configured_delay_applies_at_once() {
         let policy = policy(Span::ZERO, Span::ZERO);
         let set_delay = |measured_delay| {
             let config = AdaptiveHeadroomConfig { alpha: Alpha::ONE, samples: 8, measured_delay };
             policy.update_config(
                 &config,
-                &LayoutRequirements::PER_QUEUE.cut(Bytes::mb(1), vec![PortLayout::default()]).unwrap(),
+                &LayoutRequirements::PER_QUEUE.partition(Bytes::mb(1), vec![PortLayout::default()]).unwrap(),
             );
             policy.headroom(QUEUE)
         };

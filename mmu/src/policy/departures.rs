@@ -54,7 +54,7 @@ impl WindowEndLength {
 
     /// Length at the end of the last complete window, capped at 16 MiB.
     #[inline]
-    pub(crate) fn before(&self, windows: WindowClock, now: Time) -> u64 {
+    pub(crate) fn at_last_window_end(&self, windows: WindowClock, now: Time) -> u64 {
         let counts = WindowCounts::unpack(self.0.load(Ordering::Relaxed));
         u64::from(if counts.window == windows.number(now) { counts.last } else { counts.current })
     }

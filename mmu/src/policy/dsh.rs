@@ -126,7 +126,7 @@ impl BufferPolicy for Dsh {
         self.estimator.on_arrival(writer, queue.queue, queue.now, queue.length + queue.headroom + bytes);
     }
 
-    fn port_flow_control(&self) -> Option<PortLevelFlowControl> {
+    fn port_level_flow_control(&self) -> Option<PortLevelFlowControl> {
         Some(PortLevelFlowControl { xon_offset: self.parameters.port_xon_offset.get() })
     }
 

@@ -72,7 +72,7 @@ impl LayoutRequirements {
     ///
     /// # Errors
     /// The segments do not fit.
-    pub fn cut(&self, size: Bytes, ports: Vec<PortLayout>) -> Result<BufferLayout, LayoutError> {
+    pub fn partition(&self, size: Bytes, ports: Vec<PortLayout>) -> Result<BufferLayout, LayoutError> {
         let queues = ports.iter().flat_map(|port| port.headroom).sum();
         let of_ports = ports.iter().map(PortLayout::headroom_max).sum();
         let headroom = match self.headroom {

@@ -136,7 +136,7 @@ impl BufferPolicy for Reverie {
             ),
             format!("n_p counts queues whose q̂ is {congested} or more"),
         ];
-        let others = self.config.other_than_the_papers();
+        let others = self.config.deviations();
         if !others.is_empty() {
             lines.push(format!("other than in the paper: {}", others.join("; ")));
         }
@@ -266,7 +266,7 @@ impl ReverieConfig {
         }
     }
 
-    fn other_than_the_papers(&self) -> Vec<String> {
+    fn deviations(&self) -> Vec<String> {
         let parts = [
             self.congested_partly.then(|| "shorter queues count in n_p in proportion to their length".to_owned()),
             (self.congested_at == CongestedAt::Arrivals)

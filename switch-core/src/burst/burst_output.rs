@@ -149,7 +149,7 @@ impl<P> TransmitMode<P> for BurstOutput<P> {
         staged + port.tx_queues.as_ref().map_or(0, |tx_queues| tx_queues.blocks_of(class))
     }
 
-    fn give_up(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[P], &[BufferRelease])) -> usize {
+    fn discard_offered(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[P], &[BufferRelease])) -> usize {
         let mut given_up = 0;
         let mut give_up = |staged: &mut TxBatch<P>| {
             given_up += staged.len();

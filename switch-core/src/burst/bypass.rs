@@ -29,17 +29,17 @@ pub(super) struct Bypass<P> {
     classes: ClassSet,
     /// Sum of the lengths.
     frame_bytes: u32,
-    bundles: ArrayVec<RouteTotal, BUNDLES_MAX>,
+    routes: ArrayVec<RouteTotal, ROUTES_MAX>,
     /// Packets of each route, as a bitmap.
-    members: [u64; BUNDLES_MAX],
+    members: [u64; ROUTES_MAX],
     /// Remaining rounds without bypass, after an attempt that failed.
-    rest: u8,
+    backoff: u8,
 }
 
 /// Largest number of routes to a port per round.
-const BUNDLES_MAX: usize = 16;
+const ROUTES_MAX: usize = 16;
 /// Rounds without bypass after frames could not bypass their queues: an attempt costs as much as a success saves.
-const REST: u8 = 16;
+const BACKOFF_ROUNDS: u8 = 16;
 
 impl<P> Bypass<P> {
     #[inline]
@@ -53,8 +53,8 @@ impl<P> Bypass<P> {
     }
 
     #[inline]
-    fn has_room(&self, packets: usize, bundles: usize) -> bool {
-        self.len + packets <= BURST_MAX && self.bundles.len() + bundles <= BUNDLES_MAX
+    fn has_room(&self, packets: usize, routes: usize) -> bool {
+        self.len + packets <= BURST_MAX && self.routes.len() + routes <= ROUTES_MAX
     }
 
     /// Records packets that are added next. `each` is their charge, if equal.
@@ -83,16 +83,16 @@ impl<P> Bypass<P> {
         if self.each.is_none() {
             self.bytes[from..][..count].copy_from_slice(request.bytes());
         }
-        for (bundle, members) in request.routes_with_packets() {
-            self.add(bundle, members << from);
+        for (route, members) in request.routes_with_packets() {
+            self.add(route, members << from);
         }
         self.len += count;
     }
 
     /// Adds the packets of a route that were [recorded](Bypass::record); `members` is their bitmap in the burst.
     #[inline(always)]
-    fn put(&mut self, bundle: &RouteTotal, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
-        let (from, count) = (self.len, bundle.packets as usize);
+    fn put(&mut self, route: &RouteTotal, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
+        let (from, count) = (self.len, route.packets as usize);
         if self.each.is_none() {
             let places = self.bytes[from..][..count].iter_mut();
             places.zip(bits(members)).for_each(|(place, n)| *place = charges[n]);
@@ -111,29 +111,29 @@ impl<P> Bypass<P> {
             }
         }
         rest.iter_mut().zip(members).for_each(|(place, n)| take(place, n));
-        self.add(bundle, (u64::MAX >> (BURST_MAX - count)) << from);
+        self.add(route, (u64::MAX >> (BURST_MAX - count)) << from);
         self.len += count;
     }
 
     #[inline(always)]
-    fn add(&mut self, bundle: &RouteTotal, members: u64) {
-        self.members[self.bundles.len()] = members;
-        self.bundles.push(*bundle);
+    fn add(&mut self, route: &RouteTotal, members: u64) {
+        self.members[self.routes.len()] = members;
+        self.routes.push(*route);
     }
 
     #[inline(always)]
     fn charges(&self) -> Charges<'_> {
         match self.each {
-            Some(bytes) => Charges::Alike { bytes, packets: self.len },
+            Some(bytes) => Charges::Uniform { bytes, packets: self.len },
             None => Charges::Each(&self.bytes[..self.len]),
         }
     }
 
     /// Returns the index of a packet's route, and its charge.
     fn charged(&self, n: usize) -> (usize, BufferRequest) {
-        let members = &self.members[..self.bundles.len()];
+        let members = &self.members[..self.routes.len()];
         let index = members.iter().position(|members| members >> n & 1 != 0).expect("each packet has a route");
-        let RouteTotal { ingress, egress, .. } = self.bundles[index];
+        let RouteTotal { ingress, egress, .. } = self.routes[index];
         (index, BufferRequest { ingress, egress, bytes: self.each.unwrap_or(self.bytes[n]) })
     }
 
@@ -148,7 +148,7 @@ impl<P> Bypass<P> {
     /// Clears the records, after all packets were taken.
     #[inline]
     fn clear(&mut self) {
-        self.bundles.clear();
+        self.routes.clear();
         (self.len, self.frame_bytes, self.classes) = (0, 0, ClassSet::EMPTY);
     }
 
@@ -167,11 +167,11 @@ impl<P: Packet> Bypass<P> {
     #[inline(always)]
     fn lengths<'l>(&self, into: &'l mut [u32; BURST_MAX]) -> &'l [u32] {
         let lengths = &mut into[..self.len];
-        let charged: u32 = self.bundles.iter().map(|bundle| bundle.bytes).sum();
+        let charged: u32 = self.routes.iter().map(|route| route.bytes).sum();
         if charged == self.frame_bytes + FCS_BYTES as u32 * self.len as u32 {
             // No frame is charged less than its length with FCS. If the sums are equal, each charge is therefore that length.
             match self.charges() {
-                Charges::Alike { bytes, .. } => lengths.fill(bytes - FCS_BYTES as u32),
+                Charges::Uniform { bytes, .. } => lengths.fill(bytes - FCS_BYTES as u32),
                 Charges::Each(charges) => {
                     lengths.iter_mut().zip(charges).for_each(|(length, charged)| *length = charged - FCS_BYTES as u32);
                 }
@@ -191,7 +191,7 @@ impl<P: Packet> Bypass<P> {
             to(QueuedPacket::new(packet, charged));
         }
         self.clear();
-        self.rest = REST;
+        self.backoff = BACKOFF_ROUNDS;
     }
 
     /// Stages the packets behind the first `sent`, which the port did not accept, and keeps the sums of the sent ones.
@@ -200,10 +200,9 @@ impl<P: Packet> Bypass<P> {
         for n in sent..self.len {
             let (index, charged) = self.charged(n);
             let queued = QueuedPacket::new(self.packets[n].take().expect(NOT_TAKEN), charged);
-            let bundle = &mut self.bundles[index];
-            bundle.packets -= 1;
-            (bundle.bytes, bundle.frame_bytes) =
-                (bundle.bytes - charged.bytes, bundle.frame_bytes - queued.frame_bytes);
+            let route = &mut self.routes[index];
+            route.packets -= 1;
+            (route.bytes, route.frame_bytes) = (route.bytes - charged.bytes, route.frame_bytes - queued.frame_bytes);
             staged.push(queued);
         }
         self.len = sent;
@@ -216,18 +215,18 @@ impl<P: Packet> Bypass<P> {
         if let Some(pending_bytes) = later
             && mmu.may_release_later()
         {
-            mmu.take_out(pending_bytes, &self.bundles);
+            mmu.take_out(pending_bytes, &self.routes);
         } else if mmu.releases_in_order() {
             self.release_in_order(now, mmu);
         } else {
-            mmu.release_sums(now, &self.bundles);
+            mmu.release_sums(now, &self.routes);
         }
     }
 
     #[inline(never)]
     fn release_in_order(&self, now: Time, mmu: &Mmu) {
-        if let [bundle] = &self.bundles[..] {
-            return mmu.release_pair(now, bundle, self.charges());
+        if let [route] = &self.routes[..] {
+            return mmu.release_pair(now, route, self.charges());
         }
         let departures: ArrayVec<BufferRelease, BURST_MAX> = self.departures(self.len).collect();
         mmu.release(now, &departures);
@@ -243,9 +242,9 @@ impl<P> Default for Bypass<P> {
             len: 0,
             classes: ClassSet::EMPTY,
             frame_bytes: 0,
-            bundles: ArrayVec::new(),
-            members: [0; BUNDLES_MAX],
-            rest: 0,
+            routes: ArrayVec::new(),
+            members: [0; ROUTES_MAX],
+            backoff: 0,
         }
     }
 }
@@ -255,7 +254,7 @@ struct PortDemand {
     index: usize,
     classes: ClassSet,
     packets: usize,
-    bundles: usize,
+    routes: usize,
     /// Sum of the lengths.
     frame_bytes: u32,
 }
@@ -321,7 +320,7 @@ mod tests {
                 index: 0,
                 classes: Class::new(3).alone(),
                 packets: lengths.len(),
-                bundles: request.routes().len(),
+                routes: request.routes().len(),
                 frame_bytes: lengths.iter().sum(),
             };
             bypass.record(&all, request.each_charged());

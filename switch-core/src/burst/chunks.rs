@@ -105,16 +105,16 @@ impl<P> Chunks<P> {
         P: Packet,
     {
         assert!(self.held + packets.len() <= self.limit, "{OVERFULL}");
-        if let [bundle] = request.routes() {
-            return self.put_run(bundle.egress.index(), packets, request);
+        if let [route] = request.routes() {
+            return self.put_run(route.egress.index(), packets, request);
         }
         self.held += packets.len();
-        if let Some(bundles) = request.by_egress() {
-            return self.put_bundles(packets, bundles, request.bytes());
+        if let Some(routes) = request.by_egress() {
+            return self.put_routes(packets, routes, request.bytes());
         }
-        for (packet, (bundle, bytes)) in packets.drain(..).zip(request.placed()) {
-            let charged = BufferRequest { ingress: bundle.ingress, egress: bundle.egress, bytes };
-            self.put(bundle.egress.index(), QueuedPacket::new(packet, charged));
+        for (packet, (route, bytes)) in packets.drain(..).zip(request.placed()) {
+            let charged = BufferRequest { ingress: route.ingress, egress: route.egress, bytes };
+            self.put(route.egress.index(), QueuedPacket::new(packet, charged));
         }
     }
 
@@ -148,10 +148,10 @@ impl<P> Chunks<P> {
 
     /// [`Chunks::put_all`] of packets of several queues. Each route comes with a bitmap of its packets.
     #[inline(always)]
-    fn put_bundles<'b>(
+    fn put_routes<'b>(
         &mut self,
         packets: &mut Burst<P>,
-        bundles: impl Iterator<Item = (&'b RouteTotal, u64)>,
+        routes: impl Iterator<Item = (&'b RouteTotal, u64)>,
         bytes: &[u32],
     ) where
         P: Packet,
@@ -159,8 +159,8 @@ impl<P> Chunks<P> {
         let (mut from, mut charged) = ([const { None }; BURST_MAX], [0; BURST_MAX]);
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         charged[..bytes.len()].copy_from_slice(bytes);
-        for (bundle, mut left) in bundles {
-            let (ends, mut count) = (&mut self.ends[bundle.egress.index()], bundle.packets as usize);
+        for (route, mut left) in routes {
+            let (ends, mut count) = (&mut self.ends[route.egress.index()], route.packets as usize);
             while count > 0 {
                 let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
                 let tail = ends.tail as usize;
@@ -174,7 +174,7 @@ impl<P> Chunks<P> {
                     // The old place was taken, so there is nothing to drop.
                     mem::forget(place.replace(packet));
                 }
-                chunk.ingress[tail..][..put].fill(bundle.ingress);
+                chunk.ingress[tail..][..put].fill(route.ingress);
                 ends.tail += put as u32;
                 count -= put;
             }

@@ -28,7 +28,7 @@ impl DelayHistogram {
     pub(super) fn record(&mut self, delay: Span) {
         let nanos = delay.as_nanos().clamp(1, NANOS_MAX);
         self.fine.record(nanos).expect("within bounds");
-        self.lengths[gauge::length_of(nanos)] += 1;
+        self.lengths[gauge::bin_of(nanos)] += 1;
         self.sum_nanos += nanos;
     }
 
@@ -53,7 +53,7 @@ mod tests {
         for nanos in [0, 128, 129, 1_000, 1_000_000_000_000] {
             delays.record(Span::from_nanos(nanos));
         }
-        let mut counters = Counters::as_needed(1);
+        let mut counters = Counters::lazy(1);
         delays.set_gauges(&mut counters, gauge::REACTIONS);
         let value = |n: usize| counters.gauge(gauge::REACTIONS + n);
         assert_eq!((value(gauge::COUNT), value(gauge::SUM)), (5, 1 + 128 + 129 + 1_000 + NANOS_MAX));

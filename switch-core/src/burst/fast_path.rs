@@ -205,22 +205,23 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (ingress, egress) = (route.ingress(), route.egress());
-        if !shared.takes(egress.port(), ingress.class()) {
+        if !shared.accepts(egress.port(), ingress.class()) {
             return 0;
         }
         let (length, packets) = (lengths[0], lengths.len());
         let frame_bytes = if are_alike(lengths) {
             let frame_bytes = length * packets as u32;
-            request.push_row_alike(ingress, egress, packets, shared.charge.frame_charge(length), frame_bytes);
+            request.push_uniform_batch(ingress, egress, packets, shared.charge.frame_charge(length), frame_bytes);
             if counts {
-                arrived[ingress.class().index()] += shared.port(port).arrived().count_of(length) * packets as u32;
+                arrived[ingress.class().index()] +=
+                    shared.port(port).receive_accounting().count_of(length) * packets as u32;
             }
             frame_bytes
         } else {
             let (charge, frame_bytes) = (shared.charge, lengths.iter().sum());
-            request.push_row(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.frame_charge(*bytes)));
+            request.push_batch(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.frame_charge(*bytes)));
             if counts {
-                arrived[ingress.class().index()] += shared.port(port).arrived().count_of_all(lengths);
+                arrived[ingress.class().index()] += shared.port(port).receive_accounting().count_of_all(lengths);
             }
             frame_bytes
         };
@@ -235,7 +236,7 @@ impl<P: Packet> Forwarding<P> {
         let count = *count;
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
-        let takes = |route: QueueRoute| shared.takes(route.egress().port(), route.ingress().class());
+        let takes = |route: QueueRoute| shared.accepts(route.egress().port(), route.ingress().class());
         let mut groups = BurstGroups::new();
         if !group_by_route(count, routes, differ, &mut groups) || !groups.iter().all(|group| takes(group.route)) {
             return self.stage_each(port, &routes[..count], &lengths[..count]);
@@ -245,7 +246,7 @@ impl<P: Packet> Forwarding<P> {
             let charge = shared.charge.frame_charge(length);
             let charged = |group: &BurstGroup| group.with_bytes(group.packets * charge, group.packets * length);
             let groups = groups.iter().map(charged).inspect(|group| count_group(counters, group));
-            request.push_groups_alike(count, charge, groups);
+            request.push_uniform_groups(count, charge, groups);
         } else {
             let mut charges = [0; BURST_MAX];
             charges
@@ -264,7 +265,7 @@ impl<P: Packet> Forwarding<P> {
             request.push_groups(&charges[..count], groups);
         }
         if counts {
-            let state = shared.port(port).arrived();
+            let state = shared.port(port).receive_accounting();
             for (route, frame_bytes) in routes.iter().zip(lengths).take(count) {
                 arrived[route.ingress().class().index()] += state.count_of(*frame_bytes);
             }
@@ -278,7 +279,7 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (charge, pairs) = (shared.charge, routes.iter().map(|route| (route.ingress(), route.egress())));
-        let takes = |ingress: QueueId, egress: QueueId| shared.takes(egress.port(), ingress.class());
+        let takes = |ingress: QueueId, egress: QueueId| shared.accepts(egress.port(), ingress.class());
         let row = request.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.frame_charge(*bytes)), takes);
         let mut totals = ClassTotals::default();
         for (route, frame_bytes) in routes.iter().zip(lengths).take(row) {
@@ -288,7 +289,7 @@ impl<P: Packet> Forwarding<P> {
             counters.add_frames(QueueId::new(port, class), frames, bytes);
         }
         if counts {
-            let state = shared.port(port).arrived();
+            let state = shared.port(port).receive_accounting();
             for (route, frame_bytes) in routes.iter().zip(lengths).take(row) {
                 arrived[route.ingress().class().index()] += state.count_of(*frame_bytes);
             }
@@ -341,7 +342,7 @@ impl<P: Packet> Forwarding<P> {
                 let Some(Destination::Port(other)) = shared.fdb.lookup_number(frame.destination, now) else { break };
                 (last, to) = ((frame.destination, frame.source), other);
             }
-            if to == port || !shared.takes(to, frame.class) {
+            if to == port || !shared.accepts(to, frame.class) {
                 break;
             }
             let route = QueueRoute::new(QueueId::new(port, frame.class), QueueId::new(to, frame.class));

@@ -127,7 +127,7 @@ impl<P: Packet> Forwarder<P> {
         let mut discarded = 0;
         while let Ok((port, packet)) = self.input.pop() {
             if !packet.is_control() {
-                self.forwarding.give_up(port, packet.frame_bytes(), reason);
+                self.forwarding.count_discarded(port, packet.frame_bytes(), reason);
                 discarded += 1;
             }
         }
@@ -175,7 +175,7 @@ impl<P: Packet, const OBEYS_CONTROL: bool> TxRings<P, OBEYS_CONTROL> {
     /// does.
     #[inline]
     pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
-        let mut outputs = request.routes().iter().map(|bundle| self.output_of[bundle.egress.port().index()]);
+        let mut outputs = request.routes().iter().map(|route| self.output_of[route.egress.port().index()]);
         let Some(first) = outputs.next() else { return true };
         if outputs.any(|output| output != first) {
             return false;

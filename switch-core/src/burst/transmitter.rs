@@ -175,15 +175,15 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         if self.marks_arrivals {
             return QueuedPacket::all(packets, request).for_each(|queued| self.enqueue(now, queued));
         }
-        for bundle in request.routes() {
-            self.counters.add(bundle.egress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
+        for route in request.routes() {
+            self.counters.add(route.egress, queue_stat::HANDED_OVER, u64::from(route.packets));
         }
         if self.try_bypass(packets, request) {
             return;
         }
-        for bundle in request.routes() {
-            self.flush_bypass(bundle.egress.port());
-            self.mark_backlogged(bundle.egress);
+        for route in request.routes() {
+            self.flush_bypass(route.egress.port());
+            self.mark_backlogged(route.egress);
         }
         if self.queues.are_in_order() {
             self.queues.fifos().put_all(packets, request);
@@ -209,7 +209,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         run.packets += 1;
         if let Err(queued) = self.queues.push(queued) {
             // There are as many places as packets in the buffer, so a full queue is impossible; if it happens, nothing leaks.
-            self.give_up(now, &queued);
+            self.drop_unqueued(now, &queued);
         }
     }
 
@@ -225,7 +225,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         let (moved, held) = self.prepare_port(now, index, driver);
         let port = &mut self.ports[index];
         if port.own.bypass.is_empty() {
-            port.rest();
+            port.count_down_backoff();
         } else {
             if let Some(held) = held
                 && let Some(sent) = self.send_bypass(now, index, held, missed, driver)
@@ -486,14 +486,14 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
         regulator: &TxRegulator,
     ) -> (usize, u32) {
         // Copies, for registers.
-        let (mut shaper, mut peak, mut row) =
+        let (mut shaper, mut peak, mut run) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.run(class, ready));
         let (mut count, mut bytes, mut wire_total, mut is_limited) = (0, 0, Bytes::ZERO, false);
         for frame_bytes in lengths {
             if count > 0 {
                 let may_go = shaper.is_free(now) && peak.is_free(now);
                 let is_held = LIMITED && (is_limited || !regulator.has_credit(class, *frame_bytes));
-                if !may_go || is_held || !row.goes_on(*frame_bytes) {
+                if !may_go || is_held || !run.try_extend(*frame_bytes) {
                     break;
                 }
             }
@@ -511,7 +511,7 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
             count += 1;
         }
         (self.shaper, self.own.peak) = (shaper, peak);
-        self.scheduler.end_run(&row);
+        self.scheduler.end_run(&run);
         self.count_wire(wire_total);
         (count, bytes)
     }
@@ -544,9 +544,9 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
         regulator: &TxRegulator,
     ) -> Option<(usize, u32)> {
         let (first, others) = lengths.split_first()?;
-        let (mut shaper, mut peak, mut row) =
+        let (mut shaper, mut peak, mut run) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.run(class, ready));
-        let (others, bytes) = row.go_on(others);
+        let (others, bytes) = run.extend(others);
         let (count, bytes) = (others + 1, bytes + first);
         let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
@@ -564,7 +564,7 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
             }
         }
         (self.shaper, self.own.peak) = (shaper, peak);
-        self.scheduler.end_run(&row);
+        self.scheduler.end_run(&run);
         self.count_wire(wire);
         Some((count, bytes))
     }

@@ -110,8 +110,8 @@ fn conceptual_gfc_keeps_theorem_4_1() {
     assert_eq!(wrong(&with(", b_0 = \"45KB\"")), []);
     assert_eq!(wrong(&with(", b_0 = \"45001B\"")).len(), 1);
     let config = switch(&with(""));
-    let mechanism = mechanism(&config, 1, RATE).unwrap();
-    let &GfcConceptual { mapping, period, refresh, ageing } = mechanism.downcast().unwrap();
+    let flow_control = port_flow_control(&config, 1, RATE).unwrap();
+    let &GfcConceptual { mapping, period, refresh, ageing } = flow_control.downcast().unwrap();
     assert_eq!((mapping.b_m(), mapping.b_0()), (Bytes::kb(350), Bytes::kb(45)));
     assert_eq!((period, refresh), (Span::from_micros(1), Span::from_nanos(52_428)));
     assert_eq!(ageing, Quantum::for_rate(RATE).times(u16::MAX), "as long as the longest PAUSE");
@@ -131,7 +131,7 @@ fn all_of_a_port_and_all_ports_are_told_at_once() {
 #[test]
 fn the_feedback_delay_has_the_papers_terms() {
     let config = switch("{ kind = \"gfc-buffer\", peer = \"pfc\", tau = \"60us\" }");
-    let port = controlled_port(&config, 1, RATE);
+    let port = flow_control_context(&config, 1, RATE);
     let delay = |flow_control: &FlowControlChoice| flow_control.feedback_delay(&port);
     assert_eq!(delay(&config.ports[1].flow_control), Some(Span::from_micros(160)), "with P");
     let by_rule = FeedbackDelay::for_port(&port, None, Span::ZERO);

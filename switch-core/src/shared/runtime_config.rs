@@ -167,7 +167,7 @@ impl Shared {
     fn mark_config_changed(&self) {
         for (_, state) in (0..).map(PortId).zip(&self.ports).filter(|(id, state)| state.real_port == *id) {
             // Release; pairs with Acquire in `take_pending_changes`.
-            state.closed.fetch_or(NEW_RUNTIME_CONFIG, Ordering::Release);
+            state.flags.fetch_or(NEW_RUNTIME_CONFIG, Ordering::Release);
         }
     }
 
@@ -177,7 +177,7 @@ impl Shared {
     /// # Panics
     /// In debug builds, if the port's flow control [depends on the rate](weir_flowctl::FlowControl::depends_on_rate).
     pub fn set_rate(&self, port: PortId, rate: Option<BitRate>) -> RateChange {
-        debug_assert!(!self.port(port).mechanism().depends_on_rate(), "the flow control's thresholds depend on C");
+        debug_assert!(!self.port(port).flow_control().depends_on_rate(), "the flow control's thresholds depend on C");
         let mut change = RateChange { before: self.port(port).rate.get(), policy_follows: true };
         for id in std::iter::once(port).chain(self.clones_of(port)) {
             let state = self.port(id);
@@ -187,7 +187,7 @@ impl Shared {
             change.policy_follows &= self.mmu.set_rate(id, rate);
         }
         // Release; pairs with Acquire in `take_pending_changes`.
-        self.port(port).closed.fetch_or(RATE_SET, Ordering::Release);
+        self.port(port).flags.fetch_or(RATE_SET, Ordering::Release);
         change
     }
 
@@ -215,7 +215,7 @@ impl Shared {
             (now != closed).then_some(now | link)
         };
         // Release; pairs with Acquire in `take_link_change`.
-        let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
+        let _ = self.port(port).flags.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
     /// Makes the peer of a port, which is no clone, pause these classes from the port's next poll on, regardless of the buffer. The pauses
@@ -224,7 +224,7 @@ impl Shared {
     pub fn force_pause(&self, port: PortId, classes: ClassSet) {
         self.port(port).forced_xoff.store(classes.bits(), Ordering::Relaxed);
         // Release; pairs with Acquire in `take_pending_changes`.
-        self.port(port).closed.fetch_or(NEW_RUNTIME_CONFIG, Ordering::Release);
+        self.port(port).flags.fetch_or(NEW_RUNTIME_CONFIG, Ordering::Release);
     }
 }
 
@@ -238,7 +238,7 @@ impl Shared {
         let can = std::iter::once(port).chain(self.clones_of(port)).all(|id| self.port(id).activate(message_kind));
         if can {
             // Release; pairs with Acquire in `take_pending_changes`.
-            self.port(port).closed.fetch_or(NEW_FLOW_CONTROL, Ordering::Release);
+            self.port(port).flags.fetch_or(NEW_FLOW_CONTROL, Ordering::Release);
         }
         can
     }
@@ -247,11 +247,12 @@ impl Shared {
 impl PortState {
     /// Adds flow controls to which the port can switch at run time.
     pub(crate) fn add_flow_controls(&mut self, others: Vec<PortFlowControl>) {
-        self.mechanisms.extend(others);
+        self.flow_controls.extend(others);
     }
 
     fn activate(&self, message_kind: MessageKind) -> bool {
-        let Some(active) = self.mechanisms.iter().position(|mechanism| mechanism.message_kind() == message_kind) else {
+        let Some(active) = self.flow_controls.iter().position(|mechanism| mechanism.message_kind() == message_kind)
+        else {
             return false;
         };
         // Release; pairs with Acquire in `mechanism`.
@@ -262,7 +263,7 @@ impl PortState {
 
     /// Makes the transmitter check the port's flow control again.
     pub(crate) fn defer_flow_control(&self) {
-        self.closed.fetch_or(NEW_FLOW_CONTROL, Ordering::Release);
+        self.flags.fetch_or(NEW_FLOW_CONTROL, Ordering::Release);
     }
 
     /// Returns the classes that the peer is to pause regardless of the buffer.
@@ -272,7 +273,7 @@ impl PortState {
 
     /// Returns the administrative state of the port.
     pub fn admin_state(&self) -> weir_config::PortState {
-        match self.closed.load(Ordering::Relaxed) {
+        match self.flags.load(Ordering::Relaxed) {
             closed if closed & ADMIN_DOWN != 0 => weir_config::PortState::Down,
             closed if closed & BLOCKED != 0 => weir_config::PortState::Blocked,
             _ => weir_config::PortState::Up,
@@ -283,7 +284,7 @@ impl PortState {
     pub(crate) fn take_pending_changes(&self) -> PendingChanges {
         // Cleared before the values are read, so that later ones are not missed. Acquire; pairs with the Release that sets a bit: a reader
         // that sees the bit sees the values.
-        let closed = self.closed.fetch_and(!(NEW_RUNTIME_CONFIG | RATE_SET | NEW_FLOW_CONTROL), Ordering::Acquire);
+        let closed = self.flags.fetch_and(!(NEW_RUNTIME_CONFIG | RATE_SET | NEW_FLOW_CONTROL), Ordering::Acquire);
         let is_set = |bit| closed & bit != 0;
         PendingChanges {
             rate: is_set(RATE_SET),

@@ -54,7 +54,11 @@ impl<P, S: PortBitmap> TransmitMode<P> for PerFrameOutput<P, S> {
         refused.map(|queued| blocks(queued.frame_bytes)).sum()
     }
 
-    fn give_up(&mut self, port: &mut RefusedFrame<P>, mut charged: impl FnMut(&[P], &[BufferRelease])) -> usize {
+    fn discard_offered(
+        &mut self,
+        port: &mut RefusedFrame<P>,
+        mut charged: impl FnMut(&[P], &[BufferRelease]),
+    ) -> usize {
         let given_up = port.take();
         given_up.iter().for_each(|queued| charged(from_ref(&queued.packet), &[queued.charged]));
         usize::from(given_up.is_some())

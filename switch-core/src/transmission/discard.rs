@@ -17,7 +17,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         on_drop: &mut impl FnMut(&P, QueueId),
     ) -> usize {
         let Transmission { shared, ports, counters, mode, .. } = self;
-        let discarded = mode.give_up(&mut ports[index].own, |packets, departures| {
+        let discarded = mode.discard_offered(&mut ports[index].own, |packets, departures| {
             for (packet, departure) in packets.iter().zip(departures) {
                 on_drop(packet, departure.egress);
                 counters.drop(departure.egress, reason);

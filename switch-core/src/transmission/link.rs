@@ -49,7 +49,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         };
         if resets {
             state.regulator.reset(now);
-            state.arrived().reset();
+            state.receive_accounting().reset();
         }
         self.count_off(now, index, self.ports[index].generator.advertised_off());
         let port = &mut self.ports[index];
@@ -88,7 +88,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         }
         port.forced_xon = ClassSet::EMPTY;
         // The classes matter only to GFC and credit; without them nothing is allocated.
-        port.generator = MessageGenerator::new(state.mechanism(), state.rate(), ClassSet::EMPTY);
+        port.generator = MessageGenerator::new(state.flow_control(), state.rate(), ClassSet::EMPTY);
         port.forced_xoff = forced_xoff(state);
         // Queues that went OFF earlier are advertised only now; that delay is not the switch's.
         port.advertised_at = [now; CLASSES];
@@ -115,5 +115,5 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
 
 /// Returns the classes that the peer is to pause regardless of the buffer, if the port sends pauses.
 fn forced_xoff(state: &PortState) -> ClassSet {
-    if state.mechanism().message_kind().advertises_xoff() { state.forced_pause() } else { ClassSet::EMPTY }
+    if state.flow_control().message_kind().advertises_xoff() { state.forced_pause() } else { ClassSet::EMPTY }
 }

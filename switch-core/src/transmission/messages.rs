@@ -142,7 +142,7 @@ impl<O> PortTransmitter<O> {
     /// threshold, or the classes are ON again.
     fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
         let state = shared.port(self.id);
-        match state.mechanism().message_kind() {
+        match state.flow_control().message_kind() {
             MessageKind::Pfc | MessageKind::Pause => {
                 let turned = self.off - self.generator.advertised_off() - self.forced_xoff;
                 turned.iter().filter_map(|class| self.turned_off_at(class, shared)).min()
@@ -188,5 +188,5 @@ fn buffer_state<'a>(
         if dropping.contains(class) { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
     let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(offered(class));
-    BufferState { xoff: off, occupancy: held, blocks_sent: sent, arrived: shared.port(port).arrived() }
+    BufferState { xoff: off, occupancy: held, blocks_sent: sent, arrived: shared.port(port).receive_accounting() }
 }

@@ -38,7 +38,7 @@ pub(crate) trait TransmitMode<P> {
     fn blocks_offered(port: &Self::Port, class: Class) -> u32;
 
     /// Drops the offered frames, and passes them to `charged` with their departures; returns their number.
-    fn give_up(&mut self, port: &mut Self::Port, charged: impl FnMut(&[P], &[BufferRelease])) -> usize;
+    fn discard_offered(&mut self, port: &mut Self::Port, charged: impl FnMut(&[P], &[BufferRelease])) -> usize;
 
     /// Whether frames may bypass the queues of a port.
     const HAS_BYPASS: bool = false;

@@ -320,7 +320,7 @@ fn a_port_turns_from_pfc_to_pause_to_nothing_and_back() {
         assert_eq!(told(&bench, IN).len(), 4, "{layout:?}");
         assert!(
             bench.shared.set_flow_control(IN, MessageKind::Pfc)
-                && !bench.shared.set_flow_control(IN, MessageKind::Room)
+                && !bench.shared.set_flow_control(IN, MessageKind::LengthsOrCredits)
         );
         bench.run(4, STEP);
         assert_eq!(told(&bench, IN)[4..], [("pfc", true)], "{layout:?}: what is still to pause is told");

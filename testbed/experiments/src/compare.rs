@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_told() {
+    fn files_that_are_no_results_are_reported() {
         let folder = results(1.0);
         let path = |name: &str| folder.path().join(name).display().to_string();
         fs::write(folder.path().join("config.txt"), "CC_MODE 1\n").unwrap();

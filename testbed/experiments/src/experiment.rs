@@ -80,7 +80,7 @@ pub fn once_stopped(stop: Arc<AtomicBool>, act: impl FnOnce() + Send + 'static) 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Ignores SIGINT and SIGTERM, so that the parent of a job's process handles them.
-pub(crate) fn deaf_to_signals() -> io::Result<()> {
+pub(crate) fn ignore_signals() -> io::Result<()> {
     STOPS.iter().try_for_each(|signal| signal_hook::flag::register(*signal, Arc::default()).map(drop))
 }
 

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_as_a_shell_reads_them() {
+    fn arguments_are_quoted_for_a_shell() {
         assert_eq!(
             ["runs/a-1.toml", "GFC, arrival", "it's", ""].map(quoted),
             ["runs/a-1.toml", "'GFC, arrival'", r"'it'\''s'", "''"]

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_those_that_are_told() {
+    fn all_written_files_are_returned() {
         let dir = tempfile::tempdir().unwrap();
         let written = write_all(&svg(), &dir.path().join("load-0.5")).unwrap();
         let mut there: Vec<PathBuf> =

@@ -372,7 +372,7 @@ fn work_off(
     jobs: usize,
     mode: OutputMode,
 ) -> Result<Vec<PointRecord>, Failure> {
-    let (records, all) = sweep::work_off(plan, directory, version.to_owned(), shard, jobs, mode)?;
+    let (records, all) = sweep::run_unfinished(plan, directory, version.to_owned(), shard, jobs, mode)?;
     uninterrupted(experiment, records, all)
 }
 

@@ -623,10 +623,10 @@ mod tests {
             let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
             forecast(&runs.into_iter().map(|run| run.scenario).collect::<Vec<_>>())
         };
-        let told = of("fat-tree-1024.toml").expect("a thousand hosts take more than 5 s");
+        let forecast = of("fat-tree-1024.toml").expect("a thousand hosts take more than 5 s");
         assert!(
-            told.contains(" of memory") && told.contains("47 million packet-hops: 5 to 16 s of one core"),
-            "{told}"
+            forecast.contains(" of memory") && forecast.contains("47 million packet-hops: 5 to 16 s of one core"),
+            "{forecast}"
         );
         assert_eq!(of("incast-dcqcn.toml"), None);
     }

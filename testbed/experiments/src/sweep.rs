@@ -206,7 +206,7 @@ pub(crate) fn run_plan(
 /// Runs the unfinished points of a plan, or of a shard, and removes nothing: a directory with other runs is refused.
 /// Shards have their own directories in `output`; the call without a shard takes over their finished points. Returns
 /// the records and the number of points.
-pub(crate) fn work_off(
+pub(crate) fn run_unfinished(
     plan: &SweepPlan,
     output: &Path,
     version: String,
@@ -402,18 +402,18 @@ mod tests {
                 FinishedPoint { point: point.clone(), outcome: PointOutcome::Good, reason: String::new(), wall_ms: 1 };
             to.finish(&finished).unwrap();
         }
-        let told = |plan: &SweepPlan| {
+        let remaining = |plan: &SweepPlan| {
             let points: Vec<&Point> = plan.points.iter().collect();
             let ResumeState { records, pending, late } = resume_state(plan, &to, &points).unwrap();
             let pending: Vec<usize> = pending.into_iter().map(|point| point.number).collect();
             (records.into_keys().collect::<Vec<_>>(), pending, late)
         };
-        assert_eq!(told(&plan), (vec![1, 2], vec![], 0), "nothing is said to be too much");
+        assert_eq!(remaining(&plan), (vec![1, 2], vec![], 0), "nothing is said to be too much");
         plan.allowed_lateness = Some(5.0);
-        assert_eq!(told(&plan), (vec![1], vec![2], 1));
+        assert_eq!(remaining(&plan), (vec![1], vec![2], 1));
         plan.allowed_lateness = Some(0.5);
-        assert_eq!(told(&plan), (vec![], vec![1, 2], 2));
+        assert_eq!(remaining(&plan), (vec![], vec![1, 2], 2));
         plan.allowed_lateness = Some(100.0);
-        assert_eq!(told(&plan), (vec![1, 2], vec![], 0));
+        assert_eq!(remaining(&plan), (vec![1, 2], vec![], 0));
     }
 }

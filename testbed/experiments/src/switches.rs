@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_another_kind_is_told_with_the_command_that_takes_it() {
+    fn a_file_of_another_kind_is_refused_with_its_command() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.toml");
         for (text, said) in [

@@ -54,7 +54,7 @@ struct Needs {
 const ROCE_OVERHEAD: u64 = 60;
 
 /// Checks all real hosts of a scenario. Guests are not booted: their image has all prerequisites.
-pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<HostFinding> {
+pub fn check_hosts(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<HostFinding> {
     let mut findings = Vec::new();
     for (n, host) in scenario.hosts.iter().enumerate() {
         let Some(plan) = &real.hosts[n] else { continue };

@@ -7,7 +7,7 @@ use weir_results::run_dir::ConnectionSummary;
 /// Sampling interval, in hundredths of a second.
 const EVERY: u64 = 20;
 /// Prefix of a sample's clock line.
-const LOOK: &str = "@look ";
+const SAMPLE_PREFIX: &str = "@look ";
 
 /// State of a connection at an instant, from `ss`, in scenario time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) fn script(ports: &[u16], within: Duration) -> String {
     let filter: Vec<String> = ports.iter().map(|port| format!("dport = :{port}")).collect();
     let looks = within.as_millis() as u64 / (10 * EVERY) + 1;
     format!(
-        "n=0; while [ $n -lt {looks} ]; do read up rest < /proc/uptime; echo {LOOK}${{up%.*}}${{up#*.}}; \
+        "n=0; while [ $n -lt {looks} ]; do read up rest < /proc/uptime; echo {SAMPLE_PREFIX}${{up%.*}}${{up#*.}}; \
          ss -tinHO '( {} )' 2>/dev/null; sleep 0.{EVERY:02}; n=$((n + 1)); done",
         filter.join(" or ")
     )
@@ -69,7 +69,7 @@ pub(crate) fn script(ports: &[u16], within: Duration) -> String {
 pub(crate) fn parse(output: &str) -> Vec<RawSample> {
     let (mut looks, mut clock) = (Vec::new(), None);
     for line in output.lines() {
-        if let Some(rest) = line.strip_prefix(LOOK) {
+        if let Some(rest) = line.strip_prefix(SAMPLE_PREFIX) {
             clock = rest.trim().parse().ok();
         } else if let Some(clock) = clock {
             looks.extend(connection(clock, line));
@@ -186,6 +186,6 @@ mod tests {
         let script = script(&[5_201, 5_202], Duration::from_millis(100));
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.starts_with(LOOK) && parse(&text).is_empty(), "{text}");
+        assert!(output.status.success() && text.starts_with(SAMPLE_PREFIX) && parse(&text).is_empty(), "{text}");
     }
 }

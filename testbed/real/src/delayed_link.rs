@@ -178,8 +178,8 @@ mod tests {
         let counters = link.fault_counters();
         // Frames held to the end enter the line now.
         left += std::iter::from_fn(|| link.poll(Time::NEVER)).count() as u64;
-        assert!(counters.doubled > 100 && counters.reordered > 100, "{counters:?}");
-        assert_eq!(left, u64::from(entered) + counters.doubled);
+        assert!(counters.duplicated > 100 && counters.reordered > 100, "{counters:?}");
+        assert_eq!(left, u64::from(entered) + counters.duplicated);
     }
 
     #[test]

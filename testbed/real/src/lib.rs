@@ -289,7 +289,7 @@ fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
     for host in scenarios.iter().flat_map(|scenario| &scenario.hosts) {
         if let Some(device) = &host.device {
             let named = |error| match error {
-                DriverError::Taken(message) => DriverError::Taken(format!("host {}: {message}", host.name)),
+                DriverError::DeviceInUse(message) => DriverError::DeviceInUse(format!("host {}: {message}", host.name)),
                 error => error,
             };
             locks.claim(device).map_err(named)?;

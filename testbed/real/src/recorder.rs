@@ -96,7 +96,7 @@ impl<'a> Recorder<'a> {
 
     /// Passes the switches' state as of `at` to the deadlock detector.
     pub(super) fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        self.record.look_for_deadlock(at, reports)
+        self.record.detect_deadlock(at, reports)
     }
 
     pub(super) fn is_deadlocked(&self) -> bool {

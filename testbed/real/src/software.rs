@@ -190,7 +190,7 @@ impl HostSoftware {
     fn poll(&mut self, shared: &Shared, shared_stats: &SharedStats) {
         let now = Instant::from_micros(self.started.elapsed().as_micros() as i64);
         self.interface.poll(now, &mut self.device, &mut self.sockets);
-        let gate = perftest_exchange::ExchangeGate {
+        let gate = perftest_exchange::ExchangePermissions {
             connect: shared.may_connect.load(Ordering::Relaxed),
             give_up: shared.must_give_up.load(Ordering::Relaxed),
         };

@@ -27,7 +27,7 @@ pub struct Port {
     /// Peer of the port; `None` without one in the scenario, as for clones and all ports of a lab switch.
     pub peer: Option<LinkPeer>,
     /// Whether the port has a link: to a host or switch of the scenario, or outside on a lab switch.
-    is_cabled: bool,
+    is_linked: bool,
     /// Range of the port's queues in the series: first, and one past the last.
     queues: (usize, usize),
 }
@@ -61,7 +61,7 @@ impl Ports {
                 let name = scenario.port_name(place);
                 let is_outside = scenario.is_lab() && scenario.switches[switch].ports[port].clone_of().is_none();
                 let is_cabled = peer.is_some() || is_outside;
-                ports.push(Port { place, name, peer: *peer, is_cabled, queues: (0, 0) });
+                ports.push(Port { place, name, peer: *peer, is_linked: is_cabled, queues: (0, 0) });
             }
         }
         let shown = vec![false; scenario.switches.len()];
@@ -74,7 +74,7 @@ impl Ports {
         let lossless = |place: PortRef| scenario.switches[place.switch].classes.lossless;
         let is_linked = |ports: &Ports, place: PortRef| {
             let real = scenario.switches[place.switch].real_port(place.port);
-            ports.port(PortRef { port: real, ..place }).is_cabled
+            ports.port(PortRef { port: real, ..place }).is_linked
         };
         let linked: Vec<bool> = self.ports.iter().map(|port| is_linked(self, port.place)).collect();
         let of_linked = self.ports.iter().zip(&linked).filter(|(_, linked)| **linked);
@@ -121,7 +121,7 @@ impl Ports {
 
     /// Returns the ports with a link, in the scenario or outside.
     pub fn linked(&self) -> impl Iterator<Item = &Port> {
-        self.ports.iter().filter(|port| port.is_cabled)
+        self.ports.iter().filter(|port| port.is_linked)
     }
 
     /// Returns the queues of the series.

@@ -21,7 +21,7 @@ use self::wiring::Wiring;
 use crate::port_ref::{LinkPeer, PortRef};
 
 pub use self::clos::{Clos, FatTree, Uplinks};
-pub use self::failures::NoLink;
+pub use self::failures::LinkNameError;
 pub(crate) use self::ideal::base_rtt;
 pub use self::ideal::{Framing, PathDelay, ideal_fct};
 pub use self::leaf_spine::LeafSpine;
@@ -142,14 +142,14 @@ pub enum TopologyError {
     #[error("{0} pods without spines are not joined: give them spines, or take one pod")]
     Apart(usize),
     /// The port has no host or link, or several.
-    #[error("port {port} of switch {switch} has {cables} hosts and links: put one on each port")]
+    #[error("port {port} of switch {switch} has {links} hosts and links: put one on each port")]
     Port {
         /// Switch, by its place.
         switch: usize,
         /// Port.
         port: usize,
         /// Number of hosts and links on the port: none, or several.
-        cables: usize,
+        links: usize,
     },
     /// The port of a host or a link does not exist.
     #[error(
@@ -245,7 +245,7 @@ impl Fabric {
         }
         for (switch, ports) in cables.iter().enumerate() {
             if let Some(port) = ports.iter().position(|cables| *cables != 1) {
-                return Err(TopologyError::Port { switch, port, cables: ports[port] });
+                return Err(TopologyError::Port { switch, port, links: ports[port] });
             }
         }
         Ok(())
@@ -321,11 +321,11 @@ mod tests {
             fabric.check().unwrap_err()
         };
         let twice = refused(&|fabric| fabric.hosts[1].at = fabric.hosts[0].at);
-        assert_eq!(twice, TopologyError::Port { switch: 0, port: 0, cables: 2 });
+        assert_eq!(twice, TopologyError::Port { switch: 0, port: 0, links: 2 });
         let missing = refused(&|fabric| fabric.links[0].ends[1] = PortRef { switch: 2, port: 0 });
         assert_eq!(missing, TopologyError::NoPort { switch: 2, port: 0 });
         let open = refused(&|fabric| fabric.switches[1].ports = 4);
-        assert_eq!(open, TopologyError::Port { switch: 1, port: 3, cables: 0 });
+        assert_eq!(open, TopologyError::Port { switch: 1, port: 3, links: 0 });
         let wide = refused(&|fabric| fabric.switches[0].ports = 4_097);
         assert_eq!(
             wide.to_string(),

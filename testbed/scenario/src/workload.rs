@@ -29,7 +29,7 @@ mod size_cdf;
 use weir_units::archive::Value;
 use weir_units::{Bytes, Time};
 
-pub use closed_loop::{ClosedLoop, ClosedLoopTerms};
+pub use closed_loop::{ClosedLoop, ClosedLoopConfig};
 pub use error::WorkloadError;
 pub use incast::{Incast, Senders};
 pub use instants::Instants;
@@ -39,7 +39,7 @@ pub use pairs::Pairs;
 pub use peers::Peers;
 pub use poisson::{Poisson, PoissonMessages};
 pub use rng::Rng;
-pub use size_cdf::{CdfError, CdfFault, SizeCdf};
+pub use size_cdf::{CdfError, CdfErrorKind, SizeCdf};
 
 /// Message to be sent; a flow in the papers' terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use weir_alone::{InstructionBenchmark, check_limits};
 use weir_scenario::{Scenario, file};
-use weir_sim::{Sim, Threads, begin_with_huge_pages};
+use weir_sim::{Sim, Threads, restart_with_huge_pages};
 use weir_units::Span;
 
 /// The small fabric that is counted instruction by instruction.
@@ -41,7 +41,7 @@ enum Traffic {
 }
 
 fn main() {
-    begin_with_huge_pages();
+    restart_with_huge_pages();
     if std::env::args().any(|argument| argument == "--instructions") {
         return count_instructions();
     }

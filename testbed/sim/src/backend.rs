@@ -253,7 +253,7 @@ impl ActiveRun<'_> {
                 return Ok(SimulationEnd::Interruption);
             }
             if self.recorder.is_due(planned) {
-                self.sample(planned, self.depth_at(planned))?;
+                self.sample(planned, self.scope_at(planned))?;
             }
             self.stage = RunStage::Sampling(number + 1);
         }
@@ -351,14 +351,14 @@ impl ActiveRun<'_> {
                 let plan = &scenario.flows[place];
                 let (first, message) = (scenario.traffic.len() + place, self.ends.count_completed(place));
                 let carried_by = (&plan.config.transport, &plan.config.congestion_control);
-                (&plan.name, [plan.from, plan.to], carried_by, numbers(first, message))
+                (&plan.name, [plan.from, plan.to], carried_by, connection_ports(first, message))
             }
             MessageSource::Message(traffic, message) => {
                 let plan = &scenario.traffic[traffic as usize];
                 let ends = &self.sim.messages(traffic as usize)[message as usize];
                 let ends = [ends.from, ends.to].map(|host| host as usize);
                 let carried_by = (&plan.transport, &plan.congestion_control);
-                let [source, destination] = numbers(traffic as usize, message as usize);
+                let [source, destination] = connection_ports(traffic as usize, message as usize);
                 (&plan.name, ends, carried_by, [source, plan.dport.unwrap_or(destination)])
             }
         };
@@ -414,7 +414,7 @@ impl ActiveRun<'_> {
 
     /// Returns the scope of a sample planned for an instant. The scope depends on the scenario alone, not on when the
     /// run is interrupted.
-    fn depth_at(&self, planned: Time) -> SampleScope {
+    fn scope_at(&self, planned: Time) -> SampleScope {
         let is_last = planned.saturating_add(self.scenario.sample_every) > self.scenario.end;
         let is_due = !self.recorder.ports().is_large() || planned.since(self.surveyed) >= SURVEY_EVERY;
         if is_due || is_last || self.recorder.is_edge(planned) { SampleScope::All } else { SampleScope::Series }
@@ -623,7 +623,7 @@ impl RunCost {
 }
 
 /// Returns the connection's ports in `fct.txt`.
-fn numbers(traffic: usize, message: usize) -> [u16; 2] {
+fn connection_ports(traffic: usize, message: usize) -> [u16; 2] {
     /// First ports that ns-3 scripts use.
     const SOURCE_MIN: usize = 10_000;
     const DESTINATION_MIN: usize = 100;

@@ -76,14 +76,14 @@ struct ClosedLoopState {
     due: BinaryHeap<Reverse<(Time, u32)>>,
     senders: Box<[LoopSender]>,
     /// Opened messages, in order of their starts.
-    begun: Vec<Message>,
+    opened: Vec<Message>,
 }
 
 #[derive(Debug, State)]
 struct LoopSender {
     source: Rng,
     /// Messages started or scheduled.
-    begun: u32,
+    scheduled: u32,
 }
 
 /// Sending end of a connection.
@@ -250,7 +250,7 @@ impl Connections {
 impl Traffic {
     /// Returns the messages of the traffic: all of a list, or those of a closed loop that have been opened.
     fn messages(&self) -> &[Message] {
-        if self.plan.closed_loop().is_some() { &self.closed_loop.begun } else { self.plan.messages() }
+        if self.plan.closed_loop().is_some() { &self.closed_loop.opened } else { self.plan.messages() }
     }
 
     /// Returns a representative message.
@@ -290,8 +290,10 @@ impl ClosedLoopState {
         let indices = 0..closed.senders().len() as u32;
         ClosedLoopState {
             due: indices.flat_map(|index| (0..closed.first()).map(move |_| Reverse((closed.from(), index)))).collect(),
-            senders: senders.map(|host| LoopSender { source: closed.source(*host), begun: closed.first() }).collect(),
-            begun: Vec::new(),
+            senders: senders
+                .map(|host| LoopSender { source: closed.source(*host), scheduled: closed.first() })
+                .collect(),
+            opened: Vec::new(),
         }
     }
 
@@ -299,16 +301,16 @@ impl ClosedLoopState {
         let Reverse((start, index)) = self.due.pop()?;
         let index = index as usize;
         let message = closed.next(closed.senders()[index], &mut self.senders[index].source, start);
-        self.begun.push(message);
+        self.opened.push(message);
         Some(message)
     }
 
     fn schedule_next(&mut self, closed: &ClosedLoop, host: u32, at: Time) -> bool {
         let Ok(index) = closed.senders().binary_search(&host) else { return false };
         let sender = &mut self.senders[index];
-        let continues = closed.goes_on(sender.begun, at);
+        let continues = closed.goes_on(sender.scheduled, at);
         if continues {
-            sender.begun += 1;
+            sender.scheduled += 1;
             self.due.push(Reverse((at, index as u32)));
         }
         continues

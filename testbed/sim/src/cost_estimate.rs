@@ -20,20 +20,20 @@ pub struct CostEstimate {
 }
 
 /// Memory of a process without a fabric, in bytes.
-const BARE: u64 = 33_000_000;
+const PROCESS_BYTES: u64 = 33_000_000;
 /// Memory of a port with its wire and its records, of a host, and of a switch without its ports, in bytes.
-const OF_PORT: u64 = 8_000;
-const OF_HOST: u64 = 9_000;
-const OF_SWITCH: u64 = 10_000;
+const PORT_BYTES: u64 = 8_000;
+const HOST_BYTES: u64 = 9_000;
+const SWITCH_BYTES: u64 = 10_000;
 /// Memory of a port under a workload, in bytes: frames in flight and in queues, connections, and reports of two
 /// classes.
-const OF_BUSY_PORT: u64 = 10_000;
+const BUSY_PORT_BYTES: u64 = 10_000;
 /// Memory of a queued frame with its queue entry, in bytes.
-const OF_QUEUED_FRAME: u64 = 130;
+const QUEUED_FRAME_BYTES: u64 = 130;
 /// Memory of a message's start and measurements, in bytes.
-const OF_MESSAGE: u64 = 60;
+const MESSAGE_BYTES: u64 = 60;
 /// Memory of a host in the routes of a switch, in bytes.
-const OF_ROUTE: u64 = 2;
+const ROUTE_BYTES: u64 = 2;
 /// Links on a path, if routes are unknown.
 const LINKS_ASSUMED: u64 = 3;
 /// Packet-hops per second on a core shared with other programs, and on an idle one.
@@ -46,15 +46,15 @@ impl CostEstimate {
         let ports: u64 = scenario.switches.iter().map(|switch| switch.ports.len() as u64).sum();
         let messages: u64 = scenario.traffic.iter().map(|plan| plan.messages().len() as u64).sum();
         let sets = scenario.routes.as_ref().map_or(0, |_| scenario.reroutings().sets.len() as u64);
-        let of_traffic = if scenario.traffic.is_empty() { 0 } else { ports * OF_BUSY_PORT };
-        let memory = BARE
-            + ports * OF_PORT
-            + hosts * OF_HOST
-            + switches * OF_SWITCH
+        let of_traffic = if scenario.traffic.is_empty() { 0 } else { ports * BUSY_PORT_BYTES };
+        let memory = PROCESS_BYTES
+            + ports * PORT_BYTES
+            + hosts * HOST_BYTES
+            + switches * SWITCH_BYTES
             + of_traffic
-            + queued_frames_max(scenario) * OF_QUEUED_FRAME
-            + messages * OF_MESSAGE
-            + sets * switches * hosts * OF_ROUTE;
+            + queued_frames_max(scenario) * QUEUED_FRAME_BYTES
+            + messages * MESSAGE_BYTES
+            + sets * switches * hosts * ROUTE_BYTES;
         let of_flows = scenario.flows.iter().map(|flow| hops_of_flow(scenario, flow));
         let of_traffic = scenario.traffic.iter().map(|plan| hops_of_traffic(scenario, plan));
         CostEstimate { memory: Bytes::new(memory), packet_hops: of_flows.chain(of_traffic).sum() }
@@ -210,8 +210,11 @@ mod tests {
         let of =
             |k: u32| CostEstimate::for_scenario(&fabric(&format!("kind = \"fat-tree\"\nk = {k}"), "")).memory.get();
         // 80 switches of 8 ports and 128 hosts.
-        assert_eq!(of(8), BARE + 640 * OF_PORT + 128 * OF_HOST + 80 * OF_SWITCH + 80 * 128 * OF_ROUTE);
-        assert!(of(16) - BARE > 7 * (of(8) - BARE));
+        assert_eq!(
+            of(8),
+            PROCESS_BYTES + 640 * PORT_BYTES + 128 * HOST_BYTES + 80 * SWITCH_BYTES + 80 * 128 * ROUTE_BYTES
+        );
+        assert!(of(16) - PROCESS_BYTES > 7 * (of(8) - PROCESS_BYTES));
     }
 
     #[test]

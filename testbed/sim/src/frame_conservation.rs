@@ -35,10 +35,10 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
             .map(|counters| counters.messages() + counters.ignored + counters.malformed)
             .sum(),
         copied: reports.iter().map(|report| report.conservation.copied).sum::<u64>() + cloned,
-        doubled: faults.doubled,
+        duplicated: faults.duplicated,
         faults_lost: faults.lost,
         faults_corrupted: faults.corrupted,
-        cut_off: sim.cut_off(),
+        lost_link_down: sim.lost_link_down(),
         held: reports.iter().map(|report| report.conservation.held()).sum(),
         on_links: sim.frames_in_flight() as u64,
         ..FrameSummary::default()

@@ -20,7 +20,7 @@ const TUNABLE: &str = "glibc.malloc.hugetlb";
 ///
 /// Returns without effect if that has been done, if the system's setting is not `madvise`, if the environment has
 /// `WEIR_HUGE_PAGES` or a tunable for huge pages, or if the program can't be executed.
-pub fn begin_with_huge_pages() {
+pub fn restart_with_huge_pages() {
     let Ok(modes) = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled") else { return };
     if !cfg!(target_env = "gnu") || env::var_os(SWITCH).is_some() || !modes.contains("[madvise]") {
         return;

@@ -113,7 +113,7 @@ pub use backend::{CheckpointError, SimBackend, SimRunError};
 pub use build_id::own_build_id;
 pub use connections::{CompletedMessage, MessageSource};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
-pub use huge_pages::begin_with_huge_pages;
+pub use huge_pages::restart_with_huge_pages;
 pub use thread_tuner::Threads;
 pub use weir_results::record::Progress;
 
@@ -214,7 +214,7 @@ impl Sim {
     /// Sets the number of threads, including the calling thread; 1 until the first call. Results don't depend on it.
     pub fn set_threads(&mut self, threads: Threads) {
         self.thread_tuner.set_threads(threads, self.switch_graph.threads_max());
-        if let Some(threads) = self.thread_tuner.at_once(self.load_balancer.threads()) {
+        if let Some(threads) = self.thread_tuner.required_threads(self.load_balancer.threads()) {
             self.repartition(threads);
         }
     }
@@ -237,7 +237,7 @@ impl Sim {
             // All events before `next` are done, so empty windows are skipped.
             interval = interval.max(next.as_picos() / lookahead);
             let end = Time::from_picos((interval + 1) * lookahead);
-            let phase = self.partition.phases().phase_at(interval);
+            let phase = self.partition.phases().interval(interval);
             if phase == self.partition.phases().host_phase() {
                 let window = interval / self.partition.phases().count() as u64;
                 if self.window != Some(window) {
@@ -267,18 +267,18 @@ impl Sim {
             _ => {
                 partition.release_until(phase, limit);
                 worker_pool.run(partition.as_mut_vec(), load_balancer, phase, limit);
-                thread_tuner.record_window(load_balancer.record_durations(phase, partition.took()));
+                thread_tuner.record_window(load_balancer.record_durations(phase, partition.window_durations()));
             }
         }
         for lp in partition.lps_mut() {
             connections.record_completed(lp.completed.drain(..));
         }
         if thread_tuner.is_review_due() {
-            let (threads, woken) = (load_balancer.threads(), partition.woken());
+            let (threads, woken) = (load_balancer.threads(), partition.wakeups());
             if let Some(threads) = thread_tuner.review(threads, woken) {
                 self.repartition(threads);
             }
-            self.partition.level_memory();
+            self.partition.balance_memory();
         }
     }
 
@@ -406,14 +406,14 @@ impl Sim {
             chosen: sum.chosen + of_wire.chosen,
             lost: sum.lost + of_wire.lost,
             corrupted: sum.corrupted + of_wire.corrupted,
-            doubled: sum.doubled + of_wire.doubled,
+            duplicated: sum.duplicated + of_wire.duplicated,
             reordered: sum.reordered + of_wire.reordered,
         })
     }
 
     /// Returns the number of frames lost because a link was down.
-    pub fn cut_off(&self) -> u64 {
-        self.partition.wires().map(Wire::cut_off).sum()
+    pub fn lost_link_down(&self) -> u64 {
+        self.partition.wires().map(Wire::lost_link_down).sum()
     }
 
     /// Returns the frame conservation summary: the final state of every frame that was put on a link.
@@ -488,7 +488,7 @@ impl Sim {
 
     /// Returns the number of node wake-ups, a measure of the run's cost.
     pub fn wakeups(&self) -> u64 {
-        self.partition.woken()
+        self.partition.wakeups()
     }
 
     /// Returns the largest number of threads used so far.

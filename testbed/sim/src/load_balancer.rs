@@ -74,7 +74,7 @@ fn rebalance(thread: &mut [u32], durations: &[u64], load: &mut [u64]) {
         let longest = |moves: u64| (high - moves).max(low + moves);
         let mut best: Option<(usize, Option<usize>, u64)> = None;
         for one in (0..thread.len()).filter(|lp| thread[*lp] as usize == most) {
-            let others = (0..thread.len()).filter(|part| thread[*part] as usize == least).map(Some);
+            let others = (0..thread.len()).filter(|lp| thread[*lp] as usize == least).map(Some);
             for other in others.chain([None]) {
                 let Some(moves) = durations[one].checked_sub(other.map_or(0, |other| durations[other])) else {
                     continue;

@@ -20,8 +20,8 @@ pub(super) struct LogicalProcess {
     /// Messages that hosts completed in a window, with the hosts' numbers in the scenario.
     pub(super) completed: Vec<(u32, Completion)>,
     pub(super) work: Box<[u64]>,
-    pub(super) woken: u64,
-    pub(super) took: Duration,
+    pub(super) wakeups: u64,
+    pub(super) window_duration: Duration,
     /// Scratch list of the nodes due in a window.
     due: Vec<u32>,
 }
@@ -38,7 +38,17 @@ impl LogicalProcess {
     ) -> LogicalProcess {
         let work = vec![0; switches.len() + hosts.len()].into();
         let (completed, due) = (Vec::new(), Vec::new());
-        LogicalProcess { network, switches, hosts, wire_numbers, completed, work, woken: 0, took: Duration::ZERO, due }
+        LogicalProcess {
+            network,
+            switches,
+            hosts,
+            wire_numbers,
+            completed,
+            work,
+            wakeups: 0,
+            window_duration: Duration::ZERO,
+            due,
+        }
     }
 
     /// Runs one window of this logical process among several: receives frames from channels, runs the nodes of phase
@@ -50,12 +60,12 @@ impl LogicalProcess {
         self.network.hand_over();
         // Computed here so that the result is cached for the barrier at the window's end.
         self.network.first_due();
-        self.took = start.elapsed();
+        self.window_duration = start.elapsed();
     }
 
     /// Runs all nodes of phase `phase` up to `limit`. Within a window no node makes another node of the phase due.
     pub(super) fn run_phase(&mut self, phase: usize, limit: Time) {
-        let LogicalProcess { network, switches, hosts, completed, work, woken, due, .. } = self;
+        let LogicalProcess { network, switches, hosts, completed, work, wakeups: woken, due, .. } = self;
         network.list_due(phase, limit, due);
         let first_host = switches.len();
         for at in 0..due.len() + prefetcher::STEPS {

@@ -31,7 +31,7 @@ pub(super) struct LpPartition {
     faulty: Vec<NearHalf>,
     /// Counts from before the last repartition.
     hops: u64,
-    woken: u64,
+    wakeups: u64,
     /// Recorded flow control from before the last repartition.
     control_frames: Vec<ControlFrameEvent>,
 }
@@ -78,7 +78,7 @@ impl LpPartition {
             ends,
             faulty: Vec::new(),
             hops: 0,
-            woken: 0,
+            wakeups: 0,
             control_frames: Vec::new(),
         };
         let all = vec![0; switches.len()];
@@ -110,8 +110,17 @@ impl LpPartition {
         archive.fixed(hosts.iter_mut().flatten().collect::<Vec<_>>().into_iter());
         archive.fixed(wires.iter_mut().flatten().collect::<Vec<_>>().into_iter());
         archive.fixed(due.iter_mut());
-        let LpPartition { lps: _, switches: _, hosts: _, phases: _, ends: _, faulty: _, hops, woken, control_frames } =
-            self;
+        let LpPartition {
+            lps: _,
+            switches: _,
+            hosts: _,
+            phases: _,
+            ends: _,
+            faulty: _,
+            hops,
+            wakeups: woken,
+            control_frames,
+        } = self;
         hops.state(archive);
         woken.state(archive);
         control_frames.state(archive);
@@ -163,12 +172,12 @@ impl LpPartition {
     }
 
     /// Returns the duration of each logical process's last window.
-    pub(super) fn took(&self) -> impl Iterator<Item = Duration> {
-        self.lps.iter().map(|lp| lp.took)
+    pub(super) fn window_durations(&self) -> impl Iterator<Item = Duration> {
+        self.lps.iter().map(|lp| lp.window_duration)
     }
 
     /// Equalises the free frame memory, which migrates with frames between logical processes.
-    pub(super) fn level_memory(&mut self) {
+    pub(super) fn balance_memory(&mut self) {
         let all: usize = self.lps.iter().map(|lp| lp.network.frame_pool.len()).sum();
         let each = all / self.lps.len();
         let mut over = FramePool::default();
@@ -291,8 +300,8 @@ impl LpPartition {
         self.hops + self.lps.iter().map(|lp| lp.network.hops()).sum::<u64>()
     }
 
-    pub(super) fn woken(&self) -> u64 {
-        self.woken + self.lps.iter().map(|lp| lp.woken).sum::<u64>()
+    pub(super) fn wakeups(&self) -> u64 {
+        self.wakeups + self.lps.iter().map(|lp| lp.wakeups).sum::<u64>()
     }
 
     /// Returns the wake-ups of each node since the last repartition.
@@ -337,10 +346,10 @@ impl LpPartition {
         };
         let mut near_halves = Vec::new();
         for lp in self.lps.drain(..) {
-            let LogicalProcess { mut network, switches, hosts, wire_numbers, woken, .. } = *lp;
+            let LogicalProcess { mut network, switches, hosts, wire_numbers, wakeups: woken, .. } = *lp;
             network.deliver();
             self.hops += network.hops();
-            self.woken += woken;
+            self.wakeups += woken;
             gathered.frame_pool.take_from(&mut network.frame_pool, 0);
             gathered.records_control_frames |= network.control_frames.is_some();
             network.control_frames.iter_mut().for_each(|frames| self.control_frames.append(frames));

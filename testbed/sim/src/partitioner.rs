@@ -31,7 +31,7 @@ struct Partitioner<'f> {
 type SwitchMoves = [Option<(u32, u32)>; 2];
 
 /// Marker of a switch without a logical process.
-const NONE: u32 = u32::MAX;
+const UNASSIGNED: u32 = u32::MAX;
 /// Cost of a frame between logical processes, relative to its cost at a switch.
 const CROSSING_COST: f64 = 0.03;
 /// Logical processes per thread. With 32 processes a packet-hop takes up to 3 % longer than with 8, as each has frames
@@ -82,7 +82,7 @@ impl SwitchGraph {
         let mut partitioner = Partitioner {
             graph: self,
             work: vec![[0.0; 2]; switches],
-            lp_of: vec![if count == 1 { 0 } else { NONE }; switches],
+            lp_of: vec![if count == 1 { 0 } else { UNASSIGNED }; switches],
             load: vec![[0.0; 2]; count],
         };
         if count == 1 {
@@ -130,7 +130,7 @@ impl Partitioner<'_> {
         let mean: Vec<f64> = mean.iter().map(|all| all / self.load.len() as f64).collect();
         loop {
             let left: Vec<u32> =
-                (0..).zip(&self.lp_of).filter(|(_, lp)| **lp == NONE).map(|(switch, _)| switch).collect();
+                (0..).zip(&self.lp_of).filter(|(_, lp)| **lp == UNASSIGNED).map(|(switch, _)| switch).collect();
             if left.is_empty() {
                 return;
             }
@@ -140,7 +140,7 @@ impl Partitioner<'_> {
                 let mut links = vec![0; self.load.len()];
                 for neighbour in &self.graph.neighbours[switch as usize] {
                     let lp = assigned[*neighbour as usize];
-                    if lp != NONE {
+                    if lp != UNASSIGNED {
                         links[lp as usize] += 1;
                     }
                 }
@@ -162,7 +162,7 @@ impl Partitioner<'_> {
             if !has_found {
                 // These switches are unreachable.
                 let left: Vec<u32> =
-                    (0..).zip(&self.lp_of).filter(|(_, lp)| **lp == NONE).map(|(switch, _)| switch).collect();
+                    (0..).zip(&self.lp_of).filter(|(_, lp)| **lp == UNASSIGNED).map(|(switch, _)| switch).collect();
                 left.into_iter().for_each(|switch| self.assign(switch, 0));
             }
         }
@@ -253,7 +253,7 @@ impl Partitioner<'_> {
     fn assign(&mut self, switch: u32, lp: u32) {
         let before = std::mem::replace(&mut self.lp_of[switch as usize], lp);
         for (phase, work) in self.work[switch as usize].iter().enumerate() {
-            if before != NONE {
+            if before != UNASSIGNED {
                 self.load[before as usize][phase] -= work;
             }
             self.load[lp as usize][phase] += work;

@@ -49,8 +49,8 @@ impl Phases {
     }
 
     /// Returns the phase that runs in an interval of one lookahead, by the interval's index.
-    pub(super) fn phase_at(&self, phase_at: u64) -> usize {
-        (phase_at % self.count as u64) as usize
+    pub(super) fn interval(&self, interval: u64) -> usize {
+        (interval % self.count as u64) as usize
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) mod tests {
         let sides = sides("kind = 'leaf-spine'\nleaves = 2\nspines = 3\nhosts = 2");
         assert_eq!(sides.count(), 2);
         assert_eq!((0..9).map(|node| sides.node_phase(node)).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 1, 1, 1, 1]);
-        assert_eq!((sides.host_phase(), sides.phase_at(6), sides.phase_at(7)), (1, 0, 1));
+        assert_eq!((sides.host_phase(), sides.interval(6), sides.interval(7)), (1, 0, 1));
         let three_levels = self::sides("kind = 'fat-tree'\nk = 4");
         assert_eq!(
             (three_levels.count(), three_levels.node_phase(0), three_levels.node_phase(8), three_levels.node_phase(16)),

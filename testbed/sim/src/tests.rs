@@ -153,12 +153,12 @@ fn the_same_scenario_is_the_same_run() {
     assert_eq!(at_once.wakeups(), by_and_by.wakeups());
     let (counters, stats) = (at_once.fault_counters(), *at_once.host(1).receiver_stats(0));
     assert!(
-        counters.lost > 20 && counters.corrupted > 20 && counters.doubled > 50 && counters.reordered > 100,
+        counters.lost > 20 && counters.corrupted > 20 && counters.duplicated > 50 && counters.reordered > 100,
         "{counters:?}"
     );
     assert_eq!(
         (stats.lost, stats.duplicates),
-        (counters.lost + counters.corrupted, counters.doubled),
+        (counters.lost + counters.corrupted, counters.duplicated),
         "{counters:?} {stats:?}"
     );
     assert!(stats.reordered > 0 && stats.reordered <= counters.reordered, "{counters:?} {stats:?}");

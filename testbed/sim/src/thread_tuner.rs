@@ -20,7 +20,7 @@ pub enum Threads {
 pub(super) struct ThreadTuner {
     threads: Threads,
     /// Largest number of threads useful for the fabric.
-    most: usize,
+    threads_max: usize,
     /// Start of the time not yet counted; `None` outside of windows.
     since: Option<Instant>,
     /// Wall time and windows since the last review, and wake-ups up to then.
@@ -33,11 +33,11 @@ pub(super) struct ThreadTuner {
     /// Total wall time.
     now: Duration,
     /// Time per wake-up on one thread, in ns.
-    alone: Option<f64>,
+    single_thread_cost: Option<f64>,
     trial: Option<TuningTrial>,
     /// End of the current single-threaded period, and length of the next one.
-    alone_until: Duration,
-    alone_for: Duration,
+    single_thread_until: Duration,
+    single_thread_period: Duration,
     /// Earliest next repartition, and the interval after it.
     repartition_after: Duration,
     repartition_every: Duration,
@@ -53,9 +53,9 @@ struct TuningTrial {
 }
 
 /// Wake-ups per review: a few milliseconds of work.
-const WOKEN: u64 = 20_000;
+const WAKEUPS_PER_REVIEW: u64 = 20_000;
 /// Windows between two checks of the number of wake-ups.
-const LOOK_EVERY: u64 = 16;
+const CHECK_EVERY: u64 = 16;
 /// Smallest share of a window per thread. Handing it over and waiting for the last thread take a few microseconds.
 const SHARE_MIN: Duration = Duration::from_micros(12);
 /// Reviews that don't count, and reviews that do, per measurement of several threads.
@@ -64,7 +64,7 @@ const COUNTED: u32 = 4;
 /// Smallest speed-up for which several threads are kept.
 const GAIN_MIN: f64 = 1.08;
 /// Shortest and longest single-threaded period after a futile trial; it doubles each time.
-const ALONE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(4)];
+const SINGLE_THREAD_PERIOD: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(4)];
 /// Largest tolerated share of time spent waiting for the longest thread; beyond it nodes are repartitioned.
 const WAITING_MAX: f64 = 0.04;
 /// Shortest and longest interval between repartitions; it doubles each time.
@@ -74,7 +74,7 @@ impl Default for ThreadTuner {
     fn default() -> ThreadTuner {
         ThreadTuner {
             threads: Threads::ONE,
-            most: 1,
+            threads_max: 1,
             since: None,
             wall: Duration::ZERO,
             windows: 0,
@@ -82,10 +82,10 @@ impl Default for ThreadTuner {
             longest: Duration::ZERO,
             all: Duration::ZERO,
             now: Duration::ZERO,
-            alone: None,
+            single_thread_cost: None,
             trial: None,
-            alone_until: Duration::ZERO,
-            alone_for: ALONE[0],
+            single_thread_until: Duration::ZERO,
+            single_thread_period: SINGLE_THREAD_PERIOD[0],
             repartition_after: Duration::ZERO,
             repartition_every: REPARTITION_EVERY[0],
         }
@@ -111,7 +111,7 @@ impl Threads {
         Threads::Exactly(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
     }
 
-    fn most(self) -> usize {
+    fn max(self) -> usize {
         let (Threads::UpTo(most) | Threads::Exactly(most)) = self;
         most.get()
     }
@@ -126,12 +126,12 @@ impl Default for Threads {
 impl ThreadTuner {
     /// Sets the requested threads, and the largest number useful for the fabric.
     pub(super) fn set_threads(&mut self, threads: Threads, most: usize) {
-        (self.threads, self.most, self.trial) = (threads, most.max(1), None);
+        (self.threads, self.threads_max, self.trial) = (threads, most.max(1), None);
     }
 
     /// Returns the number of threads to switch to at once, if the current number is not allowed.
-    pub(super) fn at_once(&self, threads: usize) -> Option<usize> {
-        let count = self.threads.most().min(self.most);
+    pub(super) fn required_threads(&self, threads: usize) -> Option<usize> {
+        let count = self.threads.max().min(self.threads_max);
         let is_due = match self.threads {
             Threads::Exactly(_) => threads != count,
             Threads::UpTo(_) => threads > count,
@@ -152,7 +152,7 @@ impl ThreadTuner {
     }
 
     fn is_tuning(&self) -> bool {
-        self.threads.most().min(self.most) > 1
+        self.threads.max().min(self.threads_max) > 1
     }
 
     /// Records a window of several threads: the time of the longest thread, and of all together.
@@ -166,14 +166,14 @@ impl ThreadTuner {
     #[inline]
     pub(super) fn is_review_due(&mut self) -> bool {
         self.windows += 1;
-        self.windows.is_multiple_of(LOOK_EVERY) && self.is_tuning()
+        self.windows.is_multiple_of(CHECK_EVERY) && self.is_tuning()
     }
 
     /// Reviews the time since the last review, given the current number of threads and the wake-ups since the start.
     /// Returns the number of threads to repartition for, if necessary.
     pub(super) fn review(&mut self, threads: usize, woken: u64) -> Option<usize> {
         let done = woken - self.woken;
-        if done < WOKEN {
+        if done < WAKEUPS_PER_REVIEW {
             return None;
         }
         if let Some(since) = &mut self.since {
@@ -196,10 +196,10 @@ impl ThreadTuner {
     /// Returns the number of threads to try while a single thread runs.
     fn more_threads(&mut self, window: Duration, cost: f64) -> Option<usize> {
         // Exponential average, since the first windows are slow; the last ones are the reference.
-        self.alone = Some(self.alone.map_or(cost, |alone| (alone + cost) / 2.0));
+        self.single_thread_cost = Some(self.single_thread_cost.map_or(cost, |alone| (alone + cost) / 2.0));
         let count = (window.as_nanos() / SHARE_MIN.as_nanos()) as usize;
-        let count = count.min(self.threads.most()).min(self.most);
-        if count < 2 || self.now < self.alone_until {
+        let count = count.min(self.threads.max()).min(self.threads_max);
+        if count < 2 || self.now < self.single_thread_until {
             return None;
         }
         self.trial = Some(TuningTrial::default());
@@ -220,16 +220,16 @@ impl ThreadTuner {
             return None;
         }
         let cost = trial.wall.as_nanos() as f64 / trial.woken.max(1) as f64;
-        let is_futile = self.alone.is_some_and(|alone| cost * GAIN_MIN > alone);
+        let is_futile = self.single_thread_cost.is_some_and(|alone| cost * GAIN_MIN > alone);
         if !is_short && !is_futile {
             // Starts a new measurement: the load changes, and so do other processes on the machine.
             *trial = TuningTrial { reviews: WARM_UP, ..TuningTrial::default() };
-            self.alone_for = ALONE[0];
+            self.single_thread_period = SINGLE_THREAD_PERIOD[0];
             return None;
         }
-        (self.trial, self.alone) = (None, None);
-        self.alone_until = self.now + self.alone_for;
-        self.alone_for = (self.alone_for * 2).min(ALONE[1]);
+        (self.trial, self.single_thread_cost) = (None, None);
+        self.single_thread_until = self.now + self.single_thread_period;
+        self.single_thread_period = (self.single_thread_period * 2).min(SINGLE_THREAD_PERIOD[1]);
         Some(1)
     }
 
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn one_thread_is_not_watched() {
         assert!(!Run::new(Threads::ONE).pace.is_tuning());
-        assert_eq!(Run::new(Threads::exactly(3)).pace.at_once(1), Some(3));
-        assert_eq!(Run::new(Threads::up_to(3)).pace.at_once(5), Some(3));
-        assert_eq!(Run::new(Threads::up_to(3)).pace.at_once(1), None);
+        assert_eq!(Run::new(Threads::exactly(3)).pace.required_threads(1), Some(3));
+        assert_eq!(Run::new(Threads::up_to(3)).pace.required_threads(5), Some(3));
+        assert_eq!(Run::new(Threads::up_to(3)).pace.required_threads(1), None);
     }
 }

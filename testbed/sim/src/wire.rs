@@ -26,7 +26,7 @@ pub(super) struct Wire {
     free_at: Time,
     in_flight: InFlight,
     /// Frames sent while the wire was down, or in flight when it went down.
-    cut_off: u64,
+    lost_link_down: u64,
     /// Frames sent minus frames taken; negative if faults duplicate some.
     #[cfg(debug_assertions)]
     not_taken: i64,
@@ -85,19 +85,19 @@ impl State for Wire {
             parameters: _,
             free_at,
             in_flight,
-            cut_off,
+            lost_link_down,
             #[cfg(debug_assertions)]
                 not_taken: _,
         } = self;
         is_up.state(archive);
         free_at.state(archive);
         in_flight.state(archive);
-        cut_off.state(archive);
+        lost_link_down.state(archive);
         #[cfg(debug_assertions)]
         if archive.is_loading() {
             let faults = self.fault_counters();
-            let lost = faults.lost + faults.corrupted + self.cut_off;
-            self.not_taken = (lost + self.frames_in_flight() as u64) as i64 - faults.doubled as i64;
+            let lost = faults.lost + faults.corrupted + self.lost_link_down;
+            self.not_taken = (lost + self.frames_in_flight() as u64) as i64 - faults.duplicated as i64;
         }
     }
 }
@@ -118,7 +118,7 @@ impl Wire {
             parameters,
             free_at: Time::ZERO,
             in_flight,
-            cut_off: 0,
+            lost_link_down: 0,
             #[cfg(debug_assertions)]
             not_taken: 0,
         }
@@ -155,7 +155,7 @@ impl Wire {
         far.hand_over(&mut frames);
         near.deliver(&mut frames);
         near.node = far.node;
-        near.cut_off += far.cut_off;
+        near.lost_link_down += far.lost_link_down;
         #[cfg(debug_assertions)]
         {
             // Frames cut off on the far half were never taken.
@@ -262,7 +262,7 @@ impl Wire {
     #[cold]
     #[inline(never)]
     fn lose(&mut self, _frame: Frame) -> Option<Time> {
-        self.cut_off += 1;
+        self.lost_link_down += 1;
         None
     }
 
@@ -311,7 +311,7 @@ impl Wire {
     fn frames(&self) -> &VecDeque<(Time, Frame)> {
         match &self.in_flight {
             InFlight::Plain(frames) => frames,
-            InFlight::Faulty(way) => &way.frames,
+            InFlight::Faulty(faulty) => &faulty.frames,
         }
     }
 
@@ -339,10 +339,10 @@ impl Wire {
         #[cfg(debug_assertions)]
         {
             let faults = self.fault_counters();
-            let lost = faults.lost + faults.corrupted + self.cut_off;
+            let lost = faults.lost + faults.corrupted + self.lost_link_down;
             let in_flight = self.frames_in_flight() as u64;
             assert_eq!(
-                self.not_taken + faults.doubled as i64,
+                self.not_taken + faults.duplicated as i64,
                 (lost + in_flight) as i64,
                 "frames on a wire: {faults:?}, {in_flight} in flight"
             );
@@ -353,11 +353,11 @@ impl Wire {
     pub(super) fn set_up(&mut self, is_up: bool) {
         self.is_up = is_up;
         if !is_up {
-            self.cut_off += match &mut self.in_flight {
+            self.lost_link_down += match &mut self.in_flight {
                 InFlight::Plain(frames) => {
-                    let cut_off = frames.len();
+                    let lost_link_down = frames.len();
                     frames.clear();
-                    cut_off as u64
+                    lost_link_down as u64
                 }
                 InFlight::Faulty(faulty) => faulty.clear() as u64,
             };
@@ -375,8 +375,8 @@ impl Wire {
         self.free_at + self.parameters.delay
     }
 
-    pub(super) fn cut_off(&self) -> u64 {
-        self.cut_off
+    pub(super) fn lost_link_down(&self) -> u64 {
+        self.lost_link_down
     }
 
     pub(super) fn fault_counters(&self) -> FaultCounters {

@@ -108,7 +108,7 @@ impl WorkerPool {
                 self.resume_panic(worker);
             }
         }
-        run_windows(&mut self.assignments[0], phase, limit);
+        run_assignment(&mut self.assignments[0], phase, limit);
         for worker in 0..self.assignments.len() - 1 {
             let Worker { replies, spin_policy, .. } = &mut self.workers[worker];
             match spin_policy.receive(replies, self.spin_time) {
@@ -162,7 +162,7 @@ fn run_worker(commands: &Receiver<WorkerCommand>, replies: &SyncSender<WorkerRep
         let reply = match command {
             WorkerCommand::RunWindow(mut assignment, phase, limit, next_spin_time) => {
                 spin_time = next_spin_time;
-                run_windows(&mut assignment, phase, limit);
+                run_assignment(&mut assignment, phase, limit);
                 WorkerReply::WindowDone(assignment)
             }
             WorkerCommand::CpuTime => WorkerReply::CpuTime(cpu_time()),
@@ -173,7 +173,7 @@ fn run_worker(commands: &Receiver<WorkerCommand>, replies: &SyncSender<WorkerRep
     }
 }
 
-fn run_windows(assignment: &mut LpAssignment, phase: usize, limit: Time) {
+fn run_assignment(assignment: &mut LpAssignment, phase: usize, limit: Time) {
     assignment.iter_mut().for_each(|(_, lp)| lp.run_window(phase, limit));
 }
 

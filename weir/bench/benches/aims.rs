@@ -31,7 +31,7 @@ const SPAN: Duration = Duration::from_millis(300);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    if own_process::is_asked(&arguments) {
+    if own_process::run_if_child(&arguments) {
         return;
     }
     let number = arguments.iter().skip_while(|argument| *argument != "--rounds").nth(1);

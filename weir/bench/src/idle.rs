@@ -201,12 +201,12 @@ impl IdleTest<'_> {
     fn with_lone_frames(&self, rounds: &mut Rounds, is_first: bool) -> Result<(Option<Latency>, f64), BenchError> {
         let (mut testbed, clock_ns) = self.start()?;
         let started = std::time::Instant::now();
-        let through = testbed.carry_out(self.trial_spec(THROUGH))?.outcome;
+        let through = testbed.run_trial(self.trial_spec(THROUGH))?.stats;
         rounds.latency.push(Latency::from_histogram(&through.latencies));
         rounds.frames[0] += through.sent;
         rounds.frames[1] += through.sequence.received;
         let alone = match is_first {
-            true => Some(Latency::from_histogram(&testbed.carry_out(self.trial_spec(DIRECTLY))?.outcome.latencies)),
+            true => Some(Latency::from_histogram(&testbed.run_trial(self.trial_spec(DIRECTLY))?.stats.latencies)),
             false => None,
         };
         let cpu = self.stop(testbed, started, rounds)?;

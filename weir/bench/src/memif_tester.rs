@@ -146,7 +146,7 @@ impl MemifTester {
     }
 
     fn try_it(&mut self, spec: TrialSpec) -> Result<TrialStats, BenchError> {
-        Ok(self.testbed.carry_out(spec)?.outcome)
+        Ok(self.testbed.run_trial(spec)?.stats)
     }
 }
 

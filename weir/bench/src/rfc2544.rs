@@ -184,7 +184,7 @@ impl<'p> Rfc2544Test<'p> {
         }
         for at in ports {
             let message_kind = switch.ports[at].flow_control.message_kind();
-            if matches!(message_kind, MessageKind::Room | MessageKind::Own) {
+            if matches!(message_kind, MessageKind::LengthsOrCredits | MessageKind::Custom) {
                 return wrong(format!(
                     "port {} has a flow control by which it sends only what its peer has told it to have room for, and the generator \
                      tells nothing: write flow_control = \"pfc\" or \"none\" there",
@@ -241,24 +241,24 @@ impl<'p> Rfc2544Test<'p> {
         let line_fps = self.rate.as_bps() as f64 / wire_bits as f64;
         report.line_fps = line_fps;
         go_on(on_step, &format!("{frame_bytes} B: the generator's own rate"))?;
-        let own = testbed.carry_out(TrialSpec {
+        let own = testbed.run_trial(TrialSpec {
             port_pair: DIRECTLY,
             frames: u32::MAX,
             interval: Interval::NONE,
             at_most: OWN_RATE_TIME,
             ..self.trial_spec(frame_bytes, line_fps)
         })?;
-        let generator_fps = own.outcome.sent as f64 / own.outcome.took.as_secs_f64().max(1e-9);
+        let generator_fps = own.stats.sent as f64 / own.stats.took.as_secs_f64().max(1e-9);
         report.generator_fps = generator_fps;
         let top = line_fps.min(generator_fps * OWN_RATE_SHARE);
         let mut kept = Duration::ZERO;
         let search = Search { resolution: plan.resolution, trials: plan.trials, least: RATE_LEAST.min(top) };
         let found: SearchResult = search.highest(top, |fps| {
-            let trial = testbed.carry_out(self.trial_spec(frame_bytes, fps))?;
+            let trial = testbed.run_trial(self.trial_spec(frame_bytes, fps))?;
             kept += trial.kept_from_cpu;
             report.trials += 1;
             report.kept_from_cpu_ms = kept.as_millis() as u64;
-            let verdict = verdict(&trial.outcome, plan.loss);
+            let verdict = verdict(&trial.stats, plan.loss);
             report.searched.get_or_insert_default().record(fps, verdict);
             go_on(on_step, &format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, describe(&trial)))?;
             Ok::<_, BenchError>(verdict)
@@ -278,12 +278,12 @@ impl<'p> Rfc2544Test<'p> {
             let fps = found.value.unwrap_or_default() * f64::from(*percent) / 100.0;
             go_on(on_step, &format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6))?;
             let timed = |port_pair| TrialSpec { port_pair, is_timed: true, ..self.trial_spec(frame_bytes, fps) };
-            let direct = testbed.carry_out(timed(DIRECTLY))?;
+            let direct = testbed.run_trial(timed(DIRECTLY))?;
             report.latency.push(LatencyAt::from_trials(
                 *percent,
                 fps,
-                &testbed.carry_out(timed(THROUGH))?,
-                &direct.outcome,
+                &testbed.run_trial(timed(THROUGH))?,
+                &direct.stats,
             ));
         }
         self.back_to_back(testbed, report, top, on_step)
@@ -304,8 +304,8 @@ impl<'p> Rfc2544Test<'p> {
             go_on(on_step, &format!("{frame_bytes} B: the longest burst, search {turn} of {}", self.plan.bursts))?;
             let found = search.highest(longest, |burst| {
                 let frames = burst.floor() as u32;
-                let trial = testbed.carry_out(TrialSpec { frames, ..self.trial_spec(frame_bytes, fps) })?;
-                let outcome = &trial.outcome;
+                let trial = testbed.run_trial(TrialSpec { frames, ..self.trial_spec(frame_bytes, fps) })?;
+                let outcome = &trial.stats;
                 let is_carried = outcome.late == 0 && verdict(outcome, 0.0) == TrialVerdict::Carried;
                 go_on(on_step, &format!("{frame_bytes} B: a burst of {frames} frames: {}", describe(&trial)))?;
                 Ok::<_, BenchError>(if is_carried { TrialVerdict::Carried } else { TrialVerdict::Lost })
@@ -345,7 +345,7 @@ fn verdict(outcome: &TrialStats, loss: f64) -> TrialVerdict {
 }
 
 /// Describes the result of a trial.
-fn describe(TrialOutcome { outcome, kept_from_cpu }: &TrialOutcome) -> String {
+fn describe(TrialOutcome { stats: outcome, kept_from_cpu }: &TrialOutcome) -> String {
     let counts = [
         (outcome.lost(), "lost"),
         (outcome.refused, "not taken by the port"),

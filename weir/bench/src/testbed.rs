@@ -114,7 +114,7 @@ pub(crate) struct Testbed {
 
 /// Result of a trial, with the total time that the switch's lcores were off their CPUs.
 pub(crate) struct TrialOutcome {
-    pub(crate) outcome: TrialStats,
+    pub(crate) stats: TrialStats,
     pub(crate) kept_from_cpu: Duration,
 }
 
@@ -135,14 +135,14 @@ impl Testbed {
     }
 
     /// Has the tester run a trial.
-    pub(crate) fn carry_out(&mut self, spec: TrialSpec) -> Result<TrialOutcome, BenchError> {
+    pub(crate) fn run_trial(&mut self, spec: TrialSpec) -> Result<TrialOutcome, BenchError> {
         let uses = |running: &RunningSwitches| -> Vec<CpuUse> {
             let lcores = running.lcores().filter(|(cpu, _)| *cpu != self.tester_cpu);
             lcores.map(|(cpu, stats)| stats.cpu_use(cpu)).collect()
         };
         let before = uses(&self.running);
         let (running, links_looked_at) = (&self.running, &mut self.links_looked_at);
-        let outcome = self.tester.carry_out(spec, || {
+        let outcome = self.tester.run_trial(spec, || {
             if links_looked_at.elapsed() >= LINKS_EVERY {
                 *links_looked_at = Instant::now();
                 running.netdev_events();
@@ -153,7 +153,7 @@ impl Testbed {
         let outcome = outcome.ok_or_else(|| BenchError::Run("an lcore has ended: a bug".to_owned()))?;
         let after = uses(&self.running);
         let kept = after.iter().zip(&before).map(|(after, before)| after.since(before).kept_from_cpu());
-        Ok(TrialOutcome { outcome, kept_from_cpu: kept.sum() })
+        Ok(TrialOutcome { stats: outcome, kept_from_cpu: kept.sum() })
     }
 
     /// Stops the switch and checks that its frames are accounted for.

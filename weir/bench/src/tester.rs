@@ -154,7 +154,7 @@ pub(crate) struct TesterHandle {
 
 impl TesterHandle {
     /// Runs a trial. Returns `None` if one is queued already, or once `is_over` returns true.
-    pub(crate) fn carry_out(&mut self, spec: TrialSpec, mut is_over: impl FnMut() -> bool) -> Option<TrialStats> {
+    pub(crate) fn run_trial(&mut self, spec: TrialSpec, mut is_over: impl FnMut() -> bool) -> Option<TrialStats> {
         self.specs.push(spec).ok()?;
         loop {
             if let Ok(outcome) = self.outcomes.pop() {

@@ -122,8 +122,8 @@ impl Client {
     pub fn follow(self) -> io::Result<(BufReader<UnixStream>, StreamCloser)> {
         // A port may be quiet for long.
         self.stream.get_ref().set_read_timeout(None)?;
-        let ender = StreamCloser(self.stream.get_ref().try_clone()?);
-        Ok((self.stream, ender))
+        let closer = StreamCloser(self.stream.get_ref().try_clone()?);
+        Ok((self.stream, closer))
     }
 
     /// Requests version, process and switches.
@@ -133,12 +133,12 @@ impl Client {
     pub fn hello(&mut self) -> Result<Hello, ClientError> {
         match self.ask(&Request::Hello)? {
             Reply::Hello(hello) => Ok(hello),
-            _ => Err(self.unfit()),
+            _ => Err(self.unexpected_reply()),
         }
     }
 
     /// Error for a reply that does not fit the request.
-    pub fn unfit(&self) -> ClientError {
+    pub fn unexpected_reply(&self) -> ClientError {
         ClientError::NoSwitch { path: self.path.clone(), what: "the reply is to another request".to_owned() }
     }
 }

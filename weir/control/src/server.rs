@@ -188,14 +188,14 @@ fn take_connections(listener: &UnixListener, context: &Arc<ServerContext>) {
             std::thread::park_timeout(NO_ROOM);
             continue;
         };
-        if let Err(refusal) = welcome(number, &stream, context) {
+        if let Err(refusal) = spawn_client(number, &stream, context) {
             refuse(stream, refusal);
         }
     }
 }
 
 /// Gives a client a thread.
-fn welcome(number: u64, stream: &UnixStream, context: &Arc<ServerContext>) -> Result<(), ErrorReply> {
+fn spawn_client(number: u64, stream: &UnixStream, context: &Arc<ServerContext>) -> Result<(), ErrorReply> {
     let failed = |error: io::Error| {
         ErrorReply::new(ErrorReplyKind::Busy, format!("the switch can't serve this client: {error}"))
     };

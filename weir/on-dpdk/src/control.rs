@@ -19,7 +19,7 @@ use weir_control::protocol::{
 use weir_control::runtime_config::{ChangeOutcome, ChangeReport, SetRequest, SwitchSelector};
 use weir_control::state::{GapBucket, Lcore, LcoreWork, ViewReply};
 use weir_control::{Answer, BindError, ControlListener, PendingRequest, Server};
-use weir_dpdk_driver::{CpuUse, GapCounts, LcoreStats, Placement, RunningSwitches, Work, check_access, let_in};
+use weir_dpdk_driver::{CpuUse, GapCounts, LcoreStats, Placement, RunningSwitches, Work, check_access, set_access};
 use weir_experiments::Failure;
 use weir_results::run_dir::EventKind;
 use weir_switch_core::Report;
@@ -119,7 +119,7 @@ pub(crate) fn claim(
             }
         }
     };
-    let_in(bound.path(), &access)
+    set_access(bound.path(), &access)
         .map_err(|finding| Failure::Argument(format!("{}; {}", finding.message, finding.help)))?;
     Ok(Some(bound))
 }

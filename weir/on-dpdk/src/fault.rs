@@ -27,8 +27,8 @@ impl From<DriverError> for Fault {
     fn from(error: DriverError) -> Fault {
         Fault(match error {
             DriverError::Config(errors) => return errors.into(),
-            DriverError::Taken(message) => Failure::Unavailable(message),
-            error @ DriverError::Lacks(_) => Failure::Unavailable(error.to_string()),
+            DriverError::DeviceInUse(message) => Failure::Unavailable(message),
+            error @ DriverError::Shortages(_) => Failure::Unavailable(error.to_string()),
             error => Failure::Run(error.to_string()),
         })
     }

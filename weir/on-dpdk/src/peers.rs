@@ -112,7 +112,7 @@ fn foreign(port: &PortReport, flow_control: &FlowControlChoice) -> String {
     let is_own = |kind: &str| match flow_control.message_kind() {
         MessageKind::Pfc | MessageKind::Pulses | MessageKind::Stages => kind == "PFC",
         MessageKind::Pause => kind == "PAUSE",
-        MessageKind::Nothing | MessageKind::Room | MessageKind::Own => false,
+        MessageKind::Nothing | MessageKind::LengthsOrCredits | MessageKind::Custom => false,
     };
     let others: Vec<&str> = others.iter().filter(|(kind, n)| *n > 0 && !is_own(kind)).map(|(kind, _)| *kind).collect();
     let name = flow_control.label();
@@ -120,7 +120,7 @@ fn foreign(port: &PortReport, flow_control: &FlowControlChoice) -> String {
         ([], MessageKind::Stages) => {
             ("pauses of PFC".to_owned(), "they slow its classes down for the time that they ask for")
         }
-        (_, MessageKind::Room) => {
+        (_, MessageKind::LengthsOrCredits) => {
             (format!("messages of another flow control ({})", others.join(", ")), "they are ignored")
         }
         _ => (others.join(" and "), "they are ignored"),

@@ -432,12 +432,12 @@ fn message_counts(switch: &SwitchConfig, before: &Report, now: &Report) -> Strin
         ),
         (
             "credits",
-            |message_kind| message_kind == MessageKind::Room,
+            |message_kind| message_kind == MessageKind::LengthsOrCredits,
             |port| [port.control_tx.credit, port.control_rx.credit],
         ),
         (
             "messages",
-            |message_kind| message_kind == MessageKind::Own,
+            |message_kind| message_kind == MessageKind::Custom,
             |port| [port.control_tx.own, port.control_rx.own],
         ),
     ];

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_config::{ConfigErrors, SwitchConfig, port_of_key, why_not_live, why_not_spoken};
+use weir_config::{ConfigErrors, SwitchConfig, flow_control_restart_reason, port_of_key, restart_reason};
 use weir_control::protocol::{ErrorReply, ErrorReplyKind};
 use weir_control::runtime_config::{
     Assignment, Change, ChangeOutcome, ChangeReport, Configuration, Difference, Differences,
@@ -121,7 +121,9 @@ impl RuntimeConfigs {
         if let Err(errors) = wanted.read(&configured.started) {
             // If the policy itself changed, an error in the other policy's table is not the message to show.
             return Err(match changes.iter().find(|change| configured.names_another_policy(change)) {
-                Some(change) => stays(&change.key, why_not_live(&configured.started, &change.key).unwrap_or_default()),
+                Some(change) => {
+                    stays(&change.key, restart_reason(&configured.started, &change.key).unwrap_or_default())
+                }
                 None => invalid(errors.render(false)),
             });
         }
@@ -129,8 +131,8 @@ impl RuntimeConfigs {
         if let Some((key, why)) = keys.iter().find_map(|key| Some((key, configured.why_not(&wanted, key)?))) {
             return Err(stays(key, why));
         }
-        let (mut notes, before) = configured.turn_to(running, index, wanted, &keys).map_err(invalid)?;
-        configured.note_times(changes, &before, lasts, &mut notes);
+        let (mut notes, before) = configured.apply_config(running, index, wanted, &keys).map_err(invalid)?;
+        configured.record_expiry(changes, &before, lasts, &mut notes);
         let named: BTreeSet<String> =
             changes.iter().map(|change| configured.now.document.written(&change.key)).collect();
         // A table that was set as a whole is reported by its keys.
@@ -248,9 +250,9 @@ impl ConfiguredSwitch {
         }
         let another_policy = self.now.config.buffer.policy.name() != wanted.config.buffer.policy.name();
         if another_policy && key.strip_prefix("buffer.").is_some_and(|key| key.contains('.')) {
-            return why_not_live(&self.started, "buffer.policy");
+            return restart_reason(&self.started, "buffer.policy");
         }
-        why_not_live(&self.started, key).or_else(|| self.why_not_spoken(wanted, key))
+        restart_reason(&self.started, key).or_else(|| self.flow_control_obstacle(wanted, key))
     }
 
     /// Returns true if a change names a known policy other than the running one.
@@ -263,12 +265,12 @@ impl ConfiguredSwitch {
     }
 
     /// Reason why a port can't switch to another configuration's flow control, for a key of flow control.
-    fn why_not_spoken(&self, wanted: &RunningConfig, key: &str) -> Option<&'static str> {
+    fn flow_control_obstacle(&self, wanted: &RunningConfig, key: &str) -> Option<&'static str> {
         let names = self.started.ports.iter().map(|port| &port.name);
         let (port, own) = port_of_key(key.strip_prefix("ports.")?, names)?;
         let is_about_it = own == "flow_control" || own.starts_with("flow_control.");
         let wanted = wanted.config.ports.get(port).filter(|_| is_about_it)?;
-        why_not_spoken(&self.started, port, &wanted.flow_control)
+        flow_control_restart_reason(&self.started, port, &wanted.flow_control)
     }
 
     fn reload(&mut self, running: &RunningSwitches, index: usize, file: &RunningConfig) -> ChangeReport {
@@ -289,7 +291,7 @@ impl ConfiguredSwitch {
         let held_against = self.now.clone();
         let mut notes = Vec::new();
         if refused.is_none() {
-            match self.turn_to(running, index, wanted, &live) {
+            match self.apply_config(running, index, wanted, &live) {
                 Ok((messages, _)) => notes = messages,
                 Err(why) => refused = Some(why),
             }
@@ -356,13 +358,13 @@ impl ConfiguredSwitch {
         }
         wanted.read(&self.started).map_err(|errors| errors.to_string())?;
         let differing = self.now.differing(&wanted);
-        let (notes, before) = self.turn_to(running, index, wanted, &differing)?;
+        let (notes, before) = self.apply_config(running, index, wanted, &differing)?;
         let changes = keys.iter().map(|key| self.change(key, &before)).collect();
         Ok(self.changed(None, changes, notes))
     }
 
     /// Applies a checked configuration that differs in `keys`. Returns notes on the consequences, and the keys' old values.
-    fn turn_to(
+    fn apply_config(
         &mut self,
         running: &RunningSwitches,
         index: usize,
@@ -376,7 +378,7 @@ impl ConfiguredSwitch {
     }
 
     /// Records the temporary values of a request, and cancels restorations that it replaces.
-    fn note_times(
+    fn record_expiry(
         &mut self,
         changes: &[Assignment],
         before: &PreviousValues,

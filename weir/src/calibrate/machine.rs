@@ -70,15 +70,17 @@ impl PollGapStatistics {
             format!(
                 "frames came through {pauses} pauses, for half of which or more lcores did not poll{}: frames of a peer that stopped would \
                  have waited as long",
-                self.who()
+                self.cpu_users()
             )
         })
     }
 
     /// Names the users of the CPUs meanwhile, in brackets; empty where the kernel does not count them.
-    fn who(&self) -> String {
+    fn cpu_users(&self) -> String {
         let had = [("others had its CPUs", self.cpu_waited_ms), ("a hypervisor had them", self.cpu_stolen_ms)];
-        let had = had.into_iter().filter_map(|(who, ms)| Some(format!("{who} for {} ms", ms.filter(|ms| *ms > 0)?)));
+        let had = had
+            .into_iter()
+            .filter_map(|(cpu_users, ms)| Some(format!("{cpu_users} for {} ms", ms.filter(|ms| *ms > 0)?)));
         let had = had.collect::<Vec<_>>().join(", ");
         if had.is_empty() { had } else { format!(" ({had})") }
     }
@@ -98,9 +100,9 @@ impl PollGapStatistics {
         if touched < 1.0 {
             return None;
         }
-        let who = self.who();
+        let cpu_users = self.cpu_users();
         Some(format!(
-            "in {:.1} s lcores did not poll for up to {} at a time, {times} times for more than {}{who}: that touched about {:.0} of \
+            "in {:.1} s lcores did not poll for up to {} at a time, {times} times for more than {}{cpu_users}: that touched about {:.0} of \
              {pauses} pauses, so that the longest may be the machine's and not the link's",
             self.time_ms as f64 / 1e3,
             super::shown(self.longest_ns),

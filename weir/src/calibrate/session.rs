@@ -58,7 +58,7 @@ impl Session {
         let mut client = target.connect()?;
         let selector = SwitchSelector { switch: target.switch.clone() };
         let Reply::Configurations(all) = client.ask(&Request::Configuration(selector)).map_err(failure)? else {
-            return Err(failure(client.unfit()));
+            return Err(failure(client.unexpected_reply()));
         };
         let [running] = &all[..] else {
             let names: Vec<&str> = all.iter().map(|running| running.switch.as_str()).collect();
@@ -88,10 +88,10 @@ impl Session {
             return wrong("no class of the switch is lossless: its senders are never paused".to_owned());
         }
         let State::Interfaces(interfaces) = self.show(ShowView::Interfaces)? else {
-            return Err(failure(self.client.unfit()));
+            return Err(failure(self.client.unexpected_reply()));
         };
         let State::PriorityGroups(groups) = self.show(ShowView::PriorityGroups)? else {
-            return Err(failure(self.client.unfit()));
+            return Err(failure(self.client.unexpected_reply()));
         };
         let number = |name: &str| self.switch.ports.iter().position(|port| port.name == name);
         if let Some(name) = wanted.iter().find(|name| number(name).is_none()) {
@@ -106,7 +106,7 @@ impl Session {
             if !wanted.is_empty() && !is_wanted {
                 continue;
             }
-            match why_not(config.rate, interface, config.flow_control.kind()) {
+            match unmeasurable_reason(config.rate, interface, config.flow_control.kind()) {
                 Some(why) if is_wanted => return wrong(format!("--port {}: {why}", config.name)),
                 Some(_) => continue,
                 None => {}
@@ -131,7 +131,7 @@ impl Session {
         let show = ShowRequest { what, switch: Some(self.switch.name.clone()), ports: Vec::new() };
         match self.client.ask(&Request::Show(show)).map_err(failure)? {
             Reply::Switches(mut shown) if shown.len() == 1 => Ok(shown.remove(0).state),
-            _ => Err(failure(self.client.unfit())),
+            _ => Err(failure(self.client.unexpected_reply())),
         }
     }
 
@@ -140,14 +140,14 @@ impl Session {
         let show = ShowRequest { what: ShowView::Lcores, switch: None, ports: Vec::new() };
         match self.client.ask(&Request::Show(show)).map_err(failure)? {
             Reply::Lcores(lcores) => Ok((lcores, Instant::now())),
-            _ => Err(failure(self.client.unfit())),
+            _ => Err(failure(self.client.unexpected_reply())),
         }
     }
 
     /// Delays from Xoff to PAUSE, and from a peer's PAUSE to obeying it, since the start; `None` of a delay never measured.
     pub(super) fn delays(&mut self) -> Result<[Option<Percentiles>; 2], Failure> {
         let State::PauseDelays(delays) = self.show(ShowView::PauseDelays)? else {
-            return Err(failure(self.client.unfit()));
+            return Err(failure(self.client.unexpected_reply()));
         };
         Ok([&delays.message, &delays.reaction].map(Percentiles::from_delay))
     }
@@ -172,9 +172,9 @@ impl Session {
         let mut capturing = self.target.connect()?;
         match capturing.ask(&Request::Capture(capture)).map_err(failure)? {
             Reply::Capturing(_) => {}
-            _ => return Err(failure(capturing.unfit())),
+            _ => return Err(failure(capturing.unexpected_reply())),
         }
-        let (mut frames, ender) = capturing.follow()?;
+        let (mut frames, closer) = capturing.follow()?;
         let reader = thread::spawn(move || read(&mut frames, class, rate));
         self.pauses += 1;
         thread::sleep(BEFORE + Duration::from_millis(self.pauses * 7 % MORE_MS));
@@ -185,7 +185,7 @@ impl Session {
             thread::sleep(AFTER);
         }
         // The error is ignored: the capture may already have ended.
-        let _ = ender.end();
+        let _ = closer.end();
         let seen = reader.join().map_err(|_| Failure::Run("the capture's reader broke off: a bug".to_owned()))?;
         paused?;
         match seen {
@@ -212,7 +212,7 @@ impl Session {
             for_ms: lasts.map(|lasts| lasts.as_millis() as u64),
         };
         let Reply::Changed(all) = self.client.ask(&Request::Set(set)).map_err(failure)? else {
-            return Err(failure(self.client.unfit()));
+            return Err(failure(self.client.unexpected_reply()));
         };
         let refused =
             all.iter().flat_map(|changed| &changed.changes).find(|change| change.outcome != ChangeOutcome::Applied);
@@ -227,7 +227,7 @@ impl Session {
 }
 
 /// Reason why a port can't be measured.
-fn why_not(rate: Option<BitRate>, interface: Option<&Interface>, flow_control: &str) -> Option<String> {
+fn unmeasurable_reason(rate: Option<BitRate>, interface: Option<&Interface>, flow_control: &str) -> Option<String> {
     if !matches!(flow_control, "pfc" | "pause") {
         return Some(format!("its flow control is {flow_control}: only PFC and PAUSE stop a peer"));
     }
@@ -272,7 +272,8 @@ mod tests {
             tx: Default::default(),
         };
         let rate = Some(BitRate::gbps(1));
-        let reason = |rate, interface: Interface, kind| why_not(rate, Some(&interface), kind).unwrap_or_default();
+        let reason =
+            |rate, interface: Interface, kind| unmeasurable_reason(rate, Some(&interface), kind).unwrap_or_default();
         assert_eq!(reason(rate, interface(true, &[]), "pfc"), "");
         assert!(reason(rate, interface(true, &[]), "cbfc").contains("flow control is cbfc"));
         assert!(reason(None, interface(true, &[]), "pfc").contains("no `rate`"));

@@ -173,7 +173,7 @@ struct RestingOccupancy {
 /// Description of the policy, with its thresholds.
 pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn BufferPolicy) -> PolicyChecked {
     let xon = if policy.has_hysteresis() { switch.xon() } else { Xon::default() };
-    let has_port_level = policy.port_flow_control().is_some();
+    let has_port_level = policy.port_level_flow_control().is_some();
     let queues_of_port = u64::from(switch.lossless_classes());
     let rest = |(lossless, lossy): (u64, u64)| {
         let rest = steady_state(switch, layout, policy, lossless, lossy);

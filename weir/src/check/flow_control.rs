@@ -9,7 +9,7 @@ use weir_config::SwitchConfig;
 use weir_experiments::table::Table;
 use weir_flowctl::{Description, DescriptionPart};
 use weir_switch_core::BuildError;
-use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, flow_control_context, port_flow_control};
 
 use super::{GaugeNamed, gauge_lines};
 
@@ -39,8 +39,8 @@ pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<FlowControlDescr
     for port in switch.real_ports() {
         let config = &switch.ports[port];
         let rate = config.rate.unwrap_or(RATE_UNKNOWN);
-        mechanism(switch, port, rate)?;
-        let description = config.flow_control.describe(&controlled_port(switch, port, rate));
+        port_flow_control(switch, port, rate)?;
+        let description = config.flow_control.describe(&flow_control_context(switch, port, rate));
         let described = FlowControlDescription {
             ports: Vec::new(),
             flow_control: config.flow_control.label().to_owned(),

@@ -74,13 +74,13 @@ impl Snapshot {
         // No screen shows these, and there may be thousands of addresses.
         let is_drawn = |what: &ShowView| !matches!(what, ShowView::PfcWatchdog | ShowView::PauseDelays | ShowView::Mac);
         for what in ShowView::OF_A_SWITCH.into_iter().filter(is_drawn) {
-            let Reply::Switches(shown) = client.ask(&show(what))? else { return Err(client.unfit()) };
+            let Reply::Switches(shown) = client.ask(&show(what))? else { return Err(client.unexpected_reply()) };
             for (switch, shown) in switches.iter_mut().zip(shown) {
                 switch.record_view(shown.state);
             }
         }
-        let Reply::Lcores(lcores) = client.ask(&show(ShowView::Lcores))? else { return Err(client.unfit()) };
-        let Reply::Events(events) = client.ask(&show(ShowView::Events))? else { return Err(client.unfit()) };
+        let Reply::Lcores(lcores) = client.ask(&show(ShowView::Lcores))? else { return Err(client.unexpected_reply()) };
+        let Reply::Events(events) = client.ask(&show(ShowView::Events))? else { return Err(client.unexpected_reply()) };
         Ok(Snapshot { at, hello, switches, lcores, events })
     }
 }

@@ -21,7 +21,7 @@ fn manifest(folder: &Path) -> Table {
 }
 
 /// Crates with their folders, in the order of the table.
-fn told() -> Vec<(String, String)> {
+fn documented_crates() -> Vec<(String, String)> {
     let text = fs::read_to_string(repository().join("CONTRIBUTING.md")).unwrap();
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
@@ -43,19 +43,19 @@ fn every_crate_is_told_with_its_folder() {
             (name, folder.to_owned())
         })
         .collect();
-    let mut told = told();
+    let mut documented_crates = documented_crates();
     there.sort();
-    told.sort();
-    assert_eq!(told, there);
+    documented_crates.sort();
+    assert_eq!(documented_crates, there);
 }
 
 #[test]
 fn crates_depend_on_crates_further_down() {
-    let told = told();
+    let documented_crates = documented_crates();
     let places: BTreeMap<&str, usize> =
-        told.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
+        documented_crates.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
     let mut ties = 0;
-    for (place, (name, folder)) in told.iter().enumerate() {
+    for (place, (name, folder)) in documented_crates.iter().enumerate() {
         let manifest = manifest(&repository().join(folder));
         let Some(needs) = manifest.get("dependencies").and_then(toml::Value::as_table) else { continue };
         for need in needs.keys().filter(|need| need.starts_with("weir")) {
@@ -69,7 +69,7 @@ fn crates_depend_on_crates_further_down() {
 #[test]
 fn no_files_of_a_crate_stand_on_each_other() {
     let (mut files, mut ties, mut found) = (0, 0, Vec::new());
-    for (name, folder) in told() {
+    for (name, folder) in documented_crates() {
         let modules = Modules::read(&first_file(&repository().join(folder)).unwrap());
         let of_crate = modules.ties();
         files += modules.files();
@@ -108,8 +108,11 @@ fn files_that_stand_on_each_other_are_found() {
     ];
     for b in needs_a {
         let [up, down] = by("pub struct A; use crate::b::f;", b);
-        let told = up.clone().unwrap();
-        assert!(told.contains("a needs b::f") && told.contains("b needs "), "{b}: {told}");
+        let documented_crates = up.clone().unwrap();
+        assert!(
+            documented_crates.contains("a needs b::f") && documented_crates.contains("b needs "),
+            "{b}: {documented_crates}"
+        );
         assert_eq!(up, down, "{b}");
     }
     let needs_none = [

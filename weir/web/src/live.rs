@@ -48,7 +48,7 @@ impl Site for LiveSite {
             "/metrics" => match self.shared.ask(ShowView::Metrics) {
                 Ok(Reply::Metrics(text)) if get.wants_plain_text => file(PLAIN_METRICS, plain(&text)),
                 Ok(Reply::Metrics(text)) => file(OPEN_METRICS, text),
-                other => unfit(other),
+                other => unexpected_reply(other),
             },
             "/api/source" => file(page::JSON, json!({ "kind": "live" }).to_string()),
             "/api/state" => match self.shared.state() {
@@ -128,7 +128,7 @@ fn busy(refusal: ErrorReply) -> Response {
     Response::Refused { status: 503, why: refusal.message }
 }
 
-fn unfit(reply: Result<Reply, ErrorReply>) -> Response {
+fn unexpected_reply(reply: Result<Reply, ErrorReply>) -> Response {
     match reply {
         Err(refusal) => busy(refusal),
         Ok(_) => Response::Refused { status: 500, why: "the switch's answer belongs to another request".to_owned() },

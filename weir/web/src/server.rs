@@ -191,7 +191,7 @@ fn take_connections(listener: &TcpListener, context: &Arc<ServerContext>) {
             return;
         }
         match connection {
-            Ok((stream, _)) => welcome(number, stream, context),
+            Ok((stream, _)) => spawn_client(number, stream, context),
             // For example, the process has too many open files; connections wait.
             Err(_) if context.ends_within(NO_ROOM) => return,
             Err(_) => {}
@@ -200,7 +200,7 @@ fn take_connections(listener: &TcpListener, context: &Arc<ServerContext>) {
 }
 
 /// Gives a client a thread; refuses a client beyond the limit without waiting for it.
-fn welcome(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
+fn spawn_client(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
     let Ok(own) = stream.try_clone() else { return };
     {
         let mut state = context.state();

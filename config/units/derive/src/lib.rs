@@ -132,7 +132,7 @@ fn visit_fields(name: &str, fields: &Fields, through: &str) -> (String, String) 
         return (format!("{name} {{ }}"), String::new());
     };
     let bind = |field: &Field| format!("{}: of_{},", field.name, field.name);
-    let call = |field: &Field| match field.how {
+    let call = |field: &Field| match field.field_mode {
         FieldMode::Same => String::new(),
         FieldMode::Shared => format!("{ARCHIVE}::SharedState::shared_state(&*of_{}, archive);", field.name),
         FieldMode::Fixed => format!("archive.fixed(of_{}.iter_mut());", field.name),

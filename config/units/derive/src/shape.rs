@@ -18,7 +18,7 @@ pub(crate) enum Fields {
 
 pub(crate) struct Field {
     pub(crate) name: String,
-    pub(crate) how: FieldMode,
+    pub(crate) field_mode: FieldMode,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,14 +81,16 @@ impl Shape {
 fn fields(delimiter: Delimiter, stream: TokenStream) -> Result<Fields, String> {
     let parts = split(stream);
     if delimiter == Delimiter::Parenthesis {
-        let numbered =
-            parts.iter().enumerate().map(|(number, part)| Ok(Field { name: number.to_string(), how: how(part)? }));
+        let numbered = parts
+            .iter()
+            .enumerate()
+            .map(|(number, part)| Ok(Field { name: number.to_string(), field_mode: field_mode(part)? }));
         return Ok(Fields::Numbered(numbered.collect::<Result<_, String>>()?));
     }
     let named = parts.iter().map(|part| {
         let colon = part.iter().position(|token| is_sign(token, ':')).ok_or("a field has a type")?;
         let name = colon.checked_sub(1).map(|before| part[before].to_string()).ok_or("a field has a name")?;
-        Ok(Field { name, how: how(part)? })
+        Ok(Field { name, field_mode: field_mode(part)? })
     });
     Ok(Fields::Named(named.collect::<Result<_, String>>()?))
 }
@@ -133,7 +135,7 @@ fn split(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     parts
 }
 
-fn how(part: &[TokenTree]) -> Result<FieldMode, String> {
+fn field_mode(part: &[TokenTree]) -> Result<FieldMode, String> {
     for token in part {
         let TokenTree::Group(group) = token else { continue };
         if group.delimiter() != Delimiter::Bracket {

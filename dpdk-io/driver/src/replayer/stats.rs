@@ -89,7 +89,7 @@ pub(super) struct FrameTiming {
 #[derive(Debug)]
 pub(crate) struct ReplayStats {
     /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
-    asked: AtomicBool,
+    is_requested: AtomicBool,
     pub(super) is_done: AtomicBool,
     /// Report memory, allocated at the start, so that the lcore allocates none.
     report: Mutex<(Vec<StreamReport>, ClockStall)>,
@@ -186,20 +186,24 @@ impl ReplayDelays {
 impl ReplayStats {
     pub(super) fn new(streams: Vec<StreamReport>) -> ReplayStats {
         ReplayStats {
-            asked: AtomicBool::new(false),
+            is_requested: AtomicBool::new(false),
             is_done: AtomicBool::new(false),
             report: Mutex::new((streams, ClockStall::default())),
         }
     }
 
     /// Publishes the report if it is requested.
-    pub(super) fn serve<'l>(&self, streams: impl Iterator<Item = &'l StreamReport>, clock_stall: ClockStall) {
+    pub(super) fn publish_if_requested<'l>(
+        &self,
+        streams: impl Iterator<Item = &'l StreamReport>,
+        clock_stall: ClockStall,
+    ) {
         // Acquire and release: the pair orders the report after the request, and makes it complete.
-        if self.asked.load(Ordering::Acquire) {
+        if self.is_requested.load(Ordering::Acquire) {
             let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
             report.0.iter_mut().zip(streams).for_each(|(own, stream)| own.copy_counts(stream));
             report.1 = clock_stall;
-            self.asked.store(false, Ordering::Release);
+            self.is_requested.store(false, Ordering::Release);
         }
     }
 
@@ -210,8 +214,8 @@ impl ReplayStats {
 
     /// Returns the counts as of now. `wait` is called until the lcore answers; if it returns false, they are those of the last answer.
     pub(crate) fn collect(&self, wait: impl Fn() -> bool) -> ReplayReport {
-        self.asked.store(true, Ordering::Release);
-        while self.asked.load(Ordering::Acquire) {
+        self.is_requested.store(true, Ordering::Release);
+        while self.is_requested.load(Ordering::Acquire) {
             if !wait() {
                 break;
             }

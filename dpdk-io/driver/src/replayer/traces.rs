@@ -31,7 +31,7 @@ pub struct Trace<'c> {
 }
 
 /// Rewriting that leaves frames unchanged, for ports of a switch's file.
-pub(crate) static AS_IT_IS: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
+pub(crate) static NO_REWRITING: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
 
 /// A trace and the end of the link that it is sent on.
 pub type TraceEnd<'c> = (Trace<'c>, Capture, ReplayTarget);

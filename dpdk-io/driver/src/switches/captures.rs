@@ -31,7 +31,7 @@ impl RunningSwitches {
         let lcores = taps.len();
         own.senders.iter_mut().zip(taps).for_each(|(sender, tap)| sender.send(tap));
         own.captures.push(state.clone());
-        self.control.call();
+        self.control.notify();
         let timeout = self.lcore_timeout();
         while state.taken_up() < lcores {
             if !self.waits(&timeout) {
@@ -56,7 +56,7 @@ impl RunningSwitches {
             captures.retain(|state| state.given_back() < lcores);
         }
         if has_ended {
-            self.control.call();
+            self.control.notify();
         }
     }
 }

@@ -20,7 +20,7 @@ impl RunningSwitches {
             match port.map(Port::reattach) {
                 Some(Ok(true)) => {
                     port_event.attached = true;
-                    self.netdevs.attached_again(port_event.switch, port_event.port);
+                    self.netdevs.record_reattached(port_event.switch, port_event.port);
                 }
                 Some(Err(error)) => tracing::debug!("{error}"),
                 Some(Ok(false)) | None => {}
@@ -77,7 +77,7 @@ impl RunningSwitches {
             for (number, (port, config)) in switch.ports.iter().zip(&switch.config.ports).enumerate() {
                 let Some(peers) = port.as_ref().and_then(Port::enabled_queues) else { continue };
                 let id = PortId(number as u16);
-                news.extend(self.guests.news(
+                news.extend(self.guests.update(
                     index,
                     id,
                     GuestQueues::from_enabled(index, id, config.device.queues(), peers),

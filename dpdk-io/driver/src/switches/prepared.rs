@@ -27,7 +27,7 @@ use crate::netdevs::Netdevs;
 use crate::nic::{NicLinks, NicStatsCell, NicTask, model_config};
 use crate::placement::{Placement, SwitchPlacement};
 use crate::poll_gap;
-use crate::replayer::{AS_IT_IS, ReplayStats, ReplayStream, ReplayTarget, Replayer, Trace, TraceEnd, streams};
+use crate::replayer::{NO_REWRITING, ReplayStats, ReplayStream, ReplayTarget, Replayer, Trace, TraceEnd, streams};
 use crate::runtime::Runtime;
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore, TxQueues};
 use crate::tap::{TapPlan, Tapped, tap};
@@ -98,11 +98,11 @@ impl<'a> PreparedSwitches<'a> {
             )?,
         };
         let poll_gap =
-            if runtime.has_nics { poll_gap::measure(&placement.cpus, poll_gap::LONG_ENOUGH) } else { Span::ZERO };
+            if runtime.has_nics { poll_gap::measure(&placement.cpus, poll_gap::MEASURING_TIME) } else { Span::ZERO };
         let dilation = switches.first().map_or(1, |switch| switch.time_dilation);
         let mut prepared = PreparedSwitches {
             runtime,
-            idle: idlest(switches),
+            idle: busiest_idle_policy(switches),
             clock: runtime.clock.with_dilation(dilation),
             tasks: placement.cpus.iter().map(|_| Vec::new()).collect(),
             switches: Vec::new(),
@@ -355,7 +355,7 @@ impl fmt::Debug for TaskBox {
 
 /// Reads the trace of a port.
 fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceEnd<'_>, DriverError> {
-    let trace = Trace::of_port(config, port, &AS_IT_IS).expect("the port replays one");
+    let trace = Trace::of_port(config, port, &NO_REWRITING).expect("the port replays one");
     let capture = trace.read().map_err(|error| {
         let help = "did the file change meanwhile?".to_owned();
         config.error_at(&format!("ports[{port}].replay"), error.to_string(), help)
@@ -369,7 +369,7 @@ fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceE
 }
 
 /// Common idle policy of switches that share lcores: the policy that uses most CPU time.
-fn idlest(switches: &[SwitchConfig]) -> IdlePolicy {
+fn busiest_idle_policy(switches: &[SwitchConfig]) -> IdlePolicy {
     let policies = switches.iter().map(|switch| switch.idle);
     policies.min_by_key(|idle| *idle as u8).unwrap_or(IdlePolicy::Yield)
 }

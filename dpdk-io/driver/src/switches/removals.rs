@@ -44,7 +44,7 @@ impl RunningSwitches {
                     },
                     None => {
                         known.insert((index, number), false);
-                        self.control.call();
+                        self.control.notify();
                         news.push((index, id, Removal::Requested));
                     }
                 }

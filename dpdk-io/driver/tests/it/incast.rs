@@ -23,7 +23,7 @@ const CONSERVED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { 10_000
 /// For each of the policies after the first.
 const POLICY_FRAMES: u64 = if cfg!(debug_assertions) { 8_000 } else { 400_000 };
 /// In each layout while things are set.
-const STEERED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { 1_000_000 };
+const RECONFIGURED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { 1_000_000 };
 const POLICIES: [&str; 10] =
     ["static", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "sonic", "abm", "reverie"];
 /// `auto`: lcores that own ports, and hand each other frames.
@@ -152,24 +152,25 @@ fn lossless_and_ordered_whatever_is_set_meanwhile() {
         let runtime = Runtime::start("steered", cpus, &[], &options).unwrap();
         for config in &layouts {
             let what = format!("{:?}", config.lcores.layout);
-            let mut steering = Steering { config, numbers: SplitMix64::new(7), changes: 0 };
-            let (tally, stopped, reports) =
-                incast(&runtime, config, STEERED_FRAMES, &mut |shared| (0..40).for_each(|_| steering.change(shared)));
-            check(&what, STEERED_FRAMES, &tally, &stopped);
-            println!("{what}: {} changes, {reports} balanced reports", steering.changes);
-            assert!(steering.changes > 100, "{what}: {} changes test little", steering.changes);
+            let mut random_changes = RandomChanges { config, numbers: SplitMix64::new(7), changes: 0 };
+            let (tally, stopped, reports) = incast(&runtime, config, RECONFIGURED_FRAMES, &mut |shared| {
+                (0..40).for_each(|_| random_changes.change(shared))
+            });
+            check(&what, RECONFIGURED_FRAMES, &tally, &stopped);
+            println!("{what}: {} changes, {reports} balanced reports", random_changes.changes);
+            assert!(random_changes.changes > 100, "{what}: {} changes test little", random_changes.changes);
         }
     });
 }
 
 /// Random run-time changes of a switch, drawn from a seed.
-struct Steering<'c> {
+struct RandomChanges<'c> {
     config: &'c SwitchConfig,
     numbers: SplitMix64,
     changes: u64,
 }
 
-impl Steering<'_> {
+impl RandomChanges<'_> {
     fn below(&mut self, n: u64) -> u64 {
         self.numbers.next_u64() % n
     }

@@ -92,8 +92,8 @@ enum OnWire {
 }
 
 struct Link {
-    sender: Sender,
-    receiver: Receiver,
+    sender: CreditCounters,
+    receiver: BlockCounters,
     wire: VecDeque<OnWire>,
     queue: VecDeque<u32>,
     messages: Vec<CreditFrame>,
@@ -169,9 +169,9 @@ impl Link {
             }
             Step::Lose(place) if !self.messages.is_empty() => drop(self.messages.remove(place % self.messages.len())),
             Step::Deliver { .. } | Step::Lose(_) => {}
-            Step::RestartSender => self.sender = Sender::new(BUFFER),
+            Step::RestartSender => self.sender = CreditCounters::new(BUFFER),
             Step::RestartReceiver => {
-                self.receiver = Receiver::new(BUFFER);
+                self.receiver = BlockCounters::new(BUFFER);
                 self.queue.clear();
             }
             Step::Forge(forged) => self.forge(forged),

@@ -80,7 +80,10 @@ pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
         headroom: Class::ALL.map(|class| if bounds.lossless.contains(class) { bounds.headroom } else { Bytes::ZERO }),
         lossless: bounds.lossless,
     };
-    settings(name).layout_requirements().cut(bounds.size, vec![port; usize::from(bounds.ports)]).expect("a partition")
+    settings(name)
+        .layout_requirements()
+        .partition(bounds.size, vec![port; usize::from(bounds.ports)])
+        .expect("a partition")
 }
 
 pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn BufferPolicy> {

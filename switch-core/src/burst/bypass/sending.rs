@@ -23,10 +23,10 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         let Some(first) = request.routes().first() else { return true };
         let to = first.egress.port();
         let (mut classes, mut frame_bytes, mut differ) = (ClassSet::EMPTY, 0, false);
-        for bundle in request.routes() {
-            classes.insert(bundle.egress.class());
-            frame_bytes += bundle.frame_bytes;
-            differ |= bundle.egress.port() != to;
+        for route in request.routes() {
+            classes.insert(route.egress.class());
+            frame_bytes += route.frame_bytes;
+            differ |= route.egress.port() != to;
         }
         if differ {
             return self.try_bypass_to_several(packets, request);
@@ -34,7 +34,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         let index = self.position_of[to.index()];
         let port = &mut self.ports[index];
         let (packets_of_all, bundles) = (packets.len(), request.routes().len());
-        let demand = PortDemand { index, classes, packets: packets_of_all, bundles, frame_bytes };
+        let demand = PortDemand { index, classes, packets: packets_of_all, routes: bundles, frame_bytes };
         let may = port.may_bypass(&demand);
         if may {
             port.backlog |= classes;
@@ -53,9 +53,9 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
             let (classes, packets, frame_bytes) = (egress.class().alone(), *packets as usize, *frame_bytes);
             if let Some(port) = ports.iter_mut().find(|port| port.index == index) {
                 port.classes |= classes;
-                (port.packets, port.bundles) = (port.packets + packets, port.bundles + 1);
+                (port.packets, port.routes) = (port.packets + packets, port.routes + 1);
                 port.frame_bytes += frame_bytes;
-            } else if ports.try_push(PortDemand { index, classes, packets, bundles: 1, frame_bytes }).is_err() {
+            } else if ports.try_push(PortDemand { index, classes, packets, routes: 1, frame_bytes }).is_err() {
                 return false;
             }
         }
@@ -70,9 +70,9 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         // All places are taken below, so there is nothing to drop.
         let from = &mut *self.mode.picked;
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
-        for (bundle, members) in request.routes_with_packets() {
-            let index = self.position_of[bundle.egress.port().index()];
-            self.ports[index].own.bypass.put(bundle, members, from, request.bytes());
+        for (route, members) in request.routes_with_packets() {
+            let index = self.position_of[route.egress.port().index()];
+            self.ports[index].own.bypass.put(route, members, from, request.bytes());
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet has a route");
         true
@@ -102,12 +102,11 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         if !are_all {
             bypass.stage_rest(sent, staged.get_or_insert_with(|| mode.take_spare()));
         }
-        for RouteTotal { egress, packets, frame_bytes, .. } in &bypass.bundles {
+        for RouteTotal { egress, packets, frame_bytes, .. } in &bypass.routes {
             counters.add_frames(*egress, u64::from(*packets), u64::from(*frame_bytes));
         }
         let candidates = self.off_ports | self.by_length;
-        self.pending_ports |=
-            ingress_ports_among(shared, candidates, bypass.bundles.iter().map(|bundle| bundle.ingress));
+        self.pending_ports |= ingress_ports_among(shared, candidates, bypass.routes.iter().map(|route| route.ingress));
         bypass.release(now, &shared.mmu, candidates.is_empty().then_some(&mut mode.pending_bytes));
         bypass.clear();
         if are_all && missed == Span::ZERO {
@@ -124,10 +123,10 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Returns whether packets of a burst may bypass the port's queues, behind other bypassing ones.
     #[inline(always)]
     fn may_bypass(&self, demand: &PortDemand) -> bool {
-        let PortDemand { classes, packets, bundles, .. } = *demand;
+        let PortDemand { classes, packets, routes: bundles, .. } = *demand;
         let own = &self.own;
         let finds_none = !own.bypass.is_empty()
-            || self.backlog.is_empty() && own.staged.is_none() && !own.is_multi_queue && own.bypass.rest == 0;
+            || self.backlog.is_empty() && own.staged.is_none() && !own.is_multi_queue && own.bypass.backoff == 0;
         finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
     }
 
@@ -140,8 +139,8 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
 
     /// Counts down the rounds without bypass.
     #[inline(always)]
-    pub(in crate::burst) fn rest(&mut self) {
-        self.own.bypass.rest = self.own.bypass.rest.saturating_sub(1);
+    pub(in crate::burst) fn count_down_backoff(&mut self) {
+        self.own.bypass.backoff = self.own.bypass.backoff.saturating_sub(1);
     }
 
     /// Puts the bypassing frames on the wire, if it would be free at `now` even behind all of them, and nothing else holds a frame back.

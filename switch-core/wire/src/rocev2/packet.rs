@@ -73,11 +73,11 @@ impl<'a> Packet<'a> {
             return Err(ReadError::Length);
         }
         let frame = frame.get(..field::IP.start + usize::from(ip_bytes)).ok_or(ReadError::Truncated)?;
-        Packet::of_transport(frame)
+        Packet::parse_transport(frame)
     }
 
     /// Checks the headers behind UDP.
-    fn of_transport(frame: &'a [u8]) -> Result<Packet<'a>, ReadError> {
+    fn parse_transport(frame: &'a [u8]) -> Result<Packet<'a>, ReadError> {
         if frame.len() < field::AFTER_BTH + ICRC_BYTES {
             return Err(ReadError::Length);
         }

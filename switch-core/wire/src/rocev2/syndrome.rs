@@ -14,14 +14,14 @@ pub enum Syndrome {
         credits: u8,
     },
     /// Negative (RNR): no buffer is posted for the message of the frame's PSN. Retry after [`Syndrome::wait`].
-    NotReady {
+    RnrNak {
         /// Encoded time, 5 bits.
         timer: u8,
     },
     /// Negative: the frame's PSN was expected, and a later one arrived.
     SequenceError,
     /// Negative: the responder has closed the connection.
-    Refused(NakCode),
+    Nak(NakCode),
 }
 
 /// NAK code: the reason why a responder has closed a connection.
@@ -59,7 +59,7 @@ impl Syndrome {
     /// Returns the minimum wait before a retry; zero without one.
     pub const fn wait(self) -> Span {
         match self {
-            Syndrome::NotReady { timer } => Span::from_micros(10 * WAITS[(timer & LOW) as usize]),
+            Syndrome::RnrNak { timer } => Span::from_micros(10 * WAITS[(timer & LOW) as usize]),
             _ => Span::ZERO,
         }
     }
@@ -67,20 +67,20 @@ impl Syndrome {
     pub(super) fn to_byte(self) -> u8 {
         match self {
             Syndrome::Ack { credits } => credits & LOW,
-            Syndrome::NotReady { timer } => NOT_READY | timer & LOW,
+            Syndrome::RnrNak { timer } => NOT_READY | timer & LOW,
             Syndrome::SequenceError => NEGATIVE,
-            Syndrome::Refused(nak) => NEGATIVE | nak.code(),
+            Syndrome::Nak(nak) => NEGATIVE | nak.code(),
         }
     }
 
     pub(super) fn from_byte(byte: u8) -> Result<Syndrome, ReadError> {
         match (byte & !LOW, byte & LOW) {
             (0, credits) => Ok(Syndrome::Ack { credits }),
-            (NOT_READY, timer) => Ok(Syndrome::NotReady { timer }),
+            (NOT_READY, timer) => Ok(Syndrome::RnrNak { timer }),
             (NEGATIVE, 0) => Ok(Syndrome::SequenceError),
             (NEGATIVE, code) => {
                 let known = NakCode::ALL.into_iter().find(|nak| nak.code() == code);
-                known.map(Syndrome::Refused).ok_or(ReadError::Syndrome(byte))
+                known.map(Syndrome::Nak).ok_or(ReadError::Syndrome(byte))
             }
             _ => Err(ReadError::Syndrome(byte)),
         }
@@ -129,12 +129,12 @@ mod tests {
             }
         }
         assert_eq!(reserved, 256 - 32 - 32 - 5);
-        assert_eq!(Syndrome::from_byte(0x62), Ok(Syndrome::Refused(NakCode::RemoteAccess)));
+        assert_eq!(Syndrome::from_byte(0x62), Ok(Syndrome::Nak(NakCode::RemoteAccess)));
     }
 
     #[test]
     fn timers_are_the_tables() {
-        let wait = |timer| Syndrome::NotReady { timer }.wait();
+        let wait = |timer| Syndrome::RnrNak { timer }.wait();
         assert_eq!([1, 12, 31].map(wait), [10, 640, 491_520].map(Span::from_micros));
         assert_eq!((wait(0), Syndrome::ACK.wait()), (Span::from_micros(655_360), Span::ZERO));
         // Except for 0, each time is longer than the previous one.

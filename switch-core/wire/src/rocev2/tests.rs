@@ -150,9 +150,9 @@ fn any_operation() -> impl Strategy<Value = Operation> {
     ];
     let syndrome = prop_oneof![
         (0..32u8).prop_map(|credits| Syndrome::Ack { credits }),
-        (0..32u8).prop_map(|timer| Syndrome::NotReady { timer }),
+        (0..32u8).prop_map(|timer| Syndrome::RnrNak { timer }),
         Just(Syndrome::SequenceError),
-        prop::sample::select(&NakCode::ALL[..]).prop_map(Syndrome::Refused),
+        prop::sample::select(&NakCode::ALL[..]).prop_map(Syndrome::Nak),
     ];
     prop_oneof![
         (position, any::<bool>()).prop_map(|(position, ack_request)| Operation::Write { position, ack_request }),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_mean_the_only_column_that_has_their_words() {
+    fn short_names_select_the_only_matching_column() {
         let spec = FigureSpec {
             x: "load".to_owned(),
             y: vec!["fct_slowdown_p99".to_owned(), "incast fct".to_owned(), "pauses".to_owned()],
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_several_columns_or_none_is_told() {
+    fn ambiguous_and_unknown_names_are_reported() {
         let of = |x: &str, y: &str| {
             let spec = FigureSpec { x: x.to_owned(), y: vec![y.to_owned()], ..FigureSpec::default() };
             resolved(&spec, &names()).unwrap_err()

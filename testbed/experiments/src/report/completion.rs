@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart_by_their_flow() {
+    fn messages_are_grouped_by_flow() {
         let folder = tempfile::tempdir().unwrap();
         let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,1,10,x,y,5\nb,0,1,7,x,y,\na,1,1,5,x,y,5\n";
         std::fs::write(folder.path().join("fct.csv"), text).unwrap();

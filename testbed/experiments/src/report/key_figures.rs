@@ -59,7 +59,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     row("lossless frames dropped", &|run| Some(count(run.summary.lossless_drops_with_hosts())));
     row("all frames dropped or lost", &|run| {
         let frames = run.summary.frames.as_ref()?;
-        let taken = frames.faults_lost + frames.faults_corrupted + frames.cut_off;
+        let taken = frames.faults_lost + frames.faults_corrupted + frames.lost_link_down;
         Some(count(frames.dropped.values().sum::<u64>() + taken))
     });
     for flow in flows(runs) {

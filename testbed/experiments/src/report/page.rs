@@ -218,7 +218,7 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
 fn notes(html: &mut String, input: &Input, plots: &Plots) {
     let mut notes: Vec<String> = input.left_out.iter().map(|reason| format!("Left out: {reason}")).collect();
     notes.extend(noted(&input.runs));
-    notes.extend(plots.thinned.iter().cloned());
+    notes.extend(plots.downsampling_notes.iter().cloned());
     if notes.is_empty() {
         return;
     }

@@ -38,7 +38,7 @@ pub(super) struct Plots {
     pub sections: Vec<Section>,
     pub columns: Columns,
     /// Sentences on downsampled series.
-    pub thinned: Vec<String>,
+    pub downsampling_notes: Vec<String>,
 }
 
 const LINES_MAX: usize = 8;
@@ -85,7 +85,7 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     let queues = NameSelection::select(&files, &["ingress_bytes", "egress_bytes", "rx_bps"], is_asked);
     let flows = NameSelection::select(&files, &["received_bps"], |_| false).by_name();
     let pools = NameSelection::select(&files, &["used_bytes"], |_| false).by_name();
-    let (mut columns, mut thinned, mut drawn) = (Columns::default(), Vec::new(), Vec::new());
+    let (mut columns, mut downsampling_notes, mut drawn) = (Columns::default(), Vec::new(), Vec::new());
     for (run, file) in runs.iter().zip(&files) {
         let mut of_run = DrawnRun {
             run,
@@ -100,7 +100,7 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
         };
         of_run.events.mark_deadlock(run.summary.deadlock.as_ref());
         if let Some(file) = file {
-            thinned.extend(of_run.read(file, [&queues, &flows, &pools], runs.len(), &mut columns)?);
+            downsampling_notes.extend(of_run.read(file, [&queues, &flows, &pools], runs.len(), &mut columns)?);
         }
         drawn.push(of_run);
     }
@@ -120,7 +120,7 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     sections.extend(gauges.iter().filter_map(|gauge| lines::gauge(&drawn, &mut columns, &queues, gauge)));
     sections.extend(messages::by_size(runs, &mut columns));
     sections.extend(messages::distributions(runs, &mut columns)?);
-    Ok(Plots { sections, columns, thinned })
+    Ok(Plots { sections, columns, downsampling_notes })
 }
 
 impl DrawnRun<'_> {

@@ -92,12 +92,12 @@ impl SeriesFile {
 
     /// Samples of columns, downsampled to `points` by [`Downsampler`].
     pub(super) fn samples(&self, places: &[usize], points: usize) -> Result<Samples, Failure> {
-        let mut thinner = Downsampler::new(places.len(), self.rows, points);
+        let mut downsampler = Downsampler::new(places.len(), self.rows, points);
         self.each_row(|row| {
-            thinner.push(row[0] / 1e3, places.iter().map(|place| row[*place]));
+            downsampler.push(row[0] / 1e3, places.iter().map(|place| row[*place]));
             Ok(())
         })?;
-        Ok(thinner.finish())
+        Ok(downsampler.finish())
     }
 
     /// Means of rate columns, whose values refer to the time since the previous row. The window is `over_us`, or longer
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_with_its_line() {
+    fn invalid_numbers_are_reported_with_their_line() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("series.csv"), "t_us,a\n1,2\n2,x\n").unwrap();
         let Err(Failure::Argument(message)) = SeriesFile::survey(folder.path()) else { panic!("accepted") };

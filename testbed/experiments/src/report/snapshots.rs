@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_told_with_its_line() {
+    fn an_invalid_file_is_reported_with_its_line() {
         let Err(Failure::Argument(text)) = parse("1,S.p,3,0,x,0,9,0,0,0\n") else { panic!("it is wrong") };
         assert!(text.contains("queues.csv") && text.contains("line 2: `x` is no number"), "{text}");
         let Err(Failure::Argument(text)) = parse("1,S.p,3\n") else { panic!("it is short") };

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_is_told() {
+    fn failures_are_listed() {
         let summary = Summary { lossless: true, ..Summary::default() };
         assert!(is_good(&summary));
         let summary = Summary { lossless: false, ..summary };
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlocks_are_told_with_their_cycle() {
+    fn deadlocks_are_listed_with_their_cycle() {
         let cycle = || DeadlockSummary { cycle: "a -> b -> a, class 3".into(), since_ns: 5_000, dissolved_ns: None };
         let summary = Summary { lossless: true, backend: "sim".into(), deadlock: Some(cycle()), ..Summary::default() };
         assert_eq!(

@@ -9,7 +9,7 @@ use weir_mmu::policy::ConstantThreshold;
 use weir_results::plot::{Figure, Panel, PlotLine, PlotMark};
 use weir_results::run_dir::{Series, read_series};
 use weir_scenario::PortRef;
-use weir_switch_core::flow_control::{RATE_UNKNOWN, mechanism};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, port_flow_control};
 use weir_units::Span;
 
 use super::CompletedRun;
@@ -115,7 +115,7 @@ fn thresholds(run: &CompletedRun) -> Vec<PlotMark> {
         ..PlotMark::default()
     };
     let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
-    let own = mechanism(config, port, rate).map(|mechanism| mechanism.reference_lengths()).unwrap_or_default();
+    let own = port_flow_control(config, port, rate).map(|mechanism| mechanism.reference_lengths()).unwrap_or_default();
     if !own.is_empty() {
         return own.iter().map(|(name, length)| mark(name, length.get())).collect();
     }

@@ -113,7 +113,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 fn look(file: &Path, runs: &[ScenarioRun]) -> Result<Vec<HostFinding>, Failure> {
     let (scenarios, ports, _folder) = with_real_hosts(file, &runs[..1], None)?;
     let real = scenarios[0].real.as_ref().expect("made with real hosts");
-    Ok(check::look(&scenarios[0], real, &ports.folder))
+    Ok(check::check_hosts(&scenarios[0], real, &ports.folder))
 }
 
 fn print(findings: &[HostFinding]) {

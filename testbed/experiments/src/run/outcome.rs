@@ -253,7 +253,7 @@ fn comparison(ended: &[CompletedRun]) -> Table {
             let of_hosts = run.summary.hosts.iter().flat_map(|host| &host.classes);
             let overflown: u64 = of_hosts.map(|class| class.receive_overflow).sum();
             let lost = run.summary.frames.as_ref().map(|of| {
-                of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.cut_off + overflown
+                of.dropped.values().sum::<u64>() + of.faults_lost + of.faults_corrupted + of.lost_link_down + overflown
             });
             lost.map_or("-".to_owned(), count)
         });

@@ -164,9 +164,9 @@ mod tests {
                     [[runs]]\nname = 'a'\n[[runs]]\nname = 'b'\n[[runs]]\nname = 'c'\n";
         let names = ["c".to_owned(), "a".to_owned()];
         let all = seeded(Path::new("x.toml"), text, &names, 2).unwrap_or_else(|error| panic!("{error:?}"));
-        let told: Vec<(&str, u32, u64)> =
+        let figures: Vec<(&str, u32, u64)> =
             all.iter().map(|one| (one.run.name.as_str(), one.seed, one.run.scenario.seed)).collect();
-        assert_eq!(told, [("c seed 7", 7, 7), ("c seed 8", 8, 8), ("a seed 7", 7, 7), ("a seed 8", 8, 8)]);
+        assert_eq!(figures, [("c seed 7", 7, 7), ("c seed 8", 8, 8), ("a seed 7", 7, 7), ("a seed 8", 8, 8)]);
     }
 
     #[test]

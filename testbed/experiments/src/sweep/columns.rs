@@ -36,7 +36,7 @@ const DERIVED_COLUMNS: &[DerivedColumn] = &[
     DerivedColumn { name: "frames_dropped", of: |summary, _| Some(summary.frames.as_ref()?.dropped.values().sum()) },
     DerivedColumn {
         name: "frames_lost_on_links",
-        of: |summary, _| summary.frames.as_ref().map(|of| of.faults_lost + of.faults_corrupted + of.cut_off),
+        of: |summary, _| summary.frames.as_ref().map(|of| of.faults_lost + of.faults_corrupted + of.lost_link_down),
     },
     DerivedColumn {
         name: "deadlock_since_ns",

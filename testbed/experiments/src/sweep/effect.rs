@@ -50,7 +50,7 @@ pub(super) fn check(
                 let places = Path::all_of(&base.table, path.last()).into_iter().filter(|place| place != path);
                 places.filter(changes).take(PLACES_MAX).collect()
             });
-            return Err(failure(why_idle(path, value, file, base, chosen) + &where_else(path, value, &elsewhere)));
+            return Err(failure(why_idle(path, value, file, base, chosen) + &alternatives(path, value, &elsewhere)));
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ fn runs_with(
 }
 
 /// Part of a message on keys of the same name whose value has an effect.
-fn where_else(path: &Path, value: &Value, places: &[Path]) -> String {
+fn alternatives(path: &Path, value: &Value, places: &[Path]) -> String {
     if places.is_empty() {
         return String::new();
     }

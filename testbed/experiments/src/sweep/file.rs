@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_what_to_write() {
+    fn errors_have_their_line_and_a_fix() {
         for (text, message) in [
             ("seeds = [1]", "lab/sweep.toml: the sweep names no scenario; write scenario = "),
             ("scenario = \"a\"\nseed = [1]", "lab/sweep.toml:2: unknown key `seed` in the top level; write `seeds`"),

@@ -49,7 +49,7 @@ pub(super) struct PointArguments {
 /// Runs the point. The end of standard input stops it: the parent has then exited, or stops the sweep.
 pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     // The parent process handles signals that reach all processes of a job.
-    experiment::deaf_to_signals()?;
+    experiment::ignore_signals()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, is_patient) = (stop.clone(), arguments.backend == Backend::Hosts);
     std::thread::spawn(move || {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_policy_has_is_told_and_dt_is_what_a_file_without_one_has() {
+    fn unknown_keys_are_reported_and_dt_is_the_default() {
         assert_eq!(
             with_value(SCENARIO, "switch.buffer.*.alfa", "1").unwrap_err(),
             "no policy of the scenario has `alfa`"

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ranges_are_told_apart() {
+    fn invalid_ranges_have_distinct_errors() {
         for (range, message) in [
             ("[]", "an empty list makes no run"),
             ("{ from = 1, to = 2 }", "a range has `from` and `step`, and `to` or `count`"),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_whole_and_different() {
+    fn seeds_are_distinct_integers() {
         let of = |text: &str| {
             let table: Table = format!("x = {text}").parse().unwrap();
             seeds(&table["x"]).map_err(|wrong| wrong.message)

@@ -319,7 +319,7 @@ impl RunningGuest {
             _ => while_doing(format!("the shell of guest {}", self.plan.name))(error),
         };
         // A command left by a killed process would block this shell.
-        self.end_what_runs_by(number)?;
+        self.kill_shell_command(number)?;
         let mut shell =
             Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(to_guest_error)?;
         // In its own process group, so that all of it can be ended; by path, since busybox would run its own shell.
@@ -332,7 +332,7 @@ impl RunningGuest {
                 {
                     if stop() {
                         // If this fails, the guest is ending anyway.
-                        let _ = self.end_what_runs_by(number);
+                        let _ = self.kill_shell_command(number);
                         return;
                     }
                 }
@@ -340,7 +340,7 @@ impl RunningGuest {
             let code = shell.run(&grouped, within, shown);
             drop(done);
             if code.is_err() {
-                let _ = self.end_what_runs_by(number);
+                let _ = self.kill_shell_command(number);
             }
             code.map_err(to_guest_error)
         })
@@ -372,7 +372,7 @@ impl RunningGuest {
     }
 
     /// Ends the command of one shell through another shell.
-    fn end_what_runs_by(&self, number: usize) -> Result<(), GuestError> {
+    fn kill_shell_command(&self, number: usize) -> Result<(), GuestError> {
         let lock = File::create(self.folder.join("shell0.lock")).map_err(|_| self.ended())?;
         let _ = flock(&lock, FlockOperation::LockExclusive);
         let first = machine::shell_socket(&self.folder, 0);

@@ -166,7 +166,7 @@ impl SessionRun {
                 .map(|watched| {
                     let have_ended = have_ended.clone();
                     scope.spawn(move || {
-                        let output = self.watch(&watched, &have_ended);
+                        let output = self.sample_connections(&watched, &have_ended);
                         (watched, output)
                     })
                 })
@@ -289,7 +289,7 @@ impl SessionRun {
     }
 
     /// Samples the connections of a host's TCP clients until they have ended.
-    fn watch(&self, watched: &SampledHost<'_>, has_ended: &Arc<AtomicBool>) -> String {
+    fn sample_connections(&self, watched: &SampledHost<'_>, has_ended: &Arc<AtomicBool>) -> String {
         let ports: Vec<u16> = watched.tasks.iter().map(|task| task.port).collect();
         let longest = watched.tasks.iter().map(|task| task.starts_after + task.within).max().unwrap_or_default();
         let script = sockets::script(&ports, longest);

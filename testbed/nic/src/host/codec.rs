@@ -209,8 +209,8 @@ mod tests {
                         let syndrome = match (first, flag) {
                             (false, _) => Syndrome::ACK,
                             (true, false) => Syndrome::SequenceError,
-                            (true, true) if last => Syndrome::NotReady { timer: (msn % 32) as u8 },
-                            (true, true) => Syndrome::Refused(NakCode::ALL[msn as usize % 4]),
+                            (true, true) if last => Syndrome::RnrNak { timer: (msn % 32) as u8 },
+                            (true, true) => Syndrome::Nak(NakCode::ALL[msn as usize % 4]),
                         };
                         let ack = Ack { psn, msn, syndrome, is_marked: last, echo: at, digest: Digest::NONE };
                         (PacketKind::Ack(ack), SIZES.with_telemetry(stamps).ack, hops)

@@ -194,7 +194,7 @@ pub struct FrameSizes {
 }
 
 /// Hops with room in a real frame's trailer: the longest path in a three-stage Clos network.
-const PLACES: usize = 5;
+const TRAILER_HOPS_MAX: usize = 5;
 
 /// Length of the SACK option without its blocks, padded to words of 4 B, and of a block (RFC 2018, 3).
 const SACK_OPTION: u16 = 4;
@@ -220,10 +220,10 @@ impl FrameSizes {
             tcp_header: FrameSizes::TCP_HEADER,
             time_stamp: trailer::bytes_with(0) as u16,
             digest_stamp: trailer::bytes_with(0) as u16,
-            hop_stamps: trailer::bytes_with(PLACES) as u16,
+            hop_stamps: trailer::bytes_with(TRAILER_HOPS_MAX) as u16,
             time_stamp_back: trailer::bytes_with(0) as u16,
             digest_stamp_back: trailer::bytes_with(0) as u16,
-            hop_stamps_back: trailer::bytes_with(PLACES) as u16,
+            hop_stamps_back: trailer::bytes_with(TRAILER_HOPS_MAX) as u16,
         }
     }
 

@@ -375,8 +375,8 @@ impl Sender {
         match syndrome {
             Syndrome::Ack { .. } => {}
             Syndrome::SequenceError => self.stats.naks += 1,
-            Syndrome::NotReady { .. } => self.stats.rnr_naks += 1,
-            Syndrome::Refused(refusal) => self.stats.refusals[refusal as usize] += 1,
+            Syndrome::RnrNak { .. } => self.stats.rnr_naks += 1,
+            Syndrome::Nak(refusal) => self.stats.refusals[refusal as usize] += 1,
         }
     }
 
@@ -401,7 +401,7 @@ impl Sender {
         if ack.syndrome == Syndrome::SequenceError && self.config.retransmission.is_none() {
             return;
         }
-        if let Syndrome::Refused(refusal) = ack.syndrome {
+        if let Syndrome::Nak(refusal) = ack.syndrome {
             self.refusal = Some(refusal);
         }
         self.waits_until = self.waits_until.max(now.saturating_add(ack.syndrome.wait()));

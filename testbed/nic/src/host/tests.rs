@@ -487,7 +487,7 @@ fn a_receiver_without_a_buffer_is_waited_for() {
     let sent = psns_until(&mut host, at(0), at(5_000));
     assert!((1..60).contains(&sent.len()), "{sent:?}");
     // 640 us, and packets 0 and 1 have come.
-    host.handle_frame(at(5_000), &acknowledgement(Syndrome::NotReady { timer: 12 }, 2));
+    host.handle_frame(at(5_000), &acknowledgement(Syndrome::RnrNak { timer: 12 }, 2));
     let again = psns_until(&mut host, at(5_000), at(2_000_000));
     assert_eq!(again[0], (at(645_000), 2));
     assert_eq!(again.iter().map(|(_, psn)| *psn).collect::<Vec<_>>(), (2..63).collect::<Vec<_>>());
@@ -504,7 +504,7 @@ fn a_receiver_that_refuses_ends_the_flow() {
         let endless = FlowConfig { ack_every: NonZeroU32::new(4), retransmission, ..flow(0) };
         let mut host = Host::new(config(1), &[endless], &[]).unwrap();
         assert!(psns_until(&mut host, at(0), at(5_000)).len() > 1);
-        host.handle_frame(at(5_000), &acknowledgement(Syndrome::Refused(refusal), 1));
+        host.handle_frame(at(5_000), &acknowledgement(Syndrome::Nak(refusal), 1));
         assert_eq!(psns_until(&mut host, at(5_000), at(50_000_000)), [], "{refusal:?}");
         let stats = host.sender_stats(0);
         assert_eq!((host.refusal(0), host.is_flow_finished(0), stats.timeouts), (Some(refusal), true, 0));

@@ -7,7 +7,7 @@ use super::TcpConfig;
 
 /// Estimator of the retransmission timeout, in picoseconds, with α = 1/8 and β = 1/4 for each measurement.
 #[derive(Debug, State)]
-pub(super) struct Retransmission {
+pub(super) struct RtoEstimator {
     /// SRTT and RTTVAR, after the first measurement.
     smoothed: Option<(Span, Span)>,
     /// RTO without doublings.
@@ -22,9 +22,9 @@ pub(super) struct Retransmission {
     granularity: Span,
 }
 
-impl Retransmission {
-    pub(super) fn new(config: &TcpConfig) -> Retransmission {
-        Retransmission {
+impl RtoEstimator {
+    pub(super) fn new(config: &TcpConfig) -> RtoEstimator {
+        RtoEstimator {
             smoothed: None,
             rto: config.initial_rto,
             doublings: 0,
@@ -35,7 +35,7 @@ impl Retransmission {
     }
 
     /// Records a round trip (2.2, 2.3). Timestamps distinguish originals from retransmissions, so both are valid.
-    pub(super) fn measured(&mut self, rtt: Span) {
+    pub(super) fn record_rtt(&mut self, rtt: Span) {
         let (srtt, rttvar) = match self.smoothed {
             None => (rtt, rtt.divided_by(2)),
             Some((srtt, rttvar)) => {
@@ -77,27 +77,26 @@ mod tests {
 
     #[test]
     fn the_timeout_by_hand() {
-        let mut rto =
-            Retransmission::new(&TcpConfig { rto_min: ms(1), ..TcpConfig::linux(TcpCongestionChoice::reno()) });
+        let mut rto = RtoEstimator::new(&TcpConfig { rto_min: ms(1), ..TcpConfig::linux(TcpCongestionChoice::reno()) });
         assert_eq!((rto.timeout(), rto.smoothed_rtt()), (ms(1_000), None));
         // SRTT = 100, RTTVAR = 50.
-        rto.measured(ms(100));
+        rto.record_rtt(ms(100));
         assert_eq!((rto.timeout(), rto.smoothed_rtt()), (ms(300), Some(ms(100))));
         // RTTVAR = 3/4 50 + 1/4 20 = 42.5, SRTT = 7/8 100 + 1/8 120 = 102.5.
-        rto.measured(ms(120));
+        rto.record_rtt(ms(120));
         assert_eq!((rto.timeout(), rto.smoothed_rtt()), (Span::from_micros(272_500), Some(Span::from_micros(102_500))));
         // |102.5 - 62.5| = 40: RTTVAR = 31.875 + 10 = 41.875, SRTT = 97.5.
-        rto.measured(Span::from_micros(62_500));
+        rto.record_rtt(Span::from_micros(62_500));
         assert_eq!((rto.timeout(), rto.smoothed_rtt()), (ms(265), Some(Span::from_micros(97_500))));
         // A steady round trip leaves the granularity.
-        (0..200).for_each(|_| rto.measured(ms(80)));
+        (0..200).for_each(|_| rto.record_rtt(ms(80)));
         assert_eq!(rto.timeout().as_micros(), 81_000);
     }
 
     #[test]
     fn it_doubles_within_its_bounds_until_a_measurement() {
-        let mut rto = Retransmission::new(&TcpConfig::linux(TcpCongestionChoice::reno()));
-        rto.measured(ms(1));
+        let mut rto = RtoEstimator::new(&TcpConfig::linux(TcpCongestionChoice::reno()));
+        rto.record_rtt(ms(1));
         let mut timeouts = Vec::new();
         for _ in 0..12 {
             timeouts.push(rto.timeout().as_picos() / ms(1).as_picos());
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(timeouts, [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 120_000, 120_000]);
         (0..100).for_each(|_| rto.back_off());
         assert_eq!(rto.timeout(), ms(120_000));
-        rto.measured(ms(1));
+        rto.record_rtt(ms(1));
         assert_eq!(rto.timeout(), ms(200));
     }
 }

@@ -4,7 +4,7 @@ use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 use super::proportional::ProportionalRateReduction;
-use super::retransmission::Retransmission;
+use super::retransmission::RtoEstimator;
 use super::scoreboard::{AckUpdate, DUPLICATES, Scoreboard};
 use super::window::Window;
 use super::{Ack, Segment, TcpConfig};
@@ -42,7 +42,7 @@ pub struct TcpSender {
     /// [`Scoreboard::pipe`], computed once per acknowledgement.
     pipe: u64,
     window: Window,
-    retransmission: Retransmission,
+    retransmission: RtoEstimator,
     phase: RecoveryPhase,
     /// Acknowledgements since `una` moved that report further data beyond it.
     duplicates: u32,
@@ -112,9 +112,9 @@ impl TcpSender {
             (1..=u32::from(u16::MAX)).contains(&config.mss),
             "a segment has a payload, as long as a packet at most"
         );
-        let (mut window, mut retransmission) = (Window::new(config), Retransmission::new(config));
+        let (mut window, mut retransmission) = (Window::new(config), RtoEstimator::new(config));
         if let Some(rtt) = config.known_rtt {
-            retransmission.measured(rtt);
+            retransmission.record_rtt(rtt);
             window.handle_round_trip(Time::ZERO, rtt, rtt, [0, 0]);
         }
         TcpSender {
@@ -352,7 +352,7 @@ impl TcpSender {
     }
 
     /// Returns a round trip, measured by the timestamp clock.
-    fn measured(&self, sent: Time, received: Time) -> Span {
+    fn measured_rtt(&self, sent: Time, received: Time) -> Span {
         let Some(tick) = self.timestamp_clock else { return received.since(sent) };
         let ticks = |at: Time| at.as_picos() / tick.as_picos();
         match ticks(received) - ticks(sent) {
@@ -364,8 +364,8 @@ impl TcpSender {
     /// Handles an advance of the acknowledgement number: measures the round trip and restarts the timer.
     fn handle_progress(&mut self, now: Time, echo: Time) {
         if echo <= now {
-            let rtt = self.measured(echo, now);
-            self.retransmission.measured(rtt);
+            let rtt = self.measured_rtt(echo, now);
+            self.retransmission.record_rtt(rtt);
             if !matches!(self.phase, RecoveryPhase::Recovery { .. }) {
                 let smoothed = self.retransmission.smoothed_rtt().unwrap_or(rtt);
                 self.window.handle_round_trip(now, rtt, smoothed, [self.scoreboard.una(), self.scoreboard.next()]);

@@ -59,7 +59,7 @@ enum State {
 
 /// Permissions for the exchanges of all hosts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ExchangeGate {
+pub(super) struct ExchangePermissions {
     pub(super) connect: bool,
     pub(super) give_up: bool,
 }
@@ -133,7 +133,7 @@ impl PerftestExchange {
     /// Makes progress. An error is returned once and ends the exchange.
     pub(super) fn poll(
         &mut self,
-        gate: ExchangeGate,
+        gate: ExchangePermissions,
         interface: &mut Interface,
         sockets: &mut SocketSet<'_>,
         nic: &mut SoftwareQueues,
@@ -152,7 +152,7 @@ impl PerftestExchange {
 
     fn advance(
         &mut self,
-        gate: ExchangeGate,
+        gate: ExchangePermissions,
         interface: &mut Interface,
         socket: &mut Socket<'_>,
         nic: &mut SoftwareQueues,
@@ -234,7 +234,7 @@ impl PerftestExchange {
     }
 
     /// Reports a finished flow to the server.
-    fn finish(&mut self, gate: ExchangeGate, shared_stats: &SharedStats) -> Result<(), String> {
+    fn finish(&mut self, gate: ExchangePermissions, shared_stats: &SharedStats) -> Result<(), String> {
         if self.side == Role::Server || self.is_finished || !self.handshake.is_connected() {
             return Ok(());
         }

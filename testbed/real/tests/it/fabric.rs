@@ -158,7 +158,7 @@ fn two_switches_and_a_wire() {
 
         check_congestion(&congested);
         assert!(
-            congested.links.iter().all(|lane| lane.lost + lane.doubled + lane.reordered == 0),
+            congested.links.iter().all(|lane| lane.lost + lane.duplicated + lane.reordered == 0),
             "{:?}",
             congested.links
         );
@@ -228,6 +228,6 @@ fn check_faults(summary: &Summary) {
     let lane = |from: &str| summary.links.iter().find(|lane| lane.from == from).unwrap();
     assert!(lane("S2.p1").lost > 0, "{:?}", summary.links);
     let (wire, host) = (lane("S2.p1"), lane("S1.p0"));
-    assert!(wire.doubled + wire.reordered == 0 && host.lost == 0, "{:?}", summary.links);
-    assert!(host.to == "H1" && host.doubled + host.reordered > 0, "{:?}", summary.links);
+    assert!(wire.duplicated + wire.reordered == 0 && host.lost == 0, "{:?}", summary.links);
+    assert!(host.to == "H1" && host.duplicated + host.reordered > 0, "{:?}", summary.links);
 }

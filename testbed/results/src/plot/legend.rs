@@ -6,7 +6,7 @@ use plotters::style::{Color, RGBColor};
 
 use super::bars::Bars;
 use super::geometry::{Point, Rect, Size};
-use super::shapes::{LineStyle, NEUTRAL, draw_box, draw_marker};
+use super::shapes::{ColorStyle, NEUTRAL, draw_box, draw_marker};
 use super::text_width::text_width;
 use super::{Canvas, DASH, DASH_SPACING, DrawResult, Figure, LABEL, MARGIN, PlotLine, Style, px, text};
 
@@ -14,7 +14,7 @@ pub(super) struct Legend {
     pub(super) entries: Vec<Entry>,
     /// Lower end of the legend, in [`px`].
     pub(super) end: i32,
-    looks: Vec<(String, LineStyle)>,
+    looks: Vec<(String, ColorStyle)>,
 }
 
 /// Name of lines, with their colour style.
@@ -22,19 +22,19 @@ pub(super) struct Entry {
     name: String,
     /// Middle of the left side.
     at: Point,
-    look: LineStyle,
+    look: ColorStyle,
     style: Style,
 }
 
 impl Legend {
     /// Creates the legend of a figure of this width, in as many rows as needed.
     pub(super) fn new(figure: &Figure, width: i32) -> Legend {
-        let mut looks: Vec<(String, LineStyle)> = Vec::new();
+        let mut looks: Vec<(String, ColorStyle)> = Vec::new();
         let mut lines: Vec<&PlotLine> = Vec::new();
         for line in figure.panels.iter().flat_map(|panel| &panel.lines) {
             if looks.iter().all(|(name, _)| name != line.looks_as()) {
                 let i = looks.len();
-                let look = LineStyle { color: COLORS[i % COLORS.len()], comes_again: i / COLORS.len() % 2 == 1 };
+                let look = ColorStyle { color: COLORS[i % COLORS.len()], is_repeated: i / COLORS.len() % 2 == 1 };
                 looks.push((line.looks_as().to_owned(), look));
             }
             if lines.iter().all(|other| other.name != line.name) {
@@ -50,7 +50,7 @@ impl Legend {
     ///
     /// # Panics
     /// If no line of the figure has the name.
-    pub(super) fn look(&self, name: &str) -> LineStyle {
+    pub(super) fn color_style(&self, name: &str) -> ColorStyle {
         let found = self.looks.iter().find(|(other, _)| other == name);
         found.expect("the legend has all names").1
     }
@@ -88,7 +88,7 @@ impl Legend {
     }
 
     /// Returns the common colour style of all lines with this name; [`NEUTRAL`] if they differ.
-    fn look_of_all(&self, figure: &Figure, name: &str) -> LineStyle {
+    fn look_of_all(&self, figure: &Figure, name: &str) -> ColorStyle {
         let lines = figure.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
         let mut looks =
             lines.filter(|(_, line)| line.name == name).map(|(panel, line)| self.look_in(&Bars::new(panel), line));
@@ -97,8 +97,8 @@ impl Legend {
     }
 
     /// Returns the colour style of a line in a panel with these bars; [`NEUTRAL`] on bars of its own colour, which would hide it.
-    pub(super) fn look_in(&self, bars: &Bars<'_>, line: &PlotLine) -> LineStyle {
-        if bars.has(line) && line.style != Style::Bars { NEUTRAL } else { self.look(line.looks_as()) }
+    pub(super) fn look_in(&self, bars: &Bars<'_>, line: &PlotLine) -> ColorStyle {
+        if bars.has(line) && line.style != Style::Bars { NEUTRAL } else { self.color_style(line.looks_as()) }
     }
 }
 
@@ -112,7 +112,7 @@ impl Entry {
             draw_box(root, Rect::around(Point::new(middle, y), half), self.look)?;
         }
         if self.style.has_stroke() {
-            let dash = if self.look.comes_again { px(DASH) } else { end - x };
+            let dash = if self.look.is_repeated { px(DASH) } else { end - x };
             for from in (x..end).step_by((dash + px(DASH_SPACING)) as usize) {
                 let style = self.look.color.stroke_width(px(2) as u32);
                 root.draw(&PathElement::new([(from, y), ((from + dash).min(end), y)], style))?;

@@ -6,13 +6,13 @@ use plotters::style::Color;
 
 use super::cell::Cell;
 use super::geometry::{Point, Range};
-use super::shapes::{LineStyle, draw_marker};
+use super::shapes::{ColorStyle, draw_marker};
 use super::{Canvas, Chart, ConfidenceInterval, DASH, DASH_SPACING, DrawResult, PlotLine, px};
 
 /// Line of a panel, with its style.
 pub(super) struct DrawnLine<'a> {
     pub(super) line: &'a PlotLine,
-    pub(super) look: LineStyle,
+    pub(super) look: ColorStyle,
     /// Distance of the points from their positions, to the right.
     pub(super) offset: f64,
 }
@@ -27,7 +27,7 @@ impl DrawnLine<'_> {
             points.iter_mut().for_each(|(_, y)| *y = cell.y.clamp(*y));
             if let [alone] = points[..] {
                 chart.draw_series([Circle::new(alone, width, style.filled())])?;
-            } else if self.look.comes_again {
+            } else if self.look.is_repeated {
                 chart.draw_series(DashedLineSeries::new(points, px(DASH), px(DASH_SPACING), style))?;
             } else {
                 chart.draw_series([PathElement::new(points, style)])?;

@@ -8,26 +8,26 @@ use super::{Canvas, DrawResult, Marker, TEXT, px};
 
 /// Colour that distinguishes a line from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LineStyle {
+pub(super) struct ColorStyle {
     pub(super) color: RGBColor,
     /// Whether the colour is repeated: an earlier name has it too. Such a line is dashed, with square markers and pale bars.
-    pub(super) comes_again: bool,
+    pub(super) is_repeated: bool,
 }
 
 /// Colour style of a name whose lines differ in it, and of lines and intervals on bars.
-pub(super) const NEUTRAL: LineStyle = LineStyle { color: TEXT, comes_again: false };
+pub(super) const NEUTRAL: ColorStyle = ColorStyle { color: TEXT, is_repeated: false };
 
 /// Draws a bar; pale inside if its colour is repeated.
-pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: LineStyle) -> DrawResult {
+pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: ColorStyle) -> DrawResult {
     let pale = |part: u8| part / 3 + 170;
     let RGBColor(red, green, blue) = look.color;
-    let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
+    let inside = if look.is_repeated { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
     if outline.is_empty() {
         // A value of 0 has no bar: the PNG renderer logs a warning on a rectangle without height.
         return Ok(());
     }
     fill(root, outline, inside)?;
-    if look.comes_again {
+    if look.is_repeated {
         draw_frame(root, outline.shrunk(px(1) / 2), look.color.stroke_width(px(1) as u32))?;
     }
     Ok(())
@@ -41,10 +41,10 @@ pub(super) fn draw_frame(root: &Canvas<'_>, outline: Rect, style: ShapeStyle) ->
 }
 
 /// Draws a disc or a ring; a square if the colour is repeated.
-pub(super) fn draw_marker(root: &Canvas<'_>, at: Point, marker: Marker, look: LineStyle) -> DrawResult {
+pub(super) fn draw_marker(root: &Canvas<'_>, at: Point, marker: Marker, look: ColorStyle) -> DrawResult {
     let inside = if marker == Marker::Filled { look.color } else { WHITE };
     let outline = (marker == Marker::Hollow).then(|| look.color.stroke_width(RING_WIDTH));
-    if look.comes_again {
+    if look.is_repeated {
         let square = Rect::around(at, Size { width: SQUARE_HALF, height: SQUARE_HALF });
         fill(root, square, inside)?;
         outline.map_or(Ok(()), |style| draw_frame(root, square, style))

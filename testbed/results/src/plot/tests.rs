@@ -162,10 +162,10 @@ fn name_has_one_look_in_all_panels() {
     let all = names.iter().map(|name| line(name, points)).collect();
     let figure = figure(2, vec![panel("all", "rate (Gb/s)", all), panel("last", "", vec![line("flow 2", points)])]);
     let layout = Layout::new(&figure);
-    let looks: Vec<_> = names.iter().map(|name| layout.legend.look(name)).collect();
+    let looks: Vec<_> = names.iter().map(|name| layout.legend.color_style(name)).collect();
     for (i, look) in looks.iter().enumerate() {
         assert!(!looks[..i].contains(look), "{} looks as another", names[i]);
-        assert_eq!(look.comes_again, i >= 7);
+        assert_eq!(look.is_repeated, i >= 7);
     }
     with_svg(&figure, |svg| {
         let of_color = elements(svg, "polyline").filter(|line| line.attribute("stroke") == Some("#009E73"));

@@ -88,7 +88,7 @@ pub struct RunRecord {
     /// Statistics over the samples of all switches.
     pub(crate) survey: Survey,
     /// Statistics of queues in XOFF, over the samples of the series.
-    pub(crate) off_queues: XoffQueueStats,
+    pub(crate) xoff_queues: XoffQueueStats,
     detector: Detector,
 }
 
@@ -109,9 +109,9 @@ pub(crate) struct WindowEdge {
 
 impl RunRecord {
     /// Merges the statistics of one queue of the series, from after the first `after` edges up to the edge before `until`.
-    pub(crate) fn watched(&self, queue: usize, after: usize, until: usize) -> SampleSummary {
+    pub(crate) fn window_summary(&self, queue: usize, after: usize, until: usize) -> SampleSummary {
         let mut watched = SampleSummary::default();
-        self.edges[after..until].iter().for_each(|edge| watched.and_then(&edge.watched[queue]));
+        self.edges[after..until].iter().for_each(|edge| watched.append(&edge.watched[queue]));
         watched
     }
 
@@ -121,9 +121,9 @@ impl RunRecord {
     }
 
     /// Merges the statistics of one queue of the series over the whole run.
-    pub(crate) fn watched_in_all(&self, queue: usize) -> SampleSummary {
-        let mut watched = self.watched(queue, 0, self.edges.len());
-        watched.and_then(&self.watched[queue]);
+    pub(crate) fn queue_summary(&self, queue: usize) -> SampleSummary {
+        let mut watched = self.window_summary(queue, 0, self.edges.len());
+        watched.append(&self.watched[queue]);
         watched
     }
 
@@ -164,7 +164,7 @@ impl<'a> Recorder<'a> {
                 messages: vec![MessageRate::default(); ports.len()],
                 stages: vec![[0; CLASSES]; ports.len()],
                 survey: Survey::new(scenario),
-                off_queues: XoffQueueStats::new(scenario, &ports),
+                xoff_queues: XoffQueueStats::new(scenario, &ports),
                 detector: Detector::for_scenario(scenario),
                 ports,
             },
@@ -302,7 +302,7 @@ impl<'a> Recorder<'a> {
             .collect();
         self.series.write(at, flows, flow_gauges, &samples, &pools)?;
         self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.record(sample));
-        self.record.off_queues.record(at, reports);
+        self.record.xoff_queues.record(at, reports);
         self.record.flows.copy_from_slice(flows);
         self.record.flow_gauges.iter_mut().zip(flow_gauges).for_each(|(gauge, value)| gauge.record(*value));
         self.sampled_to = Some(at);
@@ -351,13 +351,13 @@ impl<'a> Recorder<'a> {
             messages.record(at, sent.messages());
         }
         self.record.survey.record(at, reports);
-        self.look_for_deadlock(at, reports)
+        self.detect_deadlock(at, reports)
     }
 
     /// Records drops and deadlocks after the last sample.
     pub fn record_after_end(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.record_drops(at, reports)?;
-        self.look_for_deadlock(at, reports)
+        self.detect_deadlock(at, reports)
     }
 
     fn record_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
@@ -380,7 +380,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Feeds the switches' state as of `at` to the deadlock detector.
-    pub fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+    pub fn detect_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let states: Vec<SwitchState> = reports.iter().map(SwitchState::from_report).collect();
         if let Some(deadlock) = self.record.detector.observe(at, &states) {
             let cycle = deadlock.cycle_in(self.scenario);

@@ -9,7 +9,7 @@ use weir_scenario::link::FaultCounters;
 use weir_scenario::{HostPlan, LinkPeer, PortRef, Scenario, WindowPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, flow_control_context, port_flow_control};
 use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
@@ -106,7 +106,7 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
             }
             None => [None; CLASSES],
         };
-        let watched = all.queues_of(place).map(|n| (all.queues()[n].class, record.watched_in_all(n)));
+        let watched = all.queues_of(place).map(|n| (all.queues()[n].class, record.queue_summary(n)));
         let config = &scenario.switches[place.switch];
         let number = all.number(place);
         let messages = &record.messages[number];
@@ -213,7 +213,7 @@ fn link_summaries(scenario: &Scenario, ended: &RunResult<'_>, is_large: bool) ->
                 frames: stats.delivered[n],
                 lost: faults.lost,
                 corrupted: faults.corrupted,
-                doubled: faults.doubled,
+                duplicated: faults.duplicated,
                 reordered: faults.reordered,
                 feedback: stats.feedback[n].as_ref().and_then(FeedbackSummary::from_stats),
             });
@@ -236,7 +236,7 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &RunRecord)
     let of_switch = |(n, (config, report)): (usize, (&SwitchConfig, &Report))| SwitchSummary {
         private_max_bytes: record.survey.private_max(n).get(),
         headroom_max_bytes: record.survey.headroom_max(n).get(),
-        off_queues: record.off_queues.summary(n),
+        off_queues: record.xoff_queues.summary(n),
         name: config.name.clone(),
         pool: pool(report.pool.capacity, report.pool.used_max),
         headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
@@ -250,14 +250,14 @@ fn feedback_configured(scenario: &Scenario, place: PortRef) -> Option<Span> {
     let config = &scenario.switches[place.switch];
     let port = &config.ports[place.port];
     let rate = port.rate.unwrap_or(RATE_UNKNOWN);
-    port.flow_control.feedback_delay(&controlled_port(config, place.port, rate))
+    port.flow_control.feedback_delay(&flow_control_context(config, place.port, rate))
 }
 
 /// Returns the queue length that a sender estimates at this rate, under a flow control that estimates it.
 fn estimated_queue(scenario: &Scenario, place: PortRef, rate: BitRate) -> Option<Bytes> {
     let config = &scenario.switches[place.switch];
     let line = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
-    mechanism(config, place.port, line).ok()?.estimated_queue(rate)
+    port_flow_control(config, place.port, line).ok()?.estimated_queue(rate)
 }
 
 /// Counts the frames that switches dropped while they ran, of lossless or of lossy classes. With `outages`, drops at a port whose
@@ -457,7 +457,7 @@ fn port_window(scenario: &Scenario, record: &RunRecord, place: PortRef, edges: [
     let span = to.at.since(from.at);
     let [before, after] = [from, to].map(|edge| edge.pauses[all.number(place)]);
     let queues: Vec<SampleSummary> =
-        all.queues_of(place).map(|n| record.watched(n, edges[0] + 1, edges[1] + 1)).collect();
+        all.queues_of(place).map(|n| record.window_summary(n, edges[0] + 1, edges[1] + 1)).collect();
     let received = edges.map(|edge| all.queues_of(place).map(|n| record.received(n, edge)).sum::<Bytes>());
     let peer_rate = queues.iter().filter_map(SampleSummary::peer_rate).min();
     let lengths = || queues.iter().filter_map(SampleSummary::ingress);

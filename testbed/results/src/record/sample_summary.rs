@@ -82,7 +82,7 @@ impl SampleSummary {
             peer_rates: (u64::from(rate.is_some()), rate.unwrap_or(0)),
             received: sample.received,
         };
-        self.and_then(&one);
+        self.append(&one);
     }
 
     /// Ends the interval, returns it, and begins the next.
@@ -92,7 +92,7 @@ impl SampleSummary {
     }
 
     /// Appends the interval that followed this one.
-    pub(crate) fn and_then(&mut self, next: &SampleSummary) {
+    pub(crate) fn append(&mut self, next: &SampleSummary) {
         self.samples += next.samples;
         for watch in &next.gauges {
             match self.gauges.iter_mut().find(|before| before.name == watch.name) {
@@ -165,7 +165,7 @@ mod tests {
             watched.record(&sample(victim, estimate));
         }
         assert_eq!(figures(&watched), (666, 70, 6));
-        run.and_then(&watched);
+        run.append(&watched);
         assert_eq!(figures(&run), (600, 900, 6));
     }
 
@@ -180,12 +180,12 @@ mod tests {
                 received: Bytes::new(received),
                 ..QueueSample::default()
             });
-            run.and_then(&watched.end());
+            run.append(&watched.end());
         }
         assert_eq!(run.ingress(), Some([10, 30, 60].map(Bytes::new)));
         assert_eq!((run.peer_rate(), run.received()), (Some(BitRate::bps(6)), Bytes::new(7)));
         // Without samples since the last window edge, the received bytes of earlier windows remain.
-        run.and_then(&watched.end());
+        run.append(&watched.end());
         assert_eq!((run.ingress(), run.received()), (Some([10, 30, 60].map(Bytes::new)), Bytes::new(7)));
         assert_eq!((watched.ingress(), watched.peer_rate()), (None, None));
     }

@@ -222,7 +222,7 @@ pub struct FrameSummary {
     /// Copies made by switches, of frames for unknown hosts and for clones of the ingress port.
     pub copied: u64,
     /// Frames that injected faults delivered twice.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Frames dropped by switches in all classes, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Frames lost to injected faults.
@@ -231,7 +231,7 @@ pub struct FrameSummary {
     #[serde(default)]
     pub faults_corrupted: u64,
     /// Frames lost on links that went down.
-    pub cut_off: u64,
+    pub lost_link_down: u64,
     /// Frames in the switches at the end.
     pub held: u64,
     /// Frames in flight on links at the end.
@@ -288,9 +288,9 @@ impl FrameSummary {
     /// Returns both sides of frame conservation: frames that entered, and frames that left or are still there.
     pub fn sides(&self) -> [u64; 2] {
         let dropped: u64 = self.dropped.values().sum();
-        let taken = self.faults_lost + self.faults_corrupted + self.cut_off;
+        let taken = self.faults_lost + self.faults_corrupted + self.lost_link_down;
         let departed = self.hosts_received + self.control_received + dropped + taken;
-        [self.hosts_sent + self.control_sent + self.copied + self.doubled, departed + self.held + self.on_links]
+        [self.hosts_sent + self.control_sent + self.copied + self.duplicated, departed + self.held + self.on_links]
     }
 }
 

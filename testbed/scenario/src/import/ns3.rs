@@ -103,7 +103,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
     let mut config = sources.config.clone().unwrap_or_default();
     let simulator = match arguments {
         Some(arguments) => {
-            inet_tub::lay_over(&mut config, arguments);
+            inet_tub::override_config(&mut config, arguments);
             Simulator::InetTub
         }
         None => Simulator::detect(&config, &topology, flows.as_ref()),
@@ -252,7 +252,7 @@ fn fit_hosts(
     if !idle.is_empty() {
         let names: Vec<String> = idle.iter().map(|host| topology.host_name(*host)).collect();
         let text = format!(
-            "{} left out, without flows, as a switch has 64 ports at most: {}; the buffer is smaller by their share",
+            "{} left out, without flows, as a switch has too many ports: {}; the buffer is smaller by their share",
             count(idle.len(), "host"),
             names.join(", ")
         );

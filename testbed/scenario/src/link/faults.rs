@@ -66,7 +66,7 @@ pub struct FaultCounters {
     /// Frames corrupted: they take the link's time, and nobody receives them.
     pub corrupted: u64,
     /// Frames duplicated.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Frames held back.
     pub reordered: u64,
 }
@@ -175,7 +175,7 @@ impl<T> Faults<T> {
             }
             FaultAction::Double => {
                 let double = copy(&frame);
-                self.counters.doubled += u64::from(double.is_some());
+                self.counters.duplicated += u64::from(double.is_some());
                 out(frame);
                 double.into_iter().for_each(&mut out);
             }
@@ -301,7 +301,7 @@ mod tests {
         let (out, counters) = passage(always(FaultPlan { corruption_ppm: MILLION, ..FaultPlan::default() }), 4);
         assert_eq!((out, counters.lost, counters.corrupted), (vec![], 0, 4));
         let (out, counters) = passage(always(FaultPlan { duplication_ppm: MILLION, ..FaultPlan::default() }), 3);
-        assert_eq!((out, counters.doubled), (vec![0, 0, 1, 1, 2, 2], 3));
+        assert_eq!((out, counters.duplicated), (vec![0, 0, 1, 1, 2, 2], 3));
         let (out, counters) = passage(always(FaultPlan { reordering_ppm: MILLION, ..FaultPlan::default() }), 5);
         assert_eq!((out, counters.reordered), (vec![1, 0, 3, 2, 4], 3), "every other frame is overtaken");
     }
@@ -381,13 +381,13 @@ mod tests {
                 seed,
             };
             let (out, counters) = passage(plan, 200);
-            prop_assert_eq!(out.len() as u64, 200 - counters.lost - counters.corrupted + counters.doubled);
+            prop_assert_eq!(out.len() as u64, 200 - counters.lost - counters.corrupted + counters.duplicated);
             prop_assert_eq!(counters.chosen, window.1.saturating_sub(window.0));
             let mut times = [0u64; 200];
             out.iter().for_each(|frame| times[*frame as usize] += 1);
             let missing = counters.lost + counters.corrupted;
             prop_assert_eq!(times.iter().filter(|times| **times == 0).count() as u64, missing);
-            prop_assert_eq!(times.iter().filter(|times| **times == 2).count() as u64, counters.doubled);
+            prop_assert_eq!(times.iter().filter(|times| **times == 2).count() as u64, counters.duplicated);
             for (n, times) in times.iter().enumerate() {
                 prop_assert!(*times == 1 || (window.0..window.1).contains(&(n as u64)));
             }

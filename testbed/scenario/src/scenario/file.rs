@@ -186,7 +186,7 @@ fn read(root: &Table<'_>, path: &Path, drawn: &MessageCache) -> (ScenarioPlan, V
         }
     }
     if scenarios.len() == plan.runs.len() && root.doc().sound(&["workloads", "nic", "scenario"]) {
-        plan.messages = drawn.sent(root.doc(), MessageInputs::new(&plan, &scenarios[0])).unwrap_or_default();
+        plan.messages = drawn.get_or_draw(root.doc(), MessageInputs::new(&plan, &scenarios[0])).unwrap_or_default();
         for scenario in &mut scenarios {
             let with_messages = scenario.traffic.iter_mut().zip(&*plan.messages);
             with_messages.for_each(|(traffic, sends)| traffic.source = sends.clone());

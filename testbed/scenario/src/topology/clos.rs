@@ -26,11 +26,11 @@ pub struct Clos {
     /// Spines that each leaf is joined with.
     pub uplinks: Uplinks,
     /// The hosts' links.
-    pub host_cable: LinkSpec,
+    pub host_link: LinkSpec,
     /// Links between ToRs and leaves.
-    pub pod_cable: LinkSpec,
+    pub pod_link: LinkSpec,
     /// Links between leaves and spines.
-    pub spine_cable: LinkSpec,
+    pub spine_link: LinkSpec,
 }
 
 /// Spines that a leaf is joined with.
@@ -76,9 +76,9 @@ impl Clos {
             spines: 4,
             hosts_per_tor: 16,
             uplinks: Uplinks::Every,
-            host_cable: cable(100),
-            pod_cable: cable(400),
-            spine_cable: cable(400),
+            host_link: cable(100),
+            pod_link: cable(400),
+            spine_link: cable(400),
         }
     }
 
@@ -102,9 +102,9 @@ impl Clos {
             spines: 16,
             hosts_per_tor: 16,
             uplinks: Uplinks::Planes,
-            host_cable: cable(100),
-            pod_cable: cable(400),
-            spine_cable: cable(400),
+            host_link: cable(100),
+            pod_link: cable(400),
+            spine_link: cable(400),
         }
     }
 
@@ -162,12 +162,12 @@ impl Clos {
             }
         }
         for host in 0..tors * self.hosts_per_tor {
-            fabric.add_host(format!("H{host}"), host / self.hosts_per_tor, self.host_cable);
+            fabric.add_host(format!("H{host}"), host / self.hosts_per_tor, self.host_link);
         }
         for tor in 0..tors {
             let first_leaf = tors + tor / self.tors_per_pod * self.leaves_per_pod;
             for leaf in 0..self.leaves_per_pod {
-                fabric.join(tor, first_leaf + leaf, self.pod_cable);
+                fabric.join(tor, first_leaf + leaf, self.pod_link);
             }
         }
         let uplinks = self.uplinks_per_leaf();
@@ -177,7 +177,7 @@ impl Clos {
                 Uplinks::Planes => leaf % self.leaves_per_pod * uplinks,
             };
             for spine in first_spine..first_spine + uplinks {
-                fabric.join(tors + leaf, tors + leaves + spine, self.spine_cable);
+                fabric.join(tors + leaf, tors + leaves + spine, self.spine_link);
             }
         }
         fabric
@@ -206,9 +206,9 @@ impl FatTree {
             spines: k * k / 4,
             hosts_per_tor: k / 2,
             uplinks: Uplinks::Planes,
-            host_cable: cable,
-            pod_cable: cable,
-            spine_cable: cable,
+            host_link: cable,
+            pod_link: cable,
+            spine_link: cable,
         };
         clos.check()?;
         Ok(clos.build((["SE", "SA", "SC"], 1)))

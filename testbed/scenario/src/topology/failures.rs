@@ -6,7 +6,7 @@ use crate::workload::Rng;
 
 /// Error in taking down a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoLink {
+pub enum LinkNameError {
     /// The switch is unknown.
     #[error("there is no switch {name}: {help}")]
     NoSwitch {
@@ -54,7 +54,7 @@ impl Fabric {
     ///
     /// # Errors
     /// For the first link that does not exist; then none is taken down. A host's only link can't fail.
-    pub fn fail(&mut self, links: &[(&str, &str)]) -> Result<(), NoLink> {
+    pub fn fail(&mut self, links: &[(&str, &str)]) -> Result<(), LinkNameError> {
         let mut failed = Vec::new();
         for (one, other) in links {
             failed.extend(self.links_named(one, other)?);
@@ -91,18 +91,18 @@ impl Fabric {
     }
 
     /// Returns the indices of the links of these names.
-    fn links_named(&self, one: &str, other: &str) -> Result<Vec<usize>, NoLink> {
+    fn links_named(&self, one: &str, other: &str) -> Result<Vec<usize>, LinkNameError> {
         // Names of nodes contain no full stop.
         let (other, number) = other.split_once('.').map_or((other, None), |(name, number)| (name, Some(number)));
         let (from, to) = (self.switch_named(one)?, self.switch_named(other)?);
         let links = self.links_between(from, to);
         if links.is_empty() {
             let joined = self.joined_with(from);
-            return Err(NoLink::NotJoined { one: one.to_owned(), other: other.to_owned(), joined });
+            return Err(LinkNameError::NotJoined { one: one.to_owned(), other: other.to_owned(), joined });
         }
         let Some(number) = number else { return Ok(links) };
         let chosen = number.parse().ok().and_then(|number: usize| links.get(number).copied());
-        let missing = || NoLink::NoNumber {
+        let missing = || LinkNameError::NoNumber {
             one: one.to_owned(),
             other: other.to_owned(),
             number: number.to_owned(),
@@ -111,8 +111,8 @@ impl Fabric {
         Ok(vec![chosen.ok_or_else(missing)?])
     }
 
-    fn switch_named(&self, name: &str) -> Result<usize, NoLink> {
-        self.switch(name).ok_or_else(|| NoLink::NoSwitch { name: name.to_owned(), help: self.help_with(name) })
+    fn switch_named(&self, name: &str) -> Result<usize, LinkNameError> {
+        self.switch(name).ok_or_else(|| LinkNameError::NoSwitch { name: name.to_owned(), help: self.help_with(name) })
     }
 
     /// Returns the fix for a name that no switch has.

@@ -21,14 +21,14 @@ pub struct LeafSpine {
     /// The hosts' links.
     pub host_cable: LinkSpec,
     /// Links between leaves and spines.
-    pub fabric_cable: LinkSpec,
+    pub fabric_link: LinkSpec,
 }
 
 impl LeafSpine {
     /// Fabric of the DSH paper's section V-B: 16 leaves, 16 spines, 256 hosts, all links of 100 Gb/s and 2 us.
     pub fn dsh() -> LeafSpine {
         let cable = LinkSpec::new(BitRate::gbps(100), Span::from_micros(2));
-        LeafSpine { leaves: 16, spines: 16, hosts_per_leaf: 16, parallel: 1, host_cable: cable, fabric_cable: cable }
+        LeafSpine { leaves: 16, spines: 16, hosts_per_leaf: 16, parallel: 1, host_cable: cable, fabric_link: cable }
     }
 
     /// Fabric of the DSH paper's Fig. 16(a) before S0-L3 and S1-L0 fail: four leaves of 16 hosts at 100 Gb/s, and two spines at 400 Gb/s,
@@ -36,13 +36,13 @@ impl LeafSpine {
     #[cfg(test)]
     pub(crate) fn dsh_deadlock() -> LeafSpine {
         let fabric_cable = LinkSpec::new(BitRate::gbps(400), Span::from_micros(2));
-        LeafSpine { leaves: 4, spines: 2, fabric_cable, ..LeafSpine::dsh() }
+        LeafSpine { leaves: 4, spines: 2, fabric_link: fabric_cable, ..LeafSpine::dsh() }
     }
 
     /// Fabric of the Reverie paper's section 4.1: 16 leaves, 4 spines, 256 hosts, all links of 25 Gb/s and 2 us.
     pub fn reverie() -> LeafSpine {
         let cable = LinkSpec::new(BitRate::gbps(25), Span::from_micros(2));
-        LeafSpine { spines: 4, host_cable: cable, fabric_cable: cable, ..LeafSpine::dsh() }
+        LeafSpine { spines: 4, host_cable: cable, fabric_link: cable, ..LeafSpine::dsh() }
     }
 
     /// Builds the fabric.
@@ -68,7 +68,7 @@ impl LeafSpine {
         for leaf in 0..self.leaves {
             for spine in &spines {
                 (0..self.parallel).for_each(|_| {
-                    fabric.join(leaf, *spine, self.fabric_cable);
+                    fabric.join(leaf, *spine, self.fabric_link);
                 });
             }
         }

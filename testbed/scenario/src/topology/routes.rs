@@ -179,7 +179,7 @@ impl Routes {
     /// If the two are one host, or there is no such host.
     pub fn path_delay(&self, from: usize, to: usize, hash: u32) -> PathDelay {
         let path = self.path(from, to, hash);
-        let cables = path.into_iter().map(|place| self.wiring.port(place).cable);
+        let cables = path.into_iter().map(|place| self.wiring.port(place).link);
         PathDelay { hops: [self.hosts[from].cable].into_iter().chain(cables).collect() }
     }
 

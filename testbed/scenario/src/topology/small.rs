@@ -46,7 +46,7 @@ pub struct Ring {
     /// The hosts' links.
     pub host_cable: LinkSpec,
     /// Links between switches.
-    pub ring_cable: LinkSpec,
+    pub ring_link: LinkSpec,
 }
 
 impl SingleSwitch {
@@ -95,7 +95,7 @@ impl Ring {
     /// Fabric of the GFC paper's Fig. 1(a) with the links of its section 6.2: three switches with a host each, 10 Gb/s, 1 us.
     pub fn gfc() -> Ring {
         let cable = LinkSpec::new(BitRate::gbps(10), Span::from_micros(1));
-        Ring { switches: 3, hosts_per_switch: 1, host_cable: cable, ring_cable: cable }
+        Ring { switches: 3, hosts_per_switch: 1, host_cable: cable, ring_link: cable }
     }
 
     /// Builds the fabric.
@@ -117,7 +117,7 @@ impl Ring {
             }
         }
         for switch in 0..self.switches {
-            fabric.join(switch, (switch + 1) % self.switches, self.ring_cable);
+            fabric.join(switch, (switch + 1) % self.switches, self.ring_link);
         }
         Ok(fabric)
     }

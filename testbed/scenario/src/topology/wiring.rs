@@ -6,15 +6,15 @@ use crate::port_ref::{LinkPeer, PortRef};
 /// Links of a fabric by port. Ports of all switches are in one table, switch by switch.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
-    wires: Box<[PortCable]>,
+    wires: Box<[PortLink]>,
     /// Start of each switch's ports in the table, and at the end the table's length.
     first: Box<[usize]>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PortCable {
+pub(super) struct PortLink {
     pub peer: LinkPeer,
-    pub cable: LinkSpec,
+    pub link: LinkSpec,
     pub is_up: bool,
 }
 
@@ -29,18 +29,18 @@ impl Wiring {
             first.push(first[first.len() - 1] + switch.ports);
         }
         let mut wires = vec![None; first[fabric.switches.len()]];
-        let mut attach = |place: PortRef, wire: PortCable| {
+        let mut attach = |place: PortRef, wire: PortLink| {
             assert!(place.port < fabric.switches[place.switch].ports, "no port {place:?}");
             let before = wires[first[place.switch] + place.port].replace(wire);
             assert!(before.is_none(), "two cables at {place:?}");
         };
         for (number, host) in fabric.hosts.iter().enumerate() {
-            attach(host.at, PortCable { peer: LinkPeer::Host(number), cable: host.cable(), is_up: true });
+            attach(host.at, PortLink { peer: LinkPeer::Host(number), link: host.cable(), is_up: true });
         }
         for link in &fabric.links {
             let [one, other] = link.ends;
             for (here, there) in [(one, other), (other, one)] {
-                attach(here, PortCable { peer: LinkPeer::Port(there), cable: link.cable(), is_up: link.is_up });
+                attach(here, PortLink { peer: LinkPeer::Port(there), link: link.cable(), is_up: link.is_up });
             }
         }
         let wires = wires.into_iter().map(|wire| wire.expect("each port of a switch has a host or a link"));
@@ -52,15 +52,15 @@ impl Wiring {
     }
 
     /// Returns the links of each switch, by port.
-    pub(super) fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
+    pub(super) fn switches(&self) -> impl Iterator<Item = &[PortLink]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
 
-    pub(super) fn of_switch(&self, switch: usize) -> &[PortCable] {
+    pub(super) fn of_switch(&self, switch: usize) -> &[PortLink] {
         &self.wires[self.first[switch]..self.first[switch + 1]]
     }
 
-    pub(super) fn port(&self, place: PortRef) -> &PortCable {
+    pub(super) fn port(&self, place: PortRef) -> &PortLink {
         &self.of_switch(place.switch)[place.port]
     }
 

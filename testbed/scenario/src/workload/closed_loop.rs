@@ -2,7 +2,7 @@
 
 use weir_units::Time;
 
-use super::peers::refuse_twins;
+use super::peers::refuse_duplicates;
 use super::{Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
 /// Closed loop: each host keeps a number of messages outstanding, and begins another on each acknowledgement.
@@ -24,7 +24,7 @@ pub struct ClosedLoop {
 
 /// Parameters of a [`ClosedLoop`].
 #[derive(Clone, Debug)]
-pub struct ClosedLoopTerms {
+pub struct ClosedLoopConfig {
     /// Sending hosts, by number.
     pub senders: Vec<u32>,
     /// Receivers of each sender.
@@ -48,9 +48,9 @@ impl ClosedLoop {
     ///
     /// # Errors
     /// A sender is twice in the list or has no peer; there is no sender; or the range of time is empty.
-    pub fn new(terms: ClosedLoopTerms) -> Result<ClosedLoop, WorkloadError> {
-        let ClosedLoopTerms { mut senders, receivers, sizes, outstanding, times, from, until, seed } = terms;
-        refuse_twins(&senders, "senders")?;
+    pub fn new(terms: ClosedLoopConfig) -> Result<ClosedLoop, WorkloadError> {
+        let ClosedLoopConfig { mut senders, receivers, sizes, outstanding, times, from, until, seed } = terms;
+        refuse_duplicates(&senders, "senders")?;
         senders.iter().try_for_each(|host| receivers.check(*host, 1))?;
         if until <= from {
             return Err(WorkloadError::NoTime { from, until });

@@ -65,7 +65,7 @@ pub enum WorkloadError {
     ToItself(u32),
     /// The hosts can't be halved.
     #[error("{0} hosts can't be paired, each of one half with one of the other; write an even number of hosts")]
-    Odd(usize),
+    OddHostCount(usize),
 }
 
 fn after_start(time: Time) -> Span {

@@ -2,7 +2,7 @@
 
 use weir_units::{Span, Time};
 
-use super::peers::refuse_twins;
+use super::peers::refuse_duplicates;
 use super::{Instants, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
 /// Bursts in which several hosts send to one at the same instant.
@@ -44,7 +44,7 @@ impl Incast {
     /// There are no receivers, or too few senders for one of them; a host is twice in a list; or the range of time is empty.
     pub fn messages(&self) -> Result<Vec<Message>, WorkloadError> {
         self.instants.check()?;
-        refuse_twins(&self.receivers, "receivers")?;
+        refuse_duplicates(&self.receivers, "receivers")?;
         self.receivers.iter().try_for_each(|receiver| self.senders.check(*receiver))?;
         let mut rng = Rng::stream(self.seed, stream::INCAST);
         let mut messages = Vec::new();
@@ -73,7 +73,7 @@ impl Senders {
     fn check(&self, receiver: u32) -> Result<(), WorkloadError> {
         match self {
             Senders::These(hosts) => {
-                refuse_twins(hosts, "senders")?;
+                refuse_duplicates(hosts, "senders")?;
                 if hosts == &[receiver] { Err(WorkloadError::ToItself(receiver)) } else { Ok(()) }
             }
             Senders::Several(_, 0) => Err(WorkloadError::NoHosts("senders")),

@@ -9,17 +9,17 @@ pub(crate) const HEADER: &str = "start_us,from,to,bytes";
 
 /// Error in a list of messages, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {fault}")]
+#[error("line {line}: {kind}")]
 pub struct ListError {
     /// Number of the line, from 1.
     pub line: usize,
     /// Error in the line.
-    pub fault: ListFault,
+    pub kind: ListErrorKind,
 }
 
 /// Error in a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ListFault {
+pub enum ListErrorKind {
     /// The header is missing or wrong.
     #[error("{0:?} is not the header; write `{HEADER}`")]
     Header(String),
@@ -56,36 +56,36 @@ pub fn read(text: &str, mut host: impl FnMut(&str) -> Option<u32>) -> Result<Vec
         .map(|(line, text)| (line, text.split_once('#').map_or(text, |(before, _)| before).trim()))
         .filter(|(_, text)| !text.is_empty());
     match lines.next() {
-        None => return Err(ListError { line: 1, fault: ListFault::Empty }),
+        None => return Err(ListError { line: 1, kind: ListErrorKind::Empty }),
         Some((line, text)) if !text.split(',').map(str::trim).eq(HEADER.split(',')) => {
-            return Err(ListError { line, fault: ListFault::Header(text.to_owned()) });
+            return Err(ListError { line, kind: ListErrorKind::Header(text.to_owned()) });
         }
         Some(_) => {}
     }
     let mut messages = Vec::new();
     for (line, text) in lines {
-        messages.push(message(text, &mut host).map_err(|fault| ListError { line, fault })?);
+        messages.push(message(text, &mut host).map_err(|fault| ListError { line, kind: fault })?);
     }
     messages.sort_by_key(|message| message.start);
     Ok(messages)
 }
 
-fn message(line: &str, host: &mut impl FnMut(&str) -> Option<u32>) -> Result<Message, ListFault> {
+fn message(line: &str, host: &mut impl FnMut(&str) -> Option<u32>) -> Result<Message, ListErrorKind> {
     let mut values = [""; 4];
     let count = line.split(',').count();
     if count != values.len() {
-        return Err(ListFault::Values(count));
+        return Err(ListErrorKind::Values(count));
     }
     values.iter_mut().zip(line.split(',')).for_each(|(value, text)| *value = text.trim());
     let [start, from, to, bytes] = values;
-    let mut find = |name: &str| host(name).ok_or_else(|| ListFault::Host(name.to_owned()));
+    let mut find = |name: &str| host(name).ok_or_else(|| ListErrorKind::Host(name.to_owned()));
     let (from, receiver) = (find(from)?, find(to)?);
     if from == receiver {
-        return Err(ListFault::ToItself(to.to_owned()));
+        return Err(ListErrorKind::ToItself(to.to_owned()));
     }
-    let since: Span = format!("{start}us").parse().map_err(|_| ListFault::Start(start.to_owned()))?;
+    let since: Span = format!("{start}us").parse().map_err(|_| ListErrorKind::Start(start.to_owned()))?;
     let size = bytes.parse().ok().map(Bytes::new).filter(|size| (Bytes::new(1)..=SizeCdf::SIZE_MAX).contains(size));
-    let size = size.ok_or_else(|| ListFault::Size(bytes.to_owned()))?;
+    let size = size.ok_or_else(|| ListErrorKind::Size(bytes.to_owned()))?;
     Ok(Message { start: Time::ZERO.saturating_add(since), from, to: receiver, size })
 }
 

@@ -1,6 +1,6 @@
 //! Pairs of a sending and a receiving host.
 
-use super::peers::refuse_twins;
+use super::peers::refuse_duplicates;
 use super::{Instants, Message, Rng, SizeCdf, WorkloadError, stream};
 
 /// Pairs of a sending and a receiving host.
@@ -25,9 +25,9 @@ impl Pairs {
     /// # Errors
     /// The number of hosts is odd or zero, or one is twice in the list.
     pub fn one_to_one(hosts: &[u32]) -> Result<Pairs, WorkloadError> {
-        refuse_twins(hosts, "hosts")?;
+        refuse_duplicates(hosts, "hosts")?;
         if hosts.len() % 2 == 1 {
-            return Err(WorkloadError::Odd(hosts.len()));
+            return Err(WorkloadError::OddHostCount(hosts.len()));
         }
         let (senders, receivers) = hosts.split_at(hosts.len() / 2);
         Ok(Pairs(senders.iter().copied().zip(receivers.iter().copied()).collect()))
@@ -86,7 +86,7 @@ impl Pairs {
 }
 
 fn refuse_too_few(hosts: &[u32]) -> Result<(), WorkloadError> {
-    refuse_twins(hosts, "hosts")?;
+    refuse_duplicates(hosts, "hosts")?;
     match hosts {
         [host] => Err(WorkloadError::TooFewPeers { host: *host, wanted: 1, there: 0 }),
         _ => Ok(()),
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn halves_are_paired() {
         assert_eq!(Pairs::one_to_one(&[4, 0, 7, 2]).unwrap().pairs(), [(4, 7), (0, 2)]);
-        assert_eq!(Pairs::one_to_one(&[4, 0, 7]), Err(WorkloadError::Odd(3)));
+        assert_eq!(Pairs::one_to_one(&[4, 0, 7]), Err(WorkloadError::OddHostCount(3)));
     }
 
     #[test]

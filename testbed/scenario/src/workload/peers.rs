@@ -32,7 +32,7 @@ impl Peers {
     }
 
     fn new(hosts: &[u32], group_of: Option<Vec<u32>>) -> Result<Peers, WorkloadError> {
-        refuse_twins(hosts, "peers")?;
+        refuse_duplicates(hosts, "peers")?;
         let mut peers = Peers { pool: hosts.to_vec(), group_of };
         hosts.iter().try_for_each(|host| peers.has_group(*host))?;
         let mut pool = std::mem::take(&mut peers.pool);
@@ -119,7 +119,7 @@ impl Peers {
 }
 
 /// Refuses a list that is empty, or has a host twice.
-pub(super) fn refuse_twins(hosts: &[u32], among: &'static str) -> Result<(), WorkloadError> {
+pub(super) fn refuse_duplicates(hosts: &[u32], among: &'static str) -> Result<(), WorkloadError> {
     let mut sorted = hosts.to_vec();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use weir_units::Time;
 
 use super::instants::later;
-use super::peers::refuse_twins;
+use super::peers::refuse_duplicates;
 use super::{Load, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
 /// Hosts that are each a Poisson source: gaps between messages are exponential, sizes follow a distribution, and each message goes to one
@@ -50,7 +50,7 @@ impl Poisson {
     /// A sender is twice in the list or has no peer; there is no sender; or the range of time is empty.
     pub fn messages(self) -> Result<PoissonMessages, WorkloadError> {
         let Poisson { senders, receivers, sizes, load, from, until, seed } = self;
-        refuse_twins(&senders, "senders")?;
+        refuse_duplicates(&senders, "senders")?;
         senders.iter().try_for_each(|host| receivers.check(*host, 1))?;
         if until <= from {
             return Err(WorkloadError::NoTime { from, until });

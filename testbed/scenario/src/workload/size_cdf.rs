@@ -7,7 +7,7 @@ use weir_units::Bytes;
 use super::error::MESSAGE_BYTES_MAX;
 use super::{Rng, WorkloadError};
 
-pub use file::{CdfError, CdfFault};
+pub use file::{CdfError, CdfErrorKind};
 
 /// Distribution of sizes: cumulative shares at some sizes, linearly interpolated. Two shares at one size are a step: the share between
 /// them has exactly that size. A first share above 0 is a step, too.

@@ -14,7 +14,7 @@ use crate::Sim;
 
 /// Factor on the longest wait of the scenario, in the drain time.
 const WAITS: u64 = 10;
-const STILL_MIN: Span = Span::from_millis(10);
+const DRAIN_TIME_MIN: Span = Span::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimulationEnd {
@@ -54,7 +54,7 @@ pub(super) fn drain_time(scenario: &Scenario) -> Span {
         Transport::Tcp(tcp) => Some(tcp.rto_min.max(tcp.initial_rto)),
     });
     let longest = pauses.chain(timeouts).chain([scenario.longest_delay()]).max().unwrap_or(Span::ZERO);
-    (longest * WAITS).max(STILL_MIN).max(scenario.end.since(Time::ZERO))
+    (longest * WAITS).max(DRAIN_TIME_MIN).max(scenario.end.since(Time::ZERO))
 }
 
 /// Returns the run's failures, except incomplete draining.

@@ -76,7 +76,7 @@ fn whatever_is_lost_doubled_or_reordered_everything_arrives_once() {
         scenario.hosts[0].faults[0] = FaultPlan { reordering_ppm: 0, seed: seed + 10, ..scenario.hosts[0].faults[1] };
         let (sim, sent, arrived) = ended(&scenario);
         let faults = sim.fault_counters();
-        assert!(faults.lost > 15 && faults.doubled > 5 && faults.reordered > 15, "{faults:?}");
+        assert!(faults.lost > 15 && faults.duplicated > 5 && faults.reordered > 15, "{faults:?}");
         assert_eq!((sent.payload_done, arrived.payload), (Bytes::kb(2_025), Bytes::kb(2_025)));
         assert_eq!((sent.messages_done, arrived.messages, sent.fct.count), (41, 41, 41));
         // 40 messages of 49 packets and one of 25: each taken in once, and in order.

@@ -108,7 +108,7 @@ fn files_of_a_run_are_the_same_on_any_number_of_threads() {
             let told = String::from_utf8_lossy(&alone["events.csv"]).into_owned();
             assert!(["pause_sent", ",drop,", ",mark,"].iter().all(|what| told.contains(what)), "{told}");
             let frames = summary.frames.unwrap();
-            let befell = [frames.cut_off, frames.doubled, frames.faults_lost, frames.faults_corrupted];
+            let befell = [frames.lost_link_down, frames.duplicated, frames.faults_lost, frames.faults_corrupted];
             assert!(befell.iter().all(|count| *count > 0), "{frames:?}");
             assert!(frames.dropped.contains_key("pfc_watchdog"), "{frames:?}");
             let measured = summary.links.iter().filter(|lane| lane.feedback.is_some()).count();

@@ -337,7 +337,7 @@ fn what_outages_and_faults_take_is_accounted_for() {
     let summary = run(&scenario, folder.path());
     let frames = summary.frames.clone().unwrap();
     assert!(
-        frames.cut_off > 0 && frames.faults_lost > 0 && frames.faults_corrupted > 0 && frames.doubled > 0,
+        frames.lost_link_down > 0 && frames.faults_lost > 0 && frames.faults_corrupted > 0 && frames.duplicated > 0,
         "{frames:?}"
     );
     assert_eq!((frames.held, frames.on_links, summary.lossless), (0, 0, true), "{:?}", summary.failures);

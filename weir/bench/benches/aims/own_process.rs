@@ -19,7 +19,7 @@ const PAUSES: &str = "--pauses";
 const STARTS: usize = 5;
 
 /// Runs the measurement that this process was started for, if any.
-pub(crate) fn is_asked(arguments: &[String]) -> bool {
+pub(crate) fn run_if_child(arguments: &[String]) -> bool {
     match arguments.first().map(String::as_str) {
         Some(START_UP) => start_up(),
         Some(PAUSES) => pauses(),
@@ -42,7 +42,7 @@ pub(crate) fn measure_all() {
     let mut told = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut told).expect("a report");
     assert!(child.wait().expect("a child").success(), "{told}");
-    let lines = told.lines().filter_map(|line| line.strip_prefix(TOLD));
+    let lines = told.lines().filter_map(|line| line.strip_prefix(FIGURES_PREFIX));
     for (line, (what, aim, most)) in lines.zip(DELAYS) {
         let rounds: Vec<f64> = line.split_whitespace().map(|number| number.parse().expect("a number")).collect();
         at_most(what, aim, rounds, most);
@@ -50,7 +50,7 @@ pub(crate) fn measure_all() {
 }
 
 /// Prefix of a child's lines with figures for its parent.
-const TOLD: &str = "figures: ";
+const FIGURES_PREFIX: &str = "figures: ";
 
 /// Delays by the clock, each with its aim.
 const DELAYS: [(&str, &str, f64); 2] = [
@@ -69,7 +69,8 @@ fn started() -> (f64, f64) {
         .spawn()
         .expect("this program");
     let output = BufReader::new(child.stdout.take().expect("a pipe"));
-    let resident = output.lines().map_while(Result::ok).find_map(|line| line.strip_prefix(TOLD)?.parse().ok());
+    let resident =
+        output.lines().map_while(Result::ok).find_map(|line| line.strip_prefix(FIGURES_PREFIX)?.parse().ok());
     let seconds = start.elapsed().as_secs_f64();
     assert!(child.wait().expect("a child").success(), "a switch of four ports did not start");
     (seconds, resident.expect("resident memory"))
@@ -92,7 +93,7 @@ fn start_up() {
     let prepared = PreparedSwitches::prepare(&runtime, &switches, &placement, 0).expect("ports");
     let running = prepared.start().expect("lcores");
     running.report(0).expect("lcores that answer");
-    println!("{TOLD}{}", resident_mb());
+    println!("{FIGURES_PREFIX}{}", resident_mb());
     running.stop(std::time::Duration::from_secs(1)).expect("lcores that end");
 }
 
@@ -120,7 +121,7 @@ fn pauses() {
     let rounds = &report.layouts[0].rounds;
     let line = |of: fn(&pause::PauseRound) -> u64| {
         let rounds: Vec<String> = rounds.iter().map(|round| format!("{}", of(round) as f64 / 1e3)).collect();
-        println!("{TOLD}{}", rounds.join(" "));
+        println!("{FIGURES_PREFIX}{}", rounds.join(" "));
     };
     line(|round| tail(&round.xoff_to_pause));
     line(|round| round.pause_to_obeyed.p50_ns);

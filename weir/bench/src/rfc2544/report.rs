@@ -166,7 +166,7 @@ impl SearchState {
 impl LatencyAt {
     /// Combines two trials: through the switch, and with the generator's ends connected directly.
     pub(super) fn from_trials(percent: u32, fps: f64, through: &TrialOutcome, direct: &TrialStats) -> LatencyAt {
-        let outcome = &through.outcome;
+        let outcome = &through.stats;
         LatencyAt {
             percent,
             fps,

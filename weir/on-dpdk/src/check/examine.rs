@@ -164,7 +164,7 @@ fn lacking(about: &str, error: DriverError) -> Vec<CheckResult> {
     };
     match error {
         DriverError::Config(errors) => of_configs(&errors),
-        DriverError::Lacks(short) => {
+        DriverError::Shortages(short) => {
             short.into_iter().map(|found| CheckResult::bad(Health::Error, about, found.message, found.help)).collect()
         }
         other => vec![CheckResult::bad(Health::Error, about, other.to_string(), "see weir check FILE")],

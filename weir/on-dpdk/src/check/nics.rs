@@ -31,7 +31,7 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
         ));
     }
     let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| sysfs.node_of_cpu(*cpu)).collect();
-    let gap = (!cpus.is_empty()).then(|| poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
+    let gap = (!cpus.is_empty()).then(|| poll_gap::measure(cpus, poll_gap::MEASURING_TIME));
     let mut found = Vec::new();
     for (port, address) in nics {
         let facts = sysfs.nic(address);
@@ -62,7 +62,7 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
             covers_ns: covers.map(|covers| covers.map(Span::as_nanos)),
         });
     }
-    let watched_ns = u64::try_from(poll_gap::LONG_ENOUGH.as_nanos()).unwrap_or(u64::MAX);
+    let watched_ns = u64::try_from(poll_gap::MEASURING_TIME.as_nanos()).unwrap_or(u64::MAX);
     let poll_gap = gap.map(|gap| PollGap { longest_ns: gap.as_nanos(), watched_ns });
     NicFindings { nics: found, warnings, poll_gap }
 }

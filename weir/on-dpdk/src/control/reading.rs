@@ -469,7 +469,7 @@ fn delay(of: &report::DelayStats) -> Delay {
         p999_ns: of.p999,
         max_ns: of.max,
         sum_ns: of.sum,
-        lengths: of.lengths.iter().enumerate().map(bucket).collect(),
+        lengths: of.bins.iter().enumerate().map(bucket).collect(),
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn apply(
             set_rate(shared, id, port, &mut notes);
         }
         if was.flow_control.message_kind() != port.flow_control.message_kind() {
-            notes.extend(turn(shared, id, config, port));
+            notes.extend(switch_flow_control(shared, id, config, port));
         }
         if was.state != port.state {
             notes.extend(state_note(shared, id, port));
@@ -117,7 +117,7 @@ fn set_rate(shared: &Shared, id: PortId, port: &PortConfig, notes: &mut Vec<Stri
 }
 
 /// Switches a port to another flow control; returns a note on the consequences.
-fn turn(shared: &Shared, id: PortId, config: &SwitchConfig, port: &PortConfig) -> Option<String> {
+fn switch_flow_control(shared: &Shared, id: PortId, config: &SwitchConfig, port: &PortConfig) -> Option<String> {
     let (name, spoken) = (&port.name, port.flow_control.label());
     if !shared.set_flow_control(id, port.flow_control.message_kind()) {
         return Some(format!("port {name} can't change to {spoken}: a bug"));

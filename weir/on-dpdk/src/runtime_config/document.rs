@@ -52,7 +52,7 @@ impl Document {
     /// All keys with their values, as in the file.
     pub(crate) fn keys(&self) -> BTreeMap<String, String> {
         let mut keys = BTreeMap::new();
-        note_table(self.0.as_table(), &mut Vec::new(), "", &mut keys);
+        collect_keys(self.0.as_table(), &mut Vec::new(), "", &mut keys);
         keys
     }
 
@@ -226,7 +226,7 @@ fn set_in(table: &mut dyn TableLike, path: &[String], value: Option<Value>, in_t
     Ok(())
 }
 
-fn note_table(table: &dyn TableLike, path: &mut Vec<String>, shown: &str, keys: &mut BTreeMap<String, String>) {
+fn collect_keys(table: &dyn TableLike, path: &mut Vec<String>, shown: &str, keys: &mut BTreeMap<String, String>) {
     for (key, item) in table.iter() {
         let shown = if shown.is_empty() { key.to_owned() } else { format!("{shown}.{key}") };
         path.push(key.to_owned());
@@ -237,7 +237,7 @@ fn note_table(table: &dyn TableLike, path: &mut Vec<String>, shown: &str, keys: 
 
 fn note(item: &Item, path: &mut Vec<String>, shown: &str, keys: &mut BTreeMap<String, String>) {
     if let Some(table) = item.as_table_like() {
-        return note_table(table, path, shown, keys);
+        return collect_keys(table, path, shown, keys);
     }
     let list = LISTS.iter().find(|list| list.path.iter().copied().eq(path.iter().map(String::as_str)));
     let Some(list) = list else {

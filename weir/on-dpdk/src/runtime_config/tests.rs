@@ -3,7 +3,7 @@ use super::*;
 const FILE: &str = "[buffer]\nsize = \"1MB\"\n\n[[ports]]\nname = \"p0\"\nring = \"a\"\nrate = \"1Gbps\"\n\n\
     [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"1Gbps\"\nflow_control = \"none\"\n";
 
-fn steered(text: &str) -> ConfiguredSwitch {
+fn configured(text: &str) -> ConfiguredSwitch {
     let config = weir_config::parse("lab.toml", text).unwrap();
     RuntimeConfigs::new(&[config]).switches.remove(0)
 }
@@ -17,7 +17,7 @@ fn setup(steered: &ConfiguredSwitch, changes: &[(&str, Option<&str>)]) -> Result
 
 #[test]
 fn a_change_is_read_and_checked_as_at_the_start() {
-    let steered = steered(FILE);
+    let steered = configured(FILE);
     let wanted = setup(&steered, &[("buffer.dt.alpha", Some("1/8")), ("ports.p0.rate", Some("5Mbps"))]).unwrap();
     assert_eq!(wanted.config.ports[0].rate.unwrap().to_string(), "5Mbps");
     assert_eq!(wanted.config.name, "lab", "the name that it has from its file");
@@ -44,7 +44,7 @@ fn a_change_is_read_and_checked_as_at_the_start() {
 
 #[test]
 fn a_pause_is_asked_for_by_classes_of_a_port_that_speaks_it() {
-    let steered = steered(FILE);
+    let steered = configured(FILE);
     for (text, written) in [("3", "3"), ("3, 4", "3,4"), ("[4,3]", "3,4"), ("all", "0,1,2,3,4,5,6,7")] {
         let wanted = setup(&steered, &[("ports.p0.pause", Some(text))]).unwrap();
         assert_eq!(wanted.written("ports.p0.pause").as_deref(), Some(written));
@@ -68,7 +68,7 @@ fn a_pause_is_asked_for_by_classes_of_a_port_that_speaks_it() {
 
 #[test]
 fn what_a_file_changes_is_parted_by_what_can_come_into_force() {
-    let steered = steered(FILE);
+    let steered = configured(FILE);
     let why = |text: &str| {
         let config = weir_config::parse("lab.toml", text).unwrap();
         let document = Document::parse(text).unwrap();
@@ -94,21 +94,21 @@ fn what_a_file_changes_is_parted_by_what_can_come_into_force() {
 
 #[test]
 fn what_was_set_for_a_time_is_not_what_lasts() {
-    let mut steered = steered(FILE);
+    let mut steered = configured(FILE);
     let wanted = setup(&steered, &[("ports.p0.rate", Some("5Mbps")), ("ports.p1.state", Some("down"))]).unwrap();
     let before = [("ports.p0.rate".to_owned(), steered.now.written("ports.p0.rate"))].into();
     steered.now = wanted;
     let set = |key: &str| Assignment { key: key.to_owned(), value: None };
-    steered.note_times(&[set("ports.p0.rate")], &before, Some(Duration::from_secs(10)), &mut Vec::new());
+    steered.record_expiry(&[set("ports.p0.rate")], &before, Some(Duration::from_secs(10)), &mut Vec::new());
     assert_eq!(steered.lasting().written("ports.p0.rate").as_deref(), Some("\"1Gbps\""));
     assert_eq!(steered.lasting().written("ports.p1.state").as_deref(), Some("\"down\""));
     // Another value for a time comes back to the first one, not to the one between.
     let between = [("ports.p0.rate".to_owned(), Some("\"5Mbps\"".to_owned()))].into();
-    steered.note_times(&[set("ports.p0.rate")], &between, Some(Duration::from_secs(10)), &mut Vec::new());
+    steered.record_expiry(&[set("ports.p0.rate")], &between, Some(Duration::from_secs(10)), &mut Vec::new());
     assert_eq!(steered.lasting().written("ports.p0.rate").as_deref(), Some("\"1Gbps\""));
     // One for good ends that.
     let mut notes = Vec::new();
-    steered.note_times(&[set("ports.p0.rate")], &between, None, &mut notes);
+    steered.record_expiry(&[set("ports.p0.rate")], &between, None, &mut notes);
     assert_eq!(steered.lasting().written("ports.p0.rate").as_deref(), Some("\"5Mbps\""));
     assert!(notes[0].contains("now stays as it is"), "{notes:?}");
 }

@@ -3,7 +3,7 @@
 use weir_config::SwitchConfig;
 use weir_experiments::table::{count, group_by_text};
 use weir_mmu::{BufferLayout, Headroom};
-use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, queue_limit};
+use weir_switch_core::flow_control::{RATE_UNKNOWN, flow_control_context, queue_limit};
 use weir_units::Bytes;
 
 /// Returns a sentence for each doubtful flow control, shared by ports with equal warnings; then for the switch.
@@ -12,7 +12,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
         let config = &switch.ports[port];
         let moving = queue_limit(switch, port).and_then(|_| moving(switch));
         let rate = config.rate.unwrap_or(RATE_UNKNOWN);
-        let warnings = config.flow_control.warnings(&controlled_port(switch, port, rate));
+        let warnings = config.flow_control.warnings(&flow_control_context(switch, port, rate));
         moving.into_iter().chain(warnings).map(move |what| (what, config.name.as_str()))
     });
     let mut warnings: Vec<String> =

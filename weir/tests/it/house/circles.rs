@@ -36,7 +36,7 @@ struct Module {
 }
 
 /// Dependencies between files: the first needs the second, by this path.
-pub(super) type Ties = BTreeMap<ModulePath, BTreeMap<ModulePath, String>>;
+pub(super) type Dependencies = BTreeMap<ModulePath, BTreeMap<ModulePath, String>>;
 
 impl Modules {
     /// Reads a crate from its first file, and those that it declares.
@@ -68,8 +68,8 @@ impl Modules {
     }
 
     /// Which files need which.
-    pub(super) fn ties(&self) -> Ties {
-        let mut ties = Ties::new();
+    pub(super) fn ties(&self) -> Dependencies {
+        let mut ties = Dependencies::new();
         for module in self.0.values() {
             for path in &module.paths {
                 let Some(needed) = self.file_of(path, 0) else { continue };
@@ -313,7 +313,7 @@ fn end_of_item(code: &[Token], from: usize) -> usize {
 
 /// A cycle of these dependencies, file by file with the path by which each needs the next; `None` if there is none. Omits dependencies
 /// from a file down into its own folder, or, if `down`, those up out of it.
-pub(super) fn circle(ties: &Ties, down: bool) -> Option<String> {
+pub(super) fn circle(ties: &Dependencies, down: bool) -> Option<String> {
     let counts = |from: &ModulePath, to: &ModulePath| if down { !from.starts_with(to) } else { !to.starts_with(from) };
     let (mut done, mut way) = (BTreeSet::new(), Vec::new());
     for file in ties.keys() {
@@ -325,7 +325,7 @@ pub(super) fn circle(ties: &Ties, down: bool) -> Option<String> {
 }
 
 fn follow<'t>(
-    ties: &'t Ties,
+    ties: &'t Dependencies,
     counts: &impl Fn(&ModulePath, &ModulePath) -> bool,
     file: &'t ModulePath,
     done: &mut BTreeSet<&'t ModulePath>,

@@ -106,7 +106,7 @@ pub(crate) struct Sender {
     dscp: u8,
     left: u64,
     next: u64,
-    gate: PauseTimers,
+    pause_timers: PauseTimers,
     serialiser: SerialisationDelay,
     free_at: Time,
     unsent: Batch,
@@ -144,7 +144,7 @@ impl Sender {
             dscp,
             left: frames,
             next: 0,
-            gate: PauseTimers::new(Quantum::for_rate(rate)),
+            pause_timers: PauseTimers::new(Quantum::for_rate(rate)),
             serialiser: SerialisationDelay::new(rate),
             free_at: Time::ZERO,
             unsent: Batch::new(),
@@ -176,7 +176,7 @@ impl Task for Sender {
             if !self.deaf
                 && let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(mbuf.data())
             {
-                self.gate.handle_pfc(now, &pfc);
+                self.pause_timers.handle_pfc(now, &pfc);
                 self.tally.pfc_seen.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -186,7 +186,8 @@ impl Task for Sender {
             return 0;
         }
         // The preset has these classes by the code points of their number.
-        let paused = self.tally.silent.load(Ordering::Relaxed) || self.gate.paused(now).contains(Class::new(self.dscp));
+        let paused =
+            self.tally.silent.load(Ordering::Relaxed) || self.pause_timers.paused(now).contains(Class::new(self.dscp));
         while self.unsent.len() < BURST && self.left > 0 && !paused && self.free_at <= now {
             let Some(frame) = self.frame() else { break };
             assert!(self.unsent.push(frame).is_ok());

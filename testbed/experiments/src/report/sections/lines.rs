@@ -370,15 +370,15 @@ pub(super) fn stages(drawn: &[DrawnRun<'_>], columns: &mut Columns) -> Option<Se
         let mut changes: Vec<(f64, usize, f64)> = changes.collect();
         changes.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
         let mut now: Vec<f64> = vec![0.0; queues.len()];
-        let mut thinner = Downsampler::new(queues.len(), changes.len() + 2, POINTS[1] / drawn.len().min(4));
-        thinner.push(0.0, now.iter().copied());
+        let mut downsampler = Downsampler::new(queues.len(), changes.len() + 2, POINTS[1] / drawn.len().min(4));
+        downsampler.push(0.0, now.iter().copied());
         for (at, n, stage) in changes {
             now[n] = stage;
             top = top.max(stage);
-            thinner.push(at, now.iter().copied());
+            downsampler.push(at, now.iter().copied());
         }
-        thinner.push(run.end_ms, now.iter().copied());
-        let samples = thinner.finish();
+        downsampler.push(run.end_ms, now.iter().copied());
+        let samples = downsampler.finish();
         let mut chart = run.chart(Axis { label: "stage".to_owned(), ..Axis::default() });
         chart.at = Some(columns.add(samples.at));
         for (n, (queue, values)) in queues.iter().zip(samples.values).enumerate() {

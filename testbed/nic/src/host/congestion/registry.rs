@@ -13,10 +13,10 @@ use super::{CongestionControlKind, NONE};
 use crate::parameters::Values;
 
 /// Name of the registry's kinds in error messages.
-const SORT: &str = "congestion control";
+const KIND_NAME: &str = "congestion control";
 
 static CONGESTION_CONTROLS: Registry<dyn CongestionControlKind> = Registry::new(
-    SORT,
+    KIND_NAME,
     &[&DcqcnKind, &DcqcnNs3Kind, &DctcpKind, &TimelyKind, &HpccKind, &HpccPintKind, &PowerTcpKind, &ThetaPowerTcpKind],
 );
 
@@ -27,7 +27,7 @@ static CONGESTION_CONTROLS: Registry<dyn CongestionControlKind> = Registry::new(
 /// already.
 pub fn add(kind: &'static dyn CongestionControlKind) -> Result<(), RegistryError> {
     if names_of(kind).contains(&NONE) {
-        return Err(RegistryError::NameTaken { sort: SORT, name: NONE });
+        return Err(RegistryError::NameTaken { sort: KIND_NAME, name: NONE });
     }
     CONGESTION_CONTROLS.add_with_aliases(kind, names_of)
 }

@@ -108,7 +108,7 @@ pub struct LinkDirectionSummary {
     #[serde(default)]
     pub corrupted: u64,
     /// Frames delivered twice by an injected fault.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Frames delayed by an injected fault.
     pub reordered: u64,
     /// Feedback delay of the data in this direction; none if no message slowed it down.

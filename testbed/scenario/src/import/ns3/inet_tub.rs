@@ -43,7 +43,7 @@ pub(super) struct Policy {
 }
 
 /// Overrides the configuration's values by the command line's.
-pub(super) fn lay_over(config: &mut Config, arguments: &Arguments) {
+pub(super) fn override_config(config: &mut Config, arguments: &Arguments) {
     let mode = match arguments.rdma_cc {
         RdmaCc::Mode(mode) => mode,
         RdmaCc::PowerTcp | RdmaCc::ThetaPowerTcp => 3,

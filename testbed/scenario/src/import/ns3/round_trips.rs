@@ -18,7 +18,7 @@ pub(super) struct RoundTrips {
 }
 
 /// Switch of a host, with the link's rate and delay.
-type Joint = (u32, BitRate, Span);
+type HostUplink = (u32, BitRate, Span);
 
 /// Path of the search from a switch to another.
 #[derive(Clone, Copy)]
@@ -39,9 +39,9 @@ impl RoundTrips {
         }
         let other = |link: &Link, node: u32| if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
         // Hosts with equal links to the same switches are one.
-        let mut alike: BTreeMap<Vec<Joint>, usize> = BTreeMap::new();
+        let mut alike: BTreeMap<Vec<HostUplink>, usize> = BTreeMap::new();
         for host in topology.hosts() {
-            let mut joints: Vec<Joint> =
+            let mut joints: Vec<HostUplink> =
                 links[&host].iter().map(|link| (other(link, host), link.rate, link.delay)).collect();
             joints.sort();
             *alike.entry(joints).or_default() += 1;

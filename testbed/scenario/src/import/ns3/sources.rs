@@ -231,7 +231,7 @@ fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, 
 }
 
 /// Reads the file that a key of the configuration names; an error if it is missing, unless it is optional.
-fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<SourceFile>, ImportErrors> {
+fn referred(config: &Config, key: &str, folder: &Path, is_optional: bool) -> Result<Option<SourceFile>, ImportErrors> {
     let text = config.text(key).unwrap_or_default();
     let written = Path::new(text);
     let mut places = vec![folder.join(written)];
@@ -242,7 +242,7 @@ fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result
     if let Some(path) = places.iter().find(|path| path.is_file()) {
         return read(path).map(Some);
     }
-    if is_spare || key == "TRACE_FILE" {
+    if is_optional || key == "TRACE_FILE" {
         return Ok(None);
     }
     let problem = format!("{key} {text} is neither there nor in the configuration's folder");

@@ -8,7 +8,7 @@ use weir_config::{Device, SwitchConfig, Trust};
 use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
-use weir_switch_core::flow_control::{self, mechanism};
+use weir_switch_core::flow_control::{self, port_flow_control};
 use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
 
@@ -135,7 +135,7 @@ impl<'p> Build<'p> {
             self.check_mtu(host, config, diagnostics);
         }
         // Violated theorems are reported with the switch.
-        let flow_control = mechanism(config, place.port, rate).ok()?.for_host();
+        let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
         let class_of_dscp = config.classes.dscp;
         let is_emulated = host.device.is_none();
         Some(HostPlan {

@@ -30,13 +30,13 @@ pub(super) fn draft(
         Some(file) => file.clone(),
         None => {
             let mut common = plan.common.clone();
-            lay_over(&mut common, over);
+            override_settings(&mut common, over);
             over = common;
             ConfigTable::default()
         }
     };
     let port = over.take_table("port");
-    lay_over(&mut file, of_file(over));
+    override_settings(&mut file, of_file(over));
     let switch_table = file.table_mut("switch");
     switch_table.set_string("name", &part.name, part.origin.as_ref());
     let clock = plan.clock.as_ref().or(part.origin.as_ref());
@@ -70,7 +70,7 @@ pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
 }
 
 /// Overrides common settings by those of `[runs.switch]`. A run that chooses another policy drops other policies' tables.
-fn lay_over(common: &mut ConfigTable, run: ConfigTable) {
+fn override_settings(common: &mut ConfigTable, run: ConfigTable) {
     let policy = run.table("buffer").and_then(|buffer| buffer.string("policy"));
     if let Some(policy) = policy {
         let buffer = common.table_mut("buffer");

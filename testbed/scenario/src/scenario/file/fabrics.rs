@@ -145,7 +145,7 @@ impl FabricParams<'_, '_> {
     fn ring(&self) -> Built {
         let (switches, hosts, cable) = (self.count("switches", 3, 3), self.count("hosts", 1, 1), self.cable());
         let host_cable = self.other("host_rate", "host_delay", cable);
-        let shape = Ring { switches: switches?, hosts_per_switch: hosts?, host_cable: host_cable?, ring_cable: cable? };
+        let shape = Ring { switches: switches?, hosts_per_switch: hosts?, host_cable: host_cable?, ring_link: cable? };
         Some(shape.fabric())
     }
 
@@ -163,7 +163,7 @@ impl FabricParams<'_, '_> {
             hosts_per_leaf: hosts?,
             parallel: parallel as usize,
             host_cable: host_cable?,
-            fabric_cable: cable?,
+            fabric_link: cable?,
         };
         Some(shape.fabric())
     }
@@ -182,9 +182,9 @@ impl FabricParams<'_, '_> {
             spines: spines?,
             hosts_per_tor: hosts?,
             uplinks,
-            host_cable: host_cable?,
-            pod_cable: cable?,
-            spine_cable: spine_cable?,
+            host_link: host_cable?,
+            pod_link: cable?,
+            spine_link: spine_cable?,
         };
         Some(shape.fabric())
     }

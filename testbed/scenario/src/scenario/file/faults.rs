@@ -4,7 +4,7 @@ use weir_reader::{Problem, TIME, Table};
 use weir_units::{Span, Time};
 use weir_wire::rocev2::Dscp;
 
-use super::reading::{refuse_unnamed, require, stretch};
+use super::reading::{refuse_unnamed, require, time_range};
 use crate::link::{ChosenFrames, FaultPlan, ReorderDelay};
 
 const HOLD_BACK_DEFAULT: Span = Span::from_micros(100);
@@ -67,7 +67,7 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
     }
     let hold_back = table.quantity("hold_back", &TIME, Span::from_nanos(1)..=Span::from_secs(1));
     let hold_back = hold_back.unwrap_or(HOLD_BACK_DEFAULT);
-    let (from, until) = stretch(table, ["from", "until"], Time::ZERO..end, end).unwrap_or((Time::ZERO, end));
+    let (from, until) = time_range(table, ["from", "until"], Time::ZERO..end, end).unwrap_or((Time::ZERO, end));
     FaultPlan {
         frames: frames(table),
         loss_ppm: loss.unwrap_or(0),

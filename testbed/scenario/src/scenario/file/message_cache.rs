@@ -31,13 +31,13 @@ const TEXTS_MAX: usize = 256;
 
 impl MessageCache {
     /// Returns the messages of each workload, cached or drawn. An error is not cached: `None`, and a report for each text.
-    pub(super) fn sent(&self, doc: &Doc, terms: MessageInputs) -> Option<Arc<[TrafficSource]>> {
-        if let Some(sent) = self.find(&terms) {
+    pub(super) fn get_or_draw(&self, doc: &Doc, inputs: MessageInputs) -> Option<Arc<[TrafficSource]>> {
+        if let Some(sent) = self.find(&inputs) {
             return Some(sent);
         }
         // Drawn without the lock, so that others need not wait.
-        let sent: Arc<[TrafficSource]> = terms.draw(doc)?.into();
-        self.keep(CacheEntry { terms, sent: sent.clone() });
+        let sent: Arc<[TrafficSource]> = inputs.draw(doc)?.into();
+        self.keep(CacheEntry { terms: inputs, sent: sent.clone() });
         Some(sent)
     }
 

@@ -8,11 +8,11 @@ use weir_units::{BitRate, Span, Time};
 
 use super::plan::ScenarioPlan;
 use super::reading::split_fix;
-use super::workloads::{LoopPart, MESSAGES_MAX, Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
+use super::workloads::{BurstSenders, BurstStarts, LoopPart, MESSAGES_MAX, Pattern, WorkloadKind, WorkloadPart};
 use crate::scenario::{HostPlan, Scenario, TrafficSource};
 use crate::workload::{
-    ClosedLoop, ClosedLoopTerms, Incast, Instants, Load, LoadFraming, Message, Pairs, Peers, Poisson, Senders, SizeCdf,
-    WorkloadError, merge,
+    ClosedLoop, ClosedLoopConfig, Incast, Instants, Load, LoadFraming, Message, Pairs, Peers, Poisson, Senders,
+    SizeCdf, WorkloadError, merge,
 };
 
 /// Inputs that the messages of a file's workloads depend on.
@@ -63,7 +63,7 @@ impl MessageInputs {
         let mut left = MESSAGES_MAX;
         let mut all = Vec::new();
         for workload in &self.0 {
-            let maker = Maker { workload, left };
+            let maker = MessageGenerator { workload, left };
             let key = |key: &str| format!("workloads[{}].{key}", workload.number);
             match maker.sent() {
                 Ok(sent) => {
@@ -101,12 +101,12 @@ impl From<WorkloadError> for DrawError {
 }
 
 /// Generator of a workload's messages; a list has at most `left`.
-struct Maker<'t> {
+struct MessageGenerator<'t> {
     workload: &'t WorkloadInputs,
     left: usize,
 }
 
-impl Maker<'_> {
+impl MessageGenerator<'_> {
     fn sent(&self) -> Result<TrafficSource, DrawError> {
         let seed = self.workload.seed;
         let messages = match &*self.workload.kind {
@@ -119,14 +119,14 @@ impl Maker<'_> {
             WorkloadKind::Incast { senders, choice, receivers, sizes, equal_sizes, when } => {
                 let is_among = receivers.iter().all(|receiver| senders.contains(receiver));
                 let count = match choice {
-                    SendersOf::All => senders.len() - usize::from(is_among),
-                    SendersOf::Some(count) | SendersOf::Group(count) => *count,
+                    BurstSenders::All => senders.len() - usize::from(is_among),
+                    BurstSenders::Some(count) | BurstSenders::Group(count) => *count,
                 };
                 let instants = self.instants(*when, senders, count, sizes)?;
                 let senders = match choice {
-                    SendersOf::All => Senders::These(senders.clone()),
-                    SendersOf::Some(count) => Senders::Several(Peers::others(senders)?, *count),
-                    SendersOf::Group(size) => {
+                    BurstSenders::All => Senders::These(senders.clone()),
+                    BurstSenders::Some(count) => Senders::Several(Peers::others(senders)?, *count),
+                    BurstSenders::Group(size) => {
                         Senders::OneGroup(Peers::other_groups(senders, &groups(senders, receivers, *size))?)
                     }
                 };
@@ -157,7 +157,7 @@ impl Maker<'_> {
         let expected = senders.len() as f64 * f64::from(times.map_or(outstanding, |times| times.min(outstanding)));
         self.check_count(expected)?;
         let (receivers, seed) = (Peers::others(&receivers)?, self.workload.seed);
-        let terms = ClosedLoopTerms { senders, receivers, sizes, outstanding, times, from, until, seed };
+        let terms = ClosedLoopConfig { senders, receivers, sizes, outstanding, times, from, until, seed };
         Ok(TrafficSource::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
     }
 
@@ -191,14 +191,20 @@ impl Maker<'_> {
     }
 
     /// Returns the bursts, of `count` messages each; a load is a share of these senders' links.
-    fn instants(&self, when: When, senders: &[u32], count: usize, sizes: &SizeCdf) -> Result<Instants, DrawError> {
+    fn instants(
+        &self,
+        when: BurstStarts,
+        senders: &[u32],
+        count: usize,
+        sizes: &SizeCdf,
+    ) -> Result<Instants, DrawError> {
         let bursts = |span: Span, every: f64| (span.as_picos() as f64 / every).ceil();
         let (instants, bursts) = match when {
-            When::Once(at) => (Instants::Once(at), 1.0),
-            When::Every { from, every, until } => {
+            BurstStarts::Once(at) => (Instants::Once(at), 1.0),
+            BurstStarts::Every { from, every, until } => {
                 (Instants::Every { from, every, until }, bursts(until.since(from), every.as_picos() as f64))
             }
-            When::AtLoad { from, load, until } => {
+            BurstStarts::AtLoad { from, load, until } => {
                 let rates = senders.iter().map(|sender| self.link(*sender).rate.as_bps());
                 let mean = BitRate::bps(rates.sum::<u64>() / senders.len() as u64);
                 let load = Load::new(load, mean, self.link(senders[0]).framing)?;
@@ -226,9 +232,9 @@ impl Maker<'_> {
             WorkloadKind::List(_) => "file",
             WorkloadKind::ClosedLoop(_) => "outstanding",
             WorkloadKind::Incast { when, .. } | WorkloadKind::Pairs { when, .. } => match when {
-                When::Once(_) => "senders",
-                When::Every { .. } => "every",
-                When::AtLoad { .. } => "load",
+                BurstStarts::Once(_) => "senders",
+                BurstStarts::Every { .. } => "every",
+                BurstStarts::AtLoad { .. } => "load",
             },
         }
     }

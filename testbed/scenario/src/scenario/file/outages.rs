@@ -3,7 +3,7 @@
 use weir_reader::{Problem, Table};
 use weir_units::Time;
 
-use super::reading::{instant, require, stretch};
+use super::reading::{instant, require, time_range};
 use super::topology::{PortName, Topology};
 use crate::scenario::{LinkRef, Outage};
 
@@ -33,7 +33,7 @@ fn outage(table: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
     require(table, "at", "an outage", "at = \"1ms\"");
     let links = links(table, topology);
     let time = match table.has("until") {
-        true => stretch(table, ["at", "until"], Time::ZERO..end, end),
+        true => time_range(table, ["at", "until"], Time::ZERO..end, end),
         false => Some((instant(table, "at", Time::ZERO, end), Time::NEVER)),
     };
     let Some((at, until)) = time else { return Vec::new() };

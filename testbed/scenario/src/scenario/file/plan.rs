@@ -16,7 +16,7 @@ use super::fabrics;
 use super::forwarding::StaticForwarding;
 use super::nic::{Nic, TransportConfig};
 use super::outages;
-use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
+use super::reading::{END_MAX, instant, name, named, refuse_duplicates, require, time_range};
 use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
@@ -284,8 +284,8 @@ fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'st
 fn windows(root: &Table<'_>, end: Time) -> Vec<WindowPlan> {
     let tables = root.tables("windows", "windows");
     let names: Vec<Option<String>> = tables.iter().map(|table| name(table, "a window", "steady")).collect();
-    refuse_twins(&tables, "windows", names.iter().map(Option::as_deref));
-    let spans = tables.iter().map(|table| stretch(table, ["from", "to"], Time::ZERO..end, end));
+    refuse_duplicates(&tables, "windows", names.iter().map(Option::as_deref));
+    let spans = tables.iter().map(|table| time_range(table, ["from", "to"], Time::ZERO..end, end));
     let window = |(name, span): (Option<String>, Option<(Time, Time)>)| {
         let (from, to) = span?;
         Some(WindowPlan { name: name?, from, to })
@@ -307,7 +307,7 @@ fn draw(scenario: &Table<'_>, topology: &Topology) -> Option<Vec<PortName>> {
     };
     let mut ports = Vec::new();
     for (n, name) in names.into_iter().enumerate() {
-        let key = format!("draw[{n}]");
+        let key = format!("plot_ports[{n}]");
         let Some(port) = port_named(scenario, &key, name, &topology.switches) else { continue };
         if used(&port) {
             ports.push(port);
@@ -350,7 +350,7 @@ fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
         Some(name.to_owned())
     };
     let names: Vec<Option<String>> = tables.iter().map(name).collect();
-    refuse_twins(&tables, "runs", names.iter().map(Option::as_deref));
+    refuse_duplicates(&tables, "runs", names.iter().map(Option::as_deref));
     let run = |(table, name): (&Table<'_>, Option<String>)| RunPart {
         name: name.unwrap_or_default(),
         expects: table.choice("expect", &EXPECTATIONS).unwrap_or_default(),

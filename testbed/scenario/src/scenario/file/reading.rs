@@ -25,7 +25,7 @@ pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<Strin
 }
 
 /// Reports each name that an earlier table has. Each table has at most one.
-pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Iterator<Item = Option<&'t str>>) {
+pub(super) fn refuse_duplicates<'t>(tables: &[Table<'_>], what: &str, names: impl Iterator<Item = Option<&'t str>>) {
     let names: Vec<Option<&str>> = names.collect();
     for (index, name) in names.iter().enumerate() {
         let Some(name) = name else { continue };
@@ -72,7 +72,7 @@ pub(super) fn instant(table: &Table<'_>, key: &str, default: Time, end: Time) ->
 }
 
 /// Reads the instants of two keys, with defaults, up to `end`. `None`, with an error, unless the second is later.
-pub(super) fn stretch(
+pub(super) fn time_range(
     table: &Table<'_>,
     [from_key, to_key]: [&str; 2],
     default: Range<Time>,

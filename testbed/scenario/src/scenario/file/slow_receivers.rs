@@ -4,7 +4,7 @@ use weir_reader::{Problem, RATE, SIZE, Table, rates};
 use weir_units::{BitRate, Bytes, Time};
 
 use super::host_names::HostNames;
-use super::reading::{instant, require, stretch};
+use super::reading::{instant, require, time_range};
 use super::topology::Topology;
 
 /// Upper bound of the buffers of NICs.
@@ -59,7 +59,7 @@ fn one(table: &Table<'_>, number: usize, names: &HostNames<'_>, end: Time) -> Op
         check_order(table, "xon", xon, "buffer", buffer);
     }
     let time = match table.has("until") {
-        true => stretch(table, ["from", "until"], Time::ZERO..end, end),
+        true => time_range(table, ["from", "until"], Time::ZERO..end, end),
         false => Some((instant(table, "from", Time::ZERO, end), Time::NEVER)),
     };
     let (from, until) = time.filter(|_| table.doc().sound(&[table.path()]))?;

@@ -9,7 +9,7 @@ use weir_units::Time;
 
 use super::keys::{OF_DEVICE, OF_PORT};
 use super::nic::Nic;
-use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
+use super::reading::{name, position, refuse_duplicates, refuse_unnamed, require};
 use super::{faults, host_backend};
 use crate::link::FaultPlan;
 use crate::scenario::RealHost;
@@ -98,7 +98,7 @@ impl Topology {
             topology.hosts.extend(host(table, number, name.as_deref(), &topology.switches, &mut taken, nic, draw));
             names.push(name);
         }
-        refuse_twins(&tables, "hosts", names.iter().map(Option::as_deref));
+        refuse_duplicates(&tables, "hosts", names.iter().map(Option::as_deref));
         topology.check_counts(root);
         topology
     }
@@ -188,7 +188,7 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
     };
     let switches: Vec<SwitchPart> = tables.iter().map(read).collect();
     let names = switches.iter().map(|switch| Some(switch.name.as_str()).filter(|name| !name.is_empty()));
-    refuse_twins(&tables, "switches", names);
+    refuse_duplicates(&tables, "switches", names);
     switches
 }
 

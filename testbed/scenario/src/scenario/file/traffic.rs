@@ -6,7 +6,7 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::host_backend;
 use super::nic::{Nic, TransportConfig};
-use super::reading::{name, named, position, refuse_twins, refuse_unnamed, require, stretch};
+use super::reading::{name, named, position, refuse_duplicates, refuse_unnamed, require, time_range};
 use super::topology::Topology;
 use crate::scenario::FlowTool;
 
@@ -51,7 +51,7 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) 
         names.push(name.clone());
         flows.extend(flow(table, number, name, topology, nic, end));
     }
-    refuse_twins(&tables, "flows", names.iter().map(Option::as_deref));
+    refuse_duplicates(&tables, "flows", names.iter().map(Option::as_deref));
     flows
 }
 
@@ -78,7 +78,7 @@ fn flow(
     }
     require(table, "class", "a flow", "class = 3");
     let class = table.integer("class", 0..=7);
-    let stretch = stretch(table, ["start", "stop"], Time::ZERO..end, end);
+    let stretch = time_range(table, ["start", "stop"], Time::ZERO..end, end);
     let message = table.quantity("message", &SIZE, Bytes::new(1)..=MESSAGE_MAX).unwrap_or(MESSAGE_DEFAULT);
     let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
     let rate = table.quantity("rate", &RATE, rates());

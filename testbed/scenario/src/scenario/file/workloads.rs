@@ -12,7 +12,7 @@ use weir_units::{Bytes, Class, Span, Time, UnitError};
 use super::host_names::HostNames;
 use super::keys::WORKLOAD;
 use super::nic::{Nic, TransportConfig};
-use super::reading::{name, refuse_foreign_keys, refuse_twins, refuse_with_fix, require, stretch};
+use super::reading::{name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
@@ -38,9 +38,27 @@ pub(super) struct WorkloadPart {
 /// Traffic pattern of a workload. Hosts are given by index in the topology.
 #[derive(Debug, PartialEq)]
 pub(super) enum WorkloadKind {
-    Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
-    Incast { senders: Vec<u32>, choice: SendersOf, receivers: Vec<u32>, sizes: SizeCdf, equal_sizes: bool, when: When },
-    Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
+    Poisson {
+        senders: Vec<u32>,
+        receivers: Vec<u32>,
+        sizes: SizeCdf,
+        load: f64,
+        from: Time,
+        until: Time,
+    },
+    Incast {
+        senders: Vec<u32>,
+        choice: BurstSenders,
+        receivers: Vec<u32>,
+        sizes: SizeCdf,
+        equal_sizes: bool,
+        when: BurstStarts,
+    },
+    Pairs {
+        pairs: Pattern,
+        sizes: SizeCdf,
+        when: BurstStarts,
+    },
     ClosedLoop(LoopPart),
     List(Vec<Message>),
 }
@@ -59,7 +77,7 @@ pub(super) struct LoopPart {
 
 /// Selection of a burst's senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SendersOf {
+pub(super) enum BurstSenders {
     All,
     /// A number of senders, drawn for each burst.
     Some(usize),
@@ -80,7 +98,7 @@ pub(super) enum Pattern {
 
 /// Starts of bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum When {
+pub(super) enum BurstStarts {
     Once(Time),
     Every {
         from: Time,
@@ -187,7 +205,7 @@ pub(super) fn read(
             workloads.push(WorkloadPart { number, name, class, transport, seed, dport, kind });
         }
     }
-    refuse_twins(&tables, "workloads", names.iter().map(Option::as_deref));
+    refuse_duplicates(&tables, "workloads", names.iter().map(Option::as_deref));
     workloads
 }
 
@@ -221,7 +239,7 @@ impl WorkloadReader<'_, '_> {
         require(self.table, "load", "a workload of kind \"poisson\"", "load = 0.5");
         let (sizes, load) = (self.sizes(), self.load());
         let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
-        let stretch = stretch(self.table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let stretch = time_range(self.table, ["from", "until"], Time::ZERO..self.end, self.end);
         let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
         self.check_others(&senders, &receivers)?;
         Some(WorkloadKind::Poisson { senders, receivers, sizes: sizes?, load: load?, from, until })
@@ -233,7 +251,7 @@ impl WorkloadReader<'_, '_> {
         let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
         let outstanding = table.integer("outstanding", 1..=OUTSTANDING_MAX).unwrap_or(1) as u32;
         let times = table.integer("times", 1..=MESSAGES_MAX as u64).map(|times| times as u32);
-        let stretch = stretch(table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
         let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
         self.check_others(&senders, &receivers)?;
         Some(WorkloadKind::ClosedLoop(LoopPart { senders, receivers, sizes: sizes?, outstanding, times, from, until }))
@@ -253,9 +271,9 @@ impl WorkloadReader<'_, '_> {
         Some(WorkloadKind::Incast { senders, choice: choice?, receivers, sizes: sizes?, equal_sizes, when: when? })
     }
 
-    fn fan_in(&self, senders: &[u32], receivers: &[u32]) -> Option<SendersOf> {
+    fn fan_in(&self, senders: &[u32], receivers: &[u32]) -> Option<BurstSenders> {
         if !self.table.has("fan_in") {
-            return Some(SendersOf::All);
+            return Some(BurstSenders::All);
         }
         let fan_in = self.table.integer("fan_in", 1..=u64::from(u32::MAX))? as usize;
         let others = |receiver: &u32| senders.len() - usize::from(senders.contains(receiver));
@@ -265,11 +283,11 @@ impl WorkloadReader<'_, '_> {
             self.table.refuse("fan_in", message, format!("write {fewest} at most, or more `senders`"));
             return None;
         }
-        Some(SendersOf::Some(fan_in))
+        Some(BurstSenders::Some(fan_in))
     }
 
     /// Divides the senders into groups of equal size, and checks that no receiver is in the only one.
-    fn groups(&self, senders: &[u32], receivers: &[u32]) -> Option<SendersOf> {
+    fn groups(&self, senders: &[u32], receivers: &[u32]) -> Option<BurstSenders> {
         let table = self.table;
         if table.has("fan_in") {
             let problem =
@@ -290,7 +308,7 @@ impl WorkloadReader<'_, '_> {
             table.refuse("groups_of", "a receiver is in the only group, and has no senders", help);
             return None;
         }
-        Some(SendersOf::Group(size))
+        Some(BurstSenders::Group(size))
     }
 
     fn pairs(&self, pairs: Option<Pattern>) -> Option<WorkloadKind> {
@@ -355,9 +373,9 @@ impl WorkloadReader<'_, '_> {
         Some(WorkloadKind::List(messages))
     }
 
-    fn when(&self) -> Option<When> {
+    fn when(&self) -> Option<BurstStarts> {
         let table = self.table;
-        let stretch = stretch(table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
         let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
         let load = if table.has("load") { self.load() } else { None };
         if table.has("times") && !table.has("every") {
@@ -376,15 +394,15 @@ impl WorkloadReader<'_, '_> {
             (true, false) => {
                 let ((from, until), every) = stretch.zip(every)?;
                 let until = self.after_times(from, every, until)?;
-                Some(When::Every { from, every, until })
+                Some(BurstStarts::Every { from, every, until })
             }
-            (false, true) => stretch.zip(load).map(|((from, until), load)| When::AtLoad { from, load, until }),
+            (false, true) => stretch.zip(load).map(|((from, until), load)| BurstStarts::AtLoad { from, load, until }),
             (false, false) => {
                 if table.has("until") {
                     let help = "write every = \"1ms\" too, or take `until` out";
                     table.refuse("until", "messages that are sent once have no end", help);
                 }
-                stretch.map(|(from, _)| When::Once(from))
+                stretch.map(|(from, _)| BurstStarts::Once(from))
             }
         }
     }

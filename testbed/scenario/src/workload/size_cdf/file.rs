@@ -4,17 +4,17 @@ use super::{Point, SizeCdf};
 
 /// Error in a distribution's text, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {fault}")]
+#[error("line {line}: {kind}")]
 pub struct CdfError {
     /// Number of the line, from 1; the last one if the end is incomplete.
     pub line: usize,
     /// Error in the line.
-    pub fault: CdfFault,
+    pub kind: CdfErrorKind,
 }
 
 /// Error in a line of a distribution, or in the distribution as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CdfFault {
+pub enum CdfErrorKind {
     /// The line has one number, or more than two.
     #[error("{0:?} is not two numbers; write a size in bytes and a cumulative share, like `10000 15`")]
     NotTwo(String),
@@ -57,22 +57,22 @@ pub(super) fn read(text: &str) -> Result<Vec<Point>, CdfError> {
     let mut last = (1, String::new());
     for (n, line) in text.lines().enumerate() {
         let line_number = n + 1;
-        let fault = |fault| CdfError { line: line_number, fault };
+        let fault = |fault| CdfError { line: line_number, kind: fault };
         let line = line.split_once('#').map_or(line, |(before, _)| before).trim();
         if line.is_empty() {
             continue;
         }
         let mut fields = line.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
         let (Some(size_text), Some(share_text), None) = (fields.next(), fields.next(), fields.next()) else {
-            return Err(fault(CdfFault::NotTwo(line.to_owned())));
+            return Err(fault(CdfErrorKind::NotTwo(line.to_owned())));
         };
         let (size, share) = (size(size_text).map_err(fault)?, share(share_text).map_err(fault)?);
         if let Some((size_before, share_before)) = points.last() {
             if size < *size_before {
-                return Err(fault(CdfFault::SizeFalls(size, *size_before)));
+                return Err(fault(CdfErrorKind::SizeFalls(size, *size_before)));
             }
             if share < *share_before {
-                return Err(fault(CdfFault::ShareFalls(share_text.to_owned(), last.1)));
+                return Err(fault(CdfErrorKind::ShareFalls(share_text.to_owned(), last.1)));
             }
         }
         points.push((size, share));
@@ -81,26 +81,26 @@ pub(super) fn read(text: &str) -> Result<Vec<Point>, CdfError> {
     let (line, share_text) = last;
     let (size, total_share) = match points.as_slice() {
         [_, .., last] => *last,
-        few => return Err(CdfError { line, fault: CdfFault::TooFew(few.len()) }),
+        few => return Err(CdfError { line, kind: CdfErrorKind::TooFew(few.len()) }),
     };
     if total_share != 100.0 && total_share != 1.0 {
-        return Err(CdfError { line, fault: CdfFault::End(share_text) });
+        return Err(CdfError { line, kind: CdfErrorKind::End(share_text) });
     }
     if size == 0 {
-        return Err(CdfError { line, fault: CdfFault::Nothing });
+        return Err(CdfError { line, kind: CdfErrorKind::Nothing });
     }
     Ok(points.iter().map(|(size, share)| Point { size: *size as f64, share: share / total_share }).collect())
 }
 
-fn size(text: &str) -> Result<u64, CdfFault> {
-    let size: u64 = text.parse().map_err(|_| CdfFault::Size(text.to_owned()))?;
-    if size > SizeCdf::SIZE_MAX.get() { Err(CdfFault::TooLarge(size)) } else { Ok(size) }
+fn size(text: &str) -> Result<u64, CdfErrorKind> {
+    let size: u64 = text.parse().map_err(|_| CdfErrorKind::Size(text.to_owned()))?;
+    if size > SizeCdf::SIZE_MAX.get() { Err(CdfErrorKind::TooLarge(size)) } else { Ok(size) }
 }
 
-fn share(text: &str) -> Result<f64, CdfFault> {
+fn share(text: &str) -> Result<f64, CdfErrorKind> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
-        Ok(share) if share.is_finite() => Err(CdfFault::OutOfRange(text.to_owned())),
-        _ => Err(CdfFault::Share(text.to_owned())),
+        Ok(share) if share.is_finite() => Err(CdfErrorKind::OutOfRange(text.to_owned())),
+        _ => Err(CdfErrorKind::Share(text.to_owned())),
     }
 }

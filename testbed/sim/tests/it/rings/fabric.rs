@@ -8,7 +8,7 @@ use weir_nic::host::{FlowConfig, FrameSizes, HostConfig};
 use weir_scenario::link::FaultPlan;
 use weir_scenario::{FlowPlan, HostPlan, LinkPlan, PortRef, Scenario};
 use weir_sim::Sim;
-use weir_switch_core::flow_control::mechanism;
+use weir_switch_core::flow_control::port_flow_control;
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
@@ -121,7 +121,7 @@ impl Fabric {
         let (config, port) = (&switches[*switch], self.port_of_host(n));
         let mut nic = HostConfig::new(mac(n), Ipv4Addr::new(10, 0, 0, n as u8 + 1), joint.rate);
         nic.sizes = FrameSizes::rocev2(self.mtu.get() as u16);
-        nic.flow_control = mechanism(config, port, joint.rate).unwrap().for_host();
+        nic.flow_control = port_flow_control(config, port, joint.rate).unwrap().for_host();
         nic.lossless = config.classes.lossless;
         nic.class_of_dscp = config.classes.dscp;
         HostPlan {

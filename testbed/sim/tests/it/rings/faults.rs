@@ -94,7 +94,7 @@ fn flow_control_recovers_from_lost_doubled_and_reordered_messages() {
             assert_eq!(lost(&mut sim), 0, "{context}: lost before any message was");
             sim.run_until(UNTIL);
             let (lost_meanwhile, faults) = (lost(&mut sim), sim.fault_counters());
-            assert!(faults.lost + faults.doubled + faults.reordered > 0, "{context}: {faults:?}");
+            assert!(faults.lost + faults.duplicated + faults.reordered > 0, "{context}: {faults:?}");
             // Doubled messages alone lose no frames under any flow control; CBFC loses none under any of these faults.
             if name == "CBFC" || (ppm[0], ppm[2]) == (0, 0) {
                 assert_eq!(lost_meanwhile, 0, "{context}: lost frames");

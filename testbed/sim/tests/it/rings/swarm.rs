@@ -18,7 +18,7 @@ use weir_flowctl::kinds::{GfcBuffer, GfcTime};
 use weir_results::deadlock::Detector;
 use weir_sim::Sim;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::flow_control::mechanism;
+use weir_switch_core::flow_control::port_flow_control;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::checks::{Progress, conserves_frames, dropped, gave_all_back, is_at_rest, lost_nothing, sent_and_arrived};
@@ -152,11 +152,11 @@ fn limits(drawn: &Drawn) -> Vec<Vec<(Bytes, BitRate)>> {
     let switches = drawn.fabric.scenario().switches;
     let of_port = |switch: usize, port: usize| {
         let config = &switches[switch];
-        let mechanism = mechanism(config, port, config.ports[port].rate.unwrap()).unwrap();
-        match (mechanism.downcast::<GfcBuffer>(), mechanism.downcast::<GfcTime>()) {
+        let flow_control = port_flow_control(config, port, config.ports[port].rate.unwrap()).unwrap();
+        match (flow_control.downcast::<GfcBuffer>(), flow_control.downcast::<GfcTime>()) {
             (Some(GfcBuffer { stages, .. }), _) => (stages.b_m(), stages.rate(stages.stages())),
             (_, Some(GfcTime { mapping, .. })) => (mapping.b_m(), RATE_MIN),
-            _ => panic!("{mechanism:?}"),
+            _ => panic!("{flow_control:?}"),
         }
     };
     let of_switch = |switch: usize| (0..switches[switch].ports.len()).map(|port| of_port(switch, port)).collect();

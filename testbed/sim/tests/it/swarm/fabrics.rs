@@ -40,12 +40,12 @@ fn draw_any(rng: &mut Rng) -> Fabric {
         }
         2 => {
             let (switches, hosts_per_switch) = (one_of(rng, &[3, 4, 5, 6, 7]), one_of(rng, &[1, 2]));
-            Ring { switches, hosts_per_switch, host_cable, ring_cable: cable(rng) }.fabric()
+            Ring { switches, hosts_per_switch, host_cable, ring_link: cable(rng) }.fabric()
         }
         3 => {
             let (leaves, spines) = (one_of(rng, &[2, 3, 4]), one_of(rng, &[1, 2, 3]));
             let (hosts_per_leaf, parallel) = (one_of(rng, &[1, 2, 4]), one_of(rng, &[1, 1, 2]));
-            LeafSpine { leaves, spines, hosts_per_leaf, parallel, host_cable, fabric_cable: cable(rng) }.fabric()
+            LeafSpine { leaves, spines, hosts_per_leaf, parallel, host_cable, fabric_link: cable(rng) }.fabric()
         }
         4 => FatTree { k: 4, cable: host_cable }.fabric(),
         _ => {
@@ -60,9 +60,9 @@ fn draw_any(rng: &mut Rng) -> Fabric {
                 spines,
                 hosts_per_tor,
                 uplinks,
-                host_cable,
-                pod_cable,
-                spine_cable,
+                host_link: host_cable,
+                pod_link: pod_cable,
+                spine_link: spine_cable,
             }
             .fabric()
         }

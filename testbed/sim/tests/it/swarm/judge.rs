@@ -128,7 +128,8 @@ impl Run<'_> {
              {storms} storms, {slow_receivers} slow receivers, {loops} closed loops"
         );
         let hosts: Vec<_> = self.sim.hosts().map(|host| host.stats(self.sim.now())).collect();
-        let counted = (self.sim.packet_hops(), self.sim.wakeups(), self.sim.fault_counters(), self.sim.cut_off());
+        let counted =
+            (self.sim.packet_hops(), self.sim.wakeups(), self.sim.fault_counters(), self.sim.lost_link_down());
         let seen = format!("{:?} {counted:?} {} {reports:?} {hosts:?}", self.sim.now(), self.done);
         (outcome, seen)
     }
