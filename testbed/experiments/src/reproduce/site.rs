@@ -116,7 +116,7 @@ fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> Str
 fn figure_table(text: &mut String, figures: &[Figure], backend: Backend, to: &str) {
     head(
         text,
-        ["figure", "verdict", "main claims", "stated numbers", "main claims over all settings", "runs, time", "made"],
+        ["figure", "verdict", "main claims", "stated numbers", "map of main claims (sim)", "runs, time", "made"],
     );
     for Figure { experiment, results, .. } in figures {
         let Some(StoredResult { outcome, environment, .. }) = results.of(backend) else { continue };
