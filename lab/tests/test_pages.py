@@ -1,5 +1,7 @@
 """The pages for readers: each link between them leads somewhere, headings included, and each page is found from the README in two steps. Needs no root."""
 
+import collections
+import json
 import re
 
 import pytest
@@ -49,3 +51,20 @@ PATH = re.compile(r"`((?:weir|config|mmu|flowctl|switch-core|dpdk-io|testbed|sce
 def test_paths_that_pages_name_are_there(page):
     named = set(PATH.findall(CODE.sub("", page.read_text())))
     assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
+
+
+def test_the_readme_counts_the_stored_verdicts():
+    verdicts, maps = collections.Counter(), collections.Counter()
+    for path in REPOSITORY.glob("scenarios/papers/*/*/result.json"):
+        result = json.loads(path.read_text())
+        verdict = result["backends"]["sim"]["outcome"]["verdict"]
+        verdicts[verdict] += 1
+        if verdict == "does-not-hold" and result["map"]:
+            together = result["map"]["map"]["lines"][0]
+            if 2 * together["open"] <= together["of"]:
+                maps["some" if together["holds"] else "none"] += 1
+    readme = (REPOSITORY / "README.md").read_text()
+    assert f"of {verdicts.total()} figures" in readme
+    assert f"{verdicts['holds']} hold, {verdicts['holds-in-part']} hold in part, {verdicts['arithmetic']} is arithmetic" in readme
+    counts = f"{verdicts['does-not-hold']} do not hold: {maps['none']} of them under no setting tried of what the papers leave open, {maps['some']} under some"
+    assert counts in readme

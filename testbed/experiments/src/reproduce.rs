@@ -2,13 +2,12 @@
 //!
 //! An `experiment` is a folder of data: a scenario, its sweeps, and the paper's findings. Its points run as a sweep.
 //! `rows` holds their results, `measure` reads numbers from these, and `verdict` judges the numbers. `figure` draws,
-//! `outcome` prints, and `page` writes a page for colleagues.
+//! `outcome` prints, and `page` writes a page for colleagues. `stored` keeps results in the experiment's folder, and
+//! `site` makes pages of them.
 
 pub mod backends;
 mod catalogue;
 mod check;
-mod document;
-mod earlier_page;
 mod experiment;
 pub mod explore;
 mod figure;
@@ -19,12 +18,15 @@ mod mutation;
 mod mutation_test;
 mod outcome;
 mod page;
+mod page_table;
 mod paper;
 mod paper_file;
 mod rows;
 mod sentence;
+pub mod site;
 mod slurm;
 pub(crate) mod statistics;
+mod stored;
 mod units;
 mod unspecified;
 mod verdict;
@@ -38,9 +40,10 @@ use weir_results::run_dir::{Provenance, Summary};
 
 use self::experiment::Experiment;
 use self::lateness::Lateness;
-use self::outcome::Environment;
+use self::outcome::{Environment, StoredResult};
 use self::paper_file::PaperFile;
 use self::rows::ResultRows;
+use self::stored::FigureResults;
 use self::verdict::{ExperimentOutcome, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
@@ -56,10 +59,10 @@ pub(crate) use self::units::column_unit;
 #[derive(clap::Args)]
 pub struct ReproduceArguments {
     /// What to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
-    #[arg(value_name = "ID", required_unless_present_any = ["list", "document"])]
+    #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
-    /// List all experiments.
-    #[arg(long, conflicts_with_all = ["ids", "document"])]
+    /// List all experiments, with the stored verdicts of virtual time.
+    #[arg(long, conflicts_with = "ids")]
     list: bool,
     /// Less of each: below a minute, with a word on what is left out.
     #[arg(long)]
@@ -81,18 +84,18 @@ pub struct ReproduceArguments {
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Each point with so many seeds, from the sweep's first on, in place of its own; with real hosts these are repeats.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "document", "farm", "broken"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "farm", "broken"])]
     seeds: Option<u32>,
     /// With real frames or hosts: nothing is judged by a run that lost more than this share of its time to the machine, and the same
     /// command runs it anew; by default 5. 100 judges by whatever ran.
-    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["list", "document"])]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "list")]
     lateness: Option<f64>,
     /// Run what each experiment has that is broken on purpose too: a claim must fail then, and the exit code is 1 if one does not.
-    #[arg(long, conflicts_with_all = ["list", "document", "set"])]
+    #[arg(long, conflicts_with_all = ["list", "set"])]
     broken: bool,
     /// Work off an experiment's farm.toml, or its full sweep, in this directory: what is finished there is never removed, and a call
     /// goes on with the rest.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "document", "output", "quick", "set", "broken"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "output", "quick", "set", "broken"])]
     farm: Option<PathBuf>,
     /// Only every N-th run of the farm, from the K-th on, and no verdict: for one of several machines with a common directory.
     #[arg(long, value_name = "K/N", requires = "farm", conflicts_with_all = ["slurm", "json"])]
@@ -109,11 +112,11 @@ pub struct ReproduceArguments {
     /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
     #[arg(long, value_name = "DIR", alias = "experiments")]
     papers: Vec<PathBuf>,
-    /// Write a table of the results that an earlier call left in the output directory, as Markdown, to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "ids")]
-    document: Option<PathBuf>,
+    /// Store the results in each experiment's folder: result.json, which keeps those of other backends and the map, and the figure.
+    #[arg(long, conflicts_with_all = ["list", "set", "dry_run", "slurm", "shard"])]
+    store: bool,
     /// Print verdicts, numbers and claims as JSON in place of tables; with --list, the experiments.
-    #[arg(long, conflicts_with = "document")]
+    #[arg(long)]
     json: bool,
 }
 
@@ -134,16 +137,17 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let output = arguments.farm.clone().or_else(|| arguments.output.clone()).unwrap_or_else(|| PathBuf::from(usual));
     let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        let all = catalogue::catalogue(&choice.folders()?)?;
+        let mut all = Vec::new();
+        for experiment in catalogue::catalogue(&choice.folders()?)? {
+            let verdict = FigureResults::read(&experiment)?.of(Backend::Sim).map(|result| result.outcome.verdict);
+            all.push((experiment, verdict));
+        }
         if arguments.json {
             print!("{}", json_text(&outcome::listed(&all)));
         } else {
             outcome::list(&all);
         }
         return Ok(());
-    }
-    if let Some(file) = &arguments.document {
-        return document::write(file, &catalogue::catalogue(&choice.folders()?)?, &output, arguments.backend);
     }
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;
@@ -294,8 +298,7 @@ fn run(
         }
     };
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
-    let (failed, matters) = failed_of(&experiment.paper, plan.allowed_lateness, &records);
-    let failures = records.iter().filter(|record| !record.is_good()).count();
+    let (failures, matters) = failed_of(&experiment.paper, plan.allowed_lateness, &records);
     let lateness = Lateness::from_records(&records, plan.allowed_lateness);
     let rows = ResultRows::new(plan.columns.clone(), records.clone());
     let readings = measure::read(&experiment.paper.measures, &rows)?;
@@ -307,15 +310,17 @@ fn run(
     if let Some(lateness) = &lateness {
         lateness.unjudge(&experiment.paper, &records, &mut numbers, &mut claims);
     }
-    let verdict = verdict::conclude(!failed.is_empty(), matters, &numbers, &claims);
+    let verdict = verdict::conclude(!failures.is_empty(), matters, &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
     let less = experiment.less(arguments.quick, arguments.backend);
     let outcome = ExperimentOutcome {
         format: ExperimentOutcome::FORMAT.to_owned(),
         id: experiment.id.clone(),
         verdict,
-        summary: sentence::summary(verdict, failures, lateness.as_ref(), &numbers, &claims),
-        reasons: sentence::reasons(failed, lateness.as_ref(), &numbers, &claims),
+        summary: String::new(),
+        reasons: Vec::new(),
+        failed_runs: records.iter().filter(|record| !record.is_good()).count(),
+        failures,
         lateness,
         left_out: less.map(|less| less.leaves_out.clone()),
         set: arguments.set.clone(),
@@ -325,6 +330,7 @@ fn run(
         numbers,
         claims,
     };
+    let outcome = outcome.with_sentences();
     let environment = Environment {
         commit: env!("WEIR_COMMIT").to_owned(),
         wall_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -345,6 +351,14 @@ fn run(
     let mutation_test =
         mutation_test::MutationTest { experiment, quick: arguments.quick, directory, version, jobs, mode };
     let mutation_results = if arguments.broken { mutation_test.run(&records)? } else { Vec::new() };
+    if arguments.store {
+        let result =
+            StoredResult { outcome: outcome.clone(), environment, mutations: mutation_results.clone(), note: None };
+        mode.print(&format!(
+            "stored: {}",
+            stored::store_result(experiment, arguments.backend, result, figure)?.display()
+        ));
+    }
     Ok((outcome, mutation_results))
 }
 

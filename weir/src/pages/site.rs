@@ -1,7 +1,8 @@
 //! Documentation as a site: HTML that loads nothing from elsewhere, in which every link resolves.
 //!
-//! Pages are README, the other Markdown files in its folder, and `docs/` with its folders. A link to another page leads to its HTML;
-//! pictures are copied; other files of the repository are named without a link.
+//! Pages are README, the other Markdown files in its folder, `docs/` with its folders, and the pages on the papers' figures, which are made of
+//! the stored results. A link to another page leads to its HTML, and so does one to a folder that a page describes; pictures are copied; other
+//! files of the repository are named without a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use weir_experiments::Failure;
+use weir_experiments::reproduce::site::pages as pages_of_papers;
 
 const HOME: &str = "README.md";
 const DOCS: &str = "docs";
@@ -43,11 +45,19 @@ pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
         let message = format!("{}: there is no {HOME}; write --of DIR, the repository's folder", of.display());
         return Err(Failure::Argument(message));
     }
-    let mut pages = BTreeMap::new();
-    for path in &paths {
-        let text = fs::read_to_string(of.join(path)).map_err(|error| file_failure(&of.join(path), &error))?;
-        pages.insert(path.clone(), page(of, path, &paths, &text));
+    let mut texts = BTreeMap::new();
+    for path in paths {
+        let text = fs::read_to_string(of.join(&path)).map_err(|error| file_failure(&of.join(&path), &error))?;
+        texts.insert(path, text);
     }
+    let mut folders = BTreeMap::new();
+    for made in pages_of_papers(of)? {
+        folders.extend(made.folder.map(|folder| (folder, made.path.clone())));
+        texts.insert(made.path, made.text);
+    }
+    let targets = texts.keys().map(|path| (path.clone(), path.clone())).chain(folders).collect();
+    let pages: BTreeMap<PathBuf, Page> =
+        texts.iter().map(|(path, text)| (path.clone(), page(of, path, &targets, text))).collect();
     let (mut wrong, mut pictures) = (Vec::new(), BTreeSet::new());
     for page in pages.values() {
         for link in &page.links {
@@ -98,7 +108,8 @@ fn paths(of: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     Ok(found)
 }
 
-fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
+/// Reads a page; `targets` has the page of each path that links may name.
+fn page(of: &Path, path: &Path, targets: &BTreeMap<PathBuf, PathBuf>, text: &str) -> Page {
     let mut page = Page {
         path: path.to_owned(),
         title: String::new(),
@@ -132,7 +143,8 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
                 None => events.push(Event::Start(Tag::Link { link_type, dest_url, title, id })),
                 Some((to, anchor)) => {
                     let to = if to.as_os_str().is_empty() { path.to_owned() } else { to };
-                    let is_page = paths.contains(&to);
+                    let is_page = targets.contains_key(&to);
+                    let to = targets.get(&to).cloned().unwrap_or(to);
                     let is_picture = to.extension().is_some_and(|ending| ending == "png" || ending == "svg");
                     unlinked = !is_page && !is_picture && of.join(&to).exists();
                     let href = href(path, &to, &anchor);
@@ -278,22 +290,24 @@ mod tests {
 
     #[test]
     fn anchors_are_as_github_makes_them() {
-        let paths = BTreeSet::from([PathBuf::from("docs/A.md"), PathBuf::from(HOME)]);
-        let text = "# The `[[ports]]` of A\n\n## Keys: one, two\n\n## Keys: one, two\n\n[up](../README.md#start), [here](#keys-one-two)\n";
-        let page = page(Path::new("nowhere"), Path::new("docs/A.md"), &paths, text);
+        let targets = [("docs/A.md", "docs/A.md"), (HOME, HOME), ("folder/of/a", "docs/A.md")];
+        let targets = BTreeMap::from(targets.map(|(link, page)| (PathBuf::from(link), PathBuf::from(page))));
+        let text = "# The `[[ports]]` of A\n\n## Keys: one, two\n\n## Keys: one, two\n\n[up](../README.md#start), [here](#keys-one-two), [folder](../folder/of/a)\n";
+        let page = page(Path::new("nowhere"), Path::new("docs/A.md"), &targets, text);
         assert_eq!(page.title, "The [[ports]] of A");
         let anchors: Vec<&str> = page.anchors.iter().map(String::as_str).collect();
         assert_eq!(anchors, ["keys-one-two", "keys-one-two-1", "the-ports-of-a"]);
         assert!(page.body.contains("<h2 id=\"keys-one-two-1\">"), "{}", page.body);
         assert!(page.body.contains("<a href=\"../index.html#start\">"), "{}", page.body);
         assert!(page.body.contains("<a href=\"../docs/A.html#keys-one-two\">"), "{}", page.body);
+        assert!(page.body.contains("<a href=\"../docs/A.html\">"), "{}", page.body);
     }
     /// Markup is shown as it is written, and comments are not.
     #[test]
     fn markup_is_text_and_comments_are_left_out() {
-        let paths = BTreeSet::from([PathBuf::from(HOME)]);
+        let targets = BTreeMap::from([(PathBuf::from(HOME), PathBuf::from(HOME))]);
         let text = "# A\n\n<!-- begin -->\n\nIt is.\n\n<!-- end -->\n\n<script src=\"x\"></script>\n";
-        let page = page(Path::new("nowhere"), Path::new(HOME), &paths, text);
+        let page = page(Path::new("nowhere"), Path::new(HOME), &targets, text);
         assert!(page.body.contains("<p>It is.</p>") && page.body.contains("&lt;script"), "{}", page.body);
         assert!(!page.body.contains("begin") && !page.body.contains("<script"), "{}", page.body);
     }

@@ -436,7 +436,7 @@ fn a_number_beside_the_papers_makes_it_hold_in_part() {
     let verdict = lab.verdict("a", &[]);
     assert_eq!(verdict["verdict"], "holds-in-part");
     assert!(
-        verdict["says"].as_str().unwrap().starts_with("Reproduced in part: the paper's main claims"),
+        verdict["says"].as_str().unwrap().starts_with("Reproduced in part: the paper's only main claim comes out, but"),
         "{verdict:#}"
     );
     assert!(verdict["reasons"][0].as_str().unwrap().starts_with("Not reproduced: longest queue, low ("), "{verdict:#}");
@@ -599,32 +599,6 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     let (code, said) = explore(&["--pin", "threshold=100KB", "--seeds", "2"]);
     assert!(code == 0 && said.contains("2 settings of 2 open things, all that are listed: 8 runs"), "{said}");
     assert!(lab.path("out/more.0/map-threshold-100kb-seeds-2/map.json").exists());
-    let document = |papers: &str| {
-        let (code, said) = lab.weir("explore", &["--document", "CLAIMS.md", "--papers", papers, "-o", "out"]);
-        assert_eq!(code, 0, "{said}");
-        (said, String::from_utf8(lab.bytes("CLAIMS.md")).unwrap())
-    };
-    let (said, page) = document("more.0");
-    assert!(page.contains("| [more.0](#more0) More buffer, fewer PAUSEs | 33 % (all) |"), "{said}{page}");
-    assert!(page.contains(" of CPU time. Made 2") && page.contains(", commit `"), "{page}");
-    assert!(lab.path("images/claims/more.0.svg").exists());
-    // A page keeps what stands there of an experiment whose map is gone.
-    let copy = lab.path("papers/more.1");
-    fs::create_dir_all(&copy).unwrap();
-    for file in ["scenario.toml", "sweep.toml", "quick.toml", "map.toml", "paper.toml"] {
-        fs::copy(lab.path("more.0").join(file), copy.join(file)).unwrap();
-    }
-    fs::rename(lab.path("more.0"), lab.path("papers/more.0")).unwrap();
-    fs::rename(lab.path("out/more.0"), lab.path("out/more.1")).unwrap();
-    let map = fs::read_to_string(lab.path("out/more.1/map/map.json")).unwrap().replace("more.0", "more.1");
-    fs::write(lab.path("out/more.1/map/map.json"), map).unwrap();
-    let (said, both) = document("papers");
-    assert!(said.contains("1 maps, and 1 as an earlier call wrote them: CLAIMS.md"), "{said}");
-    let section = &page[page.find("\n## more.0").unwrap()..page.find("\nAll together").unwrap()];
-    assert!(both.contains(section) && both.contains("\n## more.1\n") && both.contains("| [more.1](#more1) "), "{both}");
-    assert!(both.contains("\nAll together: 2 figures, 12 settings, "), "{both}");
-    assert_eq!(document("papers").1, both);
-    fs::rename(lab.path("papers/more.0"), lab.path("more.0")).unwrap();
     for (arguments, wanted) in [
         (["--pin", "threshold=60KB"], "--pin threshold=60KB: write one of: 50KB, 100KB, 300KB"),
         (["--pin", "colour=red"], "--pin colour=red: more.0 has open: \"threshold=...\", \"traffic=...\""),
@@ -638,7 +612,7 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     assert!(code == 2 && said.contains("more.0: nothing is open there; write [[open]] in paper.toml"), "{said}");
 }
 
-/// An unknown paper is data: found by its folder, chosen by its id, cited, and in the document.
+/// An unknown paper is data: found by its folder, chosen by its id, and cited.
 #[test]
 fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let lab = Lab::new(PAPER);
@@ -670,22 +644,6 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&from_within.stdout).contains("fifth.1: 20 runs"), "{from_within:?}");
-    let (code, said) = lab.reproduce(&["--document", "out.md", "--papers", "papers", "-o", "a"]);
-    let document = String::from_utf8(lab.bytes("out.md")).unwrap();
-    assert!(
-        code == 0
-            && document.contains(&format!("- fifth: More Buffer. {citation}."))
-            && document.contains("![Fig. 0 of fifth.1"),
-        "{said}{document}"
-    );
-    assert!(lab.path("images/figures/fifth.1.svg").is_file());
-    let page = String::from_utf8(lab.bytes("figures/fifth.1.md")).unwrap();
-    let wanted = [
-        "conclusion, holds: A higher threshold spares PAUSEs",
-        "| longest queue, low | 55 KB (by hand) |",
-        "../images/figures/fifth.1.svg",
-    ];
-    assert!(wanted.iter().all(|wanted| page.contains(wanted)), "{page}");
     // An error in a paper's file has its line.
     for (text, wanted) in [
         (about.replace("venue", "venu"), "unknown key `venu`"),
@@ -762,7 +720,7 @@ fn points_have_as_many_seeds_as_are_asked_for() {
     assert!(code == 2 && said.contains("cannot be used with"), "{said}");
 }
 
-/// Every page with the verdict of runs that the machine delayed marks it.
+/// The page of several backends marks the verdict of runs that the machine delayed.
 #[test]
 fn what_is_not_judged_is_told_wherever_verdicts_stand() {
     let lab = Lab::new(&PAPER.replace("[takes]", "backends = [\"sim\", \"dpdk\"]\n\n[takes]"));
@@ -771,7 +729,7 @@ fn what_is_not_judged_is_told_wherever_verdicts_stand() {
     verdict["verdict"] = "not-judged".into();
     verdict["backend"] = "dpdk".into();
     verdict["says"] =
-        "Not judged: the machine was late in 1 of 2 runs, by which 1 of the paper's 1 main claims goes.".into();
+        "Not judged: the machine was late in 1 of 2 runs, on which the paper's only main claim depends.".into();
     verdict["lateness"] = serde_json::json!({
         "allowed_percent": 5.0, "most_percent": 23.4, "runs": 2, "late": [{ "run": "1-low", "lost_percent": 23.4 }]
     });
@@ -799,16 +757,68 @@ fn what_is_not_judged_is_told_wherever_verdicts_stand() {
     }
     let row = page.lines().find(|line| line.starts_with("| PAUSEs, low |")).unwrap();
     assert!(row.ends_with(" PAUSEs (not judged) |"), "{row}");
-    for (backend, row) in
-        [("dpdk", "| **is not judged** |"), ("sim", "| **is not judged** | 1 not judged | 1 not judged |")]
-    {
-        let arguments = ["--document", "page.md", "--backend", backend, "-o", "real", "--papers", "."];
-        let (code, said) = lab.reproduce(&arguments);
-        assert_eq!(code, 0, "{said}");
-        let page = String::from_utf8(lab.bytes("page.md")).unwrap();
-        assert!(page.contains("0 hold in part, 0 do not hold, 1 is not judged."), "{page}");
-        assert!(page.contains(row), "{row}: {page}");
-    }
+}
+
+/// What `--store` leaves next to `paper.toml`: each call replaces its own part, and keeps the others.
+#[test]
+fn results_are_stored_next_to_the_paper() {
+    let set = "{ \"runs.high.switch.buffer.static.threshold\" = \"50KB\" }";
+    let fails = "A higher threshold spares PAUSEs";
+    let broken = format!("\n[[broken]]\nwhat = \"as low as the other\"\nset = {set}\nfails = \"{fails}\"\n");
+    let lab = Lab::new(&format!("{PAPER}{OPEN}{broken}"));
+    fs::write(lab.path("more.0/map.toml"), "scenario = \"scenario.toml\"\nseeds = [1, 2]\n").unwrap();
+    fs::create_dir(lab.path("papers")).unwrap();
+    fs::rename(lab.path("more.0"), lab.path("papers/more.0")).unwrap();
+    let weir = |command: &str, more: &[&str]| {
+        lab.weir(command, &[&["more.0", "--papers", "papers", "-o", "out"], more].concat())
+    };
+    let stored = || -> serde_json::Value { serde_json::from_slice(&lab.bytes("papers/more.0/result.json")).unwrap() };
+    let same = |one: &str, other: &str| {
+        assert_eq!(lab.bytes(&format!("papers/more.0/{one}")), lab.bytes(&format!("out/more.0/{other}")), "{one}");
+    };
+    let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
+    assert!(code == 0 && !said.contains("holds"), "{said}");
+    let (code, said) = weir("reproduce", &["--quick", "--broken", "--store"]);
+    assert!(code == 0 && said.contains("stored: papers/more.0/result.json"), "{said}");
+    let first = stored();
+    let run = &first["backends"]["sim"];
+    assert_eq!(
+        (&run["outcome"]["verdict"], &run["mutations"][0]["detected"]),
+        (&"holds".into(), &true.into()),
+        "{first:#}"
+    );
+    assert_eq!(run["outcome"]["left_out"], "the lower load, and four seeds of five");
+    assert!(run["outcome"].get("says").is_none() && run["environment"]["commit"].is_string(), "{first:#}");
+    same("figure.svg", "figure.svg");
+    // The map; and results without mutations keep the earlier ones.
+    let (code, said) = weir("explore", &["--settings", "2", "--store"]);
+    assert_eq!(code, 0, "{said}");
+    let map = stored();
+    assert_eq!((&map["map"]["map"]["settings"], &map["backends"]), (&2.into(), &first["backends"]), "{map:#}");
+    same("map.svg", "map/map.svg");
+    let (code, said) = weir("reproduce", &["--store"]);
+    assert_eq!(code, 0, "{said}");
+    let last = stored();
+    let (run, earlier) = (&last["backends"]["sim"], &first["backends"]["sim"]);
+    assert_eq!(
+        (&run["outcome"]["points"], &run["mutations"], &last["map"]),
+        (&20.into(), &earlier["mutations"], &map["map"])
+    );
+    let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
+    let row = said.lines().find(|line| line.contains("more.0")).unwrap_or_default();
+    assert!(code == 0 && row.contains("  holds  More buffer"), "{said}");
+    let (code, said) = lab.reproduce(&["--list", "--json", "--papers", "papers"]);
+    assert!(code == 0 && said.contains("\"verdict\": \"holds\""), "{said}");
+    // Not the paper's experiment, and another experiment's results.
+    let (code, said) = weir("reproduce", &["--store", "--set", "switch.buffer.size=2MB"]);
+    assert!(code == 2 && said.contains("cannot be used with"), "{said}");
+    let other = last.to_string().replace("\"id\":\"more.0\"", "\"id\":\"more.1\"");
+    fs::write(lab.path("papers/more.0/result.json"), other).unwrap();
+    let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
+    assert!(
+        code == 2 && said.contains("result.json: weir-result-1 of more.1; expected weir-result-1 of more.0"),
+        "{said}"
+    );
 }
 
 #[test]

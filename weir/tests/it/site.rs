@@ -55,6 +55,56 @@ fn the_repositorys_pages_are_a_site_whose_links_lead_somewhere() {
     }
 }
 
+/// Pages on a paper's figures: links to their folders lead there, and what was stored is on them, in today's sentences.
+#[test]
+fn figures_have_pages_of_their_stored_results() {
+    let of = tempfile::tempdir().unwrap();
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/papers");
+    for folder in ["gfc", "gfc/gfc.9", "dsh", "dsh/dsh.5"] {
+        let copy = of.path().join("scenarios/papers").join(folder);
+        fs::create_dir_all(&copy).unwrap();
+        for file in
+            fs::read_dir(papers.join(folder)).unwrap().map(|entry| entry.unwrap().path()).filter(|file| file.is_file())
+        {
+            fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    fs::create_dir(of.path().join("docs")).unwrap();
+    let experiments = "# Experiments\n\n## How a verdict comes about\n\n## Real frames\n\n## Maps of claims\n";
+    fs::write(of.path().join("docs/EXPERIMENTS.md"), experiments).unwrap();
+    let home = "# Home\n\n[all](scenarios/papers), [GFC](scenarios/papers/gfc), [one](scenarios/papers/gfc/gfc.9/)\n";
+    fs::write(of.path().join("README.md"), home).unwrap();
+    let to = of.path().join("site");
+    let (code, said) = site(of.path(), &to);
+    assert!(code == 0 && said.contains("9 pages, 4 pictures"), "{said}");
+    let html = |page: &str| fs::read_to_string(to.join(page)).unwrap();
+    let home = html("index.html");
+    assert_eq!(
+        values(&home, "href")[5..],
+        ["docs/REPRODUCTION.html", "docs/papers/gfc.html", "docs/figures/gfc.9.html"]
+    );
+    let page = html("docs/figures/gfc.9.html");
+    for wanted in [
+        "<h2 id=\"virtual-time\">",
+        "<strong>Weir: does not hold.</strong> Not reproduced: 1 of the paper's 4 main claims does not come out.",
+        "<h2 id=\"real-frames\">",
+        "<td>842.3 KB</td>",
+        "which the verdict must detect",
+        "<h2 id=\"map-of-claims\">",
+        "scenarios/papers/gfc/gfc.9/map.svg",
+        "72 of 288: 25 %",
+        "<li>order of service: <strong>arrival</strong>; in turn; in turn, 32 frames; at random.",
+    ] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+    let page = html("docs/REPRODUCTION.html");
+    let row = "<strong>does not hold</strong></td><td>0 of 1</td><td>0 of 1</td><td>0 %</td>";
+    assert!(page.contains("<p>2 figures: does not hold 2.</p>") && page.contains(row), "{page}");
+    assert!(html("docs/REAL_FRAMES.html").contains("<p>1 figure: does not hold 1.</p>"), "{page}");
+    assert!(html("docs/CLAIMS.html").contains("<td>robust: 1; fragile: 3</td>"));
+    assert!(html("docs/figures/dsh.5.html").contains("the paper's only main claim does not come out for sure."));
+}
+
 #[test]
 fn a_link_that_leads_nowhere_is_told_with_its_line() {
     let of = tempfile::tempdir().unwrap();

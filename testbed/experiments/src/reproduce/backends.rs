@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use super::document::escaped;
 use super::outcome::{self, StoredResult};
+use super::page_table::{head, row};
 use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedNumber};
 use crate::Failure;
@@ -64,19 +64,13 @@ pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
 
 fn page(results: &[StoredResult]) -> String {
     let outcomes: Vec<&ExperimentOutcome> = results.iter().map(|made| &made.outcome).collect();
-    let mut text = format!("# {} by backend\n\n", outcomes[0].id);
-    let row = |text: &mut String, cells: Vec<String>| {
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
-    };
+    let mut text = format!("# {} by backend\n", outcomes[0].id);
     let head = |text: &mut String, first: &str| {
-        let names = outcomes.iter().map(|outcome| outcome.backend.clone());
-        row(text, std::iter::once(first.to_owned()).chain(names).collect());
-        let _ = writeln!(text, "|---|{}", "---|".repeat(outcomes.len()));
+        head(text, std::iter::once(first).chain(outcomes.iter().map(|outcome| outcome.backend.as_str())));
     };
     head(&mut text, "");
     let mut add_row = |what: &str, of: &dyn Fn(&StoredResult) -> String| {
-        let cells = results.iter().map(|made| escaped(&of(made)));
-        row(&mut text, std::iter::once(what.to_owned()).chain(cells).collect());
+        row(&mut text, std::iter::once(what.to_owned()).chain(results.iter().map(of)));
     };
     add_row("verdict", &|made| format!("**{}**", made.outcome.verdict));
     add_row("runs", &|made| made.outcome.points.to_string());
@@ -92,21 +86,18 @@ fn page(results: &[StoredResult]) -> String {
     if outcomes.iter().any(|outcome| !outcome.set.is_empty()) {
         add_row("changed", &|made| made.outcome.set.join(", "));
     }
-    add_row("made", &|StoredResult { environment, .. }| {
-        format!("{}, `{}`", environment.provenance.started.split('T').next().unwrap_or(""), environment.commit)
-    });
-    text.push_str("\n## Numbers\n\n");
+    add_row("made", &|made| made.environment.date_and_commit());
+    text.push_str("\n## Numbers\n");
     head(&mut text, "");
     let numbers: Vec<BTreeMap<&str, &JudgedNumber>> = outcomes
         .iter()
         .map(|outcome| outcome.numbers.iter().map(|number| (number.name.as_str(), number)).collect())
         .collect();
     for name in in_order(outcomes.iter().map(|outcome| outcome.numbers.iter().map(|number| number.name.as_str()))) {
-        let cells =
-            numbers.iter().map(|of| of.get(name).map_or_else(String::new, |number| escaped(&with_interval(number))));
-        row(&mut text, std::iter::once(escaped(name)).chain(cells).collect());
+        let cells = numbers.iter().map(|of| of.get(name).map_or_else(String::new, |number| with_interval(number)));
+        row(&mut text, std::iter::once(name.to_owned()).chain(cells));
     }
-    text.push_str("\n## Claims\n\n");
+    text.push_str("\n## Claims\n");
     head(&mut text, "in bold what the verdict hangs on");
     for statement in
         in_order(outcomes.iter().map(|outcome| outcome.claims.iter().map(|claim| claim.statement.as_str())))
@@ -115,10 +106,10 @@ fn page(results: &[StoredResult]) -> String {
             |outcome: &&ExperimentOutcome| outcome.claims.iter().find(|claim| claim.statement == statement).cloned();
         let judged: Vec<_> = outcomes.iter().map(claim).collect();
         let weighs = judged.iter().flatten().any(|claim| claim.conclusion);
-        let first = if weighs { format!("**{}**", escaped(statement)) } else { escaped(statement) };
+        let first = if weighs { format!("**{statement}**") } else { statement.to_owned() };
         let cells =
             judged.iter().map(|claim| claim.as_ref().map_or_else(String::new, |claim| claim.judgement.to_string()));
-        row(&mut text, std::iter::once(first).chain(cells).collect());
+        row(&mut text, std::iter::once(first).chain(cells));
     }
     for outcome in outcomes.iter().filter(|outcome| !outcome.reasons.is_empty()) {
         let _ = writeln!(text, "\n{}: {}\n", outcome.backend, outcome.summary);

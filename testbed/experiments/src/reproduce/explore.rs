@@ -1,9 +1,9 @@
 //! `weir explore`: map of the settings in which a paper's claims hold, over the parameters that the paper leaves
 //! unspecified.
 //!
-//! `open`, in the parent module, defines these parameters. `design` chooses the settings; `settings` runs and judges
-//! them in batches; `analysis` finds the deciding parameter. `map` is the stored result, `picture` draws it, and
-//! `words` prints it and writes a page of all maps.
+//! `unspecified`, in the parent module, defines these parameters. `design` chooses the settings; `settings` runs and judges
+//! them in batches; `analysis` finds the deciding parameter. `map` is the stored result, `picture` draws it, and `text`
+//! prints it.
 
 mod analysis;
 mod design;
@@ -24,6 +24,7 @@ use self::map::ExplorationResults;
 use self::settings::{JudgedSetting, Runner};
 use super::experiment::Experiment;
 use super::outcome::{self, Environment};
+use super::stored::{self, MAP_PICTURE, StoredMap};
 use super::unspecified::UnspecifiedParameter;
 use super::{ExperimentSelection, catalogue, slurm, version};
 use crate::Failure;
@@ -32,16 +33,17 @@ use crate::files::{json_text, quoted, with_path, write_atomic};
 use crate::run::slug;
 use crate::sweep::{Cell, OutputMode, Shard, Table};
 
-pub(super) use self::map::{ClaimMap, anchor};
+pub(super) use self::map::{ClaimMap, MapLine, MapLineKind};
+pub(super) use self::text::{extent, nearest};
 
 /// Arguments of `weir explore`.
 #[derive(clap::Args)]
 pub struct ExploreArguments {
     /// What to explore: gfc.9, all of a paper (gfc), all; or the folder of an experiment of your own. What has nothing open is left out.
-    #[arg(value_name = "ID", required_unless_present_any = ["list", "document"])]
+    #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
     /// List what the papers leave open, with the values that are tried.
-    #[arg(long, conflicts_with_all = ["ids", "document"])]
+    #[arg(long, conflicts_with = "ids")]
     list: bool,
     /// CPU time for each figure: settings are run until the next ones would take more. A longer time goes on with the same settings.
     #[arg(long, value_name = "TIME", default_value = "100s", value_parser = budget)]
@@ -79,9 +81,9 @@ pub struct ExploreArguments {
     /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
     #[arg(long, value_name = "DIR")]
     papers: Vec<PathBuf>,
-    /// Write a page of the maps that earlier calls left in the output directory, as Markdown, to this file, with pictures beside it.
-    #[arg(long, value_name = "FILE", conflicts_with = "ids")]
-    document: Option<PathBuf>,
+    /// Store each map in its experiment's folder: result.json, which keeps the results of weir reproduce, and map.svg.
+    #[arg(long, conflicts_with_all = ["list", "pin", "dry_run", "slurm", "shard"])]
+    store: bool,
     /// Print the maps as JSON in place of tables.
     #[arg(long)]
     json: bool,
@@ -109,9 +111,6 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     if arguments.list {
         text::list(&catalogue::catalogue(&choice.folders()?)?);
         return Ok(());
-    }
-    if let Some(file) = &arguments.document {
-        return text::document(file, &catalogue::catalogue(&choice.folders()?)?, &arguments.output);
     }
     let chosen = chosen(&choice)?;
     let (version, mode) = (version()?, OutputMode { json: true });
@@ -306,10 +305,18 @@ impl Exploration<'_> {
             cpu_ms: all.iter().map(|judged| judged.cpu_ms).sum(),
         };
         let map = ClaimMap::new(&explored);
-        self.write(&map, &design)?;
+        let environment = self.write(&map, &design)?;
         if is_interrupted {
             text::print(self.runner.experiment, &map, self.runner.directory);
             return Err(interrupted(id));
+        }
+        if self.arguments.store {
+            let picture = self.runner.directory.join(MAP_PICTURE);
+            let stored = StoredMap { map: map.clone(), environment };
+            let path = stored::store_map(self.runner.experiment, stored, picture)?;
+            if !self.arguments.json {
+                println!("stored: {}", path.display());
+            }
         }
         Ok(Some(map))
     }
@@ -323,7 +330,7 @@ impl Exploration<'_> {
             || used + each * more as u64 <= self.arguments.cpu.as_micros() / 1_000
     }
 
-    fn write(&self, map: &ClaimMap, judged: &[JudgedSetting]) -> Result<(), Failure> {
+    fn write(&self, map: &ClaimMap, judged: &[JudgedSetting]) -> Result<Environment, Failure> {
         let directory = self.runner.directory;
         fs::create_dir_all(directory).map_err(with_path(directory))?;
         let (began, wall_ms) = (self.began, self.began.elapsed().map_or(0, |wall| wall.as_millis() as u64));
@@ -338,7 +345,8 @@ impl Exploration<'_> {
         write_atomic(&path, |part| fs::write(part, json_text(map))).map_err(with_path(&path))?;
         let path = directory.join("settings.csv");
         table(map, judged).write_csv(&path).map_err(with_path(&path))?;
-        picture::write(map, directory)
+        picture::write(map, directory)?;
+        Ok(environment)
     }
 }
 
@@ -359,11 +367,6 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     let text = fs::read_to_string(&path).map_err(with_path(&path))?;
     let map = serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())));
     map.map(|map: ClaimMap| Some(map.with_updated_verdict()))
-}
-
-/// Environment of an earlier map's runs; `None` for a version that did not record it.
-fn read_environment(directory: &Path) -> Result<Option<Environment>, Failure> {
-    outcome::read_environment(&directory.join("map"))
 }
 
 /// Table with a row per setting: values of the unspecified parameters, and each claim's judgement.

@@ -25,7 +25,9 @@ pub(super) struct MutationResult {
     pub set: Vec<String>,
     /// Claim or stated number that must fail.
     pub fails: String,
-    pub sound: SideResult,
+    /// `None` in a stored result that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sound: Option<SideResult>,
     pub broken: SideResult,
     /// True if the claim holds in the sound scheme and fails in the broken one, so that the verdict detects the
     /// mutation.
@@ -117,7 +119,7 @@ impl MutationTest<'_> {
             subtle: mutation.subtle,
             set: mutation.set(),
             fails: mutation.fails.clone(),
-            sound,
+            sound: Some(sound),
             broken: broken_side,
             detected,
         })

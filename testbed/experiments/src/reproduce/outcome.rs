@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
+use super::mutation_test::{self, MutationResult};
 use super::paper::Paper;
 use super::units::shown;
-use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally};
+use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
 use crate::files::{json_text, with_path, write_atomic};
@@ -48,17 +49,30 @@ pub(super) fn write_environment(directory: &Path, environment: &Environment) -> 
     write_json(&directory.join(ENVIRONMENT), environment)
 }
 
-/// Reads the environment of a folder's results; `None` if it is not recorded.
-pub(super) fn read_environment(directory: &Path) -> Result<Option<Environment>, Failure> {
-    let path = directory.join(ENVIRONMENT);
-    if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+impl Environment {
+    /// Duration of the runs in seconds: CPU time in virtual time, wall time with real frames.
+    pub(super) fn seconds(&self, is_real: bool) -> f64 {
+        (if is_real { self.wall_ms } else { self.cpu_ms }) as f64 / 1e3
+    }
+
+    /// Date and commit: ``2026-11-27, `b01b7d407c` ``.
+    pub(super) fn date_and_commit(&self) -> String {
+        format!("{}, `{}`", self.provenance.started.split('T').next().unwrap_or(""), self.commit)
+    }
 }
 
-/// Result of an experiment from an earlier call.
+/// Result of an experiment on one backend, from an earlier call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct StoredResult {
     pub outcome: ExperimentOutcome,
     /// Environment of the runs.
     pub environment: Environment,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mutations: Vec<MutationResult>,
+    /// Remark on the runs, written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Reads the result of an earlier call; `None` if there is none.
@@ -67,7 +81,9 @@ pub(super) fn read(directory: &Path) -> Result<Option<StoredResult>, Failure> {
     if !path.exists() {
         return Ok(None);
     }
-    Ok(Some(StoredResult { outcome: read_json(&path)?, environment: read_json(&directory.join(ENVIRONMENT))? }))
+    let environment = read_json(&directory.join(ENVIRONMENT))?;
+    let mutations = mutation_test::read(directory)?;
+    Ok(Some(StoredResult { outcome: read_json(&path)?, environment, mutations, note: None }))
 }
 
 fn numbers(all: &[JudgedNumber]) -> Columns {
@@ -94,9 +110,10 @@ fn numbers(all: &[JudgedNumber]) -> Columns {
     columns
 }
 
-pub(super) fn list(all: &[Experiment]) {
-    let mut table = Table::new(["id", "quick", "full", "farm", "with", "what"]).with_text_last();
-    for experiment in all {
+/// Prints the experiments with the stored verdicts of their runs in virtual time.
+pub(super) fn list(all: &[(Experiment, Option<Verdict>)]) {
+    let mut table = Table::new(["id", "quick", "full", "farm", "with", "verdict", "what"]).with_text_last();
+    for (experiment, verdict) in all {
         let backends: Vec<&str> = experiment.paper.backends.iter().map(|backend| backend.name()).collect();
         table.row([
             experiment.id.clone(),
@@ -104,17 +121,18 @@ pub(super) fn list(all: &[Experiment]) {
             duration(experiment.cpu_seconds(false)),
             if experiment.has_farm() { duration(experiment.farm_cpu_seconds()) } else { String::new() },
             backends.join(", "),
+            verdict.map_or_else(String::new, |verdict| verdict.to_string()),
             experiment.paper.title.clone(),
         ]);
     }
     print!("{table}");
-    let papers: BTreeSet<&Paper> = all.iter().filter_map(|experiment| experiment.of.as_ref()).collect();
+    let papers: BTreeSet<&Paper> = all.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
     if !papers.is_empty() {
         println!();
     }
     papers.iter().for_each(|paper| println!("{}: {}", paper.id, paper.citation()));
     println!(
-        "\nTimes are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; docs/REPRODUCTION.md has what came out."
+        "\nTimes are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; ID's folder has the results in result.json."
     );
 }
 
@@ -128,10 +146,12 @@ pub(super) struct ListEntry<'e> {
     quick_cpu_s: f64,
     full_cpu_s: f64,
     farm_cpu_s: Option<f64>,
+    /// Stored verdict of the runs in virtual time.
+    verdict: Option<Verdict>,
 }
 
-pub(super) fn listed(all: &[Experiment]) -> Vec<ListEntry<'_>> {
-    fn one(experiment: &Experiment) -> ListEntry<'_> {
+pub(super) fn listed(all: &[(Experiment, Option<Verdict>)]) -> Vec<ListEntry<'_>> {
+    fn one((experiment, verdict): &(Experiment, Option<Verdict>)) -> ListEntry<'_> {
         ListEntry {
             id: &experiment.id,
             title: &experiment.paper.title,
@@ -140,6 +160,7 @@ pub(super) fn listed(all: &[Experiment]) -> Vec<ListEntry<'_>> {
             quick_cpu_s: experiment.cpu_seconds(true),
             full_cpu_s: experiment.cpu_seconds(false),
             farm_cpu_s: experiment.has_farm().then(|| experiment.farm_cpu_seconds()),
+            verdict: *verdict,
         }
     }
     all.iter().map(one).collect()
@@ -191,17 +212,14 @@ pub(super) fn print<'a>(outcome: &ExperimentOutcome, pictures: impl Iterator<Ite
         println!("  CHANGED: with {}: this is not the paper's experiment", outcome.set.join(", "));
     }
     println!();
-    let spread = outcome.has_spread().then_some("least to most");
-    let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio", ""]);
-    let mut table = Table::new(head).with_text_last();
-    for number in &outcome.numbers {
-        let [paper, weir, interval, ratio] = number.shown();
+    let mut rows = outcome.number_table().into_iter();
+    let mut table = Table::new(rows.next().into_iter().flatten().chain([String::new()])).with_text_last();
+    for (number, cells) in outcome.numbers.iter().zip(rows) {
         let judgement = match number.judgement {
             None | Some(Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut) => String::new(),
             Some(judgement) => judgement.to_string(),
         };
-        let spread = spread.map(|_| number.spread_shown());
-        table.row([number.name.clone(), paper, weir, interval].into_iter().chain(spread).chain([ratio, judgement]));
+        table.row(cells.into_iter().chain([judgement]));
     }
     println!("{table}");
     for claim in &outcome.claims {
@@ -244,11 +262,11 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
+pub(super) fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
     write_atomic(path, |part| fs::write(part, json_text(content))).map_err(with_path(path))
 }
 
-fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
+pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
     let text = fs::read_to_string(path).map_err(with_path(path))?;
     serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
 }

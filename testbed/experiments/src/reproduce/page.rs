@@ -26,7 +26,7 @@ pub(super) fn write(
         title: format!("{}: {}", experiment.id, experiment.paper.title),
         sentences: sentences(experiment, outcome),
         findings: outcome.reasons.clone(),
-        numbers: numbers(outcome),
+        numbers: outcome.number_table(),
         figures,
         folds_runs: false,
     };
@@ -68,17 +68,4 @@ fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String
     }
     sentences.extend(outcome.lessened());
     sentences
-}
-
-/// Table of the paper's and Weir's numbers.
-fn numbers(outcome: &ExperimentOutcome) -> Vec<Vec<String>> {
-    let spread = outcome.has_spread().then_some("least to most");
-    let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio"]);
-    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
-    rows.extend(outcome.numbers.iter().map(|number| {
-        let [paper, weir, interval, ratio] = number.shown();
-        let spread = spread.map(|_| number.spread_shown());
-        [number.name.clone(), paper, weir, interval].into_iter().chain(spread).chain([ratio]).collect()
-    }));
-    rows
 }

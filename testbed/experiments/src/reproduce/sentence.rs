@@ -3,171 +3,180 @@
 
 use super::lateness::Lateness;
 use super::units::shown;
-use super::verdict::{JudgedClaim, JudgedNumber, Judgement, Tally, Verdict, spaced};
+use super::verdict::{ExperimentOutcome, JudgedClaim, Judgement, Tally, Verdict, with_unit};
 
-/// Counts of one kind of claims, with the kind's name.
+/// Counts of one kind of claims, with the kind's name in the singular.
 #[derive(Clone, Copy)]
 struct ClaimKind {
     tally: Tally,
-    one: &'static str,
-    several: &'static str,
+    name: &'static str,
 }
 
-/// Sentence on an experiment's result. `failed` is the number of failed runs, and `lateness` the time lost to the
-/// machine.
-pub(super) fn summary(
-    verdict: Verdict,
-    failed: usize,
-    lateness: Option<&Lateness>,
-    numbers: &[JudgedNumber],
-    claims: &[JudgedClaim],
-) -> String {
+impl ExperimentOutcome {
+    /// Composes summary and reasons from the other fields.
+    pub(super) fn with_sentences(self) -> ExperimentOutcome {
+        ExperimentOutcome { summary: summary(&self), reasons: reasons(&self), ..self }
+    }
+}
+
+/// Sentence on an experiment's result.
+fn summary(outcome: &ExperimentOutcome) -> String {
     let of_claims = |conclusion: bool| {
-        Tally::from_judgements(
-            claims.iter().filter(|claim| claim.conclusion == conclusion).map(|claim| claim.judgement),
-        )
+        let claims = outcome.claims.iter().filter(|claim| claim.conclusion == conclusion);
+        Tally::from_judgements(claims.map(|claim| claim.judgement))
     };
-    let (conclusions, others) = (of_claims(true), of_claims(false));
-    let stated = Tally::from_judgements(numbers.iter().filter_map(|number| number.judgement));
-    let of_kind = |tally, one, several| ClaimKind { tally, one, several };
-    let besides =
-        [of_kind(others, "further claim", "further claims"), of_kind(stated, "stated number", "stated numbers")];
-    let all = [of_kind(conclusions, "main claim", "main claims")].into_iter().chain(besides);
-    let runs = match failed {
+    let main = ClaimKind { tally: of_claims(true), name: "main claim" };
+    let further = ClaimKind { tally: of_claims(false), name: "further claim" };
+    let stated = Tally::from_judgements(outcome.numbers.iter().filter_map(|number| number.judgement));
+    let stated = ClaimKind { tally: stated, name: "stated number" };
+    let kinds = [main, further, stated];
+    let unjudged: usize = kinds.iter().map(|kind| kind.tally.unjudged).sum();
+    let late = outcome.lateness.as_ref().filter(|_| unjudged > 0).map(Lateness::in_short);
+    let sentence = match outcome.verdict {
+        Verdict::NotJudged => return not_judged(main.tally, late.as_deref().unwrap_or("runs were late")),
+        Verdict::Holds => {
+            let held = kinds.iter().filter(|kind| kind.tally.holds > 0);
+            let held: Vec<String> = held.map(|kind| counted(kind.tally.holds, kind.name)).collect();
+            format!("Reproduced: all of the paper's claims come out ({})", held.join(", "))
+        }
+        Verdict::Arithmetic => {
+            "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it".to_owned()
+        }
+        Verdict::HoldsInPart if main.tally.judged == 0 => {
+            "Not looked at: these runs leave out the subject of the paper's main claims".to_owned()
+        }
+        Verdict::HoldsInPart => {
+            let (holds, judged) = (main.tally.holds, main.tally.judged);
+            let main = match judged - holds {
+                0 if judged == 1 => "the paper's only main claim comes out".to_owned(),
+                0 => format!("the paper's {judged} main claims come out"),
+                open => format!(
+                    "{holds} of the paper's {judged} main claims {}, and {open} can't be decided by these runs",
+                    if holds == 1 { "comes out" } else { "come out" }
+                ),
+            };
+            let but: Vec<String> =
+                [further, stated].into_iter().filter_map(missing).chain(failed_runs(outcome)).collect();
+            let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join(", and ")) };
+            format!("Reproduced in part: {main}{but}")
+        }
+        Verdict::DoesNotHold => {
+            let main = main_claims_missing(main.tally);
+            let all: Vec<String> = main.into_iter().chain(far_off(outcome)).chain(failed_runs(outcome)).collect();
+            format!("Not reproduced: {}", all.join(", and "))
+        }
+    };
+    let Some(late) = late else { return sentence + "." };
+    let without = kinds.iter().filter(|kind| kind.tally.unjudged > 0);
+    let without: Vec<String> = without.map(|kind| counted(kind.tally.unjudged, kind.name)).collect();
+    let verb = if unjudged == 1 { "is" } else { "are" };
+    format!("{sentence}; {} {verb} not judged, as {late}.", without.join(" and "))
+}
+
+/// Sentence on main claims that depend on late runs.
+fn not_judged(main: Tally, late: &str) -> String {
+    let depend = match (main.unjudged, main.unjudged + main.judged) {
+        (1, 1) => "the paper's only main claim depends".to_owned(),
+        (1, all) => format!("1 of the paper's {all} main claims depends"),
+        (some, all) if some == all => format!("the paper's {all} main claims depend"),
+        (some, all) => format!("{some} of the paper's {all} main claims depend"),
+    };
+    let others = match (main.judged, main.holds) {
+        (0, _) => String::new(),
+        (1, holds) => {
+            format!("; the other one {}", if holds == 1 { "comes out" } else { "does not come out for sure" })
+        }
+        (judged, 1) => format!("; of the other {judged}, 1 comes out"),
+        (judged, holds) => format!("; of the other {judged}, {holds} come out"),
+    };
+    format!("Not judged: {late}, on which {depend}{others}.")
+}
+
+/// Clause on main claims that fail, or on none that holds for sure.
+fn main_claims_missing(main: Tally) -> Option<String> {
+    Some(match (main.fails, main.judged) {
+        (0, _) if main.holds > 0 => return None,
+        (0, 1) => "the paper's only main claim does not come out for sure".to_owned(),
+        (0, judged) => format!("none of the paper's {judged} main claims comes out for sure"),
+        (1, 1) => "the paper's only main claim does not come out".to_owned(),
+        (1, judged) => format!("1 of the paper's {judged} main claims does not come out"),
+        (fails, judged) if fails == judged => format!("none of the paper's {judged} main claims comes out"),
+        (fails, judged) => format!("{fails} of the paper's {judged} main claims do not come out"),
+    })
+}
+
+/// Clause on stated numbers of another magnitude.
+fn far_off(outcome: &ExperimentOutcome) -> Option<String> {
+    let fails = outcome.numbers.iter().filter(|number| number.judgement == Some(Judgement::Fails));
+    match fails.filter(|number| number.is_far_off()).count() {
+        0 => None,
+        1 => Some("a stated number is off by more than a factor of 2".to_owned()),
+        some => Some(format!("{some} stated numbers are off by more than a factor of 2")),
+    }
+}
+
+fn failed_runs(outcome: &ExperimentOutcome) -> Option<String> {
+    match outcome.failed_runs {
         0 => None,
         1 => Some("a run failed".to_owned()),
         runs => Some(format!("{runs} runs failed")),
-    };
-    let unjudged = conclusions.unjudged + others.unjudged + stated.unjudged;
-    let late = lateness.filter(|_| unjudged > 0).map(Lateness::in_short);
-    let sentence = match verdict {
-        Verdict::NotJudged => {
-            let late = late.as_deref().unwrap_or("runs were late");
-            let (judged, holds) = (conclusions.judged, conclusions.holds);
-            let mut sentence = format!(
-                "Not judged: {late}, by which {} of the paper's {} main claims {}",
-                conclusions.unjudged,
-                conclusions.unjudged + judged,
-                if conclusions.unjudged == 1 { "goes" } else { "go" }
-            );
-            if judged > 0 {
-                let verb = if holds == 1 { "comes" } else { "come" };
-                sentence += &format!("; of the other {judged}, {holds} {verb} out");
-            }
-            return sentence + ".";
-        }
-        Verdict::Holds => {
-            let counts = all.filter(|kind| kind.tally.holds > 0).map(|kind| {
-                format!("{} {}", kind.tally.holds, if kind.tally.holds == 1 { kind.one } else { kind.several })
-            });
-            format!("Reproduced: all of the paper's claims come out ({}).", counts.collect::<Vec<_>>().join(", "))
-        }
-        Verdict::Arithmetic => {
-            "Follows from formulas: what the paper concludes here can be reckoned, and no run could contradict it."
-                .to_owned()
-        }
-        Verdict::HoldsInPart if conclusions.judged == 0 => {
-            "Not looked at: these runs leave out what the paper's main claims are about.".to_owned()
-        }
-        Verdict::HoldsInPart => {
-            let (holds, judged) = (conclusions.holds, conclusions.judged);
-            let main = match judged - holds {
-                0 => format!("the paper's main claims come out ({judged} of {judged})"),
-                open => format!(
-                    "{holds} of the paper's {judged} main claims come out, and {open} can't be decided by these runs"
-                ),
-            };
-            let but: Vec<String> = besides.into_iter().filter_map(not_out).chain(runs).collect();
-            let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join(", and ")) };
-            format!("Reproduced in part: {main}{but}.")
-        }
-        Verdict::DoesNotHold => {
-            let far_off =
-                numbers.iter().filter(|number| number.judgement == Some(Judgement::Fails) && number.is_far_off());
-            let sizes = match far_off.count() {
-                0 => None,
-                1 => Some("a stated number is off by more than a factor of 2".to_owned()),
-                some => Some(format!("{some} stated numbers are off by more than a factor of 2")),
-            };
-            let main = match (conclusions.fails, conclusions.judged) {
-                (0, judged) if conclusions.holds == 0 => {
-                    Some(format!("none of the paper's {judged} main claims comes out for sure"))
-                }
-                (0, _) => None,
-                (fails, judged) => Some(format!(
-                    "{fails} of the paper's {judged} main claims {} not come out",
-                    if fails == 1 { "does" } else { "do" }
-                )),
-            };
-            format!("Not reproduced: {}.", main.into_iter().chain(sizes).chain(runs).collect::<Vec<_>>().join(", and "))
-        }
-    };
-    let Some(late) = late else { return sentence };
-    let what = all_unjudged([(conclusions, "main claim"), (others, "further claim"), (stated, "stated number")]);
-    let verb = if unjudged == 1 { "is" } else { "are" };
-    format!("{}; {what} {verb} not judged, as {late}.", sentence.trim_end_matches('.'))
+    }
 }
 
-/// Counts of claims that are not judged: `1 main claim and 2 stated numbers`.
-fn all_unjudged(tallies: [(Tally, &str); 3]) -> String {
-    let some = tallies.into_iter().filter(|(tally, _)| tally.unjudged > 0);
-    let counted = some.map(|(Tally { unjudged, .. }, what)| {
-        let ending = if unjudged == 1 { "" } else { "s" };
-        format!("{unjudged} {what}{ending}")
-    });
-    counted.collect::<Vec<_>>().join(" and ")
+/// Clause on claims of a kind that do not hold.
+fn missing(ClaimKind { tally, name }: ClaimKind) -> Option<String> {
+    match (tally.fails + tally.open, tally.judged) {
+        (0, _) => None,
+        (_, 1) => Some(format!("the only {name} does not")),
+        (1, judged) => Some(format!("1 of {judged} {name}s does not")),
+        (some, judged) => Some(format!("{some} of {judged} {name}s do not")),
+    }
 }
 
-fn not_out(kind: ClaimKind) -> Option<String> {
-    let missing = kind.tally.fails + kind.tally.open;
-    let verb = if missing == 1 { "does" } else { "do" };
-    let what = if kind.tally.judged == 1 { kind.one } else { kind.several };
-    (missing > 0).then(|| format!("{missing} of {} {what} {verb} not", kind.tally.judged))
+/// Count with its noun: `1 main claim`, `2 main claims`.
+fn counted(count: usize, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Reasons why the verdict is not better. `failed` has a sentence for each failed run.
-pub(super) fn reasons(
-    failed: Vec<String>,
-    lateness: Option<&Lateness>,
-    numbers: &[JudgedNumber],
-    claims: &[JudgedClaim],
-) -> Vec<String> {
-    let mut reasons = failed;
+/// Reasons why the verdict is not better.
+fn reasons(outcome: &ExperimentOutcome) -> Vec<String> {
+    let ExperimentOutcome { numbers, claims, .. } = outcome;
+    let mut reasons = outcome.failures.clone();
     let judgements =
         claims.iter().map(|claim| claim.judgement).chain(numbers.iter().filter_map(|number| number.judgement));
     if Tally::from_judgements(judgements).unjudged > 0 {
-        reasons.extend(lateness.map(Lateness::describe));
+        reasons.extend(outcome.lateness.as_ref().map(Lateness::describe));
     }
-    for claim in claims {
-        let how = match claim.judgement {
-            Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => continue,
-            Judgement::Fails => "Not reproduced",
-            Judgement::Undecided => "Not decided by these runs",
-            Judgement::NotJudged => "Not judged",
-        };
-        reasons.push(format!("{how}: {} ({})", claim.statement, claim.because));
+    for JudgedClaim { statement, judgement, because, .. } in claims {
+        if let Some(how) = not_held(*judgement) {
+            reasons.push(format!("{how}: {statement} ({because})"));
+        }
     }
     for number in numbers {
-        let (Some(judgement @ (Judgement::Fails | Judgement::Undecided | Judgement::NotJudged)), Some(paper)) =
-            (number.judgement, number.paper)
-        else {
-            continue;
-        };
-        let unit = spaced(&number.unit);
+        let (Some(how), Some(paper)) = (number.judgement.and_then(not_held), number.paper) else { continue };
         let measured = match number.weir {
-            Some(value) => format!("measured {}{unit}", shown(value)),
+            Some(value) => format!("measured {}", with_unit(value, &number.unit)),
             None => format!("measured none ({})", number.none.as_deref().unwrap_or("")),
         };
-        let how = match judgement {
-            Judgement::Undecided => "Not decided by these runs",
-            Judgement::NotJudged => "Not judged",
-            _ if number.is_far_off() => "Not reproduced, by more than a factor of 2",
-            _ => "Not reproduced",
+        let far = number.judgement == Some(Judgement::Fails) && number.is_far_off();
+        let far = if far { ", by more than a factor of 2" } else { "" };
+        let paper = match number.within {
+            Some(within) => format!("{} +- {}", shown(paper), with_unit(within, &number.unit)),
+            None => with_unit(paper, &number.unit),
         };
-        let within = number.within.map_or_else(String::new, |within| format!(" +- {}", shown(within)));
-        reasons.push(format!("{how}: {} (the paper has {}{within}{unit}, {measured})", number.name, shown(paper)));
+        reasons.push(format!("{how}{far}: {} (the paper has {paper}, {measured})", number.name));
     }
     reasons
+}
+
+/// Opening of the reason for a judgement; `None` for one that needs no reason.
+fn not_held(judgement: Judgement) -> Option<&'static str> {
+    match judgement {
+        Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => None,
+        Judgement::Fails => Some("Not reproduced"),
+        Judgement::Undecided => Some("Not decided by these runs"),
+        Judgement::NotJudged => Some("Not judged"),
+    }
 }
 
 /// Sentence with a capital first letter and a full stop.
@@ -179,7 +188,7 @@ pub(super) fn upper_first(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::lateness::LateRun;
-    use super::super::verdict::conclude;
+    use super::super::verdict::{JudgedNumber, conclude};
     use super::*;
 
     fn claim(conclusion: bool, judgement: Judgement) -> JudgedClaim {
@@ -212,14 +221,26 @@ mod tests {
         }
     }
 
-    fn late() -> Lateness {
+    fn outcome(numbers: &[JudgedNumber], claims: &[JudgedClaim]) -> ExperimentOutcome {
         let late = vec![LateRun { run: "2-fast".to_owned(), lost_percent: 12.5 }];
-        Lateness { allowed_percent: 5.0, most_percent: 12.5, runs: 8, late }
-    }
-
-    fn told(numbers: &[JudgedNumber], claims: &[JudgedClaim]) -> (Verdict, String) {
-        let verdict = conclude(false, false, numbers, claims);
-        (verdict, summary(verdict, 0, Some(&late()), numbers, claims))
+        let outcome = ExperimentOutcome {
+            format: ExperimentOutcome::FORMAT.to_owned(),
+            id: "a.1".to_owned(),
+            verdict: conclude(false, false, numbers, claims),
+            summary: String::new(),
+            reasons: Vec::new(),
+            failed_runs: 0,
+            failures: Vec::new(),
+            lateness: Some(Lateness { allowed_percent: 5.0, most_percent: 12.5, runs: 8, late }),
+            left_out: None,
+            set: Vec::new(),
+            backend: "dpdk".to_owned(),
+            points: 8,
+            seeds: 1,
+            numbers: numbers.to_vec(),
+            claims: claims.to_vec(),
+        };
+        outcome.with_sentences()
     }
 
     #[test]
@@ -234,8 +255,8 @@ mod tests {
             (
                 &[claim(true, Holds), claim(true, Undecided), claim(false, Fails)],
                 Verdict::HoldsInPart,
-                "Reproduced in part: 1 of the paper's 2 main claims come out, and 1 can't be decided by these runs, but 1 of 1 further \
-                 claim does not.",
+                "Reproduced in part: 1 of the paper's 2 main claims comes out, and 1 can't be decided by these runs, but the only further claim \
+                 does not.",
             ),
             (
                 &[claim(true, Holds), claim(true, Fails)],
@@ -245,58 +266,62 @@ mod tests {
             (
                 &[claim(true, Undecided), claim(true, Arithmetic)],
                 Verdict::DoesNotHold,
-                "Not reproduced: none of the paper's 1 main claims comes out for sure.",
+                "Not reproduced: the paper's only main claim does not come out for sure.",
             ),
             (
                 &[claim(true, Arithmetic)],
                 Verdict::Arithmetic,
-                "Follows from formulas: what the paper concludes here can be reckoned, and no run could contradict it.",
+                "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it.",
             ),
             (
                 &[claim(true, LeftOut), claim(false, Holds)],
                 Verdict::HoldsInPart,
-                "Not looked at: these runs leave out what the paper's main claims are about.",
+                "Not looked at: these runs leave out the subject of the paper's main claims.",
             ),
             (
                 &[claim(true, NotJudged), claim(true, Holds), claim(true, Undecided)],
                 Verdict::NotJudged,
-                "Not judged: the machine was late in 1 of 8 runs, by which 1 of the paper's 3 main claims goes; of the other 2, 1 comes out.",
+                "Not judged: the machine was late in 1 of 8 runs, on which 1 of the paper's 3 main claims depends; of the other 2, 1 comes \
+                 out.",
             ),
             (
                 &[claim(true, NotJudged), claim(true, NotJudged), claim(false, Fails)],
                 Verdict::NotJudged,
-                "Not judged: the machine was late in 1 of 8 runs, by which 2 of the paper's 2 main claims go.",
+                "Not judged: the machine was late in 1 of 8 runs, on which the paper's 2 main claims depend.",
             ),
             // With a claim not judged, "none comes out for sure" is no finding.
             (
                 &[claim(true, NotJudged), claim(true, Undecided)],
                 Verdict::NotJudged,
-                "Not judged: the machine was late in 1 of 8 runs, by which 1 of the paper's 2 main claims goes; of the other 1, 0 come out.",
+                "Not judged: the machine was late in 1 of 8 runs, on which 1 of the paper's 2 main claims depends; the other one does \
+                 not come out for sure.",
             ),
             // A claim that fails in good runs fails.
             (
                 &[claim(true, NotJudged), claim(true, Fails)],
                 Verdict::DoesNotHold,
-                "Not reproduced: 1 of the paper's 1 main claims does not come out; 1 main claim is not judged, as the machine was late in \
-                 1 of 8 runs.",
+                "Not reproduced: the paper's only main claim does not come out; 1 main claim is not judged, as the machine was late in 1 of \
+                 8 runs.",
             ),
             (
                 &[claim(true, Holds), claim(false, NotJudged), claim(false, NotJudged)],
                 Verdict::HoldsInPart,
-                "Reproduced in part: the paper's main claims come out (1 of 1); 2 further claims are not judged, as the machine was late \
-                 in 1 of 8 runs.",
+                "Reproduced in part: the paper's only main claim comes out; 2 further claims are not judged, as the machine was late in 1 \
+                 of 8 runs.",
             ),
         ];
         for (claims, verdict, sentence) in cases {
-            assert_eq!(told(&[], claims), (*verdict, (*sentence).to_owned()));
+            let outcome = outcome(&[], claims);
+            assert_eq!((outcome.verdict, outcome.summary.as_str()), (*verdict, *sentence));
         }
     }
 
     #[test]
     fn a_number_of_another_magnitude_is_no_part_of_a_finding() {
         let claims = [claim(true, Judgement::Holds)];
-        let of =
-            |unit: &str, paper: f64, weir: Option<f64>| told(&[number(unit, paper, weir, Judgement::Fails)], &claims).0;
+        let of = |unit: &str, paper: f64, weir: Option<f64>| {
+            outcome(&[number(unit, paper, weir, Judgement::Fails)], &claims).verdict
+        };
         // 80 % less stated, 5 % measured; and 65 %.
         assert_eq!((of("%", 80.0, Some(5.0)), of("%", 80.0, Some(65.0))), (Verdict::DoesNotHold, Verdict::HoldsInPart));
         // Larger savings than stated; an increase; and a time three times as long, or infinite.
@@ -306,23 +331,28 @@ mod tests {
         );
         assert_eq!((of("ms", 13.0, Some(40.0)), of("ms", 13.0, None)), (Verdict::DoesNotHold, Verdict::DoesNotHold));
         let open = [number("%", 80.0, Some(5.0), Judgement::Undecided)];
-        assert_eq!(told(&open, &claims).0, Verdict::HoldsInPart);
+        assert_eq!(outcome(&open, &claims).verdict, Verdict::HoldsInPart);
     }
 
     #[test]
     fn reasons_say_what_was_expected_and_what_was_measured() {
-        let numbers = [number("%", 80.0, Some(5.0), Judgement::Fails), number("%", 80.0, None, Judgement::Fails)];
+        let numbers = [
+            number("%", 80.0, Some(5.0), Judgement::Fails),
+            number("%", 80.0, None, Judgement::Fails),
+            number("PAUSEs", 0.0, Some(1.0), Judgement::Fails),
+        ];
         assert_eq!(
-            reasons(vec![], Some(&late()), &numbers, &[claim(true, Judgement::Fails), claim(true, Judgement::Holds)]),
+            outcome(&numbers, &[claim(true, Judgement::Fails), claim(true, Judgement::Holds)]).reasons,
             [
                 "Not reproduced: SPFC sends no PAUSE (expected 0 PAUSEs, measured 8 PAUSEs)",
                 "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured 5 %)",
                 "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured none (never))",
+                "Not reproduced: PAUSEs spared (the paper has 0 +- 8 PAUSEs, measured 1 PAUSE)",
             ]
         );
         let late_number = JudgedNumber { is_late: true, ..number("%", 80.0, Some(5.0), Judgement::NotJudged) };
         assert_eq!(
-            reasons(vec![], Some(&late()), &[late_number], &[claim(true, Judgement::NotJudged)]),
+            outcome(&[late_number], &[claim(true, Judgement::NotJudged)]).reasons,
             [
                 "the run 2-fast lost 12.5 % of its time to the machine, and more than 5 % is not judged by (--lateness): leave the machine \
                  alone, slow the clock down (time_dilation), or take fewer hosts; the same command runs what was late anew, and keeps the \

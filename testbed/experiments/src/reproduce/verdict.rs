@@ -20,11 +20,17 @@ pub(super) struct ExperimentOutcome {
     pub format: String,
     pub id: String,
     pub verdict: Verdict,
-    /// Result in one sentence, for a reader who has not read the paper.
-    #[serde(rename = "says")]
+    /// Result in one sentence, for a reader who has not read the paper; empty until composed.
+    #[serde(default, rename = "says", skip_serializing_if = "String::is_empty")]
     pub summary: String,
     /// Reasons, in sentences, why the verdict is not better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// Number of failed runs, and sentences on some of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_runs: usize,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// Time that runs lost to the machine; `None` in virtual time, which is never late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
@@ -68,6 +74,7 @@ pub(super) struct JudgedNumber {
     pub none: Option<String>,
     /// 95 % confidence interval.
     pub interval: Option<(f64, f64)>,
+    /// Number of runs; 0 in a stored result that did not record it.
     pub runs: usize,
     /// Smallest and largest value of repeats, whose results vary even for one seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +107,7 @@ impl JudgedNumber {
     /// Cells of a table: the paper's number, Weir's, the interval, and Weir's number divided by the paper's. Missing
     /// ones are empty.
     pub(super) fn shown(&self) -> [String; 4] {
-        let with_unit = |value: f64| format!("{}{}", shown(value), spaced(&self.unit));
+        let with_unit = |value: f64| with_unit(value, &self.unit);
         let weir = match (self.weir, self.holds_for) {
             (Some(_), Some(holds_for)) if self.runs > 1 => format!("{holds_for} of {}", self.runs),
             (Some(value), _) => with_unit(value),
@@ -159,9 +166,19 @@ impl ExperimentOutcome {
         format!("{} {what}{}", self.seeds, if self.seeds == 1 { "" } else { "s" })
     }
 
-    /// True if some number has a range of repeats.
-    pub(super) fn has_spread(&self) -> bool {
-        self.numbers.iter().any(|number| number.least_and_most.is_some())
+    /// Table of the numbers, the head first: the paper's, Weir's, the interval, the range of repeats if there is any, and
+    /// the ratio.
+    pub(super) fn number_table(&self) -> Vec<Vec<String>> {
+        let has_spread = self.numbers.iter().any(|number| number.least_and_most.is_some());
+        let spread = has_spread.then_some("least to most");
+        let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio"]);
+        let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+        rows.extend(self.numbers.iter().map(|number| {
+            let [paper, weir, interval, ratio] = number.shown();
+            let spread = spread.map(|_| number.spread_shown());
+            [number.name.clone(), paper, weir, interval].into_iter().chain(spread).chain([ratio]).collect()
+        }));
+        rows
     }
 
     pub(super) const FORMAT: &str = "weir-verdict-1";
@@ -446,13 +463,12 @@ fn compare(
             Judgement::Holds => Judgement::Arithmetic,
             other => other,
         };
-        return (judgement, format!("0{0} on both sides: nothing that could differ", spaced(unit)));
+        return (judgement, format!("{} on both sides: nothing that could differ", with_unit(0.0, unit)));
     }
     let text = format!(
-        "expected {}{}{}{other_name}, measured {}",
+        "expected {}{}{other_name}, measured {}",
         relation.phrase(),
-        shown(other.value),
-        spaced(unit),
+        with_unit(other.value, unit),
         with_interval(one, unit)
     );
     (relation.judge(one, &other), text)
@@ -494,7 +510,7 @@ impl Relation {
 
 /// Formats a value with its interval and count: `884 KB`, `0.4 (0.22 to 0.61; 8 of 20)`.
 pub(super) fn with_interval(estimate: &Estimate, unit: &str) -> String {
-    let value = format!("{}{}", shown(estimate.value), spaced(unit));
+    let value = with_unit(estimate.value, unit);
     let interval = estimate.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
     let count = estimate.holds_for.map(|holds_for| format!("{holds_for} of {}", estimate.runs));
     match interval.into_iter().chain(count).collect::<Vec<_>>() {
@@ -507,9 +523,19 @@ fn is_false(it: &bool) -> bool {
     !it
 }
 
-/// Unit with a leading space; empty without a unit.
-pub(super) fn spaced(unit: &str) -> String {
-    if unit.is_empty() { String::new() } else { format!(" {unit}") }
+fn is_zero(it: &usize) -> bool {
+    *it == 0
+}
+
+/// Formats a value with its unit: `884 KB`. A unit that is a noun, such as PAUSEs, is singular after 1.
+pub(super) fn with_unit(value: f64, unit: &str) -> String {
+    let value = shown(value);
+    let is_plural_noun = unit.len() > 2 && unit.ends_with('s') && !unit.contains('/');
+    match unit.strip_suffix('s') {
+        _ if unit.is_empty() => value,
+        Some(singular) if value == "1" && is_plural_noun => format!("{value} {singular}"),
+        _ => format!("{value} {unit}"),
+    }
 }
 
 impl fmt::Display for Verdict {

@@ -7,9 +7,8 @@ use super::analysis::{self, HoldCount};
 use super::design::Setting;
 use super::settings::JudgedSetting;
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::units::shown;
 use crate::reproduce::unspecified::UnspecifiedParameter;
-use crate::reproduce::verdict::{Judgement, spaced};
+use crate::reproduce::verdict::{Judgement, with_unit};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +16,8 @@ pub(in crate::reproduce) struct ClaimMap {
     pub format: String,
     pub id: String,
     pub title: String,
-    /// Summary in one line.
+    /// Summary in one line; empty until composed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub verdict: String,
     /// Settings that ran. `of` counts all settings; `None` above a million.
     pub settings: usize,
@@ -75,15 +75,18 @@ pub(in crate::reproduce) struct MapLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_is: Option<Judgement>,
     /// Share of the variance explained by each unspecified parameter, in their order, and the probability that chance
-    /// explains as much.
+    /// explains as much. This list, `by_value` and `slice` are empty in a stored map that did not record them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub influence: Vec<(f64, f64)>,
     /// Name of the deciding parameter.
     pub decides: Option<String>,
     /// Decision tree in words.
     pub tree: Option<String>,
     /// Settings in which the claim holds, and judged settings, for each value of each parameter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_value: Vec<Vec<(usize, usize)>>,
     /// Counts for each pair of values of the two most influential parameters.
+    #[serde(default)]
     pub slice: Option<Slice>,
 }
 
@@ -122,18 +125,8 @@ pub(super) struct ExplorationResults<'a> {
     pub cpu_ms: u64,
 }
 
-/// Anchor of a figure's section in the document of maps.
-pub(in crate::reproduce) fn anchor(id: &str) -> String {
-    id.replace('.', "").to_lowercase()
-}
-
 impl ClaimMap {
     pub(in crate::reproduce) const FORMAT: &str = "weir-map-1";
-
-    /// Anchor of the map's section in the document of maps.
-    pub(in crate::reproduce) fn anchor(&self) -> String {
-        anchor(&self.id)
-    }
 
     pub(super) fn new(explored: &ExplorationResults<'_>) -> ClaimMap {
         let paper = &explored.experiment.paper;
@@ -165,8 +158,8 @@ impl ClaimMap {
         }
         for (n, measure) in paper.measures.iter().filter(|measure| measure.paper.is_some()).enumerate() {
             let place = paper.claims.len() + n;
-            let stated = measure.paper.map_or_else(String::new, shown);
-            let statement = format!("{}: {stated}{}", measure.name, spaced(&measure.unit));
+            let stated = measure.paper.map_or_else(String::new, |paper| with_unit(paper, &measure.unit));
+            let statement = format!("{}: {stated}", measure.name);
             let source = measure.source.as_deref().unwrap_or("");
             let head = MapLineHead { kind: MapLineKind::Number, statement: &statement, source };
             lines.push(line(explored, &open, head, is_all, &|judged| judged.judgements[place]));
@@ -248,7 +241,7 @@ impl ClaimMap {
     }
 
     /// Rewrites the summary line in this version's words: an earlier version may have used others.
-    pub(super) fn with_updated_verdict(mut self) -> ClaimMap {
+    pub(in crate::reproduce) fn with_updated_verdict(mut self) -> ClaimMap {
         self.verdict = self.in_one_line();
         self
     }
