@@ -139,7 +139,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if arguments.list {
         let mut all = Vec::new();
         for experiment in catalogue::catalogue(&choice.folders()?)? {
-            let verdict = FigureResults::read(&experiment)?.of(Backend::Sim).map(|result| result.outcome.verdict);
+            let verdict = FigureResults::read(&experiment)?.result(Backend::Sim).map(|result| result.outcome.verdict);
             all.push((experiment, verdict));
         }
         if arguments.json {

@@ -100,7 +100,7 @@ A paper leaves parameters unspecified; `weir reproduce` takes one value of each.
 
 /// Page of all figures with results of a backend.
 fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> String {
-    let verdicts = figures.iter().filter_map(|figure| figure.results.of(backend)).map(|result| result.outcome.verdict);
+    let verdicts = figures.iter().filter_map(|figure| figure.results.result(backend)).map(|result| result.outcome.verdict);
     let verdicts: Vec<Verdict> = verdicts.collect();
     let count = |of: Verdict| verdicts.iter().filter(|verdict| **verdict == of).count();
     let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::Arithmetic, Verdict::DoesNotHold, Verdict::NotJudged];
@@ -119,7 +119,7 @@ fn figure_table(text: &mut String, figures: &[Figure], backend: Backend, to: &st
         ["figure", "verdict", "main claims", "stated numbers", "map of main claims (sim)", "runs, time", "made"],
     );
     for Figure { experiment, results, .. } in figures {
-        let Some(StoredResult { outcome, environment, .. }) = results.of(backend) else { continue };
+        let Some(StoredResult { outcome, environment, .. }) = results.result(backend) else { continue };
         let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::from_judgements(judgements).held();
         let (id, title) = (&experiment.id, &experiment.paper.title);
         let quick = if outcome.left_out.is_some() && !backend.is_real() { ", quick" } else { "" };
@@ -168,7 +168,7 @@ impl Figure {
         let mut text = format!("# {id}: {}\n\n{}. {}\n", paper.title, self.experiment.place_in_paper(), paper.setting);
         let _ = writeln!(text, "\nThe paper: {}", paper.found);
         for (backend, name) in BACKENDS {
-            let Some(result) = self.results.of(backend) else { continue };
+            let Some(result) = self.results.result(backend) else { continue };
             let _ = writeln!(text, "\n## {name}");
             self.picture(&mut text, &figure_file(backend), &format!("{} of {id}, reproduced", paper.figure));
             result_section(&mut text, result, backend);

@@ -66,7 +66,8 @@ impl FigureResults {
         Ok(FigureResults { backends: backends.collect(), map, ..stored })
     }
 
-    pub(super) fn of(&self, backend: Backend) -> Option<&StoredResult> {
+    /// Returns the result of a backend, if one is stored.
+    pub(super) fn result(&self, backend: Backend) -> Option<&StoredResult> {
         self.backends.get(backend.name())
     }
 }
