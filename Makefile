@@ -35,7 +35,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
+.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -55,7 +55,8 @@ deb: build ## A Debian package in target/debian: programs, unit, man pages, comp
 deb-test: deb ## The package installed, run by systemd, upgraded and purged in a Debian of its own (root; apt-get install mmdebstrap; no part of test)
 	@$(STEP) "the package under systemd" scripts/deb-test
 
-demo: build ## Set-up, build, and an experiment with emulated hosts in one process; needs no root and no NIC
+demo: setup ## Set-up, a build without figures as PNG and PDF, Parquet and `weir top`, and an experiment with emulated hosts; needs no root and no NIC
+	@$(STEP) "release build for the demo" $(CARGO) build --release -p weir --no-default-features --features dpdk
 	@$(WEIR) demo
 
 sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring of the GFC paper under four flow controls
@@ -86,7 +87,7 @@ beside-unit:
 
 beside-without-assertions:
 	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
-		"$(MAKE) --no-print-directory instructions examples-build"
+		"$(MAKE) --no-print-directory instructions"
 
 # Tests that are held against the clock have no other work beside them. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
 # CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.
@@ -97,7 +98,7 @@ FIRST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*
 LAST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*$$')
 by-the-clock-on-one-cpu:
 	@scripts/side-by-side '$(WIRE_TESTS) $(STEP) "wire tests by the clock, on one CPU" $(PYTEST) -m "idle_machine and one_cpu"; \
-			wire=$$?; taskset --cpu-list $(FIRST_CPU) $(MAKE) --no-print-directory examples && exit $$wire' \
+			wire=$$?; taskset --cpu-list $(FIRST_CPU) scripts/examples && exit $$wire' \
 		"taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory release-tests-by-the-clock"
 
 by-the-clock-alone:
@@ -126,11 +127,8 @@ unit: setup ## Tests of all crates
 papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one where a scheme is broken on purpose
 	@$(STEP) "the papers' experiments" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored
 
-examples: setup ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
+examples: command-of-tests ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
 	@$(STEP) "examples" scripts/examples
-
-examples-build: setup
-	@$(STEP) "build of examples" scripts/examples --build
 
 sim-test: setup ## make sim in a root that has Rust, cc and make alone; it writes nothing, and is quick after unit (root or user namespaces)
 	@$(STEP) "what virtual time needs" scripts/sim-needs

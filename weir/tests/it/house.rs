@@ -33,12 +33,13 @@ fn documented_crates() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_crate_is_told_with_its_folder() {
+fn every_crate_is_listed_with_its_folder() {
     let workspace = manifest(&repository());
     let members = workspace["workspace"]["members"].as_array().unwrap().iter();
     let mut there: Vec<(String, String)> = members
-        .map(|member| {
-            let folder = member.as_str().unwrap();
+        .map(|member| member.as_str().unwrap())
+        .filter(|folder| !folder.starts_with("examples/"))
+        .map(|folder| {
             let name = manifest(&repository().join(folder))["package"]["name"].as_str().unwrap().to_owned();
             (name, folder.to_owned())
         })
@@ -108,11 +109,8 @@ fn files_that_stand_on_each_other_are_found() {
     ];
     for b in needs_a {
         let [up, down] = by("pub struct A; use crate::b::f;", b);
-        let documented_crates = up.clone().unwrap();
-        assert!(
-            documented_crates.contains("a needs b::f") && documented_crates.contains("b needs "),
-            "{b}: {documented_crates}"
-        );
+        let cycle = up.clone().unwrap();
+        assert!(cycle.contains("a needs b::f") && cycle.contains("b needs "), "{b}: {cycle}");
         assert_eq!(up, down, "{b}");
     }
     let needs_none = [

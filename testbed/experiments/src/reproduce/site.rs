@@ -100,7 +100,8 @@ A paper leaves parameters unspecified; `weir reproduce` takes one value of each.
 
 /// Page of all figures with results of a backend.
 fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> String {
-    let verdicts = figures.iter().filter_map(|figure| figure.results.result(backend)).map(|result| result.outcome.verdict);
+    let verdicts =
+        figures.iter().filter_map(|figure| figure.results.result(backend)).map(|result| result.outcome.verdict);
     let verdicts: Vec<Verdict> = verdicts.collect();
     let count = |of: Verdict| verdicts.iter().filter(|verdict| **verdict == of).count();
     let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::Arithmetic, Verdict::DoesNotHold, Verdict::NotJudged];
