@@ -59,7 +59,7 @@ pub(crate) struct DemoArguments {
     json: bool,
 }
 
-/// Backends with emulated hosts, as the demo has.
+/// Parser of the backends with emulated hosts.
 fn emulated() -> impl TypedValueParser<Value = Backend> {
     let all = [Backend::Sim, Backend::Dpdk].map(|backend| backend.to_possible_value().expect("none is hidden"));
     PossibleValuesParser::new(all).map(|name| Backend::from_str(&name, true).expect("one of them"))
@@ -85,12 +85,12 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         introduce(arguments, &bursts);
     }
     let stop = experiment::stopped_by_signals()?;
-    let mut halves: Vec<Half> = Vec::new();
+    let mut halves: Vec<BackendRuns> = Vec::new();
     for plan in planned {
         if !arguments.json {
             announce(&plan);
         }
-        let half = run_half(plan, &stop)?;
+        let half = run_backend(plan, &stop)?;
         if !arguments.json {
             print_half(&halves, &half);
         }
@@ -141,7 +141,7 @@ struct Plan {
 }
 
 /// Runs of one backend, as they ended.
-struct Half {
+struct BackendRuns {
     backend: Backend,
     /// Complete runs.
     compared: Vec<DemoRun>,
@@ -149,13 +149,13 @@ struct Half {
     left: Vec<DemoRun>,
 }
 
-impl Half {
+impl BackendRuns {
     /// Reason for which the runs are not judged: the first of them that lost too much line time to the machine.
-    fn not_judged(&self) -> Option<String> {
+    fn reason_not_judged(&self) -> Option<String> {
         let late = self.compared.iter().find(|run| run.summary.late_percent() > Summary::LATE_PERCENT_MAX)?;
         Some(format!(
-            "not judged: {} lost {:.1} % of its line time to the machine, of which {} % are allowed; a larger --dilation, or \
-             an idle machine, makes the rates truer",
+            "not judged: {} lost {:.1} % of its line time to the machine, of which {} % are allowed; use a larger --dilation, or \
+             an idle machine",
             late.label,
             late.summary.late_percent(),
             Summary::LATE_PERCENT_MAX
@@ -164,11 +164,11 @@ impl Half {
 
     /// Conclusion in sentences, or why there is none.
     fn conclusions(&self) -> Vec<String> {
-        self.not_judged().map_or_else(|| conclusion::conclusions(&self.compared), |reason| vec![reason])
+        self.reason_not_judged().map_or_else(|| conclusion::conclusions(&self.compared), |reason| vec![reason])
     }
 }
 
-/// Makes the scenarios of a backend, and their directories, which `several` backends share.
+/// Plans a backend's runs. With `several` backends the names of directories end in the backend's.
 fn plan(arguments: &DemoArguments, backend: Backend, bursts: &[u8], several: bool) -> Result<Plan, Failure> {
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
     let rate = like(0, VictimPolicy::new(PolicyChoice::Static)).rate;
@@ -198,7 +198,7 @@ fn plan(arguments: &DemoArguments, backend: Backend, bursts: &[u8], several: boo
     Ok(Plan { backend, rate, dilation, scenarios, directories, compared })
 }
 
-fn run_half(plan: Plan, stop: &AtomicBool) -> Result<Half, Failure> {
+fn run_backend(plan: Plan, stop: &AtomicBool) -> Result<BackendRuns, Failure> {
     let Plan { backend, scenarios, directories, mut compared, .. } = plan;
     let planned = scenarios.iter().zip(directories).zip(&mut compared);
     let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
@@ -209,11 +209,11 @@ fn run_half(plan: Plan, stop: &AtomicBool) -> Result<Half, Failure> {
     // A run that was cut short, the last to begin, has no results to compare.
     let complete = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
     let left = compared.split_off(complete);
-    Ok(Half { backend, compared, left })
+    Ok(BackendRuns { backend, compared, left })
 }
 
 /// Prints the table of these runs, each beside the same run of earlier halves, and what they conclude.
-fn print_half(earlier: &[Half], half: &Half) {
+fn print_half(earlier: &[BackendRuns], half: &BackendRuns) {
     if half.compared.is_empty() {
         return;
     }
@@ -249,8 +249,8 @@ fn is_cut_short(summary: &Summary) -> bool {
     summary.failures.iter().any(|failure| failure.starts_with("interrupted"))
 }
 
-/// Formats the command for the remaining runs. It repeats all runs of a begun N, as they form one comparison, and of all backends.
-fn again(arguments: &DemoArguments, halves: &[Half]) -> String {
+/// Formats the command for the remaining policies and Ns of the last backend, or for all runs if a backend has not begun.
+fn again(arguments: &DemoArguments, halves: &[BackendRuns]) -> String {
     let listed = |all: Vec<String>| {
         let mut once: Vec<String> = Vec::new();
         all.into_iter().for_each(|one| {
@@ -287,38 +287,38 @@ fn again(arguments: &DemoArguments, halves: &[Half]) -> String {
 struct Document<'d> {
     results: &'d Path,
     /// One for each backend, the exact one first.
-    backends: Vec<HalfOfDocument<'d>>,
+    backends: Vec<BackendDocument<'d>>,
 }
 
 #[derive(Serialize)]
-struct HalfOfDocument<'d> {
+struct BackendDocument<'d> {
     backend: &'static str,
     /// Whether the machine kept up, so that conclusions hold.
     judged: bool,
     conclusions: Vec<String>,
-    runs: Vec<RunOfDocument<'d>>,
-    /// Policies whose runs were left when the command was interrupted.
+    runs: Vec<RunDocument<'d>>,
+    /// Labels of the runs that were left when the command was interrupted.
     left: Vec<&'d str>,
 }
 
 #[derive(Serialize)]
-struct RunOfDocument<'d> {
+struct RunDocument<'d> {
     policy: &'d str,
     burst_ports: u8,
     lossless_frames_lost: u64,
     summary: &'d Summary,
 }
 
-fn document<'d>(arguments: &'d DemoArguments, halves: &'d [Half]) -> Document<'d> {
-    let run = |run: &'d DemoRun| RunOfDocument {
+fn document<'d>(arguments: &'d DemoArguments, halves: &'d [BackendRuns]) -> Document<'d> {
+    let run = |run: &'d DemoRun| RunDocument {
         policy: &run.label,
         burst_ports: run.bursts,
         lossless_frames_lost: lost(&run.summary),
         summary: &run.summary,
     };
-    let half = |half: &'d Half| HalfOfDocument {
+    let half = |half: &'d BackendRuns| BackendDocument {
         backend: half.backend.name(),
-        judged: half.not_judged().is_none(),
+        judged: half.reason_not_judged().is_none(),
         conclusions: half.conclusions(),
         runs: half.compared.iter().map(run).collect(),
         left: half.left.iter().map(|run| run.label.as_str()).collect(),
@@ -452,7 +452,7 @@ fn with_bar(
     experiment::run_with_bar(label, 12, scenario, message, run)
 }
 
-/// Fails the demonstration for lossless losses, and for a run's other failures.
+/// Fails if lossless frames were lost, or for a run's other failures.
 fn verdict(compared: &[DemoRun]) -> Result<(), Failure> {
     if let Some(DemoRun { label, summary, .. }) = compared.iter().find(|compared| !compared.summary.lossless) {
         return Err(Failure::Run(format!("{label}: {} lossless frames were lost", lost(summary))));
@@ -472,9 +472,9 @@ mod tests {
         let half = |late_ns| {
             let summary = Summary { duration_ns: 1_000_000, late_ns, ..Summary::default() };
             let run = DemoRun { label: "st".into(), bursts: 4, policy: "st".parse().unwrap(), summary };
-            Half { backend: Backend::Dpdk, compared: vec![run], left: Vec::new() }
+            BackendRuns { backend: Backend::Dpdk, compared: vec![run], left: Vec::new() }
         };
-        assert!(half(50_000).not_judged().is_none());
+        assert!(half(50_000).reason_not_judged().is_none());
         let [conclusion] = &half(81_000).conclusions()[..] else { panic!() };
         assert!(conclusion.starts_with("not judged: st lost 8.1 % of its line time"), "{conclusion}");
     }
