@@ -124,7 +124,7 @@ site: setup ## README and docs/ as a site in target/site: static, without a netw
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
 
-papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one where a scheme is broken on purpose
+papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one under each mutation
 	@$(STEP) "the papers' experiments" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored
 
 examples: command-of-tests ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)

@@ -84,18 +84,18 @@ pub struct ReproduceArguments {
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Each point with so many seeds, from the sweep's first on, in place of its own; with real hosts these are repeats.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "farm", "broken"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "farm", "mutations"])]
     seeds: Option<u32>,
     /// With real frames or hosts: nothing is judged by a run that lost more than this share of its time to the machine, and the same
     /// command runs it anew; by default 5. 100 judges by whatever ran.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "list")]
     lateness: Option<f64>,
-    /// Run what each experiment has that is broken on purpose too: a claim must fail then, and the exit code is 1 if one does not.
+    /// Run each experiment's mutations too: a claim must fail under each, and the exit code is 1 if one does not.
     #[arg(long, conflicts_with_all = ["list", "set"])]
-    broken: bool,
+    mutations: bool,
     /// Work off an experiment's farm.toml, or its full sweep, in this directory: what is finished there is never removed, and a call
     /// goes on with the rest.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "output", "quick", "set", "broken"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "output", "quick", "set", "mutations"])]
     farm: Option<PathBuf>,
     /// Only every N-th run of the farm, from the K-th on, and no verdict: for one of several machines with a common directory.
     #[arg(long, value_name = "K/N", requires = "farm", conflicts_with_all = ["slurm", "json"])]
@@ -197,9 +197,9 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
             continue;
         }
         match run(experiment, &plan, arguments, &directory, &version, jobs) {
-            Ok((outcome, of_broken)) => {
+            Ok((outcome, of_mutations)) => {
                 outcomes.push(outcome);
-                mutation_results.push((experiment.id.clone(), of_broken));
+                mutation_results.push((experiment.id.clone(), of_mutations));
             }
             // Finished experiments are reported despite the failure.
             Err(failure) => {
@@ -240,8 +240,8 @@ fn plan(
     overrides: &[(KeyPath, toml::Value)],
     jobs: usize,
 ) -> Result<SweepPlan, Failure> {
-    if arguments.broken && arguments.backend.is_real() {
-        return Err(Failure::Argument("--broken: schemes are broken in virtual time; leave --backend out".to_owned()));
+    if arguments.mutations && arguments.backend.is_real() {
+        return Err(Failure::Argument("--mutations: mutations run in virtual time; leave --backend out".to_owned()));
     }
     if !experiment.paper.backends.contains(&arguments.backend) {
         let (backend, id, lack) = (arguments.backend.name(), &experiment.id, lack(arguments.backend));
@@ -273,7 +273,7 @@ fn plan(
     Ok(plan)
 }
 
-/// Runs the unfinished points and returns the outcome; with `--broken`, also the mutations' results.
+/// Runs the unfinished points and returns the outcome; with `--mutations`, also the mutations' results.
 fn run(
     experiment: &Experiment,
     plan: &SweepPlan,
@@ -350,7 +350,7 @@ fn run(
     }
     let mutation_test =
         mutation_test::MutationTest { experiment, quick: arguments.quick, directory, version, jobs, mode };
-    let mutation_results = if arguments.broken { mutation_test.run(&records)? } else { Vec::new() };
+    let mutation_results = if arguments.mutations { mutation_test.run(&records)? } else { Vec::new() };
     if arguments.store {
         let result =
             StoredResult { outcome: outcome.clone(), environment, mutations: mutation_results.clone(), note: None };

@@ -71,8 +71,8 @@ fn reproduce(arguments: &[&str]) -> (TempDir, BTreeMap<String, serde_json::Value
 
 #[test]
 #[ignore = "minutes of virtual time: make papers"]
-fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
-    let (directory, verdicts) = reproduce(&["all", "--broken"]);
+fn each_comes_to_its_verdict_and_its_mutations_to_another() {
+    let (directory, verdicts) = reproduce(&["all", "--mutations"]);
     let found: BTreeMap<&str, &str> =
         verdicts.iter().map(|(id, outcome)| (id.as_str(), outcome["verdict"].as_str().unwrap())).collect();
     let reasons: Vec<String> = verdicts.iter().map(|(id, outcome)| format!("{id}: {:#}", outcome["reasons"])).collect();
@@ -86,11 +86,11 @@ fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
     }
     // The command fails if a mutation is not detected; here, that each has some, a subtle one among them.
     for id in found.keys() {
-        let text = fs::read_to_string(directory.path().join(id).join("broken.json")).unwrap();
+        let text = fs::read_to_string(directory.path().join(id).join("mutations.json")).unwrap();
         let told: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
         assert!(told.len() >= 2 && told.iter().any(|one| one["subtle"] == true), "{id}: {told:#?}");
         for one in &told {
-            let sides = [&one["sound"]["judgement"], &one["broken"]["judgement"]];
+            let sides = [&one["sound"]["judgement"], &one["mutated"]["judgement"]];
             assert!(sides[0] != sides[1] && sides[1] == "fails", "{id}: {one:#}");
         }
     }

@@ -368,7 +368,7 @@ fn measures_may_count_values_of_a_parameter_and_read_messages() {
 }
 
 #[test]
-fn what_is_broken_on_purpose_does_not_hold() {
+fn a_mutation_does_not_hold() {
     let lab = Lab::new(PAPER);
     // Both have the same threshold then.
     let verdict = lab.verdict("a", &["--set", "runs.high.switch.buffer.static.threshold=50KB"]);
@@ -384,43 +384,41 @@ fn what_is_broken_on_purpose_does_not_hold() {
 
 /// A mutated scheme runs the points of one claim; a mutation that the claim does not detect fails the command.
 #[test]
-fn broken_schemes_must_be_told() {
+fn mutations_must_be_detected() {
     let scheme = |set: &str, fails: &str| {
-        let broken =
-            format!("\n[[broken]]\nwhat = \"as low as the other\"\nsubtle = true\nset = {set}\nfails = \"{fails}\"\n");
+        let broken = format!(
+            "\n[[mutations]]\nwhat = \"as low as the other\"\nsubtle = true\nset = {set}\nfails = \"{fails}\"\n"
+        );
         Lab::new(&format!("{PAPER}{broken}"))
     };
     let claim = "A higher threshold spares PAUSEs";
     let low = "{ \"runs.high.switch.buffer.static.threshold\" = \"50KB\" }";
     let lab = scheme(low, claim);
-    let arguments = ["more.0", "-o", "a", "--broken"];
+    let arguments = ["more.0", "-o", "a", "--mutations"];
     let (code, said) = lab.reproduce(&arguments);
     assert_eq!(code, 0, "{said}");
     assert!(
-        said.contains(&format!("subtle, told: as low as the other\n    \"{claim}\" fails: expected less than")),
+        said.contains(&format!("subtle, detected: as low as the other\n    \"{claim}\" fails: expected less than")),
         "{said}"
     );
-    let told: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/broken.json")).unwrap();
-    assert_eq!((&told[0]["sound"]["judgement"], &told[0]["broken"]["judgement"]), (&"holds".into(), &"fails".into()));
+    let told: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/mutations.json")).unwrap();
+    assert_eq!((&told[0]["sound"]["judgement"], &told[0]["mutated"]["judgement"]), (&"holds".into(), &"fails".into()));
     // The mutated run, with five seeds at one load, of the twenty points; the verdict itself uses the others.
-    let runs = fs::read_dir(lab.path("a/more.0/broken-1/runs")).unwrap().count();
+    let runs = fs::read_dir(lab.path("a/more.0/mutation-1/runs")).unwrap().count();
     let verdict: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/verdict.json")).unwrap();
     assert_eq!((runs, &verdict["verdict"], &verdict["points"]), (5, &"holds".into(), &20.into()));
     // A threshold that is hardly higher changes too little.
     let lab = scheme("{ \"runs.low.switch.buffer.static.threshold\" = \"51KB\" }", "longest queue, low");
     let (code, said) = lab.reproduce(&arguments);
-    assert!(
-        code == 1 && said.contains("1 of 1 schemes that are broken on purpose are not told: more.0: as low"),
-        "{said}"
-    );
+    assert!(code == 1 && said.contains("1 of 1 mutations are not detected: more.0: as low"), "{said}");
     // Lost frames invalidate the run's measures.
     let lab = scheme("{ \"switch.port.flow_control\" = \"none\" }", "longest queue, low");
     let (code, said) = lab.reproduce(&arguments);
     assert!(code == 0 && said.contains("\"longest queue, low\" fails: the run"), "{said}");
     for (set, fails, wanted) in [
         ("{ \"switch.buffer.static.threshold\" = \"50KB\" }", claim, "sets this itself"),
-        ("{}", claim, "nothing is broken"),
-        (low, "longest queue, low", "these runs have no point of \"longest queue, low\" that is broken"),
+        ("{}", claim, "the mutation changes nothing"),
+        (low, "longest queue, low", "these runs have no point of \"longest queue, low\" that the mutation affects"),
         (low, "No claim", "nothing claims \"No claim\""),
         (low, "PAUSEs spared", "nothing claims \"PAUSEs spared\""),
     ] {
@@ -716,7 +714,7 @@ fn points_have_as_many_seeds_as_are_asked_for() {
     assert!(code == 0 && page.contains(&format!("of 3 from {} to {}", of(0), of(1))), "{page}");
     let (code, said) = lab.reproduce(&["more.0", "--quick", "--seeds", "3", "-o", "more"]);
     assert!(code == 0 && said.contains("least to most") && said.contains("  runs:    6, 3 seeds"), "{said}");
-    let (code, said) = lab.reproduce(&["more.0", "--seeds", "3", "--broken"]);
+    let (code, said) = lab.reproduce(&["more.0", "--seeds", "3", "--mutations"]);
     assert!(code == 2 && said.contains("cannot be used with"), "{said}");
 }
 
@@ -764,7 +762,7 @@ fn what_is_not_judged_is_told_wherever_verdicts_stand() {
 fn results_are_stored_next_to_the_paper() {
     let set = "{ \"runs.high.switch.buffer.static.threshold\" = \"50KB\" }";
     let fails = "A higher threshold spares PAUSEs";
-    let broken = format!("\n[[broken]]\nwhat = \"as low as the other\"\nset = {set}\nfails = \"{fails}\"\n");
+    let broken = format!("\n[[mutations]]\nwhat = \"as low as the other\"\nset = {set}\nfails = \"{fails}\"\n");
     let lab = Lab::new(&format!("{PAPER}{OPEN}{broken}"));
     fs::write(lab.path("more.0/map.toml"), "scenario = \"scenario.toml\"\nseeds = [1, 2]\n").unwrap();
     fs::create_dir(lab.path("papers")).unwrap();
@@ -778,7 +776,7 @@ fn results_are_stored_next_to_the_paper() {
     };
     let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
     assert!(code == 0 && !said.contains("holds"), "{said}");
-    let (code, said) = weir("reproduce", &["--quick", "--broken", "--store"]);
+    let (code, said) = weir("reproduce", &["--quick", "--mutations", "--store"]);
     assert!(code == 0 && said.contains("stored: papers/more.0/result.json"), "{said}");
     let first = stored();
     let run = &first["backends"]["sim"];

@@ -82,29 +82,29 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
         mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("open[{n}]{key}"), message, help)));
     }
     mistakes.extend(of_map(paper));
-    for (n, broken) in paper.broken.iter().enumerate() {
-        let wrong = of_broken(broken, paper);
-        mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("broken[{n}]{key}"), message, help)));
+    for (n, mutation) in paper.mutations.iter().enumerate() {
+        let wrong = mistakes_of_mutation(mutation, paper);
+        mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("mutations[{n}]{key}"), message, help)));
     }
     into_result(experiment, mistakes)
 }
 
-/// Errors of a mutation; keys are relative to `[[broken]]`.
-fn of_broken(broken: &Mutation, paper: &PaperFile) -> Vec<Mistake> {
+/// Errors of a mutation; keys are relative to `[[mutations]]`.
+fn mistakes_of_mutation(mutation: &Mutation, paper: &PaperFile) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
-    if broken.set.is_empty() {
+    if mutation.set.is_empty() {
         let help = "write set = { \"switch.buffer.dt.alpha\" = 8 }".to_owned();
-        mistakes.push((".set".to_owned(), "nothing is broken".to_owned(), help));
+        mistakes.push((".set".to_owned(), "the mutation changes nothing".to_owned(), help));
     }
-    if let Some(key) = broken.set.keys().find(|key| KeyPath::parse(key).is_none()) {
+    if let Some(key) = mutation.set.keys().find(|key| KeyPath::parse(key).is_none()) {
         let help = "write keys with dots between them".to_owned();
         mistakes.push((".set".to_owned(), format!("\"{key}\" is no key of a scenario"), help));
     }
-    let is_claim = paper.claims.iter().any(|claim| claim.statement == broken.fails);
-    let is_number = paper.measures.iter().any(|one| one.name == broken.fails && one.paper.is_some());
+    let is_claim = paper.claims.iter().any(|claim| claim.statement == mutation.fails);
+    let is_number = paper.measures.iter().any(|one| one.name == mutation.fails && one.paper.is_some());
     if !is_claim && !is_number {
         let help = "write what a claim says, or the name of a measure with the paper's number".to_owned();
-        mistakes.push((".fails".to_owned(), format!("nothing claims \"{}\"", broken.fails), help));
+        mistakes.push((".fails".to_owned(), format!("nothing claims \"{}\"", mutation.fails), help));
     }
     mistakes
 }

@@ -76,7 +76,7 @@ impl Experiment {
         let mut of_map = self.clone();
         let paper = &mut of_map.paper;
         paper.panels.clear();
-        paper.broken.clear();
+        paper.mutations.clear();
         if !paper.map.claims.is_empty() {
             paper.measures = std::mem::take(&mut paper.map.measures);
             paper.claims = std::mem::take(&mut paper.map.claims);

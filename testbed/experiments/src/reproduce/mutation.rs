@@ -1,4 +1,4 @@
-//! Mutations of schemes: `[[broken]]` of `paper.toml`. A verdict that no mutation changes means nothing.
+//! Mutations of schemes: `[[mutations]]` of `paper.toml`. A verdict that no mutation changes means nothing.
 //!
 //! Each mutation overrides settings of the scenario, and one claim must fail then: `mutation_test` runs the points that the
 //! claim depends on.
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::sweep::KeyPath;
 
-/// Scheme that is broken on purpose.
+/// Fault that is put into a scheme on purpose.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mutation {

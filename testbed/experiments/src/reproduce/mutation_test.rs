@@ -1,4 +1,4 @@
-//! Mutation tests: runs schemes that are broken on purpose, and checks that the verdict detects them.
+//! Mutation tests: runs schemes with a fault, and checks that the verdict detects it.
 
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::experiment::Backend;
 use crate::files::{json_text, with_path, write_atomic};
 use crate::sweep::{self, ColumnSelection, OutputMode, Point, PointRecord, SweepFile, SweepPlan};
 
-/// Result of a mutation: an element of `broken.json`.
+/// Result of a mutation: an element of `mutations.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MutationResult {
-    pub what: String,
+    pub description: String,
     pub subtle: bool,
     pub set: Vec<String>,
     /// Claim or stated number that must fail.
@@ -28,18 +28,18 @@ pub(super) struct MutationResult {
     /// `None` in a stored result that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sound: Option<SideResult>,
-    pub broken: SideResult,
-    /// True if the claim holds in the sound scheme and fails in the broken one, so that the verdict detects the
+    pub mutated: SideResult,
+    /// True if the claim holds in the sound scheme and fails in the mutated one, so that the verdict detects the
     /// mutation.
     pub detected: bool,
 }
 
-/// Judgement of the sound or the broken scheme, over the points that the claim depends on.
+/// Judgement of the sound or the mutated scheme, over the points that the claim depends on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SideResult {
     pub judgement: Judgement,
-    pub because: String,
+    pub reason: String,
 }
 
 pub(super) struct MutationTest<'a> {
@@ -51,7 +51,7 @@ pub(super) struct MutationTest<'a> {
     pub mode: OutputMode,
 }
 
-const FILE: &str = "broken.json";
+const FILE: &str = "mutations.json";
 
 /// Reads the results of an earlier call.
 pub(super) fn read(directory: &Path) -> Result<Vec<MutationResult>, Failure> {
@@ -67,13 +67,13 @@ impl MutationTest<'_> {
     /// Runs all mutations of an experiment; `records` are those of its sound runs. Stores and prints the results.
     pub(super) fn run(&self, records: &[PointRecord]) -> Result<Vec<MutationResult>, Failure> {
         let mut all = Vec::new();
-        for (n, mutation) in self.experiment.paper.broken.iter().enumerate() {
+        for (n, mutation) in self.experiment.paper.mutations.iter().enumerate() {
             all.push(self.one(n, mutation, records)?);
         }
         let path = self.directory.join(FILE);
         write_atomic(&path, |part| fs::write(part, json_text(&all))).map_err(with_path(&path))?;
         if !all.is_empty() {
-            self.mode.print("\nBroken on purpose:");
+            self.mode.print("\nMutations:");
         }
         all.iter().for_each(|result| self.mode.print(&result.line()));
         Ok(all)
@@ -91,36 +91,36 @@ impl MutationTest<'_> {
         let mut plan = SweepPlan::new(&file, self.jobs).map_err(|failure| self.blamed(n, failure))?;
         plan.retain(|point| is_kept(point) && mutation.affects(&point.run_name));
         if plan.points.is_empty() {
-            let message = format!("these runs have no point of \"{}\" that is broken", mutation.fails);
+            let message = format!("these runs have no point of \"{}\" that the mutation affects", mutation.fails);
             let help = "name another claim, or run it without --quick";
-            return Err(self.experiment.source.error_at(&format!("broken[{n}].fails"), message, help).into());
+            return Err(self.experiment.source.error_at(&format!("mutations[{n}].fails"), message, help).into());
         }
-        let directory = self.directory.join(format!("broken-{}", n + 1));
+        let directory = self.directory.join(format!("mutation-{}", n + 1));
         fs::create_dir_all(&directory).map_err(with_path(&directory))?;
         let quiet = OutputMode { json: true };
-        let broken_records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, quiet)?;
-        if broken_records.len() < plan.points.len() {
+        let mutated_records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, quiet)?;
+        if mutated_records.len() < plan.points.len() {
             let message = format!("{}: interrupted; repeat the command to go on", self.experiment.id);
             return Err(Failure::Run(message));
         }
         let sound_records: Vec<PointRecord> =
             records.iter().filter(|record| is_kept(&record.finished.point)).cloned().collect();
         // Runs that the mutation does not affect keep their results.
-        let mut broken_records = broken_records;
-        let unbroken = sound_records.iter().filter(|record| !mutation.affects(&record.finished.point.run_name));
-        broken_records.extend(unbroken.cloned());
-        broken_records.sort_by_key(|record| record.finished.point.number);
+        let mut mutated_records = mutated_records;
+        let unaffected = sound_records.iter().filter(|record| !mutation.affects(&record.finished.point.run_name));
+        mutated_records.extend(unaffected.cloned());
+        mutated_records.sort_by_key(|record| record.finished.point.number);
         let side = |records: Vec<PointRecord>| side(paper, &mutation.fails, &plan.columns, records);
-        let (sound, broken_side) = (side(sound_records)?, side(broken_records)?);
+        let (sound, mutated) = (side(sound_records)?, side(mutated_records)?);
         let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic);
-        let detected = held && broken_side.judgement == Judgement::Fails;
+        let detected = held && mutated.judgement == Judgement::Fails;
         Ok(MutationResult {
-            what: mutation.what.clone(),
+            description: mutation.what.clone(),
             subtle: mutation.subtle,
             set: mutation.set(),
             fails: mutation.fails.clone(),
             sound: Some(sound),
-            broken: broken_side,
+            mutated,
             detected,
         })
     }
@@ -133,16 +133,16 @@ impl MutationTest<'_> {
             Failure::Argument(message) => message,
             other => return other,
         };
-        self.experiment.source.error_at(&format!("broken[{n}].set"), message, help).into()
+        self.experiment.source.error_at(&format!("mutations[{n}].set"), message, help).into()
     }
 }
 
 impl MutationResult {
     fn line(&self) -> String {
         let how = if self.subtle { "subtle, " } else { "" };
-        let result = if self.detected { "told" } else { "NOT TOLD" };
-        let SideResult { judgement, because, .. } = &self.broken;
-        format!("  {how}{result}: {}\n    \"{}\" {judgement}: {because}", self.what, self.fails)
+        let result = if self.detected { "detected" } else { "NOT DETECTED" };
+        let SideResult { judgement, reason } = &self.mutated;
+        format!("  {how}{result}: {}\n    \"{}\" {judgement}: {reason}", self.description, self.fails)
     }
 }
 
@@ -152,15 +152,12 @@ pub(super) fn conclude(all: &[(String, Vec<MutationResult>)]) -> Result<(), Fail
     let unseen: Vec<String> = all
         .iter()
         .flat_map(|(id, of)| {
-            of.iter().filter(|result| !result.detected).map(move |result| format!("{id}: {}", result.what))
+            of.iter().filter(|result| !result.detected).map(move |result| format!("{id}: {}", result.description))
         })
         .collect();
     match unseen.len() {
         0 => Ok(()),
-        n => Err(Failure::Run(format!(
-            "{n} of {count} schemes that are broken on purpose are not told: {}",
-            unseen.join("; ")
-        ))),
+        n => Err(Failure::Run(format!("{n} of {count} mutations are not detected: {}", unseen.join("; ")))),
     }
 }
 
@@ -177,16 +174,16 @@ fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
 fn side(paper: &PaperFile, fails: &str, columns: &[String], records: Vec<PointRecord>) -> Result<SideResult, Failure> {
     let bad = records.iter().find(|record| !record.is_good());
     if let Some(PointRecord { finished, .. }) = bad {
-        let because = format!("the run {} failed: {}", finished.point.folder, finished.reason);
-        return Ok(SideResult { judgement: Judgement::Fails, because });
+        let reason = format!("the run {} failed: {}", finished.point.folder, finished.reason);
+        return Ok(SideResult { judgement: Judgement::Fails, reason });
     }
     let readings = measure::read(&paper.measures, &ResultRows::new(columns.to_vec(), records))?;
     let (numbers, claims) = verdict::judge(paper, &readings);
     if let Some(claim) = claims.iter().find(|claim| claim.statement == fails) {
-        return Ok(SideResult { judgement: claim.judgement, because: claim.because.clone() });
+        return Ok(SideResult { judgement: claim.judgement, reason: claim.because.clone() });
     }
     let number = numbers.iter().find(|number| number.name == fails).expect("checked when it was read");
     let [paper, weir, ..] = number.shown();
-    let because = format!("the paper has {paper}, measured {weir}");
-    Ok(SideResult { judgement: number.judgement.unwrap_or(Judgement::LeftOut), because })
+    let reason = format!("the paper has {paper}, measured {weir}");
+    Ok(SideResult { judgement: number.judgement.unwrap_or(Judgement::LeftOut), reason })
 }

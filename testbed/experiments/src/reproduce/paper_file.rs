@@ -50,7 +50,7 @@ pub(super) struct PaperFile {
     pub map: MapFile,
     /// Mutations of the scheme that must change the verdict.
     #[serde(default)]
-    pub broken: Vec<Mutation>,
+    pub mutations: Vec<Mutation>,
 }
 
 /// Keys of an experiment's map of claims (`weir explore`).

@@ -250,7 +250,7 @@ fn result_section(text: &mut String, result: &StoredResult, backend: Backend) {
     let mutations = mutations.iter().map(|it| {
         let size = if it.subtle { "subtle, " } else { "" };
         let result = if it.detected { "detected" } else { "**not detected**" };
-        format!("{}: {size}{result} by \"{}\" ({})", it.what, it.fails, it.broken.because)
+        format!("{}: {size}{result} by \"{}\" ({})", it.description, it.fails, it.mutated.reason)
     });
     list(text, "Mutations of the scheme, which the verdict must detect:", mutations);
     let option = if backend.is_real() { format!(" --backend {}", backend.name()) } else { String::new() };
