@@ -10,12 +10,12 @@
 //! mistaken for a new one only if it is late by 2.7 s at 400 Gb/s.
 //!
 //! **Resynchronization.** Counts diverge if data is lost on the wire or one end restarts; they are corrected as in InfiniBand.
-//! Each message also carries the sender's own count, FCTBS, of one class in turn ([`ClassAccount`](weir_wire::mac_control::CreditAccount)).
-//! The receiver adopts that count ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree before
+//! Each message also carries the sender's own count, FCTBS, of one class in turn ([`CreditAccount`](weir_wire::mac_control::CreditAccount)).
+//! The receiver adopts that count ([`BlockCounters::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree before
 //! a count decreases, since a single one may be late, or increases by more than a buffer, since a single one may be forged.
 //!
 //! **Credit is bounded** by the receiver's buffer, also if a message advertises more
-//! ([`Sender::handle_credit`]). So one forged message lets at most one buffer too much through.
+//! ([`CreditCounters::handle_credit`]). So one forged message lets at most one buffer too much through.
 
 use weir_units::{Bytes, FCS_BYTES};
 

@@ -72,7 +72,7 @@ impl ClassRateLimiters {
     /// applies. The rest of a frame on the wire passes at the new rate.
     ///
     /// # Panics
-    /// In debug builds, if a class is to have a limit and has no limiter: [`ClassRateLimiters::make_room`].
+    /// In debug builds, if a class is to have a limit and has no limiter: [`ClassRateLimiters::allocate`].
     pub fn set_rates(&mut self, now: Time, line: BitRate, rates: [Option<BitRate>; CLASSES]) {
         debug_assert!(self.classes.is_some() || rates.iter().all(Option::is_none), "no limiters allocated");
         let Some(classes) = &mut self.classes else { return };

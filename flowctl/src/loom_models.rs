@@ -9,7 +9,7 @@ use weir_units::{BitRate, Bytes, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use crate::Quantum;
-use crate::cbfc::{BLOCK, CONFIRMATIONS, Receiver};
+use crate::cbfc::{BLOCK, BlockCounters, CONFIRMATIONS};
 use crate::gfc::StageTable;
 use crate::gfc::stage::StageRateAdjuster;
 use crate::pfc::PauseTimers;
@@ -137,9 +137,9 @@ fn counts_set_anew_are_settled() {
     for (received, peers_count) in [(4, 10), (10, 4)] {
         loom::model(move || {
             let capacity = 100;
-            let receiver = Arc::new(Receiver::new(BLOCK * capacity));
+            let receiver = Arc::new(BlockCounters::new(BLOCK * capacity));
             receiver.handle_arrivals(CLASS, received);
-            let settled = |receiver: &Receiver| {
+            let settled = |receiver: &BlockCounters| {
                 receiver.settle(CLASS, || Bytes::ZERO);
                 receiver.limit(CLASS)
             };
@@ -199,8 +199,8 @@ fn a_pause_is_not_lost_to_one_that_ends() {
 fn credit_is_never_given_for_room_that_is_taken() {
     loom::model(|| {
         let (capacity, frame) = (10, 3);
-        let (receiver, held) = (Arc::new(Receiver::new(BLOCK * capacity)), Arc::new(AtomicU64::new(0)));
-        let settled = |receiver: &Receiver, held: &AtomicU64| {
+        let (receiver, held) = (Arc::new(BlockCounters::new(BLOCK * capacity)), Arc::new(AtomicU64::new(0)));
+        let settled = |receiver: &BlockCounters, held: &AtomicU64| {
             receiver.settle(CLASS, || BLOCK * held.load(Ordering::Relaxed));
             receiver.limit(CLASS)
         };

@@ -7,10 +7,10 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, DropReason, PortId, QueueId, Span, Time};
 
 use crate::layout::{BufferLayout, Headroom, PortLayout};
-use crate::mmu::{Admission, BufferRelease, BufferRequest, DropReason, Mmu};
+use crate::mmu::{Admission, BufferRelease, BufferRequest, Mmu};
 use crate::policy::gradient::EstimatorForm;
 use crate::policy::{Dsh, DshParameters, StaticThreshold};
 use crate::single_writer::PortWriter;
@@ -287,7 +287,7 @@ mod parts {
             let other = thread::spawn(move || {
                 let grant = other.reserve(1_000);
                 assert!(grant.before.used <= 1_500);
-                other.give_back(grant.bytes / 2);
+                other.release(grant.bytes / 2);
                 grant.bytes - grant.bytes / 2
             });
             let mine = pool.reserve(1_000).bytes;

@@ -131,7 +131,7 @@ pub trait BufferPolicy: Debug + Send + Sync {
     }
 
     /// Returns X_poff: the shared bytes of a port's queues at which all its classes are paused. Called only if
-    /// [`port_flow_control`](BufferPolicy::port_flow_control) is `Some`.
+    /// [`port_level_flow_control`](BufferPolicy::port_level_flow_control) is `Some`.
     fn port_threshold(&self, _port: PortId, _shared_pool: PoolLevel) -> u64 {
         u64::MAX
     }

@@ -489,7 +489,7 @@ impl CounterSums {
 }
 
 impl DelayStats {
-    /// Returns the upper bound of a bin of [`DelayStats::lengths`], in nanoseconds; `None` for the last bin, which is unbounded.
+    /// Returns the upper bound of a bin of [`DelayStats::bins`], in nanoseconds; `None` for the last bin, which is unbounded.
     pub fn bin_upper_bound(length: usize) -> Option<u64> {
         gauge::length_up_to(length)
     }

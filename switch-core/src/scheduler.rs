@@ -77,7 +77,7 @@ impl ScheduledRun {
 }
 
 impl ScheduledRun {
-    /// Returns the number of leading frames of these lengths that go next, as [`ScheduledRun::goes_on`] decides for each, and their bytes.
+    /// Returns the number of leading frames of these lengths that go next, as [`ScheduledRun::try_extend`] decides for each, and their bytes.
     /// They count as sent.
     #[inline(always)]
     pub(crate) fn extend(&mut self, lengths: &[u32]) -> (usize, u32) {
@@ -97,7 +97,7 @@ impl ScheduledRun {
         all
     }
 
-    /// [`ScheduledRun::go_on`] within a turn, which may end at any frame: in groups of frames, and the last ones singly.
+    /// [`ScheduledRun::extend`] within a turn, which may end at any frame: in groups of frames, and the last ones singly.
     #[inline(always)]
     fn extend_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
         let before = self.deficit;

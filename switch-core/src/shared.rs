@@ -137,9 +137,9 @@ pub(crate) enum LinkChange {
     Flapped,
 }
 
-/// Bits of [`PortState::closed`]: classes whose frames a PFC storm drops.
+/// Bits of [`PortState::flags`]: classes whose frames a PFC storm drops.
 const DROPPING: u32 = 0xff;
-/// Bits of [`PortState::closed`]: classes in a storm, under any action.
+/// Bits of [`PortState::flags`]: classes in a storm, under any action.
 const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
 const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;

@@ -56,7 +56,7 @@ const HUGEPAGE_ADDRESSES: u64 = 64 << 30;
 /// Checks that this machine and the limits of this process have room for these switches with this packet memory.
 ///
 /// # Errors
-/// [`DriverError::Lacks`] names each shortage, and the command that ends it.
+/// [`DriverError::Shortages`] names each shortage, and the command that ends it.
 pub fn check_limits(switches: &[SwitchConfig], memory: &Memory) -> Result<(), DriverError> {
     ResourceNeeds::of_switches(switches, memory).check()
 }

@@ -146,7 +146,7 @@ impl Replayer {
         let streams: Vec<ActiveStream> = streams.into_iter().map(ActiveStream::new).collect();
         let stats = Arc::new(ReplayStats::new(streams.iter().map(|stream| stream.counts.clone()).collect()));
         let replayer = Replayer {
-            streams: streams,
+            streams,
             period,
             pool,
             start: None,

@@ -31,7 +31,7 @@ impl Runtime {
     /// Starts DPDK with one worker lcore on each of `cpus`. Once a process.
     ///
     /// # Errors
-    /// [`DriverError::Lacks`] before anything is started, since DPDK ends a process that may open too few files, and the kernel one that
+    /// [`DriverError::Shortages`] before anything is started, since DPDK ends a process that may open too few files, and the kernel one that
     /// takes too much memory.
     pub fn start(
         program: &str,

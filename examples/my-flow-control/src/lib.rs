@@ -82,7 +82,7 @@ impl FlowControlConfig for TimedStopConfig {
     }
 
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Own
+        MessageKind::Custom
     }
 
     fn limit(&self) -> Option<QueueLimit> {
@@ -137,7 +137,7 @@ struct TimedStopFlowControl {
 
 impl FlowControl for TimedStopFlowControl {
     fn message_kind(&self) -> MessageKind {
-        MessageKind::Own
+        MessageKind::Custom
     }
 
     fn uses_queue_length(&self) -> bool {
@@ -269,6 +269,6 @@ mod tests {
         assert_eq!((peer.paused(us(20)), peer.paused(us(21))), (CLASS.alone(), ClassSet::EMPTY));
         assert_eq!((port.poll(us(10), buffer(100)), port.next_wakeup(us(10))), (None, us(11)));
         assert_eq!((port.poll(us(11), buffer(100)), port.poll(us(11), buffer(99))), (Some(stop), None));
-        assert_eq!(peer.gauges(us(2), CLASS)[0], Some(1));
+        assert_eq!(peer.gauges(us(2), CLASS).value("stops_received"), Some(1));
     }
 }

@@ -57,7 +57,7 @@ impl BlockCounters {
     }
 
     /// Updates the freed blocks: all received ones, minus those in `held`. The buffer must count an arrival no later than
-    /// [`Receiver::handle_arrival`], and never more than its blocks. The limit decreases only where the count of arrivals was
+    /// [`BlockCounters::handle_arrival`], and never more than its blocks. The limit decreases only where the count of arrivals was
     /// reset.
     #[inline]
     pub fn settle(&self, class: Class, held: impl FnOnce() -> Bytes) {
@@ -100,7 +100,7 @@ impl BlockCounters {
         confirmed
     }
 
-    /// Resets the counts to 0, as at the link's start; the next [`Receiver::settle`] subtracts blocks still held. Called by the
+    /// Resets the counts to 0, as at the link's start; the next [`BlockCounters::settle`] subtracts blocks still held. Called by the
     /// transmitter when nothing arrives. An arrival counted concurrently may undo the reset; the peer's count then corrects it.
     pub fn reset(&self) {
         self.classes.iter().for_each(|account| account.set_received(0));
@@ -117,7 +117,7 @@ impl BlockCounters {
     }
 
     /// Returns FCCL, the block up to which the peer may send: ABR plus the free blocks. Arrivals change both alike, so it is the
-    /// capacity plus the freed blocks, as of the last [`Receiver::settle`].
+    /// capacity plus the freed blocks, as of the last [`BlockCounters::settle`].
     #[inline]
     pub fn limit(&self, class: Class) -> u32 {
         self.capacity.wrapping_add(self.classes[class.index()].freed.load(Ordering::Relaxed))

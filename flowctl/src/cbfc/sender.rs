@@ -136,7 +136,7 @@ impl CreditCounters {
         }
     }
 
-    /// Returns FCTBS, for [`Receiver::handle_sent_total`](super::Receiver::handle_sent_total).
+    /// Returns FCTBS, for [`BlockCounters::handle_sent_total`](super::BlockCounters::handle_sent_total).
     pub fn sent_total(&self, class: Class) -> u32 {
         self.classes[class.index()].sent.load(Ordering::Relaxed)
     }

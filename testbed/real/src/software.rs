@@ -184,7 +184,7 @@ impl HostSoftware {
         let mut sockets = SocketSet::new(Vec::new());
         let exchanges = PerftestExchange::for_host(scenario, host, &mut sockets);
         let (name, started) = (scenario.hosts[host].name.clone(), RealInstant::now());
-        HostSoftware { name, device: device, interface, sockets, exchanges, started, lost: 0 }
+        HostSoftware { name, device, interface, sockets, exchanges, started, lost: 0 }
     }
 
     fn poll(&mut self, shared: &Shared, shared_stats: &SharedStats) {

@@ -9,7 +9,7 @@ use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::{GaugeSamples, QueueSample};
 
-/// Statistics of an interval of a queue's samples, in constant memory. Consecutive intervals are merged by [`SampleSummary::and_then`]:
+/// Statistics of an interval of a queue's samples, in constant memory. Consecutive intervals are merged by [`SampleSummary::append`]:
 /// a window is the intervals between its edges, a run is all of them.
 #[derive(Clone, Debug, Default, Value)]
 pub(crate) struct SampleSummary {
