@@ -107,7 +107,7 @@ fn added_kinds_are_chosen_by_name_and_own_their_keys() {
     let config =
         read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
     assert_eq!(config.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(9))));
-    assert_eq!(format!("{:?}", config.classes.queues[3].arbitration), "Arbitration(Stride(5))");
+    assert_eq!(format!("{:?}", config.classes.queues[3].arbitration), "ArbiterChoice(Stride(5))");
     assert!(config.classes.queues[3].arbitration.arbiter().is_none());
     let by_default = read("\"added\"", "arbitration = \"strides\"").unwrap();
     assert_eq!(by_default.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(20))));

@@ -97,7 +97,7 @@ mod tests {
             "[pfc]\nreaction = \"0s\"\n[buffer]\nheadroom = \"100KB\"\n".to_owned(),
             port("a", "{ receive_buffer = \"40KB\", xoff = \"20KB\" }"),
             port("b", "{ receive_buffer = \"20KB\", xoff = \"19KB\", receive_rate = \"100Mbps\" }"),
-            port("c", "{ pauses = false, receive_buffer = \"40KB\" }"),
+            port("c", "{ tx_pause = false, receive_buffer = \"40KB\" }"),
         ];
         let switch = weir_config::parse("lab", &text.concat()).unwrap();
         let lines: Vec<String> = table(&nics(&switch))

@@ -105,7 +105,7 @@ fn a_short_run_has_its_table_and_json() {
     assert_eq!(rows.count(), 4, "{}", ran.out);
     let report: Value = serde_json::from_slice(&fs::read(folder.path().join("forwarding.json")).unwrap()).unwrap();
     assert_eq!((&report["policy"], &report["rounds"]), (&"dt".into(), &2.into()));
-    assert!(report["machine"]["cpus"].as_u64().unwrap() > 0 && report["neighbours"]["wall_s"].as_f64().unwrap() > 0.0);
+    assert!(report["machine"]["cpus"].as_u64().unwrap() > 0 && report["host_load"]["wall_s"].as_f64().unwrap() > 0.0);
     let rows = report["rows"].as_array().unwrap();
     let of = |row: &Value, key: &str| row[key].as_u64().unwrap();
     let kinds: Vec<_> = rows.iter().map(|row| (row["case"].as_str().unwrap(), of(row, "frame_bytes"))).collect();
