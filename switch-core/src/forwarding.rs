@@ -32,7 +32,7 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     /// Ports whose flow control counts received data.
     counting: S,
     cloned: S,
-    /// Classes of the current port whose arriving frames a storm drops, as of [`Forwarding::set_current_port`].
+    /// Classes of the current port whose arriving frames are dropped, because of a storm or a closed port, as of [`Forwarding::set_current_port`].
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
     /// Clones of each port that is forwarded here; mostly empty.

@@ -13,7 +13,7 @@ use crate::policy::QueueView;
 use crate::single_writer::PortWriter;
 
 impl Mmu {
-    /// Places or refuses each arrival and stores its verdict. For callers without a [`BurstRequest`]; others use [`Mmu::admit_burst`].
+    /// Places or refuses each arrival and stores its verdict. Returns the classes that went OFF. For callers without a [`BurstRequest`]; others use [`Mmu::admit_burst`].
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -211,7 +211,7 @@ impl Mmu {
         self.admit_run(context, writer, std::slice::from_ref(arrival), verdicts, view, budget)
     }
 
-    /// Returns the unused part of a burst's reservation.
+    /// Gives the unused part of a burst's reservation back.
     #[inline]
     fn release_unused(&self, budget: &SharedBudget) {
         self.shared.note_level(budget.pool().used);
@@ -477,8 +477,9 @@ impl Mmu {
     }
 }
 
-/// Grant of a run in a headroom pool. `asked`: the reservation was made.
+/// Grant of a run in a headroom pool.
 struct HeadroomGrant {
     bytes: u64,
+    /// Whether the reservation was made.
     is_reserved: bool,
 }

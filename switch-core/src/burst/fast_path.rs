@@ -144,7 +144,7 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// Forwards the rest of a burst, whose first frame is not cached. Earlier frames are staged already.
+    /// Forwards the rest of a burst, whose first frame could not be staged from the cache. Earlier frames are staged already.
     #[inline(never)]
     fn handle_mixed<O: AdmittedSink<P>>(
         &mut self,

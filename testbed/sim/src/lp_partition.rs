@@ -144,7 +144,7 @@ impl LpPartition {
         &self.phases
     }
 
-    /// Returns the earliest wake-up time of all nodes.
+    /// Returns the earliest wake-up time of all nodes, or the earliest arrival that a fault holds back, if sooner.
     #[inline]
     pub(super) fn first_due(&mut self) -> Time {
         let earliest = self.lps.iter_mut().map(|lp| lp.network.first_due()).min().unwrap_or(Time::NEVER);
@@ -270,6 +270,7 @@ impl LpPartition {
             let network = &mut self.lps[lp as usize].network;
             network.deliver();
             let far = &mut network.wires[wire as usize];
+            // Going down loses the frames in flight; only the near half stays down.
             far.set_up(is_up);
             far.set_up(true);
         }
