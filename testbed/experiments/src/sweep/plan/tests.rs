@@ -142,7 +142,7 @@ fn a_parameter_may_be_of_whichever_policy_a_run_has() {
     };
     let (first, last) = (policies(&plan.points[0]), policies(&plan.points[7]));
     assert_eq!(plan.points.len(), 8);
-    for (n, policy) in ["Dt", "Dsh"].iter().enumerate() {
+    for (n, policy) in ["DynamicThreshold", "Dsh"].iter().enumerate() {
         assert!(first[n].starts_with(policy) && last[n].starts_with(policy), "{first:?} {last:?}");
         assert_ne!(first[n], last[n]);
     }
@@ -162,7 +162,7 @@ fn policies_with_alpha_and_load_are_three_parameters() {
     };
     let policies: Vec<String> = plan.points.iter().map(policy).collect();
     assert_eq!(policies.len(), 12);
-    for (n, name) in ["Dt", "Sih", "Spfc"].iter().enumerate() {
+    for (n, name) in ["DynamicThreshold", "Sih", "Spfc"].iter().enumerate() {
         assert!(policies[n].starts_with(name) && policies[n + 3].starts_with(name), "{policies:?}");
         assert_ne!(policies[n], policies[n + 3], "alpha");
         assert_eq!(policies[n], policies[n + 6], "load");
