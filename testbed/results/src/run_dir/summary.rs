@@ -206,8 +206,8 @@ pub struct Distribution {
 
 /// Frame conservation, flow-control frames included:
 ///
-/// `hosts_sent + control_sent + copied + doubled = hosts_received + control_received + dropped + faults_lost + faults_corrupted +
-/// cut_off + held + on_links`.
+/// `hosts_sent + control_sent + copied + duplicated = hosts_received + control_received + dropped + faults_lost + faults_corrupted +
+/// lost_link_down + held + on_links`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameSummary {
