@@ -144,7 +144,7 @@ fn each_congestion_control_can_be_gone_on_with() {
         let traffic = format!("transport = '{}'", kind.id());
         compare(kind.id(), &with(DT, "pfc", &traffic), &[150, 600]);
         // With all that TCP keeps where it does as ns-3's does.
-        let text = text_with(DT, "pfc", &traffic).replace("[nic]\n", "[nic]\ntcp_frames = 'queued'\n");
+        let text = text_with(DT, "pfc", &traffic).replace("[nic]\n", "[nic]\ntcp_queueing = 'queued'\n");
         let connection =
             "[nic.tcp]\ntimer_restart = 'first'\ngrowth_by = 'acked'\ntimeout_cuts = 'each'\nrto_min = '20us'\n";
         let text = text.replace("[[flows]]", &format!("{connection}[[flows]]"));
