@@ -118,7 +118,7 @@ impl CongestionController for GentleAimdController {
             self.rate = (self.rate + self.config.step.as_bps()).min(self.line);
         } else {
             let left = 1.0 - f64::from(self.config.cut) / 1e6 * self.marked;
-            self.rate = ((self.rate as f64 * left) as u64).max(self.config.rate_min.as_bps().min(self.line));
+            self.rate = ((self.rate as f64 * left).round() as u64).max(self.config.rate_min.as_bps().min(self.line));
         }
         (self.acks, self.marks, self.ends_after) = (0, 0, ack.sent);
     }

@@ -117,7 +117,7 @@ impl CreditCounters {
         blocks_at_most(frames.len(), bytes) <= credit || blocks_of_all(frames) <= credit
     }
 
-    /// Counts frames as [`Sender::handle_sent`].
+    /// Counts frames as [`CreditCounters::handle_sent`].
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         let sent = &self.classes[class.index()].sent;

@@ -1,6 +1,6 @@
 //! Time-based GFC: CBFC's periodic message, which sets a rate instead of a limit (gfc 5.2).
 //!
-//! The downstream side is CBFC's, [`cbfc::Receiver`](crate::cbfc::Receiver) and
+//! The downstream side is CBFC's, [`cbfc::BlockCounters`](crate::cbfc::BlockCounters) and
 //! [`cbfc::Advertiser`](crate::cbfc::Advertiser), unchanged.
 
 use weir_units::archive::SharedState;
@@ -32,7 +32,7 @@ pub struct TimeRateAdjuster {
 }
 
 impl TimeRateAdjuster {
-    /// Creates an adjuster with all classes at the line rate. `buffer` is the B of the peer's [`cbfc::Receiver`](crate::cbfc::Receiver).
+    /// Creates an adjuster with all classes at the line rate. `buffer` is the B of the peer's [`cbfc::BlockCounters`](crate::cbfc::BlockCounters).
     ///
     /// # Panics
     /// If B_m of the mapping is more than the buffer.
