@@ -202,7 +202,7 @@ def test_how_long_the_switch_takes_to_stop_is_told_too(cabled):
             is_over.set()
             presser.join()
     # Nobody sends to the switch there.
-    assert done.returncode == 1 and "no frames of class 3 came" in done.stderr, done.stderr
+    assert done.returncode == 1 and "no frames of class 3 arrived" in done.stderr, done.stderr
     told = json.loads(done.stdout)
     # The switch's own histogram has each of these messages.
     reaction = told["reaction"]
@@ -217,7 +217,7 @@ def test_how_long_the_switch_takes_to_stop_is_told_too(cabled):
 def test_what_cannot_be_measured_is_told(cabled):
     directory, _ = cabled
     silent = calibrate(directory, "-p", "b", "-n", 1, "--hold", "1ms")
-    assert silent.returncode == 1 and "no frames of class 3 came" in silent.stderr, silent.stderr
+    assert silent.returncode == 1 and "no frames of class 3 arrived" in silent.stderr, silent.stderr
     for arguments, said in [
         (["-p", "c"], "there is no such port; there are a, b"),
         (["--class", 0], "not lossless"),
