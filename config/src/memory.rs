@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn b_m_is_whole_cells() {
+    fn b_m_is_a_multiple_of_cells() {
         // 9, 480 and 288 whole cells, of each of which a frame of 1,522 B takes 8.
         let cells = cut("cell_bytes = 208\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"");
         assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(753 * 208)));

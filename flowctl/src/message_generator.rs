@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_link_is_told_all_anew_and_a_dead_one_nothing() {
+    fn a_new_link_gets_all_messages_again_and_a_dead_one_none() {
         let (refresh, ageing) = (Span::from_micros(50), Span::from_micros(3_200));
         let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
         let mapping = RateMapping::without_guarantee(buffer, Bytes::kb(500), RATE).unwrap();

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_its_whole_quanta() {
+    fn a_span_has_its_complete_quanta() {
         let quantum = Quantum::for_rate(BitRate::gbps(10));
         assert_eq!(quantum.in_span(Span::from_picos(51_199)), 0);
         assert_eq!(quantum.in_span(quantum.times(977)), 977);

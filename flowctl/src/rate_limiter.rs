@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_takes_effect_on_the_wait_under_way() {
+    fn a_change_takes_effect_on_the_current_wait() {
         let mut limiter = limiter(RATE_MIN);
         limiter.send(at(0), FRAME);
         assert_eq!(limiter.free_at(), Time::ZERO + Span::from_micros(1_538_000));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_told_to_the_picosecond() {
+    fn given_up_line_time_is_returned_to_the_picosecond() {
         let mut shaper = Shaper::new(Some(BitRate::gbps(10)), Span::from_millis(100));
         shaper.send(Time::from_nanos(1_000), Bytes::new(1_538));
         assert_eq!(shaper.free_at(), Time::from_picos(1_230_400), "from the start, within the slack");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_takes_what_it_is_said_to_beyond_a_frame() {
+    fn wire_bytes_include_the_configured_overhead() {
         assert_eq!(wire_bytes(1_514, weir_units::LINK_OVERHEAD), Bytes::new(1_538));
         assert_eq!(wire_bytes(1_514, Bytes::ZERO), Bytes::new(1_514));
     }

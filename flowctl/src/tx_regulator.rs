@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_said_is_forgotten_and_what_it_says_then_is_not() {
+    fn reset_forgets_earlier_messages_and_obeys_later_ones() {
         let queue = |length| ControlFrame::Queue(QueueLengthFrame { enabled: CLASS.alone(), lengths: [length; 8] });
         let all = all();
         let may_send = |port: &TxRegulator| {

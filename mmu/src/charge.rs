@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runts_cost_a_whole_frame() {
+    fn runts_cost_a_minimum_frame() {
         let bytes = Charge::in_cells(1);
         assert_eq!(bytes.frame_charge(14), 64);
         assert_eq!(bytes.frame_charge(60), 64);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_whole() {
+    fn charges_are_multiples_of_cells() {
         let cells = Charge::in_cells(208);
         assert_eq!(cells.frame_charge(60), 208);
         assert_eq!(cells.frame_charge(1_514), 1_664);

@@ -451,7 +451,7 @@ mod parts {
 
     /// A departure counts in the current window at once, for any concurrent addition; later both count in the last window.
     #[test]
-    fn the_window_under_way_is_read_while_another_lcore_adds() {
+    fn the_current_window_is_read_while_another_lcore_adds() {
         loom::model(|| {
             let (departures, windows) = (Arc::new(Departures::default()), WindowClock::new(Span::from_micros(1)));
             let other = departures.clone();

@@ -50,13 +50,13 @@ pub struct Shared {
     /// Bytes of link time per frame beyond its length without FCS.
     #[state(same)]
     pub(crate) link_overhead: Bytes,
-    /// Whether frames that ask for it are stamped with the egress port's state.
+    /// True if frames that ask for it are stamped with the egress port's state.
     #[state(same)]
     pub(crate) stamps: bool,
     /// Encoder of ports' digests; `None` where frames get none.
     #[state(same)]
     pub(crate) digest_encoder: Option<DigestEncoder>,
-    /// Whether source addresses are learned.
+    /// True if source addresses are learned.
     #[state(same)]
     pub(crate) learns: bool,
     /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
@@ -81,10 +81,10 @@ pub struct PortState {
     /// Port whose ingress a clone copies; the port itself if it is no clone.
     #[state(same)]
     pub real_port: PortId,
-    /// Whether each arrival may make a message due: [`FlowControl::uses_queue_length`](weir_flowctl::FlowControl::uses_queue_length).
+    /// True if each arrival may make a message due: [`FlowControl::uses_queue_length`](weir_flowctl::FlowControl::uses_queue_length).
     #[state(same)]
     pub(crate) by_length: bool,
-    /// Whether `admitted_at` is kept.
+    /// True if `admitted_at` is kept.
     #[state(same)]
     records_admitted: bool,
     /// Source address of control frames.

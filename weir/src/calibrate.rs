@@ -35,7 +35,7 @@ use watch::{Sample, SkippedPauses, Watch};
 pub(crate) struct CalibrateArguments {
     #[command(flatten)]
     target: Target,
-    /// This port alone. May be given more than once; without it, all ports that speak PFC or PAUSE and have a link.
+    /// Calibrate this port only; repeat it for several. By default all ports that speak PFC or PAUSE and have a link.
     #[arg(short, long, value_name = "PORT")]
     port: Vec<String>,
     /// The class that is paused; without it, the lossless class of which the port received most.
@@ -50,8 +50,7 @@ pub(crate) struct CalibrateArguments {
     /// B_m: limit of an ingress queue, from which Xoff, B_1 and B_0 are computed. Without it, its share of the buffer.
     #[arg(long, value_name = "SIZE")]
     b_m: Option<Bytes>,
-    /// Have adaptive headroom go by the longest delay of all ports from now on, without a restart; if nothing speaks against what was
-    /// measured.
+    /// Apply the longest delay of all ports to adaptive headroom of the running switch, unless the measurement was disturbed.
     #[arg(long)]
     apply: bool,
     /// Write the lines for the switch's file into this file too.

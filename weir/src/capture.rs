@@ -21,7 +21,7 @@ use crate::runtime_config::time;
 pub(crate) struct CaptureArguments {
     #[command(flatten)]
     target: Target,
-    /// This port alone. May be given more than once; without it, all ports.
+    /// Capture this port only; repeat it for several. By default all ports.
     #[arg(short, long, value_name = "PORT")]
     port: Vec<String>,
     /// Data of this class alone, and PFC frames that name it. May be given more than once.

@@ -9,7 +9,7 @@ use weir_experiments::reproduce::backends::BackendsArguments;
 pub(crate) enum Command {
     /// An ns-3 simulator's fct.txt and pfc.txt: slowdowns by message size and PAUSEs, with the spread of the seeds of both sides.
     ///
-    /// Each file tells by its content what it is. The exit code is 0 if all figures agree or are inside the spread, 1 if some
+    /// Each file is recognised by its content. The exit code is 0 if all figures agree or are inside the spread, 1 if some
     /// differ, and 2 if a file is wrong.
     Ns3(Ns3Arguments),
     /// An experiment in virtual time, with real frames and with real hosts: its numbers, claims and verdicts side by side, as

@@ -23,7 +23,7 @@ pub(crate) struct Target {
 pub(crate) struct ClearArguments {
     #[command(flatten)]
     target: Target,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]

@@ -31,7 +31,7 @@ pub(crate) struct DemoArguments {
     /// --testbed 6, as in the paper.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u8).range(0..=29))]
     bursts: Vec<u8>,
-    /// What runs it: sim, in virtual time, which takes seconds and is exact; or dpdk, with real frames by a clock of this
+    /// Backend: sim, in virtual time, which takes seconds and is exact; or dpdk, with real frames by a clock of this
     /// machine. By default sim, then dpdk if this program has it, side by side.
     #[arg(long, value_parser = emulated(), value_name = "NAME")]
     backend: Option<Backend>,
@@ -79,30 +79,30 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         real_frames::reach()?;
     }
     let bursts = burst_ports(arguments);
-    let planned = backends.iter().map(|backend| plan(arguments, *backend, &bursts, backends.len() > 1));
-    let planned = planned.collect::<Result<Vec<_>, _>>()?;
+    let plans = backends.iter().map(|backend| plan(arguments, *backend, &bursts, backends.len() > 1));
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
     if !arguments.json {
         introduce(arguments, &bursts);
     }
     let stop = experiment::stopped_by_signals()?;
-    let mut halves: Vec<BackendRuns> = Vec::new();
-    for plan in planned {
+    let mut done: Vec<BackendRuns> = Vec::new();
+    for plan in plans {
         if !arguments.json {
             announce(&plan);
         }
-        let half = run_backend(plan, &stop)?;
+        let runs = run_backend(plan, &stop)?;
         if !arguments.json {
-            print_half(&halves, &half);
+            print_runs(&done, &runs);
         }
-        halves.push(half);
+        done.push(runs);
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
-    let left = halves.iter().map(|half| half.left.len()).sum::<usize>()
-        + (backends.len() - halves.len()) * bursts.len() * arguments.policy.len();
+    let planned = backends.len() * bursts.len() * arguments.policy.len();
+    let complete: usize = done.iter().map(|runs| runs.complete.len()).sum();
     if arguments.json {
-        print!("{}", json_text(&document(arguments, &halves)));
+        print!("{}", json_text(&document(arguments, &done)));
     } else {
         let capture = if backends.iter().any(|backend| backend.is_real()) { "a capture of P0, " } else { "" };
         println!(
@@ -110,14 +110,13 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
             arguments.output.display()
         );
     }
-    if left > 0 && stop.load(Ordering::Relaxed) {
-        let complete = halves.iter().map(|half| half.compared.len()).sum::<usize>();
+    if complete < planned {
         if !arguments.json {
-            println!("INTERRUPTED. For what is left: {}", again(arguments, &halves));
+            println!("INTERRUPTED. For what is left: {}", again(arguments, &done));
         }
-        return Err(Failure::Run(format!("interrupted: {complete} of {} runs are complete", complete + left)));
+        return Err(Failure::Run(format!("interrupted: {complete} of {planned} runs are complete")));
     }
-    halves.iter().try_for_each(|half| verdict(&half.compared))
+    done.iter().try_for_each(|runs| verdict(&runs.complete))
 }
 
 /// Backends that run the experiment, the exact one first.
@@ -137,14 +136,14 @@ struct Plan {
     dilation: u32,
     scenarios: Vec<Scenario>,
     directories: Vec<RunDir>,
-    compared: Vec<DemoRun>,
+    runs: Vec<DemoRun>,
 }
 
 /// Runs of one backend, as they ended.
 struct BackendRuns {
     backend: Backend,
     /// Complete runs.
-    compared: Vec<DemoRun>,
+    complete: Vec<DemoRun>,
     /// Runs that a signal cut short or left.
     left: Vec<DemoRun>,
 }
@@ -152,7 +151,7 @@ struct BackendRuns {
 impl BackendRuns {
     /// Reason for which the runs are not judged: the first of them that lost too much line time to the machine.
     fn reason_not_judged(&self) -> Option<String> {
-        let late = self.compared.iter().find(|run| run.summary.late_percent() > Summary::LATE_PERCENT_MAX)?;
+        let late = self.complete.iter().find(|run| run.summary.late_percent() > Summary::LATE_PERCENT_MAX)?;
         Some(format!(
             "not judged: {} lost {:.1} % of its line time to the machine, of which {} % are allowed; use a larger --dilation, or \
              an idle machine",
@@ -164,7 +163,7 @@ impl BackendRuns {
 
     /// Conclusion in sentences, or why there is none.
     fn conclusions(&self) -> Vec<String> {
-        self.reason_not_judged().map_or_else(|| conclusion::conclusions(&self.compared), |reason| vec![reason])
+        self.reason_not_judged().map_or_else(|| conclusion::conclusions(&self.complete), |reason| vec![reason])
     }
 }
 
@@ -173,7 +172,7 @@ fn plan(arguments: &DemoArguments, backend: Backend, bursts: &[u8], several: boo
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
     let rate = like(0, VictimPolicy::new(PolicyChoice::Static)).rate;
     let dilation = dilation(arguments, backend, rate)?;
-    let (mut scenarios, mut directories, mut compared) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut scenarios, mut directories, mut runs) = (Vec::new(), Vec::new(), Vec::new());
     for n in bursts {
         for policy in &arguments.policy {
             let victim = like(usize::from(*n), *policy);
@@ -192,38 +191,37 @@ fn plan(arguments: &DemoArguments, backend: Backend, bursts: &[u8], several: boo
             let label = if bursts.len() > 1 { format!("{label} N={n}") } else { label };
             let directory = if several { format!("{label}-{}", backend.name()) } else { label.clone() };
             directories.push(run_dir(&directory, &arguments.output)?);
-            compared.push(DemoRun { label, bursts: *n, policy: *policy, summary: Summary::default() });
+            runs.push(DemoRun { label, bursts: *n, policy: *policy, summary: Summary::default() });
         }
     }
-    Ok(Plan { backend, rate, dilation, scenarios, directories, compared })
+    Ok(Plan { backend, rate, dilation, scenarios, directories, runs })
 }
 
 fn run_backend(plan: Plan, stop: &AtomicBool) -> Result<BackendRuns, Failure> {
-    let Plan { backend, scenarios, directories, mut compared, .. } = plan;
-    let planned = scenarios.iter().zip(directories).zip(&mut compared);
-    let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
+    let Plan { backend, scenarios, directories, mut runs, .. } = plan;
+    let planned = scenarios.iter().zip(directories).zip(&mut runs);
+    let planned = planned.map(|((scenario, directory), run)| (scenario, directory, run));
     let ended = match backend {
         Backend::Dpdk | Backend::Hosts => run_on_dpdk(&scenarios, planned, stop)?,
         Backend::Sim => run_in_virtual_time(planned, stop)?,
     };
     // A run that was cut short, the last to begin, has no results to compare.
-    let complete = compared[..ended].iter().filter(|compared| !is_cut_short(&compared.summary)).count();
-    let left = compared.split_off(complete);
-    Ok(BackendRuns { backend, compared, left })
+    let complete = runs[..ended].iter().filter(|run| !is_cut_short(&run.summary)).count();
+    let left = runs.split_off(complete);
+    Ok(BackendRuns { backend, complete: runs, left })
 }
 
-/// Prints the table of these runs, each beside the same run of earlier halves, and what they conclude.
-fn print_half(earlier: &[BackendRuns], half: &BackendRuns) {
-    if half.compared.is_empty() {
+/// Prints the table of these runs, each beside the same run of earlier backends, and their conclusions.
+fn print_runs(earlier: &[BackendRuns], runs: &BackendRuns) {
+    if runs.complete.is_empty() {
         return;
     }
     let of_label = |run: &DemoRun| {
-        let halves = earlier.iter().chain([half]);
-        halves
-            .filter_map(|of| of.compared.iter().find(|other| other.label == run.label).map(|found| (of.backend, found)))
+        let all = earlier.iter().chain([runs]);
+        all.filter_map(|of| of.complete.iter().find(|other| other.label == run.label).map(|found| (of.backend, found)))
             .collect::<Vec<_>>()
     };
-    let columns: Vec<(String, &Summary)> = (half.compared.iter().flat_map(of_label))
+    let columns: Vec<(String, &Summary)> = (runs.complete.iter().flat_map(of_label))
         .map(|(backend, run)| {
             let label =
                 if earlier.is_empty() { run.label.clone() } else { format!("{} {}", run.label, backend.name()) };
@@ -231,8 +229,8 @@ fn print_half(earlier: &[BackendRuns], half: &BackendRuns) {
         })
         .collect();
     println!("{}", comparison(&columns));
-    for sentence in half.conclusions() {
-        println!("{}: {sentence}", medium(half.backend));
+    for sentence in runs.conclusions() {
+        println!("{}: {sentence}", medium(runs.backend));
     }
     println!();
 }
@@ -250,7 +248,7 @@ fn is_cut_short(summary: &Summary) -> bool {
 }
 
 /// Formats the command for the remaining policies and Ns of the last backend, or for all runs if a backend has not begun.
-fn again(arguments: &DemoArguments, halves: &[BackendRuns]) -> String {
+fn again(arguments: &DemoArguments, done: &[BackendRuns]) -> String {
     let listed = |all: Vec<String>| {
         let mut once: Vec<String> = Vec::new();
         all.into_iter().for_each(|one| {
@@ -261,8 +259,8 @@ fn again(arguments: &DemoArguments, halves: &[BackendRuns]) -> String {
         once.join(",")
     };
     let mut command_line = vec!["weir demo".to_owned()];
-    let last = halves.last().expect("a half was begun");
-    let is_last = halves.len() == backends(arguments).len();
+    let last = done.last().expect("a backend has begun");
+    let is_last = done.len() == backends(arguments).len();
     let (policies, bursts) = if is_last {
         command_line.push(format!("--backend {}", last.backend.name()));
         (last.left.iter().map(|run| run.policy).collect(), last.left.iter().map(|run| run.bursts).collect())
@@ -286,7 +284,7 @@ fn again(arguments: &DemoArguments, halves: &[BackendRuns]) -> String {
 #[derive(Serialize)]
 struct Document<'d> {
     results: &'d Path,
-    /// One for each backend, the exact one first.
+    /// Runs of each backend, the exact one first.
     backends: Vec<BackendDocument<'d>>,
 }
 
@@ -309,21 +307,21 @@ struct RunDocument<'d> {
     summary: &'d Summary,
 }
 
-fn document<'d>(arguments: &'d DemoArguments, halves: &'d [BackendRuns]) -> Document<'d> {
+fn document<'d>(arguments: &'d DemoArguments, done: &'d [BackendRuns]) -> Document<'d> {
     let run = |run: &'d DemoRun| RunDocument {
         policy: &run.label,
         burst_ports: run.bursts,
         lossless_frames_lost: lost(&run.summary),
         summary: &run.summary,
     };
-    let half = |half: &'d BackendRuns| BackendDocument {
-        backend: half.backend.name(),
-        judged: half.reason_not_judged().is_none(),
-        conclusions: half.conclusions(),
-        runs: half.compared.iter().map(run).collect(),
-        left: half.left.iter().map(|run| run.label.as_str()).collect(),
+    let of_backend = |runs: &'d BackendRuns| BackendDocument {
+        backend: runs.backend.name(),
+        judged: runs.reason_not_judged().is_none(),
+        conclusions: runs.conclusions(),
+        runs: runs.complete.iter().map(run).collect(),
+        left: runs.left.iter().map(|run| run.label.as_str()).collect(),
     };
-    Document { results: &arguments.output, backends: halves.iter().map(half).collect() }
+    Document { results: &arguments.output, backends: done.iter().map(of_backend).collect() }
 }
 
 /// Factor by which the run is slower than real time; 1 in virtual time.
@@ -379,7 +377,7 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8]) {
     println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.\n");
 }
 
-/// Prints what the runs of a backend are and how long they take.
+/// Prints number and duration of a backend's runs.
 fn announce(plan: &Plan) {
     match plan.backend {
         Backend::Dpdk | Backend::Hosts => println!(
@@ -469,13 +467,13 @@ mod tests {
 
     #[test]
     fn runs_that_lost_line_time_to_the_machine_are_not_judged() {
-        let half = |late_ns| {
+        let runs = |late_ns| {
             let summary = Summary { duration_ns: 1_000_000, late_ns, ..Summary::default() };
             let run = DemoRun { label: "st".into(), bursts: 4, policy: "st".parse().unwrap(), summary };
-            BackendRuns { backend: Backend::Dpdk, compared: vec![run], left: Vec::new() }
+            BackendRuns { backend: Backend::Dpdk, complete: vec![run], left: Vec::new() }
         };
-        assert!(half(50_000).reason_not_judged().is_none());
-        let [conclusion] = &half(81_000).conclusions()[..] else { panic!() };
+        assert!(runs(50_000).reason_not_judged().is_none());
+        let [conclusion] = &runs(81_000).conclusions()[..] else { panic!() };
         assert!(conclusion.starts_with("not judged: st lost 8.1 % of its line time"), "{conclusion}");
     }
 }

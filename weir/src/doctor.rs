@@ -15,7 +15,7 @@ use weir_experiments::{Failure, real_frames};
 /// Arguments of `weir doctor`.
 #[derive(clap::Args)]
 pub(crate) struct DoctorArguments {
-    /// Configurations of the switches that are to run here. Without one, what any switch would need.
+    /// Configurations of the switches that are to run here. Without one, needs of any switch are checked.
     #[arg(value_name = "SWITCH.toml")]
     files: Vec<PathBuf>,
     /// Send frames, PFC among them, between the first two ports of the file, which are cabled to each other. Without this they go
@@ -25,7 +25,7 @@ pub(crate) struct DoctorArguments {
     /// Look at a host by ssh too, at its interfaces with RDMA, or at this one. May be given more than once.
     #[arg(long, value_name = "USER@NAME[:IFACE]")]
     host: Vec<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     /// Arguments for DPDK's EAL.

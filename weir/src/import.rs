@@ -14,9 +14,8 @@ use weir_scenario::import::{ImportErrors, ImportNote, ImportReport};
 pub(crate) enum Command {
     /// An experiment of the public ns-3 simulators of RDMA: HPCC's, ConWeave's, inet-tub's.
     ///
-    /// The files are known by what is in them: a configuration of keys and values, a topology, a flow list, a list of traced
-    /// nodes, a distribution of flow sizes. In a folder the text files are looked at; what the configuration names is looked
-    /// for beside it.
+    /// Files are recognised by their content: a configuration of keys and values, a topology, a flow list, a list of traced nodes, a
+    /// distribution of flow sizes. All text files of a folder are read, and files that the configuration names, relative to it.
     Ns3(Ns3Arguments),
     /// A SONiC switch's buffer pools and profiles, class maps, schedulers, WRED profiles, PFC watchdog and ports, as a switch file.
     ///
@@ -39,13 +38,13 @@ pub(crate) struct Ns3Arguments {
     /// The command line of inet-tub's program, in quotes: "--bufferModel=reverie --rdmaload=0.8 …". It goes before the configuration.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arguments: Option<String>,
-    /// Have frames take whole nanoseconds on links, as in the simulators, and not what they take.
+    /// Round serialisation delays of frames to whole nanoseconds, as the simulators do.
     #[arg(long)]
     ns3_rounding: bool,
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
-    /// Print what was taken, approximated and left as JSON.
+    /// Print imported, approximated and skipped settings as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -184,7 +184,7 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     /// Check files and print the derived buffer partition, thresholds, headroom, lcores and memory.
     ///
-    /// The exit code is 2 if a file is wrong, and 3 if nothing is wrong with the files, but this machine lacks what they ask for.
+    /// The exit code is 2 if a file is wrong, and 3 if the files are valid, but this machine does not meet their requirements.
     #[cfg_attr(
         feature = "dpdk",
         doc = "",
@@ -196,10 +196,10 @@ enum Command {
         /// Configurations of the switches.
         #[arg(required = true, value_name = "SWITCH.toml")]
         files: Vec<PathBuf>,
-        /// As JSON: all numbers of the tables, and what this machine lacks; with --try, what was found.
+        /// Print JSON: all numbers of the tables, and unmet requirements of this machine; with --try, the findings.
         #[arg(long)]
         json: bool,
-        /// Check the files alone, and not whether this machine has what they ask for: for a switch that runs elsewhere.
+        /// Check the files alone, without this machine's devices and memory: for a switch that runs elsewhere.
         #[arg(long)]
         files_only: bool,
         /// Try the first two ports, which are cabled to each other.

@@ -33,7 +33,7 @@ pub(crate) struct PagesArguments {
     /// Write the table of commands and exit codes, docs/COMMANDS.md, to this file.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
-    /// Write README, docs/ and what else is for readers as HTML into this directory: it needs no network, and all links lead somewhere.
+    /// Write README, docs/ and the papers' results as HTML to this directory; it needs no network, and every link resolves.
     #[arg(long, value_name = "DIR")]
     site: Option<PathBuf>,
     /// Folder with the pages of the site.

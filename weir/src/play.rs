@@ -17,7 +17,7 @@ pub(crate) struct PlayArguments {
     /// or one scenario, whose runs then first run in virtual time.
     #[arg(required = true, value_name = "DIR | SCENARIO.toml")]
     what: Vec<PathBuf>,
-    /// Only this one of a scenario's runs, and others given alike; the beginning of a name will do.
+    /// Play only this run of a scenario, by the beginning of its name; repeat it for several.
     #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
     /// The directory of a scenario's results; by default runs/ and the scenario's name.

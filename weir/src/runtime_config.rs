@@ -25,7 +25,7 @@ pub(crate) struct SetArguments {
     /// Duration of the change, such as 10s or 500ms; then the old values return.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     /// Keys of the switch's file with their values, all or none of them: buffer.dt.alpha=1/8 ports.p0.rate=5Gbps
@@ -40,7 +40,7 @@ pub(crate) struct SetArguments {
 pub(crate) struct ReloadArguments {
     #[command(flatten)]
     target: Target,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) struct ReloadArguments {
 pub(crate) struct ConfigArguments {
     #[command(flatten)]
     target: Target,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -61,7 +61,7 @@ pub(crate) struct ConfigArguments {
 enum ConfigCommand {
     /// Print the running configuration, as a file for `weir run`.
     Show,
-    /// Write the running configuration to a file: the one that the switch was started with, or another.
+    /// Write the running configuration to the file that the switch was started with, or to another.
     Save {
         /// Another file than the switch was started with.
         #[arg(value_name = "SWITCH.toml")]

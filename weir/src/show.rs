@@ -21,7 +21,7 @@ use crate::control::{Target, failure};
 pub(crate) struct ShowArguments {
     #[command(flatten)]
     target: Target,
-    /// This port alone. May be given more than once.
+    /// Show this port only; repeat it for several.
     #[arg(short, long, global = true, value_name = "PORT")]
     port: Vec<String>,
     /// Print JSON: the complete reply, also values that the table omits.

@@ -21,8 +21,8 @@ use weir_units::Bytes;
 pub(crate) enum Command {
     /// Boot a guest at each vhost-user port of a switch, and wait until all have booted.
     ///
-    /// Guest number n has the address 10.0.0.n/24 and the name of its port. They run until `weir vm down`, whatever becomes of this
-    /// command or of the switch. The first call makes the image of Debian's packages, and installs none of them.
+    /// Guest number n has the address 10.0.0.n/24 and the name of its port. They run until `weir vm down`, also if this
+    /// command or the switch ends. The first call makes the image of Debian's packages, and installs none of them.
     Up(UpArguments),
     /// Run a command in a guest, with its output and its exit code.
     ///
@@ -45,7 +45,7 @@ pub(crate) struct Home {
 
 #[derive(clap::Args)]
 pub(crate) struct ListArguments {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct UpArguments {
     /// A guest at this socket, which somebody listens at; the guests are called vm1, vm2 and so on.
     #[arg(long, value_name = "SOCKET", conflicts_with = "file")]
     at: Vec<PathBuf>,
-    /// Only at these ports of the switch.
+    /// Ports of the switch that get a guest; by default all vhost-user ports.
     #[arg(long = "port", value_name = "PORT", requires = "file")]
     ports: Vec<String>,
     /// Memory of each guest.

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_wrong_units_and_says_what_to_write() {
+    fn refuses_wrong_units_with_a_valid_example() {
         assert_eq!(
             "10GB".parse::<BitRate>().unwrap_err().to_string(),
             "\"10GB\" is not a rate above 0 with its unit; write for example \"10Gbps\""

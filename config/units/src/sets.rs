@@ -331,7 +331,7 @@ mod tests {
     const SET: ClassSet = ClassSet::from_members(&[Class::new(3), Class::new(4), Class::new(7)]);
 
     #[test]
-    fn bits_are_told_by_their_numbers() {
+    fn bits_have_their_numbers() {
         assert_eq!(bits(0).next(), None);
         assert!(bits(1 << 63 | 0b1001).eq([0, 3, 63]));
         assert!(bits(u64::MAX).eq(0..64));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_and_the_highest_are_told() {
+    fn the_lowest_and_the_highest_are_returned() {
         let mut set = SET;
         assert_eq!((set.first(), set.last(), set.only()), (Some(Class::new(3)), Some(Class::new(7)), None));
         assert_eq!([set.pop_first(), set.pop_first()], [3, 4].map(|class| Some(Class::new(class))));

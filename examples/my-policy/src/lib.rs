@@ -1,7 +1,7 @@
 //! Buffer policy of two steps: a large α while most of the buffer is free, and a smaller one otherwise.
 //!
-//! The three types of a plug-in: [`TwoStepsKind`] has the name and the keys and parses the table, [`TwoStepsConfig`] has the validated
-//! values and builds the policy, and [`TwoSteps`] is the policy, with its threshold, its closed form and a gauge.
+//! A plug-in has three types. [`TwoStepsKind`] has the name and the keys, and parses the table. [`TwoStepsConfig`] has the validated values,
+//! and builds the policy. [`TwoSteps`] is the policy, with its threshold, its closed form and a gauge.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct TwoStepsKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoStepsConfig {
     plenty: Alpha,
-    /// α of the second step; at most `plenty`.
+    /// Factor α of the second step; at most `plenty`.
     scarce: Alpha,
 }
 

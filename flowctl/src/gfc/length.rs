@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_told_once_and_none_too_soon() {
+    fn each_change_is_advertised_once_and_none_too_soon() {
         let mut generator = generator();
         assert_eq!(send(&mut generator, at(0), 0), Some(0), "the first corrects the peer");
         assert_eq!(generator.next_wakeup(at(0)), at(1_000));

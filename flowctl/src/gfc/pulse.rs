@@ -253,7 +253,7 @@ mod tests {
 
     /// A real peer ends the frame that it has begun: from the third millisecond on, later pauses compensate for that.
     #[test]
-    fn a_peer_that_sends_whole_frames_has_the_mean_rate_too() {
+    fn a_peer_that_sends_complete_frames_has_the_mean_rate_too() {
         for (stage, frame) in [(1, 1_514), (2, 1_514), (3, 1_514), (4, 1_514), (3, 600), (1, 9_014)] {
             let rate = BitRate::bps(LINE.as_bps() >> stage);
             let (mut pulse, gate, arrivals) = (

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_ages_unless_it_is_told_again() {
+    fn a_stage_ages_unless_it_is_advertised_again() {
         let (adjuster, class) = (adjuster(), Class::new(3));
         let stage = PfcFrame { enabled: class.alone(), times: [2; CLASSES] };
         let rate = |us| adjuster.rates().rate(at(us), class);

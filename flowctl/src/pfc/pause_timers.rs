@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pause_is_told_with_its_length() {
+    fn the_last_pause_is_reported_with_its_length() {
         let (gate, class) = (gate(), Class::new(3));
         let last = |gate: &PauseTimers, ns| {
             gate.last_pause(at(ns), class).map(|last| (last.began.as_nanos(), last.lasted.as_nanos()))

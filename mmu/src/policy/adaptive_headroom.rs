@@ -17,7 +17,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// SIH with headroom that follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the policy measures the
 /// delay τ until the last arrival, that is, until the PAUSE took effect. After some PAUSEs, Φ is set to the bytes that C carries in the
 /// longest τ, plus a quarter, two frames, and the bytes that arrive during the switch's own reaction (`reaction`). The rest goes to the
-/// shared segment. A later, longer delay takes headroom back, as far as there is room.
+/// shared segment. A later, longer delay takes headroom back from the free part of the shared segment.
 ///
 /// The switch's own reaction is configured and not learned. A software switch is nearly always polled in time, but now and then loses its
 /// CPU for milliseconds: a thousand PAUSEs do not reveal that one.

@@ -21,9 +21,9 @@ pub(crate) struct LinkRate {
     rate: AtomicU64,
     /// Speed of the link in b/s; 0 while unknown.
     link: AtomicU64,
-    /// Whether C follows the link's speed.
+    /// True if C follows the link's speed.
     follows: AtomicBool,
-    /// Whether the port is shaped while C follows the link.
+    /// True if the port is shaped while C follows the link.
     #[state(same)]
     shaped: bool,
 }
@@ -100,7 +100,7 @@ impl LinkRate {
         (link > 0).then(|| BitRate::bps(link))
     }
 
-    /// Whether C follows the link's speed.
+    /// True if C follows the link's speed.
     pub(crate) fn follows(&self) -> bool {
         self.follows.load(Ordering::Relaxed)
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Failure;
 
@@ -25,6 +26,20 @@ pub fn json_text(content: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(content).expect("plain data is JSON");
     text.push('\n');
     text
+}
+
+/// Writes plain data as a JSON file.
+pub(crate) fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
+    write_atomic(path, |part| fs::write(part, json_text(content))).map_err(with_path(path))
+}
+
+/// Reads a JSON file.
+///
+/// # Errors
+/// An unreadable file, or invalid content.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).map_err(with_path(path))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
 }
 
 /// Quotes a word for a shell.

@@ -140,7 +140,7 @@ pub struct RunArguments {
     /// Write the final summary to this file as JSON; `-`: to standard output, in place of all else that is printed there.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Where `weir show` reaches this run; `none`: nowhere. Without this, what `[control]` of the files says, or the usual place.
+    /// Socket of `weir show` for this run; `none` for no socket. By default that of `[control]` in the files, or the standard one.
     #[arg(long, value_name = "PATH|none")]
     pub control: Option<String>,
     /// Let the members of this group ask and change the run, where `[control]` of the files names none.

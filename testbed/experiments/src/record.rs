@@ -38,7 +38,7 @@ pub struct RecordArguments {
     /// Write over files that are there.
     #[arg(long)]
     pub force: bool,
-    /// Print what was read as JSON.
+    /// Print the recording's contents as JSON.
     #[arg(long)]
     pub json: bool,
 }

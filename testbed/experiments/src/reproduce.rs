@@ -40,10 +40,10 @@ use weir_results::run_dir::{Provenance, Summary};
 
 use self::experiment::Experiment;
 use self::lateness::Lateness;
-use self::outcome::{Environment, StoredResult};
+use self::outcome::Environment;
 use self::paper_file::PaperFile;
 use self::rows::ResultRows;
-use self::stored::FigureResults;
+use self::stored::{FigureResults, StoredResult};
 use self::verdict::{ExperimentOutcome, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
@@ -58,49 +58,49 @@ pub(crate) use self::units::column_unit;
 /// Arguments of `weir reproduce`.
 #[derive(clap::Args)]
 pub struct ReproduceArguments {
-    /// What to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
+    /// Experiments to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
     /// List all experiments, with the stored verdicts of virtual time.
     #[arg(long, conflicts_with = "ids")]
     list: bool,
-    /// Less of each: below a minute, with a word on what is left out.
+    /// Reduced form of each, below a minute; the output names the omitted parts.
     #[arg(long)]
     quick: bool,
     /// Check everything, and say how much there is to run.
     #[arg(long)]
     dry_run: bool,
-    /// What runs it: in virtual time, or with real frames or real hosts where the experiment may.
+    /// Backend: virtual time, or real frames or real hosts if the experiment supports them.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     backend: Backend,
     /// Directory of the results, in which each experiment gets one of its own; by default runs/papers, runs/papers-dpdk or
     /// runs/papers-hosts.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// How many cores run it: one for each run, or several where there are fewer runs than cores; by default all.
+    /// Number of cores: one for each run, or several if there are fewer runs than cores; by default all.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: Option<u32>,
-    /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1
+    /// Override a value of the scenario at every point, to see its effect on the verdict: switch.buffer.spfc.k_spfc=1
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Each point with so many seeds, from the sweep's first on, in place of its own; with real hosts these are repeats.
+    /// Number of seeds for each point, from the sweep's first on, in place of its own; repeats with real hosts.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "farm", "mutations"])]
     seeds: Option<u32>,
-    /// With real frames or hosts: nothing is judged by a run that lost more than this share of its time to the machine, and the same
-    /// command runs it anew; by default 5. 100 judges by whatever ran.
+    /// Maximum share of its time that a run with real frames or hosts may lose to the machine and still be judged, 5 by default; the same
+    /// command repeats the others. 100 judges all runs.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "list")]
     lateness: Option<f64>,
     /// Run each experiment's mutations too: a claim must fail under each, and the exit code is 1 if one does not.
     #[arg(long, conflicts_with_all = ["list", "set"])]
     mutations: bool,
-    /// Work off an experiment's farm.toml, or its full sweep, in this directory: what is finished there is never removed, and a call
-    /// goes on with the rest.
+    /// Run an experiment's farm.toml, or its full sweep, in this directory. Finished runs are never removed, and a call continues with the
+    /// rest.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "output", "quick", "set", "mutations"])]
     farm: Option<PathBuf>,
-    /// Only every N-th run of the farm, from the K-th on, and no verdict: for one of several machines with a common directory.
+    /// Run every N-th run of the farm, from the K-th on, without a verdict: for one of several machines with a common directory.
     #[arg(long, value_name = "K/N", requires = "farm", conflicts_with_all = ["slurm", "json"])]
     shard: Option<Shard>,
-    /// Submit the farm to Slurm: a job array of shards, and a job that comes to the verdict.
+    /// Submit the farm to Slurm: a job array of shards, and a job that computes the verdict.
     #[arg(long, requires = "farm", conflicts_with = "json")]
     slurm: bool,
     /// Tasks of the job array.

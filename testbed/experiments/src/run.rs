@@ -37,8 +37,8 @@ pub enum Command {
     /// Run a scenario: switches and emulated RDMA hosts in one process, with real frames on this machine's DPDK, or in virtual
     /// time.
     ///
-    /// The exit code is 1 if a lossless frame was lost, a run came to a deadlock that the scenario does not expect, not all that was
-    /// sent arrived, or the run was interrupted.
+    /// The exit code is 1 if a lossless frame was lost, a run deadlocked unexpectedly, sent data did not arrive, or the run was
+    /// interrupted.
     Run(RunArguments),
     /// Check a scenario's file; with --hosts, also its real hosts: each problem with the command that fixes it.
     Check(CheckArguments),
@@ -50,40 +50,39 @@ pub struct RunArguments {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
-    /// Backend: dpdk, with real frames by a clock of this machine; sim, in virtual time, the same on every machine; or hosts, with
-    /// real frames and the hosts real that say how they are reached: their flows are perftest's and iperf3's. By default dpdk; sim for
-    /// fabrics and workloads, and for what only sim can run.
+    /// Backend: dpdk, with real frames by a clock of this machine; sim, in virtual time, the same on every machine; or hosts, with real
+    /// frames, and real hosts where a host has a `backend`, whose flows are perftest's and iperf3's. By default dpdk; sim for fabrics,
+    /// workloads, and scenarios that only sim can run.
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
-    /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
+    /// Run only this run of the file, by the beginning of its name; repeat it for several.
     #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
-    /// Slowdown against real time; by default as the file says, or what this machine can follow. In virtual time, only
-    /// what the default of `[pfc] reaction` goes by.
+    /// Slowdown against real time; by default that of the file, or the smallest that this machine sustains. In virtual time it only
+    /// sets the default of `[pfc] reaction`.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     dilation: Option<u32>,
     /// Maximum number of threads in virtual time: a fabric too small to gain from them has fewer. By default as many as this
     /// process may use cores. The results are the same for any number.
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: Option<u32>,
-    /// Each run with so many seeds: `seed` of the scenario, and the numbers that follow. What comes of them is told with its
-    /// confidence, and stands in seeds.json; with sim only.
+    /// Number of seeds for each run: `seed` of the scenario, and the following integers. Results have confidence intervals, also in
+    /// seeds.json; with sim only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     seeds: Option<u32>,
     /// End the runs at this time of the scenario's clock, 2ms, before the scenario's own end. Nothing starts from then on.
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     until: Option<Span>,
-    /// In virtual time: write a checkpoint into each run's directory so often by the clock, such as 10min, and when the run is
-    /// interrupted: all that it needs to go on. Without it there are none. See --resume.
+    /// Interval, such as 10min, of checkpoints in each run's directory, in virtual time; another one is written on interruption. By
+    /// default none. See --resume.
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     checkpoint: Option<Span>,
-    /// In virtual time: go on with what the same command has begun in the output directory, also after kill -9 or a reboot. A run that
-    /// left a checkpoint goes on from it, on as many threads as one likes, and leaves what it would have left otherwise, byte by byte;
-    /// one that has its results is not run again; any other is begun.
+    /// Continue the same command's runs in the output directory, in virtual time, also after kill -9 or a reboot. A run with a checkpoint
+    /// continues from it, on any number of threads, with byte-identical results. A finished run is not repeated; any other is started.
     #[arg(long)]
     resume: bool,
-    /// Write what stands in all queues at this instant of the scenario's clock, 1.5ms, into queues.csv, besides the scenario's own
-    /// `snapshots`. Several have commas between them, or the option once more.
+    /// Write the contents of all queues at this instant of the scenario's clock, 1.5ms, to queues.csv, besides the scenario's own
+    /// `snapshots`. Separate several by commas, or repeat the option.
     #[arg(long = "snapshot", value_name = "TIME", value_delimiter = ',')]
     snapshots: Vec<String>,
     /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.

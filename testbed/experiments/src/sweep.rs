@@ -80,11 +80,11 @@ struct RunArguments {
     /// Directory of the results; by default runs/ and the sweep's name. If the same sweep was begun there, it goes on.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Number of cores that run points: one each, or several where there are fewer points than cores; by default all, and with --slurm 1
-    /// for each task, which asks for so many.
+    /// Number of cores that run points: one each, or several if there are fewer points than cores; by default all. With --slurm, the
+    /// cores of each task, by default 1.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: Option<u32>,
-    /// Only every N-th point, from the K-th on, for one of several machines; see `weir sweep merge`.
+    /// Run every N-th point, from the K-th on, for one of several machines; see `weir sweep merge`.
     #[arg(long, value_name = "K/N", conflicts_with = "slurm")]
     shard: Option<Shard>,
     /// Check everything, and say how many points there are; with --slurm also write the job scripts.

@@ -85,16 +85,16 @@ mod tests {
     fn a_file_of_another_kind_is_refused_with_its_command() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.toml");
-        for (text, said) in [
+        for (text, expected) in [
             ("[[ports]]\nname = \"a\"\n", Some("is a switch and not a scenario: weir run ")),
             ("scenario = \"a.toml\"\n[parameters]\n", Some("is a sweep and not a scenario: weir sweep ")),
             ("[scenario]\nend = \"1ms\"\n[[switches]]\n", None),
         ] {
             std::fs::write(&file, text).unwrap();
             let refused = refuse_other_than_scenario(&file, "weir run").err().map(Failure::into_message);
-            match (refused, said) {
+            match (refused, expected) {
                 (None, None) => {}
-                (Some(message), Some(said)) => assert!(message.contains(said), "{message}"),
+                (Some(message), Some(expected)) => assert!(message.contains(expected), "{message}"),
                 (refused, _) => panic!("{text}: {refused:?}"),
             }
         }

@@ -38,7 +38,7 @@ pub(super) struct DpdkLimits {
     pub mbufs: u64,
     /// Number of these mbufs that headroom has.
     pub headroom_mbufs: u64,
-    /// Whether the minimum charge exceeds the shortest frame's charge by its bytes.
+    /// True if the minimum charge exceeds the shortest frame's charge by its bytes.
     #[serde(skip)]
     limits_short_frames: bool,
 }

@@ -25,7 +25,7 @@ use tables::ConfigDb;
 /// Arguments of `weir import sonic`.
 #[derive(clap::Args)]
 pub(crate) struct SonicArguments {
-    /// config_db.json, or a folder with it, or with buffers.json and qos.json as SONiC renders them, and pg_profile_lookup.ini.
+    /// File config_db.json, or a folder with it, or with buffers.json and qos.json as SONiC renders them, and pg_profile_lookup.ini.
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
     /// A port, and the device that it gets: Ethernet0=af_packet:veth0, or af_xdp, tap, pci, vhost_user, ring, null. May be given
@@ -35,7 +35,7 @@ pub(crate) struct SonicArguments {
     /// The switch file to write.
     #[arg(short, long, value_name = "SWITCH.toml")]
     output: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     /// Write over a file that is there.

@@ -2,8 +2,8 @@
 //!
 //! [`HttpListener`] claims an address, and [`HttpListener::serve`] answers requests there with a [`Site`]: [`LiveSite`] is a running switch, and
 //! [`RecordedSite`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes
-//! anything: there is only GET. Requests are read by `httparse`, which is also what hyper reads them with; all else that a site of
-//! this kind needs of HTTP is a connection for each request.
+//! anything: there is only GET. Requests are parsed by `httparse`, hyper's parser, and each has a connection of its
+//! own.
 //!
 //! ```
 //! use std::io::{Read, Write};

@@ -70,7 +70,7 @@ mod tests {
     static TABLES: &[TableSchema] = &[TableSchema::table("", &["tc", "count", "alpha", "on", "word"])];
 
     #[test]
-    fn what_is_not_given_is_the_default_and_what_is_wrong_is_told() {
+    fn missing_keys_have_defaults_and_invalid_ones_are_errors() {
         let format = Format { what: "a file", reference: "docs", repeated: "", tables: TABLES };
         let read = |text: &str| {
             read_text("file", text, &format, |table| {

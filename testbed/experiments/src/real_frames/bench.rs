@@ -10,15 +10,15 @@ use weir_units::{BitRate, Span};
 pub enum BenchCommand {
     /// Packets per CPU-second of one lcore and of several, between ports that need no NIC.
     ///
-    /// Each lcore has two ports that receive as fast as they are polled. Rates are per CPU-second, so that what others take of the CPUs
-    /// does not count. The exit code is 1 if frames are not accounted for.
+    /// Each lcore has two ports that receive as fast as they are polled. Rates are per CPU-second, so that the load of other
+    /// processes does not count. The exit code is 1 if frames are not accounted for.
     Forwarding(ForwardingArguments),
     /// Throughput, latency and back-to-back frames between two ports of a switch file, after RFC 2544.
     ///
     /// The generator takes a CPU that the switch does not use. It sends at the other end of the cable: a ring's far end, a veth's peer,
     /// or the device that --from-device and --to-device name.
     Rfc2544(Rfc2544Arguments),
-    /// How long a PAUSE takes to be sent and to be obeyed, at a share of the port's rate.
+    /// Delay until a PAUSE is sent, and until it is obeyed, at a share of the port's rate.
     Pause(PauseArguments),
     /// CPU time of an lcore without work, by idle policy, and the latency that it adds to a lone frame.
     Idle(IdleArguments),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use super::outcome::{self, StoredResult};
+use super::outcome::{self, Environment};
 use super::page_table::{head, row};
 use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedNumber};
@@ -32,24 +32,24 @@ pub struct BackendsArguments {
 /// # Errors
 /// A directory without a verdict, or of another experiment than the first.
 pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
-    let mut results: Vec<StoredResult> = Vec::new();
+    let mut results: Vec<(ExperimentOutcome, Environment)> = Vec::new();
     for directory in &arguments.directories {
         let name = directory.display();
-        let Some(result) = outcome::read(directory)? else {
+        let Some((outcome, environment)) = outcome::read(directory)? else {
             return Err(Failure::Argument(format!(
                 "{name}: no verdict.json stands there; name what weir reproduce left of one experiment: runs/papers/spfc.12"
             )));
         };
-        if let Some(first) = results.first().filter(|first| first.outcome.id != result.outcome.id) {
+        if let Some((first, _)) = results.first().filter(|(first, _)| first.id != outcome.id) {
             return Err(Failure::Argument(format!(
                 "{name}: it is of {}, and the first of {}; name directories of one experiment",
-                result.outcome.id, first.outcome.id
+                outcome.id, first.id
             )));
         }
-        results.push(result);
+        results.push((outcome, environment));
     }
     if arguments.json {
-        print!("{}", json_text(&results.iter().map(|made| &made.outcome).collect::<Vec<_>>()));
+        print!("{}", json_text(&results.iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()));
         return Ok(());
     }
     let text = page(&results);
@@ -62,31 +62,32 @@ pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
     }
 }
 
-fn page(results: &[StoredResult]) -> String {
-    let outcomes: Vec<&ExperimentOutcome> = results.iter().map(|made| &made.outcome).collect();
+fn page(results: &[(ExperimentOutcome, Environment)]) -> String {
+    let outcomes: Vec<&ExperimentOutcome> = results.iter().map(|(outcome, _)| outcome).collect();
     let mut text = format!("# {} by backend\n", outcomes[0].id);
     let head = |text: &mut String, first: &str| {
         head(text, std::iter::once(first).chain(outcomes.iter().map(|outcome| outcome.backend.as_str())));
     };
     head(&mut text, "");
-    let mut add_row = |what: &str, of: &dyn Fn(&StoredResult) -> String| {
-        row(&mut text, std::iter::once(what.to_owned()).chain(results.iter().map(of)));
+    let mut add_row = |what: &str, of: &dyn Fn(&ExperimentOutcome) -> String| {
+        row(&mut text, std::iter::once(what.to_owned()).chain(outcomes.iter().copied().map(of)));
     };
-    add_row("verdict", &|made| format!("**{}**", made.outcome.verdict));
-    add_row("runs", &|made| made.outcome.points.to_string());
-    add_row("seeds, or repeats", &|made| made.outcome.seeds.to_string());
+    add_row("verdict", &|outcome| format!("**{}**", outcome.verdict));
+    add_row("runs", &|outcome| outcome.points.to_string());
+    add_row("seeds, or repeats", &|outcome| outcome.seeds.to_string());
     if outcomes.iter().any(|outcome| outcome.lateness.is_some()) {
-        add_row("most of a run that the machine took", &|made| {
-            made.outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
+        add_row("most of a run that the machine took", &|outcome| {
+            outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
         });
     }
     if outcomes.iter().any(|outcome| outcome.left_out.is_some()) {
-        add_row("left out", &|made| made.outcome.left_out.clone().unwrap_or_default());
+        add_row("left out", &|outcome| outcome.left_out.clone().unwrap_or_default());
     }
     if outcomes.iter().any(|outcome| !outcome.set.is_empty()) {
-        add_row("changed", &|made| made.outcome.set.join(", "));
+        add_row("changed", &|outcome| outcome.set.join(", "));
     }
-    add_row("made", &|made| made.environment.date_and_commit());
+    let made = results.iter().map(|(_, environment)| environment.date_and_commit());
+    row(&mut text, std::iter::once("made".to_owned()).chain(made));
     text.push_str("\n## Numbers\n");
     head(&mut text, "");
     let numbers: Vec<BTreeMap<&str, &JudgedNumber>> = outcomes

@@ -29,7 +29,7 @@ use super::unspecified::UnspecifiedParameter;
 use super::{ExperimentSelection, catalogue, slurm, version};
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
-use crate::files::{json_text, quoted, with_path, write_atomic};
+use crate::files::{json_text, quoted, read_json, with_path, write_json};
 use crate::run::slug;
 use crate::sweep::{Cell, OutputMode, Shard, Table};
 
@@ -39,22 +39,22 @@ pub(super) use self::text::{extent, nearest};
 /// Arguments of `weir explore`.
 #[derive(clap::Args)]
 pub struct ExploreArguments {
-    /// What to explore: gfc.9, all of a paper (gfc), all; or the folder of an experiment of your own. What has nothing open is left out.
+    /// Experiments to explore: gfc.9, all of a paper (gfc), all; or the folder of your own. Those without unspecified parameters are skipped.
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
-    /// List what the papers leave open, with the values that are tried.
+    /// List the parameters that the papers leave unspecified, with the values that are tried.
     #[arg(long, conflicts_with = "ids")]
     list: bool,
     /// CPU time for each figure: settings are run until the next ones would take more. A longer time goes on with the same settings.
     #[arg(long, value_name = "TIME", default_value = "100s", value_parser = budget)]
     cpu: Span,
-    /// How many settings to run, in place of a CPU time.
+    /// Number of settings to run, in place of a CPU time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     settings: Option<u32>,
-    /// Only settings with this value of what is open; several of one name leave all of these.
+    /// Run only settings with this value of an unspecified parameter; repeat it for several values.
     #[arg(long, value_name = "NAME=VALUE")]
     pin: Vec<String>,
-    /// So many seeds of each setting, from the map's first on, in place of its own; into a folder of its own.
+    /// Number of seeds for each setting, from the map's first on, in place of its own; written to a separate folder.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
     /// Check everything, and say how many settings and runs there are.
@@ -63,7 +63,7 @@ pub struct ExploreArguments {
     /// Directory of the results, in which each map is ID/map; by default runs/papers.
     #[arg(short, long, value_name = "DIR", default_value = "runs/papers")]
     output: PathBuf,
-    /// How many cores run it; by default all.
+    /// Number of cores; by default all.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     jobs: Option<u32>,
     /// Submit a job array to Slurm, and a job that draws the map; with --settings.
@@ -75,7 +75,7 @@ pub struct ExploreArguments {
     /// A further option of sbatch, as it is: --sbatch=--partition=long
     #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true)]
     sbatch: Vec<String>,
-    /// Only every N-th batch of settings, from the K-th on, and no map: for one of several machines with a common directory.
+    /// Run every N-th batch of settings, from the K-th on, without a map: for one of several machines with a common directory.
     #[arg(long, value_name = "K/N", requires = "settings", conflicts_with_all = ["slurm", "json"])]
     shard: Option<Shard>,
     /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
@@ -341,8 +341,7 @@ impl Exploration<'_> {
             provenance: Provenance::new(VERSION, std::env::args(), began),
         };
         outcome::write_environment(directory, &environment)?;
-        let path = directory.join(MAP);
-        write_atomic(&path, |part| fs::write(part, json_text(map))).map_err(with_path(&path))?;
+        write_json(&directory.join(MAP), map)?;
         let path = directory.join("settings.csv");
         table(map, judged).write_csv(&path).map_err(with_path(&path))?;
         picture::write(map, directory)?;
@@ -364,9 +363,8 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = fs::read_to_string(&path).map_err(with_path(&path))?;
-    let map = serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())));
-    map.map(|map: ClaimMap| Some(map.with_updated_verdict()))
+    let map: ClaimMap = read_json(&path)?;
+    Ok(Some(map.with_updated_verdict()))
 }
 
 /// Table with a row per setting: values of the unspecified parameters, and each claim's judgement.

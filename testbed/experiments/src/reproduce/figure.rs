@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_differs_and_a_unit_is_told_once() {
+    fn names_have_only_differences_and_a_unit_stands_once() {
         let of = |texts: &[&str]| {
             let mut texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
             without_what_is_common(&mut texts);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_gap_is_lost_time_and_so_much_may_be_said_to_be_allowed() {
+    fn a_long_gap_is_lost_time_and_the_allowed_share_is_an_option() {
         let with_gap = |allowed| {
             let gap = Made { gap_ns: 8_000_000, ..made("slow", 4) };
             judged(&[gap, made("fast", 10), made("other", 2)], allowed)

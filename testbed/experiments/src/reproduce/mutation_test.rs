@@ -13,7 +13,7 @@ use super::rows::{ResultRows, Selection};
 use super::verdict::{self, Judgement};
 use crate::Failure;
 use crate::experiment::Backend;
-use crate::files::{json_text, with_path, write_atomic};
+use crate::files::{with_path, write_json};
 use crate::sweep::{self, ColumnSelection, OutputMode, Point, PointRecord, SweepFile, SweepPlan};
 
 /// Result of a mutation: an element of `mutations.json`.
@@ -53,16 +53,6 @@ pub(super) struct MutationTest<'a> {
 
 const FILE: &str = "mutations.json";
 
-/// Reads the results of an earlier call.
-pub(super) fn read(directory: &Path) -> Result<Vec<MutationResult>, Failure> {
-    let path = directory.join(FILE);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let text = fs::read_to_string(&path).map_err(with_path(&path))?;
-    serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
-}
-
 impl MutationTest<'_> {
     /// Runs all mutations of an experiment; `records` are those of its sound runs. Stores and prints the results.
     pub(super) fn run(&self, records: &[PointRecord]) -> Result<Vec<MutationResult>, Failure> {
@@ -70,8 +60,7 @@ impl MutationTest<'_> {
         for (n, mutation) in self.experiment.paper.mutations.iter().enumerate() {
             all.push(self.one(n, mutation, records)?);
         }
-        let path = self.directory.join(FILE);
-        write_atomic(&path, |part| fs::write(part, json_text(&all))).map_err(with_path(&path))?;
+        write_json(&self.directory.join(FILE), &all)?;
         if !all.is_empty() {
             self.mode.print("\nMutations:");
         }

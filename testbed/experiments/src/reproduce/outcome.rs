@@ -1,7 +1,6 @@
 //! Output of `weir reproduce`: printed text, and the files next to the figure.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,13 +8,12 @@ use serde::{Deserialize, Serialize};
 use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
-use super::mutation_test::{self, MutationResult};
 use super::paper::Paper;
 use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
-use crate::files::{json_text, with_path, write_atomic};
+use crate::files::{read_json, with_path, write_json};
 use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
 
@@ -61,29 +59,13 @@ impl Environment {
     }
 }
 
-/// Result of an experiment on one backend, from an earlier call.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StoredResult {
-    pub outcome: ExperimentOutcome,
-    /// Environment of the runs.
-    pub environment: Environment,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mutations: Vec<MutationResult>,
-    /// Remark on the runs, written by hand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-}
-
-/// Reads the result of an earlier call; `None` if there is none.
-pub(super) fn read(directory: &Path) -> Result<Option<StoredResult>, Failure> {
+/// Reads outcome and environment of an earlier call; `None` if there are none.
+pub(super) fn read(directory: &Path) -> Result<Option<(ExperimentOutcome, Environment)>, Failure> {
     let path = directory.join(VERDICT);
     if !path.exists() {
         return Ok(None);
     }
-    let environment = read_json(&directory.join(ENVIRONMENT))?;
-    let mutations = mutation_test::read(directory)?;
-    Ok(Some(StoredResult { outcome: read_json(&path)?, environment, mutations, note: None }))
+    Ok(Some((read_json(&path)?, read_json(&directory.join(ENVIRONMENT))?)))
 }
 
 fn numbers(all: &[JudgedNumber]) -> Columns {
@@ -260,13 +242,4 @@ pub(super) fn duration(seconds: f64) -> String {
         many if many < 6_000.0 => format!("{:.0} min", many / 60.0),
         hours => format!("{:.1} h", hours / 3_600.0),
     }
-}
-
-pub(super) fn write_json(path: &Path, content: &impl Serialize) -> Result<(), Failure> {
-    write_atomic(path, |part| fs::write(part, json_text(content))).map_err(with_path(path))
-}
-
-pub(super) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
-    let text = fs::read_to_string(path).map_err(with_path(path))?;
-    serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
 }

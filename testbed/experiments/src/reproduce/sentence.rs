@@ -134,7 +134,7 @@ fn missing(ClaimKind { tally, name }: ClaimKind) -> Option<String> {
 }
 
 /// Count with its noun: `1 main claim`, `2 main claims`.
-fn counted(count: usize, name: &str) -> String {
+pub(super) fn counted(count: usize, name: &str) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::catalogue::catalogue;
 use super::experiment::Experiment;
-use super::explore::{MapLine, MapLineKind, extent, nearest};
-use super::outcome::{StoredResult, duration};
+use super::explore::{ClaimMap, MapLine, MapLineKind, extent, nearest};
+use super::outcome::duration;
 use super::page_table::{head, row};
-use super::sentence::upper_first;
-use super::stored::{FigureResults, MAP_PICTURE, StoredMap, figure_file};
+use super::sentence::{counted, upper_first};
+use super::stored::{FigureResults, MAP_PICTURE, StoredMap, StoredResult, figure_file};
 use super::verdict::{Judgement, Tally, Verdict};
 use crate::Failure;
 use crate::experiment::Backend;
@@ -106,9 +106,8 @@ fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> Str
     let count = |of: Verdict| verdicts.iter().filter(|verdict| **verdict == of).count();
     let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::Arithmetic, Verdict::DoesNotHold, Verdict::NotJudged];
     let counts = all.into_iter().filter(|of| count(*of) > 0).map(|of| format!("{of} {}", count(of)));
-    let plural = if verdicts.len() == 1 { "" } else { "s" };
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let mut text = format!("{introduction}\n{} figure{plural}: {counts}.\n", verdicts.len());
+    let mut text = format!("{introduction}\n{}: {counts}.\n", counted(verdicts.len(), "figure"));
     figure_table(&mut text, figures, backend, "figures");
     text
 }
@@ -197,12 +196,13 @@ impl Figure {
     fn map_section(&self, text: &mut String, StoredMap { map, environment }: &StoredMap) {
         let _ = writeln!(text, "\n**{}**", upper_first(&map.verdict));
         list(text, "", map.lines[0].tree.iter().cloned().chain(nearest(map)));
-        for paragraph in std::iter::once(&self.experiment.paper.map.reading).filter(|reading| !reading.is_empty()) {
-            let _ = writeln!(text, "\n{paragraph}");
+        let reading = &self.experiment.paper.map.reading;
+        if !reading.is_empty() {
+            let _ = writeln!(text, "\n{reading}");
         }
         head(text, ["claim", "holds in", "95 %", "as taken", "", "decided by"]);
         for line in map.lines.iter().filter(|line| line.of > 0) {
-            map_row(text, line, map.is_all);
+            map_row(text, line, map);
         }
         let parameters = map.open.iter().map(|parameter| {
             let value = |(n, value): (usize, &String)| {
@@ -269,7 +269,7 @@ fn result_section(text: &mut String, result: &StoredResult, backend: Backend) {
 }
 
 /// Appends a claim of a map.
-fn map_row(text: &mut String, line: &MapLine, is_all: bool) {
+fn map_row(text: &mut String, line: &MapLine, map: &ClaimMap) {
     let mark = match line.kind {
         MapLineKind::Together => "*",
         MapLineKind::Main => "**",
@@ -284,7 +284,7 @@ fn map_row(text: &mut String, line: &MapLine, is_all: bool) {
         [
             format!("{mark}{}{mark}{source}", line.statement),
             format!("{} of {}{others}{share}", line.holds, line.of),
-            if is_all && !line.is_open() { "all".to_owned() } else { line.interval_shown() },
+            map.interval_shown(line),
             line.taken_shown(),
             line.robustness().to_owned(),
             line.tree.as_ref().or(line.decides.as_ref()).cloned().unwrap_or_default(),

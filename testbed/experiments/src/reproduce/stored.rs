@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::experiment::Experiment;
 use super::explore::ClaimMap;
-use super::outcome::{Environment, StoredResult, read_json, write_json};
+use super::mutation_test::MutationResult;
+use super::outcome::Environment;
+use super::verdict::ExperimentOutcome;
 use crate::Failure;
 use crate::experiment::Backend;
-use crate::files::with_path;
+use crate::files::{read_json, with_path, write_json};
 
 /// Results of a figure by backend, and its map of claims: `result.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +23,20 @@ pub(super) struct FigureResults {
     id: String,
     backends: BTreeMap<String, StoredResult>,
     pub map: Option<StoredMap>,
+}
+
+/// Result of an experiment on one backend, from an earlier call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredResult {
+    pub outcome: ExperimentOutcome,
+    /// Environment of the runs.
+    pub environment: Environment,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mutations: Vec<MutationResult>,
+    /// Remark on the runs, written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Map of claims of an earlier call.

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn errors_have_messages() {
         let of = |text: &str| {
             let mistakes = open(&format!("why = \"\"\n{text}")).mistakes(&[]);
             mistakes.into_iter().map(|(key, message, _)| format!("{key} {message}")).collect::<Vec<_>>()

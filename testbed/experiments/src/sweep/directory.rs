@@ -21,7 +21,7 @@ use weir_results::run_dir::{Speed, Summary, read_summary};
 
 use super::point_file::Point;
 use crate::Failure;
-use crate::files::{json_text, with_path, write_atomic};
+use crate::files::{json_text, with_path, write_json};
 
 const MANIFEST: &str = "sweep.json";
 const POINT: &str = "point.json";
@@ -109,8 +109,7 @@ impl Manifest {
     }
 
     pub(super) fn write(&self, directory: &Path) -> Result<(), Failure> {
-        let path = directory.join(MANIFEST);
-        write_atomic(&path, |part| fs::write(part, json_text(self))).map_err(with_path(&path))
+        write_json(&directory.join(MANIFEST), self)
     }
 
     /// Reason why results of the two manifests can't be combined; `None` if they can.

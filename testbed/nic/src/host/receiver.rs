@@ -24,13 +24,13 @@ pub struct ReceiverConfig {
     /// Least interval between congestion notifications for CE-marked frames; `None` for no notifications.
     #[state(same)]
     pub cnp_interval: Option<Span>,
-    /// Whether lost packets are retransmitted: out-of-order packets are then dropped and NAKed.
+    /// True if lost packets are retransmitted: out-of-order packets are then dropped and NAKed.
     #[state(same)]
     pub retransmits: bool,
-    /// Whether every packet has its own acknowledgement, which no later acknowledgement replaces.
+    /// True if every packet has its own acknowledgement, which no later acknowledgement replaces.
     #[state(same)]
     pub acks_every_packet: bool,
-    /// Whether an acknowledgement echoes the CE mark of the acknowledged packet.
+    /// True if an acknowledgement echoes the CE mark of the acknowledged packet.
     #[state(same)]
     pub echoes_ecn: bool,
     /// Telemetry that acknowledgements echo.

@@ -128,6 +128,11 @@ pub(super) struct ExplorationResults<'a> {
 impl ClaimMap {
     pub(in crate::reproduce) const FORMAT: &str = "weir-map-1";
 
+    /// Confidence interval of a claim for a table; `all` if no setting is left out.
+    pub(in crate::reproduce) fn interval_shown(&self, line: &MapLine) -> String {
+        if self.is_all && !line.is_open() { "all".to_owned() } else { line.interval_shown() }
+    }
+
     pub(super) fn new(explored: &ExplorationResults<'_>) -> ClaimMap {
         let paper = &explored.experiment.paper;
         let is_all = explored.of == Some(explored.judged.len());
@@ -258,7 +263,7 @@ impl MapLine {
     }
 
     /// Confidence interval for a table: `54-70 %`.
-    pub(in crate::reproduce) fn interval_shown(&self) -> String {
+    pub(super) fn interval_shown(&self) -> String {
         if self.is_open() {
             return "-".to_owned();
         }
@@ -466,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_of_a_version_that_told_less_are_read() {
+    fn maps_of_an_earlier_version_are_read() {
         let mut json = serde_json::to_value(map(0, 0, 80)).unwrap();
         json.as_object_mut().unwrap().remove("seeds");
         json["lines"][0].as_object_mut().unwrap().remove("taken_is");

@@ -36,7 +36,7 @@ pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
         };
         table.row([
             line.share_shown(),
-            if map.is_all && !line.is_open() { "all".to_owned() } else { line.interval_shown() },
+            map.interval_shown(line),
             line.taken_shown(),
             line.decides.clone().unwrap_or_default(),
             format!("{mark}{}", line.statement),

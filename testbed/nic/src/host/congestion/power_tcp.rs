@@ -447,7 +447,7 @@ mod tests {
         let mut flow = PowerTcp::new(&config(), LINE);
         ack(&mut flow, 1, 10, &[hop(0, 0, 0), hop(0, 0, 0)]);
         let power = |flow: &PowerTcp| (flow.law.power * 1e6) as u64;
-        // In a fifth of τ half of what the ports can send. 18,750 B gathered at the second: current 0.5 + 0.75, voltage 1.15,
+        // In a fifth of τ, half of the ports' capacity. 18,750 B gathered at the second: current 0.5 + 0.75, voltage 1.15,
         // power 1.4375. On average 0.8 + 0.2 * 1.4375.
         ack(&mut flow, 2, 10, &[hop(2, 12_500, 0), hop(2, 12_500, 18_750)]);
         assert_eq!(power(&flow), 1_087_500);
@@ -462,7 +462,7 @@ mod tests {
     fn a_queue_that_drains_counts_as_half_of_what_leaves() {
         let mut flow = PowerTcp::new(&config(), LINE);
         ack(&mut flow, 1, 10, &[hop(0, 0, 250_000)]);
-        // Nothing arrived in τ: current 0.5, voltage 1 + 1 of what is left.
+        // Nothing arrived in τ: current 0.5, voltage 1 + 1 of the remainder.
         ack(&mut flow, 2, 10, &[hop(10, 125_000, 125_000)]);
         assert_eq!((flow.law.power * 1e6) as u64, 1_000_000);
         // Then the link idles at a tenth of its rate, without a queue that could drain.
