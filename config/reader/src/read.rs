@@ -3,7 +3,6 @@
 //! A [`Format`] lists the tables and keys of a kind of file. [`read_text`] parses a text and passes its top level, a [`Table`], to the
 //! reader of that kind. Each invalid value is recorded in the [`Doc`] and reads as if absent.
 
-mod keyed;
 mod text;
 
 use std::cell::RefCell;
