@@ -476,6 +476,6 @@ pub fn rates() -> RangeInclusive<BitRate> {
 }
 
 /// Range of times up to 11 days, which fits picoseconds.
-pub fn times_from(least: Span) -> RangeInclusive<Span> {
+pub const fn times_from(least: Span) -> RangeInclusive<Span> {
     least..=Span::from_secs(1_000_000)
 }
