@@ -20,7 +20,7 @@ pub fn restart_reason(started: &SwitchConfig, key: &str) -> Option<&'static str>
             let chosen = &started.buffer.policy;
             if policy != chosen.name() {
                 declared("buffer", buffer::POLICY.name)
-            } else if chosen.runtime_keys().contains(&key) {
+            } else if chosen.is_live(key) {
                 None
             } else {
                 Some("the policy's pools, filters, windows and estimates are created at the start")

@@ -471,7 +471,7 @@ fn with_article(noun: &str) -> String {
 }
 
 /// Range of rates: from the slowest that a limiter supports to twice the fastest Ethernet.
-pub fn rates() -> RangeInclusive<BitRate> {
+pub const fn rates() -> RangeInclusive<BitRate> {
     BitRate::bps(8_000)..=BitRate::gbps(3_200)
 }
 

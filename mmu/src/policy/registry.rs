@@ -1,8 +1,8 @@
 //! Registry of buffer policies.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use weir_reader::{ConfigErrors, Format, Registry, Table, TableSchema, read_text};
+use weir_reader::{ConfigErrors, Format, Key, Registry, Table, TableSchema, read_text};
 
 use super::{
     BufferPolicyConfig, BufferPolicyKind, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie,
@@ -42,22 +42,28 @@ pub fn known_tables() -> impl Iterator<Item = TableSchema> {
 /// assert_eq!(spfc.name(), "spfc");
 /// let error = weir_mmu::policy::parse_config("spfc", "k = 8").unwrap_err().render(false);
 /// assert!(error.contains("unknown key `k`"), "{error}");
+/// let error = weir_mmu::policy::parse_config("spfk", "").unwrap_err().render(false);
+/// assert!(error.contains("no policy \"spfk\""), "{error}");
 /// ```
 ///
 /// # Errors
 /// There is no such policy, or the text is invalid.
 pub fn parse_config(name: &str, table: &str) -> Result<Arc<dyn BufferPolicyConfig>, ConfigErrors> {
-    let names: Vec<&'static str> = BUFFER_POLICIES.names().collect();
-    let buffer = TableSchema::table("buffer", names.leak());
-    let above = [TableSchema::table("", &["buffer"]), buffer];
-    let tables: Vec<TableSchema> = above.into_iter().chain(known_tables()).collect();
-    let format =
-        Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
+    const BUFFER: Key<()> = Key::other("buffer", "table", "tables of the policies");
+    static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
+        let above = [TableSchema::table("", &[&BUFFER]), TableSchema::table("buffer", &[])];
+        above.into_iter().chain(known_tables()).collect()
+    });
+    let format = Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: &TABLES };
     let text = format!("[buffer.{name}]\n{table}");
     let read = |root: &Table<'_>| {
         let buffer = root.table("buffer", "buffer");
         BUFFER_POLICIES.find(name).map(|kind| kind.parse(&buffer.table_of_kind(kind)))
     };
     let (config, source) = read_text("policy", &text, &format, read)?;
-    config.ok_or_else(|| source.error_at("buffer", format!("there is no policy \"{name}\""), ""))
+    config.ok_or_else(|| {
+        let names: Vec<&str> = BUFFER_POLICIES.names().collect();
+        let help = format!("write one of: {}", names.join(", "));
+        source.error_at("buffer", format!("there is no policy \"{name}\""), help)
+    })
 }
