@@ -233,7 +233,7 @@ pub(crate) mod classes {
     use weir_reader::Key;
 
     use super::*;
-    use crate::load::{Preset, ROCE, SONIC};
+    use crate::load::classes::{Preset, ROCE, SONIC};
     use crate::{SchedulerKind, Trust};
 
     pub(crate) const PRESET: Key<Preset> =
@@ -275,7 +275,6 @@ pub(crate) mod classes {
 
 /// `[[classes.queues]]` and their `ecn`.
 pub(crate) mod queues {
-    use weir_arbitration::{ArbiterKind, FIFO};
     use weir_reader::Key;
 
     use super::*;

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use weir_control::metrics;
+use weir_experiments::Failure;
 use weir_nic::model::ModelDrop;
-use weir_reader::{AnyKey, Keys};
+use weir_reader::{AnyKey, Keys, nearest};
 use weir_units::DropReason;
 
 /// Pages of the site: path in the repository, and text.
@@ -39,25 +40,73 @@ fn keys() -> String {
     page
 }
 
-/// Prints the keys of a table; all tables that have this name or part of it, `None` if there is none.
-pub(super) fn keys_of(name: &str) -> Option<String> {
-    let tables = weir_config::known_keys().chain(weir_scenario::file::known_keys());
-    let chosen: Vec<_> = tables.filter(|(table, _)| *table == name).collect();
+/// Names of all tables.
+pub(super) fn tables() -> String {
+    let names = |tables: &mut dyn Iterator<Item = (&'static str, Keys)>| {
+        let names: Vec<&str> =
+            tables.filter(|(name, keys)| !name.is_empty() && !keys.is_empty()).map(|it| it.0).collect();
+        names.join("\n  ")
+    };
+    format!(
+        "Tables of a switch's file:\n  {}\n\nTables of a scenario:\n  {}\n",
+        names(&mut weir_config::known_keys()),
+        names(&mut weir_scenario::file::known_keys())
+    )
+}
+
+/// Describes the keys of a table, in both kinds of files if both have one of this name.
+///
+/// # Errors
+/// No file has such a table.
+pub(super) fn keys_of(name: &str) -> Result<String, Failure> {
+    let name = name.trim_matches(['[', ']']);
+    let of_switches = weir_config::known_keys().map(|(table, keys)| (table, "a switch's file", keys));
+    let of_scenarios = weir_scenario::file::known_keys().map(|(table, keys)| (table, "a scenario", keys));
+    let all: Vec<_> =
+        of_switches.chain(of_scenarios).filter(|(table, _, keys)| !table.is_empty() && !keys.is_empty()).collect();
     let mut text = String::new();
-    for (n, (table, keys)) in chosen.iter().enumerate() {
-        if chosen[..n].iter().any(|(_, other)| is_same(keys, other)) {
+    let mut written: Vec<Keys> = Vec::new();
+    for (table, file, keys) in all.iter().filter(|(table, _, _)| *table == name) {
+        if written.iter().any(|other| is_same(keys, other)) {
             continue;
         }
-        let _ = writeln!(text, "{}", title(table).replace('`', ""));
+        written.push(keys);
+        let _ = writeln!(text, "{}[{table}] of {file}", if text.is_empty() { "" } else { "\n" });
         for key in *keys {
             let default = match default(*key) {
                 default if default.is_empty() => String::new(),
-                default => format!(" (default {default})"),
+                default => format!("; default {default}"),
             };
-            let _ = writeln!(text, "\n  {} = {}{}\n      {}", key.name(), key.values(), default, key.help());
+            let plain = without_links(&format!("{}{default}\n      {}", key.values(), key.help()));
+            let _ = writeln!(text, "\n  {}: {plain}", key.name());
         }
     }
-    (!chosen.is_empty()).then_some(text)
+    if text.is_empty() {
+        let names: Vec<&str> = all.iter().map(|(table, _, _)| *table).collect();
+        let help = nearest(name, &names).map_or("`weir keys` lists them".to_owned(), |near| format!("write {near}"));
+        return Err(Failure::Argument(format!("no file has a table \"{name}\": {help}")));
+    }
+    Ok(text)
+}
+
+/// Replaces Markdown's links by their texts.
+fn without_links(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        plain += before;
+        match link.split_once("](").and_then(|(label, after)| Some((label, after.split_once(')')?.1))) {
+            Some((label, after)) if !label.contains('[') => {
+                plain += label;
+                rest = after;
+            }
+            _ => {
+                plain.push('[');
+                rest = link;
+            }
+        }
+    }
+    plain + rest
 }
 
 fn is_same(keys: Keys, other: Keys) -> bool {
@@ -131,4 +180,46 @@ fn drop_reasons() -> String {
         let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.help());
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_their_texts() {
+        assert_eq!(without_links("as [`a`](X.md#y), [b](Z.md) of [nic]"), "as `a`, b of [nic]");
+        assert_eq!(without_links("`[[\"S0\", \"L3\"]]` [for](X.md) `[\"S0\"]`"), "`[[\"S0\", \"L3\"]]` for `[\"S0\"]`");
+    }
+
+    #[test]
+    fn tables_of_both_kinds_of_files_are_described() {
+        let text = keys_of("buffer.spfc").unwrap();
+        assert!(
+            text.starts_with("[buffer.spfc] of a switch's file\n")
+                && text.contains("\n  k_spfc: integer, 1 to 64; default `5`\n")
+        );
+        let text = keys_of("[switch]").unwrap();
+        assert!(text.contains("[switch] of a switch's file") && text.contains("[switch] of a scenario"), "{text}");
+        assert!(keys_of("flow").unwrap_err().to_string().contains("write flows"));
+    }
+
+    #[test]
+    fn every_key_is_described() {
+        for (table, keys) in weir_config::known_keys().chain(weir_scenario::file::known_keys()) {
+            for key in keys {
+                assert!(key.help().ends_with(['.', ')']), "[{table}] {}: \"{}\"", key.name(), key.help());
+                assert!(!key.values().is_empty(), "[{table}] {}", key.name());
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_has_type_and_help() {
+        let families = metrics::families();
+        assert!(families.len() > 40, "{}", families.len());
+        for family in families {
+            assert!(!family.kind.is_empty() && !family.help.is_empty(), "{family:?}");
+        }
+    }
 }
