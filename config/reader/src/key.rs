@@ -34,7 +34,8 @@ pub struct Key<T: 'static> {
     pub default: Option<&'static str>,
     /// Default in words, equal to `default` if that is given; empty if there is none.
     pub default_help: &'static str,
-    is_live: bool,
+    /// Reason why the value needs a restart, as half a sentence; `None` if it can change at run time.
+    pub restart: Option<&'static str>,
     range: Option<(T, T)>,
     words: &'static [(&'static str, T)],
     value_type: ValueType<T>,
@@ -71,11 +72,11 @@ pub trait AnyKey: Debug + Sync {
     /// Default in words; empty if there is none.
     fn default_help(&self) -> &'static str;
 
+    /// Reason why the value needs a restart, as half a sentence; `None` if it can change at run time.
+    fn restart(&self) -> Option<&'static str>;
+
     /// Type and range in words: `time, 1ns to 1s`.
     fn values(&self) -> String;
-
-    /// Whether the value may change at run time.
-    fn is_live(&self) -> bool;
 }
 
 impl<T: Debug + Sync> AnyKey for Key<T> {
@@ -95,12 +96,12 @@ impl<T: Debug + Sync> AnyKey for Key<T> {
         self.default_help
     }
 
-    fn values(&self) -> String {
-        Key::values(self)
+    fn restart(&self) -> Option<&'static str> {
+        self.restart
     }
 
-    fn is_live(&self) -> bool {
-        self.is_live
+    fn values(&self) -> String {
+        Key::values(self)
     }
 }
 
@@ -129,19 +130,51 @@ impl<T> Key<T> {
         self
     }
 
-    /// Declares that the value may change at run time.
+    /// Declares that the value can change at run time.
     #[must_use]
     pub const fn live(mut self) -> Key<T>
     where
         T: Copy,
     {
-        self.is_live = true;
+        self.restart = None;
+        self
+    }
+
+    /// Sets the reason why the value needs a restart.
+    #[must_use]
+    pub const fn restart(mut self, reason: &'static str) -> Key<T>
+    where
+        T: Copy,
+    {
+        self.restart = Some(reason);
         self
     }
 
     /// Least and greatest valid value, if there are any.
     pub const fn range(&self) -> Option<&(T, T)> {
         self.range.as_ref()
+    }
+
+    /// Raises the least valid value.
+    #[must_use]
+    pub fn at_least(mut self, least: T) -> Key<T>
+    where
+        T: Copy,
+    {
+        self.range = self.range.map(|(_, most)| (least, most));
+        self
+    }
+
+    /// Valid values.
+    ///
+    /// # Panics
+    /// If the key was declared without a range.
+    pub fn valid(&self) -> RangeInclusive<T>
+    where
+        T: Copy,
+    {
+        let (least, most) = self.range.expect("a range is declared");
+        least..=most
     }
 
     /// Words that select a value; empty for other types.
@@ -182,7 +215,8 @@ impl<T> Key<T> {
     where
         T: Copy,
     {
-        Key { name, help, default: None, default_help: "", is_live: false, range, words, value_type }
+        let restart = Some("it is read at the start");
+        Key { name, help, default: None, default_help: "", restart, range, words, value_type }
     }
 
     /// Creates a key of another type, which `values` describes; its reader does not use [`Table::get`].
@@ -248,12 +282,6 @@ impl<T: Copy + Display + FromStr<Err = UnitError> + PartialOrd> Key<T> {
     ) -> Key<T> {
         let value_type = ValueType { name: type_name, read, parse: |text, _| text.parse().ok(), show: T::to_string };
         Key::new(name, Some(range), &[], help, value_type)
-    }
-
-    /// Valid values.
-    fn valid(&self) -> RangeInclusive<T> {
-        let (least, most) = self.range.expect("a quantity has a range");
-        least..=most
     }
 }
 

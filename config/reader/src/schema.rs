@@ -1,6 +1,6 @@
 //! Schema of a kind of file: its tables and keys, and suggestions for unknown ones.
 
-use crate::{AnyKey, Keys, Plugin};
+use crate::{AnyKey, Key, Keys, Plugin};
 
 /// Table that a kind of file may have, with its keys; other keys are unknown.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,15 @@ impl TableSchema {
         TableSchema { keys: keys.leak(), ..self }
     }
 
+    /// Adds a key for the table of each of these kinds. The memory is leaked: once per table, when a file is first read.
+    pub fn with_tables_of(self, kinds: impl Iterator<Item = &'static str>) -> TableSchema {
+        let table = |name| -> &'static dyn AnyKey {
+            Box::leak(Box::new(Key::<()>::other(name, "table", "Keys of this kind.")))
+        };
+        let keys: Vec<_> = self.keys.iter().copied().chain(kinds.map(table)).collect();
+        TableSchema { keys: keys.leak(), ..self }
+    }
+
     /// Creates an array of tables `[[name]]`.
     pub const fn array(name: &'static str, keys: Keys) -> TableSchema {
         TableSchema { shape: TableKind::Array, ..TableSchema::table(name, keys) }
@@ -72,6 +81,11 @@ pub struct Schema(pub &'static [TableSchema]);
 impl Schema {
     pub(crate) fn find(self, table: &str) -> Option<&'static TableSchema> {
         self.0.iter().find(|known| known.name == table)
+    }
+
+    /// Declaration of a key; `None` for an unlisted table or key.
+    pub fn key(self, table: &str, name: &str) -> Option<&'static dyn AnyKey> {
+        self.find(table)?.keys.iter().copied().find(|key| key.name() == name)
     }
 
     /// Names of a table's keys; empty for an unlisted name.
