@@ -77,6 +77,11 @@ pub trait AnyKey: Debug + Sync {
 
     /// Type and range in words: `time, 1ns to 1s`.
     fn values(&self) -> String;
+
+    /// Whether the value can change at run time.
+    fn is_live(&self) -> bool {
+        self.restart().is_none()
+    }
 }
 
 impl<T: Debug + Sync> AnyKey for Key<T> {

@@ -104,7 +104,7 @@ fn every_policy_takes_over_its_own_live_keys() {
     use weir_reader::AnyKey;
     for kind in BUFFER_POLICIES.all() {
         let values = |alpha: &str, k: u32, threshold: u64| {
-            let live = kind.keys().iter().filter(|key| key.restart().is_none());
+            let live = kind.keys().iter().filter(|key| key.is_live());
             let value = |key: &&'static dyn AnyKey| match key.name() {
                 "alpha" => format!("alpha = \"{alpha}\"\n"),
                 "k_spfc" => format!("k_spfc = {k}\n"),

@@ -218,7 +218,7 @@ impl dyn BufferPolicyConfig {
     /// Whether one of the policy's keys is [live](Key::live): [`BufferPolicy::update_config`] changes it at run time. Other keys set the
     /// buffer's partition, filters and windows at start.
     pub fn is_live(&self, key: &str) -> bool {
-        self.kind().keys().iter().any(|own| own.name() == key && own.restart().is_none())
+        self.kind().keys().iter().any(|own| own.name() == key && own.is_live())
     }
 
     /// Downcasts the settings; `None` if they are of another type.
