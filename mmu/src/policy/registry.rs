@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use weir_reader::{ConfigErrors, Format, Key, Registry, Table, TableSchema, read_text};
+use weir_reader::{ConfigErrors, Format, Registry, Table, TableSchema, read_text};
 
 use super::{
     BufferPolicyConfig, BufferPolicyKind, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie,
@@ -42,17 +42,15 @@ pub fn known_tables() -> impl Iterator<Item = TableSchema> {
 /// assert_eq!(spfc.name(), "spfc");
 /// let error = weir_mmu::policy::parse_config("spfc", "k = 8").unwrap_err().render(false);
 /// assert!(error.contains("unknown key `k`"), "{error}");
-/// let error = weir_mmu::policy::parse_config("spfk", "").unwrap_err().render(false);
-/// assert!(error.contains("no policy \"spfk\""), "{error}");
 /// ```
 ///
 /// # Errors
 /// There is no such policy, or the text is invalid.
 pub fn parse_config(name: &str, table: &str) -> Result<Arc<dyn BufferPolicyConfig>, ConfigErrors> {
-    const BUFFER: Key<()> = Key::other("buffer", "table", "tables of the policies");
     static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
-        let above = [TableSchema::table("", &[&BUFFER]), TableSchema::table("buffer", &[])];
-        above.into_iter().chain(known_tables()).collect()
+        let root = TableSchema::table("", &[]).with_tables_of(["buffer"].into_iter());
+        let buffer = TableSchema::table("buffer", &[]).with_tables_of(BUFFER_POLICIES.names());
+        [root, buffer].into_iter().chain(known_tables()).collect()
     });
     let format = Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: &TABLES };
     let text = format!("[buffer.{name}]\n{table}");
@@ -61,9 +59,5 @@ pub fn parse_config(name: &str, table: &str) -> Result<Arc<dyn BufferPolicyConfi
         BUFFER_POLICIES.find(name).map(|kind| kind.parse(&buffer.table_of_kind(kind)))
     };
     let (config, source) = read_text("policy", &text, &format, read)?;
-    config.ok_or_else(|| {
-        let names: Vec<&str> = BUFFER_POLICIES.names().collect();
-        let help = format!("write one of: {}", names.join(", "));
-        source.error_at("buffer", format!("there is no policy \"{name}\""), help)
-    })
+    config.ok_or_else(|| source.error_at("buffer", format!("there is no policy \"{name}\""), ""))
 }
