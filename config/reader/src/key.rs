@@ -215,8 +215,7 @@ impl<T> Key<T> {
             let quotes = if key.default_help.parse::<f64>().is_ok() { "" } else { "\"" };
             table.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.default_help))
         }
-        let value_type =
-            ValueType { name: values, read, parse: |text, _| text.parse().ok(), show: |_| String::new() };
+        let value_type = ValueType { name: values, read, parse: |text, _| text.parse().ok(), show: |_| String::new() };
         Key::new(name, None, &[], help, value_type)
     }
 }

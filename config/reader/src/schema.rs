@@ -111,8 +111,7 @@ impl Schema {
         if let Some((_, today)) = renamed.iter().find(|(former, _)| *former == key) {
             return Some(today);
         }
-        let is_of_below =
-            self.0.iter().any(|known| child_name(known.name, table).is_some() && has(known.keys, key));
+        let is_of_below = self.0.iter().any(|known| child_name(known.name, table).is_some() && has(known.keys, key));
         if is_of_below { None } else { nearest(key, &self.keys_of(table)) }
     }
 
