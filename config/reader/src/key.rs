@@ -34,6 +34,7 @@ pub struct Key<T: 'static> {
     pub default: Option<&'static str>,
     /// Default in words, equal to `default` if that is given; empty if there is none.
     pub default_help: &'static str,
+    is_live: bool,
     range: Option<(T, T)>,
     words: &'static [(&'static str, T)],
     value_type: ValueType<T>,
@@ -72,6 +73,9 @@ pub trait AnyKey: Debug + Sync {
 
     /// Type and range in words: `time, 1ns to 1s`.
     fn values(&self) -> String;
+
+    /// Whether the value may change at run time.
+    fn is_live(&self) -> bool;
 }
 
 impl<T: Debug + Sync> AnyKey for Key<T> {
@@ -93,6 +97,10 @@ impl<T: Debug + Sync> AnyKey for Key<T> {
 
     fn values(&self) -> String {
         Key::values(self)
+    }
+
+    fn is_live(&self) -> bool {
+        self.is_live
     }
 }
 
@@ -118,6 +126,16 @@ impl<T> Key<T> {
         T: Copy,
     {
         self.default_help = default_help;
+        self
+    }
+
+    /// Declares that the value may change at run time.
+    #[must_use]
+    pub const fn live(mut self) -> Key<T>
+    where
+        T: Copy,
+    {
+        self.is_live = true;
         self
     }
 
@@ -164,7 +182,7 @@ impl<T> Key<T> {
     where
         T: Copy,
     {
-        Key { name, help, default: None, default_help: "", range, words, value_type }
+        Key { name, help, default: None, default_help: "", is_live: false, range, words, value_type }
     }
 
     /// Creates a key of another type, which `values` describes; its reader does not use [`Table::get`].

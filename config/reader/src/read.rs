@@ -471,11 +471,11 @@ fn with_article(noun: &str) -> String {
 }
 
 /// Range of rates: from the slowest that a limiter supports to twice the fastest Ethernet.
-pub fn rates() -> RangeInclusive<BitRate> {
+pub const fn rates() -> RangeInclusive<BitRate> {
     BitRate::bps(8_000)..=BitRate::gbps(3_200)
 }
 
 /// Range of times up to 11 days, which fits picoseconds.
-pub fn times_from(least: Span) -> RangeInclusive<Span> {
+pub const fn times_from(least: Span) -> RangeInclusive<Span> {
     least..=Span::from_secs(1_000_000)
 }
