@@ -104,7 +104,7 @@ pub const fn time_or_none(name: &'static str, help: &'static str) -> Key<Option<
     Key::other(name, "time, 100ns to 1000s, or `none`", help)
 }
 
-/// Returns the key of T, by default the network's: see [`Parameters::base_rtt`].
+/// Returns the key of T, or τ, by default the network's: see [`Parameters::base_rtt`].
 pub const fn base_rtt(help: &'static str) -> Key<Span> {
     Key::time("base_rtt", Span::from_nanos(1)..=Span::from_secs(1), help)
         .or_else("the network's longest round trip without queues")

@@ -75,8 +75,9 @@ const RENO_FRIENDLY: Key<bool> =
 const GROWTH: Key<bool> = Key::choice(
     "growth",
     &[("rfc9438", false), ("linux", true)],
-    "growth of the window: RFC 9438's (4.2 to 4.5), or in whole segments as in Linux 6.18 (`bictcp_update`): 8/15 segment \
-     per round trip for Reno's window, at least 5 % per round trip before the first loss",
+    "growth of the window; `rfc9438`: RFC 9438, 4.2 to 4.5; `linux`: as `bictcp_update` of Linux 6.18, in whole \
+     segments, Reno's window by 8/15 segment per round trip (RFC 9438: one from W_max on), at least 5 % per round trip \
+     before the first loss, looking ahead by the shortest round trip",
 )
 .or("rfc9438");
 

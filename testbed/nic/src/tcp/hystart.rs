@@ -74,7 +74,8 @@ const PACE: f64 = 2.0;
 /// Number of bursts by which a train may be longer.
 const BURSTS: f64 = 4.0;
 
-const TIMES: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(10);
+/// Valid times of its keys.
+const HYSTART_TIMES: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(10);
 
 const HYSTART: Key<bool> =
     Key::boolean("hystart", "whether HyStart ends slow start early (Linux: `hystart`)").or("true");
@@ -85,7 +86,7 @@ const DETECT: Key<Detectors> = Key::choice(
         ("train", Detectors { train: true, delay: false }),
         ("delay", Detectors { train: false, delay: true }),
     ],
-    "signs that end slow start: long trains of acknowledgements, growing round trips, or both (Linux: `hystart_detect`)",
+    "signs that end slow start: long trains of acknowledgements, growing delay, or both (Linux: `hystart_detect`)",
 )
 .or("both");
 const LOW_WINDOW: Key<u32> = Key::<u32>::integer(
@@ -96,7 +97,7 @@ const LOW_WINDOW: Key<u32> = Key::<u32>::integer(
 .or("16");
 const ACK_DELTA: Key<Span> = Key::time(
     "hystart_ack_delta",
-    TIMES,
+    HYSTART_TIMES,
     "largest gap between acknowledgements of a train (Linux: `hystart_ack_delta_us`)",
 )
 .or("2ms");
@@ -115,13 +116,13 @@ const BURST: Key<Bytes> = Key::size(
 .or("64KiB");
 const DELAY_MIN: Key<Span> = Key::time(
     "hystart_delay_min",
-    TIMES,
+    HYSTART_TIMES,
     "lower limit of the delay sign, growth of a round's shortest RTT by an eighth of the shortest of all; at most \
      `hystart_delay_max` (Linux: `HYSTART_DELAY_MIN`)",
 )
 .or("4ms");
 const DELAY_MAX: Key<Span> =
-    Key::time("hystart_delay_max", TIMES, "upper limit of that growth (Linux: `HYSTART_DELAY_MAX`)").or("16ms");
+    Key::time("hystart_delay_max", HYSTART_TIMES, "upper limit of that growth (Linux: `HYSTART_DELAY_MAX`)").or("16ms");
 const RTT: Key<bool> = Key::choice(
     "hystart_rtt",
     &[("measured", false), ("smoothed", true)],

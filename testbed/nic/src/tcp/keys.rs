@@ -47,9 +47,13 @@ const LINUX: Preset = Preset {
     ],
 };
 
-const PRESET: Key<Preset> =
-    Key::choice("preset", &[(DATACENTRE.name, DATACENTRE), (LINUX.name, LINUX)], "set of the other keys' defaults")
-        .or(DATACENTRE.name);
+const PRESET: Key<Preset> = Key::choice(
+    "preset",
+    &[(DATACENTRE.name, DATACENTRE), (LINUX.name, LINUX)],
+    "set of the other keys' defaults; `linux`: `window_max` 6MiB, `initial_rto` 1s, `rto_min` 200ms, \
+     `granularity` 1ms, `ack_delay` 40ms, `growth` of `[nic.tcp-cubic]` linux",
+)
+.or(DATACENTRE.name);
 const ECN: Key<bool> = Key::boolean("ecn", "whether data is ECN-capable; with DCTCP it always is").or("false");
 const MSS: Key<u32> = Key::<u32>::integer("mss", 1..=65_000, "payload of a full segment in bytes").or("1448");
 const INITIAL_WINDOW: Key<u32> = Key::<u32>::integer(
@@ -114,7 +118,8 @@ const ACK_CLASS: Key<Option<AckPoint>> = Key::choice(
 const UNSCHEDULED: Key<Bytes> = Key::size(
     "unscheduled",
     Bytes::ZERO..=Bytes::mb(1_000_000),
-    "bytes at a connection's start, retransmissions included, that switches admit by `unscheduled_alpha` of `[scenario]`",
+    "bytes at a connection's start, retransmissions included, that switches admit by `unscheduled_alpha` of \
+     `[scenario]`",
 )
 .or("0B");
 const RESTART_AFTER_IDLE: Key<bool> = Key::boolean(
@@ -125,22 +130,22 @@ const RESTART_AFTER_IDLE: Key<bool> = Key::boolean(
 const TIMER_RESTART: Key<bool> = Key::choice(
     "timer_restart",
     &[("each", false), ("first", true)],
-    "partial acknowledgements in recovery that restart the retransmission timer; `first` as in ns-3 (RFC 6582, 4: \
-     Slow-but-Steady, Impatient)",
+    "partial acknowledgements in recovery that restart the retransmission timer: each, or only the first, as in ns-3 \
+     (RFC 6582, 4: Slow-but-Steady, Impatient)",
 )
 .or("each");
 const GROWTH_BY: Key<bool> = Key::choice(
     "growth_by",
     &[("arrived", false), ("acked", true)],
-    "growth of the window: by each new byte once, slow start up to its threshold, as in Linux; or by the \
-     acknowledgement's advance, slow start also beyond its threshold, as in ns-3, where a filled gap makes the window jump",
+    "growth of the window; `arrived`: by each new byte once, slow start up to its threshold, as in Linux; `acked`: by \
+     the acknowledgement's advance, slow start also beyond its threshold, as in ns-3; a filled gap makes it jump",
 )
 .or("arrived");
 const TIMEOUT_CUTS: Key<bool> = Key::choice(
     "timeout_cuts",
     &[("once", false), ("each", true)],
-    "cuts by timeouts for the same data: one (RFC 5681, 3.1), or one of the current window at each, as in ns-3: a second \
-     in a row sets the threshold to two segments; one in recovery cuts from the bytes in flight",
+    "cuts by timeouts; `once`: those for the same data cut once (RFC 5681, 3.1); `each`: each cuts the current window, \
+     as in ns-3: a second in a row sets the threshold to two segments, one in recovery cuts from the bytes in flight",
 )
 .or("once");
 
@@ -280,6 +285,9 @@ mod tests {
         let class_0 = Some(AckPoint { class: Class::new(0), dscp: Dscp::new(0) });
         assert_eq!((linux.acks, read(&[("ack_class", "0")]).unwrap().acks), (None, class_0));
         assert_eq!(read(&[("preset", "linux"), ("rto_min", "5ms")]).unwrap().rto_min, Span::from_millis(5));
+        let of_cubic = kinds().next().expect("Cubic").preset("linux");
+        assert!(LINUX.values.iter().all(|(key, value)| PRESET.help.contains(&format!("`{key}` {value}"))));
+        assert_eq!(of_cubic, [("growth", "linux")]);
     }
 
     #[test]
