@@ -4,9 +4,14 @@ use std::fmt::Write;
 
 use weir_control::metrics;
 use weir_experiments::Failure;
+use weir_flowctl::FLOW_CONTROLS;
 use weir_nic::model::ModelDrop;
-use weir_reader::{AnyKey, Keys, nearest};
+use weir_reader::{AnyKey, Key, Keys, nearest};
 use weir_units::DropReason;
+
+const KIND: Key<()> =
+    Key::other("kind", "a kind, below", "The flow control; `flow_control = \"KIND\"` has all defaults.")
+        .or_else("required");
 
 /// Pages of the site: path in the repository, and text.
 pub(super) fn pages() -> [(&'static str, String); 3] {
@@ -20,73 +25,120 @@ fn keys() -> String {
          `weir keys TABLE` prints one of these tables.\n\n## Switches\n\nA key that is *live* [can change at run \
          time](OPERATING.md#what-can-be-set).\n",
     );
-    for (name, keys) in weir_config::known_keys() {
-        table(&mut page, name, keys, true);
+    for known in of_switches() {
+        table(&mut page, &known.name, known.keys, true);
     }
-    page += "\n## Scenarios\n";
-    let mut written: Vec<(&str, Keys)> = Vec::new();
-    for (name, keys) in weir_scenario::file::known_keys() {
+    for (kind, all) in [("Scenarios", of_scenarios()), ("Sweeps", of_sweeps())] {
+        let _ = write!(page, "\n## {kind}\n");
         // Flows and workloads have the tables of [nic], and runs that of all switches.
-        match written.iter().find(|(_, other)| is_same(keys, other)) {
-            Some((other, _)) => {
-                let _ = write!(page, "\n### {}\n\nAs {}.\n", title(name), title(other));
-            }
-            None => {
-                table(&mut page, name, keys, false);
-                written.push((name, keys));
+        for (n, known) in all.iter().enumerate() {
+            match all[..n].iter().find(|other| is_same(known.keys, other.keys)) {
+                Some(other) => {
+                    let _ = write!(page, "\n### {}\n\nAs {}.\n", title(&known.name), title(&other.name));
+                }
+                None => table(&mut page, &known.name, known.keys, false),
             }
         }
     }
     page
 }
 
+/// Table of a kind of file.
+struct KnownTable {
+    name: String,
+    file: &'static str,
+    keys: Keys,
+}
+
+impl KnownTable {
+    fn new(name: &str, file: &'static str, keys: Keys) -> KnownTable {
+        KnownTable { name: name.to_owned(), file, keys }
+    }
+}
+
+/// Tables of a switch's file. Each kind of flow control is a table of its own, since kinds share names of keys.
+fn of_switches() -> Vec<KnownTable> {
+    const FILE: &str = "a switch's file";
+    let mut all = Vec::new();
+    for (name, keys) in weir_config::known_keys() {
+        if name != "ports.flow_control" {
+            all.push(KnownTable::new(name, FILE, keys));
+            continue;
+        }
+        all.push(KnownTable::new(name, FILE, &[&KIND]));
+        let kinds = FLOW_CONTROLS.all().iter();
+        all.extend(kinds.map(|kind| KnownTable::new(&format!("{name}.{}", kind.id()), FILE, kind.keys())));
+    }
+    all
+}
+
+fn of_scenarios() -> Vec<KnownTable> {
+    weir_scenario::file::known_keys().map(|(name, keys)| KnownTable::new(name, "a scenario", keys)).collect()
+}
+
+fn of_sweeps() -> Vec<KnownTable> {
+    weir_experiments::sweep::known_keys().map(|(name, keys)| KnownTable::new(name, "a sweep", keys)).collect()
+}
+
 /// Names of all tables.
 pub(super) fn tables() -> String {
-    let names = |tables: &mut dyn Iterator<Item = (&'static str, Keys)>| {
-        let names: Vec<&str> =
-            tables.filter(|(name, keys)| !name.is_empty() && !keys.is_empty()).map(|it| it.0).collect();
-        names.join("\n  ")
+    let names = |tables: Vec<KnownTable>| {
+        let named = tables.into_iter().filter(|known| !known.name.is_empty() && !known.keys.is_empty());
+        named.map(|known| format!("  {}\n", known.name)).collect::<String>()
     };
     format!(
-        "Tables of a switch's file:\n  {}\n\nTables of a scenario:\n  {}\n",
-        names(&mut weir_config::known_keys()),
-        names(&mut weir_scenario::file::known_keys())
+        "Tables of a switch's file:\n{}\nTables of a scenario:\n{}\nTables of a sweep:\n{}",
+        names(of_switches()),
+        names(of_scenarios()),
+        names(of_sweeps())
     )
 }
 
-/// Describes the keys of a table, in both kinds of files if both have one of this name.
+/// Describes the keys of a table, of each kind of file that has one of this name.
 ///
 /// # Errors
 /// No file has such a table.
 pub(super) fn keys_of(name: &str) -> Result<String, Failure> {
     let name = name.trim_matches(['[', ']']);
-    let of_switches = weir_config::known_keys().map(|(table, keys)| (table, "a switch's file", keys));
-    let of_scenarios = weir_scenario::file::known_keys().map(|(table, keys)| (table, "a scenario", keys));
-    let all: Vec<_> =
-        of_switches.chain(of_scenarios).filter(|(table, _, keys)| !table.is_empty() && !keys.is_empty()).collect();
+    let all: Vec<KnownTable> = of_switches().into_iter().chain(of_scenarios()).chain(of_sweeps()).collect();
     let mut text = String::new();
-    let mut written: Vec<Keys> = Vec::new();
-    for (table, file, keys) in all.iter().filter(|(table, _, _)| *table == name) {
-        if written.iter().any(|other| is_same(keys, other)) {
+    let chosen: Vec<&KnownTable> =
+        all.iter().filter(|known| known.name == name && !name.is_empty() && !known.keys.is_empty()).collect();
+    for (n, known) in chosen.iter().enumerate() {
+        if chosen[..n].iter().any(|other| is_same(known.keys, other.keys)) {
             continue;
         }
-        written.push(keys);
-        let _ = writeln!(text, "{}[{table}] of {file}", if text.is_empty() { "" } else { "\n" });
-        for key in *keys {
+        let _ = writeln!(text, "{}[{name}] of {}", if text.is_empty() { "" } else { "\n" }, known.file);
+        for key in known.keys {
             let default = match default(*key) {
                 default if default.is_empty() => String::new(),
                 default => format!("; default {default}"),
             };
-            let plain = without_links(&format!("{}{default}\n      {}", key.values(), key.help()));
+            let plain = without_links(&format!("{}{default}\n      {}", key.values(), sentence(key.help())));
             let _ = writeln!(text, "\n  {}: {plain}", key.name());
         }
     }
     if text.is_empty() {
-        let names: Vec<&str> = all.iter().map(|(table, _, _)| *table).collect();
+        let names: Vec<&str> = all.iter().filter(|known| !known.keys.is_empty()).map(|known| &*known.name).collect();
         let help = nearest(name, &names).map_or("`weir keys` lists them".to_owned(), |near| format!("write {near}"));
         return Err(Failure::Argument(format!("no file has a table \"{name}\": {help}")));
     }
     Ok(text)
+}
+
+/// Text that begins with a capital, unless with a symbol, and ends with a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut sentence = match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if first.is_ascii_lowercase() && second.is_ascii_lowercase() => {
+            first.to_ascii_uppercase().to_string() + &text[1..]
+        }
+        _ => text.to_owned(),
+    };
+    if !sentence.ends_with(['.', ':']) {
+        sentence.push('.');
+    }
+    sentence
 }
 
 /// Replaces Markdown's links by their texts.
@@ -139,7 +191,7 @@ fn table(page: &mut String, name: &str, keys: Keys, says_live: bool) {
             key.name(),
             cell(&key.values()),
             cell(&default(*key)),
-            cell(key.help())
+            cell(&sentence(key.help()))
         );
     }
 }
@@ -205,10 +257,16 @@ mod tests {
     }
 
     #[test]
+    fn help_texts_are_sentences() {
+        assert_eq!(sentence("whether it is"), "Whether it is.");
+        assert_eq!((sentence("k: a factor"), sentence("α of a port.")), ("k: a factor.".into(), "α of a port.".into()));
+    }
+
+    #[test]
     fn every_key_is_described() {
         for (table, keys) in weir_config::known_keys().chain(weir_scenario::file::known_keys()) {
             for key in keys {
-                assert!(key.help().ends_with(['.', ')']), "[{table}] {}: \"{}\"", key.name(), key.help());
+                assert!(!key.help().is_empty(), "[{table}] {}", key.name());
                 assert!(!key.values().is_empty(), "[{table}] {}", key.name());
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use weir_reader::{Key, Keys};
 
 use crate::files::one_or_more;
 
@@ -37,4 +38,23 @@ pub struct FigureSpec {
 }
 
 /// Keys of `[[figures]]`.
-pub(crate) const KEYS: &[&str] = &["name", "title", "x", "y", "by", "panels", "where", "x_log", "y_log"];
+pub(crate) const KEYS: Keys = &[&NAME, &TITLE, &X, &Y, &BY, &PANELS, &WHERE, &X_LOG, &Y_LOG];
+
+const NAME: Key<()> = Key::other("name", "string", "Files, without extension.").or_else("made of the columns");
+const TITLE: Key<()> = Key::other("title", "string", "Title of the figure.");
+const X: Key<()> = Key::other(
+    "x",
+    "parameter",
+    "Horizontal axis. Texts other than numbers, fractions, times, rates and sizes get bars.",
+)
+.or_else("required");
+const Y: Key<()> = Key::other("y", "column, or list of columns", "Vertical axis, a panel each.").or_else("required");
+const BY: Key<()> = Key::other(
+    "by",
+    "parameter, or list of parameters",
+    "A line per run (`run` or `policy`), or per value of one or several parameters.",
+);
+const PANELS: Key<()> = Key::other("panels", "parameter", "A panel per run, or per value of a parameter.");
+const WHERE: Key<()> = Key::other("where", "table", "Only rows with these values: `{ PARAMETER = VALUE }`.");
+const X_LOG: Key<()> = Key::other("x_log", "boolean", "Logarithmic horizontal axis.").or("false");
+const Y_LOG: Key<()> = Key::other("y_log", "boolean", "Logarithmic vertical axis.").or("false");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use weir_config::ConfigErrors;
-use weir_reader::{Format, TableSchema, is_name, read_file, read_text};
+use weir_reader::{Format, Key, TableSchema, is_name, read_file, read_text};
 
 use super::paper_file::toml_error;
 use crate::Failure;
@@ -33,8 +33,16 @@ const FORMAT: Format = Format {
     what: "a paper's about.toml",
     reference: "docs/EXPERIMENTS.md",
     repeated: "",
-    tables: &[TableSchema::table("", &["id", "name", "title", "authors", "venue", "year", "order"])],
+    tables: &[TableSchema::table("", &[&ID, &NAME, &TITLE, &AUTHORS, &VENUE, &YEAR, &ORDER])],
 };
+
+const ID: Key<()> = Key::other("id", "name", "Prefix of the experiments' names.").or_else("required");
+const NAME: Key<()> = Key::other("name", "string", "Short name.").or_else("required");
+const TITLE: Key<()> = Key::other("title", "string", "Title.").or_else("`name`");
+const AUTHORS: Key<()> = Key::other("authors", "string", "Authors.").or_else("required");
+const VENUE: Key<()> = Key::other("venue", "string", "Venue.").or_else("required");
+const YEAR: Key<()> = Key::other("year", "integer", "Year.");
+const ORDER: Key<()> = Key::other("order", "integer", "Position among the papers.").or_else("last");
 
 impl Paper {
     /// Reads the paper of a folder; `None` without `about.toml`.

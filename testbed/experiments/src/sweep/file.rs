@@ -6,7 +6,7 @@ use std::path::{Path as FilePath, PathBuf};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 use weir_config::{ConfigErrors, Source};
-use weir_reader::{Format, Problem, Table as Keys, TableSchema, is_name, read_file, read_text};
+use weir_reader::{Format, Key, Keys, Problem, Table, TableSchema, is_name, read_file, read_text};
 
 use super::columns::ColumnSelection;
 use super::path::Path;
@@ -77,19 +77,46 @@ const FORMAT: Format = Format {
     reference: "docs/SWEEPS.md",
     repeated: "[[zip]]",
     tables: &[
-        TableSchema::table(
-            "",
-            &["name", "scenario", "runs", "seeds", "only", "parameters", "zip", "results", "figures"],
-        ),
+        TableSchema::table("", &[&NAME, &SCENARIO, &RUNS, &SEEDS, &ONLY, &PARAMETERS, &ZIP, &RESULTS, &FIGURES]),
         // Keys of these two tables are the scenario's.
         TableSchema::table("parameters", &[]),
         TableSchema::array("zip", &[]),
-        TableSchema::table("results", &["columns", "more"]),
+        TableSchema::table("results", &[&COLUMNS, &MORE]),
         TableSchema::array("figures", plot::KEYS),
         // Parameters with their values.
         TableSchema::table("figures.where", &[]),
     ],
 };
+
+const NAME: Key<()> =
+    Key::other("name", "name", "Names the default directory, `runs/NAME`.").or_else("the file's name without `.toml`");
+const SCENARIO: Key<()> =
+    Key::other("scenario", "path", "Scenario, relative to the sweep; valid by itself.").or_else("required");
+const RUNS: Key<()> = Key::other("runs", "list of names", "The scenario's `[[runs]]` to run.").or_else("all");
+const SEEDS: Key<()> = Key::other(
+    "seeds",
+    "list or range of 0 to 4294967295",
+    "`scenario.seed`. Workloads and faults with their own `seed` keep it.",
+)
+.or_else("the scenario's");
+const ONLY: Key<CombinationFilter> = Key::choice(
+    "only",
+    &[("prone-to-deadlock", CombinationFilter::ProneToDeadlock)],
+    "Only fabrics with cyclic port dependencies on shortest paths, the condition for deadlock: some hundreds of \
+     `\"topology.failure_seed\" = { from = 1, step = 1, count = 10000 }`. Needs paths of equal cost, the default with `[topology]`.",
+)
+.or_else("all");
+const PARAMETERS: Key<()> = Key::other("parameters", "values by path", "Parameters, in all combinations.");
+const ZIP: Key<()> = Key::other("zip", "values by path", "Parameters that vary together, with equally many values.");
+const RESULTS: Key<()> = Key::other("results", "table", "Columns of the results.");
+const FIGURES: Key<()> = Key::other("figures", "tables", "[Figures](SWEEPS.md#figures) of the results.");
+const COLUMNS: Key<()> = Key::other("columns", "list of columns", "Replaces the default.");
+const MORE: Key<()> = Key::other("more", "list of columns", "Adds to the default.");
+
+/// Returns every table of a sweep's file with its keys; the top level has an empty name.
+pub fn known_keys() -> impl Iterator<Item = (&'static str, Keys)> {
+    FORMAT.tables.iter().map(|table| (table.name, table.keys))
+}
 
 /// Scenario key that `seeds` sets.
 pub(super) const SEED: &str = "scenario.seed";
@@ -123,7 +150,7 @@ impl Parameter {
 }
 
 /// Parses the document and records its errors; `None` if a part is invalid.
-fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
+fn read(root: &Table<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
     // Second parse, which keeps the order of keys and values of any type.
     let (document, _) = DeTable::parse_recoverable(text);
     let document = document.get_ref();
@@ -136,7 +163,7 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
     let seeds = document.get("seeds").map(|seeds| values::seeds(&value_of(seeds.get_ref())));
     let seeds = seeds.and_then(|seeds| seeds.map_err(|wrong| refuse(root, "seeds", wrong)).ok());
     let axes = axes(root, document);
-    let only = root.choice("only", &[("prone-to-deadlock", CombinationFilter::ProneToDeadlock)]);
+    let only = root.given(&ONLY);
     refuse_twice(root, &axes, document.contains_key("seeds"));
     let figures = document.get("figures").map_or_else(Vec::new, |figures| figures_of(root, figures.get_ref()));
     let results = root.table("results", "results");
@@ -157,7 +184,7 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
 }
 
 /// Parses `[[figures]]`; column names are checked later, when the points are known.
-fn figures_of(root: &Keys<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
+fn figures_of(root: &Table<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
     drop(root.tables("figures", "figures"));
     let Value::Array(list) = value_of(figures) else { return Vec::new() };
     let mut read = Vec::new();
@@ -174,7 +201,7 @@ fn figures_of(root: &Keys<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
     read
 }
 
-fn scenario(root: &Keys<'_>, path: &FilePath) -> Option<PathBuf> {
+fn scenario(root: &Table<'_>, path: &FilePath) -> Option<PathBuf> {
     if !root.has("scenario") {
         let help = "write scenario = \"ring.toml\", as seen from this file's folder";
         root.doc().refuse(Problem::new("the sweep names no scenario", help).with_label("scenario", ""));
@@ -183,7 +210,7 @@ fn scenario(root: &Keys<'_>, path: &FilePath) -> Option<PathBuf> {
     Some(path.parent().unwrap_or(FilePath::new("")).join(scenario))
 }
 
-fn name(root: &Keys<'_>, path: &FilePath) -> Option<String> {
+fn name(root: &Table<'_>, path: &FilePath) -> Option<String> {
     let name = if root.has("name") { root.string("name", "alpha")? } else { path.file_stem()?.to_str()? };
     if !is_name(name) {
         let help = "write a name of 1 to 31 letters, digits, `_`, `.` and `-`: name = \"alpha\"";
@@ -194,7 +221,7 @@ fn name(root: &Keys<'_>, path: &FilePath) -> Option<String> {
 }
 
 /// Parses `[parameters]`, one axis each, followed by each `[[zip]]`.
-fn axes(root: &Keys<'_>, document: &DeTable<'_>) -> Vec<Axis> {
+fn axes(root: &Table<'_>, document: &DeTable<'_>) -> Vec<Axis> {
     let mut axes = Vec::new();
     match document.get("parameters").map(|value| value.get_ref()) {
         Some(DeValue::Table(table)) => {
@@ -218,7 +245,7 @@ fn axes(root: &Keys<'_>, document: &DeTable<'_>) -> Vec<Axis> {
     axes
 }
 
-fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
+fn zip(root: &Table<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
     let parameters = parameters(root, key, table);
     let first = parameters.first()?;
     for other in &parameters[1..] {
@@ -234,7 +261,7 @@ fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
 }
 
 /// Parameters of a table, in the order of the file.
-fn parameters(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter> {
+fn parameters(root: &Table<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter> {
     let mut found = Vec::new();
     collect(root, ParentTable { key, path: None }, table, &mut found);
     found.sort_by_key(|(place, _)| *place);
@@ -249,7 +276,7 @@ struct ParentTable<'a> {
 }
 
 /// Collects parameters. Tables come from unquoted keys, `switch.mtu = [...]`, unless they are ranges.
-fn collect(root: &Keys<'_>, above: ParentTable<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
+fn collect(root: &Table<'_>, above: ParentTable<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
     for (name, value) in table {
         let key = format!("{}.{}", above.key, name.get_ref());
         let path = Path::parse(name.get_ref()).map(|path| above.path.map_or(path.clone(), |above| above.below(&path)));
@@ -282,11 +309,11 @@ fn is_range(table: &DeTable<'_>) -> bool {
     !table.is_empty() && table.values().all(|value| is_single(value.get_ref()))
 }
 
-fn refuse(root: &Keys<'_>, key: &str, wrong: ValuesError) {
+fn refuse(root: &Table<'_>, key: &str, wrong: ValuesError) {
     root.doc().refuse(Problem::new(wrong.message, wrong.help).with_label(key, ""));
 }
 
-fn refuse_twice(root: &Keys<'_>, axes: &[Axis], has_seeds: bool) {
+fn refuse_twice(root: &Table<'_>, axes: &[Axis], has_seeds: bool) {
     let all: Vec<&Parameter> = axes.iter().flat_map(|axis| &axis.parameters).collect();
     for (n, parameter) in all.iter().enumerate() {
         let help = "leave one of them out";

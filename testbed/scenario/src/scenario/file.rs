@@ -35,7 +35,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::ConfigErrors;
-use weir_reader::{Table, read_file, read_text};
+use weir_reader::{Keys, Table, read_file, read_text};
 
 use crate::scenario::{HostBackend, RealPorts, Scenario};
 use crate::topology::Fabric;

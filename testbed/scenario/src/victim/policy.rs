@@ -116,8 +116,8 @@ impl PolicyChoice {
 
     /// Whether the policy has an α.
     fn has_alpha(self) -> bool {
-        let keys = BUFFER_POLICIES.find(self.configured_name()).map_or(&[][..], |kind| kind.keys());
-        keys.iter().any(|key| key.name() == ALPHA.name)
+        let kind = BUFFER_POLICIES.find(self.configured_name());
+        kind.is_some_and(|kind| kind.keys().iter().any(|key| key.name() == ALPHA.name))
     }
 
     /// Returns the value of `[buffer] policy`.

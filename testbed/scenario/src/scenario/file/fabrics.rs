@@ -1,7 +1,7 @@
 //! `[topology]`: a fabric in place of `[[switches]]`, `[[links]]` and `[[hosts]]`.
 
 use weir_reader::settings::{ConfigTable, SourceSpan};
-use weir_reader::{Problem, RATE, TIME, Table, rates};
+use weir_reader::{Key, Problem, Table};
 use weir_units::{BitRate, Span};
 
 use super::keys::topology;

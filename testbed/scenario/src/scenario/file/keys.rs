@@ -8,10 +8,11 @@ use weir_nic::host::congestion::NONE;
 use weir_reader::{AnyKey, Format, Key, Keys, TableSchema, rates};
 use weir_units::{Alpha, BitRate, Bytes, SerialisationRounding, Span};
 
+use super::Expectation;
 use super::kinds::kinds;
 use super::reading::END_MAX;
 use crate::link::ChosenFrames;
-use crate::scenario::{Expectation, PerfTest};
+use crate::scenario::PerfTest;
 use crate::topology::Uplinks;
 
 pub(super) fn format() -> Format {

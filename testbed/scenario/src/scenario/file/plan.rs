@@ -7,9 +7,9 @@ use std::sync::Arc;
 use weir_config::Source;
 use weir_nic::host::TelemetryMode;
 use weir_reader::settings::{ConfigTable, SourceSpan};
-use weir_reader::{Problem, SIZE, TIME, Table};
+use weir_reader::{Problem, TIME, Table};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, SerialisationRounding, Span, Time};
 
 use super::Expectation;
 use super::fabrics;

@@ -366,7 +366,7 @@ impl Drawing {
             let arbitration = one_of(&mut self.rng, ARBITERS.all());
             let mut text =
                 format!("[[switch.classes.queues]]\nclass = {class}\narbitration = \"{}\"", arbitration.id());
-            if arbitration.keys().iter().any(|key| key.name == "arbitration_burst") {
+            if arbitration.keys().iter().any(|key| key.name() == "arbitration_burst") {
                 text += &format!("\narbitration_burst = {}", between(&mut self.rng, 1, 8));
             }
             let goes_by_marks = ["dcqcn", "dctcp"].iter().any(|name| preset.starts_with(name));
