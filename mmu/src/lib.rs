@@ -67,10 +67,10 @@ mod xon;
 #[cfg(all(test, loom))]
 mod loom_models;
 
-/// Doctest of the example in the page on policies.
+/// Doctest of the example in the tutorial on policies.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/POLICIES.md")]
-struct PoliciesPage;
+#[doc = include_str!("../../docs/TUTORIAL_POLICY.md")]
+struct PolicyTutorial;
 
 pub use charge::{Charge, Charges};
 pub use ecn::EcnMarker;
