@@ -70,7 +70,7 @@ mod loom_models;
 /// Doctest of the example in the tutorial on policies.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/TUTORIAL_POLICY.md")]
-struct PolicyTutorial;
+struct PoliciesPage;
 
 pub use charge::{Charge, Charges};
 pub use ecn::EcnMarker;
