@@ -33,7 +33,7 @@
 
 mod buffer;
 mod classes;
-mod keys;
+pub mod keys;
 mod live;
 mod load;
 mod memory;

@@ -1,7 +1,10 @@
 //! Keys of a switch's file that may change at run time, and reasons for the others.
 
 use weir_flowctl::{FlowControlChoice, MessageKind};
+use weir_mmu::policy::BUFFER_POLICIES;
+use weir_reader::Schema;
 
+use crate::keys::{TABLES, buffer, port};
 use crate::{Device, SwitchConfig};
 
 /// Reason why a key can't change at run time, as half a sentence; `None` if it can. `started` is the configuration at start.
@@ -12,44 +15,30 @@ use crate::{Device, SwitchConfig};
 /// Keys that no file has are the reader's to reject.
 pub fn restart_reason(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     let parts: Vec<&str> = key.split('.').collect();
-    match &parts[..] {
-        ["switch", "stats_interval"] | ["static_macs", ..] => None,
-        ["switch", "name"] => Some("logs, records and the control socket have the name since the start"),
-        ["switch", "mtu"] => Some("headroom and packet memory are sized for the longest frame at the start"),
-        ["switch", "mac_ageing"] => {
-            Some("the forwarding table counts age in ticks of a length that is set at the start")
-        }
-        ["switch", ..] => Some("the clock, the poll loops and the work on each frame are set at the start"),
-        ["lcores", ..] => Some("lcores are started, and memory is allocated to them, at the start"),
-        ["control", ..] => Some("the control socket is created at the start"),
-        ["buffer", "xon_offset" | "xon_floor" | "lossy_alpha"] => None,
-        ["buffer", "policy"] => Some("the policy's partition of the buffer and its estimates are created at the start"),
-        ["buffer", "rates", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
-        ["buffer", policy, key] => {
+    match parts[..] {
+        ["buffer", policy, key] if BUFFER_POLICIES.find(policy).is_some() => {
             let chosen = &started.buffer.policy;
-            if *policy != chosen.name() {
-                Some("the policy's partition of the buffer and its estimates are created at the start")
-            } else if chosen.runtime_keys().contains(key) {
+            if policy != chosen.name() {
+                declared("buffer", buffer::POLICY.name)
+            } else if chosen.is_live(key) {
                 None
             } else {
                 Some("the policy's pools, filters, windows and estimates are created at the start")
             }
         }
-        ["buffer", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
-        ["classes", "queues", _, "strict" | "quantum" | "weight" | "rate"] => None,
-        ["classes", "queues", _, "ecn", ..] => None,
-        ["classes", "queues", ..] => Some("egress queues are created for one arbitration at the start"),
-        ["classes", "scheduler"] => Some("the queues' deficits are counted in its unit from the start"),
-        ["classes", ..] => Some("headroom and the maps to classes are set for the lossless classes at the start"),
-        ["pfc", "reaction"] => Some("headroom is sized with it at the start"),
-        ["pfc", ..] => Some("each port's flow control is created with it at the start"),
-        ["pfc_watchdog", ..] if started.pfc_watchdog.is_none() => {
-            Some("queues are watched from the start or not at all")
-        }
-        ["pfc_watchdog", ..] => None,
-        ["ports", rest @ ..] => why_not_live_of_port(started, &rest.join(".")),
-        _ => Some("it is read at the start"),
+        ["classes", "queues", _, key, ..] => declared("classes.queues", key),
+        ["pfc_watchdog", ..] if started.pfc_watchdog.is_none() => declared("", "pfc_watchdog"),
+        ["pfc_watchdog"] => None,
+        ["ports", ref rest @ ..] => port_restart_reason(started, &rest.join(".")),
+        ["static_macs", ..] => declared("", "static_macs"),
+        [table, key, ..] => declared(table, key),
+        _ => declared("", key),
     }
+}
+
+/// Reason that the key's declaration gives.
+fn declared(table: &str, key: &str) -> Option<&'static str> {
+    Schema(&TABLES).key(table, key).map_or(Some("it is read at the start"), |key| key.restart())
 }
 
 /// Port of a key below `ports.`, as an index into `ports`, and the rest of the key: `p0.rate` is `rate` of `p0`. Names may
@@ -86,28 +75,24 @@ pub fn flow_control_restart_reason(
         .then_some("its NIC is checked for sending control frames only at the start, where the port has flow control")
 }
 
-fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static str> {
+fn port_restart_reason(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     let Some((number, own)) = port_of_key(key, started.ports.iter().map(|port| &port.name)) else {
         return Some("ports are opened at the start");
     };
-    let port = &started.ports[number];
-    match own.split('.').next().unwrap_or_default() {
-        "state" => None,
+    let message_kind = started.ports[number].flow_control.message_kind();
+    let key = own.split('.').next().unwrap_or_default();
+    if key == port::RATE.name {
         // Pauses are counted in quanta, which follow C. All else is computed from C at start.
-        "rate" => match port.flow_control.message_kind() {
+        return match message_kind {
             MessageKind::Nothing | MessageKind::Pfc | MessageKind::Pause => None,
             _ => Some("thresholds and stages of its flow control are computed from the rate at the start"),
-        },
-        "delay" => Some("headroom is sized with it at the start"),
-        "headroom" | "private" => Some("the buffer is cut, and packet memory taken, at the start"),
-        "alpha" => Some("the policy has the ports' own α from the start"),
-        // `why_not_spoken` checks the target.
-        "flow_control" if port.flow_control.message_kind().is_switchable() => None,
-        "flow_control" => Some(OF_BOTH_ENDS),
-        "mac" => Some("peers know the port's frames by it from the start"),
-        "priority" => Some("the maps to classes are set at the start"),
-        _ => Some("devices are opened at the start"),
+        };
     }
+    // `flow_control_restart_reason` checks the target.
+    if key == port::FLOW_CONTROL.name && !message_kind.is_switchable() {
+        return Some(OF_BOTH_ENDS);
+    }
+    declared("ports", key)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod address;
 mod buffer;
-mod classes;
+pub(crate) mod classes;
 mod clones;
 mod device;
 mod flow_control;

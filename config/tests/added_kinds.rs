@@ -10,29 +10,30 @@ use weir_flowctl::{
     ConfigRejection, FLOW_CONTROLS, FlowControlConfig, FlowControlContext, FlowControlKind, MessageKind,
     PortFlowControl,
 };
-use weir_reader::{Key, Plugin, TIME, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::Span;
 
 /// A flow control and an arbitration in one.
 #[derive(Debug)]
 struct Added;
 
-const HOLD: Key = Key::new("hold", "20us", "time between two messages");
-const STRIDE: Key = Key::new("arbitration_stride", "2", "distance to the next port");
+const HOLD: Key<Span> =
+    Key::time("hold", Span::from_micros(1)..=Span::from_secs(1), "time between two messages").or("20us");
+const STRIDE: Key<u64> = Key::<u64>::integer("arbitration_stride", 1..=9, "distance to the next port").or("2");
 
 impl Plugin for Added {
     fn id(&self) -> &'static str {
         "added"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[HOLD]
+    fn keys(&self) -> Keys {
+        &[&HOLD]
     }
 }
 
 impl FlowControlKind for Added {
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
-        FlowControlChoice::new(Held(table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_secs(1))))
+        FlowControlChoice::new(Held(table.get(&HOLD)))
     }
 }
 
@@ -65,14 +66,14 @@ impl Plugin for Strides {
         "strides"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[STRIDE]
+    fn keys(&self) -> Keys {
+        &[&STRIDE]
     }
 }
 
 impl ArbiterKind for Strides {
     fn read(&self, table: &Table<'_>) -> ArbiterChoice {
-        ArbiterChoice::new(Stride(table.integer_or(&STRIDE, 1..=9)))
+        ArbiterChoice::new(Stride(table.get(&STRIDE)))
     }
 }
 

@@ -1,17 +1,11 @@
-//! Readers of flow-control settings.
+//! Ranges of flow-control settings.
 
-use weir_reader::{Key, SIZE, TIME, Table};
+use std::ops::RangeInclusive;
+
 use weir_units::{Bytes, Span};
 
-/// Maximum length of a queue in a file: the largest buffer.
-const SIZE_MAX: Bytes = Bytes::mb(2_000);
+/// Lengths of a queue, up to the largest buffer.
+pub(crate) const LENGTHS: RangeInclusive<Bytes> = Bytes::new(1)..=Bytes::mb(2_000);
 
-/// Reads a size, if the table has it.
-pub(crate) fn given_size(table: &Table<'_>, key: &Key) -> Option<Bytes> {
-    table.quantity(key.name, &SIZE, Bytes::new(1)..=SIZE_MAX)
-}
-
-/// Reads a time up to a second, if the table has it.
-pub(crate) fn given_time(table: &Table<'_>, key: &Key, least: Span) -> Option<Span> {
-    table.quantity(key.name, &TIME, least..=Span::from_secs(1))
-}
+/// Times between two messages.
+pub(crate) const PERIODS: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1);

@@ -154,9 +154,9 @@ pub trait BufferPolicy: Debug + Send + Sync {
         true
     }
 
-    /// Updates the parameters among the [`runtime_keys`](BufferPolicyConfig::runtime_keys) from a configuration of the policy's own kind;
-    /// all others keep their values. Called by a control thread while lcores run: each decision uses either the old or the new value.
-    /// Queued packets stay in their segments.
+    /// Updates the parameters of [live](weir_reader::Key::live) keys from a configuration of the policy's own kind; all others keep their
+    /// values. Called by a control thread while lcores run: each decision uses either the old or the new value. Queued packets stay in
+    /// their segments.
     fn update_config(&self, _config: &dyn BufferPolicyConfig, _layout: &BufferLayout) {}
 
     /// Steady state of equally overloaded queues, by the policy's closed form.

@@ -148,7 +148,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let mut session = Session::begin(&arguments.target)?;
     let switch = session.switch.clone();
     let policy = switch.buffer.policy.name();
-    if arguments.apply && !switch.buffer.policy.runtime_keys().contains(&MEASURED_KEY) {
+    if arguments.apply && !switch.buffer.policy.is_live(MEASURED_KEY) {
         return Err(Failure::Argument(format!(
             "--apply: policy \"{policy}\" has its headroom from the start; adaptive headroom alone changes it, and the lines for the file \
              do after a restart"

@@ -164,9 +164,11 @@ enum Command {
     ///
     /// Takes a directory of runs, or a scenario, which runs in virtual time first.
     Play(play::PlayArguments),
+    /// Print the keys of a table of switches' or scenarios' files: values, defaults, meaning.
+    Keys(pages::KeysArguments),
     /// Print completions of a shell: source <(weir completions bash)
     Completions(pages::CompletionsArguments),
-    /// Writes man pages and the table of commands, for packages and for docs/.
+    /// Writes man pages, for packages, and the documentation as a site.
     #[command(hide = true)]
     Pages(pages::PagesArguments),
     /// Import a scenario from an ns-3 simulator's files, or a switch file from SONiC's tables.
@@ -261,6 +263,7 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
             pages::completions(&arguments);
             Ok(())
         }
+        Command::Keys(arguments) => pages::keys(&arguments),
         Command::Pages(arguments) => pages::pages(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),

@@ -1,9 +1,10 @@
-//! Pages generated from the command line's description: man pages, shell completions, the table in docs/COMMANDS.md; and the
-//! documentation as a site.
+//! Pages generated from declarations in the code: man pages, shell completions, the references of keys, commands, metrics and drop
+//! reasons; and the documentation as a site.
 
 mod commands;
 mod exit_codes;
 mod man;
+mod reference;
 mod site;
 
 use std::io;
@@ -12,7 +13,6 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use weir_experiments::Failure;
-use weir_experiments::report::write;
 
 use crate::Arguments;
 
@@ -24,16 +24,22 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
+/// Arguments of `weir keys`.
+#[derive(clap::Args)]
+pub(crate) struct KeysArguments {
+    /// The table: ports, buffer.spfc, topology. Without it, print the names of all tables.
+    #[arg(value_name = "TABLE")]
+    table: Option<String>,
+}
+
 /// Arguments of `weir pages`.
 #[derive(clap::Args)]
 pub(crate) struct PagesArguments {
     /// Write a man page for each command into this directory.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["commands", "site"])]
+    #[arg(long, value_name = "DIR", required_unless_present = "site")]
     man: Option<PathBuf>,
-    /// Write the table of commands and exit codes, docs/COMMANDS.md, to this file.
-    #[arg(long, value_name = "FILE")]
-    commands: Option<PathBuf>,
-    /// Write README, docs/ and the papers' results as HTML to this directory; it needs no network, and every link resolves.
+    /// Write README, docs/, the references and the papers' results as HTML to this directory; it needs no network, and every link
+    /// resolves.
     #[arg(long, value_name = "DIR")]
     site: Option<PathBuf>,
     /// Folder with the pages of the site.
@@ -52,13 +58,19 @@ pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
     if let Some(directory) = &arguments.man {
         man::write(&command, directory)?;
     }
-    if let Some(file) = &arguments.commands {
-        write(file, &commands::page(&command))?;
-    }
-    match &arguments.site {
-        Some(directory) => site::write(&arguments.of, directory),
-        None => Ok(()),
-    }
+    let Some(directory) = &arguments.site else { return Ok(()) };
+    let commands = ("docs/COMMANDS.md", commands::page(&command));
+    site::write(&arguments.of, directory, reference::pages().into_iter().chain([commands]))
+}
+
+/// Prints the keys of a table of files, or the names of all tables.
+pub(crate) fn keys(arguments: &KeysArguments) -> Result<(), Failure> {
+    let text = match &arguments.table {
+        Some(table) => reference::keys_of(table)?,
+        None => reference::tables(),
+    };
+    print!("{text}");
+    Ok(())
 }
 
 /// The command line, with the full names of all commands in it.

@@ -28,7 +28,7 @@ mod source;
 
 pub use error::{ConfigError, ConfigErrors, Problem};
 pub use gauge::{Gauge, Gauges, Unit, distinct_gauges};
-pub use key::Key;
+pub use key::{AnyKey, Key, Keys};
 pub use names::{NAME_RULE, is_name};
 pub use read::*;
 pub use registry::{Plugin, Registry, RegistryError};

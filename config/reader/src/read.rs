@@ -3,7 +3,6 @@
 //! A [`Format`] lists the tables and keys of a kind of file. [`read_text`] parses a text and passes its top level, a [`Table`], to the
 //! reader of that kind. Each invalid value is recorded in the [`Doc`] and reads as if absent.
 
-mod keyed;
 mod text;
 
 use std::cell::RefCell;
@@ -472,11 +471,11 @@ fn with_article(noun: &str) -> String {
 }
 
 /// Range of rates: from the slowest that a limiter supports to twice the fastest Ethernet.
-pub fn rates() -> RangeInclusive<BitRate> {
+pub const fn rates() -> RangeInclusive<BitRate> {
     BitRate::bps(8_000)..=BitRate::gbps(3_200)
 }
 
 /// Range of times up to 11 days, which fits picoseconds.
-pub fn times_from(least: Span) -> RangeInclusive<Span> {
+pub const fn times_from(least: Span) -> RangeInclusive<Span> {
     least..=Span::from_secs(1_000_000)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{Gauge, Key, NAME_RULE, distinct_gauges, is_name};
+use crate::{Gauge, Keys, NAME_RULE, distinct_gauges, is_name};
 
 /// Kind that a file selects by name, with parameters of its own.
 pub trait Plugin: Sync {
@@ -10,7 +10,7 @@ pub trait Plugin: Sync {
     fn id(&self) -> &'static str;
 
     /// Parameters: all keys that the kind's table may have.
-    fn keys(&self) -> &'static [Key];
+    fn keys(&self) -> Keys;
 
     /// Run-time gauges: columns of `series.csv`, figures of the summary, sections of the report, a line of `weir check`.
     fn gauges(&self) -> &'static [Gauge] {
@@ -133,7 +133,7 @@ mod tests {
             self.0
         }
 
-        fn keys(&self) -> &'static [Key] {
+        fn keys(&self) -> Keys {
             &[]
         }
     }

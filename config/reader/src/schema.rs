@@ -1,6 +1,6 @@
 //! Schema of a kind of file: its tables and keys, and suggestions for unknown ones.
 
-use crate::Plugin;
+use crate::{AnyKey, Key, Keys, Plugin};
 
 /// Table that a kind of file may have, with its keys; other keys are unknown.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct TableSchema {
     /// Name in the reference, `buffer.dt`; empty for the file's top level. The tables of an array share a name.
     pub name: &'static str,
     /// Keys of the table; empty if the reader checks them, as for code points.
-    pub keys: &'static [&'static str],
+    pub keys: Keys,
     shape: TableKind,
     chosen: Option<(&'static str, &'static str)>,
     renamed: &'static [(&'static str, &'static str)],
@@ -23,35 +23,43 @@ enum TableKind {
 
 impl TableSchema {
     /// Creates a table `[name]`.
-    pub const fn table(name: &'static str, keys: &'static [&'static str]) -> TableSchema {
+    pub const fn table(name: &'static str, keys: Keys) -> TableSchema {
         TableSchema { name, keys, shape: TableKind::Table, chosen: None, renamed: &[] }
     }
 
     /// Creates the table `[above.name]` of a kind that files select by name. Its memory is leaked: once per kind, when a file is first
     /// read.
     pub fn of_kind(above: &str, kind: &(impl Plugin + ?Sized)) -> TableSchema {
-        let keys: Vec<&'static str> = kind.keys().iter().map(|key| key.name).collect();
-        TableSchema::table(format!("{above}.{}", kind.id()).leak(), keys.leak())
+        TableSchema::table(format!("{above}.{}", kind.id()).leak(), kind.keys())
     }
 
     /// Adds the keys of kinds that files select by name, each once. The memory is leaked: once per table, when a file is first read.
     pub fn with_keys_of<K: Plugin + ?Sized>(self, kinds: &[&'static K]) -> TableSchema {
         let mut keys = self.keys.to_vec();
         for key in kinds.iter().flat_map(|kind| kind.keys()) {
-            if !keys.contains(&key.name) {
-                keys.push(key.name);
+            if !has(&keys, key.name()) {
+                keys.push(*key);
             }
         }
         TableSchema { keys: keys.leak(), ..self }
     }
 
+    /// Adds a key for the table of each of these kinds. The memory is leaked: once per table, when a file is first read.
+    pub fn with_tables_of(self, kinds: impl Iterator<Item = &'static str>) -> TableSchema {
+        let table = |name| -> &'static dyn AnyKey {
+            Box::leak(Box::new(Key::<()>::other(name, "table", "Keys of this kind.")))
+        };
+        let keys: Vec<_> = self.keys.iter().copied().chain(kinds.map(table)).collect();
+        TableSchema { keys: keys.leak(), ..self }
+    }
+
     /// Creates an array of tables `[[name]]`.
-    pub const fn array(name: &'static str, keys: &'static [&'static str]) -> TableSchema {
+    pub const fn array(name: &'static str, keys: Keys) -> TableSchema {
         TableSchema { shape: TableKind::Array, ..TableSchema::table(name, keys) }
     }
 
     /// Creates a table that is written as a value; messages call it `shown`.
-    pub const fn inline(name: &'static str, shown: &'static str, keys: &'static [&'static str]) -> TableSchema {
+    pub const fn inline(name: &'static str, shown: &'static str, keys: Keys) -> TableSchema {
         TableSchema { shape: TableKind::Inline(shown), ..TableSchema::table(name, keys) }
     }
 
@@ -75,9 +83,14 @@ impl Schema {
         self.0.iter().find(|known| known.name == table)
     }
 
-    /// Keys of a table; empty for an unlisted name.
-    pub fn keys_of(self, table: &str) -> &'static [&'static str] {
-        self.find(table).map_or(&[], |known| known.keys)
+    /// Declaration of a key; `None` for an unlisted table or key.
+    pub fn key(self, table: &str, name: &str) -> Option<&'static dyn AnyKey> {
+        self.find(table)?.keys.iter().copied().find(|key| key.name() == name)
+    }
+
+    /// Names of a table's keys; empty for an unlisted name.
+    pub fn keys_of(self, table: &str) -> Vec<&'static str> {
+        self.find(table).map_or_else(Vec::new, |known| known.keys.iter().map(|key| key.name()).collect())
     }
 
     /// Selecting key of a table, and its default.
@@ -91,7 +104,7 @@ impl Schema {
         if let Some(near) = self.meant(table, key) {
             return format!("write `{near}`");
         }
-        let others = self.0.iter().filter(|known| known.name != table && known.keys.contains(&key));
+        let others = self.0.iter().filter(|known| known.name != table && has(known.keys, key));
         let homes: Vec<&str> = others.map(|known| known.name).collect();
         let is_chosen = |home: &&str| chosen.is_some_and(|chosen| child_name(home, table) == Some(chosen));
         let home = match (homes.iter().copied().find(is_chosen), &homes[..]) {
@@ -99,7 +112,7 @@ impl Schema {
             (None, &[home, other]) => format!("{} or {}", self.bracketed(home), self.bracketed(other)),
             (None, &[home, ..]) => format!("a table such as {}", self.bracketed(home)),
             (None, []) => match self.keys_of(table) {
-                [] => return "take it out".to_owned(),
+                keys if keys.is_empty() => return "take it out".to_owned(),
                 keys => return format!("take it out; {} has: {}", self.bracketed(table), keys.join(", ")),
             },
         };
@@ -112,9 +125,8 @@ impl Schema {
         if let Some((_, today)) = renamed.iter().find(|(former, _)| *former == key) {
             return Some(today);
         }
-        let is_of_below =
-            self.0.iter().any(|known| child_name(known.name, table).is_some() && known.keys.contains(&key));
-        if is_of_below { None } else { nearest(key, self.keys_of(table)) }
+        let is_of_below = self.0.iter().any(|known| child_name(known.name, table).is_some() && has(known.keys, key));
+        if is_of_below { None } else { nearest(key, &self.keys_of(table)) }
     }
 
     /// Formats a table as in a file: `[buffer]`, `[[ports]]`.
@@ -126,6 +138,11 @@ impl Schema {
             TableKind::Inline(shown) => shown.to_owned(),
         }
     }
+}
+
+/// Whether one of the keys has this name.
+fn has(keys: &[&dyn AnyKey], name: &str) -> bool {
+    keys.iter().any(|key| key.name() == name)
 }
 
 /// Part of a table's name below its parent: `spfc` of `buffer.spfc` below `buffer`.

@@ -161,8 +161,8 @@ impl ConfigTable {
     }
 
     /// Moves some keys to a table of their own.
-    pub fn take_keys(&mut self, keys: &[&str]) -> ConfigTable {
-        let entries = keys.iter().filter_map(|key| self.take(key)).collect();
+    pub fn take_keys<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) -> ConfigTable {
+        let entries = keys.into_iter().filter_map(|key| self.take(key)).collect();
         ConfigTable { entries, origin: self.origin.clone() }
     }
 

@@ -1,26 +1,23 @@
 //! `[buffer]`.
 
-use weir_reader::{Problem, RATE, SIZE, Table, rates};
-use weir_units::{Alpha, Bytes, FRAME_BYTES_MIN};
+use weir_reader::{Problem, SIZE, Table};
+use weir_units::Bytes;
 
 use super::policy;
-use crate::buffer::BUFFER_MAX;
+use crate::keys::{buffer as keys, buffer_rates};
 use crate::{BufferConfig, Headroom, RateConfig};
 
-const MEAN_FRAME_MAX: u64 = 16_384;
-
 pub(super) fn read(table: &Table<'_>) -> BufferConfig {
-    let size_up = |key, least| table.quantity(key, &SIZE, least..=BUFFER_MAX);
     BufferConfig {
-        size: size_up("size", Bytes::new(1)).unwrap_or(Bytes::mb(12)),
-        cell_bytes: table.byte_count("cell_bytes", 1..=4_096).map_or(1, |n| n as u32),
+        size: table.get(&keys::SIZE),
+        cell_bytes: table.get(&keys::CELL_BYTES).get() as u32,
         mean_frame: mean_frame(table),
-        private: size_up("private", Bytes::ZERO).unwrap_or(Bytes::ZERO),
+        private: table.get(&keys::PRIVATE),
         headroom: headroom(table),
-        xon_offset: size_up("xon_offset", Bytes::ZERO),
-        xon_floor: size_up("xon_floor", Bytes::ZERO).unwrap_or(Bytes::ZERO),
+        xon_offset: table.given(&keys::XON_OFFSET),
+        xon_floor: table.get(&keys::XON_FLOOR),
         policy: policy::read(table),
-        lossy_alpha: table.alpha("lossy_alpha").unwrap_or(Alpha::ONE),
+        lossy_alpha: table.get(&keys::LOSSY_ALPHA),
         rates: rates_of(table),
     }
 }
@@ -28,14 +25,14 @@ pub(super) fn read(table: &Table<'_>) -> BufferConfig {
 fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     let mut given: Vec<(RateConfig, String)> = Vec::new();
     for table in buffer.tables("rates", "buffer.rates") {
-        let rate = table.quantity("rate", &RATE, rates());
+        let rate = table.given(&buffer_rates::RATE);
         if !table.has("rate") && table.doc().sound(&[&table.key_path("rate")]) {
             let problem =
                 Problem::new("settings by rate need `rate`", "write rate = \"100Gbps\"").with_label(table.path(), "");
             table.doc().note(problem);
         }
-        let size_up = |key| table.quantity(key, &SIZE, Bytes::ZERO..=BUFFER_MAX);
-        let (private, headroom, alpha) = (size_up("private"), size_up("headroom"), table.alpha("alpha"));
+        let (private, headroom) = (table.given(&buffer_rates::PRIVATE), table.given(&buffer_rates::HEADROOM));
+        let alpha = table.given(&buffer_rates::ALPHA);
         if !["private", "headroom", "alpha"].iter().any(|key| table.has(key)) {
             let problem = Problem::new(
                 "these settings by rate set nothing",
@@ -80,18 +77,20 @@ impl KeywordOrQuantity {
 }
 
 fn mean_frame(table: &Table<'_>) -> Option<Bytes> {
-    let key = KeywordOrQuantity { key: "mean_frame", word: "exact", quantity: "a number of bytes", example: "256" };
+    let key =
+        KeywordOrQuantity { key: keys::MEAN_FRAME.name, word: "exact", quantity: "a number of bytes", example: "256" };
     if key.is_word(table) {
         return None;
     }
-    let bytes = table.byte_count(key.key, FRAME_BYTES_MIN..=MEAN_FRAME_MAX).map(Bytes::new);
+    let valid = keys::MEAN_FRAME.valid();
+    let bytes = table.byte_count(key.key, valid.start().get()..=valid.end().get()).map(Bytes::new);
     Some(bytes.unwrap_or(BufferConfig::MEAN_FRAME))
 }
 
 fn headroom(table: &Table<'_>) -> Headroom {
-    let key = KeywordOrQuantity { key: "headroom", word: "auto", quantity: "a size", example: "\"60KB\"" };
+    let key = KeywordOrQuantity { key: keys::HEADROOM.name, word: "auto", quantity: "a size", example: "\"60KB\"" };
     if key.is_word(table) || !table.has(key.key) {
         return Headroom::Auto;
     }
-    table.quantity(key.key, &SIZE, Bytes::ZERO..=BUFFER_MAX).map_or(Headroom::Auto, Headroom::Fixed)
+    table.quantity(key.key, &SIZE, keys::HEADROOM.valid()).map_or(Headroom::Auto, Headroom::Fixed)
 }

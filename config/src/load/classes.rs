@@ -1,18 +1,19 @@
 //! `[classes]` and `[pfc]`.
 
 use weir_arbitration::{ARBITERS, ArbiterChoice};
-use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
+use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
 use super::kinds::{keys_of_kinds, listed};
-use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig, Trust};
+use crate::keys::{classes as keys, pfc, queues as queue_keys};
+use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
 
 /// Named defaults of the DSCP map, the lossless classes and the strict class.
-#[derive(Clone, Copy)]
-struct Preset {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preset {
     /// Class of the code points that `dscp` does not list.
     other: u8,
     dscp: &'static [(usize, u8)],
@@ -21,7 +22,7 @@ struct Preset {
 }
 
 /// Preset from SONiC's `qos_config.j2`.
-const SONIC: Preset = Preset {
+pub(crate) const SONIC: Preset = Preset {
     other: 1,
     dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
     lossless: ClassSet::from_members(&[Class::new(3), Class::new(4)]),
@@ -29,7 +30,7 @@ const SONIC: Preset = Preset {
 };
 
 /// Preset that NIC vendors recommend: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
-const ROCE: Preset =
+pub(crate) const ROCE: Preset =
     Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: Class::new(3).alone(), strict: Class::new(6).alone() };
 
 /// Default reaction in real time: polling and device queues on a machine that is not overloaded.
@@ -38,7 +39,7 @@ const REACTION_DEFAULT: Span = Span::from_micros(50);
 /// Reads both tables. `mtu` sets the default quantum; the time dilation scales the default reaction to the switch's clock.
 pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConfig, PfcConfig) {
     let table = root.table("classes", "classes");
-    let preset = table.choice("preset", &[("sonic", SONIC), ("roce", ROCE)]).unwrap_or(SONIC);
+    let preset = table.get(&keys::PRESET);
     let mut dscp = [preset.other; 64];
     for &(point, class) in preset.dscp {
         dscp[point] = class;
@@ -46,33 +47,27 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
     let mut pcp = [0, 1, 2, 3, 4, 5, 6, 7];
     override_map(&table.table("dscp", "classes.dscp"), "DSCP", &mut dscp);
     override_map(&table.table("pcp", "classes.pcp"), "PCP", &mut pcp);
-    let scheduler = table
-        .choice("scheduler", &[("dwrr", SchedulerKind::Dwrr), ("packet-rr", SchedulerKind::PacketRr)])
-        .unwrap_or_default();
+    let scheduler = table.get(&keys::SCHEDULER);
     let classes = ClassConfig {
         lossless: lossless(&table).unwrap_or(preset.lossless),
-        trust: table
-            .choice("trust", &[("dscp", Trust::Dscp), ("pcp", Trust::Pcp), ("port", Trust::Port)])
-            .unwrap_or(Trust::Dscp),
+        trust: table.get(&keys::TRUST),
         dscp,
         pcp,
         scheduler,
         queues: queues(&table, preset, mtu, scheduler),
     };
-    let pfc = root.table("pfc", "pfc");
+    let table = root.table("pfc", "pfc");
     let pfc = PfcConfig {
-        quanta: pfc.integer("quanta", 1..=65_535).map_or(u16::MAX, |n| n as u16),
-        refresh_percent: pfc.integer("refresh_percent", 1..=90).map_or(50, |n| n as u8),
-        reaction: pfc
-            .quantity("reaction", &TIME, Span::ZERO..=Span::from_secs(1))
-            .unwrap_or(REACTION_DEFAULT.divided_by(u64::from(time_dilation))),
-        obeys_for_lossy: pfc.choice("obey", &[("lossless", false), ("all", true)]).unwrap_or(false),
+        quanta: table.get(&pfc::QUANTA),
+        refresh_percent: table.get(&pfc::REFRESH_PERCENT),
+        reaction: table.given(&pfc::REACTION).unwrap_or(REACTION_DEFAULT.divided_by(u64::from(time_dilation))),
+        obeys_for_lossy: table.get(&pfc::OBEY),
     };
     (classes, pfc)
 }
 
 fn lossless(table: &Table<'_>) -> Option<ClassSet> {
-    let classes = table.integers("lossless", 0..=7)?;
+    let classes = table.integers(keys::LOSSLESS.name, 0..=7)?;
     let mut set = ClassSet::EMPTY;
     for (index, class) in classes.iter().enumerate() {
         if set.contains(Class::new(*class as u8)) {
@@ -142,7 +137,7 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKin
     });
     let mut given: [Option<String>; 8] = Default::default();
     for table in classes.tables("queues", "classes.queues") {
-        let class = table.integer("class", 0..=7).map(|class| class as usize);
+        let class = table.given(&queue_keys::CLASS).map(usize::from);
         if !table.has("class") && table.doc().sound(&[&table.key_path("class")]) {
             let problem = Problem::new("a queue needs `class`", "write class = 3").with_label(table.path(), "");
             table.doc().note(problem);
@@ -174,7 +169,7 @@ fn arbitration(table: &Table<'_>) -> Option<ArbiterChoice> {
     let kinds: Vec<_> = ARBITERS.all().iter().map(|kind| (kind.id(), *kind)).collect();
     // Invalid values are reported even if the arbitration is unknown.
     let all: Vec<ArbiterChoice> = kinds.iter().map(|(_, kind)| kind.read(table)).collect();
-    let chosen = table.choice("arbitration", &kinds);
+    let chosen = table.choice(queue_keys::ARBITRATION.name, &kinds);
     for (key, owners) in keys_of_kinds(ARBITERS.all()) {
         if table.has(key) && !chosen.is_some_and(|chosen| owners.contains(&chosen.id())) {
             refuse_stray(table, key, &owners, chosen.map(|chosen| chosen.id()));
@@ -196,9 +191,9 @@ fn refuse_stray(table: &Table<'_>, key: &str, owners: &[&str], chosen: Option<&s
 
 fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_quantum: u64) {
     let doc = table.doc();
-    let strict = table.boolean("strict");
-    let quantum = table.byte_count("quantum", 1..=1_000_000_000);
-    let weight = table.integer("weight", 1..=1_000);
+    let strict = table.given(&queue_keys::STRICT);
+    let quantum = table.given(&queue_keys::QUANTUM).map(Bytes::get);
+    let weight = table.given(&queue_keys::WEIGHT).map(u64::from);
     for share in ["quantum", "weight"] {
         if strict == Some(true) && table.has(share) {
             let message = format!("`strict` and `{share}` exclude each other: a strict queue takes all it can send");
@@ -233,7 +228,7 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
     if let Some(arbitration) = arbitration(table) {
         queue.arbitration = arbitration;
     }
-    queue.rate = table.quantity("rate", &RATE, rates());
+    queue.rate = table.given(&queue_keys::RATE);
     if table.has("ecn") {
         queue.ecn = ecn(&table.table("ecn", "classes.queues.ecn"));
     }
@@ -241,9 +236,8 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
 
 fn ecn(table: &Table<'_>) -> Option<EcnConfig> {
     let doc = table.doc();
-    let threshold = |key| table.quantity(key, &SIZE, Bytes::new(1)..=Bytes::mb(16_000));
-    let (kmin, kmax) = (threshold("kmin"), threshold("kmax"));
-    let pmax = table.probability("pmax").unwrap_or(1.0);
+    let (kmin, kmax) = (table.given(&queue_keys::KMIN), table.given(&queue_keys::KMAX));
+    let pmax = table.get(&queue_keys::PMAX);
     for key in ["kmin", "kmax"] {
         if !table.has(key) && doc.sound(&[&table.key_path(key)]) {
             let help = "write ecn = { kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }";
@@ -258,7 +252,7 @@ fn ecn(table: &Table<'_>) -> Option<EcnConfig> {
             problem.with_label(table.key_path("kmin"), "").with_label(table.key_path("kmax"), "the upper threshold"),
         );
     }
-    let at_rate = table.quantity("at_rate", &RATE, rates());
-    let on_arrival = table.choice("mark_on", &[("departure", false), ("arrival", true)]).unwrap_or(false);
+    let at_rate = table.given(&queue_keys::AT_RATE);
+    let on_arrival = table.get(&queue_keys::MARK_ON);
     Some(EcnConfig { kmin, kmax, pmax_ppm: ((pmax * 1e6).round() as u32).max(1), at_rate, on_arrival })
 }

@@ -1,12 +1,10 @@
 //! The device keys of `[[ports]]`.
 
-use weir_reader::{Problem, RATE, TIME, Table, check_name, rates};
-use weir_units::{CLASSES, Span};
+use weir_reader::{Problem, Table, check_name};
 
-use crate::keys::DEVICE_KEYS;
-use crate::{
-    Device, PausedAction, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser,
-};
+use crate::keys::device as keys;
+use crate::keys::device::NAMES;
+use crate::{Device, PciDevice, ReplayConfig, ReplayPace, SocketAccess, SwitchConfig, VhostUser};
 
 /// Minimum length of an Ethernet frame, without FCS.
 pub(super) const FRAME_BYTES_MIN: u16 = 60;
@@ -20,7 +18,7 @@ const SOCKET_BYTES_MAX: usize = 107;
 /// frame.
 pub fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
     let doc = table.doc();
-    let given: Vec<&str> = DEVICE_KEYS.iter().copied().filter(|key| table.has(key)).collect();
+    let given: Vec<&str> = NAMES.iter().copied().filter(|key| table.has(key)).collect();
     match given[..] {
         [key] => device(table, key, mtu),
         [first, second, ..] => {
@@ -32,9 +30,9 @@ pub fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
             None
         }
         [] => {
-            let misspelt = DEVICE_KEYS.iter().any(|key| !doc.sound(&[&table.key_path(key)]));
+            let misspelt = NAMES.iter().any(|key| !doc.sound(&[&table.key_path(key)]));
             if !misspelt {
-                let help = format!("write one of {}, for example af_packet = \"veth0\"", DEVICE_KEYS.join(", "));
+                let help = format!("write one of {}, for example af_packet = \"veth0\"", NAMES.join(", "));
                 doc.note(Problem::new("a port needs a device", help).with_label(table.path(), ""));
             }
             None
@@ -169,8 +167,8 @@ fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
         let help = "write vhost_user = { socket = \"/run/vm0.sock\", mode = \"0660\", group = \"kvm\" }";
         table.doc().refuse(Problem::new("`vhost_user` needs `socket`", help).with_label(table.path(), ""));
     }
-    let client = table.boolean("client").unwrap_or(false);
-    let queues = table.integer("queues", 1..=CLASSES as u64).unwrap_or(1) as u8;
+    let client = table.get(&keys::CLIENT);
+    let queues = table.get(&keys::QUEUES);
     let access = socket_access(&table, client.then_some("client = true"));
     Some(VhostUser { socket: socket?, client, queues, access })
 }
@@ -214,8 +212,8 @@ fn memif(table: &Table<'_>) -> Option<Device> {
         let help = "write memif = { socket = \"/run/memif.sock\", id = 0, role = \"server\" }";
         table.doc().refuse(Problem::new("`memif` needs `socket`", help).with_label(table.path(), ""));
     }
-    let id = table.integer("id", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
-    let server = table.choice("role", &[("server", true), ("client", false)]).unwrap_or(true);
+    let id = table.get(&keys::ID);
+    let server = table.get(&keys::ROLE);
     let access = socket_access(table, (!server).then_some("role = \"client\""));
     Some(Device::Memif { socket: socket?, id, server, access })
 }
@@ -225,7 +223,7 @@ fn pcap(table: &Table<'_>) -> Option<Device> {
     let doc = table.doc();
     let rx = path(table, "rx", "in.pcap", PATH_BYTES_MAX);
     let tx = path(table, "tx", "out.pcap", PATH_BYTES_MAX);
-    let infinite = table.boolean("infinite").unwrap_or(false);
+    let infinite = table.get(&keys::INFINITE);
     if !table.has("rx") && !table.has("tx") && doc.sound(&[table.path()]) {
         let help = "write pcap = { rx = \"in.pcap\" }, pcap = { tx = \"out.pcap\" } or both";
         doc.refuse(Problem::new("`pcap` needs `rx` or `tx`", help).with_label(table.path(), ""));
@@ -252,8 +250,7 @@ fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
         let help = "write replay = { file = \"trace.pcapng\", speed = \"2.5\" }";
         table.doc().refuse(Problem::new("`replay` needs `file`", help).with_label(table.path(), ""));
     }
-    let by_default = ReplayConfig::new("");
-    let rate = table.quantity("send_rate", &RATE, rates());
+    let rate = table.given(&keys::SEND_RATE);
     let pace = match (replay_speed(&table), rate) {
         (Some(_), Some(_)) => {
             let problem =
@@ -261,20 +258,19 @@ fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
             table.doc().note(
                 problem.with_label(table.key_path("send_rate"), "").with_label(table.key_path("speed"), "and here"),
             );
-            by_default.pace
+            ReplayPace::default()
         }
         (_, Some(rate)) => ReplayPace::Rate(rate),
         (speed, None) => speed.unwrap_or_default(),
     };
-    let when_paused = [("wait", PausedAction::Wait), ("drop", PausedAction::Drop), ("ignore", PausedAction::Ignore)];
     Some(ReplayConfig {
         pace,
-        loops: table.integer("loops", 0..=u64::from(u32::MAX)).unwrap_or(by_default.loops),
-        after: table.quantity("after", &TIME, Span::ZERO..=Span::from_secs(3_600)).unwrap_or(by_default.after),
-        when_paused: table.choice("when_paused", &when_paused).unwrap_or_default(),
-        direction: table.choice("direction", &[("in", ReplayDirection::In), ("out", ReplayDirection::Out)]),
-        with_mac_control: table.boolean("mac_control").unwrap_or(false),
-        core: table.integer("core", 0..=u64::from(u16::MAX)).map(|core| core as u32),
+        loops: table.get(&keys::LOOPS),
+        after: table.get(&keys::AFTER),
+        when_paused: table.get(&keys::WHEN_PAUSED),
+        direction: table.given(&keys::DIRECTION),
+        with_mac_control: table.get(&keys::MAC_CONTROL),
+        core: table.given(&keys::CORE),
         file: file?,
     })
 }

@@ -7,9 +7,9 @@ pub(crate) fn keys_of_kinds<K: ?Sized + Plugin>(kinds: &[&'static K]) -> Vec<(&'
     let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
     for kind in kinds {
         for key in kind.keys() {
-            match keys.iter_mut().find(|(name, _)| *name == key.name) {
+            match keys.iter_mut().find(|(name, _)| *name == key.name()) {
                 Some((_, owners)) => owners.push(kind.id()),
-                None => keys.push((key.name, vec![kind.id()])),
+                None => keys.push((key.name(), vec![kind.id()])),
             }
         }
     }

@@ -1,8 +1,9 @@
 //! `nic` of `[[ports]]`: a NIC in front of a real host.
 
-use weir_reader::{Doc, Problem, RATE, SIZE, Table, rates};
+use weir_reader::{Doc, Problem, Table};
 use weir_units::Bytes;
 
+use crate::keys::nic as keys;
 use crate::{Device, NicModelConfig, PortConfig, SwitchConfig};
 
 pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
@@ -10,17 +11,15 @@ pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
         return None;
     }
     let table = port.table("nic", "ports.nic");
-    let size = |key: &str, least: u64| table.quantity(key, &SIZE, Bytes::new(least)..=NicModelConfig::BUFFER_MAX);
-    let by_default = NicModelConfig::default();
     Some(NicModelConfig {
-        send_buffer: size("send_buffer", 64).unwrap_or(by_default.send_buffer),
-        receive_buffer: size("receive_buffer", 64),
-        xoff: size("xoff", 64),
-        xon: size("xon", 0),
-        receive_rate: table.quantity("receive_rate", &RATE, rates()),
-        obeys: table.boolean("rx_pause").unwrap_or(by_default.obeys),
-        pauses: table.boolean("tx_pause").unwrap_or(by_default.pauses),
-        core: table.integer("core", 0..=u64::from(u16::MAX)).map(|core| core as u32),
+        send_buffer: table.get(&keys::SEND_BUFFER),
+        receive_buffer: table.given(&keys::RECEIVE_BUFFER),
+        xoff: table.given(&keys::XOFF),
+        xon: table.given(&keys::XON),
+        receive_rate: table.given(&keys::RECEIVE_RATE),
+        obeys: table.get(&keys::RX_PAUSE),
+        pauses: table.get(&keys::TX_PAUSE),
+        core: table.given(&keys::CORE),
     })
 }
 

@@ -1,12 +1,11 @@
 //! `[[ports]]`.
 
-use weir_mmu::BufferLayout;
-use weir_reader::{Doc, Problem, RATE, SIZE, TIME, Table, check_name, rates};
-use weir_units::{Bytes, Span};
+use weir_reader::{Doc, Problem, Table, check_name};
 
 use super::address::unicast;
 use super::{clones, device, flow_control, nic};
-use crate::{Device, DeviceFlowControl, PortConfig, PortState};
+use crate::keys::port as keys;
+use crate::{Device, DeviceFlowControl, PortConfig};
 
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
 
@@ -57,39 +56,34 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
     PortConfig {
         name: name.unwrap_or_default().to_owned(),
         device: device::read(table, mtu).unwrap_or(Device::Null { frame_bytes: device::FRAME_BYTES_MIN }),
-        rate: table.quantity("rate", &RATE, rates()),
-        delay: table.quantity("delay", &TIME, Span::ZERO..=Span::from_secs(1)).unwrap_or(Span::from_nanos(100)),
-        headroom: table.quantity("headroom", &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
-        private: table.quantity("private", &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
-        alpha: table.alpha("alpha"),
-        mac: unicast(table, "mac"),
+        rate: table.given(&keys::RATE),
+        delay: table.get(&keys::DELAY),
+        headroom: table.given(&keys::HEADROOM),
+        private: table.given(&keys::PRIVATE),
+        alpha: table.given(&keys::ALPHA),
+        mac: unicast(table, keys::MAC.name),
         flow_control: flow_control::read(table),
         device_flow_control: device_flow_control(table),
         rx_descriptors: rx_descriptors(table),
         nic: nic::read(table),
-        priority: table.integer("priority", 0..=7).map_or(0, |n| n as u8),
-        state: table
-            .choice("state", &[("up", PortState::Up), ("down", PortState::Down), ("blocked", PortState::Blocked)])
-            .unwrap_or_default(),
+        priority: table.get(&keys::PRIORITY),
+        state: table.get(&keys::STATE),
     }
 }
 
 fn device_flow_control(port: &Table<'_>) -> DeviceFlowControl {
     let table = port.table("device_flow_control", "ports.device_flow_control");
-    DeviceFlowControl {
-        requires_off: table.choice("require", &[("off", true)]).unwrap_or(false),
-        sends: table.boolean("sends").unwrap_or(false),
-    }
+    DeviceFlowControl { requires_off: table.given(&keys::REQUIRE_OFF).unwrap_or(false), sends: table.get(&keys::SENDS) }
 }
 
 /// Reads the number of receive descriptors, which only NICs have.
 fn rx_descriptors(port: &Table<'_>) -> Option<u16> {
-    let number = port.integer("rx_descriptors", 64..=32_768)?;
+    let number = port.given(&keys::RX_DESCRIPTORS)?;
     if !port.has("pci") && port.doc().sound(&[&port.key_path("pci")]) {
-        port.refuse("rx_descriptors", "only `pci` ports have receive descriptors", "take it out");
+        port.refuse(keys::RX_DESCRIPTORS.name, "only `pci` ports have receive descriptors", "take it out");
         return None;
     }
-    Some(number as u16)
+    Some(number)
 }
 
 fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {

@@ -6,7 +6,7 @@ use weir_reader::{Doc, Problem};
 
 use super::policy::context;
 use super::{flow_rules, nic, reserves, watchdog};
-use crate::keys::RATE_KEYS;
+use crate::keys::buffer_rates;
 use crate::{Headroom, LcoreLayout, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
@@ -48,7 +48,7 @@ fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
     }
     let own = (0..config.ports.len()).map(|index| format!("ports[{index}].alpha"));
     let key_of_rate = |index: usize, key: &str| format!("buffer.rates[{index}].{key}");
-    let is_there = |index: &usize| RATE_KEYS.iter().any(|key| doc.has(&key_of_rate(*index, key)));
+    let is_there = |index: &usize| buffer_rates::KEYS.iter().any(|key| doc.has(&key_of_rate(*index, key.name())));
     let of_rates = (0..).take_while(is_there).map(|index| key_of_rate(index, "alpha"));
     for key in own.chain(of_rates).filter(|key| doc.has(key)) {
         let message = format!("policy \"{}\" has no `alpha` of ports; \"dt\" has", policy.name());

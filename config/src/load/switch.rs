@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use weir_reader::{NAME_RULE, Problem, TIME, Table, check_name, is_name, times_from};
-use weir_units::{Bytes, MacAddr, Span};
+use weir_reader::{NAME_RULE, Problem, TIME, Table, check_name, is_name};
+use weir_units::MacAddr;
 
 use super::address::unicast;
 use super::{buffer, classes, clones, device, ports, watchdog};
-use crate::{
-    CatchUpBound, ControlConfig, ControlSocket, IdlePolicy, LcoreConfig, LcoreLayout, PortConfig, Source, SwitchConfig,
-};
+use crate::keys::switch as keys;
+use crate::keys::{control, lcores};
+use crate::{CatchUpBound, ControlConfig, ControlSocket, LcoreConfig, PortConfig, Source, SwitchConfig};
 
-const MTU_DEFAULT: u64 = 1_500;
 /// Maximum CPU number. DPDK's own limit depends on its build and is lower; the driver checks it.
 const CPU_MAX: u64 = 1_023;
 
@@ -19,27 +18,21 @@ const CPU_MAX: u64 = 1_023;
 /// the document.
 pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConfig {
     let switch = root.table("switch", "switch");
-    let mtu = switch.byte_count("mtu", 64..=16_000).unwrap_or(MTU_DEFAULT);
-    let time_dilation = switch.integer("time_dilation", 1..=1_000_000).map_or(1, |n| n as u32);
-    let (classes, pfc) = classes::read(root, mtu, time_dilation);
-    let ports = ports::read(root, mtu, ports_max);
+    let mtu = switch.get(&keys::MTU);
+    let time_dilation = switch.get(&keys::TIME_DILATION);
+    let (classes, pfc) = classes::read(root, mtu.get(), time_dilation);
+    let ports = ports::read(root, mtu.get(), ports_max);
     let static_macs = static_macs(root, &ports);
     SwitchConfig {
         name: name(&switch, file),
-        idle: switch
-            .choice("idle", &[("poll", IdlePolicy::Poll), ("yield", IdlePolicy::Yield), ("sleep", IdlePolicy::Sleep)])
-            .unwrap_or(IdlePolicy::Yield),
+        idle: switch.get(&keys::IDLE),
         time_dilation,
-        mtu: Bytes::new(mtu),
-        mac_ageing: switch
-            .quantity("mac_ageing", &TIME, times_from(Span::from_millis(1)))
-            .unwrap_or(Span::from_secs(300)),
-        stats_interval: switch
-            .quantity("stats_interval", &TIME, Span::from_millis(1)..=Span::from_secs(3_600))
-            .unwrap_or(Span::from_secs(1)),
-        telemetry: switch.boolean("telemetry").unwrap_or(false),
-        lcores: lcores(&root.table("lcores", "lcores")),
-        control: control(&root.table("control", "control")),
+        mtu,
+        mac_ageing: switch.get(&keys::MAC_AGEING),
+        stats_interval: switch.get(&keys::STATS_INTERVAL),
+        telemetry: switch.get(&keys::TELEMETRY),
+        lcores: read_lcores(&root.table("lcores", "lcores")),
+        control: read_control(&root.table("control", "control")),
         buffer: buffer::read(&root.table("buffer", "buffer")),
         classes,
         pfc,
@@ -68,16 +61,14 @@ fn name(switch: &Table<'_>, file: &str) -> String {
     }
 }
 
-fn lcores(table: &Table<'_>) -> LcoreConfig {
-    let layouts = [
-        ("auto", LcoreLayout::Auto),
-        ("single", LcoreLayout::Single),
-        ("rx-tx", LcoreLayout::RxTx),
-        ("rx-fwd-tx", LcoreLayout::RxFwdTx),
-    ];
-    let layout = table.choice("layout", &layouts).unwrap_or(LcoreLayout::Auto);
-    let cores: Vec<usize> =
-        table.integers("cores", 0..=CPU_MAX).unwrap_or_default().into_iter().map(|core| core as usize).collect();
+fn read_lcores(table: &Table<'_>) -> LcoreConfig {
+    let layout = table.get(&lcores::LAYOUT);
+    let cores: Vec<usize> = table
+        .integers(lcores::CORES.name, 0..=CPU_MAX)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|core| core as usize)
+        .collect();
     for (index, core) in cores.iter().enumerate() {
         if let Some(first) = cores[..index].iter().position(|other| other == core) {
             let problem = Problem::new(format!("core {core} is given twice in `cores`"), "name each core once")
@@ -89,10 +80,11 @@ fn lcores(table: &Table<'_>) -> LcoreConfig {
     LcoreConfig { layout, cores, catch_up: catch_up(table) }
 }
 
-fn control(table: &Table<'_>) -> ControlConfig {
-    let socket = device::socket_path(table, "socket", "/run/weir/lab.control").map(|path| ControlSocket::parse(&path));
+fn read_control(table: &Table<'_>) -> ControlConfig {
+    let socket = device::socket_path(table, control::SOCKET.name, "/run/weir/lab.control")
+        .map(|path| ControlSocket::parse(&path));
     if socket == Some(ControlSocket::Nowhere) {
-        for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
+        for key in [control::MODE.name, control::GROUP.name].into_iter().filter(|key| table.has(key)) {
             let message = format!("with socket = \"none\" there is no socket that could have a `{key}`");
             table.refuse(key, message, format!("take `{key}` out, or name a socket"));
         }
@@ -102,10 +94,11 @@ fn control(table: &Table<'_>) -> ControlConfig {
 }
 
 fn catch_up(table: &Table<'_>) -> CatchUpBound {
-    if !table.has("catch_up") || table.word("catch_up") == Some("auto") {
+    let key = lcores::CATCH_UP;
+    if !table.has(key.name) || table.word(key.name) == Some("auto") {
         return CatchUpBound::Auto;
     }
-    table.quantity("catch_up", &TIME, Span::ZERO..=Span::from_secs(1)).map_or(CatchUpBound::Auto, CatchUpBound::AtMost)
+    table.quantity(key.name, &TIME, key.valid()).map_or(CatchUpBound::Auto, CatchUpBound::AtMost)
 }
 
 fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> {

@@ -1,10 +1,11 @@
 //! `[pfc_watchdog]`.
 
 use weir_flowctl::MessageKind;
-use weir_reader::{Doc, Problem, TIME, Table};
+use weir_reader::{Doc, Key, Problem, Table};
 use weir_units::Span;
 
-use crate::{PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogConfig};
+use crate::keys::pfc_watchdog as keys;
+use crate::{PortConfig, SwitchConfig, WatchdogConfig};
 
 /// SONiC's default for all three times; the default grows by this for each further 32 ports.
 const TIME_DEFAULT: Span = Span::from_millis(200);
@@ -17,36 +18,22 @@ pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<WatchdogCon
     let table = root.table("pfc_watchdog", "pfc_watchdog");
     let real_ports = ports.iter().filter(|port| port.clone_of().is_none()).count() as u64;
     let default = TIME_DEFAULT * (real_ports.saturating_sub(1) / PORTS_PER_TIME + 1);
-    let time = |key| table.quantity(key, &TIME, Span::from_micros(1)..=Span::from_secs(1_000)).unwrap_or(default);
+    let time = |key: &Key<Span>| table.given(key).unwrap_or(default);
     let watchdog = WatchdogConfig {
-        action: table
-            .choice(
-                "action",
-                &[
-                    ("drop", WatchdogAction::Drop),
-                    ("forward", WatchdogAction::Forward),
-                    ("alert", WatchdogAction::Alert),
-                ],
-            )
-            .unwrap_or(WatchdogAction::Drop),
-        detection_time: time("detection_time"),
-        restoration_time: time("restoration_time"),
-        poll_interval: time("poll_interval"),
-        condition: table
-            .choice(
-                "condition",
-                &[("pfc-received", StormCondition::PfcReceived), ("queue-stalled", StormCondition::QueueStalled)],
-            )
-            .unwrap_or(StormCondition::PfcReceived),
+        action: table.get(&keys::ACTION),
+        detection_time: time(&keys::DETECTION_TIME),
+        restoration_time: time(&keys::RESTORATION_TIME),
+        poll_interval: time(&keys::POLL_INTERVAL),
+        condition: table.get(&keys::CONDITION),
     };
-    at_least_a_poll(&table, "detection_time", watchdog.detection_time, watchdog.poll_interval);
-    at_least_a_poll(&table, "restoration_time", watchdog.restoration_time, watchdog.poll_interval);
+    at_least_a_poll(&table, keys::DETECTION_TIME.name, watchdog.detection_time, watchdog.poll_interval);
+    at_least_a_poll(&table, keys::RESTORATION_TIME.name, watchdog.restoration_time, watchdog.poll_interval);
     Some(watchdog)
 }
 
 /// Checks that a time is at least the poll interval, since events between two polls are invisible.
 fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span) {
-    let poll = "poll_interval";
+    let poll = keys::POLL_INTERVAL.name;
     if time >= poll_interval || !table.doc().sound(&[&table.key_path(key), &table.key_path(poll)]) {
         return;
     }

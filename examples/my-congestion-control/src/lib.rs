@@ -9,8 +9,8 @@ use std::sync::Arc;
 use weir_nic::host::congestion::{
     AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback,
 };
-use weir_nic::parameters::{Parameters, Preset};
-use weir_reader::{Gauge, Key, Plugin};
+use weir_nic::parameters::{Millionths, Parameters, Preset, line_rate, share};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
@@ -46,17 +46,17 @@ struct GentleAimdController {
     ends_after: u64,
 }
 
-const STEP: Key = Key::new("step", "line/200", "rate added in a round trip without marks");
-const CUT: Key = Key::new("cut", "0.5", "share of the rate cut in a round trip in which all is marked");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "minimum rate");
+const STEP: Key<BitRate> = line_rate("step", "rate added in a round trip without marks").or("line/200");
+const CUT: Key<Millionths> = share("cut", "share of the rate cut in a round trip in which all is marked").or("0.5");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum rate").or("line/1000");
 
 impl Plugin for GentleAimdKind {
     fn id(&self) -> &'static str {
         "gentle-aimd"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[STEP, CUT, RATE_MIN]
+    fn keys(&self) -> Keys {
+        &[&STEP, &CUT, &RATE_MIN]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -72,7 +72,7 @@ impl CongestionControlKind for GentleAimdKind {
     fn parse(&self, parameters: &Parameters<'_>) -> Arc<dyn CongestionControlConfig> {
         let config = GentleAimdConfig {
             step: parameters.rate(&STEP),
-            cut: parameters.share(&CUT),
+            cut: parameters.millionths(&CUT),
             rate_min: parameters.rate(&RATE_MIN),
         };
         if config.step > parameters.network().line {

@@ -18,7 +18,7 @@ use weir_flowctl::{
     FlowControlInitiator, FlowControlKind, FlowControlReceiver, Gauge, Gauges, MessageGenerator, MessageKind,
     PortFlowControl, PortParameters, QueueLimit,
 };
-use weir_reader::{Key, Plugin, SIZE, TIME, Table, Unit};
+use weir_reader::{Key, Keys, Plugin, Table, Unit};
 use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, RawControlFrame};
@@ -27,9 +27,10 @@ use weir_wire::mac_control::{ControlFrame, RawControlFrame};
 #[derive(Debug)]
 pub struct TimedStopKind;
 
-const LIMIT: Key =
-    Key::without_default("limit", "buffer reserved for a queue less a frame", "largest length of a queue");
-const HOLD: Key = Key::new("hold", "20us", "duration of a stop");
+const LIMIT: Key<Bytes> = Key::size("limit", Bytes::new(1)..=Bytes::mb(2_000), "maximum length of a queue")
+    .or_else("the buffer reserved for a queue less a frame");
+const HOLD: Key<Span> =
+    Key::time("hold", Span::from_micros(1)..=Span::from_millis(100), "duration of a stop").or("20us");
 
 const STOPS_RECEIVED: Gauge =
     Gauge::new("stops_received", Unit::Count, "stops received", "Messages that stopped the class.");
@@ -39,8 +40,8 @@ impl Plugin for TimedStopKind {
         "timed-stop"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[LIMIT, HOLD]
+    fn keys(&self) -> Keys {
+        &[&LIMIT, &HOLD]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -50,10 +51,7 @@ impl Plugin for TimedStopKind {
 
 impl FlowControlKind for TimedStopKind {
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
-        FlowControlChoice::new(TimedStopConfig {
-            limit: table.quantity(LIMIT.name, &SIZE, Bytes::new(1)..=Bytes::mb(2_000)),
-            hold: table.quantity_or(&HOLD, &TIME, Span::from_micros(1)..=Span::from_millis(100)),
-        })
+        FlowControlChoice::new(TimedStopConfig { limit: table.given(&LIMIT), hold: table.get(&HOLD) })
     }
 }
 

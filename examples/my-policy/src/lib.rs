@@ -9,7 +9,7 @@ use weir_mmu::policy::{
     BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, ConfigContext, Gauge, Gauges, LayoutRequirements,
     OverloadCase, PolicyError, PoolLevel, QueueView, SteadyState, Threshold, Unit,
 };
-use weir_reader::{Key, Plugin, Problem, Table};
+use weir_reader::{Key, Keys, Plugin, Problem, Table};
 use weir_units::archive::Archive;
 use weir_units::{Alpha, Bytes};
 
@@ -31,8 +31,8 @@ pub struct TwoSteps {
     config: TwoStepsConfig,
 }
 
-const PLENTY: Key = Key::new("plenty", "2", "α while more than half of the shared segment is free");
-const SCARCE: Key = Key::new("scarce", "1/4", "α while half of it or less is free");
+const PLENTY: Key<Alpha> = Key::alpha("plenty", "α while more than half of the shared segment is free").or("2");
+const SCARCE: Key<Alpha> = Key::alpha("scarce", "α while half of it or less is free").or("1/4");
 
 /// Gauge: 1 while half of the shared segment or less is free, else 0. A column of `series.csv`, figures of `summary.json` and a section of
 /// the report.
@@ -48,8 +48,8 @@ impl Plugin for TwoStepsKind {
         "two-steps"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[PLENTY, SCARCE]
+    fn keys(&self) -> Keys {
+        &[&PLENTY, &SCARCE]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -59,7 +59,7 @@ impl Plugin for TwoStepsKind {
 
 impl BufferPolicyKind for TwoStepsKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        Arc::new(TwoStepsConfig { plenty: table.alpha_or(&PLENTY), scarce: table.alpha_or(&SCARCE) })
+        Arc::new(TwoStepsConfig { plenty: table.get(&PLENTY), scarce: table.get(&SCARCE) })
     }
 }
 

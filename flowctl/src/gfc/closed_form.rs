@@ -1,39 +1,52 @@
 //! Closed form of GFC's thresholds at a port and its text: terms of τ, bounds, and share of the link taken by messages.
 
-use weir_reader::{Key, Problem, TIME, Table};
+use weir_reader::{Key, Problem};
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count};
 
 use super::{RateMapping, ThresholdError};
 use crate::cbfc::Advertiser;
+use crate::keys::{LENGTHS, PERIODS};
 use crate::{ConfigRejection, Description, FlowControlContext, PortCheck, wire_bytes};
 
 /// Key of τ, for all kinds of GFC.
-pub(crate) const TAU: Key =
-    Key::without_default("tau", "2 MTU/C + 2 D_prop + reaction", "τ, the feedback delay at most");
+pub(crate) const TAU: Key<Span> = Key::time(
+    "tau",
+    Span::from_nanos(1)..=Span::from_secs(1),
+    "τ: maximum delay from a queue's growth to arrivals at the new rate",
+)
+.or_else("2 MTU/C + 2 D_prop + `[pfc] reaction`, plus a NIC's transmit backlog");
 /// Key of B_m, for all kinds of GFC.
-pub(crate) const B_M: Key = Key::without_default(
-    "b_m",
-    "what the buffer keeps for a queue less a frame",
-    "B_m, the length that a queue never passes",
-);
+pub(crate) const B_M: Key<Bytes> =
+    Key::size("b_m", LENGTHS, "B_m: maximum length of an ingress queue").or_else(LIMIT_BY_DEFAULT);
+/// Default of B_m, and of CBFC's buffer.
+pub(crate) const LIMIT_BY_DEFAULT: &str = "with the policy `static` what the buffer keeps for a queue (`private`, \
+     `threshold` and headroom), less a maximum frame; required with other policies";
 /// Key of the lifetime of a GFC message.
-pub(crate) const AGEING: Key = Key::without_default(
+pub(crate) const AGEING: Key<Span> = Key::time(
     "ageing",
-    "64 times the time between two messages",
-    "time after which a message that is not repeated expires",
-);
+    Span::from_micros(1)..=Span::from_secs(1_000),
+    "lifetime of the peer's messages, after which classes return to the line rate; at least 4 times `refresh`, or \
+     `period` under `gfc-time`",
+)
+.or_else("64 times `refresh`, or `period` under `gfc-time`; with its default PFC's longest PAUSE");
 /// Key that permits thresholds which break their theorem.
-pub(crate) const UNSAFE_THRESHOLDS: Key =
-    Key::new("unsafe_thresholds", "false", "thresholds may be above the highest safe one, so that frames can be lost");
+pub(crate) const UNSAFE_THRESHOLDS: Key<bool> = Key::boolean(
+    "unsafe_thresholds",
+    "whether B_1 or B_0 may be above the highest safe one, and B_m above what the buffer keeps; frames can then be lost",
+)
+.or("false");
 /// Key that stops the sender at B_m, in place of the least rate.
-pub(crate) const STOP_AT_B_M: Key =
-    Key::new("stop_at_b_m", "false", "a queue of B_m stops its sender, in place of the least rate");
+pub(crate) const STOP_AT_B_M: Key<bool> = Key::boolean(
+    "stop_at_b_m",
+    "whether a queue of length B_m stops its sender, which otherwise keeps the least rate; not with `peer = \"pfc\"`",
+)
+.or("false");
 /// Key of the refresh period of GFC messages.
-pub(crate) const REFRESH: Key = Key::without_default(
-    "refresh",
-    "65,535 byte times at the port's rate",
-    "time without change after which messages are repeated",
-);
+pub(crate) const REFRESH: Key<Span> =
+    Key::time("refresh", PERIODS, "time after which a stage or length that has not changed is sent again")
+        .or_else(PERIOD_BY_DEFAULT);
+/// Default of the time between two periodic messages.
+pub(crate) const PERIOD_BY_DEFAULT: &str = "65,535 byte times at the port's rate";
 
 /// Default of `ageing`, in refresh periods. With the default refresh of 65,535 byte times this is the longest PAUSE of PFC:
 /// 65,535 quanta of 64 B.
@@ -201,11 +214,6 @@ impl<F: Fn(Bytes) -> Option<Bytes>> ThresholdBound<'_, F> {
 /// Returns the lifetime of a message that is not repeated, configured or by default.
 pub(crate) fn ageing(given: Option<Span>, refresh: Span) -> Span {
     given.unwrap_or(refresh * AGEING_REFRESHES)
-}
-
-/// Reads `ageing`, if the table has it.
-pub(crate) fn given_ageing(table: &Table<'_>) -> Option<Span> {
-    table.quantity(AGEING.name, &TIME, Span::from_micros(1)..=Span::from_secs(1_000))
 }
 
 /// Checks that `ageing` outlasts several refreshes, so that lost messages do no harm. `key` names the time between two messages.

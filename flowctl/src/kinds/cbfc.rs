@@ -1,14 +1,14 @@
 //! `cbfc`: credit-based flow control, as InfiniBand's. The sender has credit for the free part of the queue's buffer, and sends
 //! nothing without credit. [`crate::cbfc`] has the state machines of both sides.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters};
-use crate::gfc::closed_form::{limit_from, overhead_text, share};
-use crate::keys::{given_size, given_time};
+use crate::gfc::closed_form::{LIMIT_BY_DEFAULT, PERIOD_BY_DEFAULT, limit_from, overhead_text, share};
+use crate::keys::{LENGTHS, PERIODS};
 use crate::pfc::PauseTimers;
 use crate::{
     BufferState, ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
@@ -16,13 +16,12 @@ use crate::{
     PortParameters, QueueLimit, ReceiveAccounting,
 };
 
-const BUFFER: Key = Key::without_default(
-    "buffer",
-    "what the buffer keeps for a queue less a frame",
-    "buffer of one ingress queue, and so the maximum credit",
-);
-const PERIOD: Key =
-    Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
+const BUFFER: Key<Bytes> =
+    Key::size("buffer", LENGTHS, "maximum length of an ingress queue, and maximum credit; equal at both ends")
+        .or_else(LIMIT_BY_DEFAULT);
+/// Key of T, which time-based GFC has too.
+pub(super) const PERIOD: Key<Span> =
+    Key::time("period", PERIODS, "T: time between two messages").or_else(PERIOD_BY_DEFAULT);
 
 /// Kind `cbfc`.
 pub(super) static KIND: CbfcKind = CbfcKind;
@@ -35,15 +34,14 @@ impl Plugin for CbfcKind {
         "cbfc"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BUFFER, PERIOD]
+    fn keys(&self) -> Keys {
+        &[&BUFFER, &PERIOD]
     }
 }
 
 impl FlowControlKind for CbfcKind {
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
-        let period = given_time(table, &PERIOD, Span::from_micros(1));
-        FlowControlChoice::new(CbfcConfig { buffer: given_size(table, &BUFFER), period })
+        FlowControlChoice::new(CbfcConfig { buffer: table.given(&BUFFER), period: table.given(&PERIOD) })
     }
 }
 

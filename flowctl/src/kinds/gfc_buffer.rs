@@ -6,16 +6,16 @@ mod port;
 
 use std::ops::RangeInclusive;
 
-use weir_reader::{Key, Plugin, Problem, TIME, Table, times_from};
+use weir_reader::{Key, Keys, Plugin, Problem, Table, times_from};
 use weir_units::{BitRate, Bytes, Span, count};
 
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
-    ageing_text, as_shown, given_ageing, outlives_its_refresh, overhead_text, share, stops,
+    ageing_text, as_shown, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
-use crate::keys::{given_size, given_time};
+use crate::keys::LENGTHS;
 use crate::kinds::pfc::Pfc;
 use crate::{
     ConfigRejection, Description, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
@@ -24,10 +24,21 @@ use crate::{
 
 pub use port::{GfcBuffer, GfcPulse};
 
-const B_1: Key = Key::without_default("b_1", "B_m - 2 C τ", "B_1, the length from which the sender has half the rate");
-const PEER: Key = Key::new("peer", "gfc", "flow control of the peer");
-const PULSE_PERIOD: Key =
-    Key::new("pulse_period", "100us", "P, the period of pauses toward a peer that only knows PFC");
+const B_1: Key<Bytes> = Key::size("b_1", LENGTHS, "B_1: length from which the sender has half the rate; below `b_m`")
+    .or_else("the highest safe one, B_m − 2 C τ");
+const PEER: Key<GfcPeer> = Key::choice(
+    "peer",
+    &[("gfc", GfcPeer::Gfc), ("pfc", GfcPeer::Pfc { period: None })],
+    "flow control of the other end; for one that only knows PFC, pauses of P (1 − R_k/C) in each period P make the \
+     stages' rates",
+)
+.or("gfc");
+const PULSE_PERIOD: Key<Span> = Key::time(
+    "pulse_period",
+    times_from(Span::from_nanos(1)),
+    "P: period of the pauses with `peer = \"pfc\"`, 100 to 65,535 quanta of 512 bit times; adds to τ",
+)
+.or("100us");
 
 /// Kind `gfc-buffer`.
 pub(super) static KIND: GfcBufferKind = GfcBufferKind;
@@ -40,23 +51,26 @@ impl Plugin for GfcBufferKind {
         "gfc-buffer"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[TAU, B_M, B_1, REFRESH, AGEING, PEER, PULSE_PERIOD, STOP_AT_B_M, UNSAFE_THRESHOLDS]
+    fn keys(&self) -> Keys {
+        &[&TAU, &B_M, &B_1, &REFRESH, &AGEING, &PEER, &PULSE_PERIOD, &STOP_AT_B_M, &UNSAFE_THRESHOLDS]
     }
 }
 
 impl FlowControlKind for GfcBufferKind {
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
-        let period = table.quantity(PULSE_PERIOD.name, &TIME, times_from(Span::from_nanos(1)));
+        let period = table.given(&PULSE_PERIOD);
         FlowControlChoice::new(GfcBufferConfig {
-            tau: given_time(table, &TAU, Span::from_nanos(1)),
-            b_m: given_size(table, &B_M),
-            b_1: given_size(table, &B_1),
-            refresh: given_time(table, &REFRESH, Span::from_micros(1)),
-            ageing: given_ageing(table),
-            peer: table.choice_or(&PEER, &[("gfc", GfcPeer::Gfc), ("pfc", GfcPeer::Pfc { period })]),
-            stop_at_b_m: table.boolean_or(&STOP_AT_B_M),
-            unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
+            tau: table.given(&TAU),
+            b_m: table.given(&B_M),
+            b_1: table.given(&B_1),
+            refresh: table.given(&REFRESH),
+            ageing: table.given(&AGEING),
+            peer: match table.get(&PEER) {
+                GfcPeer::Gfc => GfcPeer::Gfc,
+                GfcPeer::Pfc { .. } => GfcPeer::Pfc { period },
+            },
+            stop_at_b_m: table.get(&STOP_AT_B_M),
+            unsafe_thresholds: table.get(&UNSAFE_THRESHOLDS),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `gfc-conceptual`: conceptual Gentle Flow Control (GFC 4.1). The sender's rate follows the queue's length, advertised on each
 //! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has the state machines of both sides.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
@@ -9,10 +9,10 @@ use weir_wire::mac_control::ControlFrame;
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
-    given_ageing, outlives_its_refresh, overhead_text, rate_rows, share,
+    outlives_its_refresh, overhead_text, rate_rows, share,
 };
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, conceptual_b0_max, length};
-use crate::keys::{given_size, given_time};
+use crate::keys::{LENGTHS, PERIODS};
 use crate::pfc::PauseTimers;
 use crate::{
     BufferState, ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
@@ -20,12 +20,11 @@ use crate::{
     PortFlowControl, PortParameters, QueueLimit,
 };
 
-const B_0: Key = Key::without_default("b_0", "B_m - 4 C τ", "B_0, the length from which the sender slows down");
-const PERIOD: Key = Key::without_default(
-    "period",
-    "1,250 byte times at the port's rate",
-    "T, the shortest time between two messages, which adds to τ",
-);
+const B_0: Key<Bytes> = Key::size("b_0", LENGTHS, "B_0: length up to which the sender has rate C; below `b_m`")
+    .or_else("the highest safe one, B_m − 4 C τ (GFC, theorem 4.1)");
+const PERIOD: Key<Span> =
+    Key::time("period", PERIODS, "T: minimum time between two messages, zero in the paper; adds to τ")
+        .or_else("1,250 byte times at the port's rate");
 
 /// Kind `gfc-conceptual`.
 pub(super) static KIND: GfcConceptualKind = GfcConceptualKind;
@@ -38,21 +37,21 @@ impl Plugin for GfcConceptualKind {
         "gfc-conceptual"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[TAU, B_M, B_0, PERIOD, REFRESH, AGEING, UNSAFE_THRESHOLDS]
+    fn keys(&self) -> Keys {
+        &[&TAU, &B_M, &B_0, &PERIOD, &REFRESH, &AGEING, &UNSAFE_THRESHOLDS]
     }
 }
 
 impl FlowControlKind for GfcConceptualKind {
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
         FlowControlChoice::new(GfcConceptualConfig {
-            tau: given_time(table, &TAU, Span::from_nanos(1)),
-            b_m: given_size(table, &B_M),
-            b_0: given_size(table, &B_0),
-            period: given_time(table, &PERIOD, Span::from_micros(1)),
-            refresh: given_time(table, &REFRESH, Span::from_micros(1)),
-            ageing: given_ageing(table),
-            unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
+            tau: table.given(&TAU),
+            b_m: table.given(&B_M),
+            b_0: table.given(&B_0),
+            period: table.given(&PERIOD),
+            refresh: table.given(&REFRESH),
+            ageing: table.given(&AGEING),
+            unsafe_thresholds: table.get(&UNSAFE_THRESHOLDS),
         })
     }
 }

@@ -2,7 +2,7 @@
 //! advertises periodically: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::time_based`](crate::gfc::time_based) has its
 //! receiver; the initiator is CBFC's.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
@@ -10,11 +10,11 @@ use weir_wire::mac_control::ControlFrame;
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters};
 use crate::gfc::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
-    ageing_text, given_ageing, outlives_its_refresh, overhead_text, rate_rows, share, stops,
+    ageing_text, outlives_its_refresh, overhead_text, rate_rows, share, stops,
 };
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, time_based, time_based_b0_max};
-use crate::keys::{given_size, given_time};
-use crate::kinds::cbfc::CreditInitiator;
+use crate::keys::LENGTHS;
+use crate::kinds::cbfc::{CreditInitiator, PERIOD};
 use crate::pfc::PauseTimers;
 use crate::{
     ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,
@@ -22,10 +22,8 @@ use crate::{
     QueueLimit, ReceiveAccounting,
 };
 
-const B_0: Key =
-    Key::without_default("b_0", "B_m - (√(τ/T) + 1)² C T", "B_0, the length from which the sender slows down");
-const PERIOD: Key =
-    Key::without_default("period", "65,535 byte times at the port's rate", "T, the time between two messages");
+const B_0: Key<Bytes> = Key::size("b_0", LENGTHS, "B_0: length up to which the sender has rate C; below `b_m`")
+    .or_else("the highest safe one, B_m − (√(τ/T) + 1)² C T (GFC, theorem 5.1)");
 
 /// Kind `gfc-time`.
 pub(super) static KIND: GfcTimeKind = GfcTimeKind;
@@ -38,21 +36,21 @@ impl Plugin for GfcTimeKind {
         "gfc-time"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[TAU, B_M, B_0, PERIOD, AGEING, STOP_AT_B_M, UNSAFE_THRESHOLDS]
+    fn keys(&self) -> Keys {
+        &[&TAU, &B_M, &B_0, &PERIOD, &AGEING, &STOP_AT_B_M, &UNSAFE_THRESHOLDS]
     }
 }
 
 impl FlowControlKind for GfcTimeKind {
     fn parse(&self, table: &Table<'_>) -> FlowControlChoice {
         FlowControlChoice::new(GfcTimeConfig {
-            tau: given_time(table, &TAU, Span::from_nanos(1)),
-            b_m: given_size(table, &B_M),
-            b_0: given_size(table, &B_0),
-            period: given_time(table, &PERIOD, Span::from_micros(1)),
-            ageing: given_ageing(table),
-            stop_at_b_m: table.boolean_or(&STOP_AT_B_M),
-            unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
+            tau: table.given(&TAU),
+            b_m: table.given(&B_M),
+            b_0: table.given(&B_0),
+            period: table.given(&PERIOD),
+            ageing: table.given(&AGEING),
+            stop_at_b_m: table.get(&STOP_AT_B_M),
+            unsafe_thresholds: table.get(&UNSAFE_THRESHOLDS),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `none`: no messages are sent or obeyed; lossless classes on such a port can overrun.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 
 use crate::pfc::PauseReceiver;
 use crate::{
@@ -17,7 +17,7 @@ impl Plugin for NoFlowControl {
         "none"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[]
     }
 }

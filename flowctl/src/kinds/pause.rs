@@ -1,6 +1,6 @@
 //! `pause`: 802.3x PAUSE of the whole link. PFC is counted and ignored.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 
 use crate::pfc::{PauseReceiver, PfcGenerator};
 use crate::{
@@ -26,7 +26,7 @@ impl Plugin for PauseKind {
         "pause"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[]
     }
 }

@@ -1,6 +1,6 @@
 //! `pfc`: 802.1Qbb. Global PAUSE is counted and ignored.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 
 use crate::pfc::{PauseReceiver, PfcGenerator};
 use crate::{
@@ -26,7 +26,7 @@ impl Plugin for PfcKind {
         "pfc"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[]
     }
 }

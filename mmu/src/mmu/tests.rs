@@ -101,17 +101,18 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
 #[test]
 fn every_policy_takes_over_its_own_live_keys() {
     use crate::policy::{BUFFER_POLICIES, BuildContext, parse_config};
+    use weir_reader::AnyKey;
     for kind in BUFFER_POLICIES.all() {
         let values = |alpha: &str, k: u32, threshold: u64| {
-            let live = parse_config(kind.id(), "").unwrap().runtime_keys();
-            let value = |key: &&'static str| match *key {
+            let live = kind.keys().iter().filter(|key| key.is_live());
+            let value = |key: &&'static dyn AnyKey| match key.name() {
                 "alpha" => format!("alpha = \"{alpha}\"\n"),
                 "k_spfc" => format!("k_spfc = {k}\n"),
                 "threshold" => format!("threshold = \"{threshold}B\"\n"),
                 "measured_delay" => format!("measured_delay = \"{k}us\"\n"),
                 other => panic!("{}: a value of {other} for this test", kind.id()),
             };
-            parse_config(kind.id(), &live.iter().map(value).collect::<String>()).unwrap()
+            parse_config(kind.id(), &live.map(value).collect::<String>()).unwrap()
         };
         let (first, second) = (values("1", 5, 10_000), values("1/4", 8, 5_000));
         let lossless =

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use weir_reader::{Key, Plugin, TIME, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span};
 
 use super::congestion::CongestedQueues;
 use super::departures::{Departures, WindowClock, WindowEndLength};
-use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_VALUES, CONGESTED_PARTLY, CongestedAt, size_or};
+use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_PARTLY, CongestedAt};
 use super::pools::{self, Pools};
 use super::{
     ALPHA, AtomicAlpha, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BufferSizes, BuildContext, ConfigContext,
@@ -266,38 +266,45 @@ pub enum DrainPorts {
     ButLast,
 }
 
-const INTERVAL: Key = Key::new("interval", "25us", "the time over which μ, a queue's drain rate, is measured");
-
-const DRAIN_OF: Key = Key::new(
+const INTERVAL: Key<Span> = Key::time(
+    "interval",
+    Span::from_micros(1)..=Span::from_secs(1),
+    "time over which μ, a queue's drain rate, is measured",
+)
+.or("25us");
+const DRAIN_OF: Key<DrainScope> = Key::choice(
     "drain_of",
-    "congested",
-    "queues whose μ is measured: those congested now, or at the interval's end (congested-at-end)",
-);
-const DRAIN_CAP: Key = Key::new("drain_cap", "true", "whether μ is 1 at most");
-const DRAIN_PORTS: Key = Key::new(
+    &[("congested", DrainScope::Congested), ("congested-at-end", DrainScope::CongestedAtEnd)],
+    "queues whose μ is measured: those congested now, or at the interval's end; μ of others is 1",
+)
+.or("congested");
+const DRAIN_CAP: Key<bool> =
+    Key::boolean("drain_cap", "whether μ is at most 1; several ports may drain a queue faster").or("true");
+const DRAIN_PORTS: Key<DrainPorts> = Key::choice(
     "drain_ports",
-    "all",
-    "the ports whose queues' μ is measured: all, or all but the last one (but-last), where it is 1",
-);
+    &[("all", DrainPorts::All), ("but-last", DrainPorts::ButLast)],
+    "ports whose queues' μ is measured: all, or all but the file's last one, where μ is 1",
+)
+.or("all");
 
 impl Plugin for AbmKind {
     fn id(&self) -> &'static str {
         "abm"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[
-            ALPHA,
-            pools::INGRESS,
-            pools::HEADROOM,
-            pools::EGRESS_LOSSY,
-            CONGESTED,
-            CONGESTED_PARTLY,
-            CONGESTED_AT,
-            INTERVAL,
-            DRAIN_OF,
-            DRAIN_CAP,
-            DRAIN_PORTS,
+            &ALPHA,
+            &pools::INGRESS,
+            &pools::HEADROOM,
+            &pools::EGRESS_LOSSY,
+            &CONGESTED,
+            &CONGESTED_PARTLY,
+            &CONGESTED_AT,
+            &INTERVAL,
+            &DRAIN_OF,
+            &DRAIN_CAP,
+            &DRAIN_PORTS,
         ]
     }
 }
@@ -305,18 +312,15 @@ impl Plugin for AbmKind {
 impl BufferPolicyKind for AbmKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         Arc::new(AbmConfig {
-            alpha: table.alpha_or(&ALPHA),
+            alpha: table.get(&ALPHA),
             pools: Pools::read(table),
-            congested: size_or(table, &CONGESTED),
-            congested_partly: table.boolean_or(&CONGESTED_PARTLY),
-            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_VALUES),
-            interval: table.quantity_or(&INTERVAL, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
-            drain_of: table.choice_or(
-                &DRAIN_OF,
-                &[("congested", DrainScope::Congested), ("congested-at-end", DrainScope::CongestedAtEnd)],
-            ),
-            drain_cap: table.boolean_or(&DRAIN_CAP),
-            drain_ports: table.choice_or(&DRAIN_PORTS, &[("all", DrainPorts::All), ("but-last", DrainPorts::ButLast)]),
+            congested: table.get(&CONGESTED),
+            congested_partly: table.get(&CONGESTED_PARTLY),
+            congested_at: table.get(&CONGESTED_AT),
+            interval: table.get(&INTERVAL),
+            drain_of: table.get(&DRAIN_OF),
+            drain_cap: table.get(&DRAIN_CAP),
+            drain_ports: table.get(&DRAIN_PORTS),
         })
     }
 }
@@ -334,10 +338,6 @@ impl BufferPolicyConfig for AbmConfig {
         self.pools.check(self, file, sizes);
     }
 
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
-    }
-
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         match Abm::new(self, context.rates) {
             Some(abm) => Ok(Box::new(abm)),
@@ -345,7 +345,7 @@ impl BufferPolicyConfig for AbmConfig {
         }
     }
 
-    fn window_key(&self) -> Option<&'static Key> {
+    fn window_key(&self) -> Option<&'static Key<Span>> {
         Some(&INTERVAL)
     }
 }

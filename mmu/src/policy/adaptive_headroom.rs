@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, TIME, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
@@ -234,19 +234,25 @@ pub struct AdaptiveHeadroomConfig {
     pub measured_delay: Span,
 }
 
-const NEEDED: Key = Key::new("samples", "8", "PAUSEs measured on a queue before its headroom follows the delay");
-const MEASURED: Key =
-    Key::new("measured_delay", "0s", "a delay that `weir calibrate` measured: headroom follows it at once");
-/// Maximum of `measured_delay`; no link has a longer delay.
-const DELAY_MAX_READ: Span = Span::from_secs(1);
+const NEEDED: Key<u32> =
+    Key::<u32>::integer("samples", 1..=1_000_000, "PAUSEs measured on a queue before its headroom adapts").or("8");
+/// Key of a delay measured by other means; no link has one of more than a second.
+const MEASURED: Key<Span> = Key::time(
+    "measured_delay",
+    Span::ZERO..=Span::from_secs(1),
+    "delay from a PAUSE to the last packet, as `weir calibrate --apply` measures it, which headroom follows at once \
+     until a queue has a longer one; zero: none",
+)
+.or("0s")
+.live();
 
 impl Plugin for AdaptiveHeadroomKind {
     fn id(&self) -> &'static str {
         "adaptive"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA, NEEDED, MEASURED]
+    fn keys(&self) -> Keys {
+        &[&ALPHA, &NEEDED, &MEASURED]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -257,9 +263,9 @@ impl Plugin for AdaptiveHeadroomKind {
 impl BufferPolicyKind for AdaptiveHeadroomKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         Arc::new(AdaptiveHeadroomConfig {
-            alpha: table.alpha_or(&ALPHA),
-            samples: table.integer_or(&NEEDED, 1..=1_000_000) as u32,
-            measured_delay: table.quantity_or(&MEASURED, &TIME, Span::ZERO..=DELAY_MAX_READ),
+            alpha: table.get(&ALPHA),
+            samples: table.get(&NEEDED),
+            measured_delay: table.get(&MEASURED),
         })
     }
 }
@@ -275,10 +281,6 @@ impl BufferPolicyConfig for AdaptiveHeadroomConfig {
 
     fn check(&self, file: &ConfigContext<'_>) {
         file.refuse_given_headroom("\"adaptive\" starts from the headroom by the rule");
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name, MEASURED.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, Problem, SIZE, TIME, Table};
+use weir_reader::{Key, Keys, Plugin, Problem, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time, UnitError};
 
@@ -216,22 +216,49 @@ pub enum Estimator {
     Table,
 }
 
-const ESTIMATOR: Key = Key::new("estimator", "exact", "arithmetic of φ̂: \"exact\" or \"table\"");
-const W_G: Key = Key::new("w_g", "1/4", "the weight of a new gradient in g_avg");
-const W_V: Key = Key::new("w_v", "1/4", "the weight of a new variation in v_avg");
-const K: Key = Key::new("k", "4", "ĝ = g_avg + k·v_avg");
-const WINDOW: Key = Key::new("window", "10ms", "time with packets of one queue alone after which τ is 0");
-const PORT_XON_OFFSET: Key = Key::without_default("port_xon_offset", "as `xon_offset`", "δ_p");
-const INSURANCE: Key = Key::new("insurance", "true", "whether each port has Φ of insurance headroom");
-const SHARED_HEADROOM: Key = Key::new("shared_headroom", "true", "whether headroom comes out of the shared segment");
+const ESTIMATOR: Key<Estimator> = Key::choice(
+    "estimator",
+    &[("exact", Estimator::Exact), ("table", Estimator::Table)],
+    "arithmetic of φ̂, a queue's estimated headroom: exact, or shifts and a table (dsh Algorithm 3, Fig. 12)",
+)
+.or("exact");
+const W_G: Key<Weight> = weight("w_g", "w_g: weight of new gradients in g_avg");
+const W_V: Key<Weight> = weight("w_v", "w_v: weight of new variations in v_avg");
+const K: Key<u32> = Key::<u32>::integer("k", 0..=64, "k: ĝ = g_avg + k · v_avg").or("4");
+const WINDOW: Key<Span> = Key::time(
+    "window",
+    Span::from_micros(1)..=Span::from_secs(10),
+    "window after which τ is 0 if one queue had all of the port's frames in it (dsh Algorithm 4)",
+)
+.or("10ms");
+const PORT_XON_OFFSET: Key<Bytes> = Key::size(
+    "port_xon_offset",
+    Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
+    "δ_p: a paused port resumes this far below its threshold",
+)
+.or_else("as `xon_offset`");
+const INSURANCE: Key<bool> = Key::boolean(
+    "insurance",
+    "whether each port has Φ of insurance headroom; without it (ablation, dsh Fig. 21) lossless frames are lost",
+)
+.or("true");
+const SHARED_HEADROOM: Key<bool> = Key::boolean(
+    "shared_headroom",
+    "whether congested queues have headroom in the shared buffer; without it: ablation, dsh Fig. 25",
+)
+.or("true");
+
+const fn weight(name: &'static str, help: &'static str) -> Key<Weight> {
+    Key::number(name, "number or fraction, 1/65536 to 1", help).or("1/4")
+}
 
 impl Plugin for DshKind {
     fn id(&self) -> &'static str {
         "dsh"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA, ESTIMATOR, W_G, W_V, K, WINDOW, PORT_XON_OFFSET, INSURANCE, SHARED_HEADROOM]
+    fn keys(&self) -> Keys {
+        &[&ALPHA, &ESTIMATOR, &W_G, &W_V, &K, &WINDOW, &PORT_XON_OFFSET, &INSURANCE, &SHARED_HEADROOM]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -241,20 +268,16 @@ impl Plugin for DshKind {
 
 impl BufferPolicyKind for DshKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        let weight = |key| {
-            let Weight(weight) = table.number_or(key);
-            weight
-        };
         let config = DshConfig {
-            alpha: table.alpha_or(&ALPHA),
-            estimator: table.choice_or(&ESTIMATOR, &[("exact", Estimator::Exact), ("table", Estimator::Table)]),
-            w_g: weight(&W_G),
-            w_v: weight(&W_V),
-            k: table.integer_or(&K, 0..=64) as u32,
-            window: table.quantity_or(&WINDOW, &TIME, Span::from_micros(1)..=Span::from_secs(10)),
-            port_xon_offset: table.quantity(PORT_XON_OFFSET.name, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
-            insurance: table.boolean_or(&INSURANCE),
-            shared_headroom: table.boolean_or(&SHARED_HEADROOM),
+            alpha: table.get(&ALPHA),
+            estimator: table.get(&ESTIMATOR),
+            w_g: table.get(&W_G).0,
+            w_v: table.get(&W_V).0,
+            k: table.get(&K),
+            window: table.get(&WINDOW),
+            port_xon_offset: table.given(&PORT_XON_OFFSET),
+            insurance: table.get(&INSURANCE),
+            shared_headroom: table.get(&SHARED_HEADROOM),
         };
         if config.estimator == Estimator::Table {
             config.refuse_unshiftable(table);
@@ -271,10 +294,6 @@ impl BufferPolicyConfig for DshConfig {
     fn layout_requirements(&self) -> LayoutRequirements {
         let headroom = if self.insurance { HeadroomRequirement::PerPort } else { HeadroomRequirement::Uninsured };
         LayoutRequirements { headroom, pools: None, keys: &[INSURANCE.name] }
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
@@ -317,6 +336,7 @@ impl DshConfig {
 }
 
 /// Weight of a new sample in an average.
+#[derive(Clone, Copy, Debug)]
 struct Weight(Alpha);
 
 impl FromStr for Weight {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, RATE, Table, rates};
+use weir_reader::{Key, Keys, Plugin, Table, rates};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes};
 
@@ -190,23 +190,23 @@ pub struct DynamicThresholdConfig {
     pub alpha_at_rate: Option<BitRate>,
 }
 
-const ALPHA_AT_RATE: Key =
-    Key::without_default("alpha_at_rate", "none", "ports of a higher rate have α in proportion to it");
+const ALPHA_AT_RATE: Key<BitRate> =
+    Key::rate("alpha_at_rate", rates(), "rate above which ports have α in proportion: with 100 Gb/s, 4 α at 400 Gb/s");
 
 impl Plugin for DynamicThresholdKind {
     fn id(&self) -> &'static str {
         "dt"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA, ALPHA_AT_RATE]
+    fn keys(&self) -> Keys {
+        &[&ALPHA, &ALPHA_AT_RATE]
     }
 }
 
 impl BufferPolicyKind for DynamicThresholdKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        let alpha_at_rate = table.quantity(ALPHA_AT_RATE.name, &RATE, rates());
-        Arc::new(DynamicThresholdConfig { alpha: table.alpha_or(&ALPHA), alpha_at_rate })
+        let alpha_at_rate = table.given(&ALPHA_AT_RATE);
+        Arc::new(DynamicThresholdConfig { alpha: table.get(&ALPHA), alpha_at_rate })
     }
 }
 
@@ -217,10 +217,6 @@ impl BufferPolicyConfig for DynamicThresholdConfig {
 
     fn layout_requirements(&self) -> LayoutRequirements {
         LayoutRequirements::PER_QUEUE
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {

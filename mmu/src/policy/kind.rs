@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::fmt::{self, Debug};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use weir_reader::{Doc, Gauge, Key, Plugin, Problem, SIZE, Table, Unit};
+use weir_reader::{Doc, Gauge, Key, Plugin, Problem, Table, Unit};
 use weir_units::{Alpha, BitRate, Bytes, Span};
 
 use super::departures::WindowClock;
@@ -49,14 +50,8 @@ pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
     }
 
     /// Key of the window in which departures are counted, if any. The bytes that can depart in a window are bounded.
-    fn window_key(&self) -> Option<&'static Key> {
+    fn window_key(&self) -> Option<&'static Key<Span>> {
         None
-    }
-
-    /// Keys that [`BufferPolicy::update_config`] may change at run time. Other keys set the buffer's partition, filters and windows at
-    /// start.
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[]
     }
 
     /// Whether a port may have its own α ([`BuildContext::alphas`]).
@@ -144,8 +139,12 @@ pub struct PolicyError {
     pub help: String,
 }
 
-/// Key of α● of the lossless ingress queues.
-pub const ALPHA: Key = Key::new("alpha", "1", "α of the lossless ingress queues");
+/// Key of α● of the lossless ingress queues, which [`BufferPolicy::update_config`] must update.
+pub const ALPHA: Key<Alpha> =
+    Key::alpha("alpha", "α (α●): factor of the lossless ingress queues' thresholds").or("1").live();
+
+/// Sizes above zero, up to the largest buffer.
+pub(super) const SIZES: RangeInclusive<Bytes> = Bytes::new(1)..=BufferLayout::CONFIGURED_MAX;
 
 /// Gauge of a queue's headroom, as estimated by DSH or measured by adaptive headroom.
 pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
@@ -157,18 +156,24 @@ pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
 .titled("Headroom as the policy reckons it");
 
 /// Key of the length from which a queue counts as congested; the default is that of Reverie's public simulator.
-pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue counts in n_p from this length on");
+pub(super) const CONGESTED: Key<Bytes> =
+    Key::size("congested", SIZES, "length from which a queue counts in n_p").or("20KiB");
 
 /// Key of whether shorter queues count in n_p in proportion to their length.
-pub(super) const CONGESTED_PARTLY: Key =
-    Key::new("congested_partly", "false", "whether a shorter queue counts in n_p in proportion to its length");
+pub(super) const CONGESTED_PARTLY: Key<bool> = Key::boolean(
+    "congested_partly",
+    "whether queues shorter than `congested` count in n_p by their fraction of it (under `reverie` that of q̂); n_p is \
+     at least 1",
+)
+.or("false");
 
 /// Key of the events at which a queue's share of n_p is updated.
-pub(super) const CONGESTED_AT: Key = Key::new(
+pub(super) const CONGESTED_AT: Key<CongestedAt> = Key::choice(
     "congested_at",
-    "events",
-    "events that update whether a queue counts: arrivals and departures (events), or arrivals",
-);
+    &[("events", CongestedAt::Events), ("arrivals", CongestedAt::Arrivals)],
+    "events at which n_p changes: arrivals and departures, or arrivals and those departures that may resume an OFF queue",
+)
+.or("events");
 
 /// Events at which a queue's share of n_p is updated: the key `congested_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,31 +184,12 @@ pub enum CongestedAt {
     Arrivals,
 }
 
-/// Values of the key `congested_at`.
-pub(super) const CONGESTED_AT_VALUES: &[(&str, CongestedAt)] =
-    &[("events", CongestedAt::Events), ("arrivals", CongestedAt::Arrivals)];
-
 impl CongestedAt {
     /// Returns whether a departure from this queue updates its share of n_p.
     #[inline]
     pub(super) fn departures_of(self, queue: &QueueView) -> bool {
         self == CongestedAt::Events || queue.off && queue.headroom == 0
     }
-}
-
-/// Reads a size above zero.
-pub(super) fn size(table: &Table<'_>, key: &Key) -> Option<Bytes> {
-    table.quantity(key.name, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
-}
-
-/// Reads a size above zero, or its default.
-pub(super) fn size_or(table: &Table<'_>, key: &Key) -> Bytes {
-    table.quantity_or(key, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
-}
-
-/// Reads a size, zero included, or its default.
-pub(super) fn size_or_none(table: &Table<'_>, key: &Key) -> Bytes {
-    table.quantity_or(key, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX)
 }
 
 impl ConfigContext<'_> {
@@ -229,6 +215,12 @@ impl dyn BufferPolicyConfig {
         format!("buffer.{}.{key}", self.name())
     }
 
+    /// Whether one of the policy's keys is [live](Key::live): [`BufferPolicy::update_config`] changes it at run time. Other keys set the
+    /// buffer's partition, filters and windows at start.
+    pub fn is_live(&self, key: &str) -> bool {
+        self.kind().keys().iter().any(|own| own.name() == key && own.is_live())
+    }
+
     /// Downcasts the settings; `None` if they are of another type.
     pub fn downcast<T: BufferPolicyConfig>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
@@ -247,7 +239,7 @@ impl ConstantThreshold {
 
 impl PolicyError {
     /// Creates the error of a window in which more bytes can depart than the counter holds.
-    pub fn window(key: &Key, rates: &[BitRate]) -> PolicyError {
+    pub fn window(key: &Key<Span>, rates: &[BitRate]) -> PolicyError {
         let longest = longest_window(rates);
         PolicyError {
             key: key.name,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::Alpha;
 
 use super::dynamic_threshold::DtWithHeadroom;
@@ -26,24 +26,23 @@ pub struct OversubscribedConfig {
 }
 
 /// The default is that of dsh V-B.
-const HEADROOM_PERCENT: Key = Key::new("headroom_percent", "80", "the headroom pool in percent of Σ Φ");
+const HEADROOM_PERCENT: Key<u32> =
+    Key::<u32>::integer("headroom_percent", 1..=100, "headroom pool in percent of Σ Φ; a small one loses frames")
+        .or("80");
 
 impl Plugin for OversubscribedKind {
     fn id(&self) -> &'static str {
         "oversubscribed"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA, HEADROOM_PERCENT]
+    fn keys(&self) -> Keys {
+        &[&ALPHA, &HEADROOM_PERCENT]
     }
 }
 
 impl BufferPolicyKind for OversubscribedKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        Arc::new(OversubscribedConfig {
-            alpha: table.alpha_or(&ALPHA),
-            headroom_percent: table.integer_or(&HEADROOM_PERCENT, 1..=100) as u32,
-        })
+        Arc::new(OversubscribedConfig { alpha: table.get(&ALPHA), headroom_percent: table.get(&HEADROOM_PERCENT) })
     }
 }
 
@@ -58,10 +57,6 @@ impl BufferPolicyConfig for OversubscribedConfig {
             pools: None,
             keys: &[HEADROOM_PERCENT.name],
         }
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
     }
 
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use weir_reader::{Key, Problem, SIZE, Table};
+use weir_reader::{Key, Problem, Table};
 use weir_units::Bytes;
 
-use super::kind::size;
+use super::kind::SIZES;
 use super::{BufferPolicyConfig, BufferSizes, ConfigContext, HeadroomRequirement, LayoutRequirements, PoolSizes};
 use crate::layout::BufferLayout;
 
@@ -20,22 +20,23 @@ pub struct Pools {
     pub egress_lossy: Option<Bytes>,
 }
 
-pub(super) const INGRESS: Key = Key::without_default(
-    "ingress_pool",
-    "the rest after private buffers and the headroom pool",
-    "b_in: the pool of the ingress queues",
-);
-pub(super) const HEADROOM: Key =
-    Key::without_default("headroom_pool", "the headroom of all lossless ingress queues", "headroom of all queues");
-pub(super) const EGRESS_LOSSY: Key =
-    Key::without_default("egress_lossy_pool", "80 % of the ingress pool", "b°: the pool of the lossy egress queues");
+pub(super) const INGRESS: Key<Bytes> = Key::size("ingress_pool", SIZES, "b_in: pool of all ingress queues")
+    .or_else("`size` − private buffers − `headroom_pool`");
+pub(super) const HEADROOM: Key<Bytes> = Key::size(
+    "headroom_pool",
+    Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
+    "b_h: pool of the lossless ingress queues' headroom",
+)
+.or_else("Σ Φ over all lossless ingress queues");
+pub(super) const EGRESS_LOSSY: Key<Bytes> =
+    Key::size("egress_lossy_pool", SIZES, "b°: pool of the lossy egress queues").or_else("80 % of `ingress_pool`");
 
 impl Pools {
     pub(super) fn read(table: &Table<'_>) -> Pools {
         Pools {
-            ingress: size(table, &INGRESS),
-            headroom: table.quantity(HEADROOM.name, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
-            egress_lossy: size(table, &EGRESS_LOSSY),
+            ingress: table.given(&INGRESS),
+            headroom: table.given(&HEADROOM),
+            egress_lossy: table.given(&EGRESS_LOSSY),
         }
     }
 

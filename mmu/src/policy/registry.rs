@@ -1,6 +1,6 @@
 //! Registry of buffer policies.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use weir_reader::{ConfigErrors, Format, Registry, Table, TableSchema, read_text};
 
@@ -47,12 +47,12 @@ pub fn known_tables() -> impl Iterator<Item = TableSchema> {
 /// # Errors
 /// There is no such policy, or the text is invalid.
 pub fn parse_config(name: &str, table: &str) -> Result<Arc<dyn BufferPolicyConfig>, ConfigErrors> {
-    let names: Vec<&'static str> = BUFFER_POLICIES.names().collect();
-    let buffer = TableSchema::table("buffer", names.leak());
-    let above = [TableSchema::table("", &["buffer"]), buffer];
-    let tables: Vec<TableSchema> = above.into_iter().chain(known_tables()).collect();
-    let format =
-        Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
+    static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
+        let root = TableSchema::table("", &[]).with_tables_of(["buffer"].into_iter());
+        let buffer = TableSchema::table("buffer", &[]).with_tables_of(BUFFER_POLICIES.names());
+        [root, buffer].into_iter().chain(known_tables()).collect()
+    });
+    let format = Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: &TABLES };
     let text = format!("[buffer.{name}]\n{table}");
     let read = |root: &Table<'_>| {
         let buffer = root.table("buffer", "buffer");

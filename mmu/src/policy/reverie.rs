@@ -3,12 +3,12 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
-use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_VALUES, CONGESTED_PARTLY, CongestedAt, size_or, size_or_none};
+use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_PARTLY, CongestedAt};
 use super::{
     ALPHA, AtomicAlpha, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, LayoutRequirements, LowPass,
     OverloadCase, PolicyError, PortWriter, QueueView, SteadyState, Threshold,
@@ -181,51 +181,69 @@ pub enum FilterAt {
     Departures,
 }
 
-const GAMMA: Key = Key::new("gamma", "0.999", "γ: the weight of a queue's past in its average");
-const FILTER_AT: Key = Key::new("filter_at", "events", "which events are steps of the filter: events or departures");
-const FILTER_CUT: Key =
-    Key::new("filter_cut", "false", "whether a departure leaves no average above the queue's length");
-const FILTER_HEADROOM: Key =
-    Key::new("filter_headroom", "false", "whether headroom counts in the length that is averaged");
-const RESUME_OFFSET: Key = Key::new("resume_offset", "0B", "an OFF queue resumes with its average this far below Γ,");
-const RESUME_FLOOR: Key = Key::new("resume_floor", "0B", "or with an average below this");
+const GAMMA: Key<PartsPerBillion> = Key::number(
+    "gamma",
+    "number, 0 to below 1, at most 9 decimals",
+    "γ: weight of the past in the filter q̂ = γ · q̂ + (1 − γ) · q; 0 filters nothing",
+)
+.or("0.999");
+const FILTER_AT: Key<FilterAt> = Key::choice(
+    "filter_at",
+    &[("events", FilterAt::Events), ("departures", FilterAt::Departures)],
+    "events at which the filter steps: arrivals and departures, or departures",
+)
+.or("events");
+const FILTER_CUT: Key<bool> = Key::boolean("filter_cut", "whether a departure cuts q̂ to q").or("false");
+const FILTER_HEADROOM: Key<bool> =
+    Key::boolean("filter_headroom", "whether headroom counts in q of lossless queues").or("false");
+const RESUME_OFFSET: Key<Bytes> = Key::size(
+    "resume_offset",
+    Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
+    "an OFF queue resumes with q̂ this far below Γ",
+)
+.or("0B");
+const RESUME_FLOOR: Key<Bytes> = Key::size(
+    "resume_floor",
+    Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
+    "an OFF queue resumes with q̂ below this, whatever Γ is",
+)
+.or("0B");
 
 impl Plugin for ReverieKind {
     fn id(&self) -> &'static str {
         "reverie"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[
-            ALPHA,
-            GAMMA,
-            CONGESTED,
-            CONGESTED_PARTLY,
-            CONGESTED_AT,
-            FILTER_AT,
-            FILTER_CUT,
-            FILTER_HEADROOM,
-            RESUME_OFFSET,
-            RESUME_FLOOR,
+            &ALPHA,
+            &GAMMA,
+            &CONGESTED,
+            &CONGESTED_PARTLY,
+            &CONGESTED_AT,
+            &FILTER_AT,
+            &FILTER_CUT,
+            &FILTER_HEADROOM,
+            &RESUME_OFFSET,
+            &RESUME_FLOOR,
         ]
     }
 }
 
 impl BufferPolicyKind for ReverieKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        let PartsPerBillion(gamma_ppb) = table.number_or(&GAMMA);
+        let PartsPerBillion(gamma_ppb) = table.get(&GAMMA);
         Arc::new(ReverieConfig {
-            alpha: table.alpha_or(&ALPHA),
+            alpha: table.get(&ALPHA),
             gamma_ppb,
-            congested: size_or(table, &CONGESTED),
-            congested_partly: table.boolean_or(&CONGESTED_PARTLY),
-            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_VALUES),
-            filter_at: table
-                .choice_or(&FILTER_AT, &[("events", FilterAt::Events), ("departures", FilterAt::Departures)]),
-            filter_cut: table.boolean_or(&FILTER_CUT),
-            filter_headroom: table.boolean_or(&FILTER_HEADROOM),
-            resume_offset: size_or_none(table, &RESUME_OFFSET),
-            resume_floor: size_or_none(table, &RESUME_FLOOR),
+            congested: table.get(&CONGESTED),
+            congested_partly: table.get(&CONGESTED_PARTLY),
+            congested_at: table.get(&CONGESTED_AT),
+            filter_at: table.get(&FILTER_AT),
+            filter_cut: table.get(&FILTER_CUT),
+            filter_headroom: table.get(&FILTER_HEADROOM),
+            resume_offset: table.get(&RESUME_OFFSET),
+            resume_floor: table.get(&RESUME_FLOOR),
         })
     }
 }
@@ -237,10 +255,6 @@ impl BufferPolicyConfig for ReverieConfig {
 
     fn layout_requirements(&self) -> LayoutRequirements {
         LayoutRequirements::PER_QUEUE
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
@@ -282,7 +296,7 @@ impl ReverieConfig {
 }
 
 /// Decimal number below 1, exact where a float would round.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartsPerBillion(u32);
 
 impl FromStr for PartsPerBillion {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 use weir_units::Alpha;
 
 use super::dynamic_threshold::DtWithHeadroom;
@@ -28,14 +28,14 @@ impl Plugin for SihKind {
         "sih"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA]
+    fn keys(&self) -> Keys {
+        &[&ALPHA]
     }
 }
 
 impl BufferPolicyKind for SihKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        Arc::new(SihConfig { alpha: table.alpha_or(&ALPHA) })
+        Arc::new(SihConfig { alpha: table.get(&ALPHA) })
     }
 }
 
@@ -46,10 +46,6 @@ impl BufferPolicyConfig for SihConfig {
 
     fn layout_requirements(&self) -> LayoutRequirements {
         LayoutRequirements::PER_QUEUE
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
     }
 
     fn check(&self, file: &ConfigContext<'_>) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes};
 
@@ -102,14 +102,14 @@ impl Plugin for SonicKind {
         "sonic"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA, pools::INGRESS, pools::HEADROOM, pools::EGRESS_LOSSY]
+    fn keys(&self) -> Keys {
+        &[&ALPHA, &pools::INGRESS, &pools::HEADROOM, &pools::EGRESS_LOSSY]
     }
 }
 
 impl BufferPolicyKind for SonicKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        Arc::new(SonicConfig { alpha: table.alpha_or(&ALPHA), pools: Pools::read(table) })
+        Arc::new(SonicConfig { alpha: table.get(&ALPHA), pools: Pools::read(table) })
     }
 }
 
@@ -124,10 +124,6 @@ impl BufferPolicyConfig for SonicConfig {
 
     fn check_sizes(&self, file: &ConfigContext<'_>, sizes: &BufferSizes<'_>) {
         self.pools.check(self, file, sizes);
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
     }
 
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use weir_reader::{Key, Plugin, TIME, Table};
+use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span};
 
@@ -217,21 +217,31 @@ pub enum VictimAt {
     WindowEnd,
 }
 
-const K_SPFC: Key = Key::new("k_spfc", "5", "K_spfc: a port is a victim from C / K_spfc on");
-const TC: Key = Key::new("tc", "80us", "TC: the window over which a port's departures are counted");
-const VICTIM_AT: Key = Key::new(
+const K_SPFC: Key<u32> =
+    Key::<u32>::integer("k_spfc", 1..=64, "K_spfc: a port is a victim from C/K_spfc on; 1: almost none, as under DT")
+        .or("5")
+        .live();
+const TC: Key<Span> = Key::time(
+    "tc",
+    Span::from_micros(1)..=Span::from_secs(1),
+    "TC: window in which a port's departures are counted; at least 4 RTT",
+)
+.or("80us");
+const VICTIM_AT: Key<VictimAt> = Key::choice(
     "victim_at",
-    "count",
-    "instant at which a window's count makes a victim: when it is reached (count), or at the window's end (window-end)",
-);
+    &[("count", VictimAt::Count), ("window-end", VictimAt::WindowEnd)],
+    "instant from which a window's count makes a port a victim until the next window ends: the count is reached, as in \
+     the circuit of spfc V-A, or the window ends, up to TC later",
+)
+.or("count");
 
 impl Plugin for SpfcKind {
     fn id(&self) -> &'static str {
         "spfc"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[ALPHA, K_SPFC, TC, VICTIM_AT]
+    fn keys(&self) -> Keys {
+        &[&ALPHA, &K_SPFC, &TC, &VICTIM_AT]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -242,10 +252,10 @@ impl Plugin for SpfcKind {
 impl BufferPolicyKind for SpfcKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         Arc::new(SpfcConfig {
-            alpha: table.alpha_or(&ALPHA),
-            k_spfc: table.integer_or(&K_SPFC, 1..=64) as u32,
-            tc: table.quantity_or(&TC, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
-            victim_at: table.choice_or(&VICTIM_AT, &[("count", VictimAt::Count), ("window-end", VictimAt::WindowEnd)]),
+            alpha: table.get(&ALPHA),
+            k_spfc: table.get(&K_SPFC),
+            tc: table.get(&TC),
+            victim_at: table.get(&VICTIM_AT),
         })
     }
 }
@@ -259,10 +269,6 @@ impl BufferPolicyConfig for SpfcConfig {
         LayoutRequirements::PER_QUEUE
     }
 
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name, K_SPFC.name]
-    }
-
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         match Spfc::new(self, context.rates) {
             Some(spfc) => Ok(Box::new(spfc)),
@@ -270,7 +276,7 @@ impl BufferPolicyConfig for SpfcConfig {
         }
     }
 
-    fn window_key(&self) -> Option<&'static Key> {
+    fn window_key(&self) -> Option<&'static Key<Span>> {
         Some(&TC)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin, Problem, Table};
+use weir_reader::{Key, Keys, Plugin, Problem, Table};
 use weir_units::Bytes;
 use weir_units::archive::{Archive, SharedState};
 
-use super::kind::size;
+use super::kind::SIZES;
 use super::{
     AtomicBytes, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BufferSizes, BuildContext, ConfigContext,
     ConstantThreshold, LayoutRequirements, OverloadCase, PolicyError, QueueView, SteadyState, Threshold, each,
@@ -85,22 +85,23 @@ pub struct StaticThresholdConfig {
     pub threshold: Option<Bytes>,
 }
 
-const THRESHOLD: Key =
-    Key::without_default("threshold", "the shared buffer over the ports", "T of each lossless ingress queue");
+const THRESHOLD: Key<Bytes> = Key::size("threshold", SIZES, "T of each lossless ingress queue")
+    .or_else("B_s / N_p, the shared buffer over the ports")
+    .live();
 
 impl Plugin for StaticThresholdKind {
     fn id(&self) -> &'static str {
         "static"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[THRESHOLD]
+    fn keys(&self) -> Keys {
+        &[&THRESHOLD]
     }
 }
 
 impl BufferPolicyKind for StaticThresholdKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
-        Arc::new(StaticThresholdConfig { threshold: size(table, &THRESHOLD) })
+        Arc::new(StaticThresholdConfig { threshold: table.given(&THRESHOLD) })
     }
 }
 
@@ -111,10 +112,6 @@ impl BufferPolicyConfig for StaticThresholdConfig {
 
     fn layout_requirements(&self) -> LayoutRequirements {
         LayoutRequirements::PER_QUEUE
-    }
-
-    fn runtime_keys(&self) -> &'static [&'static str] {
-        &[THRESHOLD.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {

@@ -1,6 +1,6 @@
 //! Arbitration `arrival` (FIFO): a port's share of the queue's output equals its share of the arrivals.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 
 use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind};
 
@@ -13,7 +13,7 @@ impl Plugin for Fifo {
         "arrival"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[]
     }
 }

@@ -1,10 +1,10 @@
 //! Arbitration `random`: a port is drawn uniformly among those with a frame, for `arbitration_burst` frames.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 use weir_units::PortId;
 use weir_units::archive::{Archive, State};
 
-use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame, burst};
+use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame};
 
 pub(crate) static KIND: RandomKind = RandomKind;
 
@@ -16,14 +16,14 @@ impl Plugin for RandomKind {
         "random"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BURST]
+    fn keys(&self) -> Keys {
+        &[&BURST]
     }
 }
 
 impl ArbiterKind for RandomKind {
     fn read(&self, table: &Table<'_>) -> ArbiterChoice {
-        ArbiterChoice::new(Random::new(burst(table)))
+        ArbiterChoice::new(Random::new(table.get(&BURST)))
     }
 }
 

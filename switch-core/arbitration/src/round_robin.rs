@@ -1,10 +1,10 @@
 //! Arbitration `round-robin`: each port in turn, `arbitration_burst` frames each.
 
-use weir_reader::{Key, Plugin, Table};
+use weir_reader::{Keys, Plugin, Table};
 use weir_units::PortId;
 use weir_units::archive::{Archive, State};
 
-use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame, burst};
+use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame};
 
 pub(crate) static KIND: RoundRobinKind = RoundRobinKind;
 
@@ -16,14 +16,14 @@ impl Plugin for RoundRobinKind {
         "round-robin"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BURST]
+    fn keys(&self) -> Keys {
+        &[&BURST]
     }
 }
 
 impl ArbiterKind for RoundRobinKind {
     fn read(&self, table: &Table<'_>) -> ArbiterChoice {
-        ArbiterChoice::new(RoundRobin::new(burst(table)))
+        ArbiterChoice::new(RoundRobin::new(table.get(&BURST)))
     }
 }
 

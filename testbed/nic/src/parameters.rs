@@ -4,7 +4,7 @@
 //! values are kept as texts, and an algorithm's parameters are read when its flows are made.
 
 use std::cell::RefCell;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -60,8 +60,71 @@ pub struct Parameters<'p> {
 /// Error in a text, and the suggested correction.
 type ParseFailure = (String, String);
 
-/// Valid rates in bit/s: from the lowest of a limiter to above the fastest Ethernet.
-const RATES: RangeInclusive<u64> = 8_000..=3_200_000_000_000;
+/// Times of most keys: none is so short that an hour's silence takes long to catch up.
+pub const TIMES: RangeInclusive<Span> = Span::from_nanos(100)..=Span::from_secs(1_000);
+
+/// Valid rates: from the lowest of a limiter to above the fastest Ethernet.
+const RATES: (BitRate, BitRate) = (BitRate::bps(8_000), BitRate::gbps(3_200));
+
+/// Values of a [`gain`] key.
+#[derive(Clone, Copy, Debug)]
+pub struct Gain;
+
+/// Values of a [`bdp_size`] key.
+#[derive(Clone, Copy, Debug)]
+pub struct BdpSize;
+
+/// Values of a [`share`] or [`millionths`] key.
+#[derive(Clone, Copy, Debug)]
+pub struct Millionths(pub u32);
+
+impl Display for Millionths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f64::from(self.0) / 1e6).fmt(f)
+    }
+}
+
+/// Returns a key whose value is a rate or a fraction of the line's: see [`Parameters::rate`].
+pub const fn line_rate(name: &'static str, help: &'static str) -> Key<BitRate> {
+    Key::other_in(name, "rate or `line/n`", RATES, help)
+}
+
+/// Returns a key whose value is a size or a fraction of the bandwidth-delay product: see [`Parameters::size_or_part`].
+pub const fn bdp_size(name: &'static str, help: &'static str) -> Key<BdpSize> {
+    Key::other(name, "size or `bdp/n`", help)
+}
+
+/// Returns a key whose value is a window or none: see [`Parameters::window`].
+pub const fn window(name: &'static str, help: &'static str) -> Key<Option<Bytes>> {
+    Key::other(name, "size above 0, `bdp/n` or `none`", help)
+}
+
+/// Returns a key whose value is one of [`TIMES`] or none: see [`Parameters::time_or_none`].
+pub const fn time_or_none(name: &'static str, help: &'static str) -> Key<Option<Span>> {
+    Key::other(name, "time, 100ns to 1000s, or `none`", help)
+}
+
+/// Returns the key of T, or τ, by default the network's: see [`Parameters::base_rtt`].
+pub const fn base_rtt(help: &'static str) -> Key<Span> {
+    Key::time("base_rtt", Span::from_nanos(1)..=Span::from_secs(1), help)
+        .or_else("the network's longest round trip without queues")
+}
+
+/// Returns a key whose value is a gain 2^-n: see [`Parameters::gain`].
+pub const fn gain(name: &'static str, help: &'static str) -> Key<Gain> {
+    Key::other(name, "1 over a power of two, 1 to 1/65536", help)
+}
+
+/// Returns a key whose value is a number above 0, at most 1: see [`Parameters::millionths`].
+pub const fn share(name: &'static str, help: &'static str) -> Key<Millionths> {
+    millionths(name, 1..=1_000_000, help)
+}
+
+/// Returns a key whose value is a number, with this range in millionths: see [`Parameters::millionths`].
+pub const fn millionths(name: &'static str, range: RangeInclusive<u32>, help: &'static str) -> Key<Millionths> {
+    let range = (Millionths(*range.start()), Millionths(*range.end()));
+    Key::other_in(name, "number or fraction", range, help)
+}
 
 impl<'p> Parameters<'p> {
     /// Returns parameters in this network: given values, the first of each key, over those of a preset.
@@ -75,6 +138,11 @@ impl<'p> Parameters<'p> {
         Parameters::new(ANY, given, preset)
     }
 
+    /// Returns these parameters over those of a preset.
+    pub(crate) fn over(self, preset: Values) -> Parameters<'p> {
+        Parameters { preset, ..self }
+    }
+
     /// Returns the network.
     pub fn network(&self) -> Network {
         self.network
@@ -86,65 +154,62 @@ impl<'p> Parameters<'p> {
     }
 
     /// Records that a key's value is invalid, or inconsistent with another's.
-    pub fn refuse(&self, key: &Key, message: impl Into<String>, help: impl Into<String>) {
+    pub fn refuse<T>(&self, key: &Key<T>, message: impl Into<String>, help: impl Into<String>) {
         self.wrong.borrow_mut().push(WrongValue { key: key.name, message: message.into(), help: help.into() });
     }
 
     /// Reads a rate: `40Mbps`, or a fraction of the line's, `line/1000`.
-    pub fn rate(&self, key: &Key) -> BitRate {
+    pub fn rate(&self, key: &Key<BitRate>) -> BitRate {
         self.value(key, |text| {
             if let Some(divisor) = parse_divisor(text, "line") {
                 return Ok(BitRate::bps((self.network.line.as_bps() / divisor).max(1)));
             }
             let what = "a rate with its unit, or a part of the line's";
-            let rate: BitRate =
-                text.parse().map_err(|_| parse_failure(key, text, what, "\"40Mbps\" or \"line/1000\""))?;
-            if RATES.contains(&rate.as_bps()) {
-                Ok(rate)
-            } else {
-                Err(out_of_range(&rate, &BitRate::bps(*RATES.start()), &BitRate::bps(*RATES.end())))
-            }
+            let rate = text.parse().map_err(|_| parse_failure(key.name, text, what, "\"40Mbps\" or \"line/1000\""))?;
+            within(rate, key.range())
         })
     }
 
     /// Reads a time with its unit.
-    pub fn time(&self, key: &Key, range: RangeInclusive<Span>) -> Span {
-        self.value(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
+    pub fn time(&self, key: &Key<Span>) -> Span {
+        self.value(key, |text| parsed(key.name, text).and_then(|time| within(time, key.range())))
     }
 
     /// Reads a time with its unit, or `none`.
-    pub fn time_or_none(&self, key: &Key, range: RangeInclusive<Span>) -> Option<Span> {
+    pub fn time_or_none(&self, key: &Key<Option<Span>>) -> Option<Span> {
         self.value(key, |text| match text {
             "none" => Ok(None),
-            text => parsed(key, text).and_then(|time| within(time, &range)).map(Some),
+            text => {
+                let time = parsed(key.name, text)?;
+                within(time, Some(&(*TIMES.start(), *TIMES.end()))).map(Some)
+            }
         })
     }
 
     /// Reads T: by default the network's.
-    pub fn base_rtt(&self, key: &Key) -> Span {
-        let range = Span::from_nanos(1)..=Span::from_secs(1);
-        self.optional(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
+    pub fn base_rtt(&self, key: &Key<Span>) -> Span {
+        self.optional(key, |text| parsed(key.name, text).and_then(|time| within(time, key.range())))
             .unwrap_or(self.network.base_rtt)
     }
 
-    /// A size with its unit.
-    pub fn size(&self, key: &Key, range: RangeInclusive<Bytes>) -> Bytes {
-        self.value(key, |text| parsed(key, text).and_then(|size| within(size, &range)))
+    /// Reads a size with its unit.
+    pub fn size(&self, key: &Key<Bytes>) -> Bytes {
+        self.value(key, |text| parsed(key.name, text).and_then(|size| within(size, key.range())))
     }
 
     /// Reads a size with its unit, or a fraction of the line's bandwidth-delay product over `base_rtt`: `bdp/100`.
-    pub fn size_or_part(&self, key: &Key, base_rtt: Span) -> Bytes {
+    pub fn size_or_part(&self, key: &Key<BdpSize>, base_rtt: Span) -> Bytes {
         self.value(key, |text| {
             if let Some(divisor) = parse_divisor(text, "bdp") {
                 return Ok(self.network.line.bytes_in(base_rtt).divided_by(divisor));
             }
             let what = "a size with its unit, or a part of the bandwidth-delay product";
-            text.parse().map_err(|_| parse_failure(key, text, what, "\"100B\" or \"bdp/100\""))
+            text.parse().map_err(|_| parse_failure(key.name, text, what, "\"100B\" or \"bdp/100\""))
         })
     }
 
     /// Reads a window: a size with its unit, a fraction of the bandwidth-delay product, `bdp/2`, or `none`.
-    pub fn window(&self, key: &Key) -> Option<Bytes> {
+    pub fn window(&self, key: &Key<Option<Bytes>>) -> Option<Bytes> {
         self.value(key, |text| {
             if text == "none" {
                 return Ok(None);
@@ -156,50 +221,49 @@ impl<'p> Parameters<'p> {
             }
             let what = "a size with its unit, a part of the bandwidth-delay product, or \"none\"";
             let size: Option<Bytes> = text.parse().ok().filter(|size| *size > Bytes::ZERO);
-            size.map(Some).ok_or_else(|| parse_failure(key, text, what, "\"100KB\" or \"bdp\""))
+            size.map(Some).ok_or_else(|| parse_failure(key.name, text, what, "\"100KB\" or \"bdp\""))
         })
     }
 
-    /// Reads a fraction above 0, at most 1, in parts per million: `0.95`, or `7/8`.
-    pub fn share(&self, key: &Key) -> u32 {
-        self.millionths(key, 1..=1_000_000)
-    }
-
-    /// Reads a number in millionths.
-    pub fn millionths(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
+    /// Reads a number in millionths: `0.95`, or `7/8`.
+    pub fn millionths(&self, key: &Key<Millionths>) -> u32 {
         self.value(key, |text| {
-            let [from, to] = [range.start(), range.end()].map(|millionths| f64::from(*millionths) / 1e6);
-            let number = number(text).ok_or_else(|| parse_failure(key, text, "a number", "0.95"))?;
+            let number = number(text).ok_or_else(|| parse_failure(key.name, text, "a number", "0.95"))?;
             let millionths = (number * 1e6).round();
-            let is_within = millionths >= f64::from(*range.start()) && millionths <= f64::from(*range.end());
-            if is_within { Ok(millionths as u32) } else { Err(out_of_range(&text, &from, &to)) }
+            match key.range() {
+                Some((least, most)) if !(f64::from(least.0)..=f64::from(most.0)).contains(&millionths) => {
+                    Err(out_of_range(&text, least, most))
+                }
+                _ => Ok(millionths as u32),
+            }
         })
     }
 
     /// Reads a gain 2^-n, `1/256`, as n.
-    pub fn gain(&self, key: &Key) -> u8 {
+    pub fn gain(&self, key: &Key<Gain>) -> u8 {
         self.value(key, |text| {
             let inverse = number(text).filter(|gain| *gain > 0.0).map_or(0.0, |gain| 1.0 / gain);
             let shift = (0..=GAIN_SHIFT_MAX).find(|shift| inverse == f64::from(1u32 << shift));
-            shift.ok_or_else(|| parse_failure(key, text, "1 over a power of two, no less than 1/65536", "\"1/256\""))
+            let what = "1 over a power of two, no less than 1/65536";
+            shift.ok_or_else(|| parse_failure(key.name, text, what, "\"1/256\""))
         })
     }
 
     /// Reads an integer.
-    pub fn integer(&self, key: &Key, range: RangeInclusive<u32>) -> u32 {
+    pub fn integer(&self, key: &Key<u32>) -> u32 {
         self.value(key, |text| {
-            let number: u64 = text.parse().map_err(|_| parse_failure(key, text, "a whole number", "5"))?;
-            let in_range = u32::try_from(number).ok().filter(|number| range.contains(number));
-            in_range.ok_or_else(|| out_of_range(&number, range.start(), range.end()))
+            let number: u64 = text.parse().map_err(|_| parse_failure(key.name, text, "a whole number", "5"))?;
+            let range = key.range().map(|(least, most)| (u64::from(*least), u64::from(*most)));
+            within(number, range.as_ref()).map(|number| number as u32)
         })
     }
 
     /// Reads one of several named values.
-    pub fn choice<T: Copy>(&self, key: &Key, choices: &[(&str, T)]) -> T {
+    pub fn choice<T: Copy>(&self, key: &Key<T>) -> T {
         self.value(key, |text| {
-            let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+            let chosen = key.words().iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
             chosen.ok_or_else(|| {
-                let options: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+                let options: Vec<String> = key.words().iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 (
                     format!("\"{text}\" is none of {}", options.join(", ")),
                     format!("write {} = {}", key.name, options[0]),
@@ -209,22 +273,22 @@ impl<'p> Parameters<'p> {
     }
 
     /// Reads a boolean.
-    pub fn boolean(&self, key: &Key) -> bool {
-        self.value(key, |text| text.parse().map_err(|_| parse_failure(key, text, "true or false", "true")))
+    pub fn boolean(&self, key: &Key<bool>) -> bool {
+        self.value(key, |text| text.parse().map_err(|_| parse_failure(key.name, text, "true or false", "true")))
     }
 
     /// Reads a value with its type's own syntax.
-    pub fn converted<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
-        self.value(key, |text| parsed(key, text))
+    pub fn converted<T: FromStr<Err = UnitError>>(&self, key: &Key<T>) -> T {
+        self.value(key, |text| parsed(key.name, text))
     }
 
     /// # Panics
     /// If the default is invalid: a bug in the program.
-    fn value<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> T {
+    fn value<K, T>(&self, key: &Key<K>, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> T {
         self.optional(key, parse).unwrap_or_else(|| panic!("`{}` has no default", key.name))
     }
 
-    fn optional<T>(&self, key: &Key, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> Option<T> {
+    fn optional<K, T>(&self, key: &Key<K>, parse: impl Fn(&str) -> Result<T, ParseFailure>) -> Option<T> {
         if let Some((_, text)) = self.given.iter().find(|(name, _)| *name == key.name) {
             match parse(text.trim()) {
                 Ok(value) => return Some(value),
@@ -255,16 +319,19 @@ fn number(text: &str) -> Option<f64> {
     Some(over / under).filter(|number| number.is_finite())
 }
 
-fn parsed<T: FromStr<Err = UnitError>>(key: &Key, text: &str) -> Result<T, ParseFailure> {
+fn parsed<T: FromStr<Err = UnitError>>(key: &str, text: &str) -> Result<T, ParseFailure> {
     text.parse().map_err(|error: UnitError| parse_failure(key, text, error.expected, &format!("\"{}\"", error.example)))
 }
 
-fn parse_failure(key: &Key, text: &str, expected: &str, example: &str) -> ParseFailure {
-    (format!("\"{text}\" is not {expected}"), format!("write for example {} = {example}", key.name))
+fn parse_failure(key: &str, text: &str, expected: &str, example: &str) -> ParseFailure {
+    (format!("\"{text}\" is not {expected}"), format!("write for example {key} = {example}"))
 }
 
-fn within<T: PartialOrd + Display>(value: T, range: &RangeInclusive<T>) -> Result<T, ParseFailure> {
-    if range.contains(&value) { Ok(value) } else { Err(out_of_range(&value, range.start(), range.end())) }
+fn within<T: PartialOrd + Display>(value: T, range: Option<&(T, T)>) -> Result<T, ParseFailure> {
+    match range {
+        Some((least, most)) if value < *least || value > *most => Err(out_of_range(&value, least, most)),
+        _ => Ok(value),
+    }
 }
 
 fn out_of_range(value: &dyn Display, from: &dyn Display, to: &dyn Display) -> ParseFailure {
@@ -277,16 +344,11 @@ mod tests {
 
     const NETWORK: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
 
-    /// Reads one key of this value; the wrong one's message and help.
-    fn read<T>(
-        text: &str,
-        default: &'static str,
-        read: impl Fn(&Parameters<'_>, &Key) -> T,
-    ) -> Result<T, ParseFailure> {
-        let key = Key::new("key", default, "");
+    /// Reads a key with this value; the message and help if it is wrong.
+    fn read<T>(text: &str, read: impl Fn(&Parameters<'_>) -> T) -> Result<T, ParseFailure> {
         let given = [("key", text)];
         let parameters = Parameters::new(NETWORK, &given, &[]);
-        let value = read(&parameters, &key);
+        let value = read(&parameters);
         match parameters.into_wrong().pop() {
             None => Ok(value),
             Some(wrong) => Err((wrong.message, wrong.help)),
@@ -295,35 +357,62 @@ mod tests {
 
     #[test]
     fn rates_and_sizes_may_follow_the_network() {
-        let rate = |text| read(text, "line", |parameters, key| parameters.rate(key));
+        let rate = |text| read(text, |parameters| parameters.rate(&line_rate("key", "").or("line")));
         assert_eq!(rate("40Mbps"), Ok(BitRate::mbps(40)));
         assert_eq!((rate("line/1000"), rate("line")), (Ok(BitRate::mbps(100)), Ok(BitRate::gbps(100))));
         let (message, help) = rate("40").unwrap_err();
         assert_eq!(message, "\"40\" is not a rate with its unit, or a part of the line's");
         assert_eq!(help, "write for example key = \"40Mbps\" or \"line/1000\"");
-        assert!(rate("line/0").is_err() && rate("bdp/2").is_err() && rate("1bps").is_err());
-        let size = |text| read(text, "bdp", |parameters, key| parameters.size_or_part(key, Span::from_micros(10)));
+        assert_eq!(rate("1bps").unwrap_err().1, "write a value from 8Kbps to 3200Gbps");
+        assert!(rate("line/0").is_err() && rate("bdp/2").is_err());
+        let base_rtt = Span::from_micros(10);
+        let size = |text| read(text, |parameters| parameters.size_or_part(&bdp_size("key", "").or("bdp"), base_rtt));
         assert_eq!((size("bdp / 125"), size("2KB")), (Ok(Bytes::kb(1)), Ok(Bytes::kb(2))));
         assert!(size("40Mbps").is_err());
     }
 
     #[test]
     fn numbers_are_exact() {
-        let gain = |text| read(text, "1", |parameters, key| parameters.gain(key));
+        let gain = |text| read(text, |parameters| parameters.gain(&gain("key", "").or("1")));
         assert_eq!((gain("1/256"), gain("0.0625"), gain("1")), (Ok(8), Ok(4), Ok(0)));
         assert!(gain("1/3").is_err() && gain("0").is_err() && gain("2").is_err() && gain("x").is_err());
-        let share = |text| read(text, "1", |parameters, key| parameters.share(key));
+        let share = |text| read(text, |parameters| parameters.millionths(&share("key", "").or("1")));
         assert_eq!((share("0.95"), share("7/8")), (Ok(950_000), Ok(875_000)));
-        assert_eq!(share("1.5").unwrap_err().0, "1.5 is out of range");
-        assert!(share("0").is_err() && share("1/0").is_err() && share("NaN").is_err());
+        let wrong = ("1.5 is out of range".to_owned(), "write a value from 0.000001 to 1".to_owned());
+        assert_eq!(share("1.5"), Err(wrong));
+        assert!(share("0").is_err() && share("-1").is_err() && share("1/0").is_err() && share("NaN").is_err());
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_keys() {
+        let time = |text| read(text, |parameters| parameters.time_or_none(&time_or_none("key", "").or("none")));
+        assert_eq!((time("none"), time("100ns")), (Ok(None), Ok(Some(Span::from_nanos(100)))));
+        let (message, help) = time("1001s").unwrap_err();
+        assert_eq!((message.as_str(), help.as_str()), ("1001s is out of range", "write a value from 100ns to 1000s"));
+        let types = [
+            line_rate("key", "").values(),
+            share("key", "").values(),
+            millionths("key", 1_001_000..=2_000_000, "").values(),
+            base_rtt("").values(),
+        ];
+        assert_eq!(
+            types,
+            [
+                "rate or `line/n`, 8Kbps to 3200Gbps",
+                "number or fraction, 0.000001 to 1",
+                "number or fraction, 1.001 to 2",
+                "time, 1ns to 1s"
+            ]
+        );
+        assert_eq!(time_or_none("key", "").values(), format!("{}, or `none`", Key::time("key", TIMES, "").values()));
     }
 
     #[test]
     fn a_file_goes_before_a_preset_and_that_before_the_default() {
-        const KEY: Key = Key::new("f", "5", "");
+        const KEY: Key<u32> = Key::<u32>::integer("f", 0..=9, "").or("5");
         let read = |given: &[(&str, &str)], preset| {
             let parameters = Parameters::new(NETWORK, given, preset);
-            (parameters.integer(&KEY, 0..=9), parameters.into_wrong().len())
+            (parameters.integer(&KEY), parameters.into_wrong().len())
         };
         assert_eq!(read(&[], &[]), (5, 0));
         assert_eq!(read(&[], &[("f", "4")]), (4, 0));

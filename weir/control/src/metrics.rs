@@ -25,7 +25,7 @@ use families::{Families, Labels, by_class, class_labels, labels};
 use histogram::LengthHistogram;
 
 /// Metrics of a process; counters count since its start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Metrics {
     /// Version of Weir.
     pub weir_version: String,
@@ -76,6 +76,34 @@ impl Metrics {
         let _ = encode(&mut text, &registry);
         text
     }
+}
+
+/// Family of metrics, as the reference lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricFamily {
+    /// Name, without the suffix that OpenMetrics adds to samples of counters.
+    pub name: String,
+    /// Type: `counter`, `gauge`, `histogram` or `info`.
+    pub kind: String,
+    /// Description.
+    pub help: String,
+}
+
+/// Returns all families, in their order.
+pub fn families() -> Vec<MetricFamily> {
+    let text = Metrics::default().text();
+    let described = |kind: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(kind)?.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_default().to_owned()
+    };
+    let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    names
+        .map(|name| MetricFamily {
+            name: name.to_owned(),
+            kind: described("# TYPE ", name),
+            help: described("# HELP ", name),
+        })
+        .collect()
 }
 
 impl Collector for Metrics {

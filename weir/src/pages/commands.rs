@@ -1,4 +1,4 @@
-//! Generator of docs/COMMANDS.md: all commands, and their exit codes.
+//! Reference of commands: all of them, and their exit codes.
 
 use std::fmt::Write;
 
@@ -10,8 +10,7 @@ use super::shown;
 const HEAD: &str = "\
 # Commands
 
-`weir COMMAND --help` has all options of a command; installed as a package there is a man page for each (`man weir-run`). This page is made of the command line's own description by
-`weir pages --commands docs/COMMANDS.md`, and a test fails if it is not as the command is.
+`weir COMMAND --help` has all options of a command; installed as a package there is a man page for each (`man weir-run`). This page is made of the command line's own description.
 
 ";
 
@@ -73,17 +72,6 @@ fn leaves(command: &Command) -> Vec<&Command> {
 mod tests {
     use super::super::built;
     use super::*;
-
-    #[cfg(feature = "dpdk")]
-    #[test]
-    fn the_page_is_as_the_command_is() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/COMMANDS.md");
-        let is = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(
-            is == page(&built()),
-            "docs/COMMANDS.md is of another command line: weir pages --commands docs/COMMANDS.md"
-        );
-    }
 
     #[test]
     fn code_1_is_documented_for_commands_that_exist() {

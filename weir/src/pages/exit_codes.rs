@@ -1,4 +1,4 @@
-//! Exit codes of commands, for docs/COMMANDS.md and the man pages.
+//! Exit codes of commands, for the reference of commands and the man pages.
 
 /// An exit code of all commands.
 pub(super) struct ExitCode {

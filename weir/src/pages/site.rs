@@ -1,7 +1,7 @@
 //! Documentation as a site: HTML that loads nothing from elsewhere, in which every link resolves.
 //!
-//! Pages are README, the other Markdown files in its folder, `docs/` with its folders, and the pages on the papers' figures, which are made of
-//! the stored results. A link to another page leads to its HTML, and so does one to a folder that a page describes; pictures are copied; other
+//! Pages are README, the other Markdown files in its folder, `docs/` with its folders, references, and the pages on the papers' figures, which are
+//! made of the stored results. A link to another page leads to its HTML, and so does one to a folder that a page describes; pictures are copied; other
 //! files of the repository are named without a link.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,12 @@ struct PageLink {
     is_picture: bool,
 }
 
-/// Writes the site of a repository; fails if any link does not resolve.
-pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
+/// Writes the site of a repository, with these references, each a path in the repository and a text; fails if any link does not resolve.
+pub(super) fn write(
+    of: &Path,
+    to: &Path,
+    references: impl Iterator<Item = (&'static str, String)>,
+) -> Result<(), Failure> {
     let paths = paths(of)?;
     if !paths.contains(Path::new(HOME)) {
         let message = format!("{}: there is no {HOME}; write --of DIR, the repository's folder", of.display());
@@ -50,6 +54,7 @@ pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
         let text = fs::read_to_string(of.join(&path)).map_err(|error| file_failure(&of.join(&path), &error))?;
         texts.insert(path, text);
     }
+    texts.extend(references.map(|(path, text)| (PathBuf::from(path), text)));
     let mut folders = BTreeMap::new();
     for made in pages_of_papers(of)? {
         folders.extend(made.folder.map(|folder| (folder, made.path.clone())));

@@ -58,7 +58,7 @@ pub(super) fn of_each_run(path: &Path) -> Option<String> {
 fn places(document: &mut Table, path: &Path, key: &str) -> Vec<Path> {
     let has_key = |policy: &str| {
         // An unknown policy's keys are left to the scenario's reader.
-        BUFFER_POLICIES.find(policy).is_none_or(|kind| kind.keys().iter().any(|own| own.name == key))
+        BUFFER_POLICIES.find(policy).is_none_or(|kind| kind.keys().iter().any(|own| own.name() == key))
     };
     let below = |above: String, policy: &str| {
         let keys = path.keys()[3..].iter().map(|key| super::path::quoted(key).into_owned());

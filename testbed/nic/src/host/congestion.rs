@@ -333,6 +333,3 @@ fn fraction(ppm: u32) -> f64 {
 fn clamped_rate(bps: f64, least: u64, line: u64) -> u64 {
     ((bps + 0.5) as u64).max(least).min(line)
 }
-
-/// Range of steps and intervals: none is so short that an hour's silence takes long to catch up.
-const INTERVALS: std::ops::RangeInclusive<Span> = Span::from_nanos(100)..=Span::from_secs(1_000);

@@ -100,6 +100,21 @@ impl ModelDrop {
     }
 }
 
+impl ModelDrop {
+    /// Returns the description, for the reference.
+    pub fn help(self) -> &'static str {
+        match self {
+            ModelDrop::ReceiveBufferFull => {
+                "The host took frames more slowly than they arrived, and the class had no room left. In a lossless class: the NIC's \
+                 PAUSE came too late for the headroom, or the switch did not obey it."
+            }
+            ModelDrop::MacControl => "The host sent a MAC control frame.",
+            ModelDrop::NoHost => "No host was attached, or it detached while the NIC had the frame.",
+            ModelDrop::Shutdown => "The NIC was stopped.",
+        }
+    }
+}
+
 impl DirectionCounters {
     /// Returns the number of dropped frames.
     pub fn dropped(&self) -> u64 {

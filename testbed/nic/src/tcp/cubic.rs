@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{AnyKey, Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State, Value};
 use weir_units::{Span, Time};
 
 use super::cubic_linux::LinuxGrowth;
 use super::hystart::{self, HyStart, HyStartConfig};
 use super::{RoundTrip, TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
-use crate::parameters::{Parameters, Values};
+use crate::parameters::{Millionths, Parameters, Values, millionths, share};
 
 /// Kind of `transport = "tcp-cubic"`.
 #[derive(Debug)]
@@ -65,22 +65,25 @@ struct Epoch {
     w_est: f64,
 }
 
-/// The constants of the RFC (section 5).
-const C: Key = Key::new("c", "0.4", "C, in segments per cubed second");
-const BETA: Key = Key::new("beta", "0.7", "β_cubic: what is left of the window after a loss");
-const FAST_CONVERGENCE: Key =
-    Key::new("fast_convergence", "true", "whether a flow that is cut below its last W_max leaves more for others");
-const RENO_FRIENDLY: Key = Key::new("reno_friendly", "true", "whether it grows at least as Reno does");
-
-const GROWTH: Key = Key::new(
+const C: Key<Millionths> =
+    millionths("c", 1..=1_000_000_000, "C, in segments per cubed second (RFC 9438, 5)").or("0.4");
+const BETA: Key<Millionths> = share("beta", "β_cubic: factor of a cut (RFC 9438, 4.6)").or("0.7");
+const FAST_CONVERGENCE: Key<bool> =
+    Key::boolean("fast_convergence", "whether a flow cut below its last W_max yields more (RFC 9438, 4.7)").or("true");
+const RENO_FRIENDLY: Key<bool> =
+    Key::boolean("reno_friendly", "whether the window grows at least as Reno's (RFC 9438, 4.3)").or("true");
+const GROWTH: Key<bool> = Key::choice(
     "growth",
-    "rfc9438",
-    "how the window grows: by parts of segments (rfc9438), or by whole ones and with all that is rounded there (linux)",
-);
+    &[("rfc9438", false), ("linux", true)],
+    "growth of the window; `rfc9438`: RFC 9438, 4.2 to 4.5; `linux`: as `bictcp_update` of Linux 6.18, in whole \
+     segments, Reno's window by 8/15 segment per round trip (RFC 9438: one from W_max on), at least 5 % per round trip \
+     before the first loss, looking ahead by the shortest round trip",
+)
+.or("rfc9438");
 
-const KEYS: [Key; 14] = {
+const KEYS: [&dyn AnyKey; 14] = {
     let [a, b, c, d, e, f, g, h, i] = hystart::KEYS;
-    [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, GROWTH, a, b, c, d, e, f, g, h, i]
+    [&C, &BETA, &FAST_CONVERGENCE, &RENO_FRIENDLY, &GROWTH, a, b, c, d, e, f, g, h, i]
 };
 
 impl Plugin for CubicKind {
@@ -88,7 +91,7 @@ impl Plugin for CubicKind {
         "tcp-cubic"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &KEYS
     }
 
@@ -110,11 +113,11 @@ impl TcpCongestionKind for CubicKind {
 impl CubicConfig {
     fn parse(parameters: &Parameters<'_>) -> CubicConfig {
         CubicConfig {
-            c_ppm: parameters.millionths(&C, 1..=1_000_000_000),
-            beta_ppm: parameters.share(&BETA),
+            c_ppm: parameters.millionths(&C),
+            beta_ppm: parameters.millionths(&BETA),
             fast_convergence: parameters.boolean(&FAST_CONVERGENCE),
             reno_friendly: parameters.boolean(&RENO_FRIENDLY),
-            as_linux: parameters.choice(&GROWTH, &[("rfc9438", false), ("linux", true)]),
+            as_linux: parameters.choice(&GROWTH),
             hystart: HyStartConfig::parse(parameters),
         }
     }

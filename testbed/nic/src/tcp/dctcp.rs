@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 
 use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
-use crate::parameters::Parameters;
+use crate::parameters::{Gain, Parameters, gain};
 use weir_units::archive::{Archive, State};
 
 /// Kind of `transport = "tcp-dctcp"`.
@@ -36,16 +36,15 @@ struct Dctcp {
 /// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
-/// Gain g, with the default that the RFC recommends (4.1).
-const G: Key = Key::new("g", "1/16", "g: the weight of the last window in α, a power of two");
+const G: Key<Gain> = gain("g", "g: weight of the last window in α, which starts at 1 (RFC 8257, 4)").or("1/16");
 
 impl Plugin for DctcpKind {
     fn id(&self) -> &'static str {
         "tcp-dctcp"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[G]
+    fn keys(&self) -> Keys {
+        &[&G]
     }
 
     fn gauges(&self) -> &'static [Gauge] {

@@ -4,12 +4,14 @@
 //! round trip indicates a full path. A round whose shortest round trip is well above the shortest of all indicates a
 //! growing queue. Either sign sets the threshold to the window: slow start ends without a cut.
 
-use weir_reader::Key;
+use std::ops::RangeInclusive;
+
+use weir_reader::{AnyKey, Key};
 use weir_units::archive::State;
 use weir_units::{Bytes, Span, Time};
 
 use super::RoundTrip;
-use crate::parameters::Parameters;
+use crate::parameters::{Millionths, Parameters, millionths};
 
 /// Parameters of HyStart, keys of Cubic's table. Defaults are Linux's (6.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,46 +74,84 @@ const PACE: f64 = 2.0;
 /// Number of bursts by which a train may be longer.
 const BURSTS: f64 = 4.0;
 
-const HYSTART: Key =
-    Key::new("hystart", "true", "whether slow start ends when round trips or trains of acknowledgements grow");
-const DETECT: Key = Key::new("hystart_detect", "both", "which of the two signs: train, delay or both");
-const LOW_WINDOW: Key = Key::new("hystart_low_window", "16", "below that many segments nothing is watched");
-const ACK_DELTA: Key = Key::new("hystart_ack_delta", "2ms", "acknowledgements further apart are no train");
-const TRAIN: Key = Key::new("hystart_train", "1/2", "how long a train may last, in shortest round trips");
-const BURST: Key = Key::new("hystart_burst", "64KiB", "what a sender hands to its NIC at once, which lengthens trains");
-const DELAY_MIN: Key = Key::new("hystart_delay_min", "4ms", "what round trips must grow by at least");
-const DELAY_MAX: Key = Key::new("hystart_delay_max", "16ms", "and need not exceed; between the two, an eighth");
+/// Valid times of its keys.
+const HYSTART_TIMES: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(10);
 
-const RTT: Key = Key::new("hystart_rtt", "measured", "the round trips that it goes by: as measured, or smoothed");
+const HYSTART: Key<bool> =
+    Key::boolean("hystart", "whether HyStart ends slow start early (Linux: `hystart`)").or("true");
+const DETECT: Key<Detectors> = Key::choice(
+    "hystart_detect",
+    &[
+        ("both", Detectors { train: true, delay: true }),
+        ("train", Detectors { train: true, delay: false }),
+        ("delay", Detectors { train: false, delay: true }),
+    ],
+    "signs that end slow start: long trains of acknowledgements, growing delay, or both (Linux: `hystart_detect`)",
+)
+.or("both");
+const LOW_WINDOW: Key<u32> = Key::<u32>::integer(
+    "hystart_low_window",
+    0..=1_000_000,
+    "least window with detection, in segments (Linux: `hystart_low_window`)",
+)
+.or("16");
+const ACK_DELTA: Key<Span> = Key::time(
+    "hystart_ack_delta",
+    HYSTART_TIMES,
+    "largest gap between acknowledgements of a train (Linux: `hystart_ack_delta_us`)",
+)
+.or("2ms");
+const TRAIN: Key<Millionths> = millionths(
+    "hystart_train",
+    0..=1_000_000_000,
+    "longest train without a sign, as a share of the shortest round trip plus bursts (Linux: half, without pacing)",
+)
+.or("1/2");
+const BURST: Key<Bytes> = Key::size(
+    "hystart_burst",
+    Bytes::ZERO..=Bytes::mb(1_000),
+    "sender's burst to its NIC; the allowed train adds the time of four at two windows per round trip, at most 1 ms \
+     (Linux: `gso_max_size`)",
+)
+.or("64KiB");
+const DELAY_MIN: Key<Span> = Key::time(
+    "hystart_delay_min",
+    HYSTART_TIMES,
+    "lower limit of the delay sign, growth of a round's shortest RTT by an eighth of the shortest of all; at most \
+     `hystart_delay_max` (Linux: `HYSTART_DELAY_MIN`)",
+)
+.or("4ms");
+const DELAY_MAX: Key<Span> =
+    Key::time("hystart_delay_max", HYSTART_TIMES, "upper limit of that growth (Linux: `HYSTART_DELAY_MAX`)").or("16ms");
+const RTT: Key<bool> = Key::choice(
+    "hystart_rtt",
+    &[("measured", false), ("smoothed", true)],
+    "round trips that the signs use: each measured one, as in Linux, or smoothed ones (RFC 6298), as in ns-3",
+)
+.or("measured");
 
 /// HyStart's keys.
-pub(super) const KEYS: [Key; 9] = [HYSTART, DETECT, LOW_WINDOW, ACK_DELTA, TRAIN, BURST, DELAY_MIN, DELAY_MAX, RTT];
+pub(super) const KEYS: [&dyn AnyKey; 9] =
+    [&HYSTART, &DETECT, &LOW_WINDOW, &ACK_DELTA, &TRAIN, &BURST, &DELAY_MIN, &DELAY_MAX, &RTT];
 
 impl HyStartConfig {
     /// Reads the keys; `None` if HyStart is off.
     pub(super) fn parse(parameters: &Parameters<'_>) -> Option<HyStartConfig> {
-        let times = Span::ZERO..=Span::from_secs(10);
-        let (delay_min, delay_max) =
-            (parameters.time(&DELAY_MIN, times.clone()), parameters.time(&DELAY_MAX, times.clone()));
+        let (delay_min, delay_max) = (parameters.time(&DELAY_MIN), parameters.time(&DELAY_MAX));
         if delay_min > delay_max {
             let message = format!("{}, {delay_min}, is above {}, {delay_max}", DELAY_MIN.name, DELAY_MAX.name);
             let help = format!("write a shorter `{}` or a longer `{}`", DELAY_MIN.name, DELAY_MAX.name);
             parameters.refuse(&DELAY_MIN, message, help);
         }
-        let signs = [
-            ("both", Detectors { train: true, delay: true }),
-            ("train", Detectors { train: true, delay: false }),
-            ("delay", Detectors { train: false, delay: true }),
-        ];
         let config = HyStartConfig {
-            detect: parameters.choice(&DETECT, &signs),
-            low_window: parameters.integer(&LOW_WINDOW, 0..=1_000_000),
-            ack_delta: parameters.time(&ACK_DELTA, times),
-            train_ppm: parameters.millionths(&TRAIN, 0..=1_000_000_000),
-            burst: parameters.size(&BURST, Bytes::ZERO..=Bytes::mb(1_000)),
+            detect: parameters.choice(&DETECT),
+            low_window: parameters.integer(&LOW_WINDOW),
+            ack_delta: parameters.time(&ACK_DELTA),
+            train_ppm: parameters.millionths(&TRAIN),
+            burst: parameters.size(&BURST),
             delay_min,
             delay_max,
-            is_smoothed: parameters.choice(&RTT, &[("measured", false), ("smoothed", true)]),
+            is_smoothed: parameters.choice(&RTT),
         };
         parameters.boolean(&HYSTART).then_some(config)
     }

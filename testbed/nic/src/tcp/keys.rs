@@ -1,11 +1,11 @@
 //! Keys of a TCP connection in files.
 
-use weir_reader::{Gauge, Key, Plugin};
-use weir_units::{Bytes, CLASSES, Class, Span};
+use weir_reader::{Gauge, Key, Keys, Plugin};
+use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::Dscp;
 
 use super::{AckPoint, DelayedAck, TcpConfig, TcpCongestionChoice, TcpCongestionKind};
-use crate::parameters::{Parameters, Preset, WrongValue};
+use crate::parameters::{Parameters, Preset, TIMES, WrongValue, time_or_none};
 
 /// Keys of every connection, for any congestion control: the table `[nic.tcp]`.
 #[derive(Debug)]
@@ -28,100 +28,158 @@ pub const GAUGES: &[Gauge] = &[
     Gauge::plain("srtt_us", "the smoothed round-trip time; empty before the first measurement"),
 ];
 
-const PRESET: Key = Key::new("preset", "datacentre", "the set that the other keys are laid over, or \"linux\"");
-const ECN: Key = Key::new("ecn", "false", "whether data may be marked; data of DCTCP always may");
-const MSS: Key = Key::new("mss", "1448", "payload of a full segment in bytes");
-const INITIAL_WINDOW: Key =
-    Key::new("initial_window", "10", "the window before the first acknowledgement, in segments");
-const WINDOW_MAX: Key = Key::new("window_max", "64MiB", "the receiver's window");
-const INITIAL_RTO: Key = Key::new("initial_rto", "10ms", "the retransmission timeout before the first measurement");
-const KNOWN_RTT: Key = Key::new(
-    "known_rtt",
-    "none",
-    "a round trip that was measured before the first data, as of the handshake; \"none\" for none",
-);
-const TIMESTAMP_CLOCK: Key = Key::new(
-    "timestamp_clock",
-    "none",
-    "the tick of timestamps, in which round trips are measured, 1us for one within a tick; \"none\" for exact ones",
-);
-const RTO_MIN: Key = Key::new("rto_min", "10ms", "the shortest retransmission timeout");
-const RTO_MAX: Key = Key::new("rto_max", "120s", "the longest, however often it was doubled");
-const GRANULARITY: Key =
-    Key::new("granularity", "10us", "G: the timeout exceeds the smoothed round trip by that much at least");
-const ACK_EVERY: Key = Key::new("ack_every", "2", "so many segments are acknowledged together");
-const ACK_DELAY: Key = Key::new("ack_delay", "1ms", "and so long after the first of them at the latest");
-const ACK_CLASS: Key = Key::new("ack_class", "data", "the class of acknowledgements, or \"data\" for that of the data");
-const UNSCHEDULED: Key = Key::new(
-    "unscheduled",
-    "0B",
-    "so much of what a connection sends first is marked unscheduled: switches take `unscheduled_alpha` of [scenario] for it",
-);
-const RESTART_AFTER_IDLE: Key =
-    Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
-const TIMER_RESTART: Key = Key::new(
-    "timer_restart",
-    "each",
-    "which acknowledgements that move on restart the retransmission timer while losses are repaired: \"each\", or \"first\" alone",
-);
-const GROWTH_BY: Key = Key::new(
-    "growth_by",
-    "arrived",
-    "what the window grows by: what \"arrived\", or what is \"acked\", SACKed before or not, and slow start beyond its threshold",
-);
-const TIMEOUT_CUTS: Key = Key::new(
-    "timeout_cuts",
-    "once",
-    "timeouts cut the window of the data that is lost \"once\", or \"each\" the one that there is by then",
-);
-
-/// Sets of parameters: one for a datacentre, equal to the keys' defaults, and Linux's on an Ethernet of 1500 B.
+/// Set of parameters of a datacentre, the keys' defaults.
 ///
 /// Timeouts in a datacentre are 10 ms at least and at first, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010); a receiver's
-/// window of 64 MiB is enough there for 400 Gb/s and a round trip of 1 ms. Linux's window is `tcp_rmem`'s.
-const PRESETS: &[Preset] = &[
-    Preset { name: "datacentre", about: "the keys' defaults", values: &[] },
-    Preset {
-        name: "linux",
-        about: "Linux, and RFC 6298",
-        values: &[
-            ("window_max", "6MiB"),
-            ("initial_rto", "1s"),
-            ("rto_min", "200ms"),
-            ("granularity", "1ms"),
-            ("ack_delay", "40ms"),
-        ],
-    },
-];
+/// window of 64 MiB is enough there for 400 Gb/s and a round trip of 1 ms.
+const DATACENTRE: Preset = Preset { name: "datacentre", about: "the keys' defaults", values: &[] };
 
-const MSS_MAX: u32 = 65_000;
+/// Set of parameters of Linux on an Ethernet of 1500 B. The window is `tcp_rmem`'s.
+const LINUX: Preset = Preset {
+    name: "linux",
+    about: "Linux, and RFC 6298",
+    values: &[
+        ("window_max", "6MiB"),
+        ("initial_rto", "1s"),
+        ("rto_min", "200ms"),
+        ("granularity", "1ms"),
+        ("ack_delay", "40ms"),
+    ],
+};
+
+const PRESET: Key<Preset> = Key::choice(
+    "preset",
+    &[(DATACENTRE.name, DATACENTRE), (LINUX.name, LINUX)],
+    "set of the other keys' defaults; `linux`: `window_max` 6MiB, `initial_rto` 1s, `rto_min` 200ms, \
+     `granularity` 1ms, `ack_delay` 40ms, `growth` of `[nic.tcp-cubic]` linux",
+)
+.or(DATACENTRE.name);
+const ECN: Key<bool> = Key::boolean("ecn", "whether data is ECN-capable; with DCTCP it always is").or("false");
+const MSS: Key<u32> = Key::<u32>::integer("mss", 1..=65_000, "payload of a full segment in bytes").or("1448");
+const INITIAL_WINDOW: Key<u32> = Key::<u32>::integer(
+    "initial_window",
+    1..=100_000,
+    "window before the first acknowledgement, in segments (RFC 6928)",
+)
+.or("10");
+const WINDOW_MAX: Key<Bytes> = Key::size(
+    "window_max",
+    Bytes::new(1)..=Bytes::mb(1_000_000),
+    "receive window; 64 MiB suffice for 400 Gb/s and 1 ms",
+)
+.or("64MiB");
+const INITIAL_RTO: Key<Span> = Key::time(
+    "initial_rto",
+    TIMES,
+    "retransmission timeout before the first measurement; at most `rto_max` (RFC 6298, 2.1: 1 s)",
+)
+.or("10ms");
+const KNOWN_RTT: Key<Option<Span>> = time_or_none(
+    "known_rtt",
+    "round trip known before the first data, as from a handshake; sets the timeout and HyStart",
+)
+.or("none");
+const TIMESTAMP_CLOCK: Key<Option<Span>> = time_or_none(
+    "timestamp_clock",
+    "tick of the timestamps that measure round trips, with 1 us for one within a tick (ns-3: 1 ms); `none`: exact",
+)
+.or("none");
+const RTO_MIN: Key<Span> =
+    Key::time("rto_min", TIMES, "shortest retransmission timeout; at most `rto_max` (DCTCP, SIGCOMM 2010: 10 ms)")
+        .or("10ms");
+const RTO_MAX: Key<Span> =
+    Key::time("rto_max", TIMES, "longest retransmission timeout, after any number of doublings").or("120s");
+const GRANULARITY: Key<Span> = Key::time(
+    "granularity",
+    TIMES,
+    "G: least margin of the retransmission timeout over the smoothed round trip (RFC 6298)",
+)
+.or("10us");
+const ACK_EVERY: Key<u32> =
+    Key::<u32>::integer("ack_every", 1..=1_000, "segments per acknowledgement; 1: no delay").or("2");
+const ACK_DELAY: Key<Span> = Key::time("ack_delay", TIMES, "longest delay of an acknowledgement").or("1ms");
+const ACK_CLASS: Key<Option<AckPoint>> = Key::choice(
+    "ack_class",
+    &[
+        ("data", None),
+        ("0", ack_point(0)),
+        ("1", ack_point(1)),
+        ("2", ack_point(2)),
+        ("3", ack_point(3)),
+        ("4", ack_point(4)),
+        ("5", ack_point(5)),
+        ("6", ack_point(6)),
+        ("7", ack_point(7)),
+    ],
+    "class of acknowledgements, for queueing and counting, by default that of the data; all switches must map one DSCP \
+     to it",
+)
+.or("data");
+const UNSCHEDULED: Key<Bytes> = Key::size(
+    "unscheduled",
+    Bytes::ZERO..=Bytes::mb(1_000_000),
+    "bytes at a connection's start, retransmissions included, that switches admit by `unscheduled_alpha` of \
+     `[scenario]`",
+)
+.or("0B");
+const RESTART_AFTER_IDLE: Key<bool> = Key::boolean(
+    "restart_after_idle",
+    "whether a sender silent for a retransmission timeout restarts with the initial window (RFC 5681, 4.1)",
+)
+.or("true");
+const TIMER_RESTART: Key<bool> = Key::choice(
+    "timer_restart",
+    &[("each", false), ("first", true)],
+    "partial acknowledgements in recovery that restart the retransmission timer: each, or only the first, as in ns-3 \
+     (RFC 6582, 4: Slow-but-Steady, Impatient)",
+)
+.or("each");
+const GROWTH_BY: Key<bool> = Key::choice(
+    "growth_by",
+    &[("arrived", false), ("acked", true)],
+    "growth of the window; `arrived`: by each new byte once, slow start up to its threshold, as in Linux; `acked`: by \
+     the acknowledgement's advance, slow start also beyond its threshold, as in ns-3; a filled gap makes it jump",
+)
+.or("arrived");
+const TIMEOUT_CUTS: Key<bool> = Key::choice(
+    "timeout_cuts",
+    &[("once", false), ("each", true)],
+    "cuts by timeouts; `once`: those for the same data cut once (RFC 5681, 3.1); `each`: each cuts the current window, \
+     as in ns-3: a second in a row sets the threshold to two segments, one in recovery cuts from the bytes in flight",
+)
+.or("once");
+
+/// Returns the acknowledgements' class and code point for a value of `ack_class`.
+const fn ack_point(class: u8) -> Option<AckPoint> {
+    Some(AckPoint { class: Class::new(class), dscp: Dscp::new(8 * class) })
+}
 
 impl Plugin for TcpKeys {
     fn id(&self) -> &'static str {
         "tcp"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[
-            PRESET,
-            ECN,
-            MSS,
-            INITIAL_WINDOW,
-            WINDOW_MAX,
-            INITIAL_RTO,
-            KNOWN_RTT,
-            TIMESTAMP_CLOCK,
-            RTO_MIN,
-            RTO_MAX,
-            GRANULARITY,
-            ACK_EVERY,
-            ACK_DELAY,
-            ACK_CLASS,
-            UNSCHEDULED,
-            RESTART_AFTER_IDLE,
-            TIMER_RESTART,
-            GROWTH_BY,
-            TIMEOUT_CUTS,
+            &PRESET,
+            &ECN,
+            &MSS,
+            &INITIAL_WINDOW,
+            &WINDOW_MAX,
+            &INITIAL_RTO,
+            &KNOWN_RTT,
+            &TIMESTAMP_CLOCK,
+            &RTO_MIN,
+            &RTO_MAX,
+            &GRANULARITY,
+            &ACK_EVERY,
+            &ACK_DELAY,
+            &ACK_CLASS,
+            &UNSCHEDULED,
+            &RESTART_AFTER_IDLE,
+            &TIMER_RESTART,
+            &GROWTH_BY,
+            &TIMEOUT_CUTS,
         ]
     }
 }
@@ -129,8 +187,7 @@ impl Plugin for TcpKeys {
 impl TcpConfig {
     /// Returns Linux's connection on an Ethernet of 1500 B.
     pub fn linux(control: TcpCongestionChoice) -> TcpConfig {
-        let values = PRESETS.iter().find(|preset| preset.name == "linux").map_or(&[][..], |preset| preset.values);
-        TcpConfig::from_parameters(&Parameters::defaults_over(&[], values), control)
+        TcpConfig::from_parameters(&Parameters::defaults_over(&[], LINUX.values), control)
     }
 
     /// Returns a connection for a datacentre: the keys' defaults.
@@ -148,26 +205,19 @@ impl TcpConfig {
         connection: &[(&str, &str)],
         control: &[(&str, &str)],
     ) -> Result<TcpConfig, WrongTcp> {
-        let wanted = connection.iter().find(|(key, _)| *key == PRESET.name).map(|(_, preset)| *preset);
-        let preset = PRESETS.iter().find(|preset| wanted.is_none_or(|wanted| wanted == preset.name));
-        let of_connection = Parameters::defaults_over(connection, preset.map_or(&[], |preset| preset.values));
-        if preset.is_none() {
-            let names: Vec<String> = PRESETS.iter().map(|preset| format!("\"{}\"", preset.name)).collect();
-            let message = format!("\"{}\" is none of {}", wanted.unwrap_or_default(), names.join(", "));
-            of_connection.refuse(&PRESET, message, format!("write {} = {}", PRESET.name, names[0]));
-        }
-        let of_control = Parameters::defaults_over(control, preset.map_or(&[], |preset| kind.preset(preset.name)));
+        let of_connection = Parameters::defaults_over(connection, &[]);
+        let preset = of_connection.choice(&PRESET);
+        let of_connection = of_connection.over(preset.values);
+        let of_control = Parameters::defaults_over(control, kind.preset(preset.name));
         let config = TcpConfig::from_parameters(&of_connection, TcpCongestionChoice::parse(kind, &of_control));
         let wrong = WrongTcp { connection: of_connection.into_wrong(), control: of_control.into_wrong() };
         if wrong == WrongTcp::default() { Ok(config) } else { Err(wrong) }
     }
 
     fn from_parameters(parameters: &Parameters<'_>, control: TcpCongestionChoice) -> TcpConfig {
-        let times = Span::from_nanos(100)..=Span::from_secs(1_000);
-        let every = parameters.integer(&ACK_EVERY, 1..=1_000);
-        let at_most = parameters.time(&ACK_DELAY, times.clone());
-        let [initial_rto, rto_min, rto_max] =
-            [&INITIAL_RTO, &RTO_MIN, &RTO_MAX].map(|key| parameters.time(key, times.clone()));
+        let every = parameters.integer(&ACK_EVERY);
+        let at_most = parameters.time(&ACK_DELAY);
+        let [initial_rto, rto_min, rto_max] = [&INITIAL_RTO, &RTO_MIN, &RTO_MAX].map(|key| parameters.time(key));
         for (key, rto) in [(&INITIAL_RTO, initial_rto), (&RTO_MIN, rto_min)] {
             if rto > rto_max {
                 let message = format!("{}, {rto}, is above rto_max, {rto_max}", key.name);
@@ -177,23 +227,23 @@ impl TcpConfig {
         TcpConfig {
             control,
             ecn: parameters.boolean(&ECN),
-            mss: parameters.integer(&MSS, 1..=MSS_MAX),
-            initial_window: parameters.integer(&INITIAL_WINDOW, 1..=100_000),
-            window_max: parameters.size(&WINDOW_MAX, Bytes::new(1)..=Bytes::mb(1_000_000)),
+            mss: parameters.integer(&MSS),
+            initial_window: parameters.integer(&INITIAL_WINDOW),
+            window_max: parameters.size(&WINDOW_MAX),
             initial_rto,
-            known_rtt: parameters.time_or_none(&KNOWN_RTT, times.clone()),
-            timestamp_clock: parameters.time_or_none(&TIMESTAMP_CLOCK, times.clone()),
+            known_rtt: parameters.time_or_none(&KNOWN_RTT),
+            timestamp_clock: parameters.time_or_none(&TIMESTAMP_CLOCK),
             rto_min,
             rto_max,
-            granularity: parameters.time(&GRANULARITY, times),
+            granularity: parameters.time(&GRANULARITY),
             // Every segment acknowledged means no delay.
             delayed_ack: (every > 1).then_some(DelayedAck { every, at_most }),
-            acks: parameters.choice(&ACK_CLASS, &ack_points()),
-            unscheduled: parameters.size(&UNSCHEDULED, Bytes::ZERO..=Bytes::mb(1_000_000)),
+            acks: parameters.choice(&ACK_CLASS),
+            unscheduled: parameters.size(&UNSCHEDULED),
             restart_after_idle: parameters.boolean(&RESTART_AFTER_IDLE),
-            is_impatient: parameters.choice(&TIMER_RESTART, &[("each", false), ("first", true)]),
-            grows_by_acked: parameters.choice(&GROWTH_BY, &[("arrived", false), ("acked", true)]),
-            cuts_at_each_timeout: parameters.choice(&TIMEOUT_CUTS, &[("once", false), ("each", true)]),
+            is_impatient: parameters.choice(&TIMER_RESTART),
+            grows_by_acked: parameters.choice(&GROWTH_BY),
+            cuts_at_each_timeout: parameters.choice(&TIMEOUT_CUTS),
         }
     }
 
@@ -209,13 +259,6 @@ impl TcpConfig {
     pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
         GAUGES.iter().chain(self.control.gauges())
     }
-}
-
-/// Values of `ack_class`.
-fn ack_points() -> Vec<(&'static str, Option<AckPoint>)> {
-    const NUMBERS: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
-    let of_class = |(class, number)| (number, Some(AckPoint { class: Class::new(class), dscp: Dscp::new(8 * class) }));
-    std::iter::once(("data", None)).chain((0..).zip(NUMBERS).map(of_class)).collect()
 }
 
 #[cfg(test)]
@@ -242,6 +285,9 @@ mod tests {
         let class_0 = Some(AckPoint { class: Class::new(0), dscp: Dscp::new(0) });
         assert_eq!((linux.acks, read(&[("ack_class", "0")]).unwrap().acks), (None, class_0));
         assert_eq!(read(&[("preset", "linux"), ("rto_min", "5ms")]).unwrap().rto_min, Span::from_millis(5));
+        let of_cubic = kinds().next().expect("Cubic").preset("linux");
+        assert!(LINUX.values.iter().all(|(key, value)| PRESET.help.contains(&format!("`{key}` {value}"))));
+        assert_eq!(of_cubic, [("growth", "linux")]);
     }
 
     #[test]
@@ -296,12 +342,12 @@ mod tests {
         assert_eq!(wrong(&[("preset", "bsd")]).message, "\"bsd\" is none of \"datacentre\", \"linux\"");
         assert_eq!(wrong(&[("rto_min", "300s")]).message, "rto_min, 300s, is above rto_max, 120s");
         for key in TcpKeys.keys() {
-            assert_eq!(wrong(&[(key.name, "nonsense")]).key, key.name);
+            assert_eq!(wrong(&[(key.name(), "nonsense")]).key, key.name());
         }
         for kind in kinds() {
             for key in kind.keys() {
-                let wrong = TcpConfig::parse(kind, &[], &[(key.name, "nonsense")]).unwrap_err();
-                assert_eq!(wrong.control[0].key, key.name, "{}", kind.id());
+                let wrong = TcpConfig::parse(kind, &[], &[(key.name(), "nonsense")]).unwrap_err();
+                assert_eq!(wrong.control[0].key, key.name(), "{}", kind.id());
             }
         }
     }

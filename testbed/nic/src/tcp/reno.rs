@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Plugin};
+use weir_reader::{Keys, Plugin};
 use weir_units::archive::Archive;
 
 use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
@@ -17,7 +17,7 @@ impl Plugin for Reno {
         "tcp-reno"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[]
     }
 }

@@ -85,8 +85,13 @@ pub struct RealPorts {
 }
 
 impl PerfTest {
-    /// All tests.
-    pub const ALL: [PerfTest; 4] = [PerfTest::WriteBw, PerfTest::SendBw, PerfTest::ReadBw, PerfTest::SendLat];
+    /// Programs, each with its test.
+    pub(crate) const NAMES: &[(&str, PerfTest)] = &[
+        ("ib_write_bw", PerfTest::WriteBw),
+        ("ib_send_bw", PerfTest::SendBw),
+        ("ib_read_bw", PerfTest::ReadBw),
+        ("ib_send_lat", PerfTest::SendLat),
+    ];
 
     /// Name of the program.
     pub fn name(self) -> &'static str {

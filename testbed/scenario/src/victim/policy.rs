@@ -117,7 +117,7 @@ impl PolicyChoice {
     /// Whether the policy has an α.
     fn has_alpha(self) -> bool {
         let keys = BUFFER_POLICIES.find(self.configured_name()).map_or(&[][..], |kind| kind.keys());
-        keys.iter().any(|key| key.name == ALPHA.name)
+        keys.iter().any(|key| key.name() == ALPHA.name)
     }
 
     /// Returns the value of `[buffer] policy`.

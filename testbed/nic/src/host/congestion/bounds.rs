@@ -3,7 +3,7 @@
 use weir_units::{BitRate, Bytes, Span};
 
 use super::clamped_rate;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, window};
 use weir_reader::Key;
 
 /// Bounds of a flow whose window W and rate R are coupled: R = W / T, with the base round-trip time T.
@@ -25,16 +25,11 @@ pub(super) struct OptionalWindow {
     follows_rate: bool,
 }
 
-pub(super) const WINDOW: Key = Key::new(
-    "window",
-    "none",
-    "a window beside the rate: a size, a part of the bandwidth-delay product, or none (HAS_WIN)",
-);
-pub(super) const WINDOW_FOLLOWS_RATE: Key = Key::new(
-    "window_follows_rate",
-    "false",
-    "whether that window is in proportion to the rate over the line's (VAR_WIN)",
-);
+pub(super) const WINDOW: Key<Option<Bytes>> =
+    window("window", "window of payload beside the rate (HAS_WIN of the public simulators)").or("none");
+pub(super) const WINDOW_FOLLOWS_RATE: Key<bool> =
+    Key::boolean("window_follows_rate", "whether that window is proportional to rate / line rate (VAR_WIN)")
+        .or("false");
 
 impl OptionalWindow {
     pub(super) fn parse(parameters: &Parameters<'_>) -> OptionalWindow {

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::{CongestionControlConfig, CongestionControlKind, CongestionController, INTERVALS, RequiredFeedback};
-use crate::parameters::{Parameters, Preset};
+use super::{CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback};
+use crate::parameters::{Gain, Millionths, Parameters, Preset, TIMES, gain, line_rate, share};
 
 /// Kind of `congestion_control = "dcqcn"`.
 #[derive(Debug)]
@@ -76,16 +76,28 @@ pub(super) fn alpha_of(ppm: u32) -> u64 {
     (ONE * u64::from(ppm)) / 1_000_000
 }
 
-const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two");
-const CNP_INTERVAL: Key = Key::new("cnp_interval", "50us", "N: a receiver notifies a flow no more often");
-const ALPHA_TIMER: Key = Key::new("alpha_timer", "55us", "K: α falls every so often without a notification");
-const INCREASE_TIMER: Key = Key::new("increase_timer", "55us", "T: R_C is raised every so often");
-const BYTE_COUNTER: Key = Key::new("byte_counter", "10MB", "B: R_C is raised each time that this much was sent");
-const FAST_RECOVERY: Key = Key::new("fast_recovery", "5", "F: steps of fast recovery");
-const RATE_AI: Key = Key::new("rate_ai", "line/1000", "R_AI: what an additive step adds to R_T");
-const RATE_HAI: Key = Key::new("rate_hai", "line/200", "R_HAI: what a hyper step adds to R_T");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "R_C is never cut below this");
-const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that was not notified yet");
+const G: Key<Gain> = gain("g", "g: weight of new feedback in α (DCQCN, 3.1, Fig. 14)").or("1/256");
+const CNP_INTERVAL: Key<Span> =
+    Key::time("cnp_interval", TIMES, "N: shortest time between a receiver's notifications of a flow (DCQCN, 3.1)")
+        .or("50us");
+const ALPHA_TIMER: Key<Span> =
+    Key::time("alpha_timer", TIMES, "K: period of α's decrease without notifications (DCQCN, 3.1, Fig. 14)").or("55us");
+const INCREASE_TIMER: Key<Span> =
+    Key::time("increase_timer", TIMES, "T: period of R_C's raises (DCQCN, Fig. 14)").or("55us");
+const BYTE_COUNTER: Key<Bytes> = Key::size(
+    "byte_counter",
+    Bytes::kb(1)..=Bytes::mb(1_000_000),
+    "B: bytes sent on the wire per raise of R_C (DCQCN, Fig. 14)",
+)
+.or("10MB");
+const FAST_RECOVERY: Key<u32> =
+    Key::<u32>::integer("fast_recovery", 0..=1_000, "F: steps of fast recovery (DCQCN, 3.1)").or("5");
+const RATE_AI: Key<BitRate> =
+    line_rate("rate_ai", "R_AI: additive increase of R_T (DCQCN, 3.1: 40 Mb/s at 40 Gb/s)").or("line/1000");
+const RATE_HAI: Key<BitRate> = line_rate("rate_hai", "R_HAI: hyper increase of R_T (public simulators)").or("line/200");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of R_C (public simulators)").or("line/1000");
+const INITIAL_ALPHA: Key<Millionths> =
+    share("initial_alpha", "α before the first notification (DCQCN, 3.1: 1; simulation of the GFC paper: 0.5)").or("1");
 
 /// Gauges of flows under any variant of DCQCN.
 pub(super) const GAUGES: &[Gauge] = &[
@@ -98,18 +110,18 @@ impl Plugin for DcqcnKind {
         "dcqcn"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[
-            G,
-            CNP_INTERVAL,
-            ALPHA_TIMER,
-            INCREASE_TIMER,
-            BYTE_COUNTER,
-            FAST_RECOVERY,
-            RATE_AI,
-            RATE_HAI,
-            RATE_MIN,
-            INITIAL_ALPHA,
+            &G,
+            &CNP_INTERVAL,
+            &ALPHA_TIMER,
+            &INCREASE_TIMER,
+            &BYTE_COUNTER,
+            &FAST_RECOVERY,
+            &RATE_AI,
+            &RATE_HAI,
+            &RATE_MIN,
+            &INITIAL_ALPHA,
         ]
     }
 
@@ -138,15 +150,15 @@ impl DcqcnConfig {
     fn parse(parameters: &Parameters<'_>) -> DcqcnConfig {
         DcqcnConfig {
             gain_shift: parameters.gain(&G),
-            cnp_interval: parameters.time(&CNP_INTERVAL, INTERVALS),
-            alpha_timer: parameters.time(&ALPHA_TIMER, INTERVALS),
-            increase_timer: parameters.time(&INCREASE_TIMER, INTERVALS),
-            byte_counter: parameters.size(&BYTE_COUNTER, Bytes::kb(1)..=Bytes::mb(1_000_000)),
-            fast_recovery: parameters.integer(&FAST_RECOVERY, 0..=1_000),
+            cnp_interval: parameters.time(&CNP_INTERVAL),
+            alpha_timer: parameters.time(&ALPHA_TIMER),
+            increase_timer: parameters.time(&INCREASE_TIMER),
+            byte_counter: parameters.size(&BYTE_COUNTER),
+            fast_recovery: parameters.integer(&FAST_RECOVERY),
             additive_increase: parameters.rate(&RATE_AI),
             hyper_increase: parameters.rate(&RATE_HAI),
             rate_min: parameters.rate(&RATE_MIN),
-            initial_alpha_ppm: parameters.share(&INITIAL_ALPHA),
+            initial_alpha_ppm: parameters.millionths(&INITIAL_ALPHA),
         }
     }
 }

@@ -6,16 +6,14 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::{OptionalWindow, WINDOW, WINDOW_FOLLOWS_RATE};
 use super::dcqcn::{GAUGES, alpha_of};
-use super::{
-    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, INTERVALS, RequiredFeedback,
-};
-use crate::parameters::{Network, Parameters, Preset};
+use super::{AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback};
+use crate::parameters::{Gain, Millionths, Network, Parameters, Preset, TIMES, gain, line_rate, share};
 
 /// Kind of `congestion_control = "dcqcn-ns3"`, and of the simulators' presets.
 #[derive(Debug)]
@@ -77,40 +75,48 @@ struct DcqcnNs3 {
 /// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
-const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two (EWMA_GAIN)");
-const ALPHA_INTERVAL: Key =
-    Key::new("alpha_interval", "1us", "α is updated every so often, marked or not (ALPHA_RESUME_INTERVAL)");
-const DECREASE_INTERVAL: Key =
-    Key::new("decrease_interval", "4us", "R_C is cut every so often, if a mark came since (RATE_DECREASE_INTERVAL)");
-const INCREASE_TIMER: Key =
-    Key::new("increase_timer", "300us", "T: R_C is raised every so often, counted from the last cut (RP_TIMER)");
-const FAST_RECOVERY: Key = Key::new("fast_recovery", "1", "F: steps of fast recovery (FAST_RECOVERY_TIMES)");
-const RATE_AI: Key = Key::new("rate_ai", "line/5000", "R_AI: what the one additive step adds to R_T");
-const RATE_HAI: Key = Key::new("rate_hai", "line/500", "R_HAI: what each step after it adds to R_T");
-const RATE_MIN: Key = Key::new("rate_min", "1Gbps", "R_C is never cut below this (MIN_RATE)");
-const CLAMPS_TARGET: Key =
-    Key::new("clamps_target", "false", "whether each cut makes R_C before it the target (CLAMP_TARGET_RATE)");
-const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that no mark has come for yet");
+const G: Key<Gain> = gain("g", "g: weight of new feedback in α (EWMA_GAIN of the public simulators)").or("1/256");
+const ALPHA_INTERVAL: Key<Span> =
+    Key::time("alpha_interval", TIMES, "period of α's updates, with or without marks (ALPHA_RESUME_INTERVAL)")
+        .or("1us");
+const DECREASE_INTERVAL: Key<Span> =
+    Key::time("decrease_interval", TIMES, "period of R_C's cuts, each only after a new mark (RATE_DECREASE_INTERVAL)")
+        .or("4us");
+const INCREASE_TIMER: Key<Span> =
+    Key::time("increase_timer", TIMES, "T: period of R_C's raises, from the last cut (RP_TIMER)").or("300us");
+const FAST_RECOVERY: Key<u32> =
+    Key::<u32>::integer("fast_recovery", 0..=1_000, "F: steps of fast recovery (FAST_RECOVERY_TIMES)").or("1");
+const RATE_AI: Key<BitRate> =
+    line_rate("rate_ai", "R_AI: the single additive increase of R_T (RATE_AI)").or("line/5000");
+const RATE_HAI: Key<BitRate> =
+    line_rate("rate_hai", "R_HAI: increase of R_T by each later step (RATE_HAI)").or("line/500");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of R_C (MIN_RATE)").or("1Gbps");
+const CLAMPS_TARGET: Key<bool> = Key::boolean(
+    "clamps_target",
+    "whether each cut sets R_T to R_C before it; otherwise a cut directly after another does not (CLAMP_TARGET_RATE)",
+)
+.or("false");
+const INITIAL_ALPHA: Key<Millionths> = share("initial_alpha", "α before the first mark (public simulators: 1)").or("1");
 
 impl Plugin for DcqcnNs3Kind {
     fn id(&self) -> &'static str {
         "dcqcn-ns3"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[
-            G,
-            ALPHA_INTERVAL,
-            DECREASE_INTERVAL,
-            INCREASE_TIMER,
-            FAST_RECOVERY,
-            RATE_AI,
-            RATE_HAI,
-            RATE_MIN,
-            CLAMPS_TARGET,
-            INITIAL_ALPHA,
-            WINDOW,
-            WINDOW_FOLLOWS_RATE,
+            &G,
+            &ALPHA_INTERVAL,
+            &DECREASE_INTERVAL,
+            &INCREASE_TIMER,
+            &FAST_RECOVERY,
+            &RATE_AI,
+            &RATE_HAI,
+            &RATE_MIN,
+            &CLAMPS_TARGET,
+            &INITIAL_ALPHA,
+            &WINDOW,
+            &WINDOW_FOLLOWS_RATE,
         ]
     }
 
@@ -163,15 +169,15 @@ impl DcqcnNs3Config {
     fn parse(parameters: &Parameters<'_>) -> DcqcnNs3Config {
         DcqcnNs3Config {
             gain_shift: parameters.gain(&G),
-            alpha_interval: parameters.time(&ALPHA_INTERVAL, INTERVALS),
-            decrease_interval: parameters.time(&DECREASE_INTERVAL, INTERVALS),
-            increase_timer: parameters.time(&INCREASE_TIMER, INTERVALS),
-            fast_recovery: parameters.integer(&FAST_RECOVERY, 0..=1_000),
+            alpha_interval: parameters.time(&ALPHA_INTERVAL),
+            decrease_interval: parameters.time(&DECREASE_INTERVAL),
+            increase_timer: parameters.time(&INCREASE_TIMER),
+            fast_recovery: parameters.integer(&FAST_RECOVERY),
             additive_increase: parameters.rate(&RATE_AI),
             hyper_increase: parameters.rate(&RATE_HAI),
             rate_min: parameters.rate(&RATE_MIN),
             clamps_target: parameters.boolean(&CLAMPS_TARGET),
-            initial_alpha_ppm: parameters.share(&INITIAL_ALPHA),
+            initial_alpha_ppm: parameters.millionths(&INITIAL_ALPHA),
             window: OptionalWindow::parse(parameters),
         }
     }

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
-use super::bounds::OptionalWindow;
+use super::bounds::{self, OptionalWindow};
 use super::{AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback};
-use crate::parameters::{Parameters, Preset};
+use crate::parameters::{Gain, Parameters, Preset, gain, line_rate};
 
 /// Kind of `congestion_control = "dctcp"`.
 #[derive(Debug)]
@@ -54,27 +54,24 @@ struct Dctcp {
 /// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
-const G: Key = Key::new("g", "1/16", "g: the weight of the last round trip in α, a power of two (EWMA_GAIN)");
-const RATE_AI: Key = Key::new("rate_ai", "615Mbps", "what a round trip without a cut adds to the rate (DCTCP_RATE_AI)");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this (MIN_RATE)");
-const WINDOW: Key = Key::new(
-    "window",
-    "bdp",
-    "a window beside the rate: a size, a part of the bandwidth-delay product, or none (HAS_WIN)",
-);
-const WINDOW_FOLLOWS_RATE: Key = Key::new(
-    "window_follows_rate",
-    "true",
-    "whether that window is in proportion to the rate over the line's (VAR_WIN)",
-);
+const G: Key<Gain> =
+    gain("g", "g: weight of the last round trip in α (DCTCP, 3.1; EWMA_GAIN of HPCC's simulator)").or("1/16");
+const RATE_AI: Key<BitRate> = line_rate(
+    "rate_ai",
+    "increase per round trip without a cut, 8 · payload / T, in place of a segment of window (DCTCP_RATE_AI)",
+)
+.or("615Mbps");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum rate (MIN_RATE)").or("line/1000");
+const WINDOW: Key<Option<Bytes>> = bounds::WINDOW.or("bdp");
+const WINDOW_FOLLOWS_RATE: Key<bool> = bounds::WINDOW_FOLLOWS_RATE.or("true");
 
 impl Plugin for DctcpKind {
     fn id(&self) -> &'static str {
         "dctcp"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[G, RATE_AI, RATE_MIN, WINDOW, WINDOW_FOLLOWS_RATE]
+    fn keys(&self) -> Keys {
+        &[&G, &RATE_AI, &RATE_MIN, &WINDOW, &WINDOW_FOLLOWS_RATE]
     }
 
     fn gauges(&self) -> &'static [Gauge] {

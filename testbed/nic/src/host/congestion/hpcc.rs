@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
@@ -17,7 +17,7 @@ use super::{
     AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
     fraction,
 };
-use crate::parameters::{Parameters, Preset};
+use crate::parameters::{BdpSize, Millionths, Parameters, Preset, base_rtt, bdp_size, line_rate, share};
 
 /// Kind of `congestion_control = "hpcc"`.
 #[derive(Debug)]
@@ -62,23 +62,24 @@ struct Hpcc {
     hops: HopHistory,
 }
 
-const BASE_RTT: Key = Key::without_default(
-    "base_rtt",
-    "the network's longest round trip without queues",
-    "T: the round-trip time without queues, no less than any flow's",
-);
-const ETA: Key = Key::new("eta", "0.95", "η: the utilisation to hold");
-const MAX_STAGE: Key = Key::new("max_stage", "5", "maxStage: additive steps on end before the window jumps");
-const W_AI: Key = Key::new("w_ai", "bdp/2000", "W_AI: an additive step");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in T");
+const BASE_RTT: Key<Span> = base_rtt("T: round-trip time without queues, at least that of every flow (HPCC, 3.2)");
+const ETA: Key<Millionths> = share("eta", "η: target utilisation (HPCC, 3.3)").or("0.95");
+const MAX_STAGE: Key<u32> = Key::<u32>::integer(
+    "max_stage",
+    0..=1_000,
+    "maxStage: additive steps before a multiplicative one; 0: always multiplicative (HPCC, 3.3)",
+)
+.or("5");
+const W_AI: Key<BdpSize> = bdp_size("w_ai", "W_AI: additive step (HPCC, 3.3: W_init (1 − η) / N)").or("bdp/2000");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of W / T").or("line/1000");
 
 impl Plugin for HpccKind {
     fn id(&self) -> &'static str {
         "hpcc"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BASE_RTT, ETA, MAX_STAGE, W_AI, RATE_MIN]
+    fn keys(&self) -> Keys {
+        &[&BASE_RTT, &ETA, &MAX_STAGE, &W_AI, &RATE_MIN]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -120,8 +121,8 @@ impl HpccConfig {
         let base_rtt = parameters.base_rtt(&BASE_RTT);
         HpccConfig {
             base_rtt,
-            target_ppm: parameters.share(&ETA),
-            stages_max: parameters.integer(&MAX_STAGE, 0..=1_000),
+            target_ppm: parameters.millionths(&ETA),
+            stages_max: parameters.integer(&MAX_STAGE),
             additive_increase: parameters.size_or_part(&W_AI, base_rtt),
             rate_min: parameters.rate(&RATE_MIN),
         }

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
-use weir_units::{BitRate, Bytes, SplitMix64, Time};
+use weir_units::{BitRate, Bytes, Span, SplitMix64, Time};
 use weir_wire::digest::{DigestCode, DigestConfig, LOG_BASES_PPM};
 
 use super::bounds::OptionalWindow;
@@ -17,7 +17,7 @@ use super::{
     AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
     clamped_rate, fraction,
 };
-use crate::parameters::{Parameters, Preset};
+use crate::parameters::{Millionths, Parameters, Preset, base_rtt, line_rate, millionths, share};
 
 /// Kind of `congestion_control = "hpcc-pint"`.
 #[derive(Debug)]
@@ -74,25 +74,29 @@ struct HpccPint {
     acks: u64,
 }
 
-const BASE_RTT: Key = Key::without_default(
-    "base_rtt",
-    "the network's longest round trip without queues",
-    "T: the round-trip time without queues, over which switches average U",
-);
-const ETA: Key = Key::new("eta", "0.95", "η: the utilisation to hold (U_TARGET)");
-const MAX_STAGE: Key = Key::new("max_stage", "5", "maxStage: additive steps on end before the rate jumps (MI_THRESH)");
-const RATE_AI: Key = Key::new("rate_ai", "line/2000", "an additive step (RATE_AI)");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this (MIN_RATE)");
-const LOG_BASE: Key = Key::new("log_base", "1.05", "the base of the logarithm that U is coded by (PINT_LOG_BASE)");
-const SAMPLED: Key = Key::new("sampled", "1", "the share of packets whose digest counts (PINT_PROB)");
+const BASE_RTT: Key<Span> =
+    base_rtt("T of the window and of the switches' average of U; one for all flows (HPCC, 3.2)");
+const ETA: Key<Millionths> = share("eta", "η: target utilisation (HPCC, 3.3; U_TARGET of HPCC's simulator)").or("0.95");
+const MAX_STAGE: Key<u32> = Key::<u32>::integer(
+    "max_stage",
+    0..=1_000,
+    "maxStage: additive steps before a multiplicative one; 0: always multiplicative (HPCC, 3.3; MI_THRESH)",
+)
+.or("5");
+const RATE_AI: Key<BitRate> = line_rate("rate_ai", "additive step (HPCC, 3.3; RATE_AI)").or("line/2000");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum rate (MIN_RATE)").or("line/1000");
+const LOG_BASE: Key<Millionths> =
+    millionths("log_base", LOG_BASES_PPM, "base of the logarithm that codes U; one for all flows (PINT_LOG_BASE)")
+        .or("1.05");
+const SAMPLED: Key<Millionths> = share("sampled", "share of packets whose digest counts (PINT_PROB)").or("1");
 
 impl Plugin for HpccPintKind {
     fn id(&self) -> &'static str {
         "hpcc-pint"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BASE_RTT, ETA, MAX_STAGE, RATE_AI, RATE_MIN, LOG_BASE, SAMPLED]
+    fn keys(&self) -> Keys {
+        &[&BASE_RTT, &ETA, &MAX_STAGE, &RATE_AI, &RATE_MIN, &LOG_BASE, &SAMPLED]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -125,14 +129,14 @@ impl CongestionControlKind for HpccPintKind {
 
 impl HpccPintConfig {
     fn parse(parameters: &Parameters<'_>) -> HpccPintConfig {
-        let log_base_ppm = parameters.millionths(&LOG_BASE, LOG_BASES_PPM);
+        let log_base_ppm = parameters.millionths(&LOG_BASE);
         HpccPintConfig {
-            target_ppm: parameters.share(&ETA),
-            stages_max: parameters.integer(&MAX_STAGE, 0..=1_000),
+            target_ppm: parameters.millionths(&ETA),
+            stages_max: parameters.integer(&MAX_STAGE),
             additive_increase: parameters.rate(&RATE_AI),
             rate_min: parameters.rate(&RATE_MIN),
             digest: DigestConfig { round_trip: parameters.base_rtt(&BASE_RTT), log_base_ppm },
-            sampled_ppm: parameters.share(&SAMPLED),
+            sampled_ppm: parameters.millionths(&SAMPLED),
             code: Arc::new(DigestCode::new(log_base_ppm)),
         }
     }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
@@ -17,7 +17,7 @@ use super::{
     AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
     fraction,
 };
-use crate::parameters::{Parameters, Preset};
+use crate::parameters::{BdpSize, Millionths, Parameters, Preset, base_rtt, bdp_size, line_rate, share};
 
 /// Kind of `congestion_control = "powertcp"`.
 #[derive(Debug)]
@@ -106,18 +106,15 @@ const DRAINING_CURRENT_MIN: f64 = 0.5;
 /// Number of remembered windows. A round trip takes half of them, so that a cut window's round trip still fits.
 const WINDOWS_MAX: usize = 16;
 
-const BASE_RTT: Key = Key::without_default(
-    "base_rtt",
-    "the network's longest round trip without queues",
-    "τ: the round-trip time without queues, no less than any flow's",
-);
-const GAMMA: Key = Key::new("gamma", "0.9", "γ: the weight of a new window in the average");
-const BETA: Key =
-    Key::new("beta", "bdp/100", "β: the additive step; in equilibrium the queue is the sum of the flows' β");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in τ");
+const BASE_RTT: Key<Span> = base_rtt("τ: round-trip time without queues, at least that of every flow (PowerTCP, 3.2)");
+const GAMMA: Key<Millionths> = share("gamma", "γ: weight of a new window in the average (PowerTCP, 3.3)").or("0.9");
+const BETA: Key<BdpSize> =
+    bdp_size("beta", "β: additive step; the equilibrium queue is Σ β of the flows (PowerTCP, 3.3: HostBw · τ / N)")
+        .or("bdp/100");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of cwnd / τ").or("line/1000");
 /// Additive increase of θ-PowerTCP. The algorithm cannot see an idle link: random waiting between frames counts as the
 /// queue Σ β, so a smaller β leaves the link idle.
-const THETA_BETA: Key = Key { default: Some("bdp/50"), default_help: "bdp/50", ..BETA };
+const THETA_BETA: Key<BdpSize> = BETA.or("bdp/50");
 
 /// Gauges of flows under both algorithms.
 const GAUGES: &[Gauge] = &[Gauge::plain("power", "Γ_smooth, as a part of the base power")];
@@ -127,8 +124,8 @@ impl Plugin for PowerTcpKind {
         "powertcp"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BASE_RTT, GAMMA, BETA, RATE_MIN]
+    fn keys(&self) -> Keys {
+        &[&BASE_RTT, &GAMMA, &BETA, &RATE_MIN]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -157,8 +154,8 @@ impl Plugin for ThetaPowerTcpKind {
         "theta-powertcp"
     }
 
-    fn keys(&self) -> &'static [Key] {
-        &[BASE_RTT, GAMMA, THETA_BETA, RATE_MIN]
+    fn keys(&self) -> Keys {
+        &[&BASE_RTT, &GAMMA, &THETA_BETA, &RATE_MIN]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -178,11 +175,11 @@ impl CongestionControlKind for ThetaPowerTcpKind {
 }
 
 impl CommonConfig {
-    fn parse(parameters: &Parameters<'_>, beta: &Key) -> CommonConfig {
+    fn parse(parameters: &Parameters<'_>, beta: &Key<BdpSize>) -> CommonConfig {
         let base_rtt = parameters.base_rtt(&BASE_RTT);
         CommonConfig {
             base_rtt,
-            gamma_ppm: parameters.share(&GAMMA),
+            gamma_ppm: parameters.millionths(&GAMMA),
             additive_increase: parameters.size_or_part(beta, base_rtt),
             rate_min: parameters.rate(&RATE_MIN),
         }
@@ -492,7 +489,7 @@ mod tests {
 
     #[test]
     fn steps_are_made_for_so_many_flows() {
-        let step = |key: &Key| {
+        let step = |key: &Key<BdpSize>| {
             let network = Network { line: BitRate::gbps(25), base_rtt: Span::from_micros(13) };
             CommonConfig::parse(&Parameters::new(network, &[], &[]), key).additive_increase
         };

@@ -464,7 +464,7 @@ fn every_name_is_known_and_no_other() {
     }
     assert!(CongestionControlChoice::parse("cubic", &[], network).is_err_and(|wrong| wrong.is_empty()));
     for kind in kinds() {
-        let keys: Vec<&str> = kind.keys().iter().map(|key| key.name).collect();
+        let keys: Vec<&str> = kind.keys().iter().map(|key| key.name()).collect();
         for (key, _) in kind.presets().iter().flat_map(|preset| preset.values) {
             assert!(keys.contains(key), "{key} of a preset of {} is none of its keys", kind.id());
         }

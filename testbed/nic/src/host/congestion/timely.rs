@@ -6,16 +6,16 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Gauge, Key, Plugin};
+use weir_reader::{Gauge, Key, Keys, Plugin};
 use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
 use super::bounds::{OptionalWindow, WINDOW, WINDOW_FOLLOWS_RATE};
 use super::{
-    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, INTERVALS, RequiredFeedback,
-    TelemetryMode, clamped_rate, fraction,
+    AckSignal, CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback, TelemetryMode,
+    clamped_rate, fraction,
 };
-use crate::parameters::{Parameters, Preset};
+use crate::parameters::{Millionths, Parameters, Preset, TIMES, line_rate, share};
 
 /// Kind of `congestion_control = "timely"`.
 #[derive(Debug)]
@@ -76,37 +76,50 @@ struct Timely {
     completes_at: u64,
 }
 
-const EWMA: Key = Key::new("ewma", "0.875", "α: the weight of a new difference in their average");
-const BETA: Key = Key::new("beta", "0.8", "β: how deep a cut is");
-const T_LOW: Key = Key::new("t_low", "50us", "T_low: below it the rate is raised");
-const T_HIGH: Key = Key::new("t_high", "500us", "T_high: above it the rate is cut");
-const MIN_RTT: Key = Key::new("min_rtt", "20us", "minRTT: the unit of the gradient");
-const DELTA: Key = Key::new("delta", "line/1000", "δ: the additive step");
-const HAI: Key = Key::new("hai", "5", "N: from so many completions on end with no rising RTT a step is N·δ");
-const HAI_BELOW_T_LOW: Key =
-    Key::new("hai_below_t_low", "false", "whether completions below T_low count for that, too");
-const SEGMENT: Key = Key::new("segment", "16KB", "what one measurement is of, or \"round-trip\" for one in each");
-const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the rate is never cut below this");
+const EWMA: Key<Millionths> =
+    share("ewma", "α: weight of a new RTT difference in the average (Zhu et al., CoNEXT 2016)").or("0.875");
+const BETA: Key<Millionths> = share("beta", "β: depth of a cut (TIMELY, 4.3)").or("0.8");
+const T_LOW: Key<Span> =
+    Key::time("t_low", TIMES, "T_low: the rate rises below it; at most `t_high` (TIMELY, 4.3.1)").or("50us");
+const T_HIGH: Key<Span> = Key::time("t_high", TIMES, "T_high: the rate is cut above it (TIMELY, 4.3.1)").or("500us");
+const MIN_RTT: Key<Span> = Key::time("min_rtt", TIMES, "minRTT: unit of the gradient (TIMELY, 4.3)").or("20us");
+const DELTA: Key<BitRate> = line_rate("delta", "δ: additive step (TIMELY, 4.3: 10 Mb/s at 10 Gb/s)").or("line/1000");
+const HAI: Key<u32> = Key::<u32>::integer(
+    "hai",
+    1..=1_000,
+    "N: consecutive completions without rising RTT before steps are N·δ (TIMELY, 4.3.2)",
+)
+.or("5");
+const HAI_BELOW_T_LOW: Key<bool> =
+    Key::boolean("hai_below_t_low", "whether completions below T_low count for `hai` too (HPCC's simulator)")
+        .or("false");
+const SEGMENT: Key<MeasurementInterval> = Key::number(
+    "segment",
+    "size above 0, or `round-trip`",
+    "bytes per measurement, or one measurement per round trip (TIMELY, 3; HPCC's simulator)",
+)
+.or("16KB");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum rate").or("line/1000");
 
 impl Plugin for TimelyKind {
     fn id(&self) -> &'static str {
         "timely"
     }
 
-    fn keys(&self) -> &'static [Key] {
+    fn keys(&self) -> Keys {
         &[
-            EWMA,
-            BETA,
-            T_LOW,
-            T_HIGH,
-            MIN_RTT,
-            DELTA,
-            HAI,
-            HAI_BELOW_T_LOW,
-            SEGMENT,
-            RATE_MIN,
-            WINDOW,
-            WINDOW_FOLLOWS_RATE,
+            &EWMA,
+            &BETA,
+            &T_LOW,
+            &T_HIGH,
+            &MIN_RTT,
+            &DELTA,
+            &HAI,
+            &HAI_BELOW_T_LOW,
+            &SEGMENT,
+            &RATE_MIN,
+            &WINDOW,
+            &WINDOW_FOLLOWS_RATE,
         ]
     }
 
@@ -145,19 +158,19 @@ impl CongestionControlKind for TimelyKind {
 
 impl TimelyConfig {
     fn parse(parameters: &Parameters<'_>) -> TimelyConfig {
-        let (t_low, t_high) = (parameters.time(&T_LOW, INTERVALS), parameters.time(&T_HIGH, INTERVALS));
+        let (t_low, t_high) = (parameters.time(&T_LOW), parameters.time(&T_HIGH));
         if t_low > t_high {
             let message = format!("t_low, {t_low}, is above t_high, {t_high}");
             parameters.refuse(&T_LOW, message, "write a lower `t_low` or a higher `t_high`");
         }
         TimelyConfig {
-            ewma_ppm: parameters.share(&EWMA),
-            beta_ppm: parameters.share(&BETA),
+            ewma_ppm: parameters.millionths(&EWMA),
+            beta_ppm: parameters.millionths(&BETA),
             t_low,
             t_high,
-            min_rtt: parameters.time(&MIN_RTT, INTERVALS),
+            min_rtt: parameters.time(&MIN_RTT),
             additive_increase: parameters.rate(&DELTA),
-            hai: parameters.integer(&HAI, 1..=1_000),
+            hai: parameters.integer(&HAI),
             hai_below_t_low: parameters.boolean(&HAI_BELOW_T_LOW),
             interval: parameters.converted(&SEGMENT),
             rate_min: parameters.rate(&RATE_MIN),

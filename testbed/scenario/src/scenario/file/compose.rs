@@ -6,7 +6,7 @@ use weir_nic::host::TelemetryMode;
 use weir_reader::settings::{ConfigTable, MergedFile, SourceSpan};
 use weir_units::MacAddr;
 
-use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
+use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS, names};
 use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
 use crate::scenario::{HostBackend, RealHost, RealPorts};
@@ -82,8 +82,8 @@ fn override_settings(common: &mut ConfigTable, run: ConfigTable) {
 
 /// Converts `[switch]` to a switch's file: keys of the switch itself move one table down.
 fn of_file(mut settings: ConfigTable) -> ConfigTable {
-    let sections = settings.take_keys(SECTIONS);
-    let own = settings.take_keys(OF_SWITCH);
+    let sections = settings.take_keys(SECTIONS.iter().copied());
+    let own = settings.take_keys(names(OF_SWITCH));
     let mut file = ConfigTable::default().with_origin(settings.origin().cloned());
     file.put_table("switch", own);
     file.overlay(sections, REPLACED_TABLES);
@@ -176,7 +176,7 @@ impl Attachment<'_> {
         });
         let port = &mut ports[at];
         if self.device.is_some() || !self.keeps_device {
-            OF_DEVICE.iter().chain(DEVICES).for_each(|key| port.remove(key));
+            names(OF_DEVICE).chain(DEVICES.iter().copied()).for_each(|key| port.remove(key));
         }
         match &self.device {
             Some(device) => port.overlay(ConfigTable::clone(device), REPLACED_TABLES),

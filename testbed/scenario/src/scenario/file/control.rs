@@ -47,7 +47,7 @@ impl KindTables {
             let of_kind = table.table(kind.id(), name_of(above, kind.id()));
             let given =
                 |key: &'static str| Some(RawValue { key, text: of_kind.text(key)?, place: of_kind.key_path(key) });
-            tables.insert(kind.id(), kind.keys().iter().filter_map(|key| given(key.name)).collect());
+            tables.insert(kind.id(), kind.keys().iter().filter_map(|key| given(key.name())).collect());
         }
         KindTables(tables)
     }

@@ -4,7 +4,7 @@ use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, RATE, TIME, Table, rates};
 use weir_units::{BitRate, Span};
 
-use super::keys::TOPOLOGY;
+use super::keys::topology;
 use super::nic::Nic;
 use super::reading::{refuse_foreign_keys, refuse_with_fix, require};
 use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
@@ -39,11 +39,6 @@ const KINDS: [(&str, &[&str]); 6] = [
 ];
 const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probability", "failure_seed"];
 
-/// Upper bound of every count; the fabric checks their combination.
-const COUNT_MAX: u64 = 65_534;
-const SEED_MAX: u64 = u32::MAX as u64;
-const DELAY_MAX: Span = Span::from_secs(1);
-
 /// Reads the fabric as if the file had listed its parts; `None` if it has errors.
 pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
     refuse_both(root);
@@ -57,7 +52,7 @@ pub(super) fn fabric(table: &Table<'_>) -> Option<Fabric> {
     let kinds = KINDS.map(|(kind, _)| (kind, kind));
     let kind = table.choice("kind", &kinds)?;
     let (_, keys) = KINDS.iter().find(|(known, _)| *known == kind)?;
-    refuse_foreign_keys(table, &format!("a topology of kind \"{kind}\""), TOPOLOGY, &[keys, OF_ALL].concat());
+    refuse_foreign_keys(table, &format!("a topology of kind \"{kind}\""), topology::KEYS, &[keys, OF_ALL].concat());
     let shape = FabricParams { table };
     let fabric = match kind {
         "single" => shape.single(),
@@ -97,64 +92,58 @@ struct FabricParams<'t, 'd> {
 type Built = Option<Result<Fabric, TopologyError>>;
 
 impl FabricParams<'_, '_> {
-    fn count(&self, key: &str, fewest: u64, example: u64) -> Option<usize> {
-        require(self.table, key, "this kind of topology", &format!("{key} = {example}"));
-        self.table.integer(key, fewest..=COUNT_MAX).map(|count| count as usize)
-    }
-
-    fn rate(&self, key: &str) -> Option<BitRate> {
-        self.table.quantity(key, &RATE, rates())
-    }
-
-    fn delay(&self, key: &str) -> Option<Span> {
-        self.table.quantity(key, &TIME, Span::ZERO..=DELAY_MAX)
+    fn count(&self, key: &Key<u64>, example: u64) -> Option<usize> {
+        require(self.table, key.name, "this kind of topology", &format!("{} = {example}", key.name));
+        self.table.given(key).map(|count| count as usize)
     }
 
     /// Cable of `rate` and `delay`, which every fabric has.
     fn cable(&self) -> Option<LinkSpec> {
         require(self.table, "rate", "a topology", "rate = \"100Gbps\"");
         require(self.table, "delay", "a topology", "delay = \"2us\"");
-        let (rate, delay) = (self.rate("rate"), self.delay("delay"));
+        let (rate, delay) = (self.table.given(&topology::RATE), self.table.given(&topology::DELAY));
         Some(LinkSpec::new(rate?, delay?))
     }
 
     /// Cable with a rate or a delay of its own, or both.
-    fn other(&self, rate: &str, delay: &str, usual: Option<LinkSpec>) -> Option<LinkSpec> {
+    fn other(&self, rate: &Key<BitRate>, delay: &Key<Span>, usual: Option<LinkSpec>) -> Option<LinkSpec> {
         let or_usual = |key: &str| !self.table.has(key);
-        let (own_rate, own_delay) = (self.rate(rate), self.delay(delay));
+        let (own_rate, own_delay) = (self.table.given(rate), self.table.given(delay));
         let usual = usual?;
         Some(LinkSpec {
-            rate: if or_usual(rate) { usual.rate } else { own_rate? },
-            delay: if or_usual(delay) { usual.delay } else { own_delay? },
+            rate: if or_usual(rate.name) { usual.rate } else { own_rate? },
+            delay: if or_usual(delay.name) { usual.delay } else { own_delay? },
         })
     }
 
     fn single(&self) -> Built {
-        let (hosts, cable) = (self.count("hosts", 2, 16), self.cable());
+        let hosts = topology::HOSTS.at_least(2);
+        let (hosts, cable) = (self.count(&hosts, 16), self.cable());
         let cable = cable?;
         Some(SingleSwitch { senders: hosts?, sender_cable: cable, receivers: 0, receiver_cable: cable }.fabric())
     }
 
     fn dumbbell(&self) -> Built {
-        let (left, right, cable) = (self.count("left", 1, 8), self.count("right", 1, 8), self.cable());
-        let bottleneck = self.other("bottleneck_rate", "bottleneck_delay", cable);
+        let (left, right, cable) = (self.count(&topology::LEFT, 8), self.count(&topology::RIGHT, 8), self.cable());
+        let bottleneck = self.other(&topology::BOTTLENECK_RATE, &topology::BOTTLENECK_DELAY, cable);
         let shape = Dumbbell { senders: left?, receivers: right?, host_cable: cable?, bottleneck: bottleneck? };
         Some(shape.fabric())
     }
 
     fn ring(&self) -> Built {
-        let (switches, hosts, cable) = (self.count("switches", 3, 3), self.count("hosts", 1, 1), self.cable());
-        let host_cable = self.other("host_rate", "host_delay", cable);
+        let (switches, hosts, cable) =
+            (self.count(&topology::SWITCHES, 3), self.count(&topology::HOSTS, 1), self.cable());
+        let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable);
         let shape = Ring { switches: switches?, hosts_per_switch: hosts?, host_cable: host_cable?, ring_link: cable? };
         Some(shape.fabric())
     }
 
     fn leaf_spine(&self) -> Built {
-        let (leaves, spines) = (self.count("leaves", 1, 16), self.count("spines", 1, 8));
-        let (hosts, cable) = (self.count("hosts", 1, 16), self.cable());
-        let host_cable = self.other("host_rate", "host_delay", cable);
-        let parallel = match self.table.has("parallel") {
-            true => self.table.integer("parallel", 1..=COUNT_MAX)?,
+        let (leaves, spines) = (self.count(&topology::LEAVES, 16), self.count(&topology::SPINES.at_least(1), 8));
+        let (hosts, cable) = (self.count(&topology::HOSTS, 16), self.cable());
+        let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable);
+        let parallel = match self.table.has(topology::PARALLEL.name) {
+            true => self.table.given(&topology::PARALLEL)?,
             false => 1,
         };
         let shape = LeafSpine {
@@ -169,12 +158,13 @@ impl FabricParams<'_, '_> {
     }
 
     fn clos(&self) -> Built {
-        let [pods, tors, leaves] = [("pods", 8), ("tors", 4), ("leaves", 2)].map(|(key, n)| self.count(key, 1, n));
-        let (spines, hosts, cable) = (self.count("spines", 0, 4), self.count("hosts", 1, 16), self.cable());
-        let host_cable = self.other("host_rate", "host_delay", cable);
-        let spine_cable = self.other("spine_rate", "spine_delay", cable);
-        let uplinks = self.table.choice("uplinks", &[("every", Uplinks::Every), ("planes", Uplinks::Planes)]);
-        let uplinks = if self.table.has("uplinks") { uplinks? } else { Uplinks::Every };
+        let [pods, tors, leaves] =
+            [(topology::PODS, 8), (topology::TORS, 4), (topology::LEAVES, 2)].map(|(key, n)| self.count(&key, n));
+        let (spines, hosts, cable) = (self.count(&topology::SPINES, 4), self.count(&topology::HOSTS, 16), self.cable());
+        let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable);
+        let spine_cable = self.other(&topology::SPINE_RATE, &topology::SPINE_DELAY, cable);
+        let uplinks = self.table.given(&topology::UPLINKS);
+        let uplinks = if self.table.has(topology::UPLINKS.name) { uplinks? } else { Uplinks::Every };
         let shape = Clos {
             pods: pods?,
             tors_per_pod: tors?,
@@ -190,8 +180,8 @@ impl FabricParams<'_, '_> {
     }
 
     fn fat_tree(&self) -> Built {
-        let (k, cable) = (self.count("k", 4, 8), self.cable());
-        let host_cable = self.other("host_rate", "host_delay", cable)?;
+        let (k, cable) = (self.count(&topology::K, 8), self.cable());
+        let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable)?;
         let fabric = FatTree { k: k?, cable: cable? }.fabric();
         Some(fabric.map(|mut fabric| {
             for host in &mut fabric.hosts {
@@ -224,7 +214,7 @@ fn fail(table: &Table<'_>, fabric: &mut Fabric) {
 /// Takes down random links by `failure_probability` and `failure_seed`, besides the named ones.
 fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
     let has = ["failure_probability", "failure_seed"].map(|key| table.has(key));
-    let (probability, seed) = (table.probability("failure_probability"), table.integer("failure_seed", 0..=SEED_MAX));
+    let (probability, seed) = (table.given(&topology::FAILURE_PROBABILITY), table.given(&topology::FAILURE_SEED));
     match has {
         [false, false] => return,
         [true, true] => {}

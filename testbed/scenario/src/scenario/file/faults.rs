@@ -1,13 +1,12 @@
 //! `[[links.faults]]` and `[[hosts.faults]]`.
 
-use weir_reader::{Problem, TIME, Table};
-use weir_units::{Span, Time};
+use weir_reader::{Key, Problem, Table};
+use weir_units::Time;
 use weir_wire::rocev2::Dscp;
 
+use super::keys::faults as keys;
 use super::reading::{refuse_unnamed, require, time_range};
 use crate::link::{ChosenFrames, FaultPlan, ReorderDelay};
-
-const HOLD_BACK_DEFAULT: Span = Span::from_micros(100);
 
 /// Reads a link's faults, by the ends of its directions, each with its names. `first_seed` gives different seeds to links without one.
 pub(super) fn read(
@@ -50,11 +49,11 @@ fn toward(table: &Table<'_>, directions: [&[&str]; 2]) -> Option<usize> {
 }
 
 fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
-    const KINDS: [&str; 4] = ["loss", "corruption", "duplication", "reordering"];
-    let kinds = KINDS.map(|key| ppm(table, key));
+    const KINDS: [Key<f64>; 4] = [keys::LOSS, keys::CORRUPTION, keys::DUPLICATION, keys::REORDERING];
+    let kinds = KINDS.map(|key| ppm(table, &key));
     let [loss, corruption, duplication, reordering] = kinds;
     let doc = table.doc();
-    let places = KINDS.map(|key| table.key_path(key));
+    let places = KINDS.map(|key| table.key_path(key.name));
     let sound = doc.sound(&places.each_ref().map(String::as_str));
     if sound && kinds.iter().all(Option::is_none) {
         let help = "write loss = 0.01, corruption, duplication or reordering";
@@ -65,8 +64,7 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
             Problem::new("`loss`, `corruption`, `duplication` and `reordering` are more than 1 together", help);
         doc.note(problem.with_label(table.path(), ""));
     }
-    let hold_back = table.quantity("hold_back", &TIME, Span::from_nanos(1)..=Span::from_secs(1));
-    let hold_back = hold_back.unwrap_or(HOLD_BACK_DEFAULT);
+    let hold_back = table.get(&keys::HOLD_BACK);
     let (from, until) = time_range(table, ["from", "until"], Time::ZERO..end, end).unwrap_or((Time::ZERO, end));
     FaultPlan {
         frames: frames(table),
@@ -74,22 +72,21 @@ fn plan(table: &Table<'_>, end: Time, seed: u64) -> FaultPlan {
         corruption_ppm: corruption.unwrap_or(0),
         duplication_ppm: duplication.unwrap_or(0),
         reordering_ppm: reordering.unwrap_or(0),
-        reorder_delay: match table.boolean("until_next") {
-            Some(false) => ReorderDelay::For(hold_back),
-            _ => ReorderDelay::UntilNext(hold_back),
+        reorder_delay: match table.get(&keys::UNTIL_NEXT) {
+            false => ReorderDelay::For(hold_back),
+            true => ReorderDelay::UntilNext(hold_back),
         },
         from,
         until,
-        seed: table.integer("seed", 0..=u64::from(u32::MAX)).unwrap_or(seed),
+        seed: table.given(&keys::SEED).unwrap_or(seed),
     }
 }
 
 fn frames(table: &Table<'_>) -> ChosenFrames {
-    let choices = [("control", ChosenFrames::Control), ("data", ChosenFrames::Data)];
-    let frames = table.choice("frames", &choices).unwrap_or_default();
-    let dscp = table.integer("dscp", 0..=63);
+    let frames = table.get(&keys::FRAMES);
+    let dscp = table.given(&keys::DSCP);
     match (frames, dscp) {
-        (ChosenFrames::Data, Some(dscp)) => ChosenFrames::DataWith(Dscp::new(dscp as u8)),
+        (ChosenFrames::Data, Some(dscp)) => ChosenFrames::DataWith(Dscp::new(dscp)),
         (ChosenFrames::Control, Some(_)) if table.doc().sound(&[&table.key_path("frames")]) => {
             let given = if table.has("frames") { "" } else { " (the default)" };
             let message = format!("`dscp` chooses among data, but `frames` is \"control\"{given}");
@@ -103,6 +100,6 @@ fn frames(table: &Table<'_>) -> ChosenFrames {
     }
 }
 
-fn ppm(table: &Table<'_>, key: &str) -> Option<u32> {
-    table.probability(key).map(|share| ((share * 1e6).round() as u32).max(1))
+fn ppm(table: &Table<'_>, key: &Key<f64>) -> Option<u32> {
+    table.given(key).map(|share| ((share * 1e6).round() as u32).max(1))
 }

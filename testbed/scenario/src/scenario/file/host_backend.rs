@@ -1,22 +1,13 @@
 //! `backend` of `[[hosts]]`, and the keys of `[[flows]]` that only real hosts use.
 
-use weir_reader::{Problem, SIZE, Table};
-use weir_units::Bytes;
+use weir_reader::{Problem, Table};
 
+use super::keys::{flow as flow_keys, names, nodes};
 use crate::scenario::{FlowTool, HostBackend, PerfTest, RealHost};
-
-const MEMORY_DEFAULT_MB: u64 = 192;
-const MEMORY_MB: std::ops::RangeInclusive<u64> = 128..=65_536;
-const QUEUES_MAX: u64 = 8;
-const QUEUE_PAIRS_MAX: u64 = 1_000;
-/// Usual maximum of NICs for a queue pair.
-const RECEIVE_DEPTH_MAX: u64 = 8_192;
 
 /// Kinds of access, with their keys.
 const ACCESS_KINDS: [(&str, &[&str]); 3] =
     [("vm", &["memory", "queues", "nic"]), ("netns", &["nic"]), ("ssh", &["to", "interface", "rdma", "ip"])];
-
-pub(super) const KEYS: &[&str] = &["by", "memory", "queues", "nic", "to", "interface", "rdma", "ip"];
 
 /// Reads the access to a real host; `None` for a host that all backends emulate.
 pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
@@ -32,7 +23,9 @@ pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
     let kind = table.choice(key, &[("vm", 0), ("netns", 1), ("ssh", 2)])?;
     if is_table {
         let (name, keys) = ACCESS_KINDS[kind];
-        for other in table.entries().filter(|other| KEYS.contains(other) && *other != "by" && !keys.contains(other)) {
+        for other in table.entries().filter(|other| {
+            names(nodes::BACKEND_KEYS).any(|key| key == *other) && *other != "by" && !keys.contains(other)
+        }) {
             let help = format!("take it out; there is: {}", keys.join(", "));
             let message = format!("a host that is reached by \"{name}\" has no `{other}`");
             table.doc().note(Problem::new(message, help).with_key_label(table.key_path(other), ""));
@@ -42,21 +35,15 @@ pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
     let given = is_table.then_some(table);
     let backend = match kind {
         0 => HostBackend::Vm {
-            memory_mb: given.map_or(MEMORY_DEFAULT_MB, memory_mb),
-            queues: given.and_then(|table| table.integer("queues", 1..=QUEUES_MAX)).unwrap_or(1) as u8,
+            memory_mb: given.map_or_else(|| nodes::MEMORY.value(), |table| table.get(&nodes::MEMORY)).get() / 1_000_000,
+            queues: given.map_or_else(|| nodes::QUEUES.value(), |table| table.get(&nodes::QUEUES)),
         },
         1 => HostBackend::Netns,
         _ => ssh(host, given)?,
     };
     let has_own = matches!(backend, HostBackend::Ssh { .. });
-    let has_nic_model = !has_own && given.and_then(|table| table.boolean("nic")).unwrap_or(true);
+    let has_nic_model = !has_own && given.map_or_else(|| nodes::NIC.value(), |table| table.get(&nodes::NIC));
     Some(RealHost { backend, has_nic_model })
-}
-
-fn memory_mb(table: &Table<'_>) -> u64 {
-    let mb = |mb: u64| Bytes::mb(mb);
-    let given = table.quantity("memory", &SIZE, mb(*MEMORY_MB.start())..=mb(*MEMORY_MB.end()));
-    given.map_or(MEMORY_DEFAULT_MB, |memory| memory.get() / 1_000_000)
 }
 
 fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<HostBackend> {
@@ -101,10 +88,9 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<HostBackend> {
 
 /// Reads the tool of a flow between real hosts.
 pub(super) fn of_flow(flow: &Table<'_>) -> FlowTool {
-    let tests = PerfTest::ALL.map(|test| (test.name(), test));
-    let test = flow.choice("perftest", &tests).unwrap_or_default();
-    let queue_pairs = flow.integer("qps", 1..=QUEUE_PAIRS_MAX).unwrap_or(1) as u16;
-    let receive_depth = flow.integer("receive_depth", 1..=RECEIVE_DEPTH_MAX).map(|depth| depth as u16);
+    let test = flow.get(&flow_keys::PERFTEST);
+    let queue_pairs = flow.get(&flow_keys::QPS);
+    let receive_depth = flow.given(&flow_keys::RECEIVE_DEPTH);
     if receive_depth.is_some() && test != PerfTest::SendBw {
         let help = "take it out, or write perftest = \"ib_send_bw\"";
         flow.refuse("receive_depth", format!("{} has no buffers for messages", test.name()), help);

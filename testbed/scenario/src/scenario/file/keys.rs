@@ -1,128 +1,782 @@
 //! Tables and keys of a scenario file.
 
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
+use weir_config::keys::{device, port, switch as switch_file};
 use weir_nic::host::congestion::NONE;
-use weir_reader::{Format, TableSchema};
+use weir_reader::{AnyKey, Format, Key, Keys, TableSchema, rates};
+use weir_units::{Alpha, BitRate, Bytes, SerialisationRounding, Span};
 
 use super::kinds::kinds;
+use super::reading::END_MAX;
+use crate::link::ChosenFrames;
+use crate::scenario::{Expectation, PerfTest};
+use crate::topology::Uplinks;
 
 pub(super) fn format() -> Format {
     Format { what: "a scenario's TOML file", reference: "docs/SCENARIOS.md", repeated: "[[hosts]]", tables: tables() }
 }
 
+const SEEDS: RangeInclusive<u64> = 0..=u32::MAX as u64;
+const UP_TO_A_SECOND: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(1);
+const PERIODS: RangeInclusive<Span> = Span::from_nanos(1)..=Span::from_secs(1_000);
+const UP_TO_END: &str = "time, up to `end`";
+
+/// Maximum number of messages of a scenario: runs keep a record of each.
+pub(super) const MESSAGES_MAX: u32 = 20_000_000;
+/// Maximum size of a message.
+pub(super) const MESSAGE_BYTES_MAX: Bytes = Bytes::new(1 << 31);
+
 /// Keys of `[switch]` in a switch's file that a scenario sets; name and clock have other keys.
-pub(super) const OF_SWITCH: &[&str] = &["idle", "mtu", "mac_ageing", "stats_interval"];
+pub(super) const OF_SWITCH: Keys =
+    &[&switch_file::IDLE, &switch_file::MTU, &switch_file::MAC_AGEING, &switch_file::STATS_INTERVAL];
 /// Other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
 /// Keys of `[[ports]]` for links and hosts.
-pub(super) const OF_PORT: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "flow_control", "priority"];
+pub(super) const OF_PORT: Keys =
+    &[&port::RATE, &port::DELAY, &port::HEADROOM, &port::PRIVATE, &port::ALPHA, &port::FLOW_CONTROL, &port::PRIORITY];
 /// Devices at the ends of a real link.
-pub(super) const OF_DEVICE: &[&str] = &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "pcap", "null"];
-
-const SWITCH: &[&str] =
-    &["idle", "mtu", "mac_ageing", "stats_interval", "lcores", "buffer", "classes", "pfc", "pfc_watchdog", "port"];
-
-const FAULTS: &[&str] = &[
-    "toward",
-    "frames",
-    "dscp",
-    "loss",
-    "corruption",
-    "duplication",
-    "reordering",
-    "hold_back",
-    "until_next",
-    "from",
-    "until",
-    "seed",
+pub(super) const OF_DEVICE: Keys = &[
+    &device::PCI,
+    &device::AF_PACKET,
+    &device::AF_XDP,
+    &device::TAP,
+    &device::VHOST_USER,
+    &device::MEMIF,
+    &device::PCAP,
+    &device::NULL,
 ];
 
-/// Keys of `[topology]`; each kind of fabric has some of them.
-pub(super) const TOPOLOGY: &[&str] = &[
-    "kind",
-    "k",
-    "switches",
-    "pods",
-    "tors",
-    "leaves",
-    "spines",
-    "hosts",
-    "left",
-    "right",
-    "parallel",
-    "uplinks",
-    "rate",
-    "delay",
-    "host_rate",
-    "host_delay",
-    "bottleneck_rate",
-    "bottleneck_delay",
-    "spine_rate",
-    "spine_delay",
-    "failed",
-    "failure_probability",
-    "failure_seed",
-];
+/// Top level.
+mod top_level {
+    use super::*;
 
-/// Keys of `[[workloads]]`; each kind of workload has some of them.
-pub(super) const WORKLOAD: &[&str] = &[
-    "name",
-    "kind",
-    "class",
-    "sizes",
-    "load",
-    "senders",
-    "receivers",
-    "equal_sizes",
-    "fan_in",
-    "groups_of",
-    "outstanding",
-    "every",
-    "times",
-    "from",
-    "until",
-    "file",
-    "congestion_control",
-    "transport",
-    "seed",
-    "dport",
-];
+    const SCENARIO: Key<()> = Key::other("scenario", "table", "Name, end, clock and samples.").or_else("required");
+    const SWITCH: Key<()> = Key::other("switch", "table", "Settings of all switches.");
+    const TOPOLOGY: Key<()> = Key::other("topology", "table", "A fabric, in place of `switches`, `links` and `hosts`.");
+    const SWITCHES: Key<()> = Key::other("switches", "tables", "Switches.");
+    const LINKS: Key<()> = Key::other("links", "tables", "Links between switches.");
+    const HOSTS: Key<()> = Key::other("hosts", "tables", "Hosts, each with its link.");
+    const NIC: Key<()> = Key::other("nic", "table", "Settings of all hosts' NICs.");
+    const FLOWS: Key<()> = Key::other("flows", "tables", "Flows, each with its messages.");
+    const WORKLOADS: Key<()> = Key::other("workloads", "tables", "Random or listed messages of many hosts.");
+    const ROUTES: Key<()> = Key::other("routes", "tables", "Static routes.");
+    const OUTAGES: Key<()> = Key::other("outages", "tables", "Links that are cut.");
+    const SLOW_RECEIVERS: Key<()> = Key::other("slow_receivers", "tables", "Hosts that receive slowly.");
+    const WINDOWS: Key<()> = Key::other("windows", "tables", "Intervals of the summary.").or_else("the last quarter");
+    const CAPTURE: Key<()> = Key::other("capture", "table", "Frames that are written to a capture.");
+    const RUNS: Key<()> = Key::other("runs", "tables", "Runs of the scenario with other settings of switches.");
 
-const NIC: &[&str] = &[
-    "frames",
-    "mtu",
-    "ack_class",
-    "round_robin",
-    "tcp_queueing",
-    "ack_every",
-    "retransmit",
-    "congestion_control",
-    "transport",
-];
+    pub(super) const KEYS: Keys = &[
+        &SCENARIO,
+        &SWITCH,
+        &TOPOLOGY,
+        &SWITCHES,
+        &LINKS,
+        &HOSTS,
+        &NIC,
+        &FLOWS,
+        &WORKLOADS,
+        &ROUTES,
+        &OUTAGES,
+        &SLOW_RECEIVERS,
+        &WINDOWS,
+        &CAPTURE,
+        &RUNS,
+    ];
+}
 
-const NIC_RENAMED: &[(&str, &str)] = &[("acks", "ack_class"), ("turns", "round_robin"), ("tcp_frames", "tcp_queueing")];
+/// `[scenario]`.
+pub(super) mod scenario {
+    use super::*;
 
-const FLOW: &[&str] = &[
-    "name",
-    "from",
-    "to",
-    "path",
-    "class",
-    "start",
-    "stop",
-    "message",
-    "every",
-    "total",
-    "rate",
-    "congestion_control",
-    "transport",
-    "perftest",
-    "qps",
-    "receive_depth",
-    "ack_every",
-    "retransmit",
-];
+    const NAME: Key<()> =
+        Key::other("name", "name", "Name of the scenario.").or_else("the file's name without `.toml`");
+    pub(crate) const END: Key<Span> =
+        Key::time("end", Span::from_micros(1)..=END_MAX, "End of the samples and of all flows.").or_else("required");
+    const SAMPLE_EVERY: Key<()> = Key::other(
+        "sample_every",
+        UP_TO_END,
+        "Sampling interval. Above `\"1ms\"` it replaces the worst millisecond of messages.",
+    )
+    .or("50us");
+    pub(crate) const TIME_DILATION: Key<u32> = Key::<u32>::integer(
+        "time_dilation",
+        1..=1_000_000,
+        "Slowdown of all clocks. Checks of a file alone assume one that slows its fastest link to 100 Mb/s.",
+    )
+    .or_else("the machine's");
+    const PLOT_PORTS: Key<()> =
+        Key::other("plot_ports", "list of ports", "Ports (`\"S1.h1\"`) with plots of ingress queue and input rate.")
+            .or_else("all ports with hosts; of a `[topology]` those of the first 8");
+    pub(crate) const FORWARDING: Key<bool> = Key::choice(
+        "forwarding",
+        &[("static", true), ("ecmp", false)],
+        "[Static MACs](SCENARIOS.md#routes), or [all paths of equal cost](SCENARIOS.md#ways-of-equal-cost).",
+    )
+    .or_else("`\"static\"`; with `[topology]` `\"ecmp\"`");
+    pub(crate) const SEED: Key<u64> = Key::<u64>::integer(
+        "seed",
+        SEEDS,
+        "For workloads and faults without their own; in virtual time also for ECN marks and random port choices in switches. \
+         Does not affect ECMP.",
+    )
+    .or("1");
+    pub(crate) const ECMP_SEED: Key<u32> = Key::<u32>::integer(
+        "ecmp_seed",
+        0..=u32::MAX,
+        "Varies only the [ECMP](SCENARIOS.md#ways-of-equal-cost) hash. 0: hash of the flow's addresses and ports and the \
+         switch's position.",
+    )
+    .or("0");
+    pub(crate) const ROUTING_DELAY: Key<Span> = Key::other(
+        "routing_delay",
+        "time from 0, or `\"none\"`",
+        "Delay from an [outage](SCENARIOS.md#outages) or repair between switches until all switches reroute. `\"none\"`: only \
+         its ends do.",
+    )
+    .or("none");
+    const SNAPSHOTS: Key<()> = Key::other(
+        "snapshots",
+        "list of times, up to `end`",
+        "Instants recorded in `queues.csv`. `weir testbed run --snapshot` adds more.",
+    )
+    .or_else("none");
+    pub(crate) const FLOW_GAUGES: Key<bool> = Key::boolean(
+        "flow_gauges",
+        "Each flow's rate, window and [other gauges](CONGESTION_CONTROL.md#gauges) in `series.csv`, `summary.json` and reports.",
+    )
+    .or("false");
+    const WARM_UP: Key<()> =
+        Key::other("warm_up", UP_TO_END, "Earlier workload messages are not in the statistics.").or("0s");
+    pub(crate) const LINK_OVERHEAD: Key<Bytes> = Key::size(
+        "link_overhead",
+        Bytes::ZERO..=Bytes::new(1_000),
+        "Link bytes per frame beyond its own: FCS 4 B, preamble 8 B, gap 12 B. `\"0B\"` as in the papers' simulators. All rates \
+         include it: links, ports, paces, limits, GFC, telemetry, link shares. Headroom by rule and the bounds of GFC's thresholds \
+         always use 24 B. With `\"0B\"` GFC's computed τ is two overheads too long, and buffers, which count the FCS, fill 4 B a \
+         frame faster than the link delivers.",
+    )
+    .or("24B");
+    pub(crate) const FRAME_TIMES: Key<SerialisationRounding> = Key::choice(
+        "frame_times",
+        &[
+            ("exact", SerialisationRounding::Exact),
+            ("whole-ns", SerialisationRounding::Nanoseconds),
+            ("ns3", SerialisationRounding::Ns3),
+        ],
+        "Serialisation times at rates of links and congestion control. `\"whole-ns\"` truncates (83 for 83.84), as inet-tub's \
+         simulator. `\"ns3\"` also gives 99 for 100, as HPCC's and ConWeave's, whose times are truncated binary fractions of a \
+         second.",
+    )
+    .or("exact");
+    pub(crate) const FEEDBACK_DELAY: Key<bool> = Key::boolean(
+        "feedback_delay",
+        "Measures feedback delay τ in virtual time, into [`links[].feedback`](RUN_DIRECTORY.md#linksfeedback) of `summary.json`. \
+         Always on with real frames.",
+    )
+    .or("false");
+    const UNBUFFERED_CLASSES: Key<()> = Key::other(
+        "unbuffered_classes",
+        "list of classes",
+        "Classes that switch buffers do not count, as acknowledgements in the public ns-3 simulators: no drops, PAUSEs, or ECN \
+         marks for their own length. `lossless` ones still reserve headroom.",
+    )
+    .or("[]");
+    pub(crate) const UNSCHEDULED_ALPHA: Key<Alpha> = Key::alpha(
+        "unscheduled_alpha",
+        "α of lossy frames marked unscheduled: those that ABM's hosts (SIGCOMM 2022) send before the first feedback. TCP marks \
+         them by [`unscheduled`](TCP.md).",
+    )
+    .or_else("as `lossy_alpha`");
+
+    pub(super) const KEYS: Keys = &[
+        &NAME,
+        &END,
+        &SAMPLE_EVERY,
+        &TIME_DILATION,
+        &PLOT_PORTS,
+        &FORWARDING,
+        &SEED,
+        &ECMP_SEED,
+        &ROUTING_DELAY,
+        &SNAPSHOTS,
+        &FLOW_GAUGES,
+        &WARM_UP,
+        &LINK_OVERHEAD,
+        &FRAME_TIMES,
+        &FEEDBACK_DELAY,
+        &UNBUFFERED_CLASSES,
+        &UNSCHEDULED_ALPHA,
+    ];
+}
+
+/// `[switch]`: keys and tables of a switch's file.
+mod switch {
+    use super::*;
+
+    const LCORES: Key<()> = Key::other("lcores", "table", "As in a [switch's file](CONFIGURATION.md).");
+    const BUFFER: Key<()> = Key::other("buffer", "table", "As in a [switch's file](CONFIGURATION.md).");
+    const CLASSES: Key<()> = Key::other("classes", "table", "As in a [switch's file](CONFIGURATION.md).");
+    const PFC: Key<()> = Key::other("pfc", "table", "As in a [switch's file](CONFIGURATION.md).");
+    const PFC_WATCHDOG: Key<()> = Key::other("pfc_watchdog", "table", "As in a [switch's file](CONFIGURATION.md).");
+    const PORT: Key<()> = Key::other("port", "table", "Settings of all ports.");
+
+    pub(super) const KEYS: Keys = &[
+        &switch_file::IDLE,
+        &switch_file::MTU,
+        &switch_file::MAC_AGEING,
+        &switch_file::STATS_INTERVAL,
+        &LCORES,
+        &BUFFER,
+        &CLASSES,
+        &PFC,
+        &PFC_WATCHDOG,
+        &PORT,
+    ];
+}
+
+/// `[topology]`; each kind of fabric has some of the keys.
+pub(super) mod topology {
+    use super::*;
+
+    /// Upper bound of every count; the fabric checks their combination.
+    const COUNT_MAX: u64 = 65_534;
+
+    const fn count(name: &'static str, least: u64, help: &'static str) -> Key<u64> {
+        Key::<u64>::integer(name, least..=COUNT_MAX, help).or_else("required")
+    }
+
+    const fn rate(name: &'static str, help: &'static str) -> Key<BitRate> {
+        Key::rate(name, rates(), help)
+    }
+
+    const fn delay(name: &'static str, help: &'static str) -> Key<Span> {
+        Key::time(name, UP_TO_A_SECOND, help)
+    }
+
+    const KIND: Key<()> = Key::other("kind", "a [fabric](SCENARIOS.md#topology)", "The fabric.").or_else("required");
+    pub(crate) const K: Key<u64> = count("k", 4, "`fat-tree`: ports of a switch; even, 4 to 64.");
+    pub(crate) const SWITCHES: Key<u64> = count("switches", 3, "`ring`: switches.");
+    pub(crate) const PODS: Key<u64> = count("pods", 1, "`clos`: pods.");
+    pub(crate) const TORS: Key<u64> = count("tors", 1, "`clos`: ToRs per pod.");
+    pub(crate) const LEAVES: Key<u64> = count("leaves", 1, "`leaf-spine`: leaves. `clos`: leaves per pod.");
+    pub(crate) const SPINES: Key<u64> =
+        count("spines", 0, "`leaf-spine`, `clos`: spines; 0 is allowed in a `clos` of one pod.");
+    pub(crate) const HOSTS: Key<u64> =
+        count("hosts", 1, "All but `dumbbell`, `fat-tree`: hosts per switch, leaf or ToR.");
+    pub(crate) const LEFT: Key<u64> = count("left", 1, "`dumbbell`: hosts on S0.");
+    pub(crate) const RIGHT: Key<u64> = count("right", 1, "`dumbbell`: hosts on S1.");
+    pub(crate) const PARALLEL: Key<u64> =
+        count("parallel", 1, "`leaf-spine`: links from each leaf to each spine.").or("1");
+    pub(crate) const UPLINKS: Key<Uplinks> = Key::choice(
+        "uplinks",
+        &[("every", Uplinks::Every), ("planes", Uplinks::Planes)],
+        "`clos`: each leaf to all spines; or the i-th of a pod's n leaves to the i-th n-th of the spines.",
+    )
+    .or("every");
+    pub(crate) const RATE: Key<BitRate> = rate("rate", "Links without a rate of their own.").or_else("required");
+    pub(crate) const DELAY: Key<Span> =
+        delay("delay", "Links without a delay of their own; one way.").or_else("required");
+    pub(crate) const HOST_RATE: Key<BitRate> =
+        rate("host_rate", "`ring`, `leaf-spine`, `clos`, `fat-tree`: hosts' links.").or_else("`rate`");
+    pub(crate) const HOST_DELAY: Key<Span> = delay("host_delay", "As `host_rate`.").or_else("`delay`");
+    pub(crate) const BOTTLENECK_RATE: Key<BitRate> =
+        rate("bottleneck_rate", "`dumbbell`: link between the switches.").or_else("`rate`");
+    pub(crate) const BOTTLENECK_DELAY: Key<Span> =
+        delay("bottleneck_delay", "As `bottleneck_rate`.").or_else("`delay`");
+    pub(crate) const SPINE_RATE: Key<BitRate> =
+        rate("spine_rate", "`clos`: links between leaves and spines.").or_else("`rate`");
+    pub(crate) const SPINE_DELAY: Key<Span> = delay("spine_delay", "As `spine_rate`.").or_else("`delay`");
+    const FAILED: Key<()> = Key::other(
+        "failed",
+        "list of pairs of switches",
+        "Links down from the start: `[[\"S0\", \"L3\"]]` for all parallel ones, `[\"S0\", \"L3.1\"]` for one.",
+    )
+    .or_else("none");
+    pub(crate) const FAILURE_PROBABILITY: Key<f64> = Key::probability(
+        "failure_probability",
+        "Probability of each other link between switches to be down. Disconnecting draws are repeated, up to 1000 times.",
+    );
+    pub(crate) const FAILURE_SEED: Key<u64> =
+        Key::<u64>::integer("failure_seed", SEEDS, "Selects them, independent of `seed`.")
+            .or_else("required with `failure_probability`");
+
+    pub(crate) const KEYS: Keys = &[
+        &KIND,
+        &K,
+        &SWITCHES,
+        &PODS,
+        &TORS,
+        &LEAVES,
+        &SPINES,
+        &HOSTS,
+        &LEFT,
+        &RIGHT,
+        &PARALLEL,
+        &UPLINKS,
+        &RATE,
+        &DELAY,
+        &HOST_RATE,
+        &HOST_DELAY,
+        &BOTTLENECK_RATE,
+        &BOTTLENECK_DELAY,
+        &SPINE_RATE,
+        &SPINE_DELAY,
+        &FAILED,
+        &FAILURE_PROBABILITY,
+        &FAILURE_SEED,
+    ];
+}
+
+/// `[[switches]]`, `[[links]]`, `[[hosts]]` and `backend` of hosts.
+pub(super) mod nodes {
+    use super::*;
+
+    const SWITCH_NAME: Key<()> =
+        Key::other("name", "name without `.`", "Prefix of port names: `\"S1.next\"`.").or_else("required");
+    const CONFIG: Key<()> = Key::other("config", "path", "The switch's own file, relative to the scenario.");
+    pub(super) const SWITCH: Keys = &[&SWITCH_NAME, &CONFIG];
+
+    const ENDS: Key<()> = Key::other("ends", "two ports", "`[\"S1.next\", \"S2.prev\"]`.").or_else("required");
+    const DEVICES: Key<()> = Key::other(
+        "devices",
+        "two tables",
+        "Devices of a real cable: `[{ pci = \"0000:81:00.0\" }, { pci = \"0000:82:00.0\" }]`.",
+    )
+    .or_else("an emulated link");
+    const FAULTS: Key<()> =
+        Key::other("faults", "tables", "[Injected faults](SCENARIOS.md#linksfaults-and-hostsfaults) on the link.");
+    pub(super) const LINK: Keys = &[
+        &ENDS,
+        &port::RATE,
+        &port::DELAY,
+        &port::HEADROOM,
+        &port::PRIVATE,
+        &port::ALPHA,
+        &port::FLOW_CONTROL,
+        &port::PRIORITY,
+        &DEVICES,
+        &FAULTS,
+    ];
+
+    const HOST_NAME: Key<()> = Key::other("name", "name", "Name of the host.").or_else("required");
+    const PORT: Key<()> = Key::other("port", "port", "The host's switch port: `\"S1.h1\"`.").or_else("required");
+    const MTU: Key<()> = Key::other("mtu", "as in `[nic]`", "Payload of a full frame.").or_else("that of `[nic]`");
+    const DEVICE: Key<()> = Key::other(
+        "device",
+        "table",
+        "The host's end of a real cable; needs `port_device`, or a switch's own file that has it.",
+    )
+    .or_else("an emulated link");
+    const PORT_DEVICE: Key<()> = Key::other("port_device", "table", "The switch's end of a real cable.");
+    const BACKEND: Key<()> = Key::other(
+        "backend",
+        "`\"vm\"`, `\"netns\"`, or a table",
+        "A [real host](LAB-HOSTS.md) with `--backend hosts`.",
+    )
+    .or_else("an emulated host");
+    pub(super) const HOST: Keys = &[
+        &HOST_NAME,
+        &PORT,
+        &port::RATE,
+        &port::DELAY,
+        &port::HEADROOM,
+        &port::PRIVATE,
+        &port::ALPHA,
+        &port::FLOW_CONTROL,
+        &port::PRIORITY,
+        &MTU,
+        &DEVICE,
+        &PORT_DEVICE,
+        &BACKEND,
+        &FAULTS,
+    ];
+
+    const BY: Key<()> = Key::other("by", "`\"vm\"`, `\"netns\"`, `\"ssh\"`", "Kind of real host.").or_else("required");
+    pub(crate) const MEMORY: Key<Bytes> =
+        Key::size("memory", Bytes::mb(128)..=Bytes::mb(65_536), "`vm`: guest memory.").or("192MB");
+    pub(crate) const QUEUES: Key<u8> = Key::<u8>::integer(
+        "queues",
+        1..=8,
+        "`vm`: queue pairs of its NIC. Class c leaves by ring c modulo `queues`, so that a paused class blocks only its ring.",
+    )
+    .or("1");
+    pub(crate) const NIC: Key<bool> =
+        Key::boolean("nic", "`vm`, `netns`: Weir's NIC, with flow control, between host and port.").or("true");
+    const TO: Key<()> = Key::other("to", "string", "`ssh`: `\"root@server1\"`.").or_else("required");
+    const INTERFACE: Key<()> =
+        Key::other("interface", "string", "`ssh`: its cabled interface; needs `port_device`.").or_else("required");
+    const RDMA: Key<()> = Key::other("rdma", "string", "`ssh`: RDMA device.").or_else("the interface's device");
+    const IP: Key<()> = Key::other("ip", "IPv4 address", "`ssh`: address of the interface.").or_else("10.0.0.n");
+    pub(crate) const BACKEND_KEYS: Keys = &[&BY, &MEMORY, &QUEUES, &NIC, &TO, &INTERFACE, &RDMA, &IP];
+}
+
+/// `[nic]`, and keys of transports.
+pub(super) mod nic {
+    use weir_nic::host::RoundRobinUnit;
+
+    use super::super::nic::FrameFormat;
+    use super::*;
+
+    pub(crate) const FRAMES: Key<FrameFormat> = Key::choice(
+        "frames",
+        &[("rocev2", FrameFormat::RoceV2), ("ns3", FrameFormat::Ns3), ("ns3-stamped", FrameFormat::Ns3Stamped)],
+        "Frame lengths of RoCEv2, or of the public ns-3 simulators: headers of 48 B, acknowledgements of 60 B. Stamps take no \
+         bytes with `\"ns3\"`; with `\"ns3-stamped\"` 8 B under TIMELY or θ-PowerTCP, 2 B under HPCC-PINT, and 42 B under HPCC or \
+         PowerTCP, with acknowledgements of 88 B.",
+    )
+    .or("rocev2");
+    const MTU: Key<()> = Key::other(
+        "mtu",
+        "256, 512, 1024, 2048, 4096; with lengths of ns-3 1 to 16000",
+        "Payload of a full frame (RoCE path MTU). The switch's `mtu` must hold it with 60 B of headers and the longest \
+         [telemetry trailer](FRAMES.md#telemetry-trailer) in use: 96 B for HPCC or PowerTCP, 16 B for TIMELY or θ-PowerTCP.",
+    )
+    .or_else("1024; with lengths of ns-3 1000");
+    pub(crate) const ACK_CLASS: Key<bool> = Key::choice(
+        "ack_class",
+        &[("own-class", false), ("with-data", true)],
+        "RDMA acknowledgements have DSCP 48 and its class; or those of their data, as in the public ns-3 simulators. CNPs keep \
+         DSCP 48.",
+    )
+    .or("own-class");
+    pub(crate) const ROUND_ROBIN: Key<RoundRobinUnit> = Key::choice(
+        "round_robin",
+        &[("flows", RoundRobinUnit::Flows), ("classes", RoundRobinUnit::Classes)],
+        "Frame-wise round robin among a host's flows; or among classes, then their flows, as in a NIC.",
+    )
+    .or("flows");
+    pub(crate) const TCP_QUEUEING: Key<bool> = Key::choice(
+        "tcp_queueing",
+        &[("on-turn", false), ("queued", true)],
+        "TCP makes a segment on its turn, acknowledgements first. `\"queued\"`: data within windows and acknowledgements share \
+         one FIFO per host, as in a NIC without pacing, with one turn among other flows or classes.",
+    )
+    .or("on-turn");
+    pub(crate) const ACK_EVERY: Key<u32> = Key::<u32>::integer(
+        "ack_every",
+        1..=1_000_000,
+        "Packets per acknowledgement; a message's last is always acknowledged.",
+    )
+    .or_else("`1` for workloads; for flows one a message");
+    pub(crate) const RETRANSMIT: Key<Span> = Key::other_in(
+        "retransmit",
+        "`\"none\"` or time",
+        (Span::from_micros(1), Span::from_secs(100)),
+        "Go-back-N timeout; NAKs retransmit at once.",
+    )
+    .or_else("`\"4ms\"` for workloads; for flows `\"none\"`");
+    pub(crate) const CONGESTION_CONTROL: Key<()> = Key::other(
+        "congestion_control",
+        "an algorithm or a [preset](CONGESTION_CONTROL.md#presets)",
+        "Such as `\"dcqcn\"`, `\"timely\"`, `\"hpcc\"`, `\"powertcp\"`. DCQCN needs `ecn` in switches; HPCC and PowerTCP make \
+         all switches stamp ([`telemetry`](CONFIGURATION.md#switch)).",
+    )
+    .or_else("`\"none\"`; for flows and workloads that of `[nic]`");
+    pub(crate) const TRANSPORT: Key<()> = Key::other(
+        "transport",
+        "`\"rdma\"`, `\"tcp-cubic\"`, `\"tcp-dctcp\"`, `\"tcp-reno\"`",
+        "RDMA WRITEs or datacentre [TCP](TCP.md), which has no `congestion_control`, `ack_every` or `retransmit`.",
+    )
+    .or_else("`\"rdma\"`; for flows and workloads that of `[nic]`");
+
+    pub(super) const KEYS: Keys = &[
+        &FRAMES,
+        &MTU,
+        &ACK_CLASS,
+        &ROUND_ROBIN,
+        &TCP_QUEUEING,
+        &ACK_EVERY,
+        &RETRANSMIT,
+        &CONGESTION_CONTROL,
+        &TRANSPORT,
+    ];
+    pub(super) const RENAMED: &[(&str, &str)] =
+        &[("acks", "ack_class"), ("turns", "round_robin"), ("tcp_frames", "tcp_queueing")];
+}
+
+/// `[[links.faults]]` and `[[hosts.faults]]`.
+pub(super) mod faults {
+    use super::*;
+
+    const TOWARD: Key<()> = Key::other("toward", "a port of the link, or the host", "Direction.").or_else("required");
+    pub(crate) const FRAMES: Key<ChosenFrames> = Key::choice(
+        "frames",
+        &[("control", ChosenFrames::Control), ("data", ChosenFrames::Data)],
+        "Affected frames: flow control, or all others.",
+    )
+    .or("control");
+    pub(crate) const DSCP: Key<u8> =
+        Key::<u8>::integer("dscp", 0..=63, "With `\"data\"`: only frames with this DSCP.").or_else("all");
+    pub(crate) const LOSS: Key<f64> = Key::probability("loss", "Share of lost frames.");
+    pub(crate) const CORRUPTION: Key<f64> = Key::probability(
+        "corruption",
+        "Share of frames with a bad FCS, dropped by the receiving MAC; counted apart from `loss`.",
+    );
+    pub(crate) const DUPLICATION: Key<f64> = Key::probability("duplication", "Share of duplicated frames.");
+    pub(crate) const REORDERING: Key<f64> = Key::probability("reordering", "Share of frames held back.");
+    pub(crate) const HOLD_BACK: Key<Span> =
+        Key::time("hold_back", Span::from_nanos(1)..=Span::from_secs(1), "Maximum holding time.").or("100us");
+    pub(crate) const UNTIL_NEXT: Key<bool> = Key::boolean(
+        "until_next",
+        "Holds one frame at a time, until another passes it; `false` holds for all of `hold_back`.",
+    )
+    .or("true");
+    const FROM: Key<()> = Key::other("from", UP_TO_END, "Start of the interval, by entry into the link.").or("0s");
+    const UNTIL: Key<()> = Key::other("until", UP_TO_END, "End of the interval.").or_else("`end`");
+    pub(crate) const SEED: Key<u64> = Key::<u64>::integer("seed", SEEDS, "Equal seeds and frames have equal faults.")
+        .or_else("by link and direction, from the scenario's");
+
+    pub(super) const KEYS: Keys = &[
+        &TOWARD,
+        &FRAMES,
+        &DSCP,
+        &LOSS,
+        &CORRUPTION,
+        &DUPLICATION,
+        &REORDERING,
+        &HOLD_BACK,
+        &UNTIL_NEXT,
+        &FROM,
+        &UNTIL,
+        &SEED,
+    ];
+}
+
+/// `[[flows]]`.
+pub(super) mod flow {
+    use super::*;
+
+    const NAME: Key<()> = Key::other("name", "name", "Name of the flow.").or_else("`F1` for the first");
+    const FROM: Key<()> = Key::other("from", "host", "Sender.").or_else("required");
+    const TO: Key<()> = Key::other("to", "host", "Receiver.").or_else("required");
+    const PATH: Key<()> = Key::other(
+        "path",
+        "list of switches",
+        "Switches from the sender's to the receiver's: `[\"S1\", \"S2\", \"S3\"]`.",
+    )
+    .or_else("see [Routes](SCENARIOS.md#routes)");
+    pub(crate) const CLASS: Key<u8> =
+        Key::<u8>::integer("class", 0..=7, "Marked with the first DSCP of the class.").or_else("required");
+    const START: Key<()> = Key::other("start", UP_TO_END, "Messages are released from here on.").or("0s");
+    const STOP: Key<()> = Key::other("stop", UP_TO_END, "No message is released from here on.").or_else("`end`");
+    pub(crate) const MESSAGE: Key<Bytes> =
+        Key::size("message", Bytes::new(1)..=MESSAGE_BYTES_MAX, "Payload of a message.").or("1MB");
+    pub(crate) const EVERY: Key<Span> =
+        Key::time("every", PERIODS, "Release interval, whether earlier messages are sent or not.")
+            .or_else("back to back");
+    pub(crate) const TOTAL: Key<Bytes> =
+        Key::size("total", Bytes::new(1)..=Bytes::mb(1_000_000_000), "Payload of all messages.").or_else("no end");
+    pub(crate) const RATE: Key<BitRate> =
+        Key::rate("rate", rates(), "Pace, in bytes on the wire.").or_else("the host's");
+    pub(crate) const PERFTEST: Key<PerfTest> = Key::choice(
+        "perftest",
+        PerfTest::NAMES,
+        "Program of real hosts; `to` requests READs. [Emulated hosts](LAB-HOSTS.md#emulated-hosts-and-real-ones) support the \
+         first two.",
+    )
+    .or("ib_write_bw");
+    pub(crate) const QPS: Key<u16> =
+        Key::<u16>::integer("qps", 1..=1_000, "Queue pairs of perftest; they share `total`. `ib_send_lat` has one.")
+            .or("1");
+    pub(crate) const RECEIVE_DEPTH: Key<u16> = Key::<u16>::integer(
+        "receive_depth",
+        1..=8_192,
+        "Receive buffers of `ib_send_bw`; messages without one get *receiver not ready*.",
+    )
+    .or_else("perftest's, 512");
+
+    pub(super) const KEYS: Keys = &[
+        &NAME,
+        &FROM,
+        &TO,
+        &PATH,
+        &CLASS,
+        &START,
+        &STOP,
+        &MESSAGE,
+        &EVERY,
+        &TOTAL,
+        &RATE,
+        &nic::CONGESTION_CONTROL,
+        &nic::TRANSPORT,
+        &PERFTEST,
+        &QPS,
+        &RECEIVE_DEPTH,
+        &nic::ACK_EVERY,
+        &nic::RETRANSMIT,
+    ];
+}
+
+/// `[[workloads]]`; each kind of workload has some of the keys.
+pub(super) mod workload {
+    use super::*;
+
+    const NAME: Key<()> = Key::other("name", "name", "Name of the workload.").or_else("`W1` for the first");
+    const KIND: Key<()> =
+        Key::other("kind", "a [kind](SCENARIOS.md#workloads)", "Which messages are sent.").or_else("required");
+    pub(crate) const CLASS: Key<u8> =
+        Key::<u8>::integer("class", 0..=7, "Marked with the first DSCP of the class.").or_else("required");
+    const SIZES: Key<()> = Key::other(
+        "sizes",
+        "a distribution's [name](WORKLOADS.md#sizes), a size up to 2 GiB, or a table",
+        "All but `list`: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
+    )
+    .or_else("required");
+    const LOAD: Key<()> = Key::other(
+        "load",
+        "number above 0, at most 1",
+        "`poisson`, `incast`: share of the senders' link rates. Makes bursts of `incast` random.",
+    )
+    .or_else("required for `poisson`");
+    const SENDERS: Key<()> =
+        Key::other("senders", "list of hosts", "[Senders](SCENARIOS.md#workloads).").or_else("all hosts");
+    const RECEIVERS: Key<()> = Key::other(
+        "receivers",
+        "list of hosts",
+        "`poisson`, `incast`, `one-to-one`, `closed-loop`: [receivers](SCENARIOS.md#workloads).",
+    )
+    .or_else("all hosts");
+    pub(crate) const EQUAL_SIZES: Key<bool> =
+        Key::boolean("equal_sizes", "`incast`: one size per burst instead of one per message.").or("false");
+    pub(crate) const FAN_IN: Key<u32> =
+        Key::<u32>::integer("fan_in", 1..=u32::MAX, "`incast`: senders per burst.").or_else("all of `senders`");
+    pub(crate) const GROUPS_OF: Key<u32> = Key::<u32>::integer(
+        "groups_of",
+        1..=u32::MAX,
+        "`incast`, in place of `fan_in`: size of groups of `senders`, in order, such as a leaf's hosts. A random group without \
+         the receiver sends.",
+    );
+    pub(crate) const OUTSTANDING: Key<u32> =
+        Key::<u32>::integer("outstanding", 1..=100_000, "`closed-loop`: messages in flight per host.").or("1");
+    pub(crate) const EVERY: Key<Span> = Key::time(
+        "every",
+        PERIODS,
+        "All but `poisson`, `closed-loop`, `list`: interval of bursts, or of rounds of all pairs.",
+    )
+    .or_else("once, at `from`");
+    pub(crate) const TIMES: Key<u32> = Key::<u32>::integer(
+        "times",
+        1..=MESSAGES_MAX,
+        "All but `poisson`, `list`: with `every`, in place of `until`: bursts or rounds. With `closed-loop`: messages per host.",
+    )
+    .or_else("until the end");
+    const FROM: Key<()> = Key::other("from", UP_TO_END, "All but `list`: messages start here or later.").or("0s");
+    const UNTIL: Key<()> = Key::other("until", UP_TO_END, "All but `list`: messages start before.").or_else("`end`");
+    const FILE: Key<()> =
+        Key::other("file", "path", "`list`: the [list](WORKLOADS.md#lists), relative to the scenario.")
+            .or_else("required");
+    pub(crate) const SEED: Key<u64> = Key::<u64>::integer("seed", SEEDS, "Equal seeds draw equal messages.")
+        .or_else("by workload, from the scenario's");
+    pub(crate) const DPORT: Key<u16> = Key::<u16>::integer(
+        "dport",
+        1..=65_535,
+        "Destination port in [`fct.txt`](SCENARIOS.md#files-of-other-simulators) only.",
+    )
+    .or_else("100 for the first, 101 for the next");
+
+    pub(crate) const KEYS: Keys = &[
+        &NAME,
+        &KIND,
+        &CLASS,
+        &SIZES,
+        &LOAD,
+        &SENDERS,
+        &RECEIVERS,
+        &EQUAL_SIZES,
+        &FAN_IN,
+        &GROUPS_OF,
+        &OUTSTANDING,
+        &EVERY,
+        &TIMES,
+        &FROM,
+        &UNTIL,
+        &FILE,
+        &nic::CONGESTION_CONTROL,
+        &nic::TRANSPORT,
+        &SEED,
+        &DPORT,
+    ];
+
+    const SIZES_FILE: Key<()> =
+        Key::other("file", "path", "The [distribution](WORKLOADS.md#sizes), relative to the scenario.")
+            .or_else("required");
+    pub(super) const SIZES_KEYS: Keys = &[&SIZES_FILE];
+}
+
+/// Tables of few keys.
+pub(super) mod others {
+    use super::*;
+
+    const ROUTE_SWITCH: Key<()> = Key::other("switch", "switch", "At this switch").or_else("required");
+    const ROUTE_HOST: Key<()> = Key::other("host", "host", "frames to this host").or_else("required");
+    const ROUTE_PORT: Key<()> =
+        Key::other("port", "port of the switch", "leave by this port: `\"next\"`.").or_else("required");
+    pub(super) const ROUTE: Keys = &[&ROUTE_SWITCH, &ROUTE_HOST, &ROUTE_PORT];
+
+    const LINK: Key<()> = Key::other(
+        "link",
+        "two names",
+        "Its ends: `[\"S0\", \"L3\"]`, `[\"L3\", \"H12\"]`. Means all parallel links; one is `[\"S0.to-L3.1\", \"L3\"]` (port) or \
+         `[\"S0\", \"L3.1\"]` (number).",
+    )
+    .or_else("required");
+    const AT: Key<()> = Key::other("at", UP_TO_END, "Cut; frames on the link are lost.").or_else("required");
+    const MENDED: Key<()> = Key::other("until", UP_TO_END, "Repair.").or_else("never");
+    pub(super) const OUTAGE: Keys = &[&LINK, &AT, &MENDED];
+
+    const BUFFER_MAX: Bytes = Bytes::mb(1_000);
+    const HOSTS: Key<()> = Key::other("hosts", "list of hosts", "Each in one table at most.").or_else("all hosts");
+    pub(crate) const RATE: Key<BitRate> = Key::rate(
+        "rate",
+        rates(),
+        "Processing rate, up to the link's, in bytes on the wire; `\"1Mbps\"` for a near standstill.",
+    )
+    .or_else("required");
+    pub(crate) const BUFFER: Key<Bytes> = Key::size(
+        "buffer",
+        Bytes::new(1)..=BUFFER_MAX,
+        "Room per class, for frames with FCS: about the lossless half of a ConnectX's 262016 B.",
+    )
+    .or_else("`\"128KiB\"`, or more where flow control needs it");
+    pub(crate) const XOFF: Key<Bytes> = Key::size(
+        "xoff",
+        Bytes::new(1)..=BUFFER_MAX,
+        "PFC and PAUSE: level that pauses a lossless class, and the limit of a lossy one; below `buffer`.",
+    )
+    .or_else("`buffer` less headroom");
+    pub(crate) const XON: Key<Bytes> =
+        Key::size("xon", Bytes::ZERO..=BUFFER_MAX, "Resumes at or below this level; below `xoff`.")
+            .or_else("`xoff` less a frame of the greatest length");
+    const SLOW_FROM: Key<()> = Key::other("from", UP_TO_END, "Start of the slow interval.").or("0s");
+    const SLOW_UNTIL: Key<()> =
+        Key::other("until", UP_TO_END, "End of it; the buffer empties at once.").or_else("never");
+    pub(super) const SLOW_RECEIVER: Keys = &[&HOSTS, &RATE, &BUFFER, &XOFF, &XON, &SLOW_FROM, &SLOW_UNTIL];
+
+    const WINDOW_NAME: Key<()> = Key::other("name", "name", "Name of the window.").or_else("required");
+    const WINDOW_FROM: Key<()> = Key::other("from", UP_TO_END, "Start.").or("0s");
+    const WINDOW_TO: Key<()> = Key::other("to", UP_TO_END, "End.").or_else("`end`");
+    pub(super) const WINDOW: Keys = &[&WINDOW_NAME, &WINDOW_FROM, &WINDOW_TO];
+
+    const CAPTURED_HOST: Key<()> = Key::other("host", "host", "Host behind the port.").or_else("required");
+    const DATA_FROM: Key<()> = Key::other("data_from", UP_TO_END, "Start of data.").or("0s");
+    pub(crate) const DATA_FRAMES: Key<u32> =
+        Key::<u32>::integer("data_frames", 0..=10_000_000, "Number of data frames.").or("8192");
+    pub(super) const CAPTURE: Keys = &[&CAPTURED_HOST, &DATA_FROM, &DATA_FRAMES];
+
+    const RUN_NAME: Key<()> =
+        Key::other("name", "1 to 60 characters", "In words: `\"GFC by stages\"`.").or_else("required");
+    pub(crate) const EXPECT: Key<Expectation> = Key::choice(
+        "expect",
+        &[("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)],
+        "Expected: no deadlock, a lasting one, or either. Other outcomes fail the command.",
+    )
+    .or("flow");
+    const RUN_SWITCH: Key<()> = Key::other("switch", "table", "Overrides `[switch]`.").or_else("as it is");
+    pub(super) const RUN: Keys = &[&RUN_NAME, &EXPECT, &RUN_SWITCH];
+}
 
 /// Returns all tables and keys, in the order of the reference. Kinds of congestion control have tables of their own in `[nic]`, flows and
 /// workloads; the kinds are known at run time only.
@@ -130,22 +784,17 @@ fn tables() -> &'static [TableSchema] {
     static ALL: OnceLock<Vec<TableSchema>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = FIXED.to_vec();
-        all.extend(with_kinds("nic", NIC, |name, keys| TableSchema::table(name, keys).with_renamed(NIC_RENAMED)));
-        all.extend(with_kinds("flows", FLOW, TableSchema::array));
-        all.extend(with_kinds("workloads", WORKLOAD, TableSchema::array));
+        all.extend(with_kinds(TableSchema::table("nic", nic::KEYS).with_renamed(nic::RENAMED)));
+        all.extend(with_kinds(TableSchema::array("flows", flow::KEYS)));
+        all.extend(with_kinds(TableSchema::array("workloads", workload::KEYS)));
         all
     })
 }
 
 /// Returns a table, and its subtables of all kinds.
-fn with_kinds(
-    name: &'static str,
-    keys: &'static [&'static str],
-    make: fn(&'static str, &'static [&'static str]) -> TableSchema,
-) -> impl Iterator<Item = TableSchema> {
-    let all: Vec<&'static str> = keys.iter().copied().chain(kinds().map(|kind| kind.id())).collect();
-    let above = make(name, all.leak()).selected_by("congestion_control", NONE);
-    std::iter::once(above).chain(kinds().map(move |kind| TableSchema::of_kind(name, kind)))
+fn with_kinds(table: TableSchema) -> impl Iterator<Item = TableSchema> {
+    let above = table.with_tables_of(kinds().map(|kind| kind.id())).selected_by("congestion_control", NONE);
+    std::iter::once(above).chain(kinds().map(move |kind| TableSchema::of_kind(table.name, kind)))
 }
 
 /// Returns the name of a kind's table.
@@ -156,102 +805,44 @@ pub(super) fn name_of(above: &str, kind: &str) -> &'static str {
 
 /// Whether a name is a key of a table that kinds have subtables in.
 pub(super) fn is_reserved(name: &str) -> bool {
-    [NIC, FLOW, WORKLOAD].iter().any(|keys| keys.contains(&name))
+    [nic::KEYS, flow::KEYS, workload::KEYS].iter().any(|keys| names(keys).any(|key| key == name))
+}
+
+/// Returns the names of keys.
+pub(super) fn names(keys: &[&'static dyn AnyKey]) -> impl Iterator<Item = &'static str> {
+    keys.iter().map(|key| key.name())
 }
 
 /// Tables without subtables of kinds.
 const FIXED: &[TableSchema] = &[
-    TableSchema::table(
-        "",
-        &[
-            "scenario",
-            "switch",
-            "topology",
-            "switches",
-            "links",
-            "hosts",
-            "nic",
-            "flows",
-            "workloads",
-            "routes",
-            "outages",
-            "slow_receivers",
-            "windows",
-            "capture",
-            "runs",
-        ],
-    ),
-    TableSchema::table(
-        "scenario",
-        &[
-            "name",
-            "end",
-            "sample_every",
-            "time_dilation",
-            "plot_ports",
-            "forwarding",
-            "seed",
-            "ecmp_seed",
-            "routing_delay",
-            "snapshots",
-            "flow_gauges",
-            "warm_up",
-            "link_overhead",
-            "frame_times",
-            "feedback_delay",
-            "unbuffered_classes",
-            "unscheduled_alpha",
-        ],
-    )
-    .with_renamed(&[("draw", "plot_ports")]),
-    TableSchema::table("switch", SWITCH),
+    TableSchema::table("", top_level::KEYS),
+    TableSchema::table("scenario", scenario::KEYS).with_renamed(&[("draw", "plot_ports")]),
+    TableSchema::table("switch", switch::KEYS),
     TableSchema::table("switch.port", OF_PORT),
-    TableSchema::table("topology", TOPOLOGY),
-    TableSchema::array("switches", &["name", "config"]),
-    TableSchema::array(
-        "links",
-        &["ends", "rate", "delay", "headroom", "private", "alpha", "flow_control", "priority", "devices", "faults"],
-    ),
+    TableSchema::table("topology", topology::KEYS),
+    TableSchema::array("switches", nodes::SWITCH),
+    TableSchema::array("links", nodes::LINK),
     TableSchema::inline("links.devices", "`devices` of [[links]]", OF_DEVICE),
-    TableSchema::array("links.faults", FAULTS),
-    TableSchema::array(
-        "hosts",
-        &[
-            "name",
-            "port",
-            "rate",
-            "delay",
-            "headroom",
-            "private",
-            "alpha",
-            "flow_control",
-            "priority",
-            "mtu",
-            "device",
-            "port_device",
-            "backend",
-            "faults",
-        ],
-    )
-    .with_renamed(&[("reach", "backend")]),
+    TableSchema::array("links.faults", faults::KEYS),
+    TableSchema::array("hosts", nodes::HOST).with_renamed(&[("reach", "backend")]),
     TableSchema::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
     TableSchema::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
-    TableSchema::inline("hosts.backend", "`backend` of [[hosts]]", super::host_backend::KEYS),
-    TableSchema::array("hosts.faults", FAULTS),
+    TableSchema::inline("hosts.backend", "`backend` of [[hosts]]", nodes::BACKEND_KEYS),
+    TableSchema::array("hosts.faults", faults::KEYS),
     // Tables of a host's own device, which has the keys of a port's.
-    TableSchema::inline("ports.pci", "`pci`", &["address", "devargs"]),
+    TableSchema::inline("ports.pci", "`pci`", device::PCI_KEYS),
     // Hosts and wires have one queue.
-    TableSchema::inline("ports.vhost_user", "`vhost_user`", &["socket", "client", "mode", "group"]),
-    TableSchema::inline("ports.memif", "`memif`", &["socket", "id", "role", "mode", "group"]),
-    TableSchema::inline("ports.pcap", "`pcap`", &["rx", "tx", "infinite"]),
-    TableSchema::inline("ports.null", "`null`", &["frame_bytes"]),
-    TableSchema::inline("workloads.sizes", "`sizes` of [[workloads]]", &["file"]),
-    TableSchema::array("routes", &["switch", "host", "port"]),
-    TableSchema::array("outages", &["link", "at", "until"]),
-    TableSchema::array("slow_receivers", &["hosts", "rate", "buffer", "xoff", "xon", "from", "until"]),
-    TableSchema::array("windows", &["name", "from", "to"]),
-    TableSchema::table("capture", &["host", "data_from", "data_frames"]),
-    TableSchema::array("runs", &["name", "expect", "switch"]),
-    TableSchema::table("runs.switch", SWITCH),
+    TableSchema::inline("ports.vhost_user", "`vhost_user`", device::ONE_QUEUE_VHOST_USER_KEYS),
+    TableSchema::inline("ports.memif", "`memif`", device::MEMIF_KEYS),
+    TableSchema::inline("ports.pcap", "`pcap`", device::PCAP_KEYS),
+    TableSchema::inline("ports.null", "`null`", device::NULL_KEYS),
+    TableSchema::inline("workloads.sizes", "`sizes` of [[workloads]]", workload::SIZES_KEYS),
+    TableSchema::array("routes", others::ROUTE),
+    TableSchema::array("outages", others::OUTAGE),
+    TableSchema::array("slow_receivers", others::SLOW_RECEIVER),
+    TableSchema::array("windows", others::WINDOW),
+    TableSchema::table("capture", others::CAPTURE),
+    TableSchema::array("runs", others::RUN),
+    TableSchema::table("runs.switch", switch::KEYS),
     TableSchema::table("runs.switch.port", OF_PORT),
 ];

@@ -10,6 +10,7 @@ use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::PathMtu;
 
 use super::control::{ControlChoice, KindTables};
+use super::keys::nic as keys;
 use crate::workload::LoadFraming;
 
 /// Default of `retransmit` for workloads; flows have none unless they or `[nic]` set it.
@@ -65,11 +66,7 @@ pub(super) struct TransportConfig {
 impl Nic {
     pub(super) fn read(root: &Table<'_>) -> Nic {
         let table = root.table("nic", "nic");
-        let frames = table.choice(
-            "frames",
-            &[("rocev2", FrameFormat::RoceV2), ("ns3", FrameFormat::Ns3), ("ns3-stamped", FrameFormat::Ns3Stamped)],
-        );
-        let frames = frames.unwrap_or(FrameFormat::RoceV2);
+        let frames = table.get(&keys::FRAMES);
         let usual = match frames {
             FrameFormat::RoceV2 => PathMtu::BYTES_1024.get() as u16,
             FrameFormat::Ns3 | FrameFormat::Ns3Stamped => NS3_MTU_DEFAULT,
@@ -81,11 +78,9 @@ impl Nic {
             transport: transport_name(&table).flatten(),
             kinds,
             frames,
-            acks_with_data: table.choice("ack_class", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
-            turns: table
-                .choice("round_robin", &[("flows", RoundRobinUnit::Flows), ("classes", RoundRobinUnit::Classes)])
-                .unwrap_or_default(),
-            queues_tcp: table.choice("tcp_queueing", &[("on-turn", false), ("queued", true)]).unwrap_or(false),
+            acks_with_data: table.get(&keys::ACK_CLASS),
+            turns: table.get(&keys::ROUND_ROBIN),
+            queues_tcp: table.get(&keys::TCP_QUEUEING),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
             retransmission: retransmission(&table),
@@ -127,7 +122,7 @@ impl TransportConfig {
     /// Reads a flow's transport; missing keys take `[nic]`'s values.
     pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> TransportConfig {
         let mut transport = TransportConfig::read(table, "flows", nic);
-        for key in ["ack_every", "retransmit"] {
+        for key in [keys::ACK_EVERY.name, keys::RETRANSMIT.name] {
             if table.has(key) && transport.transport.is_tcp() {
                 refuse_of_rdma(table, key);
             }
@@ -204,14 +199,14 @@ impl TransportConfig {
 /// Reads the name of a kind or a preset.
 fn control_name(table: &Table<'_>) -> Option<&'static str> {
     let names: Vec<_> = congestion::presets().map(|(name, _)| (name, name)).collect();
-    table.choice("congestion_control", &names)
+    table.choice(keys::CONGESTION_CONTROL.name, &names)
 }
 
 /// Reads the transport; the inner `None` is RDMA.
 fn transport_name(table: &Table<'_>) -> Option<TransportName> {
     let of_tcp = tcp::kinds().map(|kind| (kind.id(), Some(kind)));
     let names: Vec<(&'static str, TransportName)> = std::iter::once(("rdma", None)).chain(of_tcp).collect();
-    table.choice("transport", &names)
+    table.choice(keys::TRANSPORT.name, &names)
 }
 
 fn refuse_of_rdma(table: &Table<'_>, key: &str) {
@@ -237,13 +232,14 @@ fn mtu(table: &Table<'_>, frames: FrameFormat) -> Option<u16> {
 }
 
 fn ack_every(table: &Table<'_>) -> Option<NonZeroU32> {
-    NonZeroU32::new(table.integer("ack_every", 1..=1_000_000)? as u32)
+    NonZeroU32::new(table.given(&keys::ACK_EVERY)?)
 }
 
 /// Reads the timeout; the inner `None` is `"none"`.
 fn retransmission(table: &Table<'_>) -> Option<Option<Span>> {
-    if table.word("retransmit") == Some("none") {
+    let key = keys::RETRANSMIT;
+    if table.word(key.name) == Some("none") {
         return Some(None);
     }
-    table.quantity("retransmit", &TIME, Span::from_micros(1)..=Span::from_secs(100)).map(Some)
+    table.quantity(key.name, &TIME, key.valid()).map(Some)
 }

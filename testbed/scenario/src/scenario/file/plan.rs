@@ -14,6 +14,7 @@ use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, Serialis
 use super::Expectation;
 use super::fabrics;
 use super::forwarding::StaticForwarding;
+use super::keys::{others, scenario as keys};
 use super::nic::{Nic, TransportConfig};
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_duplicates, require, time_range};
@@ -26,13 +27,6 @@ use crate::scenario::{Outage, RealPorts, TrafficSource, WindowPlan};
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
 /// Placeholder for an end that is missing or wrong, so that no other time is compared with it.
 const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
-const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
-const FRAME_TIMES: &[(&str, SerialisationRounding)] = &[
-    ("exact", SerialisationRounding::Exact),
-    ("whole-ns", SerialisationRounding::Nanoseconds),
-    ("ns3", SerialisationRounding::Ns3),
-];
-const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
 /// Rate per link in real time at which even a small machine carries a dozen links.
 const REAL_RATE: BitRate = BitRate::mbps(100);
 
@@ -113,12 +107,12 @@ impl ScenarioPlan {
     pub(super) fn read(root: &Table<'_>, file: &Path) -> ScenarioPlan {
         let scenario = root.table("scenario", "scenario");
         require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
-        let given_end = scenario.quantity("end", &TIME, Span::from_micros(1)..=END_MAX);
+        let given_end = scenario.given(&keys::END);
         let end = given_end.map_or(END_UNKNOWN, |end| Time::ZERO + end);
         let sample_every = scenario.quantity("sample_every", &TIME, Span::from_nanos(1)..=end.since(Time::ZERO));
         let name = scenario_name(&scenario, file);
-        let seed = scenario.integer("seed", 0..=u64::from(u32::MAX)).unwrap_or(1);
-        let ecmp_seed = scenario.integer("ecmp_seed", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
+        let seed = scenario.get(&keys::SEED);
+        let ecmp_seed = scenario.get(&keys::ECMP_SEED);
         let nic = Nic::read(root);
         let folder = file.parent().unwrap_or(Path::new(""));
         let topology = match root.has("topology") {
@@ -126,13 +120,12 @@ impl ScenarioPlan {
             false => Topology::read(root, folder, &nic, end, seed),
         };
         let flows = traffic::read(root, &topology, &nic, end);
-        let link_overhead = scenario.quantity("link_overhead", &SIZE, Bytes::ZERO..=LINK_OVERHEAD_MAX);
         ScenarioPlan {
             source: root.doc().source().clone(),
-            shows_flow_gauges: scenario.boolean("flow_gauges").unwrap_or(false),
+            shows_flow_gauges: scenario.get(&keys::FLOW_GAUGES),
             sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
             snapshots: snapshots(&scenario, end),
-            time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
+            time_dilation: scenario.given(&keys::TIME_DILATION),
             clock: SourceSpan::of_key(&scenario, "time_dilation").or(SourceSpan::of_table(&scenario)),
             common: switch_settings(root, "switch", "switch", "switch.port"),
             workloads: workloads::read(root, &topology, &nic, folder, end, seed),
@@ -141,11 +134,11 @@ impl ScenarioPlan {
             outages: outages::read(root, &topology, end),
             slow_receivers: slow_receivers::read(root, &topology, end),
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
-            link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
-            frame_times: scenario.choice("frame_times", FRAME_TIMES).unwrap_or_default(),
-            measures_feedback: scenario.boolean("feedback_delay").unwrap_or(false),
+            link_overhead: scenario.get(&keys::LINK_OVERHEAD),
+            frame_times: scenario.get(&keys::FRAME_TIMES),
+            measures_feedback: scenario.get(&keys::FEEDBACK_DELAY),
             unbuffered: classes(&scenario, "unbuffered_classes"),
-            unscheduled_alpha: scenario.alpha("unscheduled_alpha"),
+            unscheduled_alpha: scenario.given(&keys::UNSCHEDULED_ALPHA),
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),
@@ -199,7 +192,7 @@ fn forwarding(
     topology: &Topology,
     flows: &[FlowPart],
 ) -> Option<StaticForwarding> {
-    let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
+    let is_static = scenario.given(&keys::FORWARDING);
     if is_static.unwrap_or(!topology.is_fabric) {
         return Some(StaticForwarding::read(root, topology, flows));
     }
@@ -247,11 +240,11 @@ fn snapshots(scenario: &Table<'_>, end: Time) -> Vec<Time> {
 
 /// Reads the delay until all switches know of a cut or repaired link; without the key, or with `"none"`, they never do.
 fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
-    if scenario.word("routing_delay").is_none_or(|word| word == "none") {
+    if scenario.word(keys::ROUTING_DELAY.name).is_none_or(|word| word == "none") {
         return None;
     }
-    let delay = scenario.quantity("routing_delay", &TIME, Span::ZERO..=END_MAX)?;
-    let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
+    let delay = scenario.quantity(keys::ROUTING_DELAY.name, &TIME, Span::ZERO..=END_MAX)?;
+    let is_static = scenario.given(&keys::FORWARDING);
     if is_static.unwrap_or(!topology.is_fabric) {
         let message = "static MACs do not change when a link fails, but `routing_delay` is set";
         let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario], or take `routing_delay` out");
@@ -328,13 +321,9 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
     let is_sound = root.doc().sound(&["topology"]);
     let host = if is_sound { named(&table, "host", "host", &topology.host_names()) } else { None };
     let data_from = instant(&table, "data_from", Time::ZERO, end);
-    let data_frames = table.integer("data_frames", 0..=10_000_000).map_or(CAPTURED_FRAMES_DEFAULT, |n| n as u32);
+    let data_frames = table.get(&others::DATA_FRAMES);
     Some(CapturePart { host: host?, data_from, data_frames })
 }
-
-/// Values of `expect`.
-const EXPECTATIONS: [(&str, Expectation); 3] =
-    [("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)];
 
 /// Reads the runs; by default there is one, with the scenario's name.
 fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
@@ -353,7 +342,7 @@ fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     refuse_duplicates(&tables, "runs", names.iter().map(Option::as_deref));
     let run = |(table, name): (&Table<'_>, Option<String>)| RunPart {
         name: name.unwrap_or_default(),
-        expects: table.choice("expect", &EXPECTATIONS).unwrap_or_default(),
+        expects: table.get(&others::EXPECT),
         settings: switch_settings(table, "switch", "runs.switch", "runs.switch.port"),
     };
     let mut runs: Vec<RunPart> = tables.iter().zip(names).map(run).collect();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weir_reader::{Problem, TIME, Table, is_name, nearest};
+use weir_reader::{Keys, Problem, TIME, Table, is_name, nearest};
 use weir_units::{Span, Time};
 
 /// Maximum length of a scenario; far below the range of picoseconds.
@@ -99,9 +99,10 @@ pub(super) fn time_range(
 }
 
 /// Reports keys of another kind of table. `what` is the noun for this kind, `all` the keys of each kind together.
-pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: &[&str], keys: &[&str]) {
+pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: Keys, keys: &[&str]) {
     // Keys that no kind has were reported already.
-    for key in table.entries().filter(|key| all.contains(key) && !keys.contains(key)) {
+    let is_known = |key: &str| all.iter().any(|known| known.name() == key);
+    for key in table.entries().filter(|key| is_known(key) && !keys.contains(key)) {
         let help = format!("take it out; there is: {}", keys.join(", "));
         table.doc().note(Problem::new(format!("{what} has no `{key}`"), help).with_key_label(table.key_path(key), ""));
     }

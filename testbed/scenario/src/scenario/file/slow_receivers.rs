@@ -1,14 +1,12 @@
 //! `[[slow_receivers]]`: hosts that receive data more slowly than their links deliver it.
 
-use weir_reader::{Problem, RATE, SIZE, Table, rates};
+use weir_reader::{Problem, Table};
 use weir_units::{BitRate, Bytes, Time};
 
 use super::host_names::HostNames;
+use super::keys::others as keys;
 use super::reading::{instant, require, time_range};
 use super::topology::Topology;
-
-/// Upper bound of the buffers of NICs.
-const BUFFER_MAX: Bytes = Bytes::mb(1_000);
 
 #[derive(Clone, Debug)]
 pub(super) struct SlowReceivers {
@@ -49,10 +47,9 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Slow
 
 fn one(table: &Table<'_>, number: usize, names: &HostNames<'_>, end: Time) -> Option<SlowReceivers> {
     require(table, "rate", "a slow receiver", "rate = \"40Gbps\"");
-    let rate = table.quantity("rate", &RATE, rates());
+    let rate = table.given(&keys::RATE);
     let hosts = names.listed(table, "hosts");
-    let size = |key: &str, least: u64| table.quantity(key, &SIZE, Bytes::new(least)..=BUFFER_MAX);
-    let (buffer, xoff, xon) = (size("buffer", 1), size("xoff", 1), size("xon", 0));
+    let (buffer, xoff, xon) = (table.given(&keys::BUFFER), table.given(&keys::XOFF), table.given(&keys::XON));
     check_order(table, "xon", xon, "xoff", xoff);
     check_order(table, "xoff", xoff, "buffer", buffer);
     if xoff.is_none() {

@@ -7,7 +7,7 @@ use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, Table, is_name};
 use weir_units::Time;
 
-use super::keys::{OF_DEVICE, OF_PORT};
+use super::keys::{OF_DEVICE, OF_PORT, names};
 use super::nic::Nic;
 use super::reading::{name, position, refuse_duplicates, refuse_unnamed, require};
 use super::{faults, host_backend};
@@ -236,7 +236,7 @@ fn link(
     Some(LinkPart {
         number,
         ends: [first, second],
-        settings: ConfigTable::from_table(table).take_keys(OF_PORT),
+        settings: ConfigTable::from_table(table).take_keys(names(OF_PORT)),
         devices: devices.and_then(|devices| devices.try_into().ok()),
         faults,
         is_up: true,
@@ -292,7 +292,7 @@ fn host(
         number,
         name: name?.to_owned(),
         port: port?,
-        settings: ConfigTable::from_table(table).take_keys(OF_PORT),
+        settings: ConfigTable::from_table(table).take_keys(names(OF_PORT)),
         mtu: mtu.unwrap_or(nic.mtu),
         has_own_mtu: mtu.is_some(),
         device: device.and_then(|(device, _)| device),
@@ -305,7 +305,7 @@ fn host(
 
 /// Reads a device: checked, and as written.
 fn own_device(table: &Table<'_>) -> (Option<Device>, ConfigTable) {
-    (read_device(table, MTU_MAX), ConfigTable::from_table(table).take_keys(OF_DEVICE))
+    (read_device(table, MTU_MAX), ConfigTable::from_table(table).take_keys(names(OF_DEVICE)))
 }
 
 /// Refuses `faults` on a real wire, whose faults are its own.

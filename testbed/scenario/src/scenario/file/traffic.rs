@@ -1,19 +1,15 @@
 //! `[[flows]]`.
 
 use weir_nic::host::Repeat;
-use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
-use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_reader::{Problem, Table};
+use weir_units::{BitRate, Bytes, Class, Time};
 
 use super::host_backend;
+use super::keys::flow;
 use super::nic::{Nic, TransportConfig};
 use super::reading::{name, named, position, refuse_duplicates, refuse_unnamed, require, time_range};
 use super::topology::Topology;
 use crate::scenario::FlowTool;
-
-const MESSAGE_DEFAULT: Bytes = Bytes::mb(1);
-const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
-/// Upper bound of the bytes that a run sends.
-const TOTAL_MAX: Bytes = Bytes::mb(1_000_000_000);
 
 /// Flow of the file; its DSCP depends on the switches' maps.
 #[derive(Debug)]
@@ -49,13 +45,13 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) 
             false => Some(format!("F{}", number + 1)),
         };
         names.push(name.clone());
-        flows.extend(flow(table, number, name, topology, nic, end));
+        flows.extend(read_flow(table, number, name, topology, nic, end));
     }
     refuse_duplicates(&tables, "flows", names.iter().map(Option::as_deref));
     flows
 }
 
-fn flow(
+fn read_flow(
     table: &Table<'_>,
     number: usize,
     name: Option<String>,
@@ -77,12 +73,12 @@ fn flow(
         doc.refuse(problem.with_label(table.key_path("to"), "").with_label(table.key_path("from"), "from here"));
     }
     require(table, "class", "a flow", "class = 3");
-    let class = table.integer("class", 0..=7);
+    let class = table.given(&flow::CLASS);
     let stretch = time_range(table, ["start", "stop"], Time::ZERO..end, end);
-    let message = table.quantity("message", &SIZE, Bytes::new(1)..=MESSAGE_MAX).unwrap_or(MESSAGE_DEFAULT);
-    let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
-    let rate = table.quantity("rate", &RATE, rates());
-    let total = table.quantity("total", &SIZE, Bytes::new(1)..=TOTAL_MAX);
+    let message = table.get(&flow::MESSAGE);
+    let every = table.given(&flow::EVERY);
+    let rate = table.given(&flow::RATE);
+    let total = table.given(&flow::TOTAL);
     let transport = TransportConfig::of_flow(table, nic);
     let tool = host_backend::of_flow(table);
     let path = path(table, topology);
@@ -93,7 +89,7 @@ fn flow(
         from: from?,
         to: to.filter(|to| Some(*to) != from)?,
         path,
-        class: Class::new(class? as u8),
+        class: Class::new(class?),
         start,
         stop,
         message,

@@ -6,22 +6,17 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_reader::{Problem, SIZE, TIME, Table, nearest};
+use weir_reader::{Problem, SIZE, Table, nearest};
 use weir_units::{Bytes, Class, Span, Time, UnitError};
 
 use super::host_names::HostNames;
-use super::keys::WORKLOAD;
+use super::keys::{self as limits, MESSAGE_BYTES_MAX, workload as keys};
 use super::nic::{Nic, TransportConfig};
 use super::reading::{name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
-/// Maximum number of messages of a scenario: runs keep a record of each.
-pub(super) const MESSAGES_MAX: usize = 20_000_000;
-/// Maximum size of a message.
-const SIZE_MAX: Bytes = Bytes::new(1 << 31);
-/// Maximum number of outstanding messages of a host in a closed loop.
-const OUTSTANDING_MAX: u64 = 100_000;
+pub(super) const MESSAGES_MAX: usize = limits::MESSAGES_MAX as usize;
 
 #[derive(Debug)]
 pub(super) struct WorkloadPart {
@@ -195,13 +190,13 @@ pub(super) fn read(
         let reader = WorkloadReader { table, hosts: &hosts, folder, end };
         let kind = reader.kind();
         require(table, "class", "a workload", "class = 3");
-        let class = table.integer("class", 0..=7);
+        let class = table.given(&keys::CLASS);
         let transport = TransportConfig::of_workload(table, nic);
-        let own_seed = table.integer("seed", 0..=u64::from(u32::MAX));
+        let own_seed = table.given(&keys::SEED);
         let seed = own_seed.unwrap_or_else(|| Rng::stream(seed, number as u64).next_u64());
-        let dport = table.integer("dport", 1..=65_535).map(|dport| dport as u16);
+        let dport = table.given(&keys::DPORT);
         if let (Some(name), Some(class), Some(kind)) = (name, class, kind) {
-            let (class, kind) = (Class::new(class as u8), Arc::new(kind));
+            let (class, kind) = (Class::new(class), Arc::new(kind));
             workloads.push(WorkloadPart { number, name, class, transport, seed, dport, kind });
         }
     }
@@ -223,7 +218,7 @@ impl WorkloadReader<'_, '_> {
         require(table, "kind", "a workload", "kind = \"poisson\"");
         let kinds = KINDS.map(|(name, word, keys)| (name, (name, word, keys)));
         let (name, word, keys) = table.choice("kind", &kinds)?;
-        refuse_foreign_keys(table, &format!("a workload of kind \"{name}\""), WORKLOAD, &[OF_ALL, keys].concat());
+        refuse_foreign_keys(table, &format!("a workload of kind \"{name}\""), keys::KEYS, &[OF_ALL, keys].concat());
         match word {
             WorkloadKeyword::Poisson => self.poisson(),
             WorkloadKeyword::Incast => self.incast(),
@@ -249,8 +244,8 @@ impl WorkloadReader<'_, '_> {
         let table = self.table;
         let sizes = self.sizes();
         let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
-        let outstanding = table.integer("outstanding", 1..=OUTSTANDING_MAX).unwrap_or(1) as u32;
-        let times = table.integer("times", 1..=MESSAGES_MAX as u64).map(|times| times as u32);
+        let outstanding = table.get(&keys::OUTSTANDING);
+        let times = table.given(&keys::TIMES);
         let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
         let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
         self.check_others(&senders, &receivers)?;
@@ -267,7 +262,7 @@ impl WorkloadReader<'_, '_> {
         } else {
             self.fan_in(&senders, &receivers)
         };
-        let equal_sizes = self.table.boolean("equal_sizes").unwrap_or(false);
+        let equal_sizes = self.table.get(&keys::EQUAL_SIZES);
         Some(WorkloadKind::Incast { senders, choice: choice?, receivers, sizes: sizes?, equal_sizes, when: when? })
     }
 
@@ -275,7 +270,7 @@ impl WorkloadReader<'_, '_> {
         if !self.table.has("fan_in") {
             return Some(BurstSenders::All);
         }
-        let fan_in = self.table.integer("fan_in", 1..=u64::from(u32::MAX))? as usize;
+        let fan_in = self.table.given(&keys::FAN_IN)? as usize;
         let others = |receiver: &u32| senders.len() - usize::from(senders.contains(receiver));
         let fewest = receivers.iter().map(others).min().unwrap_or(0);
         if fan_in > fewest {
@@ -297,7 +292,7 @@ impl WorkloadReader<'_, '_> {
             );
             return None;
         }
-        let size = table.integer("groups_of", 1..=u64::from(u32::MAX))? as usize;
+        let size = table.given(&keys::GROUPS_OF)? as usize;
         if !senders.len().is_multiple_of(size) {
             let message = format!("{} senders are no groups of {size}", senders.len());
             table.refuse("groups_of", message, "write a number that divides that of `senders`");
@@ -367,7 +362,7 @@ impl WorkloadReader<'_, '_> {
             let help = format!("write a later `end` than {} in [scenario]", since(message.start));
             self.table.refuse("file", format!("{text}, but the scenario ends at {}", since(self.end)), help);
         }
-        if let Some(message) = messages.iter().find(|message| message.size > SIZE_MAX) {
+        if let Some(message) = messages.iter().find(|message| message.size > MESSAGE_BYTES_MAX) {
             self.refuse_size("file", message.size);
         }
         Some(WorkloadKind::List(messages))
@@ -376,7 +371,7 @@ impl WorkloadReader<'_, '_> {
     fn when(&self) -> Option<BurstStarts> {
         let table = self.table;
         let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
-        let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
+        let every = table.given(&keys::EVERY);
         let load = if table.has("load") { self.load() } else { None };
         if table.has("times") && !table.has("every") {
             let help = "write every = \"1ms\" too, or take `times` out";
@@ -420,7 +415,7 @@ impl WorkloadReader<'_, '_> {
                 .refuse(problem.with_label(table.key_path("times"), "").with_label(table.key_path("until"), "the end"));
             return None;
         }
-        let times = table.integer("times", 1..=MESSAGES_MAX as u64)?;
+        let times = u64::from(table.given(&keys::TIMES)?);
         let last = from.saturating_add(Span::from_picos(every.as_picos().saturating_mul(times - 1)));
         if last >= self.end {
             let ends = self.end.since(Time::ZERO);
@@ -458,7 +453,7 @@ impl WorkloadReader<'_, '_> {
             return Some(sizes).filter(|sizes| self.check_largest(sizes));
         }
         if word.starts_with(|first: char| first.is_ascii_digit()) {
-            let size = table.quantity("sizes", &SIZE, Bytes::new(1)..=SIZE_MAX)?;
+            let size = table.quantity("sizes", &SIZE, Bytes::new(1)..=MESSAGE_BYTES_MAX)?;
             return SizeCdf::fixed(size).ok();
         }
         let names: Vec<&str> = SizeCdf::names().collect();
@@ -474,14 +469,14 @@ impl WorkloadReader<'_, '_> {
 
     fn check_largest(&self, sizes: &SizeCdf) -> bool {
         let largest = sizes.largest();
-        if largest > SIZE_MAX {
+        if largest > MESSAGE_BYTES_MAX {
             self.refuse_size("sizes", largest);
         }
-        largest <= SIZE_MAX
+        largest <= MESSAGE_BYTES_MAX
     }
 
     fn refuse_size(&self, key: &str, size: Bytes) {
-        let message = format!("there are messages of {size}, and RDMA has none above {SIZE_MAX}");
+        let message = format!("there are messages of {size}, and RDMA has none above {MESSAGE_BYTES_MAX}");
         self.table.refuse(key, message, "write smaller sizes");
     }
 
