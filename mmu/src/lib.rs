@@ -67,9 +67,9 @@ mod xon;
 #[cfg(all(test, loom))]
 mod loom_models;
 
-/// Doctest of the example in the page on policies.
+/// Doctest of the example in the tutorial on policies.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/POLICIES.md")]
+#[doc = include_str!("../../docs/TUTORIAL_POLICY.md")]
 struct PoliciesPage;
 
 pub use charge::{Charge, Charges};

@@ -1,4 +1,4 @@
-//! A sweep's file: a scenario, the parameters that vary, seeds, and the columns of the results. `docs/SWEEPS.md` is the
+//! A sweep's file: a scenario, the parameters that vary, seeds, and the columns of the results. `docs/EXPERIMENTS.md` is the
 //! reference.
 
 use std::path::{Path as FilePath, PathBuf};
@@ -74,7 +74,7 @@ pub(crate) struct Parameter {
 
 const FORMAT: Format = Format {
     what: "a sweep's TOML file",
-    reference: "docs/SWEEPS.md",
+    reference: "docs/EXPERIMENTS.md",
     repeated: "[[zip]]",
     tables: &[
         TableSchema::table("", &[&NAME, &SCENARIO, &RUNS, &SEEDS, &ONLY, &PARAMETERS, &ZIP, &RESULTS, &FIGURES]),

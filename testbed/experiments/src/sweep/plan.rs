@@ -73,7 +73,7 @@ impl SweepPlan {
         let columns = file.columns.names(checked.iter());
         let parameters = file.axes.iter().flat_map(|axis| &axis.parameters).map(|parameter| parameter.path.to_string());
         if let Err((n, wrong)) = plot::check(&file.figures, parameters.collect(), &columns) {
-            let help = "name a column of results.csv, or words of one; docs/SWEEPS.md has them";
+            let help = "name a column of results.csv, or words of one; docs/EXPERIMENTS.md has them";
             return Err(file.source.error_at(&format!("figures[{n}]"), wrong, help).into());
         }
         let mut plan = SweepPlan {
