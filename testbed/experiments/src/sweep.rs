@@ -44,6 +44,7 @@ use crate::table::count;
 
 pub(crate) use self::columns::{ColumnSelection, check as check_column};
 pub(crate) use self::directory::{FinishedPoint, PointOutcome, Shard, name_and_columns};
+pub use self::file::known_keys;
 pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
 pub(crate) use self::hash::Hash;
 pub(crate) use self::path::Path as KeyPath;
