@@ -5,7 +5,6 @@
 //! growing queue. Either sign sets the threshold to the window: slow start ends without a cut.
 
 use weir_reader::Key;
-use weir_units::archive::State;
 use weir_units::{Bytes, Span, Time};
 
 use super::RoundTrip;
@@ -39,9 +38,8 @@ struct Detectors {
 }
 
 /// HyStart state of a flow.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
-    #[state(same)]
     config: HyStartConfig,
     /// Shortest round trip; `None` before the first measurement and after a timeout.
     shortest: Option<Span>,
@@ -51,7 +49,7 @@ pub(super) struct HyStart {
 }
 
 /// Round: from an acknowledgement until the data sent by then is acknowledged.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 struct Round {
     began: Time,
     /// Instant of the last acknowledgement of the train.
