@@ -2,10 +2,8 @@
 
 import csv
 import json
-import re
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -47,27 +45,6 @@ def run(scenario, backend, late_percent=10):
         print(f"{scenario}: the machine was late; once more, {dilation} times slower than real time")
     judge(done)
     return output
-
-
-def goes_on(scenario):
-    """A run of a scenario's text, made long, that ends with SIGTERM once it has a checkpoint goes on, and leaves the files of one that
-    was not ended."""
-    text = re.sub(r'(?m)^stop = .*\n', "", scenario)
-    Path("long.toml").write_text(re.sub(r'(?m)^end = .*', 'end = "100ms"', text))
-    arguments = ["testbed", "run", "long.toml", "--backend", "sim", "--output"]
-    call(*arguments, "whole")
-    often = [PROGRAM, *arguments, "cut", "--checkpoint", "1ms", "--resume"]
-    with subprocess.Popen(often, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-        while child.poll() is None and not list(Path("cut").glob("*/run.checkpoint")):
-            time.sleep(0.001)
-        assert child.poll() is None, "it ended, and no checkpoint was seen"
-        child.terminate()
-    assert list(Path("cut").glob("*/run.checkpoint")), "a run that is ended leaves a checkpoint"
-    call(*arguments, "cut", "--resume")
-    files = [file for file in Path("whole").glob("*/*") if file.name not in ("speed.json", "provenance.json")]
-    assert len(files) >= 5, files
-    for file in files:
-        assert file.read_bytes() == Path("cut", *file.parts[1:]).read_bytes(), f"{file} differs"
 
 
 def is_late(words, percent):

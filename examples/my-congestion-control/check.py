@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checks import BACKENDS, call, changed, expect, goes_on, is_late, run, series, summary
+from checks import BACKENDS, call, changed, expect, is_late, run, series, summary
 
 HERE = Path(__file__).parent
 SCENARIO = (HERE / "scenario.toml").read_text()
@@ -90,5 +90,4 @@ columns = ["pauses_sent", "windows.steady.flows.F0.throughput_bps"]
 wrong_files()
 for backend in BACKENDS:
     controls(backend)
-goes_on(SCENARIO)
 sweep()

@@ -4,7 +4,7 @@ import struct
 from functools import partial
 from pathlib import Path
 
-from checks import BACKENDS, call, check_switch, expect, goes_on, run, series, summary
+from checks import BACKENDS, call, check_switch, expect, run, series, summary
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.toml"
@@ -97,4 +97,3 @@ closed_form()
 wrong_files()
 for backend in BACKENDS:
     runs(backend)
-goes_on(SCENARIO.read_text())

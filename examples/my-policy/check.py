@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from checks import BACKENDS, call, check_switch, expect, goes_on, run, series, summary
+from checks import BACKENDS, call, check_switch, expect, run, series, summary
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.toml"
@@ -94,5 +94,4 @@ closed_form()
 wrong_files()
 on = {backend: runs(backend) for backend in BACKENDS}
 report(on["sim"])
-goes_on(SCENARIO.read_text())
 sweep()

@@ -1,16 +1,14 @@
 //! Rate limiters of a port's classes.
 
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 
 use crate::gfc::ClassRates;
 use crate::{CatchUpLevel, LatePollTracker, RateLimiter, TxRegulator};
 
 /// Rate limiters of a port's eight classes, where configured or where the peer sets the rate.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct ClassRateLimiters {
     /// Limiter of each class; `None` where no class has one, as at most ports.
-    #[state(fixed)]
     classes: Option<Box<[ClassRateLimiter; CLASSES]>>,
     /// Version of the peer's rates that the limiters follow.
     version: u32,
@@ -32,7 +30,7 @@ pub struct RateUpdate {
     pub aged: ClassSet,
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct ClassRateLimiter {
     /// Configured rate limit; the line rate if none is configured.
     configured: BitRate,

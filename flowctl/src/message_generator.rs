@@ -1,6 +1,5 @@
 //! Initiator of a port, for all flow controls: decides which message is due to the peer.
 
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -11,11 +10,11 @@ use crate::{BufferState, FlowControlInitiator, Quantum, pfc};
 /// A message depends on state, not on events: after several changes between two polls, one frame has the last state. Call
 /// [`MessageGenerator::poll`], send the returned frame, and confirm with [`MessageGenerator::handle_sent`]; a frame that could
 /// not be sent is due again.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct MessageGenerator(GeneratorKind);
 
 /// Kind of generator. PFC and PAUSE, the most common, are called without a virtual call.
-#[derive(Debug, State)]
+#[derive(Debug)]
 enum GeneratorKind {
     Silent,
     Pauses(pfc::PfcGenerator),

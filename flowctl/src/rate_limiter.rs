@@ -1,6 +1,5 @@
 //! GFC's rate limiter of one egress queue (gfc 5.3).
 
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 /// Lowest rate of a limiter, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
@@ -15,7 +14,7 @@ pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 ///
 /// As in [`Shaper`](crate::Shaper), a late poll may catch up by at most `slack`, which is zero in virtual time.
 /// Rates count bytes on the wire, with FCS, preamble and gap.
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub struct RateLimiter {
     line: BitRate,
     rate: BitRate,
@@ -83,7 +82,7 @@ impl RateLimiter {
 }
 
 /// Picoseconds a byte, rounded up where [`SerialisationDelay`](weir_units::SerialisationDelay) rounds down: a limit is kept, not met.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 struct TimePerByte {
     ps_per_byte_q20: u64,
 }

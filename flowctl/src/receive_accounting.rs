@@ -1,14 +1,13 @@
 //! Count of arrivals from a port's peer.
 
 use weir_units::Class;
-use weir_units::archive::SharedState;
 use weir_wire::mac_control::{CreditAccount, CreditFrame};
 
 use crate::cbfc::{BlockCounters, blocks, blocks_of_all};
 use crate::gfc::ArrivalCounters;
 
 /// Count of arrivals from a port's peer, in its flow control's unit. Written by the one lcore that receives on the port.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub enum ReceiveAccounting {
     /// Arrivals are not counted.
     Uncounted,

@@ -1,6 +1,5 @@
 //! Line-rate shaper of a switch's port, a host's NIC or a paced flow.
 
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, SerialisationDelay, SerialisationRounding, Span, Time};
 
 /// Returns the wire bytes of a frame of this length (without FCS). `link_overhead` is
@@ -16,7 +15,7 @@ pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
 /// Stores the instant at which the wire is free again. A late poll may catch up by at most `slack`; in virtual time polls are
 /// never late and the slack is zero. A caller that knows a poll's lateness, and whether frames waited, may discard
 /// more line time before the first frame: [`Shaper::give_up_before`].
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub struct Shaper {
     serialiser: Option<SerialisationDelay>,
     free_at: Time,

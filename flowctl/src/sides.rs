@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 
-use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -46,30 +45,12 @@ impl BufferState<'_> {
     }
 }
 
-impl State for dyn FlowControlInitiator {
-    fn state(&mut self, archive: &mut Archive) {
-        self.checkpoint(archive);
-    }
-}
-
-impl SharedState for dyn FlowControlReceiver {
-    fn shared_state(&self, archive: &mut Archive) {
-        self.checkpoint(archive);
-    }
-}
-
 /// Initiator, the downstream side of a port: decides which message is due to the peer (802.1Q clause 36).
 ///
 /// A message depends on state, not on events: after several changes between two polls, one frame has the last
 /// state. The lcore that transmits on the port calls [`FlowControlInitiator::poll`] in each round, sends the returned frame, and confirms
 /// with [`FlowControlInitiator::handle_sent`]. A frame that could not be sent is due again. A call takes no lock and allocates nothing.
 pub trait FlowControlInitiator: Debug + Send {
-    /// Archives the mutable state, for a checkpoint in virtual time. Derive it by [`State`]; leave it empty without mutable
-    /// state. The default rejects checkpoints, and names the type.
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.mark_unsupported(&format!("flow control `{}`", std::any::type_name::<Self>()));
-    }
-
     /// Returns the frame due at `now`.
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame>;
 
@@ -113,11 +94,6 @@ pub trait FlowControlInitiator: Debug + Send {
 /// in [`FlowControlReceiver::rates`]. Credit is checked for each frame. No demand of a peer should hold for ever: pauses and rates expire,
 /// credit is advertised periodically.
 pub trait FlowControlReceiver: Debug + Send + Sync {
-    /// Archives the state of this side, as [`FlowControlInitiator::checkpoint`]; derive it by [`SharedState`].
-    fn checkpoint(&self, archive: &mut Archive) {
-        archive.mark_unsupported(&format!("flow control `{}`", std::any::type_name::<Self>()));
-    }
-
     /// Obeys a message received at `now`; returns whether it belongs to this flow control. `pause_timers` are the port's.
     fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool;
 

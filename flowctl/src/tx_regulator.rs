@@ -1,6 +1,5 @@
 //! Receiver of a port, for all flow controls: limits transmission as the peer demands.
 
-use weir_units::archive::SharedState;
 use weir_units::{BitRate, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -13,19 +12,16 @@ use crate::{FlowControlReceiver, Gauges, MessageKind, PortFlowControl, PortParam
 ///
 /// The one lcore that receives on the port calls [`TxRegulator::handle`], the transmitting lcore calls the rest.
 // Fields that are read for each frame come first.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct TxRegulator {
     /// Pause timers, expired under a flow control without pauses. Read without a virtual call.
     pause_timers: PauseTimers,
     /// Classes whose rates the peer sets.
-    #[state(same)]
     rated: ClassSet,
     /// Classes that need credit.
-    #[state(same)]
     credited: ClassSet,
     /// Classes whose sent frames are counted.
-    #[state(same)]
     counted: ClassSet,
     receiver: Box<dyn FlowControlReceiver>,
     /// Instant of the last obeyed message, in picoseconds.

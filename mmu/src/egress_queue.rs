@@ -1,13 +1,11 @@
 //! Length of an egress queue, for lossy thresholds and ECN.
 
-use weir_units::archive::SharedState;
-
 use crate::low_pass::Average;
 use crate::sync::{Ordering, SharedCounter};
 use crate::watermark::{PersistentWatermark, Watermark};
 
 /// Bytes queued for one (port of departure, class). Relaxed: a length orders no other memory.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct EgressQueue {
     length: SharedCounter,
     watermark: Watermark,

@@ -1,7 +1,6 @@
 //! Ingress queue: occupancy of a port and class of arrival, and its limits.
 
 use weir_units::Time;
-use weir_units::archive::SharedState;
 
 use crate::low_pass::Average;
 use crate::occupancy::{AtomicOccupancy, Occupancy};
@@ -10,14 +9,13 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::watermark::{PersistentWatermark, Watermark};
 
 /// Counters of one ingress queue (port of arrival, class). Fields that every packet touches come first, in one cache line.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct IngressQueue {
     pub(crate) occupancy: AtomicOccupancy,
     pub(crate) held_max: Watermark,
     pub(crate) shared_max: Watermark,
     pub(crate) headroom_max: Watermark,
-    #[state(same)]
     pub(crate) limits: QueueLimits,
     /// Bytes in private buffer. Increased by the one lcore that admits, decreased by any.
     private: AtomicU32,

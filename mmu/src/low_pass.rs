@@ -1,7 +1,5 @@
 //! First-order low-pass filter on a queue's length (reverie 3.2), in integers.
 
-use weir_units::archive::SharedState;
-
 use crate::charge::Charges;
 use crate::occupancy::Occupancy;
 use crate::sync::{Ordering, SharedCounter};
@@ -23,7 +21,7 @@ pub struct LowPass {
 /// Average q̂ of one queue, in units of 2^-20 bytes.
 ///
 /// Arrivals and departures step q̂ from any lcore. Relaxed: q̂ orders no other memory.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct Average(SharedCounter);
 
 /// Fraction bits of q̂: a queue of 2^31 bytes leaves room for a sign.

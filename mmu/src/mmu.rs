@@ -14,7 +14,6 @@ mod report;
 use std::fmt;
 
 use crossbeam_utils::CachePadded;
-use weir_units::archive::{SharedState, Value};
 use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, DropReason, PortId, QueueId, Time};
 
 use crate::egress_queue::EgressQueue;
@@ -35,17 +34,13 @@ pub use departure::{DepartureBatch, PendingBytes, PendingReleases};
 pub use report::{PoolUsage, PoolWatermarks, QueueOccupancy, QueueUsage, QueueWatermarks};
 
 /// Memory management unit of one switch. The crate's documentation lists the callers of each method.
-#[derive(SharedState)]
 pub struct Mmu {
-    #[state(same)]
     layout: BufferLayout,
     policy: Box<dyn BufferPolicy>,
-    #[state(same)]
     flags: PolicyFlags,
     /// Factor α° of the threshold at which lossy classes drop.
     lossy_alpha: AtomicAlpha,
     /// Factor α° of unscheduled packets; `None` uses `lossy_alpha`.
-    #[state(same)]
     unscheduled_alpha: Option<Alpha>,
     /// Configured Xon; the default, at which Xon is T itself, under a policy without hysteresis.
     xon: AtomicXon,
@@ -82,7 +77,7 @@ struct ChargeContext<'m> {
     egress_lossy: Option<&'m Pool>,
 }
 
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 struct IngressPort {
     changed: ChangedClasses,
     off_queues: XoffQueues,
@@ -90,17 +85,14 @@ struct IngressPort {
     occupancy: AtomicOccupancy,
     off_at: LastXoff,
     /// Size of the insurance headroom, in bytes.
-    #[state(same)]
     insurance: u32,
     /// Lossless classes; port-level flow control pauses them together.
-    #[state(same)]
     lossless: ClassSet,
-    #[state(same)]
     has_writer: AtomicBool,
 }
 
 /// Packet that requests buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferRequest {
     /// Ingress queue: port of arrival and class.
     pub ingress: QueueId,

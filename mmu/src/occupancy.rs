@@ -7,12 +7,11 @@
 //! An ingress queue has one such word; under a policy with port-level flow control (DSH) a whole port has one too.
 
 use std::ops::AddAssign;
-use weir_units::archive::SharedState;
 
 use crate::sync::{Ordering, SharedCounter};
 use crate::xon::Xon;
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct AtomicOccupancy(SharedCounter);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

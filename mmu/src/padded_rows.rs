@@ -3,7 +3,6 @@
 use std::ops::Index;
 
 use prefetch_index::prefetch_index;
-use weir_units::archive::{Archive, SharedState};
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -54,15 +53,6 @@ impl<T> Index<usize> for PaddedRows<T> {
     #[inline(always)]
     fn index(&self, row: usize) -> &T {
         &self.lines[row << self.spread].0
-    }
-}
-
-impl<T: SharedState> SharedState for PaddedRows<T> {
-    fn shared_state(&self, archive: &mut Archive) {
-        archive.expect(self.len());
-        if !archive.is_corrupt() {
-            self.iter().for_each(|row| row.shared_state(archive));
-        }
     }
 }
 

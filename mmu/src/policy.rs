@@ -29,7 +29,6 @@ pub mod gradient;
 
 use std::fmt::Debug;
 
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 
 use crate::layout::BufferLayout;
@@ -56,12 +55,6 @@ pub use spfc::{Spfc, SpfcConfig, VICTIM, VictimAt, k_spfc_bounds};
 pub use static_threshold::{StaticThreshold, StaticThresholdConfig};
 pub use weir_reader::{Gauge, Gauges, Unit};
 
-impl SharedState for dyn BufferPolicy {
-    fn shared_state(&self, archive: &mut Archive) {
-        self.checkpoint(archive);
-    }
-}
-
 /// Buffer policy. Any lcore asks it about every packet that exceeds private buffer, inside a compare-and-swap loop. A decision may use only
 /// the arguments and atomic state of the policy.
 ///
@@ -70,12 +63,6 @@ impl SharedState for dyn BufferPolicy {
 pub trait BufferPolicy: Debug + Send + Sync {
     /// Name by which a configuration selects the policy.
     fn name(&self) -> &'static str;
-
-    /// Archives the policy's state that changes during a run in virtual time, for a checkpoint. State in atomics derives [`SharedState`]; a
-    /// stateless policy archives nothing. The default makes the checkpoint fail with the policy's name.
-    fn checkpoint(&self, archive: &mut Archive) {
-        archive.mark_unsupported(&format!("policy `{}`", self.name()));
-    }
 
     /// Returns T(t) for the shared occupancy w_s of a lossless ingress queue.
     fn threshold(&self, queue: &QueueView) -> Threshold;

@@ -1,7 +1,5 @@
 //! Pool that queues share. Reservations come first and are rolled back on refusal, so that check-then-add never overshoots.
 
-use weir_units::archive::SharedState;
-
 use crate::sync::{AtomicU64, Ordering, SharedCounter};
 use crate::watermark::{PersistentWatermark, Watermark};
 
@@ -9,7 +7,7 @@ use crate::watermark::{PersistentWatermark, Watermark};
 ///
 /// Mostly Relaxed: the counters publish no other memory. Their guarantee (granted bytes never exceed the capacity) is arithmetic, which the
 /// single modification order of one atomic provides. Only where the capacity changes must a reservation see the change ([`Pool::cede`]).
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(crate) struct Pool {
     used: SharedCounter,
     /// Constant, except under a policy that adapts headroom; see [`Pool::cede`].

@@ -4,13 +4,12 @@
 //! ([`crate::occupancy`]). The mark here only requests a check: the transmitter clears the mark and then reads the bits. So the last check
 //! sees the last state, in any order of marks. Many changes coalesce into one check, and none is lost.
 
-use weir_units::archive::SharedState;
 use weir_units::{ClassSet, Time};
 
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Classes of one ingress port whose state changed since the transmitter's last check.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct ChangedClasses(AtomicU8);
 
 impl ChangedClasses {
@@ -35,7 +34,7 @@ impl ChangedClasses {
 ///
 /// Relaxed: the instant is set before [`ChangedClasses::mark`], which orders the store. A reader of the mark sees an instant no earlier
 /// than that transition.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct LastXoff(AtomicU64);
 
 impl LastXoff {
@@ -53,7 +52,7 @@ impl LastXoff {
 ///
 /// Each transition adds or subtracts one, so the order of two lcores' updates does not matter. Relaxed: a count orders no other memory. If
 /// a transition to ON is counted before its transition to OFF, the count is briefly negative, and reads as zero.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct XoffQueues(AtomicU32);
 
 impl XoffQueues {

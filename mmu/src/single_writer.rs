@@ -1,7 +1,6 @@
 //! State with one writer by construction: the lcore that admits packets of a port.
 
 use crossbeam_utils::CachePadded;
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{CLASSES, Class, PortId, QueueId};
 
 use crate::sync::{AtomicU64, Ordering};
@@ -74,18 +73,6 @@ impl<const N: usize> PortRegisters<N> {
     #[inline]
     pub fn set(&self, writer: &mut PortWriter, n: usize, value: u64) {
         self.0[writer.port.index()][n].store(value, Ordering::Relaxed);
-    }
-}
-
-impl<const N: usize> SharedState for QueueRegisters<N> {
-    fn shared_state(&self, archive: &mut Archive) {
-        self.0.shared_state(archive);
-    }
-}
-
-impl<const N: usize> SharedState for PortRegisters<N> {
-    fn shared_state(&self, archive: &mut Archive) {
-        self.0.shared_state(archive);
     }
 }
 

@@ -1,7 +1,5 @@
 //! Atomics: core's, or loom's when a model is explored (`RUSTFLAGS="--cfg loom"`).
 
-use weir_units::archive::SharedState;
-
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -12,10 +10,9 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, 
 ///
 /// If one lcore owns the counter, an update is a load and a store, and not atomic. This saves the cost of an atomic read-modify-write,
 /// which makes the processor wait for all earlier memory accesses.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct SharedCounter {
     value: AtomicU64,
-    #[state(same)]
     is_own: bool,
 }
 

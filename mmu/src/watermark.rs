@@ -1,11 +1,9 @@
 //! Watermarks: peaks of a counter.
 
-use weir_units::archive::SharedState;
-
 use crate::sync::{AtomicU64, Ordering};
 
 /// Maximum that several lcores update. Relaxed throughout: a maximum orders no other memory.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct Watermark(AtomicU64);
 
 impl Watermark {
@@ -23,7 +21,7 @@ impl Watermark {
 }
 
 /// Peak of a [`Watermark`] before its last restart. Only the control thread accesses it.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct PersistentWatermark(AtomicU64);
 
 impl PersistentWatermark {

@@ -1,7 +1,6 @@
 //! Xon: level below which an OFF queue resumes.
 
 use weir_units::Bytes;
-use weir_units::archive::SharedState;
 
 use crate::policy::AtomicBytes;
 
@@ -15,7 +14,7 @@ pub struct Xon {
     pub floor: Bytes,
 }
 
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(crate) struct AtomicXon {
     offset: AtomicBytes,
     floor: AtomicBytes,

@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 
 use prefetch_index::prefetch_index;
 pub use weir_units::DropReason;
-use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, PortId, QueueId};
 
 /// Counters of each queue, on the side where its packets are.
@@ -108,7 +107,7 @@ pub(crate) mod gauge {
 }
 
 /// Live counters of one pipeline stage, for all queues and ports of the switch.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     queues: Box<[QueueRow]>,
     /// Rare counters, by port. A port without any has no memory for them, unless all memory is allocated upfront.
@@ -116,19 +115,18 @@ pub(crate) struct Counters {
     gauges: [u64; gauge::WIDTH],
     /// Sums of the [`queue_stat`] counters over all queues, with all drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
-    #[state(same)]
     published: Arc<CounterSnapshot>,
 }
 
 /// Counters of a queue's forwarded frames: [`queue_stat::OF_FRAMES`] numbers, in one cache line.
-#[derive(Clone, Copy, Debug, Default, State)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct QueueRow([u64; queue_stat::OF_FRAMES]);
 
 const _: () = assert!(size_of::<QueueRow>() == 32);
 
 /// Drop and flow-control counters of a port.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct RareCounters {
     /// Remaining [`queue_stat`] counters of each class.
     queues: [[u64; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES],

@@ -2,7 +2,6 @@
 
 use weir_arbitration::{Arbiter, DequeuedFrame};
 use weir_config::QueueConfig;
-use weir_units::archive::{Archive, State};
 use weir_units::{CLASSES, PortBitmap, PortId, PortSetRef, QueueId};
 
 use crate::packet::QueuedPacket;
@@ -30,24 +29,6 @@ struct ArbiterState<S> {
     subqueue: PortId,
     /// Arbiter that chooses the subqueue; `None` in order of arrival.
     arbiter: Option<Box<dyn Arbiter>>,
-}
-
-impl<F: State, S: PortBitmap> State for EgressQueues<F, S> {
-    fn state(&mut self, archive: &mut Archive) {
-        let EgressQueues { fifos, subqueues: _, arbiter_states, random } = self;
-        fifos.state(archive);
-        arbiter_states.state(archive);
-        random.state(archive);
-    }
-}
-
-impl<S: PortBitmap> State for ArbiterState<S> {
-    fn state(&mut self, archive: &mut Archive) {
-        let ArbiterState { waiting, subqueue, arbiter } = self;
-        waiting.state(archive);
-        subqueue.state(archive);
-        archive.fixed(arbiter.iter_mut());
-    }
 }
 
 impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {

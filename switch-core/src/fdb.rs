@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
-use weir_units::archive::SharedState;
 use weir_units::{MacAddr, PortId, Span, Time};
 
 /// Table of addresses that are static, or learned from source addresses and aged. Lock-free: any lcore learns and looks up. A static
@@ -13,25 +12,20 @@ use weir_units::{MacAddr, PortId, Span, Time};
 /// An entry is one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the same address at once may
 /// take two slots; the older one ages out. A full bucket drops its oldest learned entry; frames to that station are then flooded until it
 /// sends again. Relaxed throughout: an entry publishes nothing but itself.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
-    #[state(same)]
     clock: AgeingClock,
     /// Number of changes: incremented after each entry that is replaced or removed.
     version: CachePadded<AtomicU64>,
     /// Routes of stations with consecutive addresses: a range of ports, [`GROUP`] and a group, or [`NOWHERE`]. Route sets follow one
     /// another, each with all stations.
-    #[state(same)]
     routed: Vec<u16>,
-    #[state(same)]
     routed_from: u64,
-    #[state(same)]
     stations: u64,
     /// Start of the active route set in `routed`.
     used: AtomicU64,
     /// Sets of equal-cost ports that are no range.
-    #[state(same)]
     groups: Vec<Box<[PortId]>>,
 }
 
@@ -54,11 +48,11 @@ pub enum Destination<'t> {
 }
 
 /// Entries of addresses with equal hashes: one cache line.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 struct Bucket([Entry; BUCKET_ENTRIES]);
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct Entry {
     /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,

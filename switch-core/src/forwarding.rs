@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weir_flowctl::ReceiveAccounting;
 use weir_mmu::{Admission, BURST_REQUEST_MAX, BufferRequest, BurstRequest, PortWriter};
-use weir_units::archive::{Archive, State};
 use weir_units::{CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
@@ -71,32 +70,6 @@ pub(crate) enum ForwardingDecision {
     To(PortId),
     Flood,
     Drop(DropReason),
-}
-
-/// Checkpoint of the forwarder and of the shared state.
-impl<P, S: PortBitmap> State for Forwarding<P, S> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Forwarding {
-            shared,
-            writers: _,
-            pending_ports,
-            counting: _,
-            cloned: _,
-            dropping,
-            counters,
-            clones: _,
-            arrived,
-            staged,
-            request: _,
-        } = self;
-        shared.state(archive);
-        pending_ports.state(archive);
-        dropping.state(archive);
-        counters.state(archive);
-        arrived.state(archive);
-        // Nothing is on its way to the MMU between two instants.
-        archive.expect(staged.len());
-    }
 }
 
 impl<P: Packet, S: PortBitmap> Forwarding<P, S> {

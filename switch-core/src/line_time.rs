@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use weir_units::Span;
-use weir_units::archive::SharedState;
 
 /// Line time of one port. Its transmitter writes, anyone reads; the numbers are independent, so Relaxed suffices.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct LineTimeCounters(CachePadded<[AtomicU64; 5]>);
 
 /// Line time of a shaped port, on the switch's clock.

@@ -2,7 +2,6 @@
 
 use arrayvec::ArrayVec;
 use weir_mmu::{BufferRequest, BurstRequest};
-use weir_units::archive::{Archive, Placeholder, State};
 use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::HeaderKey;
 use weir_wire::ethernet::{FastHeaders, Parsed};
@@ -105,21 +104,6 @@ pub(crate) struct QueuedPacket<P> {
     /// Length in bytes without FCS; kept here so that the scheduler need not touch the packet.
     pub(crate) frame_bytes: u32,
     pub(crate) charged: BufferRequest,
-}
-
-impl<P: State> State for QueuedPacket<P> {
-    fn state(&mut self, archive: &mut Archive) {
-        let QueuedPacket { packet, frame_bytes, charged } = self;
-        packet.state(archive);
-        frame_bytes.state(archive);
-        charged.state(archive);
-    }
-}
-
-impl<P: Placeholder> Placeholder for QueuedPacket<P> {
-    fn placeholder() -> QueuedPacket<P> {
-        QueuedPacket { packet: P::placeholder(), frame_bytes: 0, charged: BufferRequest::default() }
-    }
 }
 
 impl<P: Packet> QueuedPacket<P> {

@@ -8,7 +8,6 @@ use std::slice::from_ref;
 use prefetch_index::prefetch_index;
 use weir_mmu::BufferRequest;
 use weir_units::PortBitmap;
-use weir_units::archive::{Archive, Placeholder, State};
 
 use crate::packet::QueuedPacket;
 
@@ -68,39 +67,13 @@ struct Slot<P> {
 #[cfg(test)]
 const _: () = assert!(size_of::<Slot<[NonZeroU64; 3]>>() == 40);
 
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 struct QueueEnds {
     head: u32,
     tail: u32,
 }
 
 const NONE: u32 = u32::MAX;
-
-impl<P: State + Placeholder> State for LinkedQueues<P> {
-    fn state(&mut self, archive: &mut Archive) {
-        let LinkedQueues { places, limit: _, free, ends, held } = self;
-        places.state(archive);
-        free.state(archive);
-        ends.state(archive);
-        held.state(archive);
-    }
-}
-
-impl<P: State + Placeholder> State for Slot<P> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Slot { packet, charged, frame_bytes, next } = self;
-        packet.state(archive);
-        charged.state(archive);
-        frame_bytes.state(archive);
-        next.state(archive);
-    }
-}
-
-impl<P> Placeholder for Slot<P> {
-    fn placeholder() -> Slot<P> {
-        Slot::free(NONE)
-    }
-}
 
 impl<P> Slot<P> {
     fn free(next: u32) -> Slot<P> {

@@ -1,10 +1,9 @@
 //! Random numbers of the packet path: RED's marks, drawn ingress ports.
 
 use weir_units::SplitMix64;
-use weir_units::archive::State;
 
 /// Generator xorshift64*: a few instructions, and a reproducible sequence per seed.
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {

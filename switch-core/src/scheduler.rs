@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_config::{QueueConfig, SchedulerKind};
-use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet};
 
 /// Scheduler of one port. Strict classes come first, the highest of them; the rest share the remaining rate by DWRR (Shreedhar and Varghese
 /// 1995). Each gets its quantum per round, so every backlogged class gets a minimum. Packet round robin counts frames instead: each costs
 /// 1, and a quantum is a number of frames.
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
     /// Quantum of each class per turn, in bytes or frames; shared by the ports of a switch.
     quanta: Arc<[AtomicU32; CLASSES]>,
-    #[state(same)]
     unit: DeficitUnit,
     deficit: [u32; CLASSES],
     strict: ClassSet,

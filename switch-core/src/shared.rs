@@ -18,7 +18,6 @@ use prefetch_index::prefetch_index;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{MessageKind, PortFlowControl, ReceiveAccounting, TxRegulator};
 use weir_mmu::{Charge, Mmu};
-use weir_units::archive::SharedState;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
@@ -28,39 +27,29 @@ use crate::storm_counters::SharedStormCounters;
 use crate::utilisation::DigestEncoder;
 
 /// State shared by all lcores of a switch.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct Shared {
     /// Shared buffer: admission, occupancy, and flow-control state of the queues.
     pub mmu: Mmu,
     /// Forwarding database (802.1Q 8.8).
     pub fdb: ForwardingTable,
-    #[state(same)]
     pub(crate) classifier: Classifier,
-    #[state(same)]
     pub(crate) charge: Charge,
     /// Classes whose frames are charged 0 bytes; only in virtual time.
-    #[state(same)]
     pub(crate) unbuffered: ClassSet,
     /// Longest frame that is forwarded, in bytes without FCS.
-    #[state(same)]
     pub(crate) frame_bytes_max: u32,
     /// Classes that a peer's PFC can pause.
-    #[state(same)]
     pub(crate) obeyed: ClassSet,
     /// Bytes of link time per frame beyond its length without FCS.
-    #[state(same)]
     pub(crate) link_overhead: Bytes,
     /// True if frames that ask for it are stamped with the egress port's state.
-    #[state(same)]
     pub(crate) stamps: bool,
     /// Encoder of ports' digests; `None` where frames get none.
-    #[state(same)]
     pub(crate) digest_encoder: Option<DigestEncoder>,
     /// True if source addresses are learned.
-    #[state(same)]
     pub(crate) learns: bool,
     /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
-    #[state(same)]
     pub(crate) hash_seed: u32,
     /// Bitmap of ports that were ever closed. Bit n stands for the ports n, n + 64, …. It is mostly 0, and frames then skip the look at
     /// their ports.
@@ -71,7 +60,7 @@ pub struct Shared {
 }
 
 /// State of one port, shared by all lcores. Fields that are read for each frame come first; written fields have cache lines of their own.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct PortState {
     /// Bitmap of conditions that stop frames ([`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and [`BLOCKED`]), and of changes
@@ -79,24 +68,18 @@ pub struct PortState {
     /// [`NEW_FLOW_CONTROL`]).
     flags: AtomicU32,
     /// Port whose ingress a clone copies; the port itself if it is no clone.
-    #[state(same)]
     pub real_port: PortId,
     /// True if each arrival may make a message due: [`FlowControl::uses_queue_length`](weir_flowctl::FlowControl::uses_queue_length).
-    #[state(same)]
     pub(crate) by_length: bool,
     /// True if `admitted_at` is kept.
-    #[state(same)]
     records_admitted: bool,
     /// Source address of control frames.
-    #[state(same)]
     pub mac: MacAddr,
     /// Line rate C, for quanta and the shaper, and the speed of the link.
     pub(crate) rate: LinkRate,
     /// Name of the port in the configuration.
-    #[state(same)]
     pub name: String,
     /// Flow controls that the port may use; the configured one comes first.
-    #[state(same)]
     flow_controls: Vec<PortFlowControl>,
     /// Index of the active flow control in `mechanisms`.
     active: AtomicUsize,
@@ -118,7 +101,7 @@ pub struct PortState {
 }
 
 /// Two instants of a port's flow control. Both ends of a link together give the feedback delay τ.
-#[derive(Clone, Debug, Default, SharedState)]
+#[derive(Clone, Debug, Default)]
 pub struct FeedbackInstants {
     /// Initiator: arrival instant of the packet that last made the peer slow down, in picoseconds.
     pub crossed_at: Arc<AtomicU64>,

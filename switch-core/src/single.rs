@@ -15,7 +15,6 @@ mod prefetch;
 use std::sync::Arc;
 
 use weir_mmu::BufferRequest;
-use weir_units::archive::{Archive, Placeholder, State};
 use weir_units::{Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
@@ -61,15 +60,6 @@ impl Switch {
             switch.transmission(&sent, switch.packets_max() + 1, 0, counters(), PerFrameOutput::default());
         let collector = StatsCollector::new(shared, Vec::new(), Vec::new(), Vec::new());
         Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, collector }
-    }
-}
-
-impl<P: State + Placeholder, S: PortBitmap> State for Pipeline<P, S> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Pipeline { seen, forwarding, transmission, collector: _ } = self;
-        seen.state(archive);
-        forwarding.state(archive);
-        transmission.state(archive);
     }
 }
 

@@ -4,7 +4,6 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::pfc::{StormCounters, StormPackets};
-use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, ClassSet, QueueId};
 use weir_wire::mac_control::PfcFrame;
 
@@ -13,14 +12,13 @@ use crate::counters::{Counters, queue_stat};
 /// Storm counters of a port with watched classes, shared by lcores.
 ///
 /// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(crate) struct SharedStormCounters {
-    #[state(same)]
     watched: ClassSet,
     pub(crate) classes: [ClassStormCounters; CLASSES],
 }
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct ClassStormCounters {
     /// Obeyed PFC frames that pause the class, and that resume it; written by the lcore that receives.
     pub(crate) xoff_frames: AtomicU64,

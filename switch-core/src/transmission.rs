@@ -10,7 +10,6 @@ mod port_transmitter;
 use std::sync::Arc;
 
 use weir_mmu::{BufferRelease, EcnMarker};
-use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 
 use crate::counters::{CounterSnapshot, Counters, DropReason, gauge, port_stat, queue_stat};
@@ -61,40 +60,6 @@ pub(crate) fn select_departure_markers(markers: &[Option<EcnMarker>; CLASSES]) -
 
 pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
     markers.iter().flatten().any(EcnMarker::marks_at_enqueue)
-}
-
-/// Checkpoint of everything but the shared state, which forwarding saves.
-impl<P, M: TransmitMode<P>> State for Transmission<P, M>
-where
-    M::Queues: State,
-    M::Port: State,
-{
-    fn state(&mut self, archive: &mut Archive) {
-        let Transmission {
-            shared: _,
-            queues,
-            ports,
-            position_of: _,
-            counters,
-            // Changed only by a control thread, which does not exist here.
-            markers: _,
-            departure_markers: _,
-            marks_arrivals: _,
-            random,
-            pending_ports,
-            off_ports,
-            by_length: _,
-            stamps: _,
-            link_overhead: _,
-            mode: _,
-        } = self;
-        queues.state(archive);
-        ports.state(archive);
-        counters.state(archive);
-        random.state(archive);
-        pending_ports.state(archive);
-        off_ports.state(archive);
-    }
 }
 
 impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {

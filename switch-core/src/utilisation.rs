@@ -6,7 +6,6 @@
 //!
 //! U ← queue / (B·T) · dt / T + bytes / (B·T) + (1 − dt / T) · U, with dt no more than T.
 
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::digest::{DigestCode, DigestConfig, UTILISATION_BITS};
 
@@ -18,7 +17,7 @@ pub(crate) struct DigestEncoder {
 }
 
 /// Average utilisation of a port.
-#[derive(Clone, Copy, Debug, Default, State)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Utilisation {
     /// U in units of 2^-32.
     average: u64,

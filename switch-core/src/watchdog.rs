@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::pfc::{QueueObservation, StormPackets, Watchdog, WatchdogAction, WatchdogConfig};
-use weir_units::archive::State;
 use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::counters::{Counters, queue_stat};
@@ -11,7 +10,7 @@ use crate::shared::Shared;
 use crate::storm_counters::ClassStormCounters;
 
 /// Watchdogs of one port's egress queues, one per watched class; owned by the transmitter that serves the port.
-#[derive(Debug, State)]
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PortWatchdogs {
     /// Earliest poll of all watchdogs.
@@ -20,12 +19,11 @@ pub(crate) struct PortWatchdogs {
     in_storm: ClassSet,
     dropping: ClassSet,
     ignoring: ClassSet,
-    #[state(same)]
     action: WatchdogAction,
     watched: Box<[WatchedClass]>,
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct WatchedClass {
     class: Class,
     watchdog: Watchdog,

@@ -1,6 +1,5 @@
 //! Sizes in bytes.
 
-use crate::archive::Value;
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
@@ -16,7 +15,7 @@ pub const LINK_OVERHEAD: Bytes = Bytes(FCS_BYTES + WIRE_OVERHEAD_BYTES);
 pub const FRAME_BYTES_MIN: u64 = 64;
 
 /// Number of bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
 impl Bytes {

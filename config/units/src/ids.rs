@@ -1,21 +1,20 @@
 //! Identifiers of ports, classes and queues inside one switch.
 
-use crate::archive::Value;
 use std::fmt;
 
 /// Number of traffic classes (priorities): 802.1Q has eight.
 pub const CLASSES: usize = 8;
 
 /// Port of one switch, by its position in the configuration.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PortId(pub u16);
 
 /// Traffic class (priority), 0 to 7.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Class(u8);
 
 /// Queue of one switch: port and class. The context determines whether it is an ingress or an egress queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QueueId(u16);
 
 impl PortId {

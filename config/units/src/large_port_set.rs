@@ -1,6 +1,5 @@
 //! Sets of more than 64 ports, and the trait of all sets of ports.
 
-use crate::archive::{State, Value};
 use std::fmt::Debug;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -9,7 +8,7 @@ use crate::{PortId, PortSet, Ports};
 /// Set of ports of one switch. A switch chooses the type at construction: a single word for up to 64 ports, whose frames then pay for
 /// nothing else.
 pub trait PortBitmap:
-    Copy + Debug + Default + State + BitOr<Output = Self> + BitOrAssign + FromIterator<PortId> + IntoIterator<Item = PortId>
+    Copy + Debug + Default + BitOr<Output = Self> + BitOrAssign + FromIterator<PortId> + IntoIterator<Item = PortId>
 {
     /// Maximum number of ports in a set.
     const PORTS_MAX: usize;
@@ -91,7 +90,7 @@ const WORD: usize = u64::BITS as usize;
 /// assert_eq!(ports.pop_first(), Some(PortId(3)));
 /// assert!(ports.contains(PortId(1_000)) && !ports.contains(PortId(3)));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargePortSet {
     /// Bit mask of the words that are not 0.
     filled: u64,

@@ -16,11 +16,7 @@
 
 #![forbid(unsafe_code)]
 
-// For derived implementations in this crate.
-extern crate self as weir_units;
-
 mod alpha;
-pub mod archive;
 mod bytes;
 mod cells;
 mod count;

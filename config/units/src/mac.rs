@@ -1,13 +1,12 @@
 //! MAC addresses.
 
-use crate::archive::Value;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::UnitError;
 
 /// MAC address of 48 bits, in transmission order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {

@@ -1,13 +1,12 @@
 //! Bit rates, and transmission times at a rate.
 
-use crate::archive::Value;
 use std::fmt;
 use std::ops::Mul;
 
 use crate::{Bytes, SerialisationRounding, Span};
 
 /// Rate in bits per second; never zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitRate(u64);
 
 impl BitRate {
@@ -85,7 +84,7 @@ impl fmt::Display for BitRate {
 ///
 /// Exact where a byte takes a whole number of picoseconds (every usual Ethernet rate). Otherwise rounded down, with an error below 2^-20 of
 /// a picosecond per byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SerialisationDelay {
     /// Picoseconds per byte, times 2^20.
     ps_per_byte_q20: u64,

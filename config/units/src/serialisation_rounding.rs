@@ -1,11 +1,9 @@
 //! Rounding of frame times at a rate.
 
-use crate::archive::Value;
-
 use crate::Span;
 
 /// Rounding of frame times: exact, or as in the public ns-3 simulators of RDMA.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialisationRounding {
     /// Picosecond resolution.
     #[default]

@@ -1,6 +1,5 @@
 //! Sets of classes and of ports as bit masks, as cheap to copy, compare and test as integers.
 
-use crate::archive::Value;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::num::NonZero;
@@ -21,14 +20,14 @@ use crate::{CLASSES, Class, PortId};
 /// assert_eq!((lossless - Class::new(3).alone()).bits(), 0b1_0000);
 /// assert_eq!(lossless.to_string(), "3, 4");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct ClassSet(u8);
 
 /// Set of ports of one switch, at most [`PortSet::PORTS_MAX`]: bit `n` represents port `n`.
 ///
 /// Operators are those of [`ClassSet`]. A switch in virtual time may have more ports: [`LargePortSet`](crate::LargePortSet).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct PortSet(u64);
 

@@ -3,15 +3,13 @@
 //! Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the constants are those of Vigna's
 //! `splitmix64.c`. Numbers of one seed are the same on every machine and in every release.
 
-use crate::archive::Value;
-
 /// Pseudorandom generator: a counter with the golden gamma as increment, mixed.
 ///
 /// ```
 /// let mut numbers = weir_units::SplitMix64::new(1_234_567);
 /// assert_eq!(numbers.next_u64(), 6_457_827_717_110_365_317);
 /// ```
-#[derive(Clone, Debug, Value)]
+#[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {

@@ -1,6 +1,5 @@
 //! Instants and spans, in picoseconds.
 
-use crate::archive::Value;
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -9,11 +8,11 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 ///
 /// The switch never reads a clock: a driver passes `now`. All instants of one switch come from one clock, which a driver may run slower
 /// than real time (time dilation).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 /// Length of time, in picoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(u64);
 
 impl Time {

@@ -11,7 +11,6 @@ use weir_nic::host::congestion::{
 };
 use weir_nic::parameters::{Millionths, Parameters, Preset, line_rate, share};
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
 /// Kind of the congestion control, selected by `congestion_control = "gentle-aimd"`.
@@ -27,12 +26,10 @@ struct GentleAimdConfig {
     rate_min: BitRate,
 }
 
-/// State of a flow, which begins at the line's rate. Checkpoints save the fields that change; those built from the file are marked `same`.
-#[derive(Debug, State)]
+/// State of a flow, which begins at the line's rate.
+#[derive(Debug)]
 struct GentleAimdController {
-    #[state(same)]
     config: GentleAimdConfig,
-    #[state(same)]
     line: u64,
     /// Rate in bits a second.
     rate: u64,
@@ -103,10 +100,6 @@ impl CongestionControlConfig for GentleAimdConfig {
 }
 
 impl CongestionController for GentleAimdController {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn on_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         self.acks += 1;
         self.marks += u64::from(ack.is_marked);

@@ -19,7 +19,6 @@ use weir_flowctl::{
     PortFlowControl, PortParameters, QueueLimit,
 };
 use weir_reader::{Key, Keys, Plugin, Table, Unit};
-use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, RawControlFrame};
 
@@ -155,22 +154,16 @@ impl FlowControl for TimedStopFlowControl {
     }
 }
 
-/// Sender of a port's messages. Checkpoints save the fields that change; those built from the file are marked `same`.
-#[derive(Debug, State)]
+/// Sender of a port's messages.
+#[derive(Debug)]
 struct TimedStopInitiator {
-    #[state(same)]
     flow_control: TimedStopFlowControl,
-    #[state(same)]
     classes: ClassSet,
     /// Instant of each class from which a stop may be sent.
     due: [Time; CLASSES],
 }
 
 impl FlowControlInitiator for TimedStopInitiator {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         let is_full = |class: &Class| (buffer.occupancy)(*class) >= self.flow_control.stop_at;
         let is_due = |class: &Class| now >= self.due[class.index()];
@@ -195,16 +188,12 @@ impl FlowControlInitiator for TimedStopInitiator {
 }
 
 /// Receiver of the peer's messages, which sets the port's pause timers and counts.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct TimedStopReceiver {
     received: [AtomicU64; CLASSES],
 }
 
 impl FlowControlReceiver for TimedStopReceiver {
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Raw(frame) = frame else { return false };
         let Some((stopped, hold)) = parse(frame) else { return false };

@@ -10,7 +10,6 @@ use weir_mmu::policy::{
     OverloadCase, PolicyError, PoolLevel, QueueView, SteadyState, Threshold, Unit,
 };
 use weir_reader::{Key, Keys, Plugin, Problem, Table};
-use weir_units::archive::Archive;
 use weir_units::{Alpha, Bytes};
 
 /// Kind of the policy, selected by `policy = "two-steps"`.
@@ -104,9 +103,6 @@ impl BufferPolicy for TwoSteps {
     fn name(&self) -> &'static str {
         "two-steps"
     }
-
-    /// Saves nothing, as the policy has no state that changes.
-    fn checkpoint(&self, _archive: &mut Archive) {}
 
     /// Returns false, as the threshold depends on no packet.
     fn observes_packets(&self) -> bool {

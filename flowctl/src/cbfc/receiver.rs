@@ -1,6 +1,5 @@
 //! Downstream side of CBFC: counts blocks and advertises the limit.
 
-use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{self, CreditFrame};
 
@@ -11,15 +10,14 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 ///
 /// The lcore that forwards the port's received frames counts arrivals and the peer's FCTBS. The lcore that transmits on the port
 /// computes the freed blocks.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct BlockCounters {
-    #[state(same)]
     capacity: u32,
     classes: [ClassAccount; CLASSES],
     resyncs: AtomicU64,
 }
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct ClassAccount {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
@@ -180,7 +178,7 @@ impl ClassAccount {
 
 /// Timer of credit messages: the first is due at once, then one each period. Selects the account of each message in turn: the
 /// buffer's or a class's.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct Advertiser {
     classes: ClassSet,
     period: Span,

@@ -1,6 +1,5 @@
 //! Upstream side of CBFC: the peer's remaining credit.
 
-use weir_units::archive::SharedState;
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use weir_wire::mac_control::{CreditAccount, CreditFrame};
 
@@ -11,11 +10,10 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 ///
 /// The one lcore that receives on the port writes limits; the transmitting lcore writes counts. Relaxed: a thread that sees
 /// the other's value late sees less credit, unless a limit decreases.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct CreditCounters {
     classes: [Credit; CLASSES],
     /// Most credit that a class ever has, in blocks.
-    #[state(same)]
     buffer: u32,
     /// Buffer of a class at the peer, as advertised.
     peers_buffer: AtomicU32,
@@ -23,7 +21,7 @@ pub struct CreditCounters {
     excessive: AtomicU64,
 }
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct Credit {
     /// FCCL: the block up to which the class may send.
     limit: AtomicU32,

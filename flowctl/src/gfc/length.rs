@@ -4,7 +4,6 @@
 //! The paper's feedback is continuous. Here messages have a minimum spacing, which leaves room for data and adds to the feedback
 //! delay.
 
-use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::QueueLengthFrame;
 
@@ -18,7 +17,7 @@ use super::{ClassRates, RateMapping};
 ///
 /// Call [`LengthGenerator::poll`], send the returned frame, and confirm with [`LengthGenerator::handle_sent`]; a frame that could not be
 /// sent is due again at the next poll.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct LengthGenerator {
     /// Classes under GFC.
     classes: ClassSet,
@@ -95,12 +94,10 @@ fn length(queue: Bytes) -> u32 {
 ///
 /// Written by the one lcore that receives on the port; the transmitting lcore reads [`LengthRateAdjuster::rates`]. A rate holds until the
 /// next message, or until its length expires.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct LengthRateAdjuster {
-    #[state(same)]
     mapping: RateMapping,
     /// Lifetime of a length that is not repeated.
-    #[state(same)]
     ageing: Span,
     rates: ClassRates,
 }

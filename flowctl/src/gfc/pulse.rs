@@ -1,6 +1,5 @@
 //! GFC toward a peer that only knows PFC: the width of pauses sets the peer's mean rate. Not from a paper.
 
-use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -22,9 +21,8 @@ use crate::{Quantum, wire_bytes};
 ///
 /// Call [`Pulse::poll`], send the returned frame, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due
 /// again, with shorter pauses.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(crate) struct Pulse {
-    #[state(same)]
     quantum: Quantum,
     line: BitRate,
     period: Span,
@@ -45,10 +43,9 @@ pub(crate) struct Pulse {
 }
 
 /// Arrivals of a port's eight classes, in bytes on the wire, modulo 2^32. Counted by the one lcore that receives on the port.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct ArrivalCounters {
     bytes: [AtomicU32; CLASSES],
-    #[state(same)]
     link_overhead: Bytes,
 }
 

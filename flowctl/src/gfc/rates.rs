@@ -1,6 +1,5 @@
 //! Rates that a port's peer allows its classes.
 
-use weir_units::archive::SharedState;
 use weir_units::{BitRate, CLASSES, Class, Time};
 
 use crate::RATE_MIN;
@@ -13,9 +12,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 ///
 /// One writer; the transmitter only ends rates when a link goes down. The transmitter loads [`ClassRates::version`] at each poll, and sets
 /// its limiters only if the version changed or a rate expired. A rate may be seen a poll late, as a message may.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct ClassRates {
-    #[state(same)]
     line: BitRate,
     /// Rates in b/s, never zero.
     rates: [AtomicU64; CLASSES],

@@ -4,7 +4,6 @@
 //! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that a PFC RESUME restores the line rate
 //! here; a PFC-only peer reads stage k as a pause of k quanta, which is harmless.
 
-use weir_units::archive::{SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -21,9 +20,8 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// Call [`StageGenerator::poll`], send the returned frame, and confirm with [`StageGenerator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll. After several changes between two polls, one frame advertises the last stage.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct StageGenerator {
-    #[state(same)]
     table: StageTable,
     classes: ClassSet,
     refresh: Span,
@@ -81,14 +79,11 @@ impl StageGenerator {
 /// Written by the one lcore that receives on the port; the transmitting lcore reads [`StageRateAdjuster::rates`]. A rate holds until
 /// the next message, or until the stage expires. Only the [stop](StageTable::with_stop) of a table, its stage above N, stops the
 /// class; it is enforced as a pause.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct StageRateAdjuster {
-    #[state(same)]
     table: StageTable,
     /// Lifetime of a stage that is not repeated.
-    #[state(same)]
     ageing: Span,
-    #[state(same)]
     quantum: Quantum,
     rates: ClassRates,
     stages_above_last: AtomicU64,

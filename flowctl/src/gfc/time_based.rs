@@ -3,7 +3,6 @@
 //! The downstream side is CBFC's, [`cbfc::BlockCounters`](crate::cbfc::BlockCounters) and
 //! [`cbfc::Advertiser`](crate::cbfc::Advertiser), unchanged.
 
-use weir_units::archive::SharedState;
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::mac_control::CreditFrame;
 
@@ -15,19 +14,15 @@ use crate::cbfc::{BLOCK, CreditCounters};
 /// Written by the one lcore that receives on the port, except [`TimeRateAdjuster::handle_sent`], which the transmitter calls; the
 /// transmitter also reads [`TimeRateAdjuster::rates`]. A rate holds until the next message, or until the last one expires. Without credit a
 /// class has [`RATE_MIN`](crate::RATE_MIN), or stops if [configured so](TimeRateAdjuster::with_stop).
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct TimeRateAdjuster {
-    #[state(same)]
     mapping: RateMapping,
     /// Buffer B. Credit covers its whole blocks; the remainder counts as occupied, so that a queue without credit is full.
-    #[state(same)]
     buffer: Bytes,
     /// Lifetime of a rate that is not repeated.
-    #[state(same)]
     ageing: Span,
     credits: CreditCounters,
     rates: ClassRates,
-    #[state(same)]
     stops: bool,
 }
 

@@ -2,7 +2,6 @@
 //! nothing without credit. [`crate::cbfc`] has the state machines of both sides.
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
@@ -140,9 +139,8 @@ impl FlowControl for Cbfc {
 }
 
 /// Initiator of CBFC and time-based GFC: advertises credit each period.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct CreditInitiator {
-    #[state(same)]
     port: PortParameters,
     advertiser: Advertiser,
 }
@@ -154,10 +152,6 @@ impl CreditInitiator {
 }
 
 impl FlowControlInitiator for CreditInitiator {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         let ReceiveAccounting::Blocks(receiver) = buffer.arrived else { return None };
         if now < self.advertiser.next_wakeup() {
@@ -181,10 +175,6 @@ impl FlowControlInitiator for CreditInitiator {
 }
 
 impl FlowControlReceiver for CreditCounters {
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn handle(&self, _now: Time, frame: &ControlFrame, _pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Credit(frame) = frame else { return false };
         self.handle_credit(frame);

@@ -2,7 +2,6 @@
 //! change: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has the state machines of both sides.
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -205,18 +204,13 @@ impl FlowControl for GfcConceptual {
     }
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct LengthInitiator {
-    #[state(same)]
     port: PortParameters,
     generator: length::LengthGenerator,
 }
 
 impl FlowControlInitiator for LengthInitiator {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         self.generator.poll(now, &buffer.queues(self.port.classes)).map(ControlFrame::Queue)
     }
@@ -237,10 +231,6 @@ impl FlowControlInitiator for LengthInitiator {
 }
 
 impl FlowControlReceiver for length::LengthRateAdjuster {
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn handle(&self, now: Time, frame: &ControlFrame, _pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Queue(frame) = frame else { return false };
         self.handle_frame(now, frame);

@@ -3,7 +3,6 @@
 //! receiver; the initiator is CBFC's.
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -214,10 +213,6 @@ impl FlowControl for GfcTime {
 }
 
 impl FlowControlReceiver for time_based::TimeRateAdjuster {
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn handle(&self, now: Time, frame: &ControlFrame, _pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Credit(frame) = frame else { return false };
         self.handle_credit(now, frame);

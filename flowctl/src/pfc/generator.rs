@@ -1,6 +1,5 @@
 //! Initiator of PFC and PAUSE: frames for the MMU's XOFF classes.
 
-use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -14,7 +13,7 @@ use crate::Quantum;
 ///
 /// Call [`PfcGenerator::poll`], send the returned frame, and confirm with [`PfcGenerator::handle_sent`]; a frame that could
 /// not be sent is returned again by the next poll.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct PfcGenerator {
     /// Pause time, in quanta.
     quanta: u16,

@@ -1,7 +1,6 @@
 //! Receiver of pauses: PFC, 802.3x PAUSE or none, which may change while the port runs.
 
 use weir_units::Time;
-use weir_units::archive::{Archive, SharedState};
 use weir_wire::mac_control::ControlFrame;
 
 use super::PauseTimers;
@@ -9,7 +8,7 @@ use crate::sync::{AtomicU8, Ordering};
 use crate::{FlowControlReceiver, MessageKind};
 
 /// Receiver that obeys PFC, PAUSE, or neither.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(crate) struct PauseReceiver(AtomicU8);
 
 const NOBODY: u8 = 0;
@@ -37,10 +36,6 @@ impl PauseReceiver {
 }
 
 impl FlowControlReceiver for PauseReceiver {
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool {
         match (self.obeys(), frame) {
             (PFC, ControlFrame::Pfc(frame)) => pause_timers.handle_pfc(now, frame),

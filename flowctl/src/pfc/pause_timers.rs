@@ -1,6 +1,5 @@
 //! Pause timers of a port's classes, which the receiver of PFC and PAUSE sets.
 
-use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -12,7 +11,7 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering};
 /// Written by the one lcore that receives on the port, read by the transmitting lcore. A class is paused until its
 /// timer expires; a new frame replaces the timer. Relaxed throughout: timers are independent, and the transmitter
 /// may see a timer a poll late, as it may see a frame a poll late.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct PauseTimers {
     /// Classes whose timer may still run: the transmitter checks all eight with one load.
@@ -23,7 +22,7 @@ pub struct PauseTimers {
 }
 
 /// Pause timer of one class, with its total paused time.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct PauseTimer {
     /// End of the pause, in picoseconds.
     until: AtomicU64,

@@ -1,6 +1,5 @@
 //! PFC watchdog: detects a peer that pauses a queue for too long, and restores the queue when the pauses end.
 
-use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Span, Time};
 
 /// SONiC's PFC watchdog of one egress queue, that is, of one class at one port.
@@ -35,9 +34,8 @@ use weir_units::{Bytes, Span, Time};
 /// than the peer's refresh never finds a storm. SONiC's intervals, from 100 ms up, are long enough.
 ///
 /// Call [`Watchdog::poll`] when [`Watchdog::is_due`].
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub struct Watchdog {
-    #[state(same)]
     config: WatchdogConfig,
     /// Last poll, with the observation.
     last: Option<(Time, QueueObservation)>,
@@ -94,7 +92,7 @@ pub enum WatchdogAction {
 ///
 /// The first three fields come from [`PauseTimers`](super::PauseTimers). If another thread sets the timers, read them in this order: a
 /// class paused at both polls, with a count of pauses that is unchanged when read thereafter, was paused throughout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueObservation {
     /// Whether PFC pauses the class now.
     pub paused: bool,
@@ -292,7 +290,7 @@ impl QueueObservation {
 }
 
 /// Storm counters of a queue, as in SONiC. See [`StormCounters::named`] for its names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormCounters {
     /// Storms detected.
     pub deadlock_detected: u64,
@@ -305,7 +303,7 @@ pub struct StormCounters {
 }
 
 /// Packets during storms: TX packets for the queue, RX packets received by its port in the class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormPackets {
     /// Sent from the queue.
     pub tx: u64,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span};
 
 use super::congestion::CongestedQueues;
@@ -25,12 +24,10 @@ use crate::sync::{AtomicU64, Ordering};
 /// μ is measured over the last interval, for queues that are congested and drained more than 2 KiB in it. For others μ is 1, as in the
 /// public simulator, since a queue without departures would never get a share. A queue's congestion is judged at the threshold query or at
 /// the interval's end, as there. μ of a switch's last port may be left unmeasured ([`DrainPorts`]).
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct Abm {
     alpha: AtomicAlpha,
-    #[state(same)]
     config: AbmConfig,
-    #[state(same)]
     windows: WindowClock,
     ingress: QueueGroup,
     egress: QueueGroup,
@@ -39,13 +36,13 @@ pub struct Abm {
 }
 
 /// State of the lossless ingress queues or of the lossy egress queues.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 struct QueueGroup {
     congested: CongestedQueues,
     departures: Box<[CachePadded<DrainRate>]>,
 }
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct DrainRate {
     departures: Departures,
     /// Length at the end of the last window; recorded only for [`DrainScope::CongestedAtEnd`].
@@ -151,10 +148,6 @@ fn reciprocal(rate: BitRate, interval: Span) -> Option<u64> {
 impl BufferPolicy for Abm {
     fn name(&self) -> &'static str {
         AbmKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     /// True: μ depends only on past departures and the queue's length, and n_p is counted between bursts.

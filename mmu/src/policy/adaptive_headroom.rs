@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
 use super::{
@@ -26,12 +25,10 @@ use crate::sync::{AtomicU64, Ordering};
 /// reaction. It relies on the past: a delay longer than any before can still lose packets.
 ///
 /// A delay that was measured by other means (`measured_delay`) applies to every queue at once, regardless of its number of PAUSEs.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct AdaptiveHeadroom {
     threshold: DynamicThreshold,
-    #[state(same)]
     samples: u32,
-    #[state(same)]
     frame_max: Bytes,
     /// `measured_delay` in picoseconds, for [`BufferPolicy::describe`].
     configured_delay: AtomicU64,
@@ -39,15 +36,12 @@ pub struct AdaptiveHeadroom {
     queues: QueueRegisters<REGISTERS>,
 }
 
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 struct LinkHeadroom {
-    #[state(same)]
     rate: BitRate,
     /// Headroom Φ by the rule: initial value and upper bound.
-    #[state(same)]
     headroom: Bytes,
     /// Part of Φ for the switch's own reaction.
-    #[state(same)]
     own: Bytes,
     /// Headroom Φ by `measured_delay`; [`NONE`] without. [`BufferPolicy::update_config`] may change it.
     configured_headroom: AtomicBytes,
@@ -134,10 +128,6 @@ impl LinkHeadroom {
 impl BufferPolicy for AdaptiveHeadroom {
     fn name(&self) -> &'static str {
         AdaptiveHeadroomKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     fn has_non_increasing_thresholds(&self) -> bool {

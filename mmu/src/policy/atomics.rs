@@ -4,13 +4,12 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_units::archive::SharedState;
 use weir_units::{Alpha, Bytes};
 
 // Atomics of core under loom too: no model changes a parameter, and loom's own would multiply the interleavings.
 
 /// Factor α that may change at run time. Relaxed: no other memory depends on the value.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct AtomicAlpha(AtomicU32);
 
 impl AtomicAlpha {
@@ -32,7 +31,7 @@ impl AtomicAlpha {
 }
 
 /// Size that may change at run time. Relaxed: no other memory depends on the value.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct AtomicBytes(AtomicU64);
 
 impl AtomicBytes {

@@ -1,7 +1,6 @@
 //! Number n_p of congested queues of a priority, for thresholds that are divided by n_p (ABM, Reverie).
 
 use crossbeam_utils::CachePadded;
-use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, QueueId};
 
 use crate::sync::{AtomicU32, Ordering};
@@ -10,11 +9,9 @@ use crate::sync::{AtomicU32, Ordering};
 ///
 /// The papers define congestion by the threshold itself, which depends on n_p. The public simulator of both uses a fixed length (20 KiB),
 /// as does this counter. In the simulator, a shorter queue counts in proportion to its length.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct CongestedQueues {
-    #[state(same)]
     limit: u64,
-    #[state(same)]
     is_partial: bool,
     /// Share of each queue, and below their sum by class, in units of [`FULL_SHARE`].
     parts: Box<[AtomicU32]>,

@@ -1,6 +1,5 @@
 //! Departures in windows of fixed length: SPFC's rate counter with its state holder, and ABM's drain rate.
 
-use weir_units::archive::SharedState;
 use weir_units::{Span, Time};
 
 use crate::sync::{AtomicU64, Ordering};
@@ -10,7 +9,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Windows are aligned to the clock's zero, so no lcore has to end a window. A reader or writer compares window numbers and sees whether
 /// the counts belong to this window, the last one, or an older one, and then count as zero. The number is kept modulo 2^16: after a silence
 /// of just that many windows, old counts can pass for current ones for a few windows.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub struct Departures(AtomicU64);
 
 /// Division of time into windows.
@@ -30,7 +29,7 @@ struct WindowCounts {
 /// Length of a queue at the end of the last complete window, in one word that any lcore may change.
 ///
 /// No lcore reads the queue when a window ends: the first event in the next window finds the length after the last event before it.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 pub(crate) struct WindowEndLength(AtomicU64);
 
 impl WindowEndLength {

@@ -4,7 +4,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Key, Keys, Plugin, Problem, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time, UnitError};
 
 use super::gradient::{EstimatorForm, HeadroomEstimator};
@@ -22,17 +21,14 @@ use crate::layout::{BufferLayout, Headroom};
 ///   window were of one queue (Algorithm 4): its insurance is then sufficient.
 /// - Port level: PAUSE of all classes at `X_poff = N_q·T`, by the shared bytes of all queues of the port. A queue may use shared bytes that
 ///   the port's other queues leave; beyond X_poff packets go to the insurance.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct Dsh {
     threshold: DynamicThreshold,
-    #[state(same)]
     parameters: DshParameters,
     estimator: HeadroomEstimator,
     /// N_q of each port.
-    #[state(same)]
     queues: Box<[u64]>,
     activity: PortRegisters<3>,
-    #[state(same)]
     insurance: Headroom,
 }
 
@@ -101,10 +97,6 @@ impl Dsh {
 impl BufferPolicy for Dsh {
     fn name(&self) -> &'static str {
         DshKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     fn has_non_increasing_thresholds(&self) -> bool {

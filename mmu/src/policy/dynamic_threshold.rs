@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Key, Keys, Plugin, Table, rates};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes};
 
 use super::{
@@ -13,11 +12,10 @@ use super::{
 use crate::layout::BufferLayout;
 
 /// DT policy: `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct DynamicThreshold {
     alpha: AtomicAlpha,
     /// Factor of each port; `None` if all ports have the common α.
-    #[state(same)]
     port_alphas: Option<Box<[PortAlpha]>>,
 }
 
@@ -78,10 +76,6 @@ impl BufferPolicy for DynamicThreshold {
         DynamicThresholdKind.id()
     }
 
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn has_non_increasing_thresholds(&self) -> bool {
         true
     }
@@ -127,27 +121,19 @@ impl BufferPolicy for DynamicThreshold {
 }
 
 /// DT thresholds under another name: a policy that differs from DT in its headroom alone.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(super) struct DtWithHeadroom {
     pub(super) threshold: DynamicThreshold,
-    #[state(same)]
     pub(super) name: &'static str,
     /// Description for a configuration and an α.
-    #[state(same)]
     pub(super) description: fn(&dyn BufferPolicyConfig, Alpha) -> Vec<String>,
-    #[state(same)]
     pub(super) alpha_of: fn(&dyn BufferPolicyConfig) -> Option<Alpha>,
-    #[state(same)]
     pub(super) config: Arc<dyn BufferPolicyConfig>,
 }
 
 impl BufferPolicy for DtWithHeadroom {
     fn name(&self) -> &'static str {
         self.name
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     fn has_non_increasing_thresholds(&self) -> bool {

@@ -3,16 +3,14 @@
 //! All arithmetic is in integers: a gradient is in units of 2^-20 bytes per nanosecond. The estimate has an exact form and a form for chips
 //! that neither multiply nor divide.
 
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
 
 use super::{PortWriter, QueueRegisters};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Estimator of φ̂ for every lossless ingress queue, updated by the lcore that admits its packets.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct HeadroomEstimator {
-    #[state(same)]
     form: EstimatorForm,
     ports: Box<[LinkParameters]>,
     queues: QueueRegisters<REGISTERS>,
@@ -217,14 +215,6 @@ impl LogTables {
             ..=-17 => 0,
             _ => i64::MAX >> 8,
         }
-    }
-}
-
-impl SharedState for LinkParameters {
-    fn shared_state(&self, archive: &mut Archive) {
-        let LinkParameters { rate, headroom: _, steps } = self;
-        rate.shared_state(archive);
-        steps.iter().for_each(|(end, _)| end.shared_state(archive));
     }
 }
 

@@ -4,7 +4,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
@@ -23,10 +22,9 @@ use crate::layout::BufferLayout;
 ///
 /// The default is the paper's definition. The authors' public simulator differs in the filter, in n_p, and in the RESUME condition; each
 /// difference is a parameter.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct Reverie {
     alpha: AtomicAlpha,
-    #[state(same)]
     config: ReverieConfig,
     /// Counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
@@ -61,10 +59,6 @@ impl Reverie {
 impl BufferPolicy for Reverie {
     fn name(&self) -> &'static str {
         ReverieKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     /// True: the admission condition can only become false as q̂ or q* grows.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes};
 
 use super::pools::{self, Pools};
@@ -18,7 +17,7 @@ use crate::layout::BufferLayout;
 /// - Ingress, lossless: `Γ = α●·(b_in − q_in)`, where q_in includes lossy packets; beyond Γ, PAUSE and the headroom pool.
 /// - Egress, lossy: `Γ = α°·(b° − q°)` over the egress lossy pool, where q° has only lossy packets; beyond Γ, drop.
 /// - Ingress, lossy, and egress, lossless: bounded only by the pool (heuristics 2 and 3).
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct Sonic {
     threshold: DynamicThreshold,
 }
@@ -33,10 +32,6 @@ impl Sonic {
 impl BufferPolicy for Sonic {
     fn name(&self) -> &'static str {
         SonicKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     fn has_non_increasing_thresholds(&self) -> bool {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use weir_reader::{Key, Keys, Plugin, Table};
-use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span};
 
 use super::departures::{Departures, WindowClock};
@@ -23,21 +22,18 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// A port is a victim while its packets depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC counter, whose result SH
 /// holds until the next window ends), and none of its queues is OFF. From a PAUSE to its RESUME the port is normal regardless of the
 /// counter. [`VictimAt`] sets when a window's count takes effect.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct Spfc {
     threshold: DynamicThreshold,
     /// K_spfc, which [`BufferPolicy::update_config`] may change.
     k_spfc: AtomicU32,
-    #[state(same)]
     tc: Span,
-    #[state(same)]
     victim_at: VictimAt,
-    #[state(same)]
     windows: WindowClock,
     ports: Box<[Port]>,
 }
 
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 struct Port {
     departures: CachePadded<Departures>,
     /// C·TC / K_spfc, in bytes. Relaxed: an independent number.
@@ -94,10 +90,6 @@ fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
 impl BufferPolicy for Spfc {
     fn name(&self) -> &'static str {
         SpfcKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     /// True: a victim stays one unless a queue goes OFF.

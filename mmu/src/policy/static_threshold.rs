@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use weir_reader::{Key, Keys, Plugin, Problem, Table};
 use weir_units::Bytes;
-use weir_units::archive::{Archive, SharedState};
 
 use super::kind::SIZES;
 use super::{
@@ -14,7 +13,7 @@ use super::{
 use crate::layout::BufferLayout;
 
 /// Static policy: T is the same constant for each ingress queue.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub struct StaticThreshold {
     threshold: AtomicBytes,
 }
@@ -34,10 +33,6 @@ impl StaticThreshold {
 impl BufferPolicy for StaticThreshold {
     fn name(&self) -> &'static str {
         StaticThresholdKind.id()
-    }
-
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
     }
 
     fn has_non_increasing_thresholds(&self) -> bool {

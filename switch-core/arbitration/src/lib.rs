@@ -26,7 +26,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use weir_reader::{Key, Plugin, Registry, Table};
-use weir_units::archive::{Archive, State};
 use weir_units::{PortId, PortSetRef};
 
 pub use fifo::Fifo;
@@ -83,24 +82,12 @@ pub trait ArbiterConfig: Debug + Send + Sync {
 /// The queue calls [`Arbiter::start`] when a frame enters the empty queue, and [`Arbiter::select_next`] after each frame that leaves others
 /// behind. A call takes no lock and allocates nothing.
 pub trait Arbiter: Debug + Send {
-    /// Visits the mutable state for a checkpoint of a run in virtual time; derive [`State`], or leave the body empty without such state.
-    /// The default refuses checkpoints, by the type's name.
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.mark_unsupported(&format!("arbitration `{}`", std::any::type_name::<Self>()));
-    }
-
     /// Starts with the port of a frame that entered the empty queue; the frame leaves next.
     fn start(&mut self, port: PortId);
 
     /// Returns the port whose frame leaves next, one of the waiting ones, after a frame has left. `below(n)` draws a number below `n`,
     /// which must not be 0.
     fn select_next(&mut self, served: DequeuedFrame<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId;
-}
-
-impl State for dyn Arbiter {
-    fn state(&mut self, archive: &mut Archive) {
-        self.checkpoint(archive);
-    }
 }
 
 /// Frame that has left a queue.
@@ -120,7 +107,7 @@ const BURST: Key<u32> = Key::<u32>::integer("arbitration_burst", 1..=1_024, "fra
     .restart("egress queues are created for one arbitration at the start");
 
 /// Remaining frames of a port's burst.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 struct BurstCounter {
     burst: u32,
     /// Frames that the port may still send.

@@ -2,7 +2,6 @@
 
 use weir_reader::{Keys, Plugin, Table};
 use weir_units::PortId;
-use weir_units::archive::{Archive, State};
 
 use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame};
 
@@ -28,7 +27,7 @@ impl ArbiterKind for RandomKind {
 }
 
 /// Random arbitration: draws a port among those with a frame.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 pub struct Random(BurstCounter);
 
 impl Random {
@@ -49,10 +48,6 @@ impl ArbiterConfig for Random {
 }
 
 impl Arbiter for Random {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn start(&mut self, _port: PortId) {
         self.0.begin();
     }

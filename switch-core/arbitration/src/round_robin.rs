@@ -2,7 +2,6 @@
 
 use weir_reader::{Keys, Plugin, Table};
 use weir_units::PortId;
-use weir_units::archive::{Archive, State};
 
 use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind, BURST, BurstCounter, DequeuedFrame};
 
@@ -28,7 +27,7 @@ impl ArbiterKind for RoundRobinKind {
 }
 
 /// Round-robin arbitration: serves each port in turn.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 pub struct RoundRobin(BurstCounter);
 
 impl RoundRobin {
@@ -49,10 +48,6 @@ impl ArbiterConfig for RoundRobin {
 }
 
 impl Arbiter for RoundRobin {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn start(&mut self, _port: PortId) {
         self.0.begin();
     }

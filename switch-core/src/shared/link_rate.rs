@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_mmu::policy::PortRate;
-use weir_units::archive::SharedState;
 use weir_units::{BitRate, PortId};
 
 use crate::Shared;
@@ -15,7 +14,7 @@ use crate::flow_control::RATE_UNKNOWN;
 
 /// Rate state of a port, written by the control thread and read by all. Relaxed: independent numbers; the transmitter is notified
 /// separately.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(crate) struct LinkRate {
     /// Rate C, in b/s.
     rate: AtomicU64,
@@ -24,7 +23,6 @@ pub(crate) struct LinkRate {
     /// True if C follows the link's speed.
     follows: AtomicBool,
     /// True if the port is shaped while C follows the link.
-    #[state(same)]
     shaped: bool,
 }
 

@@ -11,14 +11,13 @@ use weir_config::{EcnConfig, QueueConfig, StormCondition, WatchdogAction, Watchd
 use weir_flowctl::{MessageKind, PortFlowControl};
 use weir_mmu::EcnMarker;
 use weir_mmu::policy::PortRate;
-use weir_units::archive::SharedState;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 
 use super::{ADMIN_DOWN, BLOCKED, NEW_FLOW_CONTROL, NEW_RUNTIME_CONFIG, PortState, RATE_SET, link_change_bits};
 use crate::{RateChange, Shared};
 
 /// Configuration of egress queues and of the PFC watchdog. Relaxed throughout: the bit in the port's word publishes it.
-#[derive(Debug, SharedState)]
+#[derive(Debug)]
 pub(crate) struct RuntimeConfig {
     quanta: [AtomicU32; CLASSES],
     strict: AtomicU8,
@@ -28,7 +27,7 @@ pub(crate) struct RuntimeConfig {
     watchdog: AtomicWatchdog,
 }
 
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct AtomicEcn {
     kmin: AtomicU64,
     /// Upper threshold in bytes; 0 if the class is not marked.
@@ -40,7 +39,7 @@ struct AtomicEcn {
 }
 
 /// Watchdog configuration; times in picoseconds.
-#[derive(Debug, Default, SharedState)]
+#[derive(Debug, Default)]
 struct AtomicWatchdog {
     detection: AtomicU64,
     restoration: AtomicU64,

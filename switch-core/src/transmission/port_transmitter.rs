@@ -2,7 +2,6 @@
 
 use weir_flowctl::{ClassRateLimiters, MessageGenerator, Shaper, TxRegulator, wire_bytes};
 use weir_mmu::EcnMarker;
-use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, CLASSES, ClassSet, PortId, Time};
 use weir_wire::trailer::Telemetry;
 
@@ -66,50 +65,6 @@ pub(crate) struct EgressTiming {
     pub(crate) shaper: Shaper,
     pub(crate) limits: ClassRateLimiters,
     pub(crate) scheduler: Scheduler,
-}
-
-impl<O: State> State for PortTransmitter<O> {
-    fn state(&mut self, archive: &mut Archive) {
-        let PortTransmitter {
-            id: _,
-            backlog,
-            paused,
-            credit_classes,
-            counts_sent,
-            shaper,
-            tx_bytes,
-            limits,
-            scheduler,
-            own,
-            watchdogs,
-            in_runs,
-            plain,
-            ecn_scale,
-            generator,
-            clones_off,
-            own_off,
-            forced_xoff,
-            forced_xon,
-            off,
-            advertised_at,
-            utilisation,
-        } = self;
-        for classes in [backlog, paused, credit_classes, in_runs, plain, own_off, forced_xoff, forced_xon, off] {
-            classes.state(archive);
-        }
-        counts_sent.state(archive);
-        shaper.state(archive);
-        tx_bytes.state(archive);
-        limits.state(archive);
-        scheduler.state(archive);
-        own.state(archive);
-        watchdogs.state(archive);
-        ecn_scale.state(archive);
-        generator.state(archive);
-        clones_off.state(archive);
-        advertised_at.state(archive);
-        utilisation.state(archive);
-    }
 }
 
 impl<O> PortTransmitter<O> {

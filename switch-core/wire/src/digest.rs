@@ -5,10 +5,9 @@
 //! that the mean of many codes is unbiased.
 
 use weir_units::Span;
-use weir_units::archive::Value;
 
 /// Digest in a frame, which its acknowledgement returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u16);
 
 /// Parameters on which switches and senders have to agree.

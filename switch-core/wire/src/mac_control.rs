@@ -16,7 +16,6 @@
 
 use std::ops::Range;
 
-use weir_units::archive::Value;
 use weir_units::{CLASSES, Class, ClassSet, MacAddr};
 
 mod extension;
@@ -48,7 +47,7 @@ const OPCODE_PAUSE: u16 = 0x0001;
 const OPCODE_PFC: u16 = 0x0101;
 
 /// MAC control frame, decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlFrame {
     /// Priority-based flow control.
     Pfc(PfcFrame),
@@ -63,7 +62,7 @@ pub enum ControlFrame {
 }
 
 /// PFC frame: a pause time for each class that its vector enables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PfcFrame {
     /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
@@ -72,7 +71,7 @@ pub struct PfcFrame {
 }
 
 /// Credit frame: the limits that a port advertises to its peer, for CBFC and time-based GFC. Weir's own format, as Ethernet has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CreditFrame {
     /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
@@ -84,7 +83,7 @@ pub struct CreditFrame {
 }
 
 /// Number in a credit frame besides the limits. Frames alternate, as each has room for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CreditAccount {
     /// Absent account.
     #[default]
@@ -104,7 +103,7 @@ pub enum CreditAccount {
 }
 
 /// Queue frame: the lengths of a port's ingress queues, for conceptual GFC. Weir's own format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct QueueLengthFrame {
     /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
@@ -116,7 +115,7 @@ pub struct QueueLengthFrame {
 ///
 /// IEEE 802.3 leaves opcode [`RawControlFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex
 /// 31C). The standard reserves all other free opcodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawControlFrame {
     /// Opcode other than PAUSE's and PFC's.
     pub opcode: u16,

@@ -13,7 +13,6 @@
 //! Numbers are in network byte order. Nanoseconds and bytes of a place wrap, queues saturate, and rates are rounded up. Receivers that do
 //! not know the trailer see an ordinary frame: no length or checksum of the IP packet covers it.
 
-use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::ethernet;
@@ -41,7 +40,7 @@ const SATURATING: u64 = (1 << SATURATING_BITS) - 1;
 const BPS_PER_MBPS: u64 = 1_000_000;
 
 /// Telemetry of an egress port when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Telemetry {
     /// Instant when the packet's first bit is on the wire.
     pub at: Time,

@@ -73,7 +73,6 @@ impl From<SimRunError> for Failure {
     fn from(error: SimRunError) -> Failure {
         match error {
             SimRunError::Sim(error) => Failure::Argument(error.to_string()),
-            SimRunError::Checkpoint(error) => Failure::Argument(error.to_string()),
             error @ SimRunError::Memory { .. } => Failure::Unavailable(error.to_string()),
             error => Failure::Run(error.to_string()),
         }

@@ -11,12 +11,12 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_config::{ConfigErrors, Device};
 use weir_hosts::RealHostSet;
 use weir_results::record::Progress;
-use weir_results::run_dir::{RunDir, RunDirError, Summary, read_summary};
+use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
 use weir_sim::{CostEstimate, SimBackend, Threads, format_memory, free_memory};
@@ -73,14 +73,6 @@ pub struct RunArguments {
     /// End the runs at this time of the scenario's clock, 2ms, before the scenario's own end. Nothing starts from then on.
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     until: Option<Span>,
-    /// Interval, such as 10min, of checkpoints in each run's directory, in virtual time; another one is written on interruption. By
-    /// default none. See --resume.
-    #[arg(long, value_name = "TIME", value_parser = time_of)]
-    checkpoint: Option<Span>,
-    /// Continue the same command's runs in the output directory, in virtual time, also after kill -9 or a reboot. A run with a checkpoint
-    /// continues from it, on any number of threads, with byte-identical results. A finished run is not repeated; any other is started.
-    #[arg(long)]
-    resume: bool,
     /// Write the contents of all queues at this instant of the scenario's clock, 1.5ms, to queues.csv, besides the scenario's own
     /// `snapshots`. Separate several by commas, or repeat the option.
     #[arg(long = "snapshot", value_name = "TIME", value_delimiter = ',')]
@@ -115,8 +107,6 @@ impl RunArguments {
             threads,
             seeds: None,
             until: None,
-            checkpoint: None,
-            resume: false,
             snapshots: Vec::new(),
             ns3_files: false,
             output,
@@ -149,8 +139,7 @@ pub(crate) struct CompletedRun {
 struct PlannedRun {
     run: ScenarioRun,
     scenario: Scenario,
-    /// Directory to write; `None` for a resumed run that has its results already.
-    run_dir: Option<RunDir>,
+    run_dir: RunDir,
     directory: PathBuf,
 }
 
@@ -188,7 +177,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let mut planned = Vec::new();
     for (run, scenario) in runs.into_iter().zip(scenarios) {
         let directory = output.join(slug(&run.name));
-        let run_dir = arguments.run_dir(&directory, &text)?;
+        let run_dir = run_dir(&directory, &text)?;
         planned.push(PlannedRun { run_dir, run, scenario, directory });
     }
     let names: Vec<String> = planned.iter().map(|planned| planned.run.name.clone()).collect();
@@ -235,7 +224,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         let mut scenario = scenario;
         arguments.time(&mut scenario)?;
         let directory = output.join(slug(&run.name));
-        let run_dir = arguments.run_dir(&directory, &text)?;
+        let run_dir = run_dir(&directory, &text)?;
         of.push((run_of, seed));
         planned.push(PlannedRun { run, scenario, run_dir, directory });
     }
@@ -291,19 +280,6 @@ impl RunArguments {
         Ok(())
     }
 
-    /// Creates a run's directory, or opens it for a resumed run; `None` if it has results already.
-    fn run_dir(&self, directory: &Path, text: &str) -> Result<Option<RunDir>, RunDirError> {
-        if self.resume && RunDir::has_checkpoint(directory) {
-            return RunDir::resume(directory).map(Some);
-        }
-        if self.resume && read_summary(directory).is_ok_and(|summary| !summary.is_interrupted()) {
-            return Ok(None);
-        }
-        let run_dir = experiment::directory(directory)?;
-        run_dir.write_scenario(text)?;
-        Ok(Some(run_dir))
-    }
-
     /// Command line that repeats this call for the given runs.
     fn again(&self, backend: Backend, runs: &[&str]) -> String {
         let mut arguments = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
@@ -313,10 +289,16 @@ impl RunArguments {
         arguments.extend(self.until.map(|until| format!("--until {until}")));
         arguments.extend(self.snapshots.iter().map(|at| format!("--snapshot {}", quoted(at))));
         arguments.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
-        arguments.extend(self.checkpoint.map(|every| format!("--checkpoint {every} --resume")));
         arguments.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
         arguments.join(" ")
     }
+}
+
+/// Creates a run's directory, with the scenario's text.
+fn run_dir(directory: &Path, text: &str) -> Result<RunDir, RunDirError> {
+    let run_dir = experiment::directory(directory)?;
+    run_dir.write_scenario(text)?;
+    Ok(run_dir)
 }
 
 /// Refuses flows between emulated hosts that need virtual time, in a scenario that also has real hosts.
@@ -327,24 +309,12 @@ pub(crate) fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure>
     }
 }
 
-/// Refuses `--checkpoint` and `--resume` outside virtual time.
-fn refuse_checkpoints(arguments: &RunArguments, backend: Backend) -> Result<(), Failure> {
-    let option = if arguments.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
-    match backend {
-        Backend::Dpdk | Backend::Hosts if arguments.checkpoint.is_some() || arguments.resume => Err(Failure::Argument(
-            format!("{option}: only runs in virtual time can be resumed; add --backend sim, or leave it out"),
-        )),
-        _ => Ok(()),
-    }
-}
-
 /// The requested backend, or one that can execute all runs.
 fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Failure> {
     let needs_virtual_time = runs.iter().find_map(|run| run.scenario.needs_virtual_time());
     let real = runs.iter().find_map(|run| real_device(&run.scenario));
     if arguments.backend == Some(Backend::Hosts) {
         // Flows between real hosts need no virtual time, so the scenario is checked after they are removed.
-        refuse_checkpoints(arguments, Backend::Hosts)?;
         return match arguments.ns3_files {
             true => {
                 Err(Failure::Argument("--ns3-files: only runs in virtual time have them; add --backend sim".to_owned()))
@@ -372,7 +342,6 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
             "--ns3-files: only runs in virtual time have them; add --backend sim".to_owned(),
         ));
     }
-    refuse_checkpoints(arguments, backend)?;
     if arguments.threads.is_some() && backend == Backend::Dpdk {
         return Err(Failure::Argument(
             "--threads: only runs in virtual time are shared out; add --backend sim, or leave it out".to_owned(),
@@ -416,7 +385,6 @@ fn run_on_dpdk(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let Some(run_dir) = run_dir else { continue };
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
             backend.run_with_hosts(&scenario, run_dir, hosts.as_deref_mut(), observe, stop)
         })?;
@@ -438,14 +406,7 @@ fn run_in_virtual_time(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let Some(run_dir) = run_dir else {
-            let summary = read_summary(&directory)?;
-            ended.push(CompletedRun { name: run.name, expects: run.expects, scenario, summary, directory });
-            continue;
-        };
-        let checkpoint_every = arguments.checkpoint.map(|every| Duration::from_nanos(every.as_nanos()));
-        let program = experiment::VERSION;
-        let backend = SimBackend { expects: run.expects, ns3_files, threads, checkpoint_every, program };
+        let backend = SimBackend { expects: run.expects, ns3_files, threads };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
         let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop().is_some());
         // A closed loop's number of messages is not known in advance.

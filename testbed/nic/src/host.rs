@@ -51,7 +51,6 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 use weir_flowctl::{ClassRateLimiters, MessageGenerator, ReceiveAccounting, Shaper, TxRegulator};
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::rocev2::{NakCode, QueuePair};
 
@@ -69,19 +68,15 @@ use tcp_frames::QueuedTcpFrame;
 /// Call [`Host::handle`] for each frame that arrives, then [`Host::poll`] until it returns `None`, and again at
 /// [`Host::next_wakeup`]. A polled frame counts as sent: poll only when the link can take it. `now` must never go back. Sending
 /// and receiving allocate only after losses, for the SACK ranges of TCP.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct Host {
-    #[state(same)]
     config: HostConfig,
-    #[state(shared)]
     regulator: TxRegulator,
     limits: ClassRateLimiters,
     generator: MessageGenerator,
     /// Received frames, as flow control counts them.
-    #[state(shared)]
     arrived: ReceiveAccounting,
     /// Receive buffer; `None` if frames are processed at once.
-    #[state(fixed)]
     receive_buffer: Option<Box<HostReceiveBuffer>>,
     /// Length of the longest frame in bytes, without FCS.
     frame_bytes_max: u32,
@@ -89,7 +84,6 @@ pub struct Host {
     senders: Slab<Sender>,
     receivers: Slab<Receiver>,
     /// Ends of the initial connections, sorted by queue pair number.
-    #[state(same)]
     ends: Box<[(QueuePair, Endpoint)]>,
     /// Order in which the flows send.
     schedule: Schedule,
@@ -106,9 +100,7 @@ pub struct Host {
     tcp_queue: VecDeque<QueuedTcpFrame>,
     /// Unused telemetry buffers, passed from packet to packet without clearing.
     #[expect(clippy::vec_box)]
-    #[state(same)]
     spare_hops: Vec<Box<Hops>>,
-    #[state(same)]
     payload: Box<[u8]>,
     completions: Vec<Completion>,
     counters: NicCounters,

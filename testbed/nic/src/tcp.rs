@@ -28,7 +28,6 @@ mod scoreboard;
 mod sender;
 mod window;
 
-use weir_units::archive::Value;
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -106,7 +105,7 @@ pub struct AckPoint {
 }
 
 /// Data segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Offset of the first byte in the connection. Does not wrap: the wire format wraps it.
     pub seq: u64,

@@ -24,11 +24,10 @@ use petgraph::graphmap::DiGraphMap;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
-use weir_units::archive::{Archive, Placeholder, State, Value};
 use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 
 /// Egress queue of a switch in the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EgressQueue {
     /// Switch and port of the queue.
     pub place: PortRef,
@@ -46,7 +45,7 @@ pub struct Links {
 }
 
 /// State of a switch's egress queues at an instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchState {
     /// Egress queues of each port, by class.
     pub ports: Vec<[EgressState; CLASSES]>,
@@ -66,7 +65,7 @@ pub struct EgressState {
 }
 
 /// Cycle of queues, each waiting for the next, that persisted for the detector's standstill.
-#[derive(Clone, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     /// Instant of the first observation of the whole cycle. None of its queues sent a frame from then to `declared_at`.
     pub since: Time,
@@ -86,11 +85,9 @@ pub struct Deadlock {
 ///
 /// A declared deadlock is evidence, not proof: a queue outside the cycle, such as one towards a slow host, may still hold
 /// packets that the cycle waits for, and dissolve it later. See [`Deadlock::dissolved_at`].
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub struct Detector {
-    #[state(same)]
     links: Links,
-    #[state(same)]
     standstill: Span,
     last_at: Time,
     last: Vec<SwitchState>,
@@ -101,24 +98,6 @@ pub struct Detector {
 
 /// Pair of queues: the first waits for the second.
 type Wait = (EgressQueue, EgressQueue);
-
-impl State for EgressState {
-    fn state(&mut self, archive: &mut Archive) {
-        let EgressState { blocked, backlogged, holds_from, frames_sent } = self;
-        blocked.state(archive);
-        backlogged.state(archive);
-        let mut ports = std::mem::take(holds_from).into_vec();
-        ports.state(archive);
-        *holds_from = ports.into();
-        frames_sent.state(archive);
-    }
-}
-
-impl Placeholder for EgressState {
-    fn placeholder() -> EgressState {
-        EgressState::default()
-    }
-}
 
 impl Links {
     /// Creates an empty set of links.

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
-use weir_units::archive::{Archive, Placeholder, State};
 use weir_units::{CLASSES, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -43,30 +42,6 @@ pub struct FeedbackDelays {
     nanos: Histogram<u64>,
     longest: Span,
     unmeasured: u64,
-}
-
-impl State for FeedbackDelays {
-    fn state(&mut self, archive: &mut Archive) {
-        let FeedbackDelays { advertised, advertised_link, nanos, longest, unmeasured } = self;
-        advertised.state(archive);
-        advertised_link.state(archive);
-        // A recorded value is any of its bin.
-        let mut counts: Vec<(u64, u64)> =
-            nanos.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
-        counts.state(archive);
-        if archive.is_loading() {
-            nanos.reset();
-            counts.into_iter().for_each(|(value, count)| nanos.saturating_record_n(value, count));
-        }
-        longest.state(archive);
-        unmeasured.state(archive);
-    }
-}
-
-impl Placeholder for FeedbackDelays {
-    fn placeholder() -> FeedbackDelays {
-        FeedbackDelays::default()
-    }
 }
 
 /// Statistics of a direction's feedback delays.

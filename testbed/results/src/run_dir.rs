@@ -15,7 +15,6 @@
 //! | `speed.json` | in virtual time: speed of the run on this machine, see [`Speed`] |
 //! | `switches.json` | lab switch: further state, of devices, lcores and each port's messages |
 //! | `snapshot-N.json` | lab switch: state at its Nth snapshot, in the format of `switches.json` |
-//! | `run.checkpoint` | in virtual time, on request: state from which an unfinished run resumes; replaced atomically |
 //! | `summary.json.part` | lab switch: results so far, rewritten each half second during the run |
 //! | `summary.json` | results; written last, so a directory without it is of a run that did not end |
 //!
@@ -54,7 +53,7 @@ pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
 };
-pub use speed::{CheckpointSpeed, Speed};
+pub use speed::Speed;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
@@ -92,9 +91,6 @@ const SUMMARY: &str = "summary.json";
 const SUMMARY_UNFINISHED: &str = "summary.json.part";
 /// Results until they are complete.
 const SUMMARY_NEXT: &str = "summary.json.next";
-const CHECKPOINT: &str = "run.checkpoint";
-/// Checkpoint until it is complete.
-const CHECKPOINT_NEXT: &str = "run.checkpoint.next";
 const SWITCHES: &str = "switches.json";
 const SNAPSHOT: &str = "snapshot-";
 const JSON_EXTENSION: &str = ".json";
@@ -106,8 +102,6 @@ pub struct RunDir {
     path: PathBuf,
     /// Files written during the run.
     files: Mutex<Vec<RunFile>>,
-    /// Whether existing files are appended to, as in a resumed run.
-    is_resumed: bool,
 }
 
 /// Error of creating, writing or reading a run's directory.
@@ -181,82 +175,9 @@ impl RunDir {
         } else {
             fs::create_dir_all(&path).map_err(io_at(&path, "can't be made"))?;
         }
-        let run = RunDir { path, files: Mutex::default(), is_resumed: false };
+        let run = RunDir { path, files: Mutex::default() };
         run.write_json(PROVENANCE, provenance)?;
         Ok(run)
-    }
-
-    /// Opens the directory of a run that left a checkpoint. Files stay unchanged until [`RunDir::truncate`].
-    pub fn resume(path: impl Into<PathBuf>) -> Result<RunDir, RunDirError> {
-        let path = path.into();
-        read_provenance(&path)?;
-        Ok(RunDir { path, files: Mutex::default(), is_resumed: true })
-    }
-
-    /// Whether a run left a checkpoint in a directory.
-    pub fn has_checkpoint(path: &Path) -> bool {
-        path.join(CHECKPOINT).is_file()
-    }
-
-    /// Whether existing files are appended to, as in a resumed run.
-    pub fn is_resumed(&self) -> bool {
-        self.is_resumed
-    }
-
-    /// Syncs all files of the running run to disk, and returns their names and lengths. Flush buffered writers first.
-    pub fn sync(&self) -> io::Result<Vec<(String, u64)>> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.iter().map(RunFile::sync).collect()
-    }
-
-    /// Truncates the files to the given lengths, and removes the results of an interrupted run.
-    pub fn truncate(&self, lengths: &[(String, u64)]) -> io::Result<()> {
-        self.on_files(|file| file.truncate(lengths))?;
-        for name in [SUMMARY, SUMMARY_UNFINISHED, SPEED] {
-            match fs::remove_file(self.path.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes a checkpoint that replaces the previous one atomically: after a crash one of both is complete.
-    pub fn write_checkpoint(&self, parts: &[&[u8]]) -> Result<(), RunDirError> {
-        let (path, next) = (self.path.join(CHECKPOINT), self.path.join(CHECKPOINT_NEXT));
-        let write = || {
-            let mut file = fs::File::create(&next)?;
-            parts.iter().try_for_each(|part| file.write_all(part))?;
-            file.sync_all()?;
-            fs::rename(&next, &path)?;
-            // Syncs the directory too, so that the rename survives a power failure.
-            fs::File::open(&self.path)?.sync_all()
-        };
-        write().map_err(io_at(&path, "can't be written"))
-    }
-
-    /// Reads the checkpoint.
-    pub fn read_checkpoint(&self) -> Result<Vec<u8>, RunDirError> {
-        let path = self.path.join(CHECKPOINT);
-        fs::read(&path).map_err(io_at(&path, "can't be read"))
-    }
-
-    /// Removes the checkpoint of a run that has ended.
-    pub fn remove_checkpoint(path: &Path) -> Result<(), RunDirError> {
-        for path in [CHECKPOINT, CHECKPOINT_NEXT].map(|name| path.join(name)) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_at(&path, "can't be removed")(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the path of the checkpoint.
-    pub fn checkpoint_path(&self) -> PathBuf {
-        self.path.join(CHECKPOINT)
     }
 
     /// Returns the path of the directory.
@@ -407,8 +328,7 @@ impl RunDir {
     /// Opens a file written during the run; `begin` writes its header.
     fn running_file<W>(&self, name: &str, begin: impl FnOnce(RunFile) -> io::Result<W>) -> Result<W, RunDirError> {
         let path = self.path.join(name);
-        let open = if self.is_resumed { RunFile::resume } else { RunFile::create };
-        let file = open(&path).map_err(io_at(&path, "can't be written"))?;
+        let file = RunFile::create(&path).map_err(io_at(&path, "can't be written"))?;
         let writer = begin(file.clone()).map_err(io_at(&path, "can't be written"))?;
         file.end_header();
         self.files.lock().unwrap_or_else(PoisonError::into_inner).push(file);
@@ -525,8 +445,6 @@ fn is_run_file(name: &str) -> bool {
         SUMMARY,
         SUMMARY_UNFINISHED,
         SUMMARY_NEXT,
-        CHECKPOINT,
-        CHECKPOINT_NEXT,
     ];
     let is_snapshot = name.starts_with(SNAPSHOT) && name.ends_with(JSON_EXTENSION);
     is_config

@@ -1,9 +1,7 @@
 //! References to ports of a scenario.
 
-use weir_units::archive::Value;
-
 /// Port of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortRef {
     /// Index of the switch in the scenario.
     pub switch: usize,

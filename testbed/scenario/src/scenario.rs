@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, TelemetryMode};
-use weir_units::archive::Value;
 use weir_units::{Alpha, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
@@ -186,7 +185,7 @@ pub struct RerouteSchedule {
 }
 
 /// Link, by index in the scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkRef {
     /// Link between switches.
     Between(usize),

@@ -26,7 +26,6 @@ mod poisson;
 mod rng;
 mod size_cdf;
 
-use weir_units::archive::Value;
 use weir_units::{Bytes, Time};
 
 pub use closed_loop::{ClosedLoop, ClosedLoopConfig};
@@ -42,7 +41,7 @@ pub use rng::Rng;
 pub use size_cdf::{CdfError, CdfErrorKind, SizeCdf};
 
 /// Message to be sent; a flow in the papers' terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     /// Start: the instant at which the sending host gets the message.
     pub start: Time,

@@ -9,7 +9,6 @@
 //!
 //! Finally, every frame must be accounted for.
 
-mod checkpoint;
 mod end;
 mod flow_ends;
 mod outages;
@@ -32,7 +31,6 @@ use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
 use weir_scenario::{LinkPeer, LinkRef, PortRef, Scenario};
 use weir_switch_core::Report;
-use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -40,13 +38,10 @@ use super::cost_estimate::{CostEstimate, format_memory, free_memory};
 use super::network::ControlFrameEvent;
 use super::worker_pool::cpu_time;
 use super::{CompletedMessage, MessageSource, Sim, SimError, Threads, frame_conservation};
-use checkpoint::{Checkpoints, Identity};
 use end::{SimulationEnd, drain_time, undrained, until_end};
 use flow_ends::FlowEnds;
 use outages::Outages;
 use stats::{host_stats, link_stats};
-
-pub use checkpoint::CheckpointError;
 
 /// Backend that runs scenarios in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,11 +52,6 @@ pub struct SimBackend {
     pub ns3_files: bool,
     /// Number of threads.
     pub threads: Threads,
-    /// Interval between checkpoints in the run directory. A checkpoint is also written on interruption. `None` writes
-    /// none.
-    pub checkpoint_every: Option<Duration>,
-    /// Name and version of the program that runs it. A program resumes only its own checkpoints.
-    pub program: &'static str,
 }
 
 /// Error that prevents or ends a run.
@@ -85,9 +75,6 @@ pub enum SimRunError {
         /// Free memory of the machine.
         free: Bytes,
     },
-    /// The checkpoint can't be written, or can't be resumed.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
     /// The run directory can't be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
@@ -107,11 +94,8 @@ impl SimBackend {
     /// Runs a scenario, writes its results and returns their summary. `observe` is called with the progress now and
     /// then. Setting `stop` interrupts the run, which the results record.
     ///
-    /// In a [resumed](RunDir::resume) directory the run continues from its checkpoint, which is removed at the end.
-    ///
     /// # Errors
-    /// The scenario can't be run, the machine has too little free memory, a checkpoint is unsupported or can't be
-    /// resumed, or a file can't be written.
+    /// The scenario can't be run, the machine has too little free memory, or a file can't be written.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -122,8 +106,6 @@ impl SimBackend {
         let clock = (Instant::now(), cpu_time());
         let scenario = &until_end(scenario);
         check_memory(free_memory(), scenario)?;
-        let identity = Identity::new(self, scenario);
-        let resumed = if run.is_resumed() { Some(identity.read(&run)?) } else { None };
         let mut sim = Sim::new(scenario)?;
         sim.record_control_frames();
         sim.set_threads(self.threads);
@@ -150,27 +132,15 @@ impl SimBackend {
             ),
             observe,
             stop,
-            run: &run,
-            stage: RunStage::default(),
-            checkpoints: Checkpoints::new(self.checkpoint_every, identity),
         };
         let schedule = running.recorder.schedule();
-        match resumed {
-            Some(payload) => running.resume(payload)?,
-            None => running.check_checkpoint_support()?,
-        }
         let end_reason = running.conduct(&schedule)?;
-        let written = running.checkpoints.written();
         let (summary, speed) = running.finish(end_reason, self.expects)?;
         run.write_speed(&Speed {
             wall_ms: clock.0.elapsed().as_millis() as u64,
-            checkpoints: written,
             ..speed.into_speed(cpu_time().zip(clock.1).map(|(now, before)| now.saturating_sub(before)))
         })?;
-        let path = run.finish(&summary)?;
-        if end_reason != SimulationEnd::Interruption {
-            RunDir::remove_checkpoint(&path)?;
-        }
+        run.finish(&summary)?;
         Ok(summary)
     }
 }
@@ -205,48 +175,23 @@ struct ActiveRun<'a> {
     progress_of: ProgressMeter,
     observe: &'a mut dyn FnMut(&Progress),
     stop: &'a AtomicBool,
-    run: &'a RunDir,
-    stage: RunStage,
-    checkpoints: Checkpoints,
 }
 
-/// Stage of a run.
-#[derive(Clone, Copy, Debug, Value)]
-enum RunStage {
-    /// Number of the planned sample that is next.
-    Sampling(usize),
-    /// Run to the scenario's end.
-    Ending,
-    Draining(Draining),
-}
-
-#[derive(Clone, Copy, Debug, Value)]
+/// State of draining.
+#[derive(Clone, Copy, Debug)]
 struct Draining {
     end: Time,
     hops_by_end: u64,
     /// Time at which hosts last received a packet, and the number received by then.
     last_received: (Time, u64),
     is_drained: bool,
-    /// Time of the next check; `None` if it is due now.
-    until: Option<Time>,
-}
-
-impl Default for RunStage {
-    fn default() -> RunStage {
-        RunStage::Sampling(0)
-    }
 }
 
 impl ActiveRun<'_> {
-    /// Runs from the current stage to the end.
+    /// Runs from the start to the end.
     fn conduct(&mut self, schedule: &[Time]) -> Result<SimulationEnd, SimRunError> {
-        while let RunStage::Sampling(number) = self.stage {
-            let Some(planned) = schedule.get(number).copied() else {
-                self.stage = RunStage::Ending;
-                break;
-            };
+        for planned in schedule.iter().copied() {
             if !self.advance(planned)? {
-                // Sampled after the checkpoint, since a resumed run has no such sample.
                 if self.recorder.is_due(self.sim.now()) {
                     self.sample(self.sim.now(), SampleScope::All)?;
                 }
@@ -255,25 +200,11 @@ impl ActiveRun<'_> {
             if self.recorder.is_due(planned) {
                 self.sample(planned, self.scope_at(planned))?;
             }
-            self.stage = RunStage::Sampling(number + 1);
         }
-        let draining = match self.stage {
-            RunStage::Draining(draining) => draining,
-            RunStage::Sampling(_) | RunStage::Ending => {
-                if !self.advance(self.scenario.end)? {
-                    return Ok(SimulationEnd::Interruption);
-                }
-                let (end, hops_by_end) = (self.sim.now(), self.sim.packet_hops());
-                Draining {
-                    end,
-                    hops_by_end,
-                    last_received: (end, self.received_by_hosts()),
-                    is_drained: false,
-                    until: None,
-                }
-            }
-        };
-        self.drain(draining)
+        if !self.advance(self.scenario.end)? {
+            return Ok(SimulationEnd::Interruption);
+        }
+        self.drain()
     }
 
     /// Runs to an instant, applying outages; returns whether it got there without interruption.
@@ -288,11 +219,7 @@ impl ActiveRun<'_> {
                     self.recorder.record_mark(self.sim.now(), "all switches know the ways")?;
                 }
             }
-            let stops = self.stop.load(Ordering::Relaxed);
-            if self.checkpoints.is_due(stops) {
-                self.write_checkpoint()?;
-            }
-            if stops {
+            if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
             let now = self.sim.now();
@@ -412,8 +339,7 @@ impl ActiveRun<'_> {
         Ok(())
     }
 
-    /// Returns the scope of a sample planned for an instant. The scope depends on the scenario alone, not on when the
-    /// run is interrupted.
+    /// Returns the scope of a sample planned for an instant, which depends on the scenario alone.
     fn scope_at(&self, planned: Time) -> SampleScope {
         let is_last = planned.saturating_add(self.scenario.sample_every) > self.scenario.end;
         let is_due = !self.recorder.ports().is_large() || planned.since(self.surveyed) >= SURVEY_EVERY;
@@ -459,24 +385,23 @@ impl ActiveRun<'_> {
     }
 
     /// Drains after the scenario's end, until all sent data has arrived or no more will.
-    fn drain(&mut self, mut draining: Draining) -> Result<SimulationEnd, SimRunError> {
+    fn drain(&mut self) -> Result<SimulationEnd, SimRunError> {
         // Frames that no flow waits for have also arrived after a few traversals of the longest link.
         let settling_time = self.scenario.longest_delay() * 4 + Span::from_micros(20);
         let drain_timeout = drain_time(self.scenario);
+        let end = self.sim.now();
+        let mut draining = Draining {
+            end,
+            hops_by_end: self.sim.packet_hops(),
+            last_received: (end, self.received_by_hosts()),
+            is_drained: false,
+        };
         loop {
-            let until = match draining.until {
-                Some(until) => until,
-                None => match self.check_progress(&mut draining, settling_time, drain_timeout)? {
-                    ControlFlow::Continue(until) => until,
-                    ControlFlow::Break(end_reason) => return Ok(end_reason),
-                },
-            };
-            draining.until = Some(until);
-            self.stage = RunStage::Draining(draining);
-            if !self.advance(until)? {
-                return Ok(SimulationEnd::Interruption);
+            match self.check_progress(&mut draining, settling_time, drain_timeout)? {
+                ControlFlow::Continue(until) if self.advance(until)? => {}
+                ControlFlow::Continue(_) => return Ok(SimulationEnd::Interruption),
+                ControlFlow::Break(end_reason) => return Ok(end_reason),
             }
-            draining.until = None;
         }
     }
 
@@ -487,7 +412,7 @@ impl ActiveRun<'_> {
         settling_time: Span,
         drain_timeout: Span,
     ) -> Result<ControlFlow<SimulationEnd, Time>, SimRunError> {
-        let Draining { end, hops_by_end, last_received, is_drained, .. } = draining;
+        let Draining { end, hops_by_end, last_received, is_drained } = draining;
         self.report(SampleScope::All);
         let now = self.sim.now();
         self.recorder.record_after_end(now, &self.reports)?;
@@ -617,7 +542,6 @@ impl RunCost {
             packet_hops_per_cpu_second: cpu.map(|cpu| per_second(cpu) as u64),
             wakeups: self.wakeups,
             threads: self.threads,
-            checkpoints: None,
         }
     }
 }

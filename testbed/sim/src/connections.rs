@@ -11,13 +11,12 @@ use std::collections::BinaryHeap;
 use weir_nic::host::{Completion, Connection};
 use weir_scenario::workload::{ClosedLoop, Message, Rng};
 use weir_scenario::{Scenario, TrafficPlan};
-use weir_units::archive::{Archive, State, Value};
 use weir_units::{Bytes, Span, Time};
 
 use super::lp_partition::LpPartition;
 
 /// Completed message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletedMessage {
     /// Sending host, by index in the scenario.
     pub host: usize,
@@ -32,7 +31,7 @@ pub struct CompletedMessage {
 }
 
 /// Origin of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageSource {
     /// Flow, by index among the flows that the host sends.
     Flow(usize),
@@ -48,10 +47,6 @@ pub(super) struct Connections {
     flows: Box<[usize]>,
     /// Open sending ends, by host and index.
     open: Box<[Vec<OpenConnection>]>,
-    /// Traffic and message that a receiving end was last opened for, by host and index after the static flows.
-    received: Box<[Vec<(u32, u32)>]>,
-    /// Number of static flows to each host.
-    receives: Box<[usize]>,
     /// Start of the next message, and its traffic; [`Time::NEVER`] if there is none.
     next: (Time, usize),
     /// Length of the hosts' window: events of one are known to all hosts in the next.
@@ -61,16 +56,15 @@ pub(super) struct Connections {
     completed: Vec<CompletedMessage>,
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Traffic {
-    #[state(same)]
     plan: TrafficPlan,
     started: usize,
     /// State of a closed loop; empty for a list.
     closed_loop: ClosedLoopState,
 }
 
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 struct ClosedLoopState {
     /// Start times of pending messages, with the sender's index.
     due: BinaryHeap<Reverse<(Time, u32)>>,
@@ -79,7 +73,7 @@ struct ClosedLoopState {
     opened: Vec<Message>,
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct LoopSender {
     source: Rng,
     /// Messages started or scheduled.
@@ -87,7 +81,7 @@ struct LoopSender {
 }
 
 /// Sending end of a connection.
-#[derive(Clone, Copy, Debug, Default, Value)]
+#[derive(Clone, Copy, Debug, Default)]
 struct OpenConnection {
     traffic: u32,
     message: u32,
@@ -105,13 +99,10 @@ impl Connections {
             closed_loop: plan.closed_loop().map_or_else(ClosedLoopState::default, ClosedLoopState::new),
         });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
-        let sent_to = |host: usize| scenario.flows.iter().filter(|flow| flow.to == host).count();
         let mut connections = Connections {
             traffic: traffic.collect(),
             flows: (0..scenario.hosts.len()).map(sent_by).collect(),
             open: vec![Vec::new(); scenario.hosts.len()].into(),
-            received: vec![Vec::new(); scenario.hosts.len()].into(),
-            receives: (0..scenario.hosts.len()).map(sent_to).collect(),
             next: (Time::NEVER, 0),
             window,
             to_close: Vec::new(),
@@ -119,47 +110,6 @@ impl Connections {
         };
         connections.update_next();
         connections
-    }
-
-    /// Saves or loads the open connections. Loaded ends are opened at their hosts, which must be newly built; loading
-    /// overwrites their state next.
-    pub(super) fn checkpoint(&mut self, archive: &mut Archive, partition: &mut LpPartition) {
-        let Connections { traffic, flows: _, open, received, receives: _, next, window: _, to_close, completed } = self;
-        traffic.state(archive);
-        open.state(archive);
-        received.state(archive);
-        next.state(archive);
-        to_close.state(archive);
-        completed.state(archive);
-        if archive.is_loading() && !archive.is_corrupt() && self.open_ends(partition).is_none() {
-            archive.mark_corrupt();
-        }
-    }
-
-    /// Opens all ends that were loaded; `None` if they are invalid.
-    fn open_ends(&self, partition: &mut LpPartition) -> Option<()> {
-        let flow = |(traffic, message): (u32, u32)| {
-            let traffic = self.traffic.get(traffic as usize)?;
-            Some(traffic.plan.flow(traffic.messages().get(message as usize)?))
-        };
-        for (number, (open, received)) in self.open.iter().zip(&self.received).enumerate() {
-            let senders = open.iter().map(|open| flow((open.traffic, open.message))).collect::<Option<Vec<_>>>()?;
-            let flows = received.iter().map(|message| flow(*message)).collect::<Option<Vec<_>>>()?;
-            let host = &mut partition.host_mut(number).host;
-            // The senders' addresses are loaded later.
-            let receivers: Vec<_> = flows.iter().map(|flow| flow.receiver(host.config())).collect();
-            host.refill(senders.into_iter(), receivers.into_iter()).ok()?;
-        }
-        Some(())
-    }
-
-    /// Passes one flow of each traffic to the archive, to find state that can't be saved.
-    pub(super) fn try_flows(&self, archive: &mut Archive, partition: &LpPartition) {
-        for traffic in &self.traffic {
-            if let Some(first) = traffic.first() {
-                partition.host(first.from as usize).host.try_flow(&traffic.plan.flow(&first), archive);
-            }
-        }
     }
 
     /// Returns the start of the next message; [`Time::NEVER`] if there is none.
@@ -199,10 +149,6 @@ impl Connections {
         let index = sender - self.flows[from as usize];
         open.resize(open.len().max(index + 1), OpenConnection::default());
         open[index] = OpenConnection { traffic: number as u32, message, to, receiver: receiver as u32 };
-        let received = &mut self.received[to as usize];
-        let index = receiver - self.receives[to as usize];
-        received.resize(received.len().max(index + 1), (0, 0));
-        received[index] = (number as u32, message);
         partition.wake_host(from as usize, start);
         self.update_next();
     }
@@ -251,13 +197,6 @@ impl Traffic {
     /// Returns the messages of the traffic: all of a list, or those of a closed loop that have been opened.
     fn messages(&self) -> &[Message] {
         if self.plan.closed_loop().is_some() { &self.closed_loop.opened } else { self.plan.messages() }
-    }
-
-    /// Returns a representative message.
-    fn first(&self) -> Option<Message> {
-        let Some(closed) = self.plan.closed_loop() else { return self.plan.messages().first().copied() };
-        let sender = *closed.senders().first()?;
-        Some(closed.next(sender, &mut closed.source(sender), closed.from()))
     }
 
     fn next_start(&self) -> Time {

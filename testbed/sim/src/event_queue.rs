@@ -1,14 +1,13 @@
 //! Event queue of a switch's ports.
 
 use prefetch_index::prefetch_index;
-use weir_units::archive::State;
 use weir_units::{LargePortSet, PortBitmap, Time};
 
 /// Event queue of a fixed number of components, with at most one wake-up each.
 ///
 /// Tournament tree: each node holds the earlier child. Rescheduling costs O(log n) in either direction and leaves no
 /// stale entries. At the same instant the lowest component comes first.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct EventQueue {
     /// Tree in an array: the root is 1, and the children of `n` are `2n` and `2n + 1`. The leaves are last, a power of
     /// two of them.
@@ -20,7 +19,7 @@ pub(super) struct EventQueue {
 
 /// Wake-up packed into one integer, so that a minimum is one comparison: time in ps, with the component in the lowest
 /// bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, State)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EventKey(u64);
 
 impl EventKey {

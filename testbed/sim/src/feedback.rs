@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_results::feedback::{FeedbackDelays, FeedbackStats};
 use weir_switch_core::FeedbackInstants;
-use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 use super::frame::Frame;
 
 /// Feedback delay measured at one end of a link.
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 pub(super) struct EndFeedback {
     /// `None` before the first message.
     delays: Option<Box<FeedbackDelays>>,
@@ -24,11 +23,10 @@ pub(super) struct EndFeedback {
     /// Arrival times of this end's last control frame, and of the last data frame before it.
     control: [Time; 2],
     /// Time at which the port last applied a message, in ps; `None` for a host, which applies it at once.
-    #[state(same)]
     applied: Option<Arc<AtomicU64>>,
 }
 
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct PendingMessage {
     arrived: Time,
     crossed: Time,

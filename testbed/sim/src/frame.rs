@@ -6,7 +6,6 @@ use prefetch_index::prefetch_index;
 use weir_nic::host::NicFrame;
 use weir_scenario::link::LinkFrame;
 use weir_switch_core::packet::Packet;
-use weir_units::archive::Value;
 use weir_units::{MacAddr, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::FRAME_BYTES;
@@ -14,7 +13,7 @@ use weir_wire::rocev2::Ecn;
 use weir_wire::trailer::Telemetry;
 
 /// Frame between two hosts: a pointer to its content, like an mbuf, and metadata.
-#[derive(Clone, Debug, Value)]
+#[derive(Clone, Debug)]
 pub(super) struct Frame {
     content: Box<NicFrame>,
     metadata: FrameMetadata,
@@ -22,7 +21,7 @@ pub(super) struct Frame {
 
 /// Fields that switches read. Stored next to the pointer, since each access to the content is a cache miss in a large
 /// fabric. Two words, since a frame is moved several times per hop.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct FrameMetadata {
     /// Destination address, type-of-service byte (DSCP and ECN), and kind. For flow control, in place of the first two:
     /// the arrival time in ps that triggered it, plus 1; 0 if unknown.

@@ -95,7 +95,6 @@ use weir_scenario::topology::Routes;
 use weir_scenario::workload::Message;
 use weir_scenario::{PortRef, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
-use weir_units::archive::{Archive, State};
 use weir_units::{Span, Time};
 
 use connections::Connections;
@@ -109,7 +108,7 @@ use thread_tuner::ThreadTuner;
 use wire::Wire;
 use worker_pool::WorkerPool;
 
-pub use backend::{CheckpointError, SimBackend, SimRunError};
+pub use backend::{SimBackend, SimRunError};
 pub use build_id::own_build_id;
 pub use connections::{CompletedMessage, MessageSource};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
@@ -289,44 +288,6 @@ impl Sim {
         self.partition.repartition(&plan, count);
         self.load_balancer = LoadBalancer::new(count, threads);
         self.worker_pool.grow_to(threads - 1);
-    }
-
-    /// Saves or loads all state that changes between calls of [`Sim::run_until`]. A checkpoint of a scenario loads for
-    /// any number of threads.
-    ///
-    /// The archive records whether a file is [corrupt](Archive::is_corrupt), or [unsupported](Archive::unsupported) because an
-    /// extension does not expose its state.
-    pub fn checkpoint(&mut self, archive: &mut Archive) {
-        let count = self.partition.count();
-        let plan = self.switch_graph.partition(count, self.partition.phases(), &self.partition.work());
-        let Sim {
-            partition,
-            connections,
-            now,
-            clocks,
-            window,
-            // Built from the scenario, or specific to this machine and process.
-            worker_pool: _,
-            load_balancer: _,
-            thread_tuner: _,
-            switch_graph: _,
-            links: _,
-            lookahead: _,
-            audited: _,
-        } = self;
-        connections.checkpoint(archive, partition);
-        if !archive.is_corrupt() {
-            partition.checkpoint(archive, &plan, count);
-        }
-        now.state(archive);
-        clocks.state(archive);
-        window.state(archive);
-        if !archive.is_loading() {
-            // Future flows must be supported too.
-            let mut tried = Archive::to_save();
-            connections.try_flows(&mut tried, partition);
-            tried.unsupported().into_iter().for_each(|what| archive.mark_unsupported(what));
-        }
     }
 
     /// Runs for `span` of virtual time.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use weir_scenario::PortRef;
 use weir_units::Time;
-use weir_units::archive::{Archive, State};
 
 use super::frame::FramePool;
 use super::logical_process::{BoxedLp, LogicalProcess};
@@ -99,36 +98,6 @@ impl LpPartition {
     pub(super) fn repartition(&mut self, plan: &[u32], count: usize) {
         let gathered = self.gather();
         self.scatter(gathered, plan, count);
-    }
-
-    /// Saves or loads all nodes and wires in scenario order, independent of the partition; then repartitions as in
-    /// [`LpPartition::repartition`].
-    pub(super) fn checkpoint(&mut self, archive: &mut Archive, plan: &[u32], count: usize) {
-        let mut gathered = self.gather();
-        let GatheredNetwork { switches, hosts, wires, due, frame_pool: _, records_control_frames: _ } = &mut gathered;
-        archive.fixed(switches.iter_mut().flatten().collect::<Vec<_>>().into_iter());
-        archive.fixed(hosts.iter_mut().flatten().collect::<Vec<_>>().into_iter());
-        archive.fixed(wires.iter_mut().flatten().collect::<Vec<_>>().into_iter());
-        archive.fixed(due.iter_mut());
-        let LpPartition {
-            lps: _,
-            switches: _,
-            hosts: _,
-            phases: _,
-            ends: _,
-            faulty: _,
-            hops,
-            wakeups: woken,
-            control_frames,
-        } = self;
-        hops.state(archive);
-        woken.state(archive);
-        control_frames.state(archive);
-        self.scatter(gathered, plan, count);
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.lps.len()
     }
 
     pub(super) fn lps_mut(&mut self) -> &mut [BoxedLp] {

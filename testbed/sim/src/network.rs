@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use prefetch_index::prefetch_index;
 use weir_results::record::MessageOrigin;
 use weir_scenario::PortRef;
-use weir_units::archive::Value;
 use weir_units::{LargePortSet, PortBitmap, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -35,7 +34,7 @@ pub(super) struct Network {
 }
 
 /// Flow-control frame sent by a switch port, or by the host attached to it.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ControlFrameEvent {
     pub(super) origin: MessageOrigin,
     pub(super) place: PortRef,

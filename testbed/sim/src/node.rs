@@ -13,7 +13,6 @@ use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
 use weir_switch_core::{BuildError, Burst, DriverConfig, PacketAllocator, PortInfo, PortOutput, Shared, Switch};
-use weir_units::archive::State;
 use weir_units::{LargePortSet, MacAddr, PortBitmap, PortId, PortSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -23,14 +22,14 @@ use super::frame::Frame;
 use super::network::Network;
 
 /// Simulated switch, with its wires and wake-ups.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct SimSwitch {
     pipeline: PipelineVariant,
     pub(super) environment: SwitchEnvironment,
 }
 
 /// Pipeline specialised for the number of ports. The variant is dispatched once per window, not per frame.
-#[derive(Debug, State)]
+#[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "mostly all are narrow, and none of them is to be behind a pointer")]
 enum PipelineVariant {
     /// Ports fit into a bitmap of one word.
@@ -50,16 +49,13 @@ macro_rules! match_pipeline {
 }
 
 /// Environment of a switch: wires, arrivals and wake-ups.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct SwitchEnvironment {
     /// Index in the scenario.
-    #[state(same)]
     number: usize,
     /// Number in the logical process.
-    #[state(same)]
     node: u32,
     /// Wire that leaves each port, by number in the logical process; `None` without a link.
-    #[state(same)]
     pub(super) wires: Box<[Option<u32>]>,
     arrived: Vec<(PortId, Frame)>,
     /// Port that comes first among arrivals at the same instant.
@@ -69,30 +65,24 @@ pub(super) struct SwitchEnvironment {
     /// Time of the next check of ports with an XOFF class; [`Time::NEVER`] if there is none.
     sweep_at: Time,
     /// Feedback delay τ measured at each port; `None` unless enabled.
-    #[state(fixed)]
     feedback: Option<Box<[EndFeedback]>>,
 }
 
 /// Simulated host, with the wire that leaves it.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct SimHost {
     /// Index in the scenario.
-    #[state(same)]
     number: u32,
     /// Number in the logical process.
-    #[state(same)]
     node: u32,
-    #[state(same)]
     place: PortRef,
     pub(super) host: Host,
-    #[state(same)]
     wire: u32,
     /// Wake-up time without arrivals.
     own_wakeup: Time,
     /// Frames sent and received.
     pub(super) frames: [u64; 2],
     /// Feedback delay τ measured at the host; `None` unless enabled.
-    #[state(fixed)]
     feedback: Option<Box<EndFeedback>>,
 }
 

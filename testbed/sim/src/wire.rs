@@ -7,7 +7,6 @@ use prefetch_index::prefetch_index;
 use weir_flowctl::wire_bytes;
 use weir_scenario::link::{FaultCounters, FaultPlan, Faults};
 use weir_switch_core::Packet;
-use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, SerialisationDelay, Span, Time};
 
 use super::frame::Frame;
@@ -57,7 +56,7 @@ pub(super) struct WireParameters {
 const _: () = assert!(size_of::<Wire>() == 64);
 
 /// Frames in transmission, waiting for it, or in propagation.
-#[derive(Debug, State)]
+#[derive(Debug)]
 enum InFlight {
     /// Frames with their arrival times.
     Plain(VecDeque<(Time, Frame)>),
@@ -68,38 +67,11 @@ enum InFlight {
 const FRAMES_AHEAD: usize = 40;
 
 /// Frames of a wire with injected faults, which apply when a frame's last byte leaves.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct FaultyInFlight {
     faults: Faults<Frame>,
-    #[state(same)]
     delay: Span,
     frames: VecDeque<(Time, Frame)>,
-}
-
-impl State for Wire {
-    fn state(&mut self, archive: &mut Archive) {
-        let Wire {
-            node: _,
-            port: _,
-            is_up,
-            parameters: _,
-            free_at,
-            in_flight,
-            lost_link_down,
-            #[cfg(debug_assertions)]
-                not_taken: _,
-        } = self;
-        is_up.state(archive);
-        free_at.state(archive);
-        in_flight.state(archive);
-        lost_link_down.state(archive);
-        #[cfg(debug_assertions)]
-        if archive.is_loading() {
-            let faults = self.fault_counters();
-            let lost = faults.lost + faults.corrupted + self.lost_link_down;
-            self.not_taken = (lost + self.frames_in_flight() as u64) as i64 - faults.duplicated as i64;
-        }
-    }
 }
 
 impl Wire {

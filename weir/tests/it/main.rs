@@ -1,7 +1,6 @@
 //! Tests of the command, in one program.
 
 mod bench;
-mod checkpoints;
 mod house;
 mod huge_pages;
 mod papers;

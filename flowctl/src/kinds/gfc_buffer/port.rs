@@ -1,6 +1,5 @@
 //! Both sides of a port under buffer-based GFC: toward a peer that speaks it, and toward one that only knows PFC.
 
-use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -51,18 +50,13 @@ fn first_stages(stages: &StageTable) -> Vec<(String, Bytes)> {
     (1..=2).filter_map(|k| Some((format!("B_{k}"), stages.start(k)?))).collect()
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct StageInitiator {
-    #[state(same)]
     port: PortParameters,
     generator: stage::StageGenerator,
 }
 
 impl FlowControlInitiator for StageInitiator {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         self.generator.poll(now, &buffer.queues(self.port.classes)).map(ControlFrame::Pfc)
     }
@@ -88,10 +82,6 @@ impl FlowControlInitiator for StageInitiator {
 }
 
 impl FlowControlReceiver for stage::StageRateAdjuster {
-    fn checkpoint(&self, archive: &mut Archive) {
-        self.shared_state(archive);
-    }
-
     fn handle(&self, now: Time, frame: &ControlFrame, pause_timers: &PauseTimers) -> bool {
         let ControlFrame::Pfc(frame) = frame else { return false };
         self.handle_frame(now, frame);
@@ -158,12 +148,10 @@ impl FlowControl for GfcPulse {
     }
 }
 
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct PulseInitiator {
-    #[state(same)]
     port: PortParameters,
     pulse: Pulse,
-    #[state(same)]
     stages: StageTable,
 }
 
@@ -178,10 +166,6 @@ impl PulseInitiator {
 }
 
 impl FlowControlInitiator for PulseInitiator {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn poll(&self, now: Time, buffer: &BufferState<'_>) -> Option<ControlFrame> {
         if now < self.pulse.next_wakeup() {
             return None;

@@ -1,22 +1,21 @@
 //! Small integers of RoCEv2, with their widths.
 
 use std::fmt;
-use weir_units::archive::Value;
 
 /// Queue pair number, 24 bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueuePair(u32);
 
 /// Packet sequence number, 24 bits, modulo 2^24.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Value)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Psn(u32);
 
 /// Differentiated services code point, 6 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dscp(u8);
 
 /// ECN field of an IP header (RFC 3168).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// The transport does not support ECN: switches drop, and do not mark.
     NotCapable,

@@ -1,12 +1,11 @@
 //! Syndrome of an acknowledgement's AETH.
 
 use weir_units::Span;
-use weir_units::archive::Value;
 
 use super::ReadError;
 
 /// Kind of an acknowledgement (IBA 9.7.5.2.1, tables 43 to 46).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Positive, with an encoded credit count; [`Syndrome::ACK`] without credits.
     Ack {
@@ -25,7 +24,7 @@ pub enum Syndrome {
 }
 
 /// NAK code: the reason why a responder has closed a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NakCode {
     /// The opcode, length or order of packets is invalid.
     InvalidRequest,

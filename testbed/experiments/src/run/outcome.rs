@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::table::{Table, count, gbps};
 
-/// Beginning of the failure text of an interrupted run.
+/// Word in the failure text of an interrupted run.
 const INTERRUPTED: &str = "interrupted";
 const FLOWS_MAX: usize = 10;
 const PORTS_MAX: usize = 4;
@@ -53,8 +53,7 @@ fn failure(mut faults: Vec<String>, left: usize) -> Option<String> {
 
 /// Runs left by an interrupted command, in order: runs that did not begin, and the interrupted one.
 pub(super) fn left<'n>(names: &'n [String], ended: &[CompletedRun]) -> Vec<&'n str> {
-    let is_complete = |run: &CompletedRun| !run.summary.failures.iter().any(|failure| failure.starts_with(INTERRUPTED));
-    let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && is_complete(run));
+    let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && !run.summary.is_interrupted());
     names.iter().filter(|name| !is_done(name)).map(String::as_str).collect()
 }
 

@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use weir_flowctl::PortFlowControl;
 use weir_flowctl::kinds::Pfc;
-use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, SerialisationRounding, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
@@ -75,7 +74,7 @@ pub struct ReceiveLimit {
 }
 
 /// Remote end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// MAC address of the remote host; all hosts are on one network.
     pub mac: MacAddr,
@@ -88,7 +87,7 @@ pub struct Peer {
 }
 
 /// Memory region that a peer exposes for remote writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMemory {
     /// Start of the region, in the peer's address space.
     pub virtual_address: u64,

@@ -28,7 +28,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, SerialisationRounding, Span, Time};
 use weir_wire::digest::DigestConfig;
 
@@ -57,23 +56,11 @@ pub trait CongestionControlConfig: fmt::Debug + Send + Sync {
     fn build(&self, line: BitRate) -> Box<dyn CongestionController>;
 }
 
-impl State for dyn CongestionController {
-    fn state(&mut self, archive: &mut Archive) {
-        self.checkpoint(archive);
-    }
-}
-
 /// Congestion-control state of a flow.
 ///
 /// The caller reads rate and window after each `on_*`, which may change both. `now` never goes back. No call may
 /// allocate: the calls are made for each packet.
 pub trait CongestionController: fmt::Debug + Send {
-    /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
-    /// state. The default refuses the checkpoint and names the type.
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.mark_unsupported(&format!("congestion control `{}`", std::any::type_name::<Self>()));
-    }
-
     /// Handles a sent frame that takes `wire` bytes on the link.
     fn on_sent(&mut self, _now: Time, _wire: Bytes) {}
 
@@ -144,16 +131,14 @@ pub struct AckSignal<'a> {
 ///
 /// Frames are sent no earlier than [`ControlledFlow::free_at`], and while less payload is in flight than
 /// [`ControlledFlow::window`]. `now` must never go back.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(crate) struct ControlledFlow {
     controller: Box<dyn CongestionController>,
     /// Earliest instant of the next frame. A rate change takes effect from the frame after it.
     free_at: Time,
-    #[state(same)]
     slack: Span,
     /// Copy of the flow's window, read far more often than it changes; [`NO_WINDOW`] without a window.
     window: Bytes,
-    #[state(same)]
     times: SerialisationRounding,
 }
 

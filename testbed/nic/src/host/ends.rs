@@ -1,7 +1,6 @@
 //! Ends of connections: opened, joined and closed while the host runs.
 
 use weir_units::Time;
-use weir_units::archive::{Archive, State};
 use weir_wire::rocev2::{Psn, QueuePair};
 
 use super::config::{HostError, Peer};
@@ -31,28 +30,6 @@ impl Host {
         self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
         self.give_turn(now, place);
         Ok((self.senders[place].config().queue_pair, place))
-    }
-
-    /// Appends ends of connections that were opened during the run, in the order of their places, to be overwritten
-    /// from an archive.
-    pub fn refill(
-        &mut self,
-        senders: impl Iterator<Item = FlowConfig>,
-        receivers: impl Iterator<Item = ReceiverConfig>,
-    ) -> Result<(), HostError> {
-        let Host { config, senders: of_senders, receivers: of_receivers, .. } = self;
-        for flow in senders {
-            of_senders.refill(Sender::new(&flow, config)?);
-        }
-        receivers.for_each(|end| of_receivers.refill(Receiver::new(&end, config)));
-        Ok(())
-    }
-
-    /// Passes the state of a new sender of a flow to an archive, which records unsupported state.
-    pub fn try_flow(&self, flow: &FlowConfig, archive: &mut Archive) {
-        if let Ok(mut sender) = Sender::new(flow, &self.config) {
-            sender.state(archive);
-        }
     }
 
     /// Sets the sender of a receiving end, by its place.

@@ -4,7 +4,6 @@
 //! ([`super::codec`]).
 
 use arrayvec::ArrayVec;
-use weir_units::archive::Value;
 use weir_units::{MacAddr, Time};
 use weir_wire::digest::Digest;
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
@@ -16,7 +15,7 @@ use super::congestion::HOPS_MAX;
 use crate::tcp;
 
 /// A frame without payload.
-#[derive(Clone, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NicFrame {
     /// MAC control frame for flow control.
     Control(ControlFrame),
@@ -25,7 +24,7 @@ pub enum NicFrame {
 }
 
 /// Packet of a connection, without payload.
-#[derive(Clone, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicPacket {
     /// MAC address of the receiving host.
     pub destination: MacAddr,
@@ -49,7 +48,7 @@ pub struct NicPacket {
 }
 
 /// Kind of a packet, with the fields of that kind.
-#[derive(Clone, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketKind {
     /// Packet of an RDMA WRITE or SEND.
     Write(Write),
@@ -64,7 +63,7 @@ pub enum PacketKind {
 }
 
 /// TCP acknowledgement: [`tcp::Ack`] with its SACK blocks boxed, since they are rare.
-#[derive(Clone, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpAck {
     /// Cumulative acknowledgement: every byte before this offset has arrived.
     pub ack: u64,
@@ -95,7 +94,7 @@ impl From<&TcpAck> for tcp::Ack {
 }
 
 /// RDMA operation that carries a message's payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RdmaOperation {
     /// RDMA WRITE: its first packet names the destination address.
     #[default]
@@ -105,7 +104,7 @@ pub enum RdmaOperation {
 }
 
 /// Fields of a packet of an RDMA WRITE or SEND.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// RDMA operation of the message.
     pub operation: RdmaOperation,
@@ -129,7 +128,7 @@ pub struct Write {
 }
 
 /// Fields of an RDMA acknowledgement or NAK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// Last acknowledged packet; in a NAK, the expected packet.
     pub psn: Psn,

@@ -3,20 +3,16 @@
 use std::collections::VecDeque;
 
 use weir_flowctl::wire_bytes;
-use weir_units::archive::State;
 use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES, SerialisationDelay, Time};
 
 use super::ReceiveLimit;
 
 /// Buffer of received frames that are not processed yet.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct HostReceiveBuffer {
-    #[state(same)]
     limit: ReceiveLimit,
     /// Lossless classes, which may use headroom and are paused.
-    #[state(same)]
     lossless: ClassSet,
-    #[state(same)]
     serialiser: SerialisationDelay,
     /// Frames in arrival order: instant at which processing ends, class, and bytes in the buffer.
     frames: VecDeque<(Time, Class, Bytes)>,

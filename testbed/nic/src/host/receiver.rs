@@ -1,6 +1,5 @@
 //! Receiving end of a connection: tracks packets in order, reordered, duplicate and lost.
 
-use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::{Dscp, Psn, QueuePair, Syndrome};
 
@@ -15,36 +14,28 @@ const NAK_INTERVAL: Span = Span::from_micros(500);
 const PSN_BEFORE: u32 = (1 << 24) - 1;
 
 /// Configuration of a receiving end; [`super::FlowConfig::receiver`] derives it from the flow.
-#[derive(Clone, Debug, State)]
+#[derive(Clone, Debug)]
 pub struct ReceiverConfig {
     /// Queue pair at the receiver, unique on that host.
     pub queue_pair: QueuePair,
     /// Sending end, to which acknowledgements go.
     pub peer: Peer,
     /// Least interval between congestion notifications for CE-marked frames; `None` for no notifications.
-    #[state(same)]
     pub cnp_interval: Option<Span>,
     /// True if lost packets are retransmitted: out-of-order packets are then dropped and NAKed.
-    #[state(same)]
     pub retransmits: bool,
     /// True if every packet has its own acknowledgement, which no later acknowledgement replaces.
-    #[state(same)]
     pub acks_every_packet: bool,
     /// True if an acknowledgement echoes the CE mark of the acknowledged packet.
-    #[state(same)]
     pub echoes_ecn: bool,
     /// Telemetry that acknowledgements echo.
-    #[state(same)]
     pub telemetry: TelemetryMode,
     /// Transport of the flow.
-    #[state(same)]
     pub transport: Transport,
     /// Class of the flow.
-    #[state(same)]
     pub class: Class,
     /// Code point of the flow. TCP acknowledgements take the flow's class and code point, unless they have
     /// [their own](crate::tcp::TcpConfig::acks); RDMA's take the host's.
-    #[state(same)]
     pub dscp: Dscp,
 }
 
@@ -52,7 +43,7 @@ pub struct ReceiverConfig {
 ///
 /// TCP has no packet sequence numbers that show a loss: `lost` stays 0, and an in-order frame counts as reordered while
 /// later data is held. Message ends are unknown for TCP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Received frames, duplicates included.
     pub frames: u64,
@@ -79,7 +70,7 @@ pub struct ReceiverStats {
 }
 
 /// State of a receiving end.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct Receiver {
     config: ReceiverConfig,
     expected: Psn,
@@ -94,7 +85,6 @@ pub(super) struct Receiver {
     cnp_due: bool,
     cnp_after: Time,
     /// Receive side of the TCP connection; `None` with RDMA.
-    #[state(fixed)]
     tcp: Option<Box<TcpReceiveSide>>,
     stats: ReceiverStats,
     /// Acknowledgements in the host's queue, if the host queues them one by one.

@@ -4,19 +4,17 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
 /// Schedule of a host's flows. Each flow has at most one entry, and none while it waits for an acknowledgement or has no
 /// data.
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 pub(super) struct Schedule {
     /// Ready flows by class, each with the number of its turn.
     ready: [VecDeque<(u64, u32)>; CLASSES],
     /// Classes with ready flows.
     ready_classes: ClassSet,
     turns: u64,
-    #[state(same)]
     unit: RoundRobinUnit,
     /// Class served last, with [`RoundRobinUnit::Classes`].
     last: Class,

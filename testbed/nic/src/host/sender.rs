@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use weir_flowctl::{Shaper, wire_bytes};
-use weir_units::archive::{State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::digest::Digest;
 use weir_wire::rocev2::{Dscp, Ecn, NakCode, Psn, QueuePair, Syndrome};
@@ -25,22 +24,18 @@ const PACKETS_IN_FLIGHT_MAX: u64 = 1 << 23;
 const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 
 /// State of a sending end.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct Sender {
     config: SenderConfig,
     /// Whether the peer is still unknown.
     waits: bool,
-    #[state(same)]
     payload_max: u64,
     frame_bytes_max: u32,
     flow_hash: u32,
-    #[state(fixed)]
     pacer: Option<Shaper>,
-    #[state(fixed)]
     controlled: Option<ControlledFlow>,
     /// Send side of the TCP connection; `None` with RDMA. With TCP, the fields for sequence numbers and RDMA
     /// messages are unused.
-    #[state(fixed)]
     tcp: Option<Box<TcpSendSide>>,
     /// Sequence number of the next packet to send.
     next: Psn,
@@ -72,7 +67,6 @@ pub(super) struct Sender {
     next_release: Time,
     /// Payload left for further messages; `None` for no limit.
     left: Option<Bytes>,
-    #[state(same)]
     messages_max: usize,
     stats: SenderStats,
     /// Whether the flow is in the host's round robin, now or later.
@@ -84,27 +78,19 @@ pub(super) struct Sender {
 }
 
 /// Part of a flow's configuration that its sender keeps, small since hosts may have thousands of senders.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct SenderConfig {
     pub queue_pair: QueuePair,
     pub peer: Peer,
-    #[state(same)]
     pub class: Class,
-    #[state(same)]
     pub dscp: Dscp,
-    #[state(same)]
     pub telemetry: TelemetryMode,
-    #[state(same)]
     acks_every_packet: bool,
-    #[state(same)]
     operation: RdmaOperation,
     message: Bytes,
     stop: Time,
-    #[state(same)]
     repeat: Repeat,
-    #[state(same)]
     ack_every: Option<NonZeroU32>,
-    #[state(same)]
     retransmission: Option<Span>,
 }
 
@@ -129,7 +115,7 @@ impl SenderConfig {
 }
 
 /// Message from its release to its acknowledgement.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct Message {
     first: Psn,
     packets: u32,

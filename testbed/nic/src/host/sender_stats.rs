@@ -1,11 +1,10 @@
 //! Statistics of a flow at its sender.
 
-use weir_units::archive::Value;
 use weir_units::{Bytes, Span, Time};
 use weir_wire::rocev2::NakCode;
 
 /// Statistics of a flow at its sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Frames sent.
     pub frames: u64,
@@ -38,7 +37,7 @@ pub struct SenderStats {
 }
 
 /// Summary of flow completion times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FctSummary {
     /// Number of completions.
     pub count: u64,

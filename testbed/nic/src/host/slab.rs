@@ -2,7 +2,6 @@
 
 use std::ops::{Index, IndexMut};
 
-use weir_units::archive::{Archive, State};
 use weir_wire::rocev2::QueuePair;
 
 /// Items by place; places of closed items are reused.
@@ -56,30 +55,7 @@ impl EndpointId {
     }
 }
 
-/// Requires the same number of places; [`Slab::refill`] adds those of items opened later.
-impl<T: State> State for Slab<T> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Slab { slots, free } = self;
-        archive.fixed(slots.iter_mut());
-        free.state(archive);
-    }
-}
-
-impl<T: State> State for Slot<T> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Slot { item, generation, is_open } = self;
-        item.state(archive);
-        generation.state(archive);
-        is_open.state(archive);
-    }
-}
-
 impl<T> Slab<T> {
-    /// Appends an item that an archive will overwrite.
-    pub(super) fn refill(&mut self, item: T) {
-        self.slots.push(Slot { item, generation: 0, is_open: true });
-    }
-
     /// Creates a slab with the initial items, in order.
     pub(super) fn new(items: impl IntoIterator<Item = T>) -> Slab<T> {
         let slots = items.into_iter().map(|item| Slot { item, generation: 0, is_open: true });

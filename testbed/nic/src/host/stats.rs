@@ -1,6 +1,5 @@
 //! Counters of a host.
 
-use weir_units::archive::Value;
 use weir_units::{Bytes, CLASSES, Span, Time};
 
 use super::{ReceiverStats, SenderStats};
@@ -21,7 +20,7 @@ pub struct HostStats {
 }
 
 /// PFC and receive-buffer counters of a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
     /// Total paused time.
     pub paused_for: Span,
@@ -40,7 +39,7 @@ pub struct ClassStats {
 }
 
 /// Counters of frames that belong to no flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters {
     /// PFC frames and GFC stage frames received.
     pub pfc_frames: u64,
@@ -67,7 +66,7 @@ pub struct NicCounters {
 }
 
 /// Acknowledged message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Index of the flow in the host.
     pub flow: usize,

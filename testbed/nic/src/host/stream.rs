@@ -6,14 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::packet::TcpAck;
 use crate::tcp::{Segment, TcpConfig, TcpReceiver, TcpSender};
 
 /// TCP part of a sender.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct TcpSendSide {
     pub(super) end: TcpSender,
     /// Messages not acknowledged, oldest first.
@@ -23,12 +22,11 @@ pub(super) struct TcpSendSide {
     /// Offset below which all bytes were sent.
     sent: u64,
     /// Payload of a full-sized segment in bytes.
-    #[state(same)]
     pub(super) mss: u32,
 }
 
 /// Message from its release to its acknowledgement.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     /// Offset of the message's end in the stream.
     end: u64,
@@ -37,7 +35,7 @@ pub(super) struct Message {
 }
 
 /// TCP part of a receiver.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct TcpReceiveSide {
     pub(super) end: TcpReceiver,
     /// Instant at which the host checks the receiver; [`Time::NEVER`] if none is scheduled.
@@ -45,7 +43,7 @@ pub(super) struct TcpReceiveSide {
 }
 
 /// Pending acknowledgements of a host's TCP receivers.
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 pub(super) struct PendingAcks {
     /// Classes with acknowledgements that are due.
     classes: ClassSet,

@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 
-use weir_units::archive::Value;
 use weir_units::{Class, ClassSet, Time};
 use weir_wire::rocev2::{Ecn, QueuePair};
 
@@ -11,7 +10,7 @@ use super::outgoing::{Outgoing, answer};
 use super::packet::{NicFrame, NicPacket, PacketKind};
 
 /// TCP frame in the host's queue.
-#[derive(Clone, Debug, Value)]
+#[derive(Clone, Debug)]
 pub(super) struct QueuedTcpFrame {
     /// Class of the connection's data, in which the frame is scheduled.
     turn: Class,

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{Span, Time};
 
 use crate::parameters::{Parameters, Values};
@@ -54,21 +53,9 @@ pub struct RoundTrip {
     pub next: u64,
 }
 
-impl State for dyn TcpCongestionController {
-    fn state(&mut self, archive: &mut Archive) {
-        self.checkpoint(archive);
-    }
-}
-
 /// Congestion-control state of a connection: growth in congestion avoidance, and the window after cuts. Windows are in
 /// bytes. Slow start, thresholds and the minimum window are common to all kinds.
 pub trait TcpCongestionController: fmt::Debug + Send {
-    /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
-    /// state. The default refuses the checkpoint and names the type.
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        archive.mark_unsupported(&format!("congestion control `{}`", std::any::type_name::<Self>()));
-    }
-
     /// Handles an acknowledgement of this number of bytes up to `una`; data up to `next` is sent. Called before the
     /// window grows or is cut for it.
     fn on_ack(&mut self, _acked: u64, _ece: bool, _una: u64, _next: u64) {}

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_reader::{AnyKey, Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State, Value};
 use weir_units::{Span, Time};
 
 use super::cubic_linux::LinuxGrowth;
@@ -33,28 +32,22 @@ struct CubicConfig {
 }
 
 /// Cubic state of a flow. Windows are in bytes, times in seconds.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Cubic {
-    #[state(same)]
     c: f64,
-    #[state(same)]
     beta: f64,
-    #[state(same)]
     fast_convergence: bool,
-    #[state(same)]
     reno_friendly: bool,
     /// W_max; zero before the first loss, and after a timeout.
     w_max: f64,
     /// Current epoch of growth by the cubic function; `None` before the first and after a cut.
     epoch: Option<Epoch>,
     /// Linux's growth, in place of the epoch; `None` for the RFC's.
-    #[state(fixed)]
     linux: Option<LinuxGrowth>,
-    #[state(fixed)]
     hystart: Option<HyStart>,
 }
 
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
     /// W_max of this epoch.
@@ -157,10 +150,6 @@ impl Cubic {
 }
 
 impl TcpCongestionController for Cubic {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns β.
     fn loss_factor(&self) -> f64 {
         self.beta

@@ -3,11 +3,10 @@
 //! Where a window is small, as with several flows at a bottleneck, Linux's rounding matters more than the cubic function: windows
 //! grow more slowly than in RFC 9438. After slow start has ended without a loss they grow faster, by a twentieth a round trip.
 
-use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 /// A flow's growth since its window was last cut.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct LinuxGrowth {
     /// `delay_min`: the shortest round trip; zero before the first.
     pub shortest: Span,
@@ -20,7 +19,7 @@ pub(super) struct LinuxGrowth {
     acked: f64,
 }
 
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
     /// W_max, in segments.

@@ -6,7 +6,6 @@ use weir_reader::{Gauge, Key, Keys, Plugin};
 
 use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::{Gain, Parameters, gain};
-use weir_units::archive::{Archive, State};
 
 /// Kind of `transport = "tcp-dctcp"`.
 #[derive(Debug)]
@@ -20,9 +19,8 @@ struct DctcpConfig {
 }
 
 /// State of a flow.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Dctcp {
-    #[state(same)]
     gain_shift: u8,
     /// Estimate α, in units of 2^-32.
     alpha: u64,
@@ -81,10 +79,6 @@ impl Dctcp {
 }
 
 impl TcpCongestionController for Dctcp {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Updates α once a window from the share of bytes acknowledged with ECE.
     fn on_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.acked += acked;

@@ -7,7 +7,6 @@
 use std::ops::RangeInclusive;
 
 use weir_reader::{AnyKey, Key};
-use weir_units::archive::State;
 use weir_units::{Bytes, Span, Time};
 
 use super::RoundTrip;
@@ -41,9 +40,8 @@ struct Detectors {
 }
 
 /// HyStart state of a flow.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
-    #[state(same)]
     config: HyStartConfig,
     /// Shortest round trip; `None` before the first measurement and after a timeout.
     shortest: Option<Span>,
@@ -53,7 +51,7 @@ pub(super) struct HyStart {
 }
 
 /// Round: from an acknowledgement until the data sent by then is acknowledged.
-#[derive(Clone, Copy, Debug, State)]
+#[derive(Clone, Copy, Debug)]
 struct Round {
     began: Time,
     /// Instant of the last acknowledgement of the train.

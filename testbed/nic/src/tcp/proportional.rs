@@ -4,10 +4,8 @@
 //! round trip without a pause and without a burst. Once it is smaller than the new window, as much is sent as arrives,
 //! and a segment more if the acknowledgement shows that a retransmission has arrived and nothing more is lost.
 
-use weir_units::archive::Value;
-
 /// State of one recovery.
-#[derive(Debug, Value)]
+#[derive(Debug)]
 pub(super) struct ProportionalRateReduction {
     /// Bytes in flight at the start of the recovery (RecoverFS).
     flight: u64,

@@ -1,12 +1,11 @@
 //! Disjoint ranges of bytes beyond the first missing one: those that a receiver holds, or a sender knows to be SACKed.
 
 use std::collections::VecDeque;
-use weir_units::archive::State;
 
 /// Ranges in ascending order, none touching the next. A bounded number of them, so that a peer cannot fill the memory.
 ///
 /// A connection without loss has no ranges and uses no memory for them.
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
     total: u64,

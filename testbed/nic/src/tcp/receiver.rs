@@ -1,6 +1,5 @@
 //! Receiving end of a connection: reassembly and acknowledgements.
 
-use weir_units::archive::State;
 use weir_units::{Span, Time};
 
 use super::ranges::Ranges;
@@ -10,15 +9,11 @@ use super::{Ack, Segment, TcpConfig};
 ///
 /// Send the result of [`TcpReceiver::handle_segment`], then poll [`TcpReceiver::poll_ack`] until `None`; poll it again at
 /// [`TcpReceiver::next_timeout`].
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct TcpReceiver {
-    #[state(same)]
     every: u32,
-    #[state(same)]
     at_most: Span,
-    #[state(same)]
     is_ecn_capable: bool,
-    #[state(same)]
     counts_marks: bool,
     /// Offset of the first missing byte.
     next: u64,

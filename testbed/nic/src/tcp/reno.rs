@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Keys, Plugin};
-use weir_units::archive::Archive;
 
 use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::Parameters;
@@ -34,6 +33,4 @@ impl TcpCongestionConfig for Reno {
     }
 }
 
-impl TcpCongestionController for Reno {
-    fn checkpoint(&mut self, _archive: &mut Archive) {}
-}
+impl TcpCongestionController for Reno {}

@@ -1,12 +1,11 @@
 //! Retransmission timeout (RFC 6298).
 
 use weir_units::Span;
-use weir_units::archive::State;
 
 use super::TcpConfig;
 
 /// Estimator of the retransmission timeout, in picoseconds, with α = 1/8 and β = 1/4 for each measurement.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct RtoEstimator {
     /// SRTT and RTTVAR, after the first measurement.
     smoothed: Option<(Span, Span)>,
@@ -14,11 +13,8 @@ pub(super) struct RtoEstimator {
     rto: Span,
     /// Number of doublings of the RTO since the last measurement.
     doublings: u32,
-    #[state(same)]
     min: Span,
-    #[state(same)]
     max: Span,
-    #[state(same)]
     granularity: Span,
 }
 

@@ -1,12 +1,10 @@
 //! SACK scoreboard of a sender (RFC 6675, sections 3 and 4).
 
-use weir_units::archive::State;
-
 use super::Ack;
 use super::ranges::Ranges;
 
 /// Scoreboard of sent data: everything below `una` has arrived, and the SACKed ranges beyond.
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     una: u64,
     next: u64,

@@ -1,6 +1,5 @@
 //! Sending end of a connection.
 
-use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 use super::proportional::ProportionalRateReduction;
@@ -14,27 +13,18 @@ use super::{Ack, Segment, TcpConfig};
 /// Any `write` or `handle_*` may change [`TcpSender::can_send`]; call [`TcpSender::poll_segment`]
 /// whenever there is room for a frame, and [`TcpSender::handle_timeout`] at [`TcpSender::next_timeout`], which every
 /// call may move. Sending allocates only to repair losses, and frees that memory afterwards.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct TcpSender {
-    #[state(same)]
     mss: u32,
-    #[state(same)]
     is_ecn_capable: bool,
-    #[state(same)]
     counts_marks: bool,
-    #[state(same)]
     restart_after_idle: bool,
-    #[state(same)]
     is_impatient: bool,
-    #[state(same)]
     grows_by_acked: bool,
-    #[state(same)]
     cuts_at_each_timeout: bool,
-    #[state(same)]
     timestamp_clock: Option<Span>,
     /// Unscheduled bytes that may still be sent.
     unscheduled: u64,
-    #[state(same)]
     window_max: u64,
     /// Offset of the end of the data written by the application.
     written: u64,
@@ -63,7 +53,7 @@ pub struct TcpSender {
 }
 
 /// Counters of a sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpStats {
     /// Segments sent, retransmissions included.
     pub segments: u64,
@@ -77,7 +67,7 @@ pub struct TcpStats {
     pub ecn_cuts: u64,
 }
 
-#[derive(Debug, Value)]
+#[derive(Debug)]
 enum RecoveryPhase {
     /// The scoreboard has no known losses.
     Open,

@@ -1,16 +1,13 @@
 //! Congestion window: its growth and its cuts.
 
-use weir_units::archive::State;
 use weir_units::{Span, Time};
 
 use super::{RoundTrip, TcpConfig, TcpCongestionController};
 
 /// Congestion window of a flow, in bytes.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct Window {
-    #[state(same)]
     mss: f64,
-    #[state(same)]
     initial: f64,
     cwnd: f64,
     ssthresh: f64,

@@ -2,7 +2,6 @@
 
 use weir_scenario::TrafficPlan;
 use weir_scenario::workload::Message;
-use weir_units::archive::Value;
 use weir_units::{Bytes, Span, Time};
 
 use crate::run_dir::{BinSummary, Distribution, TrafficSummary};
@@ -29,7 +28,7 @@ pub const SIZE_BINS: [SizeBin; 6] = [
 ];
 
 /// Completed messages of one traffic.
-#[derive(Clone, Debug, Default, Value)]
+#[derive(Clone, Debug, Default)]
 pub struct MessageMeasures {
     measured: Vec<MeasuredMessage>,
     warm_up: u64,
@@ -37,7 +36,7 @@ pub struct MessageMeasures {
     done: Vec<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct MeasuredMessage {
     size: Bytes,
     fct: Span,

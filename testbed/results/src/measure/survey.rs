@@ -4,14 +4,12 @@ use weir_config::SwitchConfig;
 use weir_flowctl::MessageKind;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
-use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, ClassSet, Time};
 
 /// Maxima over the samples of all switches.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(crate) struct Survey {
     /// Lossless classes of each switch.
-    #[state(same)]
     lossless: Vec<ClassSet>,
     /// Most bytes in each switch's private buffers, and in its headroom.
     used: Vec<[Bytes; 2]>,
@@ -20,7 +18,7 @@ pub(crate) struct Survey {
 }
 
 /// Ingress queue with the highest ratio of shared occupancy to threshold.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct Nearest {
     place: PortRef,
     class: Class,

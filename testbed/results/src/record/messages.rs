@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::counts::{ValueCounts, percentile};
 
 /// Sampled messages sent by one port.
-#[derive(Clone, Debug, Value)]
+#[derive(Clone, Debug)]
 pub(crate) struct MessageRate {
     /// Samples of the last [`WORST_OVER`]: instant, and messages sent by then.
     recent: VecDeque<(Time, u64)>,

@@ -3,7 +3,6 @@
 use weir_mmu::policy::Unit;
 use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Time};
 
 use crate::run_dir::FlowSample;
@@ -32,7 +31,7 @@ pub struct Progress {
 }
 
 /// Computes progress from successive samples.
-#[derive(Debug, Default, State)]
+#[derive(Debug, Default)]
 pub struct ProgressMeter {
     last: Time,
     first_received: Bytes,

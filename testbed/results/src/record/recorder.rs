@@ -9,7 +9,6 @@ use weir_scenario::{LinkPeer, PortRef, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
-use weir_units::archive::{State, Value};
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -25,17 +24,12 @@ use crate::run_dir::{
 };
 
 /// Writer of a run's files while the run goes on.
-#[derive(State)]
 pub struct Recorder<'a> {
-    #[state(same)]
     scenario: &'a Scenario,
     series: SeriesWriter<RunFile>,
-    #[state(same)]
     events: EventWriter<RunFile>,
-    #[state(same)]
     fcts: FctWriter<RunFile>,
     /// Writer of all queues at chosen instants, if any were chosen.
-    #[state(same)]
     queues: Option<QueueWriter<RunFile>>,
     /// Snapshot instants still ahead, the next one last.
     snapshots_ahead: Vec<Time>,
@@ -51,7 +45,7 @@ pub struct Recorder<'a> {
 }
 
 /// Origin of a flow-control message at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Value)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MessageOrigin {
     /// The switch's port, to its peer.
     Port,
@@ -69,9 +63,8 @@ pub enum SampleScope {
 }
 
 /// Record built from a run's samples.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub struct RunRecord {
-    #[state(same)]
     pub(crate) ports: Ports,
     /// Counters of each flow at the last sample.
     pub(crate) flows: Vec<FlowSample>,
@@ -93,7 +86,7 @@ pub struct RunRecord {
 }
 
 /// Counters at a window's edge.
-#[derive(Clone, Debug, Value)]
+#[derive(Clone, Debug)]
 pub(crate) struct WindowEdge {
     /// Planned instant of the sample.
     pub(crate) planned: Time,

@@ -1,17 +1,13 @@
 //! Statistics of a queue's samples.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-
 use weir_mmu::policy::Gauge;
-use weir_units::archive::{Archive, Placeholder, State, Value};
 use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::{GaugeSamples, QueueSample};
 
 /// Statistics of an interval of a queue's samples, in constant memory. Consecutive intervals are merged by [`SampleSummary::append`]:
 /// a window is the intervals between its edges, a run is all of them.
-#[derive(Clone, Debug, Default, Value)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SampleSummary {
     samples: u64,
     /// Gauges of the policy, then those of the flow control, in their order.
@@ -32,38 +28,6 @@ struct GaugeSummary {
     on: u64,
     last: u64,
     max: u64,
-}
-
-impl State for GaugeSummary {
-    fn state(&mut self, archive: &mut Archive) {
-        let GaugeSummary { name, on, last, max } = self;
-        let mut text = (*name).to_owned();
-        text.state(archive);
-        if text != *name {
-            *name = interned(text);
-        }
-        [on, last, max].into_iter().for_each(|number| number.state(archive));
-    }
-}
-
-impl Placeholder for GaugeSummary {
-    fn placeholder() -> GaugeSummary {
-        GaugeSummary { name: "", on: 0, last: 0, max: 0 }
-    }
-}
-
-/// Returns a static copy of a gauge's name. Leaks memory once a name; there are few.
-fn interned(text: String) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    match names.get(text.as_str()) {
-        Some(name) => name,
-        None => {
-            let name: &'static str = text.leak();
-            names.insert(name);
-            name
-        }
-    }
 }
 
 impl SampleSummary {

@@ -2,7 +2,6 @@
 
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
-use weir_units::archive::Value;
 use weir_units::{Bytes, FCS_BYTES, Time};
 
 use super::counts::{ValueCounts, percentile};
@@ -10,13 +9,13 @@ use crate::ports::Ports;
 use crate::run_dir::XoffQueuesSummary;
 
 /// Statistics of the switches whose queues are in the series.
-#[derive(Debug, Default, Value)]
+#[derive(Debug, Default)]
 pub(crate) struct XoffQueueStats {
     switches: Vec<SwitchSamples>,
 }
 
 /// Statistics of a switch's lossless queues.
-#[derive(Debug, Default, Value)]
+#[derive(Debug, Default)]
 struct SwitchSamples {
     switch: usize,
     queues: Vec<QueueSamples>,
@@ -27,7 +26,7 @@ struct SwitchSamples {
     departure: ValueCounts,
 }
 
-#[derive(Debug, Default, Value)]
+#[derive(Debug, Default)]
 struct QueueSamples {
     port: usize,
     class: usize,
@@ -36,7 +35,7 @@ struct QueueSamples {
 }
 
 /// Consecutive samples with a queue in XOFF.
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct XoffInterval {
     first: Sample,
     /// Last sample with new arrivals.
@@ -45,7 +44,7 @@ struct XoffInterval {
     has_headroom: bool,
 }
 
-#[derive(Clone, Copy, Debug, Value)]
+#[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Time,
     /// Bytes received, as the buffer counts them.
@@ -81,7 +80,7 @@ impl XoffInterval {
 }
 
 /// Local maxima of a queue length.
-#[derive(Debug, Default, Value)]
+#[derive(Debug, Default)]
 struct Peaks {
     last: u64,
     rises: bool,

@@ -32,58 +32,15 @@ const CHUNK: usize = 64 * 1024;
 impl RunFile {
     /// Creates or truncates the file. Text up to [`RunFile::end_header`] is its header.
     pub(super) fn create(path: &Path) -> io::Result<RunFile> {
-        Ok(RunFile::new(path, File::create(path)?))
-    }
-
-    /// Opens an existing file to append to. Call [`RunFile::truncate`] before writing.
-    pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        Ok(RunFile::new(path, file))
-    }
-
-    fn new(path: &Path, file: File) -> RunFile {
         let inner = Inner {
             path: path.to_owned(),
-            file,
+            file: File::create(path)?,
             pending: Vec::new(),
             is_refused: false,
             header: Vec::new(),
             is_header: true,
         };
-        RunFile(Arc::new(Mutex::new(inner)))
-    }
-
-    /// Writes the pending bytes and syncs the file to disk; returns its name and length.
-    pub(super) fn sync(&self) -> io::Result<(String, u64)> {
-        let mut inner = self.inner();
-        inner.write_out()?;
-        let settled = || {
-            inner.file.sync_data()?;
-            inner.file.metadata()
-        };
-        let length = settled().map_err(|error| inner.named(error))?.len();
-        Ok((inner.name(), length))
-    }
-
-    /// Truncates the file to its length in `lengths`, 0 if it is not listed, and continues there. Discards the pending bytes.
-    ///
-    /// # Errors
-    /// If the file is shorter than that, or cannot be truncated.
-    pub(super) fn truncate(&self, lengths: &[(String, u64)]) -> io::Result<()> {
-        let mut inner = self.inner();
-        let name = inner.name();
-        let length = lengths.iter().find(|(of, _)| *of == name).map_or(0, |(_, length)| *length);
-        inner.pending.clear();
-        inner.is_refused = false;
-        let cut = |file: &mut File| {
-            if file.metadata()?.len() < length {
-                let error = "it is shorter than it was when the checkpoint was written";
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
-            }
-            file.set_len(length)?;
-            file.seek(SeekFrom::Start(length)).map(drop)
-        };
-        cut(&mut inner.file).map_err(|error| inner.named(error))
+        Ok(RunFile(Arc::new(Mutex::new(inner))))
     }
 
     /// Ends the header.
@@ -133,10 +90,6 @@ impl Inner {
         self.pending.drain(..written);
         self.is_refused = result.is_err();
         result
-    }
-
-    fn name(&self) -> String {
-        self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
     fn named(&self, error: io::Error) -> io::Error {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, Span, Time};
 
 /// Writer of `fct.txt`, `pfc.txt` and `qlen.txt`. [`Ns3Nodes`] numbers the nodes. Interfaces of a node are numbered from 1.
@@ -30,16 +29,6 @@ pub struct Ns3Pauses<W: Write> {
     pfc: W,
     /// Pauses that have not reached their node yet.
     in_flight: Vec<(Time, [usize; 4])>,
-}
-
-/// State that later lines depend on, after earlier lines are flushed.
-impl<W: Write> State for Ns3Files<W> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Ns3Files { fct: _, pauses: Ns3Pauses { pfc: _, in_flight }, qlen: _, lengths, lengths_at } = self;
-        in_flight.state(archive);
-        lengths.state(archive);
-        lengths_at.state(archive);
-    }
 }
 
 impl<W: Write> Ns3Pauses<W> {

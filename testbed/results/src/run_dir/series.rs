@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use weir_mmu::policy::{BUFFER_POLICIES, Gauge, Gauges};
-use weir_units::archive::{Archive, State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
@@ -50,27 +49,6 @@ pub struct SeriesWriter<W: Write> {
     row: csv::StringRecord,
 }
 
-/// Counters that the next row needs, after earlier rows are flushed.
-impl<W: Write> State for SeriesWriter<W> {
-    fn state(&mut self, archive: &mut Archive) {
-        let SeriesWriter {
-            csv: _,
-            last,
-            flows,
-            flow_gauges: _,
-            received,
-            gauges: _,
-            pools: _,
-            control_gauges: _,
-            // Filled for each row.
-            row: _,
-        } = self;
-        last.state(archive);
-        flows.state(archive);
-        received.state(archive);
-    }
-}
-
 /// Columns of a series.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesColumns {
@@ -87,7 +65,7 @@ pub struct SeriesColumns {
 }
 
 /// A flow's counters since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSample {
     /// Payload sent.
     pub sent: Bytes,

@@ -19,19 +19,4 @@ pub struct Speed {
     /// Most threads that ran simultaneously.
     #[serde(default)]
     pub threads: usize,
-    /// Cost of checkpoints, if requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checkpoints: Option<CheckpointSpeed>,
-}
-
-/// Cost of a run's checkpoints, since its start or resumption.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CheckpointSpeed {
-    /// Number of checkpoints.
-    pub count: u64,
-    /// Size of the largest checkpoint.
-    pub bytes_max: u64,
-    /// Longest time for which a checkpoint stopped the run, in milliseconds.
-    pub ms_max: u64,
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use weir_units::archive::{Archive, Placeholder, State, Value};
 use weir_units::{Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -57,7 +56,7 @@ pub enum ReorderDelay {
 }
 
 /// Counters of faults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounters {
     /// Frames that might have had a fault.
     pub chosen: u64,
@@ -117,15 +116,6 @@ impl ChosenFrames {
             ChosenFrames::Data => !frame.is_control(),
             ChosenFrames::DataWith(dscp) => frame.dscp() == Some(dscp.get()),
         }
-    }
-}
-
-impl<T: State + Placeholder> State for Faults<T> {
-    fn state(&mut self, archive: &mut Archive) {
-        let Faults { plan: _, throws, held, counters } = self;
-        throws.state(archive);
-        held.state(archive);
-        counters.state(archive);
     }
 }
 

@@ -1,10 +1,9 @@
 //! Random numbers that are the same in all versions.
 
 use weir_units::SplitMix64;
-use weir_units::archive::Value;
 
 /// Generator based on [`SplitMix64`]: a seed gives one sequence, on every machine and in every version.
-#[derive(Clone, Debug, Value)]
+#[derive(Clone, Debug)]
 pub struct Rng(SplitMix64);
 
 impl Rng {

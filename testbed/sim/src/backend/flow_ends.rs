@@ -3,17 +3,13 @@
 use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::run_dir::FlowSample;
 use weir_scenario::Scenario;
-use weir_units::archive::State;
 
 use crate::Sim;
 
 /// Locations of the flows' ends at their hosts.
-#[derive(State)]
 pub(super) struct FlowEnds {
-    #[state(same)]
     pub(super) sends: Vec<Vec<usize>>,
     /// Sender's host and index there, and the receiver's, of each flow.
-    #[state(same)]
     ends: Vec<[(usize, usize); 2]>,
     completed: Vec<usize>,
 }

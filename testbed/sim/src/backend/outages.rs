@@ -2,12 +2,11 @@
 
 use weir_scenario::{LinkRef, Outage, Scenario};
 use weir_units::Time;
-use weir_units::archive::State;
 
 use crate::Sim;
 
 /// Pending and active outages of a scenario, and pending route changes.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct Outages {
     /// Time at which a link goes down (`true`) or up, in reverse order.
     pending: Vec<(Time, LinkRef, bool)>,

@@ -1,7 +1,6 @@
 //! Tests of virtual time, in one program.
 
 mod allocation;
-mod checkpoints;
 mod import;
 mod rings;
 mod run_directory;

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::{CongestionControlConfig, CongestionControlKind, CongestionController, RequiredFeedback};
@@ -44,11 +43,9 @@ struct DcqcnConfig {
 }
 
 /// State of a flow. It sends at line rate until it is notified.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Dcqcn {
-    #[state(same)]
     config: DcqcnConfig,
-    #[state(same)]
     line: u64,
     /// Current rate R_C, in bit/s.
     current: u64,
@@ -225,10 +222,6 @@ impl Dcqcn {
 }
 
 impl CongestionController for Dcqcn {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::{OptionalWindow, WINDOW, WINDOW_FOLLOWS_RATE};
@@ -48,11 +47,9 @@ pub struct DcqcnNs3Config {
 }
 
 /// State of a flow. It sends at line rate until an acknowledgement has a mark.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct DcqcnNs3 {
-    #[state(same)]
     config: DcqcnNs3Config,
-    #[state(same)]
     line: u64,
     /// Current rate R_C, in bit/s.
     current: u64,
@@ -295,10 +292,6 @@ impl DcqcnNs3 {
 }
 
 impl CongestionController for DcqcnNs3 {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)

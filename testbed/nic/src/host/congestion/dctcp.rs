@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
 use super::bounds::{self, OptionalWindow};
@@ -32,11 +31,9 @@ struct DctcpConfig {
 }
 
 /// State of a flow. It starts at line rate.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Dctcp {
-    #[state(same)]
     config: DctcpConfig,
-    #[state(same)]
     line: u64,
     /// Rate in bit/s.
     rate: u64,
@@ -151,10 +148,6 @@ impl Dctcp {
 }
 
 impl CongestionController for Dctcp {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn rate(&self) -> BitRate {
         BitRate::bps(self.rate)
     }

@@ -1,6 +1,5 @@
 //! Telemetry stamps of switches on a frame, and a sender's memory of the last ones (in-band telemetry, INT).
 
-use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::trailer::TIME_WRAPS;
 
@@ -14,7 +13,7 @@ const LATE_MAX: Span = Span::from_secs(1);
 pub use weir_wire::trailer::Telemetry as HopTelemetry;
 
 /// Last stamp of each hop. Only changes between stamps have a meaning.
-#[derive(Debug, State)]
+#[derive(Debug)]
 pub(super) struct HopHistory {
     hops: [HopTelemetry; HOPS_MAX],
     len: usize,

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
@@ -39,15 +38,11 @@ struct HpccConfig {
 }
 
 /// State of a flow. It starts with the line's bandwidth-delay product, W_init.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Hpcc {
-    #[state(same)]
     bounds: WindowBounds,
-    #[state(same)]
     target: f64,
-    #[state(same)]
     stages_max: u32,
-    #[state(same)]
     additive_increase: f64,
     /// Window W, in bytes.
     window: f64,
@@ -178,10 +173,6 @@ impl Hpcc {
 }
 
 impl CongestionController for Hpcc {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns W / T.
     fn rate(&self) -> BitRate {
         self.bounds.rate(self.window)

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, SplitMix64, Time};
 use weir_wire::digest::{DigestCode, DigestConfig, LOG_BASES_PPM};
 
@@ -42,23 +41,15 @@ struct HpccPintConfig {
 }
 
 /// State of a flow. It starts at line rate.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct HpccPint {
-    #[state(same)]
     line: u64,
-    #[state(same)]
     least: u64,
-    #[state(same)]
     target: f64,
-    #[state(same)]
     stages_max: u32,
-    #[state(same)]
     additive_increase: f64,
-    #[state(same)]
     sampled_ppm: u32,
-    #[state(same)]
     window: OptionalWindow,
-    #[state(same)]
     code: Arc<DigestCode>,
     /// Rate R, in bit/s.
     rate: f64,
@@ -192,10 +183,6 @@ impl HpccPint {
 }
 
 impl CongestionController for HpccPint {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns R.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.rate_bps())

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
@@ -49,7 +48,7 @@ struct CommonConfig {
 }
 
 /// State of a flow under PowerTCP. The window starts at the line's bandwidth-delay product.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct PowerTcp {
     law: ControlLaw,
     hops: HopHistory,
@@ -57,7 +56,7 @@ struct PowerTcp {
 }
 
 /// State of a flow under θ-PowerTCP.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct ThetaPowerTcp {
     law: ControlLaw,
     /// Instant and RTT of the last acknowledgement.
@@ -69,13 +68,10 @@ struct ThetaPowerTcp {
 }
 
 /// Window update common to both algorithms.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct ControlLaw {
-    #[state(same)]
     bounds: WindowBounds,
-    #[state(same)]
     gamma: f64,
-    #[state(same)]
     additive_increase: f64,
     /// Congestion window cwnd, in bytes.
     window: f64,
@@ -87,7 +83,7 @@ struct ControlLaw {
 ///
 /// Measured power belongs to the window under which the acknowledged packet was sent. One value a round trip for all
 /// packets inverts, in the next round trip, a change within the last, and flows with a large β oscillate.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct SentWindows {
     /// Ring of (first payload byte, window in force from that byte).
     windows: [(u64, f64); WINDOWS_MAX],
@@ -214,10 +210,6 @@ impl PowerTcp {
 }
 
 impl CongestionController for PowerTcp {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns cwnd / τ.
     fn rate(&self) -> BitRate {
         self.law.rate()
@@ -264,10 +256,6 @@ impl ThetaPowerTcp {
 }
 
 impl CongestionController for ThetaPowerTcp {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     /// Returns cwnd / τ.
     fn rate(&self) -> BitRate {
         self.law.rate()

@@ -7,7 +7,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Keys, Plugin};
-use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
 use super::bounds::{OptionalWindow, WINDOW, WINDOW_FOLLOWS_RATE};
@@ -58,11 +57,9 @@ enum MeasurementInterval {
 }
 
 /// State of a flow. It starts at line rate.
-#[derive(Debug, State)]
+#[derive(Debug)]
 struct Timely {
-    #[state(same)]
     config: TimelyConfig,
-    #[state(same)]
     line: u64,
     /// Rate in bit/s.
     rate: u64,
@@ -255,10 +252,6 @@ impl Timely {
 }
 
 impl CongestionController for Timely {
-    fn checkpoint(&mut self, archive: &mut Archive) {
-        self.state(archive);
-    }
-
     fn rate(&self) -> BitRate {
         BitRate::bps(self.rate)
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_nic::host::{FctSummary, ReceiverStats, SenderStats};
 use weir_units::Span;
-use weir_units::archive::Value;
 
 use super::throughput;
 use crate::run_dir::real_hosts::ToolSummary;
@@ -60,7 +59,7 @@ pub struct FlowSummary {
 }
 
 /// Sample statistics of a flow's gauge; empty if no sample had a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Value)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowGauge {
     /// Last value.

@@ -22,7 +22,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 35] = [
+const OF_TYPES: [(&str, &str); 34] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`flow_control`", "FlowControlSummary"),
@@ -57,7 +57,6 @@ const OF_TYPES: [(&str, &str); 35] = [
     ("`topology.ports`", "PortName"),
     ("`topology.outages`", "OutageTimes"),
     ("`speed.json`", "Speed"),
-    ("`speed.checkpoints`", "CheckpointSpeed"),
 ];
 
 /// Returns the words between backticks in the first cells of the table below each heading.

@@ -4,12 +4,11 @@ use std::fmt::Write;
 
 use weir_flowctl::cbfc::Advertiser;
 use weir_results::deadlock::Detector;
-use weir_scenario::workload::{Message, Rng};
+use weir_scenario::workload::Message;
 use weir_scenario::{LinkRef, Scenario};
 use weir_sim::{Sim, Threads};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
-use weir_units::archive::Archive;
 use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 
 use super::draw::{Case, slowest};
@@ -27,10 +26,6 @@ pub(crate) fn judge(case: &Case) -> String {
     };
     let again = Run::new(case, threads).judge().1;
     assert!(seen == again, "on {threads:?} threads it is another run: {seen}\n{again}");
-    let mut resumed = Run::new(case, RESUMED_ON);
-    resumed.stops = Some(Stops { every: 1 + case.seed as usize % 3, rng: Rng::stream(case.seed, 0x73_74_6f_70) });
-    let again = resumed.judge().1;
-    assert!(seen == again, "resumed from checkpoints it is another run: {seen}\n{again}");
     outcome
 }
 
@@ -47,23 +42,11 @@ struct Run<'c> {
     sent: Bytes,
     /// How many threads run it, one number after the other.
     threads: std::iter::Cycle<std::slice::Iter<'c, usize>>,
-    /// Where it is built anew, and goes on from a checkpoint.
-    stops: Option<Stops>,
-    steps: usize,
 }
 
 /// Messages of a link after which both its ends count alike: one of three is of a class's count, which takes three to be confirmed,
 /// and then a limit that goes back takes three.
 const AGREED_AFTER: u64 = 3 * 3 + 3 + 1;
-
-/// In one of so many steps, at an instant that is drawn.
-struct Stops {
-    every: usize,
-    rng: Rng,
-}
-
-/// Each number of threads is another than the one before it.
-const RESUMED_ON: &[usize] = &[1, 3, 2, 8];
 
 /// The largest timeout of what is lost: go-back-N's and TCP's first.
 const TIMEOUT: Span = Span::from_millis(10);
@@ -81,19 +64,7 @@ impl Run<'_> {
         let detector = Detector::new(sim.links().clone(), standstill);
         let sent = Bytes::ZERO;
         let threads = threads.iter().cycle();
-        Run {
-            scenario,
-            promises,
-            sim,
-            detector,
-            outages,
-            done: String::new(),
-            messages: 0,
-            sent,
-            threads,
-            stops: None,
-            steps: 0,
-        }
+        Run { scenario, promises, sim, detector, outages, done: String::new(), messages: 0, sent, threads }
     }
 
     /// How it went, in words and in all numbers.
@@ -136,14 +107,6 @@ impl Run<'_> {
 
     fn go_on(&mut self, until: Time) {
         self.sim.set_threads(Threads::exactly(*self.threads.next().expect("a cycle")));
-        self.steps += 1;
-        if let Some(Stops { every, rng }) = &mut self.stops
-            && self.steps.is_multiple_of(*every)
-        {
-            let at = self.sim.now() + Span::from_picos(rng.below(until.since(self.sim.now()).as_picos() + 1));
-            self.run_until(at);
-            self.begin_anew();
-        }
         self.run_until(until);
         for done in self.sim.drain_completions() {
             self.messages += usize::from(matches!(done.source, weir_sim::MessageSource::Message(..)));
@@ -165,20 +128,6 @@ impl Run<'_> {
             }
         }
         self.sim.run_until(until);
-    }
-
-    /// Builds the scenario anew, on another number of threads, and goes on from a checkpoint.
-    fn begin_anew(&mut self) {
-        let mut archive = Archive::to_save();
-        self.sim.checkpoint(&mut archive);
-        assert_eq!(archive.unsupported(), None);
-        let before = archive.into_bytes();
-        let mut sim = Sim::new(self.scenario).unwrap_or_else(|error| panic!("{error}"));
-        sim.set_threads(Threads::exactly(*self.threads.next().expect("a cycle")));
-        let mut archive = Archive::to_load(before);
-        sim.checkpoint(&mut archive);
-        assert!(archive.is_at_end());
-        self.sim = sim;
     }
 
     /// When all must have arrived. All payload, with as much again of headers, and all of it eight times over for what is sent
