@@ -178,7 +178,6 @@ struct ActiveRun<'a> {
 }
 
 /// State of draining.
-#[derive(Clone, Copy, Debug)]
 struct Draining {
     end: Time,
     hops_by_end: u64,
