@@ -431,7 +431,7 @@ pub mod port {
     /// Name.
     pub const NAME: Key<()> =
         Key::other("name", "name", "Name of the port.").or_else("required").restart(reasons::DEVICES);
-    /// C.
+    /// Rate C of the port.
     pub const RATE: Key<BitRate> = Key::rate(
         "rate",
         rates(),
@@ -439,19 +439,19 @@ pub mod port {
     )
     .or_else("the device's own")
     .live();
-    /// D_prop.
+    /// Propagation delay D_prop of the link.
     pub const DELAY: Key<Span> = Key::time("delay", UP_TO_A_SECOND, "D_prop: one-way propagation delay; 5 ns a metre.")
         .or("100ns")
         .restart(reasons::HEADROOM);
-    /// Φ.
+    /// Headroom Φ of each lossless ingress queue.
     pub const HEADROOM: Key<Bytes> = Key::size("headroom", SIZES, "Φ.")
         .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of `[buffer]`")
         .restart(reasons::BUFFER);
-    /// ρ.
+    /// Private buffer ρ of each ingress queue.
     pub const PRIVATE: Key<Bytes> = Key::size("private", SIZES, "ρ.")
         .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of `[buffer]`")
         .restart(reasons::BUFFER);
-    /// α.
+    /// Factor α of the port's thresholds.
     pub const ALPHA: Key<Alpha> = Key::alpha("alpha", "α under `dt`, before `alpha_at_rate`.")
         .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of the policy")
         .restart("the policy has the ports' own α from the start");

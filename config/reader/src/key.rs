@@ -37,7 +37,7 @@ pub struct Key<T: 'static> {
     /// Reason why the value needs a restart, as half a sentence; `None` if it can change at run time.
     pub restart: Option<&'static str>,
     range: Option<(T, T)>,
-    words: &'static [(&'static str, T)],
+    choices: &'static [(&'static str, T)],
     value_type: ValueType<T>,
 }
 
@@ -58,7 +58,7 @@ struct ValueType<T: 'static> {
     show: fn(&T) -> String,
 }
 
-/// Declaration of a key, whatever type its values have.
+/// Declaration of a key, without the type of its values.
 pub trait AnyKey: Debug + Sync {
     /// Name in the file.
     fn name(&self) -> &'static str;
@@ -183,13 +183,13 @@ impl<T> Key<T> {
     }
 
     /// Words that select a value; empty for other types.
-    pub const fn words(&self) -> &'static [(&'static str, T)] {
-        self.words
+    pub const fn choices(&self) -> &'static [(&'static str, T)] {
+        self.choices
     }
 
     /// Type and range in words: `time, 1ns to 1s`.
     pub fn values(&self) -> String {
-        let words: Vec<String> = self.words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        let words: Vec<String> = self.choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         match &self.range {
             _ if !words.is_empty() => words.join(", "),
             Some((least, most)) => {
@@ -213,7 +213,7 @@ impl<T> Key<T> {
     const fn new(
         name: &'static str,
         range: Option<(T, T)>,
-        words: &'static [(&'static str, T)],
+        choices: &'static [(&'static str, T)],
         help: &'static str,
         value_type: ValueType<T>,
     ) -> Key<T>
@@ -221,7 +221,7 @@ impl<T> Key<T> {
         T: Copy,
     {
         let restart = Some("it is read at the start");
-        Key { name, help, default: None, default_help: "", restart, range, words, value_type }
+        Key { name, help, default: None, default_help: "", restart, range, choices, value_type }
     }
 
     /// Creates a key of another type, which `values` describes; its reader does not use [`Table::get`].
@@ -249,17 +249,17 @@ impl<T> Key<T> {
     }
 
     /// Creates a key whose value is one of these words.
-    pub const fn choice(name: &'static str, words: &'static [(&'static str, T)], help: &'static str) -> Key<T>
+    pub const fn choice(name: &'static str, choices: &'static [(&'static str, T)], help: &'static str) -> Key<T>
     where
         T: Copy,
     {
         let value_type = ValueType {
             name: "",
-            read: |table, key| table.choice(key.name, key.words),
-            parse: |text, key| key.words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value),
+            read: |table, key| table.choice(key.name, key.choices),
+            parse: |text, key| key.choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value),
             show: |_| String::new(),
         };
-        Key::new(name, None, words, help, value_type)
+        Key::new(name, None, choices, help, value_type)
     }
 
     /// Creates a key whose value is a number with its own type, bare or in a string; `values` names the type.

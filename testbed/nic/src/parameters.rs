@@ -139,7 +139,7 @@ impl<'p> Parameters<'p> {
     }
 
     /// Returns these parameters over those of a preset.
-    pub(crate) fn over(self, preset: Values) -> Parameters<'p> {
+    pub(crate) fn with_preset(self, preset: Values) -> Parameters<'p> {
         Parameters { preset, ..self }
     }
 
@@ -261,9 +261,9 @@ impl<'p> Parameters<'p> {
     /// Reads one of several named values.
     pub fn choice<T: Copy>(&self, key: &Key<T>) -> T {
         self.value(key, |text| {
-            let chosen = key.words().iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+            let chosen = key.choices().iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
             chosen.ok_or_else(|| {
-                let options: Vec<String> = key.words().iter().map(|(word, _)| format!("\"{word}\"")).collect();
+                let options: Vec<String> = key.choices().iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 (
                     format!("\"{text}\" is none of {}", options.join(", ")),
                     format!("write {} = {}", key.name, options[0]),

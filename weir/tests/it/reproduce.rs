@@ -187,7 +187,7 @@ fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     let spared = &verdict["numbers"][2];
     let (low, high) = (spared["interval"][0].as_f64().unwrap(), spared["interval"][1].as_f64().unwrap());
     assert!(low < spared["weir"].as_f64().unwrap() && spared["weir"].as_f64().unwrap() < high, "{spared}");
-    for file in ["figure.svg", "figure.png", "numbers.csv", "made-on.json", "report.html", "sweep/results.csv"] {
+    for file in ["figure.svg", "figure.png", "numbers.csv", "environment.json", "report.html", "sweep/results.csv"] {
         if file.ends_with("png") && cfg!(not(feature = "png")) {
             continue;
         }
@@ -738,9 +738,9 @@ fn what_is_not_judged_is_told_wherever_verdicts_stand() {
         verdict["numbers"][number]["is_late"] = true.into();
     }
     verdict["numbers"][3]["judgement"] = "not-judged".into();
-    let made = lab.bytes("sim/more.0/made-on.json");
+    let made = lab.bytes("sim/more.0/environment.json");
     fs::create_dir_all(lab.path("real/more.0")).unwrap();
-    fs::write(lab.path("real/more.0/made-on.json"), made).unwrap();
+    fs::write(lab.path("real/more.0/environment.json"), made).unwrap();
     fs::write(lab.path("real/more.0/verdict.json"), verdict.to_string()).unwrap();
 
     let (code, page) = lab.weir("compare", &["backends", "sim/more.0", "real/more.0"]);

@@ -17,7 +17,7 @@ use crate::files::{read_json, with_path, write_json};
 use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
 
-/// Environment of the results: `made-on.json`.
+/// Environment of the results: `environment.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Environment {
@@ -32,7 +32,7 @@ pub(super) struct Environment {
 
 const VERDICT: &str = "verdict.json";
 const NUMBERS: &str = "numbers.csv";
-const ENVIRONMENT: &str = "made-on.json";
+const ENVIRONMENT: &str = "environment.json";
 
 /// Writes an experiment's results, without the figure.
 pub(super) fn write(directory: &Path, outcome: &ExperimentOutcome, environment: &Environment) -> Result<(), Failure> {

@@ -207,7 +207,7 @@ impl TcpConfig {
     ) -> Result<TcpConfig, WrongTcp> {
         let of_connection = Parameters::defaults_over(connection, &[]);
         let preset = of_connection.choice(&PRESET);
-        let of_connection = of_connection.over(preset.values);
+        let of_connection = of_connection.with_preset(preset.values);
         let of_control = Parameters::defaults_over(control, kind.preset(preset.name));
         let config = TcpConfig::from_parameters(&of_connection, TcpCongestionChoice::parse(kind, &of_control));
         let wrong = WrongTcp { connection: of_connection.into_wrong(), control: of_control.into_wrong() };
