@@ -86,14 +86,14 @@ impl ClassTotals {
 impl<P: Packet> Forwarding<P> {
     /// Forwards the frames received by a port without clones, and empties the burst.
     #[inline]
-    pub(super) fn handle_burst<O: AdmittedSink<P>>(
+    pub(super) fn handle_burst<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
         cache: &mut ExactMatchCache,
         allocator: &mut impl PacketAllocator<P>,
-        sink: &mut O,
+        sink: &mut Sink,
     ) {
         self.set_current_port(port);
         let mut found = CacheHits::default();
@@ -101,13 +101,13 @@ impl<P: Packet> Forwarding<P> {
             cache.set_version(self.shared.fdb.version_at(now), port);
             found.extend(self.shared.frame_bytes_max, burst, cache, BURST_MAX);
             if found.count < burst.len() && burst[found.count].is_control() {
-                self.find_around_control::<O>(now, port, burst, &mut found, cache, allocator);
+                self.find_around_control::<Sink>(now, port, burst, &mut found, cache, allocator);
             }
         }
-        let row = self.stage_found(port, &found);
-        if row < burst.len() {
+        let staged = self.stage_found(port, &found);
+        if staged < burst.len() {
             let mut packets = mem::take(burst).into_iter();
-            self.staged.extend(packets.by_ref().take(row));
+            self.staged.extend(packets.by_ref().take(staged));
             return self.handle_mixed(now, port, &mut packets, cache, allocator, sink);
         }
         if !burst.is_empty() {
@@ -119,7 +119,7 @@ impl<P: Packet> Forwarding<P> {
     /// Takes control frames out of a burst. The next frame behind the `found` ones is a control frame. Frames before and behind the control
     /// frames are then staged and admitted together.
     #[inline(never)]
-    fn find_around_control<O: AdmittedSink<P>>(
+    fn find_around_control<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
@@ -133,7 +133,7 @@ impl<P: Packet> Forwarding<P> {
             let frame = burst.remove(found.count);
             if let Parsed::Control(control) = frame.parse() {
                 // The control frame's place is behind the found data frames, which are not counted yet.
-                self.handle_control::<O>(now, port, &control, |class, arrived| {
+                self.handle_control::<Sink>(now, port, &control, |class, arrived| {
                     let (routes, lengths) = found.frames();
                     let of_class = routes.iter().zip(lengths).filter(|(route, _)| route.ingress().class() == class);
                     of_class.map(|(_, frame_bytes)| arrived.count_of(*frame_bytes)).sum()
@@ -146,31 +146,31 @@ impl<P: Packet> Forwarding<P> {
 
     /// Forwards the rest of a burst, whose first frame could not be staged from the cache. Earlier frames are staged already.
     #[inline(never)]
-    fn handle_mixed<O: AdmittedSink<P>>(
+    fn handle_mixed<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         packets: &mut arrayvec::IntoIter<P, BURST_MAX>,
         cache: &mut ExactMatchCache,
         allocator: &mut impl PacketAllocator<P>,
-        sink: &mut O,
+        sink: &mut Sink,
     ) {
         let mut parse_ahead = PARSE_AHEAD_MIN;
         while packets.len() > 0 {
-            let mut seen = ArrayVec::new();
-            self.parse_ahead(port, &packets.as_slice()[..parse_ahead.min(packets.len())], &mut seen);
+            let mut parsed = ArrayVec::new();
+            self.parse_ahead(port, &packets.as_slice()[..parse_ahead.min(packets.len())], &mut parsed);
             parse_ahead *= 2;
-            let mut rest = &seen[..];
+            let mut rest = &parsed[..];
             loop {
-                let row = self.stage_plain(now, port, rest, cache);
-                self.staged.extend(packets.by_ref().take(row));
-                let Some((_, behind)) = rest[row..].split_first() else { break };
+                let staged = self.stage_plain(now, port, rest, cache);
+                self.staged.extend(packets.by_ref().take(staged));
+                let Some((_, behind)) = rest[staged..].split_first() else { break };
                 let Some(packet) = packets.next() else { break };
                 self.handle_packet(now, port, packet, allocator, sink);
                 rest = behind;
             }
-            let row = self.stage_cached(now, port, packets.as_slice(), cache);
-            self.staged.extend(packets.by_ref().take(row));
+            let staged = self.stage_cached(now, port, packets.as_slice(), cache);
+            self.staged.extend(packets.by_ref().take(staged));
         }
         self.flush(now, port, allocator, sink);
     }
@@ -280,9 +280,9 @@ impl<P: Packet> Forwarding<P> {
         let Forwarding { shared, arrived, counters, request, .. } = self;
         let (charge, pairs) = (shared.charge, routes.iter().map(|route| (route.ingress(), route.egress())));
         let takes = |ingress: QueueId, egress: QueueId| shared.accepts(egress.port(), ingress.class());
-        let row = request.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.frame_charge(*bytes)), takes);
+        let staged = request.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.frame_charge(*bytes)), takes);
         let mut totals = ClassTotals::default();
-        for (route, frame_bytes) in routes.iter().zip(lengths).take(row) {
+        for (route, frame_bytes) in routes.iter().zip(lengths).take(staged) {
             totals.add(route.ingress().class(), *frame_bytes);
         }
         for (class, frames, bytes) in totals.classes() {
@@ -290,19 +290,19 @@ impl<P: Packet> Forwarding<P> {
         }
         if counts {
             let state = shared.port(port).receive_accounting();
-            for (route, frame_bytes) in routes.iter().zip(lengths).take(row) {
+            for (route, frame_bytes) in routes.iter().zip(lengths).take(staged) {
                 arrived[route.ingress().class().index()] += state.count_of(*frame_bytes);
             }
         }
-        row
+        staged
     }
 
     /// Parses frames, and prefetches the forwarding entries of their stations.
     #[inline(always)]
-    fn parse_ahead(&self, port: PortId, frames: &[P], seen: &mut ArrayVec<HeaderFields, BURST_MAX>) {
+    fn parse_ahead(&self, port: PortId, frames: &[P], parsed: &mut ArrayVec<HeaderFields, BURST_MAX>) {
         let shared = &*self.shared;
         let frame_bytes_max = shared.frame_bytes_max;
-        seen.extend(frames.iter().map(|packet| {
+        parsed.extend(frames.iter().map(|packet| {
             let (headers, frame_bytes) = (packet.parse_fast(), packet.frame_bytes());
             shared.fdb.prefetch_address(headers.destination);
             shared.fdb.prefetch_address(headers.source);
