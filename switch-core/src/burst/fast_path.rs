@@ -328,20 +328,15 @@ impl<P: Packet> Forwarding<P> {
         // As of now: if one of these frames, or another lcore, changes the table, the cached routes are soon outdated.
         cache.set_version(shared.fdb.version_at(now), port);
         let mut found = CacheHits::default();
-        // Consecutive frames often have the same stations, and then share one lookup.
-        let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
         let places = found.routes.iter_mut().zip(&mut found.lengths).take(self.request.room());
         for (frame, (to_route, to_length)) in frames.iter().zip(places) {
             if !frame.is_plain {
                 break;
             }
-            if (frame.destination, frame.source) != last {
-                if shared.learns {
-                    shared.fdb.learn_number(frame.source, port, now);
-                }
-                let Some(Destination::Port(other)) = shared.fdb.lookup_number(frame.destination, now) else { break };
-                (last, to) = ((frame.destination, frame.source), other);
+            if shared.learns {
+                shared.fdb.learn_number(frame.source, port, now);
             }
+            let Some(Destination::Port(to)) = shared.fdb.lookup_number(frame.destination, now) else { break };
             if to == port || !shared.accepts(to, frame.class) {
                 break;
             }
