@@ -99,7 +99,7 @@ const ROUND_ROBIN: &str = "arbitration = \"round-robin\"";
 const PARTS: [BenchmarkPart; 3] = [
     BenchmarkPart {
         name: "receiving, forwarding decisions by a frame's first bytes, sums, past the egress queue or into it",
-        functions: &["SwitchLcore", "burst::fast_path"],
+        functions: &["SwitchLcore", "burst::fast_path", "burst::grouping"],
         most: 76.0,
     },
     BenchmarkPart { name: "admission", functions: &["::forwarding::", "mmu::admission", "mmu::bulk"], most: 17.0 },
@@ -108,7 +108,7 @@ const PARTS: [BenchmarkPart; 3] = [
         functions: &[
             "::transmission::",
             "burst::transmitter",
-            "burst::bypass",
+            "burst::queue_bypass",
             "mmu::departure",
             "::shaper::",
             "PortOutput",
