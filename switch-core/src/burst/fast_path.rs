@@ -9,7 +9,7 @@ use weir_wire::HeaderKey;
 use weir_wire::ethernet::Parsed;
 
 use super::exact_match::{ExactMatchCache, QueueRoute};
-use super::grouping::RoutedFrames;
+use super::grouping::FrameRoutes;
 use crate::fdb::Destination;
 use crate::forwarding::{AdmittedSink, Forwarding};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketAllocator};
@@ -28,7 +28,7 @@ struct HeaderFields {
     key: Option<HeaderKey>,
 }
 
-impl RoutedFrames {
+impl FrameRoutes {
     /// Adds leading frames that are cached and not too long, up to `most` frames in total.
     #[inline(always)]
     fn extend<P: Packet>(&mut self, frame_bytes_max: u32, frames: &[P], cache: &ExactMatchCache, most: usize) {
@@ -54,7 +54,7 @@ impl<P: Packet> Forwarding<P> {
         sink: &mut Sink,
     ) {
         self.set_current_port(port);
-        let mut found = RoutedFrames::default();
+        let mut found = FrameRoutes::default();
         if self.dropping.is_empty() {
             cache.set_version(self.shared.fdb.version_at(now), port);
             found.extend(self.shared.frame_bytes_max, burst, cache, BURST_MAX);
@@ -62,7 +62,7 @@ impl<P: Packet> Forwarding<P> {
                 self.find_around_control::<Sink>(now, port, burst, &mut found, cache, allocator);
             }
         }
-        let staged = self.stage_routed(port, &found);
+        let staged = self.stage_frames(port, &found);
         if staged < burst.len() {
             let mut packets = mem::take(burst).into_iter();
             self.staged.extend(packets.by_ref().take(staged));
@@ -82,7 +82,7 @@ impl<P: Packet> Forwarding<P> {
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
-        found: &mut RoutedFrames,
+        found: &mut FrameRoutes,
         cache: &ExactMatchCache,
         allocator: &mut impl PacketAllocator<P>,
     ) {
@@ -141,9 +141,9 @@ impl<P: Packet> Forwarding<P> {
             return 0;
         }
         cache.set_version(self.shared.fdb.version_at(now), port);
-        let mut found = RoutedFrames::default();
+        let mut found = FrameRoutes::default();
         found.extend(self.shared.frame_bytes_max, frames, cache, self.request.room());
-        self.stage_routed(port, &found)
+        self.stage_frames(port, &found)
     }
 
     /// Parses frames, and prefetches the forwarding entries of their stations.
@@ -176,7 +176,7 @@ impl<P: Packet> Forwarding<P> {
         let shared = &*self.shared;
         // As of now: if one of these frames, or another lcore, changes the table, the cached routes are soon outdated.
         cache.set_version(shared.fdb.version_at(now), port);
-        let mut found = RoutedFrames::default();
+        let mut found = FrameRoutes::default();
         let places = found.routes.iter_mut().zip(&mut found.lengths).take(self.request.room());
         for (frame, (to_route, to_length)) in frames.iter().zip(places) {
             if !frame.is_plain {
@@ -196,7 +196,7 @@ impl<P: Packet> Forwarding<P> {
             (*to_route, *to_length) = (route, frame.frame_bytes);
             found.count += 1;
         }
-        self.stage_routed(port, &found)
+        self.stage_frames(port, &found)
     }
 }
 

@@ -11,21 +11,21 @@ use crate::forwarding::Forwarding;
 use crate::packet::{BURST_MAX, Packet};
 
 /// Leading frames of a burst whose routes are known.
-pub(super) struct RoutedFrames {
+pub(super) struct FrameRoutes {
     pub(super) routes: [QueueRoute; BURST_MAX],
     /// Length of each frame in bytes, without FCS; 0 behind the last frame.
     pub(super) lengths: [u32; BURST_MAX],
     pub(super) count: usize,
 }
 
-impl Default for RoutedFrames {
+impl Default for FrameRoutes {
     #[inline(always)]
-    fn default() -> RoutedFrames {
-        RoutedFrames { routes: [QueueRoute::default(); BURST_MAX], lengths: [0; BURST_MAX], count: 0 }
+    fn default() -> FrameRoutes {
+        FrameRoutes { routes: [QueueRoute::default(); BURST_MAX], lengths: [0; BURST_MAX], count: 0 }
     }
 }
 
-impl RoutedFrames {
+impl FrameRoutes {
     #[inline(always)]
     pub(super) fn frames(&self) -> (&[QueueRoute], &[u32]) {
         (&self.routes[..self.count], &self.lengths[..self.count])
@@ -125,7 +125,7 @@ impl<P: Packet> Forwarding<P> {
     /// Counts the leading frames as received, and stages their requests: those whose egress port accepts them. Returns their number; the
     /// caller stages the packets.
     #[inline(always)]
-    pub(super) fn stage_routed(&mut self, port: PortId, found: &RoutedFrames) -> usize {
+    pub(super) fn stage_frames(&mut self, port: PortId, found: &FrameRoutes) -> usize {
         let (routes, lengths) = found.frames();
         let Some(first) = routes.first().copied() else { return 0 };
         match routes.iter().fold(0, |differ, route| differ | route.differs_from(first)) {
@@ -134,7 +134,7 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// [`Forwarding::stage_routed`] for at least one frame, all on the same route.
+    /// [`Forwarding::stage_frames`] for at least one frame, all on the same route.
     #[inline(always)]
     fn stage_one_route(&mut self, port: PortId, route: QueueRoute, lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -164,10 +164,10 @@ impl<P: Packet> Forwarding<P> {
         lengths.len()
     }
 
-    /// [`Forwarding::stage_routed`] for frames whose routes differ in the bits `differ`.
+    /// [`Forwarding::stage_frames`] for frames whose routes differ in the bits `differ`.
     #[inline(never)]
-    fn stage_groups(&mut self, port: PortId, found: &RoutedFrames, differ: u32) -> usize {
-        let RoutedFrames { routes, lengths, count } = found;
+    fn stage_groups(&mut self, port: PortId, found: &FrameRoutes, differ: u32) -> usize {
+        let FrameRoutes { routes, lengths, count } = found;
         let count = *count;
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, request, .. } = self;
@@ -192,7 +192,7 @@ impl<P: Packet> Forwarding<P> {
             let mut rest = (charges[..count].iter().sum::<u32>(), lengths[..count].iter().sum::<u32>());
             let last = groups.len() - 1;
             let charged = |(n, group): (usize, &BurstGroup)| {
-                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(group, routes, &charges, lengths) };
+                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(group.members, &charges, lengths) };
                 rest = (rest.0 - bytes, rest.1 - frame_bytes);
                 group.with_bytes(bytes, frame_bytes)
             };
@@ -208,7 +208,7 @@ impl<P: Packet> Forwarding<P> {
         count
     }
 
-    /// [`Forwarding::stage_routed`] for frames on many routes, or on one that is not accepted.
+    /// [`Forwarding::stage_frames`] for frames on many routes, or on one that is not accepted.
     #[inline(never)]
     fn stage_each(&mut self, port: PortId, routes: &[QueueRoute], lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -253,9 +253,6 @@ impl ClassTotals {
     }
 }
 
-/// Number of frames from which a branch-free sum over all frames beats one over the members.
-const BRANCH_FREE_MIN: u32 = 14;
-
 /// Returns whether all frames have one length. That is common, and their sum is then a product.
 #[inline(always)]
 fn have_one_length(lengths: &[u32]) -> bool {
@@ -268,33 +265,10 @@ fn count_group(counters: &mut Counters, RouteGroup { ingress, packets, frame_byt
     counters.add_frames(*ingress, u64::from(*packets), u64::from(*frame_bytes));
 }
 
-/// Sums the charges and the lengths of the frames on one route. Both are 0 behind the last frame.
+/// Sums the charges and the lengths of the frames of a group.
 #[inline(always)]
-fn sums_of(
-    BurstGroup { route, members, packets }: &BurstGroup,
-    routes: &[QueueRoute; BURST_MAX],
-    charges: &[u32; BURST_MAX],
-    lengths: &[u32; BURST_MAX],
-) -> (u32, u32) {
-    if *packets >= BRANCH_FREE_MIN {
-        return branch_free_sums(*route, routes, charges, lengths);
-    }
-    bits(*members).fold((0, 0), |(bytes, frame_bytes), n| (bytes + charges[n], frame_bytes + lengths[n]))
-}
-
-/// Sums without a branch, so that the compiler vectorises the loop.
-#[inline(never)]
-fn branch_free_sums(
-    route: QueueRoute,
-    routes: &[QueueRoute; BURST_MAX],
-    charges: &[u32; BURST_MAX],
-    lengths: &[u32; BURST_MAX],
-) -> (u32, u32) {
-    let frames = routes.iter().zip(charges.iter().zip(lengths));
-    frames.fold((0, 0), |(bytes, frame_bytes), (other, (charge, length))| {
-        let mask = if *other == route { u32::MAX } else { 0 };
-        (bytes + (charge & mask), frame_bytes + (length & mask))
-    })
+fn sums_of(members: u64, charges: &[u32; BURST_MAX], lengths: &[u32; BURST_MAX]) -> (u32, u32) {
+    bits(members).fold((0, 0), |(bytes, frame_bytes), n| (bytes + charges[n], frame_bytes + lengths[n]))
 }
 
 #[cfg(test)]
