@@ -3,9 +3,9 @@
 //! queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
+mod buffer_bypass;
 mod bulk;
 mod burst_request;
-mod bypass;
 mod departure;
 mod placement;
 mod prefetch;

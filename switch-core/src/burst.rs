@@ -11,7 +11,6 @@
 //! memory is allocated then: polls allocate nothing and wait for no other lcore.
 
 mod burst_output;
-mod bypass;
 pub(crate) mod chunks;
 mod delay_histogram;
 mod exact_match;
@@ -23,6 +22,7 @@ mod lateness;
 mod lcore;
 mod local_output;
 mod plan;
+mod queue_bypass;
 mod receiver;
 mod transmitter;
 mod tx_batch;

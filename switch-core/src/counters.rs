@@ -250,7 +250,7 @@ impl Counters {
     }
 
     #[inline]
-    pub(crate) fn drop(&mut self, queue: QueueId, reason: DropReason) {
+    pub(crate) fn count_drop(&mut self, queue: QueueId, reason: DropReason) {
         self.add(queue, queue_stat::DROPS + reason as usize, 1);
     }
 
@@ -362,7 +362,7 @@ mod tests {
         let mut counters = Counters::upfront(2);
         let queue = QueueId::new(PortId(1), Class::new(7));
         counters.add(queue, queue_stat::FRAMES, 3);
-        counters.drop(queue, DropReason::Shutdown);
+        counters.count_drop(queue, DropReason::Shutdown);
         counters.add_port(PortId(1), port_stat::PASSED_ON, 5);
         let published = counters.published();
         let request = published.request();
@@ -392,7 +392,7 @@ mod tests {
         }
         assert_eq!(with_memory(&needed), [false; 3]);
         for counters in [&mut needed, &mut upfront] {
-            counters.drop(queue(1), DropReason::LinkLocal);
+            counters.count_drop(queue(1), DropReason::LinkLocal);
             counters.add_port(PortId(2), port_stat::PFC, 2);
         }
         assert_eq!((with_memory(&needed), with_memory(&upfront)), (vec![false, true, true], vec![true; 3]));

@@ -123,13 +123,13 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     /// Forwards the received frames of a port with clones, and a copy for each clone by the same decision. A copy that finds no memory
     /// counts as received and dropped.
     #[inline(never)]
-    pub(crate) fn handle_copied<O: AdmittedSink<P>>(
+    pub(crate) fn handle_copied<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
         allocator: &mut impl PacketAllocator<P>,
-        sink: &mut O,
+        sink: &mut Sink,
     ) {
         let mut decisions: ArrayVec<(Option<Headers>, ForwardingDecision), BURST_MAX> = ArrayVec::new();
         self.set_current_port(port);
@@ -140,7 +140,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 Parsed::Data(headers) => (Some(headers), self.decide_for_copies(now, port, &headers, packet)),
                 Parsed::Malformed => (None, ForwardingDecision::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
-                    self.obey::<O>(now, port, control);
+                    self.obey::<Sink>(now, port, control);
                     if let Ok(ControlFrame::Credit(frame)) = control {
                         accounts.push((decisions.len(), frame));
                     }
@@ -179,18 +179,18 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Forwards a frame received by `port`, which is the current port and has no clones.
     #[inline]
-    pub(crate) fn handle_packet<O: AdmittedSink<P>>(
+    pub(crate) fn handle_packet<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         packet: P,
         allocator: &mut impl PacketAllocator<P>,
-        sink: &mut O,
+        sink: &mut Sink,
     ) {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
-                self.handle_control::<O>(now, port, &control, |_, _| 0);
+                self.handle_control::<Sink>(now, port, &control, |_, _| 0);
                 return allocator.recycle(packet);
             }
             Parsed::Malformed => {
@@ -205,22 +205,22 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Obeys a control frame, and compares its credit counts with those of the data before it. `uncounted` returns the part of a class that
     /// is not counted yet.
-    pub(crate) fn handle_control<O: AdmittedSink<P>>(
+    pub(crate) fn handle_control<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         control: &Result<ControlFrame, DecodeError>,
         uncounted: impl FnOnce(Class, &ReceiveAccounting) -> u32,
     ) {
-        self.obey::<O>(now, port, *control);
+        self.obey::<Sink>(now, port, *control);
         if let Ok(ControlFrame::Credit(frame)) = control {
             self.compare_counts(port, frame, uncounted);
         }
     }
 
     /// Obeys a control frame, unless a receiver did.
-    fn obey<O: AdmittedSink<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
-        if O::OBEYS_CONTROL {
+    fn obey<Sink: AdmittedSink<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
+        if Sink::OBEYS_CONTROL {
             self.pending_ports.insert(port);
             handle_control(&self.shared, &mut self.counters, now, port, control);
         }
@@ -422,11 +422,11 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         allocator: &mut impl PacketAllocator<P>,
     ) {
         allocator.on_drop(now, packet, ingress, Direction::Inbound, reason);
-        self.drop(ingress, reason);
+        self.count_drop(ingress, reason);
     }
 
-    fn drop(&mut self, ingress: QueueId, reason: DropReason) {
-        drop_arrived(&self.shared, &mut self.counters, ingress, reason);
+    fn count_drop(&mut self, ingress: QueueId, reason: DropReason) {
+        count_inbound_drop(&self.shared, &mut self.counters, ingress, reason);
     }
 
     /// Admits the staged frames, all of `port`, and hands over the admitted ones.
@@ -462,7 +462,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         classes.for_each(|(class, count)| arrived.count(class, count));
     }
 
-    /// Admits one packet; returns it if the MMU keeps it.
+    /// Admits one packet; returns it if the MMU admits it.
     #[inline(always)]
     pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: BufferRequest) -> Option<QueuedPacket<P>> {
         let port = charged.ingress.port();
@@ -476,13 +476,13 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         match verdict {
             Admission::Admit(_) => {
                 if !self.shared.port(port).in_storm().is_empty() {
-                    count_kept(&self.shared, charged.ingress);
+                    count_admitted_in_storm(&self.shared, charged.ingress);
                 }
                 self.counters.add(charged.ingress, queue_stat::HANDED_OVER, 1);
                 Some(QueuedPacket::new(packet, charged))
             }
             Admission::Drop(reason) => {
-                self.drop(charged.ingress, reason);
+                self.count_drop(charged.ingress, reason);
                 None
             }
         }
@@ -530,23 +530,24 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         sink: &mut impl AdmittedSink<P>,
     ) {
         let Forwarding { shared, counters, request, .. } = self;
-        let kept = QueuedPacket::all(packets, request).enumerate().filter_map(|(n, queued)| match request.verdict(n) {
-            Admission::Admit(_) => {
-                let ingress = queued.charged.ingress;
-                if has_storm {
-                    count_kept(shared, ingress);
+        let admitted =
+            QueuedPacket::all(packets, request).enumerate().filter_map(|(n, queued)| match request.verdict(n) {
+                Admission::Admit(_) => {
+                    let ingress = queued.charged.ingress;
+                    if has_storm {
+                        count_admitted_in_storm(shared, ingress);
+                    }
+                    counters.add(ingress, queue_stat::HANDED_OVER, 1);
+                    Some(queued)
                 }
-                counters.add(ingress, queue_stat::HANDED_OVER, 1);
-                Some(queued)
-            }
-            Admission::Drop(reason) => {
-                let (ingress, reason) = (queued.charged.ingress, reason);
-                allocator.on_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
-                drop_arrived(shared, counters, ingress, reason);
-                None
-            }
-        });
-        sink.take(now, kept);
+                Admission::Drop(reason) => {
+                    let (ingress, reason) = (queued.charged.ingress, reason);
+                    allocator.on_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
+                    count_inbound_drop(shared, counters, ingress, reason);
+                    None
+                }
+            });
+        sink.take(now, admitted);
     }
 
     /// Answers a reader's request for counters. Call it between bursts.
@@ -567,7 +568,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         for n in 0..=self.clones[port.index()].len() {
             let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
             let queue = self.receive(at, None, frame_bytes);
-            self.counters.drop(queue, reason);
+            self.counters.count_drop(queue, reason);
         }
     }
 
@@ -579,8 +580,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 /// Counts a dropped frame, also in the storm counters if its port and class are in a storm.
 #[cold]
 #[inline(never)]
-fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
-    counters.drop(ingress, reason);
+fn count_inbound_drop(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
+    counters.count_drop(ingress, reason);
     let state = shared.port(ingress.port());
     if state.in_storm().contains(ingress.class())
         && let Some(storms) = state.storms()
@@ -591,12 +592,12 @@ fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reas
 
 /// Counts an admitted frame in the storm counters, if its class is in a storm.
 #[cold]
-fn count_kept(shared: &Shared, ingress: QueueId) {
+fn count_admitted_in_storm(shared: &Shared, ingress: QueueId) {
     let state = shared.port(ingress.port());
     if state.in_storm().contains(ingress.class())
         && let Some(storms) = state.storms()
     {
-        storms.count_kept(ingress.class());
+        storms.count_admitted(ingress.class());
     }
 }
 

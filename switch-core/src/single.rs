@@ -8,7 +8,7 @@
 //! No frame changes lcores and no poll is late, so there are no rings and no bursts. An admitted frame is in its egress queue, and one that
 //! finds its whole path free leaves at once. Memory is allocated as needed, since one process has many switches.
 
-mod bypass;
+mod buffer_bypass;
 mod per_frame_output;
 mod prefetch;
 

@@ -24,7 +24,7 @@ pub(crate) struct ClassStormCounters {
     pub(crate) xoff_frames: AtomicU64,
     pub(crate) xon_frames: AtomicU64,
     /// Received frames of the class in a storm: admitted, and dropped; written by the lcore that forwards.
-    kept: AtomicU64,
+    admitted: AtomicU64,
     dropped: AtomicU64,
     /// Frames for the egress queue that its storm dropped before admission; written by all lcores that forward.
     refused: AtomicU64,
@@ -47,8 +47,8 @@ impl SharedStormCounters {
     }
 
     /// Counts an admitted frame of a class in a storm.
-    pub(crate) fn count_kept(&self, class: Class) {
-        add(&self.classes[class.index()].kept);
+    pub(crate) fn count_admitted(&self, class: Class) {
+        add(&self.classes[class.index()].admitted);
     }
 
     /// Counts a dropped frame of a class in a storm.
@@ -78,7 +78,7 @@ impl SharedStormCounters {
         StormPackets {
             tx: counters.get(queue, queue_stat::FRAMES),
             tx_dropped: counters.dropped(queue) + class.refused.load(Ordering::Relaxed),
-            rx: class.kept.load(Ordering::Relaxed),
+            rx: class.admitted.load(Ordering::Relaxed),
             rx_dropped: class.dropped.load(Ordering::Relaxed),
         }
     }

@@ -179,7 +179,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     /// Drops a packet that finds no place.
     #[cold]
     pub(crate) fn drop_unqueued(&mut self, now: Time, queued: &QueuedPacket<P>) {
-        self.counters.drop(queued.charged.egress, DropReason::NoMemory);
+        self.counters.count_drop(queued.charged.egress, DropReason::NoMemory);
         self.shared.mmu.release(now, &[queued.charged]);
     }
 

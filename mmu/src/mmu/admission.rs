@@ -146,7 +146,7 @@ impl Mmu {
     /// Places or refuses one arrival. Returns its class if the queue went OFF.
     #[inline]
     pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &BufferRequest) -> (Admission, ClassSet) {
-        self.admit_by(writer, now, arrival, self.lossy_alpha.get())
+        self.admit_with_alpha(writer, now, arrival, self.lossy_alpha.get())
     }
 
     /// Places or refuses one arrival as [`Mmu::admit_one`] does. An unscheduled packet of a lossy class uses the α of
@@ -160,11 +160,11 @@ impl Mmu {
         is_unscheduled: bool,
     ) -> (Admission, ClassSet) {
         let own = self.unscheduled_alpha.filter(|_| is_unscheduled);
-        self.admit_by(writer, now, arrival, own.unwrap_or_else(|| self.lossy_alpha.get()))
+        self.admit_with_alpha(writer, now, arrival, own.unwrap_or_else(|| self.lossy_alpha.get()))
     }
 
     #[inline(always)]
-    fn admit_by(
+    fn admit_with_alpha(
         &self,
         writer: &mut PortWriter,
         now: Time,
@@ -238,7 +238,7 @@ impl Mmu {
                 ClassSet::EMPTY
             }
             Some(view) if context.flags.port_xon_offset.is_some() => {
-                self.admit_by_port(context, writer, run, verdicts, view, budget)
+                self.admit_under_port_control(context, writer, run, verdicts, view, budget)
             }
             Some(view) => self.admit_lossless(context, writer, run, verdicts, view, budget),
         }
@@ -305,7 +305,7 @@ impl Mmu {
     /// Places packets of one lossless ingress queue under port-level flow control.
     ///
     /// The port is charged before the queue, and released after it, so that its occupancy never falls below the sum of its queues.
-    fn admit_by_port(
+    fn admit_under_port_control(
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
@@ -448,8 +448,8 @@ impl Mmu {
             }
             return;
         }
-        let kept = |(_, verdict): &(&BufferRequest, &Admission)| matches!(verdict, Admission::Admit(_));
-        for (arrival, _) in run.iter().zip(verdicts).filter(kept) {
+        let is_admitted = |(_, verdict): &(&BufferRequest, &Admission)| matches!(verdict, Admission::Admit(_));
+        for (arrival, _) in run.iter().zip(verdicts).filter(is_admitted) {
             self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
         }
     }

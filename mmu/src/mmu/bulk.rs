@@ -210,7 +210,7 @@ impl Mmu {
         }
         view.shared_pool.used = budget.pool().used + request.bytes;
         if context.flags.port_xon_offset.is_some() {
-            self.admit_bulk_by_port(&context.flags, request, &mut view)?;
+            self.admit_bulk_under_port_control(&context.flags, request, &mut view)?;
         } else {
             let (mut fits, mut average_after) = (false, average);
             let change = queue.occupancy.update(|occupancy| {
@@ -246,7 +246,12 @@ impl Mmu {
 
     /// Charges a port and one of its queues, the port first, as individual admission does.
     #[inline(never)]
-    fn admit_bulk_by_port(&self, flags: &PolicyFlags, request: &BulkRequest, view: &mut QueueView) -> Option<()> {
+    fn admit_bulk_under_port_control(
+        &self,
+        flags: &PolicyFlags,
+        request: &BulkRequest,
+        view: &mut QueueView,
+    ) -> Option<()> {
         let (queue, port) = (&*self.ingress[request.ingress.index()], &*self.ports[request.ingress.port().index()]);
         let bytes = request.bytes as u32;
         // Other lcores only take from the queue, so the loaded length is its maximum.

@@ -5,7 +5,7 @@
 //! - [`PausedPort`]: T of the queue and of the port, then the port's insurance headroom;
 //! - [`LossyQueue`]: the threshold of the egress queue, and no headroom.
 //!
-//! [`admission`](super::admission) charges the placed packets; [`bypass`](super::bypass) charges nothing.
+//! [`admission`](super::admission) charges the placed packets; [`buffer_bypass`](super::buffer_bypass) charges nothing.
 
 use weir_units::{Alpha, PortId, Time};
 

@@ -5,10 +5,10 @@ use weir_flowctl::{CatchUp, LatePollTracker, PeakRateLimiter, TxBacklog};
 use weir_mmu::{BufferRelease, PendingBytes};
 use weir_units::{Bytes, Class, ClassSet, PortSet, Span};
 
-use super::bypass::Bypass;
 use super::chunks::Chunks;
 use super::delay_histogram::DelayHistogram;
 use super::handoff::OVERFULL;
+use super::queue_bypass::QueueBypass;
 use super::tx_batch::TxBatch;
 use super::tx_queues::TxQueueBatches;
 use crate::counters::{Counters, gauge};
@@ -44,7 +44,7 @@ pub(crate) struct BurstPort<P> {
     /// Frames that the port is offered. With several transmit queues, they are not yet distributed to the queues.
     pub(super) staged: Option<Box<TxBatch<P>>>,
     /// Frames that bypass the port's queues in this round.
-    pub(super) bypass: Box<Bypass<P>>,
+    pub(super) bypass: Box<QueueBypass<P>>,
     /// Peak rate limiter of a catch-up.
     pub(super) peak: PeakRateLimiter,
     /// Frames offered to each of several transmit queues; `None` if there is one queue.
@@ -207,6 +207,6 @@ impl<P> TransmitMode<P> for BurstOutput<P> {
 
 /// Moves the bypassing frames into the queues.
 #[inline(never)]
-fn flush_bypass<P: Packet>(bypass: &mut Bypass<P>, queues: &mut EgressQueues<Chunks<P>, PortSet>) {
+fn flush_bypass<P: Packet>(bypass: &mut QueueBypass<P>, queues: &mut EgressQueues<Chunks<P>, PortSet>) {
     bypass.take_all(|queued| assert!(queues.push(queued).is_ok(), "{OVERFULL}"));
 }

@@ -55,14 +55,6 @@ pub(super) struct ChunkCursor {
     from: u32,
 }
 
-impl ChunkCursor {
-    /// Returns the position `count` packets further.
-    #[inline]
-    pub(super) fn advanced_by(self, count: usize) -> ChunkCursor {
-        ChunkCursor { from: self.from + count as u32, ..self }
-    }
-}
-
 const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
 

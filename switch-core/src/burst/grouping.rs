@@ -1,11 +1,36 @@
-//! Grouping of a burst's frames by route, one route at a time. With few routes, this costs less than handling each frame.
+//! Grouping of a burst's frames by route, one route at a time: counters and requests for buffer get a sum for each route. With few routes,
+//! this costs less than handling each frame.
 
 use arrayvec::ArrayVec;
 use weir_mmu::RouteGroup;
-use weir_units::bits;
+use weir_units::{CLASSES, Class, PortId, QueueId, bits};
 
 use super::exact_match::QueueRoute;
-use crate::packet::BURST_MAX;
+use crate::counters::Counters;
+use crate::forwarding::Forwarding;
+use crate::packet::{BURST_MAX, Packet};
+
+/// Leading frames of a burst whose routes are known.
+pub(super) struct FrameRoutes {
+    pub(super) routes: [QueueRoute; BURST_MAX],
+    /// Length of each frame in bytes, without FCS; 0 behind the last frame.
+    pub(super) lengths: [u32; BURST_MAX],
+    pub(super) count: usize,
+}
+
+impl Default for FrameRoutes {
+    #[inline(always)]
+    fn default() -> FrameRoutes {
+        FrameRoutes { routes: [QueueRoute::default(); BURST_MAX], lengths: [0; BURST_MAX], count: 0 }
+    }
+}
+
+impl FrameRoutes {
+    #[inline(always)]
+    pub(super) fn frames(&self) -> (&[QueueRoute], &[u32]) {
+        (&self.routes[..self.count], &self.lengths[..self.count])
+    }
+}
 
 /// Frames of a burst on the same route.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +119,156 @@ fn transposed(bits: u64) -> u64 {
     };
     let bits = change(bits, 7, 0x00aa_00aa_00aa_00aa);
     change(change(bits, 14, 0x0000_cccc_0000_cccc), 28, 0x0000_0000_f0f0_f0f0)
+}
+
+impl<P: Packet> Forwarding<P> {
+    /// Counts the leading frames as received, and stages their requests: those whose egress port accepts them. Returns their number; the
+    /// caller stages the packets.
+    #[inline(always)]
+    pub(super) fn stage_frames(&mut self, port: PortId, found: &FrameRoutes) -> usize {
+        let (routes, lengths) = found.frames();
+        let Some(first) = routes.first().copied() else { return 0 };
+        match routes.iter().fold(0, |differ, route| differ | route.differs_from(first)) {
+            0 => self.stage_one_route(port, first, lengths),
+            differ => self.stage_groups(port, found, differ),
+        }
+    }
+
+    /// [`Forwarding::stage_frames`] for at least one frame, all on the same route.
+    #[inline(always)]
+    fn stage_one_route(&mut self, port: PortId, route: QueueRoute, lengths: &[u32]) -> usize {
+        let counts = self.counts(port);
+        let Forwarding { shared, arrived, counters, request, .. } = self;
+        let (ingress, egress) = (route.ingress(), route.egress());
+        if !shared.accepts(egress.port(), ingress.class()) {
+            return 0;
+        }
+        let (length, packets) = (lengths[0], lengths.len());
+        let frame_bytes = if have_one_length(lengths) {
+            let frame_bytes = length * packets as u32;
+            request.push_uniform_batch(ingress, egress, packets, shared.charge.frame_charge(length), frame_bytes);
+            if counts {
+                arrived[ingress.class().index()] +=
+                    shared.port(port).receive_accounting().count_of(length) * packets as u32;
+            }
+            frame_bytes
+        } else {
+            let (charge, frame_bytes) = (shared.charge, lengths.iter().sum());
+            request.push_batch(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.frame_charge(*bytes)));
+            if counts {
+                arrived[ingress.class().index()] += shared.port(port).receive_accounting().count_of_all(lengths);
+            }
+            frame_bytes
+        };
+        counters.add_frames(ingress, lengths.len() as u64, u64::from(frame_bytes));
+        lengths.len()
+    }
+
+    /// [`Forwarding::stage_frames`] for frames whose routes differ in the bits `differ`.
+    #[inline(never)]
+    fn stage_groups(&mut self, port: PortId, found: &FrameRoutes, differ: u32) -> usize {
+        let FrameRoutes { routes, lengths, count } = found;
+        let count = *count;
+        let counts = self.counts(port);
+        let Forwarding { shared, arrived, counters, request, .. } = self;
+        let takes = |route: QueueRoute| shared.accepts(route.egress().port(), route.ingress().class());
+        let mut groups = BurstGroups::new();
+        if !group_by_route(count, routes, differ, &mut groups) || !groups.iter().all(|group| takes(group.route)) {
+            return self.stage_each(port, &routes[..count], &lengths[..count]);
+        }
+        let length = lengths[0];
+        if have_one_length(&lengths[..count]) {
+            let charge = shared.charge.frame_charge(length);
+            let charged = |group: &BurstGroup| group.with_bytes(group.packets * charge, group.packets * length);
+            let groups = groups.iter().map(charged).inspect(|group| count_group(counters, group));
+            request.push_uniform_groups(count, charge, groups);
+        } else {
+            let mut charges = [0; BURST_MAX];
+            charges
+                .iter_mut()
+                .zip(&lengths[..count])
+                .for_each(|(charge, bytes)| *charge = shared.charge.frame_charge(*bytes));
+            // The last group gets the remainder of the sums.
+            let mut rest = (charges[..count].iter().sum::<u32>(), lengths[..count].iter().sum::<u32>());
+            let last = groups.len() - 1;
+            let charged = |(n, group): (usize, &BurstGroup)| {
+                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(group.members, &charges, lengths) };
+                rest = (rest.0 - bytes, rest.1 - frame_bytes);
+                group.with_bytes(bytes, frame_bytes)
+            };
+            let groups = groups.iter().enumerate().map(charged).inspect(|group| count_group(counters, group));
+            request.push_groups(&charges[..count], groups);
+        }
+        if counts {
+            let state = shared.port(port).receive_accounting();
+            for (route, frame_bytes) in routes.iter().zip(lengths).take(count) {
+                arrived[route.ingress().class().index()] += state.count_of(*frame_bytes);
+            }
+        }
+        count
+    }
+
+    /// [`Forwarding::stage_frames`] for frames on many routes, or on one that is not accepted.
+    #[inline(never)]
+    fn stage_each(&mut self, port: PortId, routes: &[QueueRoute], lengths: &[u32]) -> usize {
+        let counts = self.counts(port);
+        let Forwarding { shared, arrived, counters, request, .. } = self;
+        let (charge, pairs) = (shared.charge, routes.iter().map(|route| (route.ingress(), route.egress())));
+        let takes = |ingress: QueueId, egress: QueueId| shared.accepts(egress.port(), ingress.class());
+        let staged = request.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.frame_charge(*bytes)), takes);
+        let mut totals = ClassTotals::default();
+        for (route, frame_bytes) in routes.iter().zip(lengths).take(staged) {
+            totals.add(route.ingress().class(), *frame_bytes);
+        }
+        for (class, frames, bytes) in totals.classes() {
+            counters.add_frames(QueueId::new(port, class), frames, bytes);
+        }
+        if counts {
+            let state = shared.port(port).receive_accounting();
+            for (route, frame_bytes) in routes.iter().zip(lengths).take(staged) {
+                arrived[route.ingress().class().index()] += state.count_of(*frame_bytes);
+            }
+        }
+        staged
+    }
+}
+
+/// Frames and bytes of each class, packed in one number, so that each is added to the counters once.
+#[derive(Default)]
+struct ClassTotals([u64; CLASSES]);
+
+impl ClassTotals {
+    const FRAME: u64 = 1 << 40;
+
+    #[inline(always)]
+    fn add(&mut self, class: Class, frame_bytes: u32) {
+        self.0[class.index()] += ClassTotals::FRAME | u64::from(frame_bytes);
+    }
+
+    /// Returns the classes with frames, with their frames and bytes.
+    #[inline(always)]
+    fn classes(self) -> impl Iterator<Item = (Class, u64, u64)> {
+        let totals = Class::ALL.into_iter().zip(self.0).filter(|(_, totals)| *totals > 0);
+        totals.map(|(class, totals)| (class, totals / ClassTotals::FRAME, totals % ClassTotals::FRAME))
+    }
+}
+
+/// Returns whether all frames have one length. That is common, and their sum is then a product.
+#[inline(always)]
+fn have_one_length(lengths: &[u32]) -> bool {
+    let length = lengths[0];
+    lengths.iter().fold(0, |differ, other| differ | (other ^ length)) == 0
+}
+
+#[inline(always)]
+fn count_group(counters: &mut Counters, RouteGroup { ingress, packets, frame_bytes, .. }: &RouteGroup) {
+    counters.add_frames(*ingress, u64::from(*packets), u64::from(*frame_bytes));
+}
+
+/// Sums the charges and the lengths of the frames of a group.
+#[inline(always)]
+fn sums_of(members: u64, charges: &[u32; BURST_MAX], lengths: &[u32; BURST_MAX]) -> (u32, u32) {
+    bits(members).fold((0, 0), |(bytes, frame_bytes), n| (bytes + charges[n], frame_bytes + lengths[n]))
 }
 
 #[cfg(test)]

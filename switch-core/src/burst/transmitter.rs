@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weir_flowctl::{TxRegulator, wire_bytes};
 use weir_mmu::{BurstRequest, DepartureBatch, PendingReleases};
-use weir_units::{Bytes, CLASSES, Class, ClassSet, QueueId, Time};
+use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
 use super::burst_output::{BurstOutput, BurstPort, WaitReason};
 use super::chunks::{ChunkCursor, Chunks};
@@ -32,29 +32,8 @@ struct TxSegment {
     bytes: u32,
 }
 
-/// Frames that a port is offered together.
-#[derive(Debug, Default)]
-struct TxOffer {
-    /// Segments in order of departure.
-    segments: ArrayVec<TxSegment, BURST_MAX>,
-    /// Merged segments: adjacent segments of a queue are one here. They serve the accounting if all frames left.
-    merged: ArrayVec<TxSegment, BURST_MAX>,
-}
-
-impl TxOffer {
-    #[inline(always)]
-    fn push(&mut self, segment: TxSegment) {
-        let others = self.merged.iter_mut().rev();
-        match others
-            .take(CLASSES)
-            .find(|other| other.queue == segment.queue && other.at.advanced_by(other.count) == segment.at)
-        {
-            Some(before) => (before.count, before.bytes) = (before.count + segment.count, before.bytes + segment.bytes),
-            None => self.merged.push(segment),
-        }
-        self.segments.push(segment);
-    }
-}
+/// Segments that a port is offered together, in order of departure.
+type TxOffer = ArrayVec<TxSegment, BURST_MAX>;
 
 /// Frames of an offer, in place.
 struct TxSegments<'o, P> {
@@ -376,7 +355,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         &mut self,
         now: Time,
         index: usize,
-        TxOffer { segments, merged }: &TxOffer,
+        segments: &TxOffer,
         releases: &mut PendingReleases,
         driver: &mut D,
     ) -> usize {
@@ -387,9 +366,8 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         let (port, fifos) = (&mut ports[index], queues.fifos());
         let sent = driver.transmit_runs(port.id, &mut TxSegments { fifos, segments });
         let candidates = self.off_ports | self.by_length;
-        let offered: usize = merged.iter().map(|segment| segment.count).sum();
         let mut left = sent;
-        for TxSegment { queue, at, count, bytes } in if sent == offered { merged } else { segments } {
+        for TxSegment { queue, at, count, bytes } in segments {
             let run = fifos.run(*at, *count);
             let segment_sent = left.min(*count);
             left -= segment_sent;

@@ -20,7 +20,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         let discarded = mode.discard_offered(&mut ports[index].own, |packets, departures| {
             for (packet, departure) in packets.iter().zip(departures) {
                 on_drop(packet, departure.egress);
-                counters.drop(departure.egress, reason);
+                counters.count_drop(departure.egress, reason);
             }
             shared.mmu.release(now, departures);
         });
@@ -50,7 +50,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
                 && let Some(queued) = self.queues.pop(queue)
             {
                 on_drop(&queued.packet, queue);
-                self.counters.drop(queue, reason);
+                self.counters.count_drop(queue, reason);
                 self.shared.mmu.release(now, &[queued.charged]);
                 discarded += 1;
             }

@@ -1,20 +1,20 @@
 //! Tests of a whole switch, in one program.
 
-mod bypass;
+mod buffer_bypass;
 mod clones;
 mod common;
 mod delays;
-mod lanes;
+mod fast_path;
 mod late_polls;
 mod link_rate;
 mod links;
 mod packet_memory;
-mod passage;
 mod pipeline;
-mod plain;
+mod queue_bypass;
 mod recovery;
-mod rows;
+mod runs;
 mod steering;
 mod telemetry;
+mod tx_queues;
 mod watchdog;
 mod wide;

@@ -69,7 +69,7 @@ pub fn forward(
 /// Creates the frames that arrive at `port`, addressed to the other port.
 fn burst(prepared: &PreparedSwitches<'_>, port: u8, frames: usize) -> Result<Batch, BenchError> {
     let mut batch = Batch::new();
-    for number in 0..frames as u8 {
+    for number in 0..frames as u16 {
         let [from, to] = [port, 1 - port].map(|port| Station { port, number });
         let mut mbuf =
             fresh(&prepared.store().data, LENGTH).ok_or_else(|| BenchError::Run("no packet buffer".to_owned()))?;

@@ -17,7 +17,7 @@ use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::error::{BenchError, from_arguments};
-use crate::frames::{Formats, Traffic};
+use crate::frames::{Formats, LOSSLESS, Traffic};
 use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
 use crate::machine::{HostInfo, HostLoad, HostLoadMeter, kept_from_cpu};
 use crate::spread::Spread;
@@ -33,16 +33,18 @@ pub struct Case {
     /// DSCPs of the frames, in rotation; the preset `roce` maps them to classes.
     pub dscps: &'static [u8],
     /// Number of stations behind each port, whose frames alternate.
-    pub stations: u8,
+    pub stations: u16,
     /// Frame formats of the stations.
     pub formats: Formats,
     /// Number of destination ports of a port's frames, with equal shares. An lcore has one port more.
     pub destinations: u8,
+    /// Further keys of the lossless class's queue, in TOML.
+    pub queue_keys: &'static str,
 }
 
 impl Case {
-    const fn new(name: &'static str, what: &'static str, dscps: &'static [u8], stations: u8) -> Case {
-        Case { name, what, dscps, stations, formats: Formats::Ipv4, destinations: 1 }
+    const fn new(name: &'static str, what: &'static str, dscps: &'static [u8], stations: u16) -> Case {
+        Case { name, what, dscps, stations, formats: Formats::Ipv4, destinations: 1, queue_keys: "" }
     }
 }
 
@@ -281,9 +283,11 @@ impl Setup<'_> {
             self.layout,
             self.lcores
         );
-        if self.has_limits {
-            for class in Class::ALL {
-                text += &format!("[[classes.queues]]\nclass = {}\nrate = \"399Gbps\"\n", class.index());
+        for class in Class::ALL {
+            let rate = if self.has_limits { "rate = \"399Gbps\"" } else { "" };
+            let keys = if class == LOSSLESS { self.case.queue_keys } else { "" };
+            if !rate.is_empty() || !keys.is_empty() {
+                text += &format!("[[classes.queues]]\nclass = {}\n{rate}\n{keys}\n", class.index());
             }
         }
         let flow_control = match self.flow_control {

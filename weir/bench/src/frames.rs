@@ -9,23 +9,25 @@ use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame};
 
 /// Length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 14 + 20 + 8;
-/// Frames in a round of a capture file, each of another flow. The file is replayed endlessly.
+/// Least number of frames in a round of a capture file, each of another flow. The file is replayed endlessly.
 const FRAMES: u16 = 64;
 
-/// Station with a MAC and an IP address. IP addresses are in 198.18.0.0/15, as those of DPDK's example l3fwd.
+/// Station with a MAC and an IP address. IP addresses are in 198.18.0.0/15, as those of DPDK's example l3fwd; 256 stations of a port have
+/// different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Station {
     pub(crate) port: u8,
-    pub(crate) number: u8,
+    pub(crate) number: u16,
 }
 
 impl Station {
     pub(crate) fn mac(self) -> MacAddr {
-        MacAddr([2, 0, 0, 0, self.number, self.port])
+        let [high, low] = self.number.to_be_bytes();
+        MacAddr([2, 0, 0, high, low, self.port])
     }
 
     fn ip(self) -> [u8; 4] {
-        [198, 18, self.port, self.number]
+        [198, 18, self.port, self.number as u8]
     }
 }
 
@@ -70,7 +72,7 @@ pub struct Traffic<'a> {
     /// DSCPs of the frames, in turn.
     pub dscps: &'a [u8],
     /// Number of stations at each port, used in turn.
-    pub stations: u8,
+    pub stations: u16,
     /// Formats of the frames.
     pub formats: Formats,
     /// Number of rounds of 64 frames before a CBFC message with credit for the whole advertised buffer. `None` sends no
@@ -79,7 +81,7 @@ pub struct Traffic<'a> {
 }
 
 impl Traffic<'_> {
-    /// Writes a new capture file: 64 frames of 64 flows, or [`Traffic::credit_after`] such rounds and a credit message.
+    /// Writes a new capture file: a frame of each of 64 flows, or of as many as there are stations, in whole bursts; or [`Traffic::credit_after`] such rounds and a credit message.
     ///
     /// # Errors
     /// The file can't be written.
@@ -96,8 +98,9 @@ impl Traffic<'_> {
             file.extend(bytes);
             file.extend(std::iter::repeat_n(0, usize::from(length) - bytes.len()));
         };
-        for flow in (0..self.credit_after.unwrap_or(1)).flat_map(|_| 0..FRAMES) {
-            let number = flow as u8 % self.stations;
+        let frames = self.stations.next_multiple_of(FRAMES);
+        for flow in (0..self.credit_after.unwrap_or(1)).flat_map(|_| 0..frames) {
+            let number = flow % self.stations;
             // DSCPs change fastest, then destinations, then formats, so that all combinations occur.
             let (classes, turn) = (self.dscps.len(), usize::from(flow));
             let (dscp, to) = (self.dscps[turn % classes], self.to[turn / classes % self.to.len()]);
@@ -157,8 +160,8 @@ fn all_credit() -> ControlFrame {
     ControlFrame::Credit(CreditFrame { enabled: LOSSLESS.alone(), limits, account })
 }
 
-/// Class under credit.
-const LOSSLESS: Class = Class::new(3);
+/// Lossless class of the preset `roce`.
+pub(crate) const LOSSLESS: Class = Class::new(3);
 
 fn checksum(header: &[u8]) -> u16 {
     let mut sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();

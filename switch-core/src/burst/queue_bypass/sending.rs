@@ -7,7 +7,7 @@ use weir_flowctl::TxRegulator;
 use weir_mmu::{BurstRequest, RouteTotal};
 use weir_units::{Bytes, ClassSet, Span, Time};
 
-use super::{Bypass, PortDemand};
+use super::{PortDemand, QueueBypass};
 use crate::burst::burst_output::{BurstOutput, BurstPort, WaitReason};
 use crate::packet::{BURST_MAX, Burst, Packet, PortOutput};
 use crate::transmission::{PortTransmitter, Transmission, ingress_ports_among};
@@ -147,7 +147,7 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Otherwise nothing is changed. Returns whether it did.
     #[inline(always)]
     fn put_bypass_on_wire(&mut self, now: Time, held: ClassSet, link_overhead: Bytes, regulator: &TxRegulator) -> bool {
-        let Bypass { classes, frame_bytes, len, .. } = *self.own.bypass;
+        let QueueBypass { classes, frame_bytes, len, .. } = *self.own.bypass;
         // The classes' configuration may have changed since.
         if !(classes & held).is_empty() || !self.may_mix(classes) {
             return false;

@@ -1,4 +1,4 @@
-//! Bypass of a port's empty egress queues. If the wire would be free even behind all frames of a round, none of them has to wait. Then no
+//! QueueBypass of a port's empty egress queues. If the wire would be free even behind all frames of a round, none of them has to wait. Then no
 //! frame needs a queue or the scheduler.
 //!
 //! The scheduler decides among waiting frames. A poll sees frames together that came one after the other. Bypassing frames leave in order
@@ -18,7 +18,7 @@ use crate::packet::{BURST_MAX, Burst, Packet, QueuedPacket};
 
 /// Frames of a round that bypass the queues of their port. Meanwhile the queues are empty, and the port is offered nothing else.
 #[derive(Debug)]
-pub(super) struct Bypass<P> {
+pub(super) struct QueueBypass<P> {
     /// Packets in order of departure: `Some` in the first `len` places.
     packets: [Option<P>; BURST_MAX],
     /// Charge of each packet, if charges differ.
@@ -41,7 +41,7 @@ const ROUTES_MAX: usize = 16;
 /// Rounds without bypass after frames could not bypass their queues: an attempt costs as much as a success saves.
 const BACKOFF_ROUNDS: u8 = 16;
 
-impl<P> Bypass<P> {
+impl<P> QueueBypass<P> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
@@ -72,7 +72,7 @@ impl<P> Bypass<P> {
         self.frame_bytes += demand.frame_bytes;
     }
 
-    /// Adds a burst that was [recorded](Bypass::record).
+    /// Adds a burst that was [recorded](QueueBypass::record).
     #[inline(always)]
     fn put_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) {
         let (from, count) = (self.len, packets.len());
@@ -89,7 +89,7 @@ impl<P> Bypass<P> {
         self.len += count;
     }
 
-    /// Adds the packets of a route that were [recorded](Bypass::record); `members` is their bitmap in the burst.
+    /// Adds the packets of a route that were [recorded](QueueBypass::record); `members` is their bitmap in the burst.
     #[inline(always)]
     fn put(&mut self, route: &RouteTotal, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
         let (from, count) = (self.len, route.packets as usize);
@@ -162,7 +162,7 @@ impl<P> Bypass<P> {
     }
 }
 
-impl<P: Packet> Bypass<P> {
+impl<P: Packet> QueueBypass<P> {
     /// Writes the length of each packet into this memory, and returns the written part.
     #[inline(always)]
     fn lengths<'l>(&self, into: &'l mut [u32; BURST_MAX]) -> &'l [u32] {
@@ -233,9 +233,9 @@ impl<P: Packet> Bypass<P> {
     }
 }
 
-impl<P> Default for Bypass<P> {
-    fn default() -> Bypass<P> {
-        Bypass {
+impl<P> Default for QueueBypass<P> {
+    fn default() -> QueueBypass<P> {
+        QueueBypass {
             packets: [const { None }; BURST_MAX],
             bytes: [0; BURST_MAX],
             each: None,
@@ -310,7 +310,7 @@ mod tests {
             cell_bytes in prop::sample::select(vec![1, 64, 208]),
         ) {
             let (charge, queue) = (Charge::in_cells(cell_bytes), |port| QueueId::new(PortId(port), Class::new(3)));
-            let (mut bypass, mut request) = (Bypass::default(), BurstRequest::new());
+            let (mut bypass, mut request) = (QueueBypass::default(), BurstRequest::new());
             for length in &lengths {
                 let (ingress, egress) = (queue(0), queue(1));
                 request.push(BufferRequest { ingress, egress, bytes: charge.frame_charge(*length) }, *length);
