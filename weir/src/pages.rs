@@ -9,12 +9,10 @@ mod site;
 use std::io;
 use std::path::PathBuf;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 use weir_experiments::Failure;
 use weir_experiments::report::write;
-
-use crate::Arguments;
 
 /// Arguments of `weir completions`.
 #[derive(clap::Args)]
@@ -41,14 +39,14 @@ pub(crate) struct PagesArguments {
     of: PathBuf,
 }
 
-/// Prints the completions of a shell.
-pub(crate) fn completions(arguments: &CompletionsArguments) {
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "weir", &mut io::stdout());
+/// Prints the completions of a shell for a command line.
+pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) {
+    clap_complete::generate(arguments.shell, &mut command, "weir", &mut io::stdout());
 }
 
-/// Writes the requested pages.
-pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
-    let command = built();
+/// Writes the requested pages of a command line.
+pub(crate) fn pages(arguments: &PagesArguments, command: Command) -> Result<(), Failure> {
+    let command = built(command);
     if let Some(directory) = &arguments.man {
         man::write(&command, directory)?;
     }
@@ -61,14 +59,14 @@ pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
     }
 }
 
-/// The command line, with the full names of all commands in it.
-fn built() -> clap::Command {
-    let mut command = Arguments::command().disable_help_subcommand(true);
+/// Gives the commands of a command line their full names.
+fn built(command: Command) -> Command {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     command
 }
 
 /// Returns the visible subcommands of a command.
-fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set())
 }

@@ -6,8 +6,8 @@ use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
+use super::closed_form::{limit_from, overhead_text, share};
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters};
-use crate::gfc::closed_form::{limit_from, overhead_text, share};
 use crate::keys::{given_size, given_time};
 use crate::pfc::PauseTimers;
 use crate::{

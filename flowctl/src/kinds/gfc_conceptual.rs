@@ -6,11 +6,11 @@ use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::cbfc::Advertiser;
-use crate::gfc::closed_form::{
+use super::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
     given_ageing, outlives_its_refresh, overhead_text, rate_rows, share,
 };
+use crate::cbfc::Advertiser;
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, conceptual_b0_max, length};
 use crate::keys::{given_size, given_time};
 use crate::pfc::PauseTimers;

@@ -8,6 +8,7 @@
 pub mod backends;
 mod catalogue;
 mod check;
+mod claim_map;
 mod experiment;
 pub mod explore;
 mod figure;
@@ -25,9 +26,7 @@ mod rows;
 mod sentence;
 pub mod site;
 mod slurm;
-pub(crate) mod statistics;
 mod stored;
-mod units;
 mod unspecified;
 mod verdict;
 
@@ -38,6 +37,7 @@ use std::time::{Instant, SystemTime};
 
 use weir_results::run_dir::{Provenance, Summary};
 
+use self::catalogue::{ExperimentSelection, catalogue};
 use self::experiment::Experiment;
 use self::lateness::Lateness;
 use self::outcome::Environment;
@@ -49,11 +49,9 @@ use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
 use crate::real_frames;
-use crate::sweep::{self, ColumnSelection, Hash, KeyPath, OutputMode, Shard, SweepFile, SweepPlan};
+use crate::sweep::{self, ColumnSelection, OutputMode, Shard, SweepFile, SweepPlan};
 use crate::sweep::{PointOutcome, PointRecord};
-
-pub(crate) use self::statistics::{Estimate, mean};
-pub(crate) use self::units::column_unit;
+use crate::table::key_path::KeyPath;
 
 /// Arguments of `weir reproduce`.
 #[derive(clap::Args)]
@@ -138,7 +136,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
         let mut all = Vec::new();
-        for experiment in catalogue::catalogue(&choice.folders()?)? {
+        for experiment in catalogue(&choice.folders()?)? {
             let verdict = FigureResults::read(&experiment)?.result(Backend::Sim).map(|result| result.outcome.verdict);
             all.push((experiment, verdict));
         }
@@ -189,7 +187,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), version()?);
+    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), sweep::build_version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
         if let Some(shard) = arguments.shard {
@@ -431,74 +429,6 @@ fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[PointR
     (sentences, matters)
 }
 
-/// Selection of experiments by a command's arguments.
-struct ExperimentSelection<'a> {
-    /// Ids, papers, `all`, or folders.
-    ids: &'a [String],
-    /// Folders of papers; empty for the default one.
-    papers: &'a [PathBuf],
-}
-
-impl ExperimentSelection<'_> {
-    /// The selected experiments. `may` filters those that no id names directly.
-    fn experiments(&self, may: impl Fn(&Experiment) -> bool) -> Result<Vec<Experiment>, Failure> {
-        let mut chosen: Vec<Experiment> = Vec::new();
-        let mut known: Option<Vec<Experiment>> = None;
-        for id in self.ids {
-            let own = Path::new(id);
-            if Experiment::is_one(own) {
-                chosen.push(Experiment::load(own)?);
-                continue;
-            }
-            if paper::is_one(own) {
-                chosen.extend(catalogue::catalogue(&[own.to_owned()])?);
-                continue;
-            }
-            if known.is_none() {
-                known = Some(catalogue::catalogue(&self.folders()?)?);
-            }
-            let known = known.as_deref().unwrap_or_default();
-            let is_meant = |experiment: &&Experiment| {
-                id == "all" || experiment.id == *id || experiment.of.as_ref().is_some_and(|paper| paper.id == *id)
-            };
-            let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
-            if meant.is_empty() {
-                let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
-                return Err(Failure::Argument(format!(
-                    "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
-                    ids.join(", ")
-                )));
-            }
-            let may = |experiment: &&&Experiment| experiment.id == *id || may(experiment);
-            chosen.extend(meant.iter().filter(may).map(|experiment| (*experiment).clone()));
-        }
-        let mut seen = BTreeSet::new();
-        chosen.retain(|experiment| seen.insert(experiment.id.clone()));
-        Ok(chosen)
-    }
-
-    /// Folders of papers: as given, else the first below the current directory or above the program's file, built or
-    /// installed.
-    fn folders(&self) -> Result<Vec<PathBuf>, Failure> {
-        const USUAL: &str = "scenarios/papers";
-        const INSTALLED: &str = "share/weir";
-        if !self.papers.is_empty() {
-            return Ok(self.papers.to_vec());
-        }
-        let program = std::env::current_exe()?;
-        let here = Path::new("");
-        let above = std::iter::once(here).chain(program.ancestors().skip(1));
-        let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
-        let mut found = found.filter(|folder| folder.is_dir());
-        found.next().map(|folder| vec![folder]).ok_or_else(|| {
-            let message = format!(
-                "there is no {USUAL}, here or above the program; write --papers DIR, or go to Weir's own directory"
-            );
-            Failure::Argument(message)
-        })
-    }
-}
-
 /// Parses `PATH=VALUE` arguments; a value that is not TOML is a string.
 fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
     let wrong =
@@ -523,13 +453,4 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
         }
         other => other,
     }
-}
-
-/// Version with the build id: runs of another build are not resumed.
-fn version() -> Result<String, Failure> {
-    let build = match weir_sim::own_build_id() {
-        Some(id) => id,
-        None => Hash::digest(&fs::read(std::env::current_exe()?)?).text(),
-    };
-    Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
 }

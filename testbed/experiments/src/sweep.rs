@@ -13,15 +13,14 @@ mod hash;
 mod merge;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod path;
 mod plan;
+pub mod plot;
 mod point;
 mod point_file;
 mod policies;
 mod results;
 mod slurm;
 mod stop;
-mod table;
 mod values;
 mod workers;
 
@@ -37,21 +36,17 @@ use self::stop::Stop;
 use crate::Failure;
 use crate::experiment::cores;
 use crate::files::json_text;
-use crate::plot;
 use crate::progress;
 use crate::switches;
 use crate::table::count;
 
 pub(crate) use self::columns::{ColumnSelection, check as check_column};
-pub(crate) use self::directory::{FinishedPoint, PointOutcome, Shard, name_and_columns};
+pub(crate) use self::directory::{FinishedPoint, PointOutcome, Shard, build_version};
 pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
-pub(crate) use self::hash::Hash;
-pub(crate) use self::path::Path as KeyPath;
 pub(crate) use self::plan::SweepPlan;
 pub(crate) use self::point_file::Point;
 pub(crate) use self::results::PointRecord;
 pub(crate) use self::slurm::sbatch;
-pub(crate) use self::table::{Cell, Table};
 
 /// Arguments of `weir sweep`, or one of its commands.
 #[derive(clap::Args)]

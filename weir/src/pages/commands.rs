@@ -71,8 +71,11 @@ fn leaves(command: &Command) -> Vec<&Command> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::super::built;
     use super::*;
+    use crate::Arguments;
 
     #[cfg(feature = "dpdk")]
     #[test]
@@ -80,14 +83,14 @@ mod tests {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/COMMANDS.md");
         let is = std::fs::read_to_string(file).unwrap_or_default();
         assert!(
-            is == page(&built()),
+            is == page(&built(Arguments::command())),
             "docs/COMMANDS.md is of another command line: weir pages --commands docs/COMMANDS.md"
         );
     }
 
     #[test]
     fn code_1_is_documented_for_commands_that_exist() {
-        let command = built();
+        let command = built(Arguments::command());
         let names: Vec<String> = all(&command).into_iter().map(|sub| name(sub).to_owned()).collect();
         for known in ["weir show pfc counters", "weir testbed run", "weir sweep merge", "weir sweep"] {
             assert!(names.iter().any(|name| name == known), "{names:?}");

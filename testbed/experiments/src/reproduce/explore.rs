@@ -22,18 +22,19 @@ use weir_units::Span;
 use self::design::Setting;
 use self::map::ExplorationResults;
 use self::settings::{JudgedSetting, Runner};
+use super::catalogue::{ExperimentSelection, catalogue};
+use super::claim_map::ClaimMap;
 use super::experiment::Experiment;
 use super::outcome::{self, Environment};
+use super::slurm;
 use super::stored::{self, MAP_PICTURE, StoredMap};
 use super::unspecified::UnspecifiedParameter;
-use super::{ExperimentSelection, catalogue, slurm, version};
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
-use crate::files::{json_text, quoted, read_json, with_path, write_json};
-use crate::run::slug;
-use crate::sweep::{Cell, OutputMode, Shard, Table};
+use crate::files::{json_text, quoted, read_json, slug, with_path, write_json};
+use crate::sweep::{OutputMode, Shard, build_version};
+use crate::table::typed::{Cell, TypedTable};
 
-pub(super) use self::map::{ClaimMap, MapLine, MapLineKind};
 pub(super) use self::text::{extent, nearest};
 
 /// Arguments of `weir explore`.
@@ -109,11 +110,11 @@ fn budget(text: &str) -> Result<Span, String> {
 pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        text::list(&catalogue::catalogue(&choice.folders()?)?);
+        text::list(&catalogue(&choice.folders()?)?);
         return Ok(());
     }
     let chosen = chosen(&choice)?;
-    let (version, mode) = (version()?, OutputMode { json: true });
+    let (version, mode) = (build_version()?, OutputMode { json: true });
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let mut maps = Vec::new();
     for experiment in &chosen {
@@ -368,7 +369,7 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
 }
 
 /// Table with a row per setting: values of the unspecified parameters, and each claim's judgement.
-fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> Table {
+fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> TypedTable {
     let mut columns: Vec<(String, Vec<Cell>)> = Vec::new();
     for (n, thing) in map.open.iter().enumerate() {
         let value = |judged: &JudgedSetting| Cell::Text(thing.values[judged.setting[n]].clone());
@@ -383,5 +384,5 @@ fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> Table {
         let cell = |judged: &JudgedSetting| Cell::Text(judged.judgements[n].to_string());
         columns.push((line.statement.clone(), judged.iter().map(cell).collect()));
     }
-    Table { columns }
+    TypedTable { columns }
 }

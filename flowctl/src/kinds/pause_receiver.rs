@@ -4,7 +4,7 @@ use weir_units::Time;
 use weir_units::archive::{Archive, SharedState};
 use weir_wire::mac_control::ControlFrame;
 
-use super::PauseTimers;
+use crate::pfc::PauseTimers;
 use crate::sync::{AtomicU8, Ordering};
 use crate::{FlowControlReceiver, MessageKind};
 
