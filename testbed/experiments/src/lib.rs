@@ -64,6 +64,7 @@ pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+mod slurm;
 pub mod sweep;
 pub mod switches;
 pub mod table;

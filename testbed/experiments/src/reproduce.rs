@@ -25,14 +25,13 @@ mod paper_file;
 mod rows;
 mod sentence;
 pub mod site;
-mod slurm;
 mod stored;
 mod unspecified;
 mod verdict;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::time::{Instant, SystemTime};
 
 use weir_results::run_dir::{Provenance, Summary};
@@ -49,6 +48,7 @@ use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
 use crate::real_frames;
+use crate::slurm::{self, Job, JobArray};
 use crate::sweep::{self, ColumnSelection, OutputMode, Shard, SweepFile, SweepPlan};
 use crate::sweep::{PointOutcome, PointRecord};
 use crate::table::key_path::KeyPath;
@@ -392,17 +392,19 @@ fn uninterrupted(experiment: &Experiment, records: Vec<PointRecord>, all: usize)
 /// Submits a farm to Slurm: the shards, and the job that computes the verdict.
 fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path) -> Result<(), Failure> {
     let [folder, to] = [experiment.folder(), output].map(slurm::shown);
-    let array = slurm::JobArray {
-        folder: output.join(&experiment.id).join("slurm"),
-        command: format!("{} reproduce {} --farm {}", slurm::program()?, folder?, to?),
-        last: "verdict",
+    let command = format!("{} reproduce {} --farm {}", slurm::program()?, folder?, to?);
+    let jobs = JobArray {
+        folder: absolute(output.join(&experiment.id).join("slurm"))?,
+        last: Job { name: "verdict", command: format!("{command} -j 1") },
+        array: Job { name: "array", command },
         last_does: "comes to the verdict",
-        tasks: arguments.tasks,
-        cores: arguments.jobs.unwrap_or(1),
+        tasks: arguments.tasks as usize,
+        cores: arguments.jobs.unwrap_or(1) as usize,
         options: &arguments.sbatch,
         is_rehearsal: arguments.dry_run,
     };
-    array.submit()
+    jobs.check()?;
+    jobs.submit()
 }
 
 /// Failed runs, in sentences; and whether a conclusion depends on a failed run that was not late. A late run may have

@@ -13,7 +13,7 @@ mod settings;
 mod text;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::time::SystemTime;
 
 use weir_results::run_dir::Provenance;
@@ -26,12 +26,12 @@ use super::catalogue::{ExperimentSelection, catalogue};
 use super::claim_map::ClaimMap;
 use super::experiment::Experiment;
 use super::outcome::{self, Environment};
-use super::slurm;
 use super::stored::{self, MAP_PICTURE, StoredMap};
 use super::unspecified::UnspecifiedParameter;
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
 use crate::files::{json_text, quoted, read_json, slug, with_path, write_json};
+use crate::slurm::{self, Job, JobArray};
 use crate::sweep::{OutputMode, Shard, build_version};
 use crate::table::typed::{Cell, TypedTable};
 
@@ -164,17 +164,19 @@ fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), F
     let settings = arguments.settings.unwrap_or_default();
     let pins = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin)));
     let pins: String = pins.chain(arguments.seeds.map(|seeds| format!(" --seeds {seeds}"))).collect();
-    let array = slurm::JobArray {
-        folder: arguments.output.join(&experiment.id).join("slurm"),
-        command: format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?),
-        last: "map",
+    let command = format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?);
+    let jobs = JobArray {
+        folder: absolute(arguments.output.join(&experiment.id).join("slurm"))?,
+        last: Job { name: "map", command: format!("{command} -j 1") },
+        array: Job { name: "array", command },
         last_does: "draws the map",
-        tasks: arguments.tasks,
-        cores: arguments.jobs.unwrap_or(1),
+        tasks: arguments.tasks as usize,
+        cores: arguments.jobs.unwrap_or(1) as usize,
         options: &arguments.sbatch,
         is_rehearsal: arguments.dry_run,
     };
-    array.submit()
+    jobs.check()?;
+    jobs.submit()
 }
 
 /// Selected experiments that have unspecified parameters.
