@@ -75,6 +75,7 @@ mod losses;
 mod mbuf;
 mod mempool;
 mod netdev;
+mod netdev_port;
 mod netlink;
 mod pdump;
 mod port;

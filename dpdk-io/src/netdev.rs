@@ -4,7 +4,6 @@
 //! each frame whether it left. DPDK's driver puts IPv4 fragments together, writes 0x8100 for any outer tag, and counts neither
 //! overruns of the ring nor refused frames.
 
-mod attach;
 mod checksum;
 mod counters;
 mod interface;

@@ -1,7 +1,6 @@
 //! Gentle Flow Control: the queue's length sets the peer's rate, which is never zero, so that no class holds and
 //! waits (Qian et al., "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019; "gfc" below).
 
-pub(crate) mod closed_form;
 mod conceptual;
 pub mod length;
 mod pulse;
@@ -10,7 +9,6 @@ pub mod stage;
 mod thresholds;
 pub mod time_based;
 
-pub use closed_form::FeedbackDelay;
 pub use conceptual::RateMapping;
 pub use pulse::ArrivalCounters;
 pub(crate) use pulse::Pulse;

@@ -1,11 +1,13 @@
 //! Weir's own flow controls, one per file. A new one is a file here and a line in [`FLOW_CONTROLS`].
 
 mod cbfc;
+mod closed_form;
 mod gfc_buffer;
 mod gfc_conceptual;
 mod gfc_time;
 mod none;
 mod pause;
+mod pause_receiver;
 mod pfc;
 
 use weir_reader::{Gauge, Registry};
@@ -13,6 +15,7 @@ use weir_reader::{Gauge, Registry};
 use crate::{FlowControlChoice, FlowControlKind};
 
 pub use cbfc::{Cbfc, CbfcConfig};
+pub use closed_form::{FOR_AN_EXPERIMENT, FeedbackDelay};
 pub use gfc_buffer::{GfcBuffer, GfcBufferConfig, GfcPeer, GfcPulse};
 pub use gfc_conceptual::{GfcConceptual, GfcConceptualConfig};
 pub use gfc_time::{GfcTime, GfcTimeConfig};

@@ -61,10 +61,9 @@ pub use catch_up::{CATCH_UP_PEAK, CatchUp, CatchUpLevel, LatePollTracker, PeakRa
 pub use class_rate_limiters::{ClassRateLimiters, RateUpdate};
 pub use description::{Description, DescriptionPart};
 pub use flow_control_context::FlowControlContext;
-pub use gfc::closed_form::FOR_AN_EXPERIMENT;
 pub(crate) use kind::HEADROOM_VIOLATED;
 pub use kind::{ConfigRejection, FlowControlChoice, FlowControlConfig, FlowControlKind, PortCheck, QueueLimit};
-pub use kinds::FLOW_CONTROLS;
+pub use kinds::{FLOW_CONTROLS, FOR_AN_EXPERIMENT};
 pub use message_generator::MessageGenerator;
 pub use message_kind::MessageKind;
 pub use port_flow_control::{FlowControl, PortFlowControl, PortParameters};

@@ -47,6 +47,7 @@
 
 #![forbid(unsafe_code)]
 
+mod atomics;
 mod charge;
 mod ecn;
 mod egress_queue;

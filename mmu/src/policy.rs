@@ -9,7 +9,6 @@
 
 mod abm;
 mod adaptive_headroom;
-mod atomics;
 mod dsh;
 mod dynamic_threshold;
 mod kind;
@@ -31,13 +30,13 @@ use std::fmt::Debug;
 
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 
+pub use crate::atomics::{AtomicAlpha, AtomicBytes};
 use crate::layout::BufferLayout;
 pub use crate::low_pass::LowPass;
 pub use crate::pool::PoolLevel;
 pub use crate::single_writer::{PortRegisters, PortWriter, QueueRegisters};
 pub use abm::{Abm, AbmConfig, DrainPorts, DrainScope};
 pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveHeadroomConfig};
-pub use atomics::{AtomicAlpha, AtomicBytes};
 pub use dsh::{Dsh, DshConfig, DshParameters, Estimator};
 pub use dynamic_threshold::{DynamicThreshold, DynamicThresholdConfig};
 pub use kind::{

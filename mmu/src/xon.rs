@@ -2,7 +2,7 @@
 
 use weir_units::Bytes;
 
-use crate::policy::AtomicBytes;
+use crate::atomics::AtomicBytes;
 
 /// Level to which a queue's shared segment must drain before RESUME: below T − `offset`, or to `floor` if higher. The queue's
 /// headroom must also be empty.

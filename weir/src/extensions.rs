@@ -9,7 +9,7 @@ use weir_mmu::policy::{BUFFER_POLICIES, BufferPolicyKind};
 use weir_nic::host::congestion::{self, CongestionControlKind};
 use weir_nic::tcp::{self, TcpCongestionKind};
 use weir_reader::{Gauge, Plugin};
-use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS};
+use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, column_names};
 use weir_scenario::file::is_key;
 
 /// Weir's command with additional plug-ins, which files choose by name like Weir's own.
@@ -36,7 +36,7 @@ impl Extensions {
 
     /// Adds a buffer policy, which files choose by `[buffer] policy`.
     pub fn policy(mut self, kind: &'static dyn BufferPolicyKind) -> Extensions {
-        let added = check_gauges(kind, kind.gauges().iter(), &QUEUE_COLUMNS)
+        let added = check_gauges(kind, kind.gauges().iter(), column_names(QUEUE_COLUMNS))
             .and_then(|()| BUFFER_POLICIES.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
@@ -44,7 +44,7 @@ impl Extensions {
 
     /// Adds a flow control, which ports choose by `flow_control`, or its `kind`.
     pub fn flow_control(mut self, kind: &'static dyn FlowControlKind) -> Extensions {
-        let added = check_gauges(kind, kind.gauges().iter(), &QUEUE_COLUMNS)
+        let added = check_gauges(kind, kind.gauges().iter(), column_names(QUEUE_COLUMNS))
             .and_then(|()| FLOW_CONTROLS.add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
@@ -60,7 +60,7 @@ impl Extensions {
     pub fn congestion_control(mut self, kind: &'static dyn CongestionControlKind) -> Extensions {
         let shown = congestion::GAUGES.iter().chain(kind.gauges());
         let added = check_table(kind)
-            .and_then(|()| check_gauges(kind, shown, &FLOW_COLUMNS))
+            .and_then(|()| check_gauges(kind, shown, column_names(FLOW_COLUMNS)))
             .and_then(|()| congestion::add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
@@ -70,7 +70,7 @@ impl Extensions {
     pub fn tcp_control(mut self, kind: &'static dyn TcpCongestionKind) -> Extensions {
         let shown = tcp::GAUGES.iter().chain(kind.gauges());
         let added = check_table(kind)
-            .and_then(|()| check_gauges(kind, shown, &FLOW_COLUMNS))
+            .and_then(|()| check_gauges(kind, shown, column_names(FLOW_COLUMNS)))
             .and_then(|()| tcp::add(kind).map_err(|error| error.to_string()));
         self.errors.extend(added.err());
         self
@@ -102,9 +102,9 @@ fn check_table(kind: &dyn Plugin) -> Result<(), String> {
 fn check_gauges<'g>(
     kind: &dyn Plugin,
     gauges: impl Iterator<Item = &'g Gauge>,
-    columns: &[&'static str],
+    columns: impl Iterator<Item = &'static str>,
 ) -> Result<(), String> {
-    let mut columns = columns.to_vec();
+    let mut columns: Vec<&str> = columns.collect();
     for gauge in gauges {
         let (name, kind) = (gauge.name, kind.id());
         if !gauge.is_well_named() {

@@ -39,9 +39,10 @@ mod vm;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use weir_experiments::real_frames::{self, LogFormat, PortBackend};
-use weir_experiments::{Failure, plot, record, report, reproduce, run as testbed, sweep};
+use weir_experiments::sweep::{self, plot};
+use weir_experiments::{Failure, record, report, reproduce, run as testbed};
 use weir_sim::restart_with_huge_pages;
 
 pub use extensions::Extensions;
@@ -260,11 +261,11 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
         Command::Report(arguments) => report::report(&arguments),
         Command::Play(arguments) => play::play(&arguments),
         Command::Completions(arguments) => {
-            pages::completions(&arguments);
+            pages::completions(&arguments, Arguments::command());
             Ok(())
         }
         Command::Keys(arguments) => pages::keys(&arguments),
-        Command::Pages(arguments) => pages::pages(&arguments),
+        Command::Pages(arguments) => pages::pages(&arguments, Arguments::command()),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),
         Command::Compare(compare::Command::Ns3(arguments)) => weir_experiments::compare::ns3(&arguments),

@@ -10,11 +10,9 @@ mod site;
 use std::io;
 use std::path::PathBuf;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 use weir_experiments::Failure;
-
-use crate::Arguments;
 
 /// Arguments of `weir completions`.
 #[derive(clap::Args)]
@@ -47,14 +45,14 @@ pub(crate) struct PagesArguments {
     of: PathBuf,
 }
 
-/// Prints the completions of a shell.
-pub(crate) fn completions(arguments: &CompletionsArguments) {
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "weir", &mut io::stdout());
+/// Prints the completions of a shell for a command line.
+pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) {
+    clap_complete::generate(arguments.shell, &mut command, "weir", &mut io::stdout());
 }
 
-/// Writes the requested pages.
-pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
-    let command = built();
+/// Writes the requested pages of a command line.
+pub(crate) fn pages(arguments: &PagesArguments, command: Command) -> Result<(), Failure> {
+    let command = built(command);
     if let Some(directory) = &arguments.man {
         man::write(&command, directory)?;
     }
@@ -73,14 +71,14 @@ pub(crate) fn keys(arguments: &KeysArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command line, with the full names of all commands in it.
-fn built() -> clap::Command {
-    let mut command = Arguments::command().disable_help_subcommand(true);
+/// Gives the commands of a command line their full names.
+fn built(command: Command) -> Command {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     command
 }
 
 /// Returns the visible subcommands of a command.
-fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set())
 }

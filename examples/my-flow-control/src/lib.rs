@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_flowctl::gfc::FeedbackDelay;
+use weir_flowctl::kinds::FeedbackDelay;
 use weir_flowctl::pfc::PauseTimers;
 use weir_flowctl::{
     BufferState, ConfigRejection, Description, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext,

@@ -5,8 +5,8 @@ use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
+use super::closed_form::{LIMIT_BY_DEFAULT, PERIOD_BY_DEFAULT, limit_from, overhead_text, share};
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters, CreditCounters};
-use crate::gfc::closed_form::{LIMIT_BY_DEFAULT, PERIOD_BY_DEFAULT, limit_from, overhead_text, share};
 use crate::keys::{LENGTHS, PERIODS};
 use crate::pfc::PauseTimers;
 use crate::{

@@ -9,11 +9,11 @@ use std::ops::RangeInclusive;
 use weir_reader::{Key, Keys, Plugin, Problem, Table, times_from};
 use weir_units::{BitRate, Bytes, Span, count};
 
-use crate::cbfc::Advertiser;
-use crate::gfc::closed_form::{
+use super::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
     ageing_text, as_shown, outlives_its_refresh, overhead_text, share, stops,
 };
+use crate::cbfc::Advertiser;
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
 use crate::keys::LENGTHS;
 use crate::kinds::pfc::Pfc;

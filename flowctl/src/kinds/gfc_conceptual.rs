@@ -5,11 +5,11 @@ use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::{Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::cbfc::Advertiser;
-use crate::gfc::closed_form::{
+use super::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
     outlives_its_refresh, overhead_text, rate_rows, share,
 };
+use crate::cbfc::Advertiser;
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, conceptual_b0_max, length};
 use crate::keys::{LENGTHS, PERIODS};
 use crate::pfc::PauseTimers;

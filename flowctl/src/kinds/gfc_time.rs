@@ -6,11 +6,11 @@ use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::cbfc::{Advertiser, BLOCK, BlockCounters};
-use crate::gfc::closed_form::{
+use super::closed_form::{
     AGEING, B_M, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
     ageing_text, outlives_its_refresh, overhead_text, rate_rows, share, stops,
 };
+use crate::cbfc::{Advertiser, BLOCK, BlockCounters};
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, time_based, time_based_b0_max};
 use crate::keys::LENGTHS;
 use crate::kinds::cbfc::{CreditInitiator, PERIOD};

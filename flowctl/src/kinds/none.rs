@@ -2,7 +2,7 @@
 
 use weir_reader::{Keys, Plugin, Table};
 
-use crate::pfc::PauseReceiver;
+use super::pause_receiver::PauseReceiver;
 use crate::{
     ConfigRejection, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
     FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters,

@@ -2,7 +2,8 @@
 
 use weir_reader::{Keys, Plugin, Table};
 
-use crate::pfc::{PauseReceiver, PfcGenerator};
+use super::pause_receiver::PauseReceiver;
+use crate::pfc::PfcGenerator;
 use crate::{
     ConfigRejection, FlowControl, FlowControlChoice, FlowControlConfig, FlowControlContext, FlowControlKind,
     FlowControlReceiver, MessageGenerator, MessageKind, PortFlowControl, PortParameters, Quantum,

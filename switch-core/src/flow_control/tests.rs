@@ -2,7 +2,8 @@
 
 use weir_config::{FlowControlChoice, SwitchConfig};
 use weir_flowctl::Quantum;
-use weir_flowctl::gfc::{FeedbackDelay, feedback_delay_max};
+use weir_flowctl::gfc::feedback_delay_max;
+use weir_flowctl::kinds::FeedbackDelay;
 use weir_flowctl::kinds::{GfcConceptual, GfcTimeConfig};
 use weir_units::Span;
 

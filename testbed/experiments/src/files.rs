@@ -42,6 +42,12 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> 
     serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
 }
 
+/// Name of a file or directory made of a title: `gfc-by-stages-arrival`.
+pub(crate) fn slug(name: &str) -> String {
+    let parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    parts.map(str::to_lowercase).collect::<Vec<_>>().join("-")
+}
+
 /// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
@@ -104,6 +110,11 @@ pub(crate) fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_become_names_of_files() {
+        assert_eq!(slug("GFC by stages, round-robin"), "gfc-by-stages-round-robin");
+    }
 
     #[test]
     fn arguments_are_quoted_for_a_shell() {

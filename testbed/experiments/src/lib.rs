@@ -5,7 +5,7 @@
 //! | [`run`] | the runs of a scenario file, compared |
 //! | [`sweep`] | many runs with parameters varied, as one table |
 //! | [`reproduce`] | a paper's figure: its numbers compared with Weir's, and a verdict on its findings |
-//! | [`plot`] | figures of a sweep |
+//! | [`sweep::plot`] | figures of a sweep |
 //! | [`report`] | the results of runs as one page |
 //! | [`record`] | captured messages, converted to a scenario |
 //! | [`real_frames`] | the trait by which a program supplies DPDK, which this crate does not depend on |
@@ -58,13 +58,13 @@ pub mod experiment;
 mod failure;
 pub mod files;
 mod picture;
-pub mod plot;
 pub mod progress;
 pub mod real_frames;
 pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+mod slurm;
 pub mod sweep;
 pub mod switches;
 pub mod table;

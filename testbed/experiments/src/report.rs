@@ -97,7 +97,7 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
 /// Lead with a sweep's figures; `None` without figures, or for other directories.
 fn of_sweep(directories: &[PathBuf]) -> Option<Lead> {
     let [directory] = directories else { return None };
-    let figures = crate::plot::of_sweep(directory);
+    let figures = crate::sweep::plot::of_sweep(directory);
     let name = directory.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();
     (!figures.is_empty()).then(|| Lead { title: name, figures, folds_runs: true, ..Lead::default() })
 }

@@ -8,6 +8,7 @@
 pub mod backends;
 mod catalogue;
 mod check;
+mod claim_map;
 mod experiment;
 pub mod explore;
 mod figure;
@@ -24,20 +25,18 @@ mod paper_file;
 mod rows;
 mod sentence;
 pub mod site;
-mod slurm;
-pub(crate) mod statistics;
 mod stored;
-mod units;
 mod unspecified;
 mod verdict;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::time::{Instant, SystemTime};
 
 use weir_results::run_dir::{Provenance, Summary};
 
+use self::catalogue::{ExperimentSelection, catalogue};
 use self::experiment::Experiment;
 use self::lateness::Lateness;
 use self::outcome::Environment;
@@ -49,11 +48,10 @@ use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
 use crate::real_frames;
-use crate::sweep::{self, ColumnSelection, Hash, KeyPath, OutputMode, Shard, SweepFile, SweepPlan};
+use crate::slurm::{self, Job, JobArray};
+use crate::sweep::{self, ColumnSelection, OutputMode, Shard, SweepFile, SweepPlan};
 use crate::sweep::{PointOutcome, PointRecord};
-
-pub(crate) use self::statistics::{Estimate, mean};
-pub(crate) use self::units::column_unit;
+use crate::table::key_path::KeyPath;
 
 /// Arguments of `weir reproduce`.
 #[derive(clap::Args)]
@@ -138,7 +136,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
         let mut all = Vec::new();
-        for experiment in catalogue::catalogue(&choice.folders()?)? {
+        for experiment in catalogue(&choice.folders()?)? {
             let verdict = FigureResults::read(&experiment)?.result(Backend::Sim).map(|result| result.outcome.verdict);
             all.push((experiment, verdict));
         }
@@ -189,7 +187,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), version()?);
+    let (mut outcomes, mut mutation_results, version) = (Vec::new(), Vec::new(), sweep::build_version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
         if let Some(shard) = arguments.shard {
@@ -394,17 +392,19 @@ fn uninterrupted(experiment: &Experiment, records: Vec<PointRecord>, all: usize)
 /// Submits a farm to Slurm: the shards, and the job that computes the verdict.
 fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path) -> Result<(), Failure> {
     let [folder, to] = [experiment.folder(), output].map(slurm::shown);
-    let array = slurm::JobArray {
-        folder: output.join(&experiment.id).join("slurm"),
-        command: format!("{} reproduce {} --farm {}", slurm::program()?, folder?, to?),
-        last: "verdict",
+    let command = format!("{} reproduce {} --farm {}", slurm::program()?, folder?, to?);
+    let jobs = JobArray {
+        folder: absolute(output.join(&experiment.id).join("slurm"))?,
+        last: Job { name: "verdict", command: format!("{command} -j 1") },
+        array: Job { name: "array", command },
         last_does: "comes to the verdict",
-        tasks: arguments.tasks,
-        cores: arguments.jobs.unwrap_or(1),
+        tasks: arguments.tasks as usize,
+        cores: arguments.jobs.unwrap_or(1) as usize,
         options: &arguments.sbatch,
         is_rehearsal: arguments.dry_run,
     };
-    array.submit()
+    jobs.check()?;
+    jobs.submit()
 }
 
 /// Failed runs, in sentences; and whether a conclusion depends on a failed run that was not late. A late run may have
@@ -431,74 +431,6 @@ fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[PointR
     (sentences, matters)
 }
 
-/// Selection of experiments by a command's arguments.
-struct ExperimentSelection<'a> {
-    /// Ids, papers, `all`, or folders.
-    ids: &'a [String],
-    /// Folders of papers; empty for the default one.
-    papers: &'a [PathBuf],
-}
-
-impl ExperimentSelection<'_> {
-    /// The selected experiments. `may` filters those that no id names directly.
-    fn experiments(&self, may: impl Fn(&Experiment) -> bool) -> Result<Vec<Experiment>, Failure> {
-        let mut chosen: Vec<Experiment> = Vec::new();
-        let mut known: Option<Vec<Experiment>> = None;
-        for id in self.ids {
-            let own = Path::new(id);
-            if Experiment::is_one(own) {
-                chosen.push(Experiment::load(own)?);
-                continue;
-            }
-            if paper::is_one(own) {
-                chosen.extend(catalogue::catalogue(&[own.to_owned()])?);
-                continue;
-            }
-            if known.is_none() {
-                known = Some(catalogue::catalogue(&self.folders()?)?);
-            }
-            let known = known.as_deref().unwrap_or_default();
-            let is_meant = |experiment: &&Experiment| {
-                id == "all" || experiment.id == *id || experiment.of.as_ref().is_some_and(|paper| paper.id == *id)
-            };
-            let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
-            if meant.is_empty() {
-                let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
-                return Err(Failure::Argument(format!(
-                    "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
-                    ids.join(", ")
-                )));
-            }
-            let may = |experiment: &&&Experiment| experiment.id == *id || may(experiment);
-            chosen.extend(meant.iter().filter(may).map(|experiment| (*experiment).clone()));
-        }
-        let mut seen = BTreeSet::new();
-        chosen.retain(|experiment| seen.insert(experiment.id.clone()));
-        Ok(chosen)
-    }
-
-    /// Folders of papers: as given, else the first below the current directory or above the program's file, built or
-    /// installed.
-    fn folders(&self) -> Result<Vec<PathBuf>, Failure> {
-        const USUAL: &str = "scenarios/papers";
-        const INSTALLED: &str = "share/weir";
-        if !self.papers.is_empty() {
-            return Ok(self.papers.to_vec());
-        }
-        let program = std::env::current_exe()?;
-        let here = Path::new("");
-        let above = std::iter::once(here).chain(program.ancestors().skip(1));
-        let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
-        let mut found = found.filter(|folder| folder.is_dir());
-        found.next().map(|folder| vec![folder]).ok_or_else(|| {
-            let message = format!(
-                "there is no {USUAL}, here or above the program; write --papers DIR, or go to Weir's own directory"
-            );
-            Failure::Argument(message)
-        })
-    }
-}
-
 /// Parses `PATH=VALUE` arguments; a value that is not TOML is a string.
 fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
     let wrong =
@@ -523,13 +455,4 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
         }
         other => other,
     }
-}
-
-/// Version with the build id: runs of another build are not resumed.
-fn version() -> Result<String, Failure> {
-    let build = match weir_sim::own_build_id() {
-        Some(id) => id,
-        None => Hash::digest(&fs::read(std::env::current_exe()?)?).text(),
-    };
-    Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
 }

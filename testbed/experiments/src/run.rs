@@ -24,7 +24,7 @@ use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::Failure;
 use crate::experiment::{self, Backend};
-use crate::files::{json_text, quoted};
+use crate::files::{json_text, quoted, slug};
 use crate::real_frames;
 use crate::switches;
 use crate::table::count;
@@ -505,12 +505,6 @@ pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
     ports().filter_map(|port| port.rate).chain(hosts).max()
 }
 
-/// Directory name of a run: `gfc-by-stages-arrival`.
-pub(crate) fn slug(name: &str) -> String {
-    let parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    parts.map(str::to_lowercase).collect::<Vec<_>>().join("-")
-}
-
 fn introduce(scenarios: &[Scenario], backend: Backend) {
     let Some(scenario) = scenarios.first() else { return };
     let clock = match (backend, scenario.time_dilation()) {
@@ -595,6 +589,5 @@ mod tests {
     fn runs_are_named_by_their_beginning() {
         assert!(is_meant("GFC by stages, arrival", "gfc by stages") && is_meant("PFC, arrival", " PFC"));
         assert!(!is_meant("PFC, arrival", "arrival"));
-        assert_eq!(slug("GFC by stages, round-robin"), "gfc-by-stages-round-robin");
     }
 }

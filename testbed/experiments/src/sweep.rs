@@ -13,15 +13,13 @@ mod hash;
 mod merge;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod path;
 mod plan;
+pub mod plot;
 mod point;
 mod point_file;
 mod policies;
 mod results;
-mod slurm;
 mod stop;
-mod table;
 mod values;
 mod workers;
 
@@ -36,23 +34,19 @@ use self::directory::{Manifest, Origin, SweepDir};
 use self::stop::Stop;
 use crate::Failure;
 use crate::experiment::cores;
-use crate::files::json_text;
-use crate::plot;
+use crate::files::{json_text, with_path};
 use crate::progress;
+use crate::slurm::{self, Job, JobArray};
 use crate::switches;
 use crate::table::count;
 
 pub(crate) use self::columns::{ColumnSelection, check as check_column};
-pub(crate) use self::directory::{FinishedPoint, PointOutcome, Shard, name_and_columns};
+pub(crate) use self::directory::{FinishedPoint, PointOutcome, Shard, build_version};
 pub use self::file::known_keys;
 pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
-pub(crate) use self::hash::Hash;
-pub(crate) use self::path::Path as KeyPath;
 pub(crate) use self::plan::SweepPlan;
 pub(crate) use self::point_file::Point;
 pub(crate) use self::results::PointRecord;
-pub(crate) use self::slurm::sbatch;
-pub(crate) use self::table::{Cell, Table};
 
 /// Arguments of `weir sweep`, or one of its commands.
 #[derive(clap::Args)]
@@ -138,10 +132,7 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let mode = OutputMode { json: arguments.json };
     mode.print(&format!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display()));
     if arguments.slurm {
-        let tasks = arguments.tasks.map_or(TASKS_MAX, |tasks| tasks as usize).min(plan.points.len());
-        let cores = arguments.jobs.map_or(1, |jobs| jobs as usize);
-        let jobs = slurm::Jobs { file: path, directory: &output, tasks, cores, options: &arguments.sbatch };
-        return slurm::submit(&jobs, &manifest, arguments.dry_run);
+        return submit(arguments, path, &output, &manifest);
     }
     if arguments.dry_run {
         directory::check(&output, &manifest)?;
@@ -155,6 +146,36 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         draw(&file.figures, &output, mode)?;
     }
     conclude(&output, &records, all, mode)
+}
+
+/// Submits a sweep to Slurm: the shards, and the job that merges their results.
+fn submit(arguments: &RunArguments, file: &Path, output: &Path, manifest: &Manifest) -> Result<(), Failure> {
+    let manifest = Manifest { made_by: Origin::Merge, ..manifest.clone() };
+    directory::check(output, &manifest)?;
+    let [program, file, shards, directory] =
+        [slurm::program(), slurm::shown(file), slurm::shown(&output.join("shards")), slurm::shown(output)];
+    let (program, shards) = (program?, shards?);
+    let jobs = JobArray {
+        folder: output.join("slurm"),
+        array: Job {
+            name: "sweep",
+            command: format!("{program} sweep {} -o {shards}/\"$SLURM_ARRAY_TASK_ID\" \\\n   ", file?),
+        },
+        last: Job { name: "merge", command: format!("{program} sweep merge {shards}/* -o {}", directory?) },
+        last_does: "merges them",
+        tasks: arguments.tasks.map_or(TASKS_MAX, |tasks| tasks as usize).min(manifest.points),
+        cores: arguments.jobs.map_or(1, |jobs| jobs as usize),
+        options: &arguments.sbatch,
+        is_rehearsal: arguments.dry_run,
+    };
+    jobs.check()?;
+    fs::create_dir_all(output).map_err(with_path(output))?;
+    manifest.write(output)?;
+    jobs.submit()?;
+    if !arguments.dry_run {
+        println!("the tables will be in {}; the logs are in {}", output.display(), jobs.folder.display());
+    }
+    Ok(())
 }
 
 fn draw(figures: &[plot::FigureSpec], output: &Path, mode: OutputMode) -> Result<(), Failure> {

@@ -1,4 +1,9 @@
-//! Text tables for the terminal.
+//! Text tables for the terminal; below, what tables of results consist of: typed cells, key paths, units and statistics.
+
+pub(crate) mod key_path;
+pub(crate) mod statistics;
+pub(crate) mod typed;
+pub(crate) mod units;
 
 use std::fmt;
 

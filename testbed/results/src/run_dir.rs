@@ -51,7 +51,8 @@ pub use provenance::{MachineInfo, Provenance};
 pub use queues::QueueWriter;
 pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
-    FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
+    FLOW_COLUMNS, FlowSample, POOL_COLUMNS, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumn,
+    SeriesColumns, SeriesWriter, column_names,
 };
 pub use speed::Speed;
 pub(crate) use summary::INTERRUPTED;

@@ -70,12 +70,15 @@ fn leaves(command: &Command) -> Vec<&Command> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::super::built;
     use super::*;
+    use crate::Arguments;
 
     #[test]
     fn code_1_is_documented_for_commands_that_exist() {
-        let command = built();
+        let command = built(Arguments::command());
         let names: Vec<String> = all(&command).into_iter().map(|sub| name(sub).to_owned()).collect();
         for known in ["weir show pfc counters", "weir testbed run", "weir sweep merge", "weir sweep"] {
             assert!(names.iter().any(|name| name == known), "{names:?}");

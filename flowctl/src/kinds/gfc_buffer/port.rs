@@ -4,8 +4,8 @@ use weir_units::{BitRate, Bytes, CLASSES, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::gfc::{ArrivalCounters, ClassRates, Pulse, StageTable, stage};
+use crate::kinds::pause_receiver::PauseReceiver;
 use crate::kinds::pfc::Pfc;
-use crate::pfc::PauseReceiver;
 use crate::pfc::PauseTimers;
 use crate::{
     BufferState, FlowControl, FlowControlInitiator, FlowControlReceiver, MessageGenerator, MessageKind,

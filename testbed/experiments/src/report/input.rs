@@ -11,7 +11,7 @@ use weir_results::run_dir::{
 };
 
 use crate::Failure;
-use crate::sweep::KeyPath;
+use crate::table::key_path::KeyPath;
 
 pub(super) struct Input {
     /// Runs in the order of the arguments; runs of one folder in the order of the scenario or sweep.
@@ -76,7 +76,7 @@ pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
         find(directory, &mut found, &mut left_out)?;
     }
     // A sweep's figures cover all of its runs, so the page shows only the first ones.
-    let has_figures = matches!(directories, [sweep] if !crate::plot::of_sweep(sweep).is_empty());
+    let has_figures = matches!(directories, [sweep] if !crate::sweep::plot::of_sweep(sweep).is_empty());
     if has_figures && found.len() > FOLDED_MAX {
         left_out.push(format!("{} of {} runs of the sweep", found.len() - FOLDED_MAX, found.len()));
         found.truncate(FOLDED_MAX);

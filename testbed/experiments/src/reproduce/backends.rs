@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use super::outcome::{self, Environment};
 use super::page_table::{head, row};
-use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedNumber};
 use crate::Failure;
 use crate::files::{json_text, with_path, write_atomic};
+use crate::table::units::shown;
 
 /// Arguments of `weir compare backends`.
 #[derive(clap::Args)]

@@ -1,5 +1,6 @@
 //! Finds and reads the folders of papers and experiments.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use weir_reader::read_file;
 
 use super::check;
 use super::experiment::Experiment;
-use super::paper::Paper;
+use super::paper::{self, Paper};
 use super::paper_file::{self, FORMAT};
 use crate::Failure;
 
@@ -41,6 +42,74 @@ impl Experiment {
 
     pub(super) fn is_one(folder: &Path) -> bool {
         folder.join(PAPER).is_file()
+    }
+}
+
+/// Selection of experiments by a command's arguments.
+pub(super) struct ExperimentSelection<'a> {
+    /// Ids, papers, `all`, or folders.
+    pub ids: &'a [String],
+    /// Folders of papers; empty for the default one.
+    pub papers: &'a [PathBuf],
+}
+
+impl ExperimentSelection<'_> {
+    /// The selected experiments. `may` filters those that no id names directly.
+    pub(super) fn experiments(&self, may: impl Fn(&Experiment) -> bool) -> Result<Vec<Experiment>, Failure> {
+        let mut chosen: Vec<Experiment> = Vec::new();
+        let mut known: Option<Vec<Experiment>> = None;
+        for id in self.ids {
+            let own = Path::new(id);
+            if Experiment::is_one(own) {
+                chosen.push(Experiment::load(own)?);
+                continue;
+            }
+            if paper::is_one(own) {
+                chosen.extend(catalogue(&[own.to_owned()])?);
+                continue;
+            }
+            if known.is_none() {
+                known = Some(catalogue(&self.folders()?)?);
+            }
+            let known = known.as_deref().unwrap_or_default();
+            let is_meant = |experiment: &&Experiment| {
+                id == "all" || experiment.id == *id || experiment.of.as_ref().is_some_and(|paper| paper.id == *id)
+            };
+            let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
+            if meant.is_empty() {
+                let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
+                return Err(Failure::Argument(format!(
+                    "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
+                    ids.join(", ")
+                )));
+            }
+            let may = |experiment: &&&Experiment| experiment.id == *id || may(experiment);
+            chosen.extend(meant.iter().filter(may).map(|experiment| (*experiment).clone()));
+        }
+        let mut seen = BTreeSet::new();
+        chosen.retain(|experiment| seen.insert(experiment.id.clone()));
+        Ok(chosen)
+    }
+
+    /// Folders of papers: as given, else the first below the current directory or above the program's file, built or
+    /// installed.
+    pub(super) fn folders(&self) -> Result<Vec<PathBuf>, Failure> {
+        const USUAL: &str = "scenarios/papers";
+        const INSTALLED: &str = "share/weir";
+        if !self.papers.is_empty() {
+            return Ok(self.papers.to_vec());
+        }
+        let program = std::env::current_exe()?;
+        let here = Path::new("");
+        let above = std::iter::once(here).chain(program.ancestors().skip(1));
+        let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
+        let mut found = found.filter(|folder| folder.is_dir());
+        found.next().map(|folder| vec![folder]).ok_or_else(|| {
+            let message = format!(
+                "there is no {USUAL}, here or above the program; write --papers DIR, or go to Weir's own directory"
+            );
+            Failure::Argument(message)
+        })
     }
 }
 

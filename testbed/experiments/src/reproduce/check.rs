@@ -10,9 +10,10 @@ use super::experiment::Experiment;
 use super::mutation::Mutation;
 use super::paper_file::{Aggregation, Claim, Measure, Panel, PanelKind, PaperFile, SeriesThreshold, Statistic};
 use super::rows::{Selection, combination, parameter};
-use super::units;
 use crate::experiment::Backend;
-use crate::sweep::{KeyPath, Point, SweepPlan, check_column};
+use crate::sweep::{Point, SweepPlan, check_column};
+use crate::table::key_path::KeyPath;
+use crate::table::units;
 
 /// Error: the key, the problem, and the remedy.
 type Mistake = (String, String, String);

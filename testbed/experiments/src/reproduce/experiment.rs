@@ -152,7 +152,7 @@ impl Experiment {
 
 /// Parses a time of `takes` to seconds.
 fn seconds(text: &str) -> f64 {
-    super::units::seconds(text).expect("checked when it was read")
+    crate::table::units::seconds(text).expect("checked when it was read")
 }
 
 impl Experiment {

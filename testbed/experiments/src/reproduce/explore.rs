@@ -13,7 +13,7 @@ mod settings;
 mod text;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::time::SystemTime;
 
 use weir_results::run_dir::Provenance;
@@ -22,18 +22,19 @@ use weir_units::Span;
 use self::design::Setting;
 use self::map::ExplorationResults;
 use self::settings::{JudgedSetting, Runner};
+use super::catalogue::{ExperimentSelection, catalogue};
+use super::claim_map::ClaimMap;
 use super::experiment::Experiment;
 use super::outcome::{self, Environment};
 use super::stored::{self, MAP_PICTURE, StoredMap};
 use super::unspecified::UnspecifiedParameter;
-use super::{ExperimentSelection, catalogue, slurm, version};
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
-use crate::files::{json_text, quoted, read_json, with_path, write_json};
-use crate::run::slug;
-use crate::sweep::{Cell, OutputMode, Shard, Table};
+use crate::files::{json_text, quoted, read_json, slug, with_path, write_json};
+use crate::slurm::{self, Job, JobArray};
+use crate::sweep::{OutputMode, Shard, build_version};
+use crate::table::typed::{Cell, TypedTable};
 
-pub(super) use self::map::{ClaimMap, MapLine, MapLineKind};
 pub(super) use self::text::{extent, nearest};
 
 /// Arguments of `weir explore`.
@@ -109,11 +110,11 @@ fn budget(text: &str) -> Result<Span, String> {
 pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        text::list(&catalogue::catalogue(&choice.folders()?)?);
+        text::list(&catalogue(&choice.folders()?)?);
         return Ok(());
     }
     let chosen = chosen(&choice)?;
-    let (version, mode) = (version()?, OutputMode { json: true });
+    let (version, mode) = (build_version()?, OutputMode { json: true });
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let mut maps = Vec::new();
     for experiment in &chosen {
@@ -163,17 +164,19 @@ fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), F
     let settings = arguments.settings.unwrap_or_default();
     let pins = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin)));
     let pins: String = pins.chain(arguments.seeds.map(|seeds| format!(" --seeds {seeds}"))).collect();
-    let array = slurm::JobArray {
-        folder: arguments.output.join(&experiment.id).join("slurm"),
-        command: format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?),
-        last: "map",
+    let command = format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?);
+    let jobs = JobArray {
+        folder: absolute(arguments.output.join(&experiment.id).join("slurm"))?,
+        last: Job { name: "map", command: format!("{command} -j 1") },
+        array: Job { name: "array", command },
         last_does: "draws the map",
-        tasks: arguments.tasks,
-        cores: arguments.jobs.unwrap_or(1),
+        tasks: arguments.tasks as usize,
+        cores: arguments.jobs.unwrap_or(1) as usize,
         options: &arguments.sbatch,
         is_rehearsal: arguments.dry_run,
     };
-    array.submit()
+    jobs.check()?;
+    jobs.submit()
 }
 
 /// Selected experiments that have unspecified parameters.
@@ -368,7 +371,7 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
 }
 
 /// Table with a row per setting: values of the unspecified parameters, and each claim's judgement.
-fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> Table {
+fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> TypedTable {
     let mut columns: Vec<(String, Vec<Cell>)> = Vec::new();
     for (n, thing) in map.open.iter().enumerate() {
         let value = |judged: &JudgedSetting| Cell::Text(thing.values[judged.setting[n]].clone());
@@ -383,5 +386,5 @@ fn table(map: &ClaimMap, judged: &[JudgedSetting]) -> Table {
         let cell = |judged: &JudgedSetting| Cell::Text(judged.judgements[n].to_string());
         columns.push((line.statement.clone(), judged.iter().map(cell).collect()));
     }
-    Table { columns }
+    TypedTable { columns }
 }

@@ -8,9 +8,9 @@ use super::experiment::Experiment;
 use super::measure::smoothed;
 use super::paper_file::{Panel, PanelKind, PanelLine, ReportedPoints};
 use super::rows::{MessageQuery, ResultRow, ResultRows, parameter};
-use super::{statistics, units};
 use crate::Failure;
 use crate::picture;
+use crate::table::{statistics, units};
 
 /// Draws an experiment's panels, and returns the SVG's path; `None` if there are none.
 pub(super) fn draw(experiment: &Experiment, rows: &ResultRows, directory: &Path) -> Result<Option<PathBuf>, Failure> {

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::units::shown;
 use crate::sweep::PointRecord;
+use crate::table::units::shown;
 
 /// Time that an experiment's runs lost to the machine: a part of `verdict.json`. All shares are in percent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

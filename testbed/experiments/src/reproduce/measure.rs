@@ -7,9 +7,9 @@ use weir_results::measure::nearest_rank;
 
 use super::paper_file::{Aggregation, Claim, Measure, PaperFile, SeriesThreshold, Statistic};
 use super::rows::{MessageQuery, ResultRow, ResultRows, Selection, combination, parameter};
-use super::statistics::{self, Estimate};
-use super::units;
 use crate::Failure;
+use crate::table::statistics::{self, Estimate};
+use crate::table::units;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MeasureResult {

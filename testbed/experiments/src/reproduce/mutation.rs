@@ -3,9 +3,8 @@
 //! Each mutation overrides settings of the scenario, and one claim must fail then: `mutation_test` runs the points that the
 //! claim depends on.
 
+use crate::table::key_path::KeyPath;
 use serde::Deserialize;
-
-use crate::sweep::KeyPath;
 
 /// Fault that is put into a scheme on purpose.
 #[derive(Clone, Debug, Deserialize)]

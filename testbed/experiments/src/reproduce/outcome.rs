@@ -9,13 +9,13 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
-use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
 use crate::files::{read_json, with_path, write_json};
-use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
+use crate::table::typed::{Cell, TypedTable};
+use crate::table::units::shown;
 
 /// Environment of the results: `environment.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -68,10 +68,10 @@ pub(super) fn read(directory: &Path) -> Result<Option<(ExperimentOutcome, Enviro
     Ok(Some((read_json(&path)?, read_json(&directory.join(ENVIRONMENT))?)))
 }
 
-fn numbers(all: &[JudgedNumber]) -> Columns {
+fn numbers(all: &[JudgedNumber]) -> TypedTable {
     let column = |name: &str, of: &dyn Fn(&JudgedNumber) -> Cell| (name.to_owned(), all.iter().map(of).collect());
     let float = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Float);
-    let mut columns = Columns {
+    let mut columns = TypedTable {
         columns: vec![
             column("name", &|number| Cell::Text(number.name.clone())),
             column("unit", &|number| Cell::Text(number.unit.clone())),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::experiment::Experiment;
 use super::rows::ResultRows;
-use super::units::shown;
 use super::verdict::ExperimentOutcome;
 use crate::Failure;
 use crate::report::{self, Lead};
+use crate::table::units::shown;
 
 /// Maximum number of runs on a readable page.
 const RUNS_MAX: usize = 6;

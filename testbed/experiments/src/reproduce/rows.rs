@@ -8,9 +8,10 @@ use std::str::FromStr;
 use weir_results::run_dir::{RunMessage, Series, read_messages, read_series};
 use weir_units::Bytes;
 
-use super::units;
 use crate::Failure;
-use crate::sweep::{Cell, Point, PointRecord};
+use crate::sweep::{Point, PointRecord};
+use crate::table::typed::Cell;
+use crate::table::units;
 
 /// All completed points, in the sweep's order.
 #[derive(Debug)]

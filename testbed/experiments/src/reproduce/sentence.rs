@@ -2,8 +2,8 @@
 //! better.
 
 use super::lateness::Lateness;
-use super::units::shown;
 use super::verdict::{ExperimentOutcome, JudgedClaim, Judgement, Tally, Verdict, with_unit};
+use crate::table::units::shown;
 
 /// Counts of one kind of claims, with the kind's name in the singular.
 #[derive(Clone, Copy)]

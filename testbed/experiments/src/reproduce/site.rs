@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::catalogue::catalogue;
+use super::claim_map::{ClaimMap, MapLine, MapLineKind};
 use super::experiment::Experiment;
-use super::explore::{ClaimMap, MapLine, MapLineKind, extent, nearest};
+use super::explore::{extent, nearest};
 use super::outcome::duration;
 use super::page_table::{head, row};
 use super::sentence::{counted, upper_first};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::claim_map::ClaimMap;
 use super::experiment::Experiment;
-use super::explore::ClaimMap;
 use super::mutation_test::MutationResult;
 use super::outcome::Environment;
 use super::verdict::ExperimentOutcome;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::table::key_path::KeyPath;
 use serde::Deserialize;
-
-use crate::sweep::KeyPath;
 
 /// Parameter that the paper leaves unspecified, with plausible values.
 #[derive(Clone, Debug, Deserialize)]

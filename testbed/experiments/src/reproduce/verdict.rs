@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::lateness::Lateness;
 use super::measure::MeasureResult;
 use super::paper_file::{Bound, Claim, Measure, PaperFile};
-use super::statistics::Estimate;
-use super::units::shown;
 use crate::experiment::Backend;
+use crate::table::statistics::Estimate;
+use crate::table::units::shown;
 
 /// Result of an experiment, `verdict.json`. The same points give the same file on every machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use weir_scenario::file::{self, ScenarioRun};
 
 use super::{CompletedRun, chosen_of};
 use crate::Failure;
-use crate::reproduce::statistics::mean;
 use crate::table::Table;
+use crate::table::statistics::mean;
 
 /// Run with one of several values of `scenario.seed`.
 pub(super) struct SeededRun {

@@ -1,16 +1,16 @@
 //! Scenario that a sweep varies, with functions that set values.
 
 use std::fs;
-use std::path::Path as FilePath;
+use std::path::Path;
 
 use toml::{Table, Value};
 use weir_config::ConfigErrors;
 use weir_scenario::file::{self as scenario_file, MessageCache, ScenarioRun};
 
 use super::file::{SEED, SweepFile};
-use super::path::{Path, PathError};
 use super::policies;
 use crate::Failure;
+use crate::table::key_path::{KeyPath, PathError};
 
 /// Scenario before any change by the sweep.
 pub(super) struct BaseScenario {
@@ -22,7 +22,7 @@ pub(super) struct BaseScenario {
 
 impl BaseScenario {
     /// Reads the scenario, which must be valid by itself.
-    pub(super) fn load(path: &FilePath) -> Result<BaseScenario, Failure> {
+    pub(super) fn load(path: &Path) -> Result<BaseScenario, Failure> {
         let runs = scenario_file::load(path)?;
         let text =
             fs::read_to_string(path).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
@@ -37,7 +37,7 @@ impl BaseScenario {
 }
 
 /// Parameters of a combination with their values.
-pub(super) fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
+pub(super) fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(KeyPath, Value)> {
     let of_axis = file.axes.iter().zip(combination);
     let parameters = of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(move |parameter| (parameter, *place)));
     parameters.map(|(parameter, place)| (parameter.path.clone(), parameter.values[place].clone())).collect()
@@ -49,9 +49,9 @@ pub(super) fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Val
 /// Index of the first value that can't be set, among parameters, seed and overrides.
 pub(super) fn set_all(
     table: &mut Table,
-    setting: &[(Path, Value)],
+    setting: &[(KeyPath, Value)],
     seed: Option<u32>,
-    overrides: &[(Path, Value)],
+    overrides: &[(KeyPath, Value)],
 ) -> Result<(), (usize, PathError)> {
     let mut order: Vec<usize> = (0..setting.len()).collect();
     order.sort_by_key(|n| policies::rank(&setting[*n].0));
@@ -60,7 +60,7 @@ pub(super) fn set_all(
         policies::set(path, table, value).map_err(|wrong| (n, wrong))?;
     }
     if let Some(seed) = seed {
-        let path = Path::parse(SEED).expect("two keys");
+        let path = KeyPath::parse(SEED).expect("two keys");
         path.set(table, &Value::Integer(i64::from(seed))).map_err(|wrong| (setting.len(), wrong))?;
     }
     overrides

@@ -9,8 +9,8 @@ use weir_results::run_dir::{
 };
 use weir_scenario::Scenario;
 
-use super::path::{Path, quoted};
-use super::table::Cell;
+use crate::table::key_path::{KeyPath, quoted};
+use crate::table::typed::Cell;
 
 /// Columns that a sweep's file requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -
     if let Some(derived) = DERIVED_COLUMNS.iter().find(|derived| derived.name == name) {
         return (derived.of)(summary, speed).map_or(Cell::Empty, Cell::from_u64);
     }
-    let found = Path::parse(name).and_then(|path| path.find(json).cloned());
+    let found = KeyPath::parse(name).and_then(|path| path.find(json).cloned());
     found.map_or(Cell::Empty, |value| Cell::of_json(&value))
 }
 
@@ -145,10 +145,10 @@ pub(crate) fn check(name: &str) -> Result<(), (String, String)> {
     if name == LOSSLESS || DERIVED_COLUMNS.iter().any(|derived| derived.name == name) {
         return Ok(());
     }
-    let path = Path::parse(name);
+    let path = KeyPath::parse(name);
     let root = serde_json::to_value(complete()).expect("a summary is JSON");
     let mut at = &root;
-    for key in path.iter().flat_map(Path::keys) {
+    for key in path.iter().flat_map(KeyPath::keys) {
         at = match at {
             Value::Object(map) => match map.get(key).or(map.get(ANY)) {
                 Some(inner) => inner,

@@ -19,6 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use weir_results::run_dir::{Speed, Summary, read_summary};
 
+use super::hash::Hash;
 use super::point_file::Point;
 use crate::Failure;
 use crate::files::{json_text, with_path, write_json};
@@ -223,6 +224,15 @@ impl SweepDir {
     }
 }
 
+/// Version with the build id: runs of another build are not resumed.
+pub(crate) fn build_version() -> Result<String, Failure> {
+    let build = match weir_sim::own_build_id() {
+        Some(id) => id,
+        None => Hash::digest(&fs::read(std::env::current_exe()?)?).text(),
+    };
+    Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
+}
+
 /// All finished points of a directory, by number.
 pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (FinishedPoint, PathBuf)>, Failure> {
     let runs = directory.join(RUNS);
@@ -280,11 +290,6 @@ fn read_point(folder: &Path) -> io::Result<FinishedPoint> {
 /// Ignores a missing file.
 fn remove(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-}
-
-/// Name of a directory's sweep, and the columns of its results.
-pub(crate) fn name_and_columns(directory: &Path) -> Result<(String, Vec<String>), Failure> {
-    Manifest::read(directory).map(|manifest| (manifest.name, manifest.columns))
 }
 
 #[cfg(test)]

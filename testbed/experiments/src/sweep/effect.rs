@@ -1,15 +1,15 @@
 //! Check that overrides have an effect: a value that a run, or a switch's own file, sets instead would be ignored
 //! silently.
 
-use std::path::Path as FilePath;
+use std::path::Path;
 
 use toml::{Table, Value};
 
 use super::base::{BaseScenario, set_all, setting};
 use super::file::SweepFile;
-use super::path::Path;
 use super::policies;
 use crate::Failure;
+use crate::table::key_path::KeyPath;
 
 /// Refuses an override without effect at any of the combinations, or on one of the chosen runs because that sets the
 /// key itself.
@@ -20,7 +20,7 @@ pub(super) fn check(
     chosen: &[usize],
 ) -> Result<(), Failure> {
     for (n, (path, value)) in file.overrides.iter().enumerate() {
-        let others: Vec<(Path, Value)> =
+        let others: Vec<(KeyPath, Value)> =
             file.overrides.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, other)| other.clone()).collect();
         let failure = |why: String| Failure::Argument(format!("--set {path}={}: {why}", written(value)));
         if let Some(run) = hidden_by(path, base, chosen) {
@@ -33,7 +33,7 @@ pub(super) fn check(
             };
             return Err(failure(format!("run \"{name}\" of the scenario sets this itself; write {instead}")));
         }
-        let with = |overrides: &[(Path, Value)], combination: &Vec<usize>| {
+        let with = |overrides: &[(KeyPath, Value)], combination: &Vec<usize>| {
             runs_with(overrides, combination, file, base, chosen)
         };
         let is_idle = |combination: &Vec<usize>| {
@@ -43,11 +43,11 @@ pub(super) fn check(
         if combinations.iter().all(is_idle) {
             let elsewhere = combinations.first().map_or_else(Vec::new, |first| {
                 let without = with(&others, first);
-                let changes = |place: &Path| {
+                let changes = |place: &KeyPath| {
                     let more = [&others[..], &[(place.clone(), value.clone())]].concat();
                     with(&more, first).is_some_and(|runs| Some(runs) != without)
                 };
-                let places = Path::all_of(&base.table, path.last()).into_iter().filter(|place| place != path);
+                let places = KeyPath::all_of(&base.table, path.last()).into_iter().filter(|place| place != path);
                 places.filter(changes).take(PLACES_MAX).collect()
             });
             return Err(failure(why_idle(path, value, file, base, chosen) + &alternatives(path, value, &elsewhere)));
@@ -61,7 +61,7 @@ const PLACES_MAX: usize = 4;
 
 /// Chosen runs of a combination with these overrides; `None` if they are invalid.
 fn runs_with(
-    overrides: &[(Path, Value)],
+    overrides: &[(KeyPath, Value)],
     combination: &[usize],
     file: &SweepFile,
     base: &BaseScenario,
@@ -74,7 +74,7 @@ fn runs_with(
 }
 
 /// Part of a message on keys of the same name whose value has an effect.
-fn alternatives(path: &Path, value: &Value, places: &[Path]) -> String {
+fn alternatives(path: &KeyPath, value: &Value, places: &[KeyPath]) -> String {
     if places.is_empty() {
         return String::new();
     }
@@ -83,13 +83,13 @@ fn alternatives(path: &Path, value: &Value, places: &[Path]) -> String {
 }
 
 /// Index of the first chosen run that sets the key itself.
-fn hidden_by(path: &Path, base: &BaseScenario, chosen: &[usize]) -> Option<usize> {
+fn hidden_by(path: &KeyPath, base: &BaseScenario, chosen: &[usize]) -> Option<usize> {
     let runs = base.table.get("runs").and_then(Value::as_array)?;
     path.after("switch")?;
     chosen.iter().copied().find(|run| runs.get(*run).and_then(Value::as_table).is_some_and(|own| path.is_in(own)))
 }
 
-fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &BaseScenario, chosen: &[usize]) -> String {
+fn why_idle(path: &KeyPath, value: &Value, file: &SweepFile, base: &BaseScenario, chosen: &[usize]) -> String {
     let nothing = "it changes nothing";
     let there = path.values_in(&base.table);
     if !there.is_empty() {
@@ -105,7 +105,7 @@ fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &BaseScenario, c
     };
     match files_of_switches(file, base).into_iter().next() {
         Some(named) => {
-            let above = file.scenario.parent().unwrap_or(FilePath::new(""));
+            let above = file.scenario.parent().unwrap_or(Path::new(""));
             let text = std::fs::read_to_string(above.join(&named)).unwrap_or_default();
             let is_there = text.parse::<Table>().is_ok_and(|table| below.is_in(&table));
             let names: Vec<String> = chosen.iter().map(|run| format!("\"{}\"", base.runs[*run].name)).collect();
@@ -132,9 +132,9 @@ fn files_of_switches(file: &SweepFile, base: &BaseScenario) -> Vec<String> {
 }
 
 /// Path of a key within a run.
-fn own(run: &str, path: &Path) -> Path {
+fn own(run: &str, path: &KeyPath) -> KeyPath {
     let quoted = format!("runs.'{run}'");
-    Path::parse(&quoted).map_or_else(|| path.clone(), |above| above.below(path))
+    KeyPath::parse(&quoted).map_or_else(|| path.clone(), |above| above.below(path))
 }
 
 /// Value as written after `--set PATH=`.

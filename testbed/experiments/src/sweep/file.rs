@@ -1,7 +1,7 @@
 //! A sweep's file: a scenario, the parameters that vary, seeds, and the columns of the results. `docs/EXPERIMENTS.md` is the
 //! reference.
 
-use std::path::{Path as FilePath, PathBuf};
+use std::path::{Path, PathBuf};
 
 use toml::Value;
 use toml::de::{DeTable, DeValue};
@@ -9,10 +9,10 @@ use weir_config::{ConfigErrors, Source};
 use weir_reader::{Format, Key, Keys, Problem, Table, TableSchema, is_name, read_file, read_text};
 
 use super::columns::ColumnSelection;
-use super::path::Path;
+use super::plot::{self, FigureSpec};
 use super::values::{self, ValuesError};
 use crate::experiment::Backend;
-use crate::plot::{self, FigureSpec};
+use crate::table::key_path::KeyPath;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SweepFile {
@@ -30,7 +30,7 @@ pub(crate) struct SweepFile {
     pub columns: ColumnSelection,
     pub figures: Vec<FigureSpec>,
     /// Overrides of the scenario at every point, applied after its parameters.
-    pub overrides: Vec<(Path, Value)>,
+    pub overrides: Vec<(KeyPath, Value)>,
     pub backend: Backend,
     /// Text of the file, for later errors.
     pub source: Source,
@@ -64,7 +64,7 @@ pub(crate) struct Axis {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter {
-    pub path: Path,
+    pub path: KeyPath,
     /// Key in the file.
     pub key: String,
     /// Whether the file lists the values one by one.
@@ -122,13 +122,13 @@ pub fn known_keys() -> impl Iterator<Item = (&'static str, Keys)> {
 pub(super) const SEED: &str = "scenario.seed";
 
 /// Reads a sweep's file without its scenario.
-pub(crate) fn load(path: &FilePath) -> Result<SweepFile, ConfigErrors> {
+pub(crate) fn load(path: &Path) -> Result<SweepFile, ConfigErrors> {
     let text = read_file(path, &FORMAT)?;
     parse(path, &text)
 }
 
 /// Parses `text` as the file at `path`.
-pub(crate) fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErrors> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<SweepFile, ConfigErrors> {
     let name = path.display().to_string();
     let (read, source) = read_text(&name, text, &FORMAT, |root| read(root, path, text))?;
     let file = read.expect("what is wrong with the file is noted");
@@ -150,7 +150,7 @@ impl Parameter {
 }
 
 /// Parses the document and records its errors; `None` if a part is invalid.
-fn read(root: &Table<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
+fn read(root: &Table<'_>, path: &Path, text: &str) -> Option<SweepFile> {
     // Second parse, which keeps the order of keys and values of any type.
     let (document, _) = DeTable::parse_recoverable(text);
     let document = document.get_ref();
@@ -201,16 +201,16 @@ fn figures_of(root: &Table<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
     read
 }
 
-fn scenario(root: &Table<'_>, path: &FilePath) -> Option<PathBuf> {
+fn scenario(root: &Table<'_>, path: &Path) -> Option<PathBuf> {
     if !root.has("scenario") {
         let help = "write scenario = \"ring.toml\", as seen from this file's folder";
         root.doc().refuse(Problem::new("the sweep names no scenario", help).with_label("scenario", ""));
     }
     let scenario = root.string("scenario", "ring.toml")?;
-    Some(path.parent().unwrap_or(FilePath::new("")).join(scenario))
+    Some(path.parent().unwrap_or(Path::new("")).join(scenario))
 }
 
-fn name(root: &Table<'_>, path: &FilePath) -> Option<String> {
+fn name(root: &Table<'_>, path: &Path) -> Option<String> {
     let name = if root.has("name") { root.string("name", "alpha")? } else { path.file_stem()?.to_str()? };
     if !is_name(name) {
         let help = "write a name of 1 to 31 letters, digits, `_`, `.` and `-`: name = \"alpha\"";
@@ -272,14 +272,15 @@ fn parameters(root: &Table<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter
 #[derive(Clone, Copy)]
 struct ParentTable<'a> {
     key: &'a str,
-    path: Option<&'a Path>,
+    path: Option<&'a KeyPath>,
 }
 
 /// Collects parameters. Tables come from unquoted keys, `switch.mtu = [...]`, unless they are ranges.
 fn collect(root: &Table<'_>, above: ParentTable<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
     for (name, value) in table {
         let key = format!("{}.{}", above.key, name.get_ref());
-        let path = Path::parse(name.get_ref()).map(|path| above.path.map_or(path.clone(), |above| above.below(&path)));
+        let path =
+            KeyPath::parse(name.get_ref()).map(|path| above.path.map_or(path.clone(), |above| above.below(&path)));
         let Some(path) = path else {
             let help = "write the keys of the scenario with dots between them: \"switch.buffer.dt.alpha\", \"workloads.0.load\"";
             root.doc()
@@ -350,7 +351,7 @@ mod tests {
     use super::*;
 
     fn sweep(text: &str) -> Result<SweepFile, String> {
-        parse(FilePath::new("lab/sweep.toml"), text).map_err(|errors| errors.to_string())
+        parse(Path::new("lab/sweep.toml"), text).map_err(|errors| errors.to_string())
     }
 
     #[test]

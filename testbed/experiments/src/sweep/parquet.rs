@@ -12,8 +12,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::table::{Cell, Table};
 use crate::files::write_atomic;
+use crate::table::typed::{Cell, TypedTable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ColumnType {
@@ -23,7 +23,7 @@ enum ColumnType {
     Text,
 }
 
-impl Table {
+impl TypedTable {
     /// Writes the table as Parquet, completely or not at all: one row group, not compressed, so that the bytes depend
     /// only on the table.
     pub(crate) fn write_parquet(&self, path: &Path) -> io::Result<()> {
@@ -123,8 +123,8 @@ mod tests {
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
-    use super::super::table::tests::table;
     use super::*;
+    use crate::table::typed::tests::table;
 
     #[test]
     fn a_row_has_every_cell_with_its_type() {
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_table_without_rows_is_one_all_the_same() {
         let directory = tempfile::tempdir().unwrap();
-        let empty = Table { columns: vec![("point".to_owned(), Vec::new())] };
+        let empty = TypedTable { columns: vec![("point".to_owned(), Vec::new())] };
         let path = directory.path().join("a.parquet");
         empty.write_parquet(&path).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,13 +18,14 @@ use super::base::{BaseScenario, set_all, setting, text_of};
 use super::effect;
 use super::file::{CombinationFilter, Parameter, SweepFile};
 use super::hash::Hash;
-use super::path::Path;
+use super::plot;
 use super::point_file::Point;
 use super::policies;
 use crate::Failure;
 use crate::experiment::{Backend, GUEST_BOOT};
-use crate::plot;
-use crate::run::{fastest, fitting, real_device, slug};
+use crate::files::slug;
+use crate::run::{fastest, fitting, real_device};
+use crate::table::key_path::KeyPath;
 
 const POINTS_MAX: usize = 1_000_000;
 
@@ -44,8 +45,8 @@ pub(crate) struct SweepPlan {
     /// repeats none.
     pub allowed_lateness: Option<f64>,
     base: Table,
-    settings: Vec<Vec<(Path, Value)>>,
-    overrides: Vec<(Path, Value)>,
+    settings: Vec<Vec<(KeyPath, Value)>>,
+    overrides: Vec<(KeyPath, Value)>,
 }
 
 impl SweepPlan {
@@ -230,7 +231,7 @@ fn refuse_hidden(
         let Some(table) = runs.get(*run).and_then(Value::as_table) else { continue };
         if parameter.path.is_in(table) {
             let name = &base.runs[*run].name;
-            let own = Path::parse(&format!("runs.{run}")).expect("two keys").below(&parameter.path);
+            let own = KeyPath::parse(&format!("runs.{run}")).expect("two keys").below(&parameter.path);
             let message = format!(
                 "run \"{name}\" of the scenario sets `{}` itself, so that this does nothing to it",
                 parameter.path
@@ -384,7 +385,7 @@ enum PlanError {
 struct ValueError {
     /// Key, in the sweep's file, of the last value in the message; `parameter` is its parameter.
     key: String,
-    parameter: Path,
+    parameter: KeyPath,
     /// Settings in the message: `switch.mtu = 64000`.
     with: String,
     message: String,
@@ -484,7 +485,7 @@ fn keys(file: &SweepFile, combination: &[usize]) -> Vec<String> {
 fn at_parameters(
     file: &SweepFile,
     base: &BaseScenario,
-    setting: &[(Path, Value)],
+    setting: &[(KeyPath, Value)],
     keys: &[String],
     errors: &ConfigErrors,
 ) -> Vec<PlanError> {
@@ -526,14 +527,14 @@ fn at_parameters(
 fn add_files(
     hash: &mut Hash,
     value: &Value,
-    scenario: &FilePath,
+    scenario: &Path,
     read: &mut BTreeMap<PathBuf, String>,
 ) -> Result<(), Failure> {
     match value {
         Value::Table(table) => {
             for (key, value) in table {
                 if let (true, Value::String(name)) = (["file", "config"].contains(&key.as_str()), value) {
-                    let path = scenario.parent().unwrap_or(FilePath::new("")).join(name);
+                    let path = scenario.parent().unwrap_or(Path::new("")).join(name);
                     if !read.contains_key(&path) {
                         let failed = |error| Failure::Argument(format!("{}: {error}", path.display()));
                         read.insert(path.clone(), Hash::digest(&fs::read(&path).map_err(failed)?).text());
@@ -555,7 +556,7 @@ fn json(value: &Value) -> serde_json::Value {
 }
 
 /// Readable part of a folder's name: `-alpha-1-16-seed-3-dsh`; the number alone identifies the point.
-fn short_name(setting: &[(Path, Value)], seed: Option<u32>, run: &str) -> String {
+fn short_name(setting: &[(KeyPath, Value)], seed: Option<u32>, run: &str) -> String {
     const LENGTH_MAX: usize = 60;
     let values = setting.iter().map(|(path, value)| format!("{} {value}", path.last()));
     let parts: Vec<String> = values.chain(seed.map(|seed| format!("seed {seed}"))).chain([run.to_owned()]).collect();

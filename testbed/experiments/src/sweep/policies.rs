@@ -1,16 +1,15 @@
 //! Keys of the chosen buffer policy: `switch.buffer.*.alpha` sets the policy of the scenario and of each run that
 //! chooses another.
 
+use crate::table::key_path::{KeyPath, PathError};
 use toml::{Table, Value};
 use weir_mmu::policy::{BUFFER_POLICIES, DEFAULT};
-
-use super::path::{Path, PathError};
 
 /// Wildcard for the chosen policy.
 const WHICHEVER: &str = "*";
 
 /// Rank of a key in the order of settings: the policy is set before keys of the chosen policy.
-pub(super) fn rank(path: &Path) -> u8 {
+pub(super) fn rank(path: &KeyPath) -> u8 {
     match path_keys(path)[..] {
         ["switch", "buffer", "policy"] => 0,
         ["switch", "buffer", WHICHEVER, _, ..] => 2,
@@ -19,7 +18,7 @@ pub(super) fn rank(path: &Path) -> u8 {
 }
 
 /// Sets a value at a path. A policy removes the tables of others, as in a run.
-pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<(), PathError> {
+pub(super) fn set(path: &KeyPath, document: &mut Table, value: &Value) -> Result<(), PathError> {
     match path_keys(path)[..] {
         ["switch", "buffer", "policy"] => {
             let chosen = value.as_str().unwrap_or_default();
@@ -44,7 +43,7 @@ pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<()
 }
 
 /// Converts a path to a key of one policy to the form with the wildcard.
-pub(super) fn of_each_run(path: &Path) -> Option<String> {
+pub(super) fn of_each_run(path: &KeyPath) -> Option<String> {
     match path_keys(path)[..] {
         ["switch", "buffer", policy, ref below @ ..] if !below.is_empty() && BUFFER_POLICIES.find(policy).is_some() => {
             Some(format!("switch.buffer.{WHICHEVER}.{}", below.join(".")))
@@ -55,15 +54,15 @@ pub(super) fn of_each_run(path: &Path) -> Option<String> {
 
 /// Paths of a key in each policy that has it: the scenario's, and that of each run that chooses one or sets the key
 /// itself.
-fn places(document: &mut Table, path: &Path, key: &str) -> Vec<Path> {
+fn places(document: &mut Table, path: &KeyPath, key: &str) -> Vec<KeyPath> {
     let has_key = |policy: &str| {
         // An unknown policy's keys are left to the scenario's reader.
         BUFFER_POLICIES.find(policy).is_none_or(|kind| kind.keys().iter().any(|own| own.name() == key))
     };
     let below = |above: String, policy: &str| {
-        let keys = path.keys()[3..].iter().map(|key| super::path::quoted(key).into_owned());
+        let keys = path.keys()[3..].iter().map(|key| crate::table::key_path::quoted(key).into_owned());
         let keys: Vec<String> = [above, policy.to_owned()].into_iter().chain(keys).collect();
-        Path::parse(&keys.join(".")).expect("keys of a path")
+        KeyPath::parse(&keys.join(".")).expect("keys of a path")
     };
     let policy =
         |buffer: Option<&mut Table>| buffer.and_then(|buffer| Some(buffer.get("policy")?.as_str()?.to_owned()));
@@ -88,7 +87,7 @@ fn buffer(document: &mut Table) -> Option<&mut Table> {
     document.get_mut("switch")?.as_table_mut()?.get_mut("buffer")?.as_table_mut()
 }
 
-fn path_keys(path: &Path) -> Vec<&str> {
+fn path_keys(path: &KeyPath) -> Vec<&str> {
     path.keys().iter().map(String::as_str).collect()
 }
 
@@ -102,7 +101,7 @@ mod tests {
 
     fn with_value(text: &str, at: &str, value: &str) -> Result<Table, String> {
         let mut document: Table = text.parse().unwrap();
-        let set = set(&Path::parse(at).unwrap(), &mut document, &Value::String(value.to_owned()));
+        let set = set(&KeyPath::parse(at).unwrap(), &mut document, &Value::String(value.to_owned()));
         set.map(|()| document).map_err(|no| no.message)
     }
 
@@ -130,8 +129,9 @@ mod tests {
             with_value("[switch.buffer]\nsize = 1\n[switch.buffer.sih]\nalpha = 1\n", "switch.buffer.policy", "dsh")
                 .unwrap();
         assert_eq!(document["switch"]["buffer"].to_string(), "{ size = 1, policy = \"dsh\" }");
-        let [first, last] = ["switch.buffer.policy", "switch.buffer.*.alpha"].map(|at| rank(&Path::parse(at).unwrap()));
-        assert!(first < rank(&Path::parse("switch.buffer.dsh.alpha").unwrap()) && last > 1);
+        let [first, last] =
+            ["switch.buffer.policy", "switch.buffer.*.alpha"].map(|at| rank(&KeyPath::parse(at).unwrap()));
+        assert!(first < rank(&KeyPath::parse("switch.buffer.dsh.alpha").unwrap()) && last > 1);
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         );
         let document = with_value("", "switch.buffer.*.alpha", "2").unwrap();
         assert_eq!(document["switch"]["buffer"]["dt"]["alpha"].as_str(), Some("2"));
-        let form = |at: &str| of_each_run(&Path::parse(at).unwrap());
+        let form = |at: &str| of_each_run(&KeyPath::parse(at).unwrap());
         assert_eq!(form("switch.buffer.dsh.alpha").as_deref(), Some("switch.buffer.*.alpha"));
         assert_eq!((form("switch.buffer.size"), form("switch.buffer.policy")), (None, None));
     }

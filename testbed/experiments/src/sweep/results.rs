@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::columns;
 use super::directory::{FinishedPoint, PointOutcome, read_results};
 use super::point_file::Point;
-use super::table::{Cell, Table};
 use crate::Failure;
 use crate::files::with_path;
+use crate::table::typed::{Cell, TypedTable};
 
 #[derive(Clone, Debug)]
 pub(crate) struct PointRecord {
@@ -102,7 +102,7 @@ pub(super) fn write(
 }
 
 /// Columns that identify the point of a row.
-fn head(first: &Point, records: &[&PointRecord]) -> Table {
+fn head(first: &Point, records: &[&PointRecord]) -> TypedTable {
     let points = || records.iter().map(|record| &record.finished.point);
     let mut columns = vec![
         ("point".to_owned(), points().map(|point| Cell::from_u64(point.number as u64)).collect()),
@@ -116,7 +116,7 @@ fn head(first: &Point, records: &[&PointRecord]) -> Table {
         let value = |point: &Point| point.parameters.get(n).map_or(Cell::Empty, |(_, value)| Cell::of_json(value));
         columns.push((name.clone(), points().map(value).collect()));
     }
-    Table { columns }
+    TypedTable { columns }
 }
 
 fn of_results<'a>(names: &'a [String], records: &'a [&PointRecord]) -> impl Iterator<Item = (String, Vec<Cell>)> + 'a {

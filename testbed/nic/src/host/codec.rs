@@ -10,7 +10,7 @@ use weir_wire::rocev2::{
 };
 use weir_wire::trailer::{self, Trailer};
 
-use super::congestion::HOPS_MAX;
+use super::packet::HOPS_MAX;
 use super::packet::{Ack, Hops, NicPacket, PacketKind, RdmaOperation, Write};
 use super::{HostConfig, Peer, RemoteMemory};
 

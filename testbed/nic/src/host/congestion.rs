@@ -20,8 +20,9 @@ mod registry;
 mod tests;
 mod timely;
 
+pub use super::packet::HOPS_MAX;
 pub use dcqcn_ns3::DcqcnNs3Config;
-pub use hops::{HOPS_MAX, HopTelemetry};
+pub use hops::HopTelemetry;
 pub use registry::{add, find, kinds, presets};
 
 use std::fmt;

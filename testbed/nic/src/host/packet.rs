@@ -11,7 +11,6 @@ use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Syndrome};
 use weir_wire::trailer;
 use weir_wire::trailer::Telemetry;
 
-use super::congestion::HOPS_MAX;
 use crate::tcp;
 
 /// A frame without payload.
@@ -143,6 +142,9 @@ pub struct Ack {
     /// Digest of the acknowledged packet.
     pub digest: Digest,
 }
+
+/// Number of hops that a sender remembers. A three-stage Clos network has six links.
+pub const HOPS_MAX: usize = 8;
 
 /// Telemetry stamped by the ports of a packet's path, in path order.
 pub type Hops = ArrayVec<Telemetry, HOPS_MAX>;

@@ -7,31 +7,94 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
 
-/// Writer of a row for each sample. Columns, in this order:
-///
-/// | column | content |
-/// |---|---|
-/// | `t_us` | instant of the sample in scenario time, microseconds to the picosecond |
-/// | `FLOW.sent_bps` | payload that the flow's sender transmitted since the previous row, bits a second |
-/// | `FLOW.received_bps` | payload that the receiver got since the previous row, bits a second |
-/// | `FLOW.GAUGE` | with `flow_gauges`, each gauge of the flow's congestion control, by name; empty without a value |
-/// | `PORT.CLASS.rx_bps` | traffic received since the previous row, with FCS, preamble and gap, bits a second |
-/// | `PORT.CLASS.ingress_bytes` | occupancy of the ingress queue: private, shared and headroom |
-/// | `PORT.CLASS.headroom_bytes` | headroom part of this occupancy |
-/// | `PORT.CLASS.threshold_bytes` | T(t), the threshold of the shared part; empty if there is none |
-/// | `PORT.CLASS.egress_bytes` | occupancy of the egress queue |
-/// | `PORT.CLASS.paused` | 1 while the switch has its peer paused, else 0 |
-/// | `PORT.CLASS.paused_us` | total time for which the peer was paused, microseconds |
-/// | `PORT.CLASS.peer_rate_bps` | GFC: rate that the peer was set, bits a second; empty under other flow controls |
-/// | `PORT.CLASS.GAUGE` | each gauge of the buffer policies, by name; empty under policies without it |
-/// | `PORT.CLASS.GAUGE` | each gauge of the port's flow control, by name |
-/// | `POOL.used_bytes` | bytes in use of the shared segment |
-/// | `POOL.capacity_bytes` | size of the shared segment |
-///
-/// Weir's own policies have two gauges: `victim` (SPFC: 1 while the port is in the victim state, else 0), and
-/// `headroom_estimate_bytes` (DSH: φ̂; adaptive headroom: Φ as measured).
-///
-/// With one switch a port is `p0` and the pool `pool`; with several they are `S1.p0` and `S1.pool`.
+/// Column of a flow, queue or pool.
+pub struct SeriesColumn<Sample: 'static, Previous: 'static> {
+    /// Name after that of the flow, queue or pool; its ending is the unit.
+    pub name: &'static str,
+    /// Content, as in `docs/RUN_DIRECTORY.md`.
+    pub help: &'static str,
+    /// Field of a row: the sample, the previous counters, and the time since then.
+    field: fn(&Sample, &Previous, Span) -> String,
+}
+
+/// Columns of a flow, before its gauges.
+pub const FLOW_COLUMNS: &[SeriesColumn<FlowSample, FlowSample>] = &[
+    SeriesColumn {
+        name: "sent_bps",
+        help: "Payload sent, mean since the previous row.",
+        field: |flow, previous, span| rate(flow.sent, previous.sent, span),
+    },
+    SeriesColumn {
+        name: "received_bps",
+        help: "Payload received, likewise.",
+        field: |flow, previous, span| rate(flow.received, previous.received, span),
+    },
+];
+
+/// Columns of a queue, before its gauges; the previous counter is that of received bytes.
+pub const QUEUE_COLUMNS: &[SeriesColumn<QueueSample, Bytes>] = &[
+    SeriesColumn {
+        name: "rx_bps",
+        help: "Traffic received, likewise, with FCS, preamble and gap.",
+        field: |queue, previous, span| rate(queue.received, *previous, span),
+    },
+    SeriesColumn {
+        name: "ingress_bytes",
+        help: "Ingress queue: private, shared and headroom.",
+        field: |queue, _, _| queue.ingress.get().to_string(),
+    },
+    SeriesColumn {
+        name: "headroom_bytes",
+        help: "Headroom part.",
+        field: |queue, _, _| queue.headroom.get().to_string(),
+    },
+    SeriesColumn {
+        name: "threshold_bytes",
+        help: "T(t), threshold of the shared part; empty without one.",
+        field: |queue, _, _| queue.threshold.map_or_else(String::new, |bytes| bytes.get().to_string()),
+    },
+    SeriesColumn { name: "egress_bytes", help: "Egress queue.", field: |queue, _, _| queue.egress.get().to_string() },
+    SeriesColumn {
+        name: "paused",
+        help: "1 while the switch has its peer paused, else 0.",
+        field: |queue, _, _| u8::from(queue.paused).to_string(),
+    },
+    SeriesColumn {
+        name: "paused_us",
+        help: "Total paused time so far.",
+        field: |queue, _, _| micros(Time::ZERO + queue.paused_for),
+    },
+    SeriesColumn {
+        name: "peer_rate_bps",
+        help: "GFC: rate set to the peer; else empty.",
+        field: |queue, _, _| queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()),
+    },
+];
+
+/// Columns of a shared segment.
+pub const POOL_COLUMNS: &[SeriesColumn<PoolSample, ()>] = &[
+    SeriesColumn {
+        name: "used_bytes",
+        help: "Shared segment in use.",
+        field: |pool, (), _| pool.used.get().to_string(),
+    },
+    SeriesColumn {
+        name: "capacity_bytes",
+        help: "Shared segment's size.",
+        field: |pool, (), _| pool.capacity.get().to_string(),
+    },
+];
+
+/// Names of columns.
+pub fn column_names<Sample, Previous>(
+    columns: &'static [SeriesColumn<Sample, Previous>],
+) -> impl Iterator<Item = &'static str> + Clone {
+    columns.iter().map(|column| column.name)
+}
+
+/// Writer of a row for each sample: its instant, [`FLOW_COLUMNS`] and gauges of each flow, [`QUEUE_COLUMNS`] and gauges of each
+/// queue, and [`POOL_COLUMNS`] of each shared segment. The gauges of a queue are those of the buffer policies, then those of its
+/// port's flow control.
 pub struct SeriesWriter<W: Write> {
     csv: csv::Writer<W>,
     last: Time,
@@ -153,30 +216,27 @@ impl<W: Write> SeriesWriter<W> {
         self.row.clear();
         self.row.push_field(&micros(at));
         for ((now, before), gauges) in flows.iter().zip(&self.flows).zip(&self.flow_gauges) {
-            self.row.push_field(&rate(now.sent, before.sent, span));
-            self.row.push_field(&rate(now.received, before.received, span));
+            for column in FLOW_COLUMNS {
+                self.row.push_field(&(column.field)(now, before, span));
+            }
             for value in flow_gauges.by_ref().take(*gauges) {
                 self.row.push_field(&if value.is_nan() { String::new() } else { value.to_string() });
             }
         }
         for ((queue, before), of_control) in queues.iter().zip(&mut self.received).zip(&self.control_gauges) {
-            self.row.push_field(&rate(queue.received, *before, span));
+            for column in QUEUE_COLUMNS {
+                self.row.push_field(&(column.field)(queue, before, span));
+            }
             *before = queue.received;
-            self.row.push_field(&queue.ingress.get().to_string());
-            self.row.push_field(&queue.headroom.get().to_string());
-            self.row.push_field(&or_empty(queue.threshold));
-            self.row.push_field(&queue.egress.get().to_string());
-            self.row.push_field(if queue.paused { "1" } else { "0" });
-            self.row.push_field(&micros(Time::ZERO + queue.paused_for));
-            self.row.push_field(&queue.peer_rate.map_or_else(String::new, |rate| rate.as_bps().to_string()));
             let of_policy = self.gauges.iter().map(|name| queue.gauges.value(name));
             for value in of_policy.chain(of_control.iter().map(|gauge| queue.control_gauges.value(gauge.name))) {
                 self.row.push_field(&value.map_or_else(String::new, |value| value.to_string()));
             }
         }
         for pool in pools {
-            self.row.push_field(&pool.used.get().to_string());
-            self.row.push_field(&pool.capacity.get().to_string());
+            for column in POOL_COLUMNS {
+                self.row.push_field(&(column.field)(pool, &(), span));
+            }
         }
         self.csv.write_record(&self.row).map_err(csv_error)?;
         self.flows.copy_from_slice(flows);
@@ -223,38 +283,19 @@ impl Series {
     }
 }
 
-/// Suffixes of a flow's columns, gauges excluded.
-pub const FLOW_COLUMNS: [&str; 2] = ["sent_bps", "received_bps"];
-
-/// Suffixes of a queue's columns, gauges excluded.
-pub const QUEUE_COLUMNS: [&str; 8] = [
-    "rx_bps",
-    "ingress_bytes",
-    "headroom_bytes",
-    "threshold_bytes",
-    "egress_bytes",
-    "paused",
-    "paused_us",
-    "peer_rate_bps",
-];
-
-fn header(columns: &SeriesColumns, gauges: &[&str]) -> Vec<String> {
+fn header(columns: &SeriesColumns, gauges: &[&'static str]) -> Vec<String> {
     let flows = columns.flows.iter().enumerate().flat_map(|(n, flow)| {
-        let of_flow = FLOW_COLUMNS.iter().chain(columns.gauges_of(n));
+        let of_flow = column_names(FLOW_COLUMNS).chain(columns.gauges_of(n).iter().copied());
         of_flow.map(move |what| format!("{flow}.{what}"))
     });
     let queues = columns.queues.iter().zip(&columns.gauges).flat_map(|((port, class), of_control)| {
         let of_control = of_control.iter().map(|gauge| gauge.name);
-        let of_queue = QUEUE_COLUMNS.into_iter().chain(gauges.iter().copied()).chain(of_control);
+        let of_queue = column_names(QUEUE_COLUMNS).chain(gauges.iter().copied()).chain(of_control);
         of_queue.map(|what| format!("{port}.{}.{what}", class.index())).collect::<Vec<_>>()
     });
-    let pools =
-        columns.pools.iter().flat_map(|pool| ["used_bytes", "capacity_bytes"].map(|what| format!("{pool}.{what}")));
+    let of_pool = |pool| column_names(POOL_COLUMNS).map(move |column| format!("{pool}.{column}"));
+    let pools = columns.pools.iter().flat_map(of_pool);
     std::iter::once("t_us".to_owned()).chain(flows).chain(queues).chain(pools).collect()
-}
-
-fn or_empty(bytes: Option<Bytes>) -> String {
-    bytes.map_or_else(String::new, |bytes| bytes.get().to_string())
 }
 
 /// Formats a difference as a rate in bits a second, rounded down; 0 over an empty span.

@@ -1,7 +1,7 @@
 //! Columns of a series that are gauges of buffer policies, flow controls and congestion controls.
 
 use weir_reader::{Gauge, Unit};
-use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, queue_gauges};
+use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, column_names, queue_gauges};
 
 use crate::report::series::SeriesFile;
 
@@ -58,7 +58,8 @@ pub(crate) fn flow_gauge_names<'f>(files: impl Iterator<Item = &'f SeriesFile>, 
     let mut gauges: Vec<String> = Vec::new();
     for column in files.flat_map(SeriesFile::columns) {
         let Some((flow, name)) = column.name.rsplit_once('.') else { continue };
-        let is_gauge = !FLOW_COLUMNS.contains(&name) && !gauges.iter().any(|gauge| gauge == name);
+        let is_gauge =
+            !column_names(FLOW_COLUMNS).any(|column| column == name) && !gauges.iter().any(|gauge| gauge == name);
         if is_gauge && flows.iter().any(|other| other == flow) {
             gauges.push(name.to_owned());
         }
@@ -73,7 +74,10 @@ pub(super) fn queue_gauge_columns<'f>(files: impl Iterator<Item = &'f SeriesFile
         let Some((queue, name)) = column.name.rsplit_once('.') else { continue };
         // Columns of flows and pools have no class before their name.
         let is_of_queue = queue.rsplit_once('.').is_some_and(|(_, class)| class.len() == 1 && class < "8");
-        if is_of_queue && !QUEUE_COLUMNS.contains(&name) && !gauges.iter().any(|gauge| gauge.name == name) {
+        if is_of_queue
+            && !column_names(QUEUE_COLUMNS).any(|column| column == name)
+            && !gauges.iter().any(|gauge| gauge.name == name)
+        {
             gauges.push(GaugeColumn::unknown(name));
         }
     }

@@ -8,7 +8,7 @@
 use weir_units::SplitMix64;
 
 use super::design::Setting;
-use crate::reproduce::statistics;
+use crate::table::statistics;
 
 /// Number of settings in which a claim holds, and of all settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

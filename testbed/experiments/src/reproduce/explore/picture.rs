@@ -8,9 +8,9 @@ use std::path::Path;
 use weir_results::plot;
 
 use super::analysis::HoldCount;
-use super::map::{ClaimMap, MapLine, MapLineKind, Slice};
 use crate::Failure;
 use crate::picture::Point;
+use crate::reproduce::claim_map::{ClaimMap, MapLine, MapLineKind, Slice};
 
 const MARGIN: f64 = 16.0;
 const CELL_WIDTH: f64 = 34.0;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::map::{ClaimMap, MapLineKind};
+use crate::reproduce::claim_map::{ClaimMap, MapLineKind};
 use crate::reproduce::experiment::Experiment;
 use crate::reproduce::outcome::duration;
 use crate::table::{Table, count};

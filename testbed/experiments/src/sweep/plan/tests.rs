@@ -283,7 +283,7 @@ fn values_that_only_clash_together_are_all_named() {
 
 #[test]
 fn sweeps_to_start_from_are_good() {
-    let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sweeps");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sweeps");
     let points = |name: &str| SweepPlan::new(&file::load(&folder.join(name)).unwrap(), 2).unwrap().points.len();
     let mut names: Vec<String> =
         fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

@@ -3,8 +3,7 @@
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::trailer::TIME_WRAPS;
 
-/// Number of hops that a sender remembers. A three-stage Clos network has six links.
-pub const HOPS_MAX: usize = 8;
+use crate::host::packet::HOPS_MAX;
 
 /// Longest reordering delay of stamps of a port: an instant further back is of a clock that wrapped.
 const LATE_MAX: Span = Span::from_secs(1);

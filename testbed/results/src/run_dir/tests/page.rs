@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::run_dir::series::{FLOW_COLUMNS, QUEUE_COLUMNS};
-use crate::run_dir::{EventWriter, FctWriter, QueueWriter};
+use crate::run_dir::{EventWriter, FLOW_COLUMNS, FctWriter, POOL_COLUMNS, QUEUE_COLUMNS, QueueWriter};
 
 const PAGE: &str = include_str!("../../../../../docs/RUN_DIRECTORY.md");
 const EVENTS: &str = include_str!("../events.rs");
@@ -125,10 +124,15 @@ fn the_page_has_each_key_of_each_type() {
 #[test]
 fn the_page_has_each_column_of_each_table() {
     let told = told();
-    let flows = FLOW_COLUMNS.into_iter().chain(["GAUGE"]).map(|column| format!("FLOW.{column}"));
-    let queues = QUEUE_COLUMNS.into_iter().chain(["GAUGE"]).map(|column| format!("PORT.CLASS.{column}"));
-    let pools = ["POOL.used_bytes", "POOL.capacity_bytes"].map(str::to_owned);
-    let series: BTreeSet<String> = flows.chain(queues).chain(pools).chain(["t_us".to_owned()]).collect();
+    let flows = FLOW_COLUMNS.iter().map(|column| (format!("FLOW.{}", column.name), column.help));
+    let queues = QUEUE_COLUMNS.iter().map(|column| (format!("PORT.CLASS.{}", column.name), column.help));
+    let pools = POOL_COLUMNS.iter().map(|column| (format!("POOL.{}", column.name), column.help));
+    let declared: Vec<(String, &str)> = flows.chain(queues).chain(pools).collect();
+    for (name, help) in &declared {
+        assert!(PAGE.contains(&format!("| `{name}` | {help} |")), "{name}: {help}");
+    }
+    let others = ["t_us", "FLOW.GAUGE", "PORT.CLASS.GAUGE"].map(str::to_owned);
+    let series: BTreeSet<String> = declared.into_iter().map(|(name, _)| name).chain(others).collect();
     assert_eq!(told["`series.csv`"], series);
     let [mut events, mut messages, mut queues] = [const { Vec::new() }; 3];
     EventWriter::new(&mut events).unwrap();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::results::ColumnNames;
 use super::{FigureSpec, Results};
-use crate::run::slug;
-use crate::sweep::KeyPath;
+use crate::files::slug;
+use crate::table::key_path::KeyPath;
 
 /// Figure with resolved columns, by index.
 #[derive(Clone, Debug)]
@@ -107,8 +107,7 @@ pub(super) fn short_key(keys: &[String], key: usize) -> String {
 /// Readable name of a column, without its unit: `slowdown p99 of web-search`.
 pub(super) fn short_column(name: &str) -> String {
     const UNITS: [&str; 6] = ["_permille", "_bytes", "_bps", "_ns", "_us", "_ppm"];
-    let path: Vec<String> =
-        crate::sweep::KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
+    let path: Vec<String> = KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
     let bare = |word: &String| {
         let word = UNITS.iter().find_map(|unit| word.strip_suffix(unit)).unwrap_or(word);
         if word == "fct" { "FCT".to_owned() } else { word.replace('_', " ") }

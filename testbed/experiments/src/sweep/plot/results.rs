@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::Failure;
-use crate::sweep::name_and_columns;
+use crate::sweep::directory::Manifest;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
@@ -24,7 +24,7 @@ pub(crate) struct SweepRow {
 impl Results {
     /// Reads results.csv and failures.csv of a directory.
     pub(crate) fn read(directory: &Path) -> Result<Results, Failure> {
-        let (sweep, columns) = name_and_columns(directory)?;
+        let Manifest { name: sweep, columns, .. } = Manifest::read(directory)?;
         let mut results = Results { sweep, ..Results::default() };
         for (file, is_good) in [("results.csv", true), ("failures.csv", false)] {
             let path = directory.join(file);

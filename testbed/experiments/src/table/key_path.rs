@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 /// Keys from the outermost inwards. In an array, a key is an index from 0, an element's name, or `*` for each element.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Path(Vec<String>);
+pub(crate) struct KeyPath(Vec<String>);
 
 /// Reason why a value can't be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +21,9 @@ const EACH: &str = "*";
 /// Keys that name an element of an array, in a scenario and in a run's summary.
 const NAMES: [&str; 4] = ["name", "sizes", "flow", "port"];
 
-impl Path {
+impl KeyPath {
     /// Parses keys separated by dots; a key that contains a dot is quoted. `None` if a key is empty or a quote is open.
-    pub(crate) fn parse(text: &str) -> Option<Path> {
+    pub(crate) fn parse(text: &str) -> Option<KeyPath> {
         let (mut keys, mut rest) = (Vec::new(), text);
         loop {
             let quote = rest.chars().next().filter(|first| ['"', '\''].contains(first));
@@ -36,21 +36,21 @@ impl Path {
             }
             keys.push(key.to_owned());
             if after.is_empty() {
-                return Some(Path(keys));
+                return Some(KeyPath(keys));
             }
             rest = after.strip_prefix('.')?;
         }
     }
 
     /// Joins this path and a path below it.
-    pub(crate) fn below(&self, key: &Path) -> Path {
-        Path(self.0.iter().chain(&key.0).cloned().collect())
+    pub(crate) fn below(&self, key: &KeyPath) -> KeyPath {
+        KeyPath(self.0.iter().chain(&key.0).cloned().collect())
     }
 
     /// Path without its first key; `None` if the first key is another one.
-    pub(crate) fn after(&self, first: &str) -> Option<Path> {
+    pub(crate) fn after(&self, first: &str) -> Option<KeyPath> {
         let (key, rest) = self.0.split_first()?;
-        (key == first && !rest.is_empty()).then(|| Path(rest.to_vec()))
+        (key == first && !rest.is_empty()).then(|| KeyPath(rest.to_vec()))
     }
 
     pub(crate) fn keys(&self) -> &[String] {
@@ -77,7 +77,7 @@ impl Path {
     }
 
     /// Paths of all values with this key in a document. Array elements are given by name, or else by index.
-    pub(crate) fn all_of(document: &Table, name: &str) -> Vec<Path> {
+    pub(crate) fn all_of(document: &Table, name: &str) -> Vec<KeyPath> {
         let mut found = Vec::new();
         find_all(document, name, &mut Vec::new(), &mut found);
         found
@@ -134,8 +134,8 @@ impl Path {
     }
 
     /// Path without its last `fewer` keys.
-    fn before(&self, fewer: usize) -> Path {
-        Path(self.0[..self.0.len() - fewer].to_vec())
+    fn before(&self, fewer: usize) -> KeyPath {
+        KeyPath(self.0[..self.0.len() - fewer].to_vec())
     }
 
     /// Value of a JSON document at this path.
@@ -153,7 +153,7 @@ impl Path {
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, key) in self.0.iter().enumerate() {
             let dot = if n == 0 { "" } else { "." };
@@ -164,7 +164,7 @@ impl fmt::Display for Path {
 }
 
 /// Key as written in a path.
-pub(super) fn quoted(key: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(key: &str) -> Cow<'_, str> {
     if key.contains('.') { Cow::Owned(format!("'{key}'")) } else { Cow::Borrowed(key) }
 }
 
@@ -176,11 +176,11 @@ fn inner<'a>(value: &'a Value, key: &str) -> Vec<&'a Value> {
     }
 }
 
-fn find_all(table: &Table, name: &str, above: &mut Vec<String>, found: &mut Vec<Path>) {
+fn find_all(table: &Table, name: &str, above: &mut Vec<String>, found: &mut Vec<KeyPath>) {
     for (key, value) in table {
         above.push(key.clone());
         if key == name {
-            found.push(Path(above.clone()));
+            found.push(KeyPath(above.clone()));
         }
         match value {
             Value::Table(inner) => find_all(inner, name, above, found),
@@ -213,7 +213,7 @@ fn name_of(element: &Value) -> Option<&str> {
     element.as_table()?.get("name")?.as_str()
 }
 
-fn no_element(of: &Path, elements: &[Value], key: &str) -> PathError {
+fn no_element(of: &KeyPath, elements: &[Value], key: &str) -> PathError {
     let names: Vec<&str> = elements.iter().filter_map(name_of).take(12).collect();
     let last = elements.len().saturating_sub(1);
     let help = match (elements.len(), names.is_empty()) {
@@ -240,8 +240,8 @@ fn kind_of(value: &Value) -> &'static str {
 mod tests {
     use super::*;
 
-    fn path(text: &str) -> Path {
-        Path::parse(text).unwrap()
+    fn path(text: &str) -> KeyPath {
+        KeyPath::parse(text).unwrap()
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         }
         assert_eq!(path("hosts.\"S1.x\".rate"), path("hosts.'S1.x'.rate"));
         for text in ["", ".", "a.", ".a", "a..b", "'a", "'a'b", "''"] {
-            assert_eq!(Path::parse(text), None, "{text}");
+            assert_eq!(KeyPath::parse(text), None, "{text}");
         }
     }
 
@@ -270,9 +270,9 @@ mod tests {
         path("switch.pfc.quanta").set(&mut document, &ten).unwrap();
         assert_eq!(document["switch"]["pfc"]["quanta"], ten);
         assert!(path("hosts.1.name").is_in(&document) && !path("hosts.1.rate").is_in(&document));
-        assert_eq!(Path::all_of(&document, "rate"), [path("hosts.H1.rate")]);
-        assert_eq!(Path::all_of(&document, "b"), [path("hosts.H1.b"), path("hosts.0.b")]);
-        assert_eq!(Path::all_of(&document, "quanta"), [path("switch.pfc.quanta")]);
+        assert_eq!(KeyPath::all_of(&document, "rate"), [path("hosts.H1.rate")]);
+        assert_eq!(KeyPath::all_of(&document, "b"), [path("hosts.H1.b"), path("hosts.0.b")]);
+        assert_eq!(KeyPath::all_of(&document, "quanta"), [path("switch.pfc.quanta")]);
         for (at, message) in [
             ("hosts.H2.rate", "the scenario's `hosts` have no `H2`"),
             ("links.0.rate", "the scenario has no `links`, of which this sets one"),

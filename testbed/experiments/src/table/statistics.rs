@@ -16,12 +16,12 @@ pub(crate) struct Estimate {
 
 impl Estimate {
     /// Creates an estimate without an interval.
-    pub(super) fn exactly(value: f64, runs: usize) -> Estimate {
+    pub(crate) fn exactly(value: f64, runs: usize) -> Estimate {
         Estimate { value, interval: None, runs, holds_for: None, values: Vec::new() }
     }
 
     /// Divides the estimate, for another unit.
-    pub(super) fn divided_by(self, divisor: f64) -> Estimate {
+    pub(crate) fn divided_by(self, divisor: f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (low / divisor, high / divisor));
         let values = self.values.iter().map(|value| value / divisor).collect();
         Estimate { value: self.value / divisor, interval, values, ..self }
@@ -29,7 +29,7 @@ impl Estimate {
 
     /// Difference to another estimate. Two means over the same seeds are subtracted run by run: both had the same
     /// messages, so variation between seeds cancels.
-    pub(super) fn less(&self, other: &Estimate) -> Estimate {
+    pub(crate) fn less(&self, other: &Estimate) -> Estimate {
         if self.values.len() > 1 && self.values.len() == other.values.len() {
             let differences: Vec<f64> = self.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
             return mean(&differences).expect("there are some");
@@ -41,12 +41,12 @@ impl Estimate {
     }
 
     /// Whether the value is 0 in all runs.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.value == 0.0 && self.values.iter().all(|value| *value == 0.0)
     }
 
     /// Interval, or the value alone.
-    pub(super) fn bounds(&self) -> (f64, f64) {
+    pub(crate) fn bounds(&self) -> (f64, f64) {
         self.interval.unwrap_or((self.value, self.value))
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn mean(values: &[f64]) -> Option<Estimate> {
 
 /// Share of the runs in which a condition is true, with Wilson's score interval (Wilson, JASA 1927). `None` without
 /// runs.
-pub(super) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
+pub(crate) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
     if runs == 0 {
         return None;
     }
@@ -81,7 +81,7 @@ pub(super) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
 
 /// Ratio of the means of two numbers of each run, with an interval by the jackknife over the runs (Miller, Biometrika
 /// 1974). `None` without runs, or for a second mean of 0.
-pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
+pub(crate) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let n = pairs.len();
     let of = |sum: (f64, f64)| (sum.1 != 0.0).then(|| sum.0 / sum.1);
     let all = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
@@ -97,7 +97,7 @@ pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
 }
 
 /// Middle value, or the mean of the two in the middle.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

@@ -3,7 +3,7 @@
 use weir_units::Time;
 use weir_wire::mac_control::ControlFrame;
 
-use super::PauseTimers;
+use crate::pfc::PauseTimers;
 use crate::sync::{AtomicU8, Ordering};
 use crate::{FlowControlReceiver, MessageKind};
 

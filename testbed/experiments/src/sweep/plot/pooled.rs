@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::names::ResolvedFigure;
 use super::results::{Results, SweepRow};
-use crate::reproduce::{Estimate, mean};
+use crate::table::statistics::{Estimate, mean};
 
 /// Position of a point: column, panel, series and horizontal value, as the keys' texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,7 +18,7 @@ const QUANTITIES: &[(&str, &[(&str, f64)])] = &[
 ///
 /// # Errors
 /// The unit is of another quantity: the units of the column.
-pub(super) fn divisor(column: &str, unit: &str) -> Result<f64, String> {
+pub(crate) fn divisor(column: &str, unit: &str) -> Result<f64, String> {
     let ending = |quantity: &&(&str, &[(&str, f64)])| column.rsplit('.').any(|key| key.ends_with(quantity.0));
     let Some((_, units)) = QUANTITIES.iter().find(ending) else { return Ok(1.0) };
     match units.iter().find(|(name, _)| *name == unit) {
@@ -42,17 +42,17 @@ pub(crate) fn column_unit(column: &str, largest: f64) -> (&'static str, f64) {
 }
 
 /// Parses a time in a scenario's syntax to seconds.
-pub(super) fn seconds(text: &str) -> Option<f64> {
+pub(crate) fn seconds(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e9)
 }
 
 /// Parses a time in a scenario's syntax to microseconds, the unit of series.csv.
-pub(super) fn micros(text: &str) -> Option<f64> {
+pub(crate) fn micros(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e3)
 }
 
 /// Formats a number with four significant digits, without trailing zeros.
-pub(super) fn shown(value: f64) -> String {
+pub(crate) fn shown(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

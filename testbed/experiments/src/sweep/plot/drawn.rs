@@ -10,8 +10,8 @@ use super::FigureSpec;
 use super::names::{ResolvedFigure, short_column, short_key};
 use super::pooled::{GroupKey, PooledValue};
 use super::results::Results;
-use crate::reproduce::column_unit;
-use crate::sweep::{Cell, Table};
+use crate::table::typed::{Cell, TypedTable};
+use crate::table::units::column_unit;
 
 /// Maximum number of distinguishable lines in a panel.
 const LINES_MAX: usize = 7;
@@ -53,7 +53,7 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &ResolvedFigure, points: &[Poole
 }
 
 /// Table with a row for each point and its interval.
-pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> Table {
+pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &Results) -> TypedTable {
     let names = results.names();
     let text =
         |of: &dyn Fn(&GroupKey) -> String| points.iter().map(|point| Cell::Text(of(&point.place))).collect::<Vec<_>>();
@@ -73,7 +73,7 @@ pub(super) fn table(wanted: &ResolvedFigure, points: &[PooledValue], results: &R
     columns.push(("high".to_owned(), number(&|point| Some(point.estimate.as_ref()?.interval?.1))));
     columns.push(("runs".to_owned(), points.iter().map(|point| Cell::from_u64(point.runs as u64)).collect()));
     columns.push(("failed".to_owned(), points.iter().map(|point| Cell::from_u64(point.failed as u64)).collect()));
-    Table { columns }
+    TypedTable { columns }
 }
 
 /// Panels with their series, in order of appearance. No panel has more than `LINES_MAX` series, except series with a

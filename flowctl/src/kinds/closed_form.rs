@@ -3,8 +3,8 @@
 use weir_reader::{Key, Problem};
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, Span, WIRE_OVERHEAD_BYTES, count};
 
-use super::{RateMapping, ThresholdError};
 use crate::cbfc::Advertiser;
+use crate::gfc::{RateMapping, ThresholdError};
 use crate::keys::{LENGTHS, PERIODS};
 use crate::{ConfigRejection, Description, FlowControlContext, PortCheck, wire_bytes};
 

@@ -17,7 +17,7 @@ pub(crate) enum Cell {
 
 /// Columns with their names; all have the same number of cells.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Table {
+pub(crate) struct TypedTable {
     pub columns: Vec<(String, Vec<Cell>)>,
 }
 
@@ -59,7 +59,7 @@ impl Cell {
     }
 }
 
-impl Table {
+impl TypedTable {
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, cells)| cells.len())
     }
@@ -77,12 +77,12 @@ impl Table {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn table() -> Table {
+    pub(crate) fn table() -> TypedTable {
         let text = |text: &str| Cell::Text(text.to_owned());
-        Table {
+        TypedTable {
             columns: vec![
                 ("point".to_owned(), vec![Cell::Integer(1), Cell::Integer(2)]),
                 ("load".to_owned(), vec![Cell::Float(0.1), Cell::Integer(1)]),
