@@ -1,4 +1,4 @@
-//! Text tables for the terminal; below, what tables of results consist of: typed cells, key paths, units and statistics.
+//! Text tables for the terminal. The modules below are parts of tables of results: typed cells, key paths, statistics, units.
 
 pub(crate) mod key_path;
 pub(crate) mod statistics;

@@ -109,7 +109,7 @@ const ONLY: Key<CombinationFilter> = Key::choice(
 const PARAMETERS: Key<()> = Key::other("parameters", "values by path", "Parameters, in all combinations.");
 const ZIP: Key<()> = Key::other("zip", "values by path", "Parameters that vary together, with equally many values.");
 const RESULTS: Key<()> = Key::other("results", "table", "Columns of the results.");
-const FIGURES: Key<()> = Key::other("figures", "tables", "[Figures](SWEEPS.md#figures) of the results.");
+const FIGURES: Key<()> = Key::other("figures", "tables", "[Figures](EXPERIMENTS.md#figures) of the results.");
 const COLUMNS: Key<()> = Key::other("columns", "list of columns", "Replaces the default.");
 const MORE: Key<()> = Key::other("more", "list of columns", "Adds to the default.");
 
