@@ -2,7 +2,7 @@
 
 use weir_arbitration::ArbiterChoice;
 use weir_mmu::EcnMarker;
-use weir_units::{BitRate, Bytes, ClassSet, Span};
+use weir_units::{BitRate, Bytes, Class, ClassSet, Span};
 
 /// `[classes]`: lossless classes, classification and scheduling of priorities 0 to 7.
 #[derive(Clone, Debug)]
@@ -108,3 +108,25 @@ pub struct PfcConfig {
     /// `obey = "all"`: a peer's PFC pauses lossy classes too.
     pub obeys_for_lossy: bool,
 }
+
+/// Named defaults of the DSCP map, the lossless classes and the strict class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preset {
+    /// Class of the code points that `dscp` does not list.
+    pub(crate) other: u8,
+    pub(crate) dscp: &'static [(usize, u8)],
+    pub(crate) lossless: ClassSet,
+    pub(crate) strict: ClassSet,
+}
+
+/// Preset from SONiC's `qos_config.j2`.
+pub(crate) const SONIC: Preset = Preset {
+    other: 1,
+    dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
+    lossless: ClassSet::from_members(&[Class::new(3), Class::new(4)]),
+    strict: ClassSet::EMPTY,
+};
+
+/// Preset that NIC vendors recommend: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
+pub(crate) const ROCE: Preset =
+    Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: Class::new(3).alone(), strict: Class::new(6).alone() };

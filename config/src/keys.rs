@@ -233,7 +233,7 @@ pub(crate) mod classes {
     use weir_reader::Key;
 
     use super::*;
-    use crate::load::classes::{Preset, ROCE, SONIC};
+    use crate::classes::{Preset, ROCE, SONIC};
     use crate::{SchedulerKind, Trust};
 
     pub(crate) const PRESET: Key<Preset> =

@@ -2,7 +2,7 @@
 
 mod address;
 mod buffer;
-pub(crate) mod classes;
+mod classes;
 mod clones;
 mod device;
 mod flow_control;

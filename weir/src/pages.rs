@@ -57,8 +57,13 @@ pub(crate) fn pages(arguments: &PagesArguments, command: Command) -> Result<(), 
         man::write(&command, directory)?;
     }
     let Some(directory) = &arguments.site else { return Ok(()) };
-    let commands = ("docs/COMMANDS.md", commands::page(&command));
-    site::write(&arguments.of, directory, reference::pages().into_iter().chain([commands]))
+    let mut references = Vec::new();
+    // References belong to the pages that they link to.
+    if arguments.of.join("docs/CONFIGURATION.md").is_file() {
+        references.extend(reference::pages());
+        references.push(("docs/COMMANDS.md", commands::page(&command)));
+    }
+    site::write(&arguments.of, directory, references)
 }
 
 /// Prints the keys of a table of files, or the names of all tables.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
-use crate::{RATE, SIZE, TIME, Table};
+use crate::{AnyKey, RATE, SIZE, TIME, Table};
 
 /// Key of a table in a file, with values of type `T`.
 ///
@@ -58,32 +58,6 @@ struct ValueType<T: 'static> {
     show: fn(&T) -> String,
 }
 
-/// Declaration of a key, without the type of its values.
-pub trait AnyKey: Debug + Sync {
-    /// Name in the file.
-    fn name(&self) -> &'static str;
-
-    /// Description.
-    fn help(&self) -> &'static str;
-
-    /// Default in the file's syntax.
-    fn default(&self) -> Option<&'static str>;
-
-    /// Default in words; empty if there is none.
-    fn default_help(&self) -> &'static str;
-
-    /// Reason why the value needs a restart, as half a sentence; `None` if it can change at run time.
-    fn restart(&self) -> Option<&'static str>;
-
-    /// Type and range in words: `time, 1ns to 1s`.
-    fn values(&self) -> String;
-
-    /// Whether the value can change at run time.
-    fn is_live(&self) -> bool {
-        self.restart().is_none()
-    }
-}
-
 impl<T: Debug + Sync> AnyKey for Key<T> {
     fn name(&self) -> &'static str {
         self.name
@@ -109,9 +83,6 @@ impl<T: Debug + Sync> AnyKey for Key<T> {
         Key::values(self)
     }
 }
-
-/// Declarations of keys, as tables and kinds list them.
-pub type Keys = &'static [&'static dyn AnyKey];
 
 impl<T> Key<T> {
     /// Sets the default, in the file's syntax.

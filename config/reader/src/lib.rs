@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_key;
 mod error;
 mod gauge;
 mod key;
@@ -26,9 +27,10 @@ mod schema;
 pub mod settings;
 mod source;
 
+pub use any_key::{AnyKey, Keys};
 pub use error::{ConfigError, ConfigErrors, Problem};
 pub use gauge::{Gauge, Gauges, Unit, distinct_gauges};
-pub use key::{AnyKey, Key, Keys};
+pub use key::Key;
 pub use names::{NAME_RULE, is_name};
 pub use read::*;
 pub use registry::{Plugin, Registry, RegistryError};

@@ -1,6 +1,6 @@
 //! Schema of a kind of file: its tables and keys, and suggestions for unknown ones.
 
-use crate::{AnyKey, Key, Keys, Plugin};
+use crate::{AnyKey, Keys, Plugin};
 
 /// Table that a kind of file may have, with its keys; other keys are unknown.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +46,7 @@ impl TableSchema {
 
     /// Adds a key for the table of each of these kinds. The memory is leaked: once per table, when a file is first read.
     pub fn with_tables_of(self, kinds: impl Iterator<Item = &'static str>) -> TableSchema {
-        let table = |name| -> &'static dyn AnyKey {
-            Box::leak(Box::new(Key::<()>::other(name, "table", "Keys of this kind.")))
-        };
+        let table = |name| -> &'static dyn AnyKey { Box::leak(Box::new(KindTable(name))) };
         let keys: Vec<_> = self.keys.iter().copied().chain(kinds.map(table)).collect();
         TableSchema { keys: keys.leak(), ..self }
     }
@@ -71,6 +69,36 @@ impl TableSchema {
     /// Sets former names of keys, each with today's, which the error for an unknown key suggests.
     pub const fn with_renamed(self, renamed: &'static [(&'static str, &'static str)]) -> TableSchema {
         TableSchema { renamed, ..self }
+    }
+}
+
+/// Key whose value is the table of a kind.
+#[derive(Debug)]
+struct KindTable(&'static str);
+
+impl AnyKey for KindTable {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn help(&self) -> &'static str {
+        "Keys of this kind."
+    }
+
+    fn default(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn default_help(&self) -> &'static str {
+        ""
+    }
+
+    fn restart(&self) -> Option<&'static str> {
+        Some("it is read at the start")
+    }
+
+    fn values(&self) -> String {
+        "table".to_owned()
     }
 }
 

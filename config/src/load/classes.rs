@@ -5,33 +5,12 @@ use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
 use super::kinds::{keys_of_kinds, listed};
+use crate::classes::Preset;
 use crate::keys::{classes as keys, pfc, queues as queue_keys};
 use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
-
-/// Named defaults of the DSCP map, the lossless classes and the strict class.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Preset {
-    /// Class of the code points that `dscp` does not list.
-    other: u8,
-    dscp: &'static [(usize, u8)],
-    lossless: ClassSet,
-    strict: ClassSet,
-}
-
-/// Preset from SONiC's `qos_config.j2`.
-pub(crate) const SONIC: Preset = Preset {
-    other: 1,
-    dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
-    lossless: ClassSet::from_members(&[Class::new(3), Class::new(4)]),
-    strict: ClassSet::EMPTY,
-};
-
-/// Preset that NIC vendors recommend: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
-pub(crate) const ROCE: Preset =
-    Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: Class::new(3).alone(), strict: Class::new(6).alone() };
 
 /// Default reaction in real time: polling and device queues on a machine that is not overloaded.
 const REACTION_DEFAULT: Span = Span::from_micros(50);

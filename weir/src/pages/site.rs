@@ -39,11 +39,7 @@ struct PageLink {
 }
 
 /// Writes the site of a repository, with these references, each a path in the repository and a text; fails if any link does not resolve.
-pub(super) fn write(
-    of: &Path,
-    to: &Path,
-    references: impl Iterator<Item = (&'static str, String)>,
-) -> Result<(), Failure> {
+pub(super) fn write(of: &Path, to: &Path, references: Vec<(&'static str, String)>) -> Result<(), Failure> {
     let paths = paths(of)?;
     if !paths.contains(Path::new(HOME)) {
         let message = format!("{}: there is no {HOME}; write --of DIR, the repository's folder", of.display());
@@ -54,7 +50,7 @@ pub(super) fn write(
         let text = fs::read_to_string(of.join(&path)).map_err(|error| file_failure(&of.join(&path), &error))?;
         texts.insert(path, text);
     }
-    texts.extend(references.map(|(path, text)| (PathBuf::from(path), text)));
+    texts.extend(references.into_iter().map(|(path, text)| (PathBuf::from(path), text)));
     let mut folders = BTreeMap::new();
     for made in pages_of_papers(of)? {
         folders.extend(made.folder.map(|folder| (folder, made.path.clone())));

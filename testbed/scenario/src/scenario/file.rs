@@ -10,6 +10,7 @@ mod control;
 mod fabrics;
 mod faults;
 mod forwarding;
+mod frame_format;
 mod host_backend;
 mod host_names;
 mod keys;

@@ -418,7 +418,7 @@ pub(super) mod nodes {
 pub(super) mod nic {
     use weir_nic::host::RoundRobinUnit;
 
-    use super::super::nic::FrameFormat;
+    use super::super::frame_format::FrameFormat;
     use super::*;
 
     pub(crate) const FRAMES: Key<FrameFormat> = Key::choice(

@@ -10,6 +10,7 @@ use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::PathMtu;
 
 use super::control::{ControlChoice, KindTables};
+use super::frame_format::FrameFormat;
 use super::keys::nic as keys;
 use crate::workload::LoadFraming;
 
@@ -42,15 +43,6 @@ pub(super) struct Nic {
 
 /// RDMA (`None`), or TCP with its congestion control.
 type TransportName = Option<&'static dyn TcpCongestionKind>;
-
-/// Frame format, which sets the frames' lengths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FrameFormat {
-    RoceV2,
-    Ns3,
-    /// Frames of `Ns3` whose stamps count in the length.
-    Ns3Stamped,
-}
 
 /// Transport of messages.
 #[derive(Clone, Debug)]
@@ -94,11 +86,7 @@ impl Nic {
 
     /// Returns the lengths of frames with this MTU.
     pub(super) fn sizes(&self, mtu: u16) -> FrameSizes {
-        match self.frames {
-            FrameFormat::RoceV2 => FrameSizes::rocev2(mtu),
-            FrameFormat::Ns3 => FrameSizes::ns3(mtu),
-            FrameFormat::Ns3Stamped => FrameSizes::ns3_stamped(mtu),
-        }
+        self.frames.sizes(mtu)
     }
 
     /// Returns the bytes that count for a load. The public simulators count payload alone. Stamps never count, so that all congestion
