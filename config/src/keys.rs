@@ -781,8 +781,8 @@ pub(crate) static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
     let after = [
         TableSchema::table("classes", classes::KEYS),
         // The keys of these two tables are code points.
-        TableSchema::table("classes.dscp", &[]),
-        TableSchema::table("classes.pcp", &[]),
+        TableSchema::open("classes.dscp"),
+        TableSchema::open("classes.pcp"),
         TableSchema::array("classes.queues", queues::KEYS).with_keys_of(ARBITERS.all()),
         TableSchema::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", queues::ECN_KEYS),
         TableSchema::table("pfc", pfc::KEYS),

@@ -327,9 +327,10 @@ fn end_quietly_without_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>();
-        if message
-            .is_some_and(|message| message.starts_with("failed printing to std") && message.contains("Broken pipe"))
-        {
+        if let Some(error) = message.and_then(|message| message.strip_prefix("failed printing to stdout: ")) {
+            if !error.contains("Broken pipe") {
+                eprintln!("weir: standard output: {error}");
+            }
             std::process::exit(1);
         }
         usual(panic);

@@ -32,9 +32,10 @@ pub(crate) struct KeysArguments {
 
 /// Arguments of `weir pages`.
 #[derive(clap::Args)]
+#[group(required = true, multiple = true)]
 pub(crate) struct PagesArguments {
     /// Write a man page for each command into this directory.
-    #[arg(long, value_name = "DIR", required_unless_present = "site")]
+    #[arg(long, value_name = "DIR")]
     man: Option<PathBuf>,
     /// Write README, docs/, the references and the papers' results as HTML to this directory; it needs no network, and every link
     /// resolves.

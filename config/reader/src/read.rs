@@ -120,10 +120,10 @@ impl<'d> Table<'d> {
     /// Records unknown keys. Tables whose keys are code points have no key list and are read by [`Table::entries`].
     fn refuse_unknown_keys(&self) {
         let tables = self.doc.known;
-        let known = tables.keys_of(self.name);
-        if known.is_empty() {
+        if tables.is_open(self.name) {
             return;
         }
+        let known = tables.keys_of(self.name);
         let chosen = tables.chosen_by(self.name).map(|(key, default)| self.word(key).unwrap_or(default));
         for key in self.entries() {
             if known.contains(&key) {

@@ -7,8 +7,10 @@ use crate::{AnyKey, Keys, Plugin};
 pub struct TableSchema {
     /// Name in the reference, `buffer.dt`; empty for the file's top level. The tables of an array share a name.
     pub name: &'static str,
-    /// Keys of the table; empty if the reader checks them, as for code points.
+    /// Keys of the table.
     pub keys: Keys,
+    /// Whether the table has keys that the reader checks, as code points.
+    is_open: bool,
     shape: TableKind,
     chosen: Option<(&'static str, &'static str)>,
     renamed: &'static [(&'static str, &'static str)],
@@ -24,7 +26,12 @@ enum TableKind {
 impl TableSchema {
     /// Creates a table `[name]`.
     pub const fn table(name: &'static str, keys: Keys) -> TableSchema {
-        TableSchema { name, keys, shape: TableKind::Table, chosen: None, renamed: &[] }
+        TableSchema { name, keys, is_open: false, shape: TableKind::Table, chosen: None, renamed: &[] }
+    }
+
+    /// Creates a table whose keys the reader checks.
+    pub const fn open(name: &'static str) -> TableSchema {
+        TableSchema { is_open: true, ..TableSchema::table(name, &[]) }
     }
 
     /// Creates the table `[above.name]` of a kind that files select by name. Its memory is leaked: once per kind, when a file is first
@@ -114,6 +121,11 @@ impl Schema {
     /// Declaration of a key; `None` for an unlisted table or key.
     pub fn key(self, table: &str, name: &str) -> Option<&'static dyn AnyKey> {
         self.find(table)?.keys.iter().copied().find(|key| key.name() == name)
+    }
+
+    /// Whether the reader checks a table's keys; true for an unlisted name.
+    pub(crate) fn is_open(self, table: &str) -> bool {
+        self.find(table).is_none_or(|known| known.is_open)
     }
 
     /// Names of a table's keys; empty for an unlisted name.

@@ -33,7 +33,7 @@ use indicatif::ProgressBar;
 use self::directory::{Manifest, Origin, SweepDir};
 use self::stop::Stop;
 use crate::Failure;
-use crate::experiment::cores;
+use crate::experiment::{VERSION, cores};
 use crate::files::{json_text, with_path};
 use crate::progress;
 use crate::slurm::{self, Job, JobArray};
@@ -128,7 +128,7 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let file = file::load(path)?;
     let plan = SweepPlan::new(&file, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
-    let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
+    let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, VERSION.to_owned()) };
     let mode = OutputMode { json: arguments.json };
     mode.print(&format!("{}: {} of {}.", plan.name, points(plan.points.len()), plan.scenario.display()));
     if arguments.slurm {

@@ -20,8 +20,8 @@ pub(super) fn pages() -> [(&'static str, String); 3] {
 
 fn keys() -> String {
     let mut page = String::from(
-        "# Keys of files\n\nAll keys of switches' files ([description](CONFIGURATION.md)) and scenarios' files \
-         ([description](SCENARIOS.md)). Values have [units](CONFIGURATION.md#values). A key without a default is absent by default. \
+        "# Keys of files\n\nAll keys of the files of switches ([description](CONFIGURATION.md)), scenarios ([description](SCENARIOS.md)) and \
+         sweeps ([description](EXPERIMENTS.md#sweeps)). Values have [units](CONFIGURATION.md#values). A key without a default is absent by default. \
          `weir keys TABLE` prints one of these tables.\n\n## Switches\n\nA key that is *live* [can change at run \
          time](OPERATING.md#what-can-be-set).\n",
     );
@@ -77,7 +77,8 @@ fn of_scenarios() -> Vec<KnownTable> {
 }
 
 fn of_sweeps() -> Vec<KnownTable> {
-    weir_experiments::sweep::known_keys().map(|(name, keys)| KnownTable::new(name, "a sweep", keys)).collect()
+    let tables = weir_experiments::sweep::known_keys();
+    tables.map(|(name, keys)| KnownTable::new(if name.is_empty() { "sweep" } else { name }, "a sweep", keys)).collect()
 }
 
 /// Names of all tables.
@@ -100,6 +101,12 @@ pub(super) fn tables() -> String {
 /// No file has such a table.
 pub(super) fn keys_of(name: &str) -> Result<String, Failure> {
     let name = name.trim_matches(['[', ']']);
+    // A scenario has the tables of a switch's file below these two.
+    let name = ["switch.", "runs.switch."]
+        .into_iter()
+        .filter_map(|above| name.strip_prefix(above))
+        .find(|rest| weir_config::known_keys().any(|(table, keys)| table == *rest && !keys.is_empty()))
+        .unwrap_or(name);
     let all: Vec<KnownTable> = of_switches().into_iter().chain(of_scenarios()).chain(of_sweeps()).collect();
     let mut text = String::new();
     let chosen: Vec<&KnownTable> =
@@ -119,11 +126,28 @@ pub(super) fn keys_of(name: &str) -> Result<String, Failure> {
         }
     }
     if text.is_empty() {
-        let names: Vec<&str> = all.iter().filter(|known| !known.keys.is_empty()).map(|known| &*known.name).collect();
-        let help = nearest(name, &names).map_or("`weir keys` lists them".to_owned(), |near| format!("write {near}"));
-        return Err(Failure::Argument(format!("no file has a table \"{name}\": {help}")));
+        return Err(Failure::Argument(unknown_table(name, &all)));
     }
     Ok(text)
+}
+
+/// Message about a name that no table has: the tables with such a key, or the most similar name.
+fn unknown_table(name: &str, all: &[KnownTable]) -> String {
+    let shown: String = name.chars().take(60).collect();
+    let key = name.rsplit('.').next().unwrap_or(name);
+    let mut homes: Vec<&str> = Vec::new();
+    for known in all.iter().filter(|known| known.keys.iter().any(|own| own.name() == key)) {
+        if !homes.contains(&&*known.name) && !known.name.is_empty() {
+            homes.push(&known.name);
+        }
+    }
+    if !homes.is_empty() {
+        return format!("no file has a table {shown:?}, but `{key}` is a key of: {}", homes.join(", "));
+    }
+    let names: Vec<&str> = all.iter().filter(|known| !known.keys.is_empty()).map(|known| &*known.name).collect();
+    let near = nearest(name, &names).filter(|near| !near.is_empty());
+    let help = near.map_or("`weir keys` lists them".to_owned(), |near| format!("write {near}"));
+    format!("no file has a table {shown:?}: {help}")
 }
 
 /// Text that begins with a capital, unless with a symbol, and ends with a full stop.
@@ -162,7 +186,8 @@ fn without_links(text: &str) -> String {
 }
 
 fn is_same(keys: Keys, other: Keys) -> bool {
-    let parts = |keys: Keys| keys.iter().map(|key| (key.name(), key.help())).collect::<Vec<_>>();
+    let parts =
+        |keys: Keys| keys.iter().map(|key| (key.name(), key.values(), default(*key), key.help())).collect::<Vec<_>>();
     !keys.is_empty() && parts(keys) == parts(other)
 }
 
@@ -213,7 +238,8 @@ fn metrics_page() -> String {
          Grafana](LIVE.md#prometheus-and-grafana)), in OpenMetrics' types.\n\n| metric | type | content |\n|---|---|---|\n",
     );
     for family in metrics::families() {
-        let _ = writeln!(page, "| `{}` | {} | {} |", family.name, family.kind, family.help);
+        let suffix = if family.kind == "counter" { "_total" } else { "" };
+        let _ = writeln!(page, "| `{}{suffix}` | {} | {} |", family.name, family.kind, family.help);
     }
     page
 }
@@ -221,7 +247,7 @@ fn metrics_page() -> String {
 fn drop_reasons() -> String {
     let mut page = String::from(
         "# Drop reasons\n\nReasons for which a switch drops a frame. Each has a counter in `weir show losses`, in \
-         `weir_port_drops` of the [metrics](METRICS.md) and in the summary.\n\n| reason | meaning |\n|---|---|\n",
+         `weir_port_drops_total` of the [metrics](METRICS.md) and in the summary.\n\n| reason | meaning |\n|---|---|\n",
     );
     for reason in DropReason::ALL {
         let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.help().trim());
@@ -253,8 +279,16 @@ mod tests {
         );
         let text = keys_of("[switch]").unwrap();
         assert!(text.contains("[switch] of a switch's file") && text.contains("[switch] of a scenario"), "{text}");
-        let failure = keys_of("flow").unwrap_err();
-        assert!(matches!(&failure, Failure::Argument(text) if text.ends_with("write flows")), "{failure:?}");
+        assert!(keys_of("runs.switch.buffer.dt").unwrap().starts_with("[buffer.dt] of a switch's file\n"));
+        assert_ne!(keys_of("nic.powertcp").unwrap(), keys_of("nic.theta-powertcp").unwrap());
+        for (name, end) in [
+            ("flow", "write flows"),
+            ("", "`weir keys` lists them"),
+            ("ports.kmin", "`kmin` is a key of: classes.queues.ecn"),
+        ] {
+            let failure = keys_of(name).unwrap_err();
+            assert!(matches!(&failure, Failure::Argument(text) if text.ends_with(end)), "{failure:?}");
+        }
     }
 
     #[test]
@@ -267,7 +301,8 @@ mod tests {
     fn every_key_is_described() {
         for (table, keys) in weir_config::known_keys().chain(weir_scenario::file::known_keys()) {
             for key in keys {
-                assert!(!key.help().is_empty(), "[{table}] {}", key.name());
+                let help = key.help();
+                assert!(!help.is_empty() && !help.contains("::"), "[{table}] {}: {help}", key.name());
                 assert!(!key.values().is_empty(), "[{table}] {}", key.name());
             }
         }

@@ -11,6 +11,7 @@ use weir_results::run_dir::{
 };
 
 use crate::Failure;
+use crate::experiment::VERSION;
 use crate::table::key_path::KeyPath;
 
 pub(super) struct Input {
@@ -206,7 +207,7 @@ impl Run {
                 directory.join("provenance.json").display(),
                 provenance.format,
                 provenance.version,
-                env!("CARGO_PKG_VERSION"),
+                VERSION,
                 Provenance::FORMAT
             )));
         }
@@ -285,7 +286,7 @@ fn optional<T>(read: Result<T, RunDirError>) -> Result<Option<T>, RunDirError> {
 
 /// Error for a file that is missing, or that this version can't read.
 fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failure {
-    let here = env!("CARGO_PKG_VERSION");
+    let here = VERSION;
     let by = version.map_or_else(String::new, |version| format!(", and weir {version} wrote it"));
     Failure::Argument(match error {
         RunDirError::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {

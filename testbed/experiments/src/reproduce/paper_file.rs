@@ -334,7 +334,7 @@ pub(super) const FORMAT: Format = Format {
     what: "an experiment's paper.toml",
     reference: "docs/EXPERIMENTS.md",
     repeated: "[[measures]]",
-    tables: &[TableSchema::table("", &[])],
+    tables: &[TableSchema::open("")],
 };
 
 /// Parses the text of a `paper.toml`; `name` appears in error messages.

@@ -79,12 +79,12 @@ const FORMAT: Format = Format {
     tables: &[
         TableSchema::table("", &[&NAME, &SCENARIO, &RUNS, &SEEDS, &ONLY, &PARAMETERS, &ZIP, &RESULTS, &FIGURES]),
         // Keys of these two tables are the scenario's.
-        TableSchema::table("parameters", &[]),
-        TableSchema::array("zip", &[]),
+        TableSchema::open("parameters"),
+        TableSchema::open("zip"),
         TableSchema::table("results", &[&COLUMNS, &MORE]),
         TableSchema::array("figures", plot::KEYS),
         // Parameters with their values.
-        TableSchema::table("figures.where", &[]),
+        TableSchema::open("figures.where"),
     ],
 };
 

@@ -32,7 +32,7 @@ pub struct PlotArguments {
     /// Horizontal axis: a parameter of the sweep, or a unique part of its name: load
     #[arg(long, value_name = "PARAMETER")]
     x: String,
-    /// Vertical axis, several with commas: a column of results.csv, or a part of its name: fct_slowdown_p99
+    /// Vertical axis, several with commas: a column of results.csv, or a part of its name: slowdown_p99
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', required = true)]
     y: Vec<String>,
     /// A line for each: run (or policy), or parameters with commas.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Speed of the run on this machine. No other result of a run in virtual time depends on the machine.
+/// Speed of the run on this machine. No other result of a run in virtual time depends on the machine. Further fields, as older programs
+/// wrote them, are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Speed {
     /// Wall-clock time, in milliseconds.
     pub wall_ms: u64,
