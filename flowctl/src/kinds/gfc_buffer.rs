@@ -10,7 +10,7 @@ use weir_reader::{Key, Keys, Plugin, Problem, Table, times_from};
 use weir_units::{BitRate, Bytes, Span, count};
 
 use super::closed_form::{
-    AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
+    self, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
     ageing_text, as_shown, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::cbfc::Advertiser;
@@ -29,14 +29,19 @@ const B_1: Key<Bytes> = Key::size("b_1", LENGTHS, "B_1: length from which the se
 const PEER: Key<GfcPeer> = Key::choice(
     "peer",
     &[("gfc", GfcPeer::Gfc), ("pfc", GfcPeer::Pfc { period: None })],
-    "flow control of the other end; for one that only knows PFC, pauses of P (1 − R_k/C) in each period P make the \
-     stages' rates",
+    "flow control of the other end. Toward one that only knows PFC, pauses of P (1 − R_k/C) in each period P make \
+     the stages' rates",
 )
 .or("gfc");
+const AGEING: Key<Span> = closed_form::AGEING.with_help(
+    "lifetime of the peer's messages, after which classes return to the line rate; at least 4 times `refresh`. PFC's \
+     PAUSE, an invalid stage, slows a class to the last stage's rate for its pause time, at most for this",
+);
 const PULSE_PERIOD: Key<Span> = Key::time(
     "pulse_period",
     times_from(Span::from_nanos(1)),
-    "P: period of the pauses with `peer = \"pfc\"`, 100 to 65,535 quanta of 512 bit times; adds to τ",
+    "P: period of the pauses with `peer = \"pfc\"`, 100 to 65,535 quanta of 512 bit times; adds to τ. As a peer \
+     sends at least a frame per P, a slower port behind loses lossless frames at any threshold",
 )
 .or("100us");
 
