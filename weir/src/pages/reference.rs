@@ -12,7 +12,7 @@ use weir_units::DropReason;
 const KIND: Key<()> = Key::other(
     "kind",
     "a [kind](CONFIGURATION.md#portsflow_control)",
-    "Flow control. `flow_control = \"KIND\"` has all defaults.",
+    "Flow control; `weir keys` lists the tables of kinds. `flow_control = \"KIND\"` has all defaults.",
 )
 .or_else("required");
 
@@ -166,7 +166,8 @@ fn without_links(text: &str) -> String {
 }
 
 fn is_same(keys: Keys, other: Keys) -> bool {
-    let parts = |keys: Keys| keys.iter().map(|key| (key.name(), key.help())).collect::<Vec<_>>();
+    let parts =
+        |keys: Keys| keys.iter().map(|key| (key.name(), key.values(), default(*key), key.help())).collect::<Vec<_>>();
     !keys.is_empty() && parts(keys) == parts(other)
 }
 
@@ -267,6 +268,13 @@ mod tests {
         assert!(text.contains("[switch] of a switch's file") && text.contains("[switch] of a scenario"), "{text}");
         let failure = keys_of("flow").unwrap_err();
         assert!(matches!(&failure, Failure::Argument(text) if text.ends_with("write flows")), "{failure:?}");
+    }
+
+    #[test]
+    fn tables_with_other_defaults_are_described_apart() {
+        let of = |name: &str| of_scenarios().into_iter().find(|known| known.name == name).unwrap().keys;
+        assert!(is_same(of("nic.powertcp"), of("flows.powertcp")));
+        assert!(!is_same(of("nic.powertcp"), of("nic.theta-powertcp")));
     }
 
     #[test]
