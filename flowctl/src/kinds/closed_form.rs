@@ -38,7 +38,7 @@ pub(crate) const UNSAFE_THRESHOLDS: Key<bool> = Key::boolean(
 pub(crate) const STOP_AT_B_M: Key<bool> = Key::boolean(
     "stop_at_b_m",
     "whether a queue of length B_m [stops its sender](FLOW_CONTROL.md#gfc-beyond-b_m), which otherwise keeps the \
-     least rate; not with `peer = \"pfc\"`",
+     least rate",
 )
 .or("false");
 /// Key of the refresh period of GFC messages.

@@ -10,8 +10,8 @@ use weir_reader::{Key, Keys, Plugin, Problem, Table, times_from};
 use weir_units::{BitRate, Bytes, Span, count};
 
 use super::closed_form::{
-    self, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
-    ageing_text, as_shown, outlives_its_refresh, overhead_text, share, stops,
+    self, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
+    as_shown, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::cbfc::Advertiser;
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
@@ -36,6 +36,10 @@ const PEER: Key<GfcPeer> = Key::choice(
 const AGEING: Key<Span> = closed_form::AGEING.with_help(
     "lifetime of the peer's messages, after which classes return to the line rate; at least 4 times `refresh`. PFC's \
      PAUSE, an invalid stage, slows a class to the last stage's rate for its pause time, at most for this",
+);
+const STOP_AT_B_M: Key<bool> = closed_form::STOP_AT_B_M.with_help(
+    "whether a queue of length B_m [stops its sender](FLOW_CONTROL.md#gfc-beyond-b_m), which otherwise keeps the \
+     least rate: stage N + 1 pauses until another is advertised or it ages; not with `peer = \"pfc\"`",
 );
 const PULSE_PERIOD: Key<Span> = Key::time(
     "pulse_period",
