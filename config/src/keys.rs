@@ -35,14 +35,14 @@ pub mod switch {
     use crate::IdlePolicy;
 
     /// Name.
-    pub const NAME: Key<()> = Key::other("name", "name", "Name in logs and file names.")
+    pub const NAME: Key<()> = Key::other("name", "name", "Name of the switch in logs and in names of files.")
         .or_else("the file's name without `.toml`")
         .restart("logs, records and the control socket have the name since the start");
     /// Behaviour of an idle lcore.
     pub const IDLE: Key<IdlePolicy> = Key::choice(
         "idle",
         &[("poll", IdlePolicy::Poll), ("yield", IdlePolicy::Yield), ("sleep", IdlePolicy::Sleep)],
-        "Idle lcore: polls (lowest latency, a whole core), yields its time slice, or sleeps.",
+        "What an idle lcore does: polls (lowest latency, a whole core), yields its time slice, or sleeps.",
     )
     .or("yield")
     .restart(reasons::CLOCK);
@@ -50,7 +50,7 @@ pub mod switch {
     pub const TIME_DILATION: Key<u32> = Key::<u32>::integer(
         "time_dilation",
         1..=1_000_000,
-        "Slowdown of the switch's clock: all rates, delays and timers. 1 with real hosts.",
+        "Slowdown of the switch's clock, and so of all rates, delays and timers; 1 with real hosts.",
     )
     .or("1")
     .restart(reasons::CLOCK);
@@ -58,27 +58,29 @@ pub mod switch {
     pub const MTU: Key<Bytes> = Key::byte_count(
         "mtu",
         Bytes::new(64)..=Bytes::new(16_000),
-        "Maximum payload, beside up to two VLAN tags. Longer frames are dropped. Thresholds and headroom count one tag.",
+        "Maximum payload of a frame, beside up to two VLAN tags; longer frames are dropped. Thresholds and headroom \
+         count one tag.",
     )
     .or("1500")
     .restart("headroom and packet memory are sized for the longest frame at the start");
     /// Lifetime of learned addresses.
     pub const MAC_AGEING: Key<Span> =
-        Key::time("mac_ageing", times_from(Span::from_millis(1)), "Lifetime of a learned address, plus up to 1 %.")
+        Key::time("mac_ageing", times_from(Span::from_millis(1)), "Lifetime of a learned MAC address, plus up to 1 %.")
             .or("300s")
             .restart("the forwarding table counts age in ticks of a length that is set at the start");
     /// Period of published counters.
     pub const STATS_INTERVAL: Key<Span> = Key::time(
         "stats_interval",
         Span::from_millis(1)..=Span::from_secs(3_600),
-        "Period of published counters, in real time.",
+        "Period at which counters are published, in real time.",
     )
     .or("1s")
     .live();
     /// Whether frames get telemetry.
     pub const TELEMETRY: Key<bool> = Key::boolean(
         "telemetry",
-        "Stamps [telemetry trailers](FRAMES.md#telemetry-trailer) (HPCC, PowerTCP); reads each departing frame.",
+        "Whether the switch stamps [telemetry trailers](FRAMES.md#telemetry-trailer) (HPCC, PowerTCP), for which it \
+         reads each departing frame.",
     )
     .or("false")
     .restart(reasons::CLOCK);
@@ -101,15 +103,19 @@ pub(crate) mod lcores {
             ("rx-tx", LcoreLayout::RxTx),
             ("rx-fwd-tx", LcoreLayout::RxFwdTx),
         ],
-        "`single`: each core serves its own ports; one core without `cores`. `auto`: `single` on min(CPUs, ports, 4) cores. \
-         `rx-tx`: RX and FWD on one core, TX on another. `rx-fwd-tx`: one core each, as in the papers.",
+        "Division of work among cores. `single`: each serves its own ports; without `cores` there is one. `auto`: \
+         `single` on min(CPUs, ports, 4) cores. `rx-tx`: RX and forwarding on one core, TX on another. `rx-fwd-tx`: \
+         one core each, as in the papers.",
     )
     .or("auto")
     .restart(reasons::LCORES);
-    pub(crate) const CORES: Key<()> =
-        Key::other("cores", "list of CPUs, 0 to 1023", "CPUs in the order of the roles. Empty: the process's.")
-            .or("[]")
-            .restart(reasons::LCORES);
+    pub(crate) const CORES: Key<()> = Key::other(
+        "cores",
+        "list of CPUs, 0 to 1023",
+        "CPUs of the lcores, in the order of the roles of `layout`; empty: those of the process.",
+    )
+    .or("[]")
+    .restart(reasons::LCORES);
     pub(crate) const CATCH_UP: Key<Span> = Key::other_in(
         "catch_up",
         "`\"auto\"` or time",
@@ -129,16 +135,20 @@ pub(crate) mod control {
 
     use super::*;
 
-    pub(crate) const SOCKET: Key<()> =
-        Key::other("socket", "path, or `\"none\"`", "Path, or no socket. `weir run --control` overrides it.")
-            .or_else("the usual place")
-            .restart(reasons::CONTROL);
+    pub(crate) const SOCKET: Key<()> = Key::other(
+        "socket",
+        "path, or `\"none\"`",
+        "Path of the control socket, or none; `weir run --control` overrides it.",
+    )
+    .or_else("the [usual place](OPERATING.md#the-control-socket)")
+    .restart(reasons::CONTROL);
     pub(crate) const MODE: Key<()> =
-        Key::other("mode", "three octal digits", "Permissions; connecting takes write permission.")
+        Key::other("mode", "three octal digits", "Permissions of the socket; connecting takes write permission.")
             .or_else("`\"0600\"`, with `group` `\"0660\"`")
             .restart(reasons::CONTROL);
-    pub(crate) const GROUP: Key<()> =
-        Key::other("group", "name or number", "Group.").or_else("the process's").restart(reasons::CONTROL);
+    pub(crate) const GROUP: Key<()> = Key::other("group", "name or number", "Group of the socket.")
+        .or_else("the process's")
+        .restart(reasons::CONTROL);
 
     pub(super) const KEYS: Keys = &[&SOCKET, &MODE, &GROUP];
 }
@@ -150,14 +160,17 @@ pub(crate) mod buffer {
 
     use super::*;
 
-    pub(crate) const SIZE: Key<Bytes> =
-        Key::size("size", Bytes::new(1)..=BUFFER_MAX, "B: private, shared and headroom.")
-            .or("12MB")
-            .restart(reasons::BUFFER);
+    pub(crate) const SIZE: Key<Bytes> = Key::size(
+        "size",
+        Bytes::new(1)..=BUFFER_MAX,
+        "B: size of the buffer, with private buffers, shared buffer and headroom.",
+    )
+    .or("12MB")
+    .restart(reasons::BUFFER);
     pub(crate) const CELL_BYTES: Key<Bytes> = Key::byte_count(
         "cell_bytes",
         Bytes::new(1)..=Bytes::new(4_096),
-        "Cell; a frame takes whole cells (chips: usually 208).",
+        "Size of a cell; a frame takes whole cells (chips: usually 208).",
     )
     .or("1")
     .restart(reasons::BUFFER);
@@ -165,45 +178,53 @@ pub(crate) mod buffer {
         "mean_frame",
         "`\"exact\"` or bytes",
         (Bytes::new(FRAME_BYTES_MIN), Bytes::new(16_384)),
-        "On DPDK: frame length, with FCS, that sizes [packet memory](CONFIGURATION.md#packet-memory); minimum charge. \
-         `\"exact\"`: shortest frame.",
+        "Frame length, with FCS, for which DPDK's [packet memory](CONFIGURATION.md#packet-memory) is sized, and \
+         least charge of a frame; `\"exact\"`: the shortest frame. Without effect in virtual time.",
     )
     .or("256")
     .restart(reasons::BUFFER);
     pub(crate) const PRIVATE: Key<Bytes> =
-        Key::size("private", SIZES, "ρ of each ingress queue (port and class).").or("0B").restart(reasons::BUFFER);
+        Key::size("private", SIZES, "ρ: private buffer of each ingress queue (port and class).")
+            .or("0B")
+            .restart(reasons::BUFFER);
     pub(crate) const HEADROOM: Key<Bytes> = Key::other_in(
         "headroom",
         "`\"auto\"` or size",
         (Bytes::ZERO, BUFFER_MAX),
-        "Φ of each lossless ingress queue. `\"auto\"`: 2 (C·D_prop + frame) + 3840 B + C·`[pfc] reaction` + a NIC's \
-         [transmit backlog](CONFIGURATION.md#transmit-backlog); C: `rate`, D_prop: `delay`.",
+        "Φ: headroom of each lossless ingress queue. `\"auto\"`: 2 (C·D_prop + frame) + 3840 B + C·`[pfc] reaction` \
+         + a NIC's [transmit backlog](CONFIGURATION.md#transmit-backlog); C: `rate`, D_prop: `delay`.",
     )
     .or("auto")
     .restart(reasons::BUFFER);
     pub(crate) const XON_OFFSET: Key<Bytes> =
-        Key::size("xon_offset", SIZES, "δ: a paused queue resumes δ below its threshold with empty headroom.")
+        Key::size("xon_offset", SIZES, "δ: how far below its threshold a paused queue with empty headroom resumes.")
             .or_else("2 frames")
             .live();
     pub(crate) const XON_FLOOR: Key<Bytes> = Key::size(
         "xon_floor",
         SIZES,
-        "Xon is max(`xon_floor`, T − δ), with empty headroom. Not under `reverie`, which resumes where it pauses.",
+        "Least length at which a paused queue with empty headroom resumes: Xon is max(`xon_floor`, T − δ). Not \
+         under `reverie`, which resumes where it pauses.",
     )
     .or("0B")
     .live();
-    pub(crate) const POLICY: Key<()> =
-        Key::other("policy", "a [policy](POLICIES.md#policies)", "Sets the thresholds of ingress queues.")
-            .or(DEFAULT)
-            .restart("the policy's partition of the buffer and its estimates are created at the start");
+    pub(crate) const POLICY: Key<()> = Key::other(
+        "policy",
+        "a [policy](POLICIES.md#policies)",
+        "Buffer policy, which sets the thresholds of ingress queues.",
+    )
+    .or(DEFAULT)
+    .restart("the policy's partition of the buffer and its estimates are created at the start");
     pub(crate) const LOSSY_ALPHA: Key<Alpha> = Key::alpha(
         "lossy_alpha",
-        "α°: lossy egress queues drop at α° times the free buffer (`sonic`, `abm`: free egress lossy pool; `reverie`: α° as α).",
+        "α°: lossy egress queues drop at α° times the free buffer (`sonic`, `abm`: times the free egress lossy \
+         pool; `reverie`: α° in the place of α).",
     )
     .or("1")
     .live();
-    const RATES: Key<()> = Key::other("rates", "tables", "[Settings of ports by rate](CONFIGURATION.md#bufferrates).")
-        .restart(reasons::BUFFER);
+    const RATES: Key<()> =
+        Key::other("rates", "tables", "Settings of the ports of [one rate](CONFIGURATION.md#bufferrates).")
+            .restart(reasons::BUFFER);
 
     pub(super) const KEYS: Keys =
         &[&SIZE, &CELL_BYTES, &MEAN_FRAME, &PRIVATE, &HEADROOM, &XON_OFFSET, &XON_FLOOR, &POLICY, &LOSSY_ALPHA, &RATES];
@@ -217,13 +238,21 @@ pub(crate) mod buffer_rates {
     use super::*;
 
     pub(crate) const RATE: Key<BitRate> =
-        Key::rate("rate", rates(), "Configured `rate` at the start.").or_else("required").restart(reasons::BUFFER);
+        Key::rate("rate", rates(), "Ports that the settings are for: those with this `rate` at the start.")
+            .or_else("required")
+            .restart(reasons::BUFFER);
     pub(crate) const PRIVATE: Key<Bytes> =
-        Key::size("private", SIZES, "ρ.").or_else("that of `[buffer]`").restart(reasons::BUFFER);
+        Key::size("private", SIZES, "ρ: private buffer of each ingress queue of these ports.")
+            .or_else("that of `[buffer]`")
+            .restart(reasons::BUFFER);
     pub(crate) const HEADROOM: Key<Bytes> =
-        Key::size("headroom", SIZES, "Φ.").or_else("that of `[buffer]`").restart(reasons::BUFFER);
+        Key::size("headroom", SIZES, "Φ: headroom of each lossless ingress queue of these ports.")
+            .or_else("that of `[buffer]`")
+            .restart(reasons::BUFFER);
     pub(crate) const ALPHA: Key<Alpha> =
-        Key::alpha("alpha", "α; `dt` only.").or_else("that of the policy").restart(reasons::BUFFER);
+        Key::alpha("alpha", "α: factor of the thresholds of these ports, under `dt` only.")
+            .or_else("that of the policy")
+            .restart(reasons::BUFFER);
 
     pub(crate) const KEYS: Keys = &[&RATE, &PRIVATE, &HEADROOM, &ALPHA];
 }
@@ -236,10 +265,13 @@ pub(crate) mod classes {
     use crate::classes::{Preset, ROCE, SONIC};
     use crate::{SchedulerKind, Trust};
 
-    pub(crate) const PRESET: Key<Preset> =
-        Key::choice("preset", &[("sonic", SONIC), ("roce", ROCE)], "Defaults of the keys below.")
-            .or("sonic")
-            .restart(reasons::CLASSES);
+    pub(crate) const PRESET: Key<Preset> = Key::choice(
+        "preset",
+        &[("sonic", SONIC), ("roce", ROCE)],
+        "Defaults of `lossless`, `dscp` and strict queues: [presets](CONFIGURATION.md#classes).",
+    )
+    .or("sonic")
+    .restart(reasons::CLASSES);
     pub(crate) const LOSSLESS: Key<()> =
         Key::other("lossless", "list of classes", "Classes that are paused, never dropped. `[]`: a lossy switch.")
             .or_else("by preset")
@@ -247,26 +279,27 @@ pub(crate) mod classes {
     pub(crate) const TRUST: Key<Trust> = Key::choice(
         "trust",
         &[("dscp", Trust::Dscp), ("pcp", Trust::Pcp), ("port", Trust::Port)],
-        "Field with the class. Frames without it have their port's `priority`.",
+        "What gives a frame its class: DSCP, PCP, or its port, by `priority`, which also applies to frames without \
+         the field.",
     )
     .or("dscp")
     .restart(reasons::CLASSES);
     pub(crate) const SCHEDULER: Key<SchedulerKind> = Key::choice(
         "scheduler",
         &[("dwrr", SchedulerKind::Dwrr), ("packet-rr", SchedulerKind::PacketRr)],
-        "Order of service of queues that are not strict: by bytes (deficit weighted round robin) or frames. Frames that find their \
-         port's queues empty and its line free for all leave in order of arrival.",
+        "Order of service of queues that are not strict: by bytes (deficit weighted round robin) or by frames. \
+         Frames whose port has empty queues, and a line free for all of them, leave in order of arrival.",
     )
     .or("dwrr")
     .restart("the queues' deficits are counted in its unit from the start");
     const DSCP: Key<()> = Key::other(
         "dscp",
         "table",
-        "[Class of code points](CONFIGURATION.md#classes), each `26 = 3` or `\"40-47\" = 5`, over the preset's.",
+        "[Classes of DSCP values](CONFIGURATION.md#classes), over the preset's: `26 = 3` or `\"40-47\" = 5`.",
     )
     .restart(reasons::CLASSES);
     const PCP: Key<()> =
-        Key::other("pcp", "table", "Class of priority code points, as in `dscp`.").restart(reasons::CLASSES);
+        Key::other("pcp", "table", "Classes of PCP values, over the preset's: `0 = 1`.").restart(reasons::CLASSES);
     const QUEUES: Key<()> =
         Key::other("queues", "tables", "Settings of egress queues by class.").restart(reasons::QUEUES);
 
@@ -280,39 +313,45 @@ pub(crate) mod queues {
     use super::*;
 
     pub(crate) const CLASS: Key<u8> =
-        Key::<u8>::integer("class", 0..=7, "The class.").or_else("required").restart(reasons::QUEUES);
+        Key::<u8>::integer("class", 0..=7, "Class of the queues.").or_else("required").restart(reasons::QUEUES);
     pub(crate) const STRICT: Key<bool> =
-        Key::boolean("strict", "Served before other queues, the higher class first.").or_else("by preset").live();
+        Key::boolean("strict", "Whether the queue is served before others, the higher class first.")
+            .or_else("by preset")
+            .live();
     pub(crate) const QUANTUM: Key<Bytes> = Key::byte_count(
         "quantum",
         Bytes::new(1)..=Bytes::mb(1_000),
-        "DWRR: bytes per round. Not with `weight` or `scheduler = \"packet-rr\"`.",
+        "Bytes that the queue sends per round of DWRR. Not with `weight` or `scheduler = \"packet-rr\"`.",
     )
     .or_else("1600, or a frame if that is more")
     .live();
     pub(crate) const WEIGHT: Key<u32> = Key::<u32>::integer(
         "weight",
         1..=1_000,
-        "Quantum in multiples of the default; with `\"packet-rr\"` frames per round.",
+        "Quantum as a multiple of the default one; with `scheduler = \"packet-rr\"` frames per round.",
     )
     .or_else("1")
     .live();
     pub(crate) const RATE: Key<BitRate> = Key::rate(
         "rate",
         rates(),
-        "Maximum rate, per frame; bursts only after [late polls](CONFIGURATION.md#late-polls). Unused rate goes to others. \
-         `weir check` warns of one above a port's.",
+        "Maximum rate of the queue, kept frame by frame; bursts only after [late \
+         polls](CONFIGURATION.md#late-polls). Unused rate goes to others. `weir check` warns of one above a port's.",
     )
     .or_else("the port's")
     .live();
-    const ECN: Key<()> = Key::other("ecn", "table", "Marking by egress queue length: `{ kmin, kmax, pmax }`.")
-        .or_else("never marks")
-        .live();
+    const ECN: Key<()> = Key::other(
+        "ecn",
+        "table",
+        "ECN marking by the length of the egress queue: `{ kmin, kmax, pmax, at_rate, mark_on }`.",
+    )
+    .or_else("never marks")
+    .live();
     pub(crate) const ARBITRATION: Key<()> = Key::other(
         "arbitration",
         "`\"arrival\"`, `\"round-robin\"`, `\"random\"`",
-        "Order of the ingress ports' frames; decisive in [rings of switches](ARCHITECTURE.md#the-ring). Frames of one port keep \
-         their order.",
+        "Order of the ingress ports' frames in the queue; decisive in [rings of \
+         switches](ARCHITECTURE.md#the-ring). Frames of one port keep their order.",
     )
     .or("arrival")
     .restart(reasons::QUEUES);
@@ -320,17 +359,29 @@ pub(crate) mod queues {
     pub(super) const KEYS: Keys = &[&CLASS, &STRICT, &QUANTUM, &WEIGHT, &RATE, &ECN, &ARBITRATION];
 
     const THRESHOLDS: RangeInclusive<Bytes> = Bytes::new(1)..=Bytes::mb(16_000);
-    pub(crate) const KMIN: Key<Bytes> = Key::size("kmin", THRESHOLDS, "No marks below.").or_else("required").live();
-    pub(crate) const KMAX: Key<Bytes> =
-        Key::size("kmax", THRESHOLDS, "All marked above. `kmin = kmax` is DCTCP's step.").or_else("required").live();
+    pub(crate) const KMIN: Key<Bytes> =
+        Key::size("kmin", THRESHOLDS, "K_min: queue length below which no frame is marked.").or_else("required").live();
+    pub(crate) const KMAX: Key<Bytes> = Key::size(
+        "kmax",
+        THRESHOLDS,
+        "K_max: queue length above which all frames are marked. `kmin = kmax` is DCTCP's step.",
+    )
+    .or_else("required")
+    .live();
     pub(crate) const PMAX: Key<f64> =
-        Key::probability("pmax", "Probability at `kmax`, from 0 at `kmin`.").or("1").live();
-    pub(crate) const AT_RATE: Key<BitRate> =
-        Key::rate("at_rate", rates(), "Port rate of `kmin` and `kmax`, which scale with other ports' rates.").live();
+        Key::probability("pmax", "P_max: probability of a mark at `kmax`, rising from 0 at `kmin`.").or("1").live();
+    pub(crate) const AT_RATE: Key<BitRate> = Key::rate(
+        "at_rate",
+        rates(),
+        "Port rate that `kmin` and `kmax` are for; at ports of other rates they are in proportion. Without it they \
+         are the same at all.",
+    )
+    .live();
     pub(crate) const MARK_ON: Key<bool> = Key::choice(
         "mark_on",
         &[("departure", false), ("arrival", true)],
-        "Frames that leave a long queue (earliest signal), or that enter one, each with its whole burst in the queue.",
+        "Frames that are marked: those that leave a long queue (earliest signal), or those that enter one, each \
+         with its whole burst in the queue.",
     )
     .or("departure")
     .live();
@@ -348,24 +399,27 @@ pub(crate) mod pfc {
         Key::<u16>::integer("quanta", 1..=65_535, "Pause time of a PAUSE, in 512 bit times of the port's rate.")
             .or("65535")
             .restart(reasons::PFC);
-    pub(crate) const REFRESH_PERCENT: Key<u8> =
-        Key::<u8>::integer("refresh_percent", 1..=90, "Share of the pause time after which PAUSE is repeated.")
-            .or("50")
-            .restart(reasons::PFC);
+    pub(crate) const REFRESH_PERCENT: Key<u8> = Key::<u8>::integer(
+        "refresh_percent",
+        1..=90,
+        "Share of the pause time, in percent, after which PAUSE is repeated.",
+    )
+    .or("50")
+    .restart(reasons::PFC);
     pub(crate) const REACTION: Key<Span> = Key::time(
         "reaction",
         UP_TO_A_SECOND,
-        "Time from a frame's arrival until the PAUSE leaves the device: polling, and queues of devices other than NICs; `\"0s\"` \
-         in the papers. Added by `headroom = \"auto\"`. Measured in the summary: \"Xoff to PAUSE\" (GFC by stages: \"stage's \
-         start to message\").",
+        "Time from a frame's arrival until its PAUSE leaves the device: polling, and queues of devices other than \
+         NICs; `\"0s\"` in the papers. `headroom = \"auto\"` adds it. The summary has the measured \"Xoff to \
+         PAUSE\" (GFC by stages: \"stage's start to message\").",
     )
     .or_else("50 us of real time")
     .restart(reasons::HEADROOM);
     pub(crate) const OBEY: Key<bool> = Key::choice(
         "obey",
         &[("lossless", false), ("all", true)],
-        "Classes that a peer's PFC pauses; other PFC is ignored, counted (`pfc_rx_lossy`) and logged, as a stopped lossy queue \
-         holds buffer.",
+        "Classes that a peer's PFC pauses. PFC for others is ignored, counted (`pfc_rx_lossy`) and logged, as a \
+         stopped lossy queue holds buffer.",
     )
     .or("lossless")
     .restart(reasons::PFC);
@@ -381,23 +435,22 @@ pub(crate) mod pfc_watchdog {
     use crate::{StormCondition, WatchdogAction};
 
     const TIMES: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1_000);
-    const TIME_DEFAULT: &str = "200 ms, and as much again for each further 32 ports";
+    const TIME_DEFAULT: &str = "200 ms, and as much again for each further 32 ports without clones";
     pub(crate) const ACTION: Key<WatchdogAction> = Key::choice(
         "action",
-        &[
-            ("drop", WatchdogAction::Drop),
-            ("forward", WatchdogAction::Forward),
-            ("alert", WatchdogAction::Alert),
-        ],
-        "`\"drop\"`: drops the queue, arrivals for it, and frames that its port receives in the class; sends no PFC for it. \
-         `\"forward\"`: ignores the pause. `\"alert\"`: reports.",
+        &[("drop", WatchdogAction::Drop), ("forward", WatchdogAction::Forward), ("alert", WatchdogAction::Alert)],
+        "Action in a storm. `\"drop\"`: drops the queue, arrivals for it, and frames that its port receives in the \
+         class; sends no PFC for it. `\"forward\"`: ignores the pause. `\"alert\"`: only reports.",
     )
     .or("drop")
     .live();
-    pub(crate) const DETECTION_TIME: Key<Span> =
-        Key::time("detection_time", TIMES, "Time for which the condition must hold; at least `poll_interval`.")
-            .or_else(TIME_DEFAULT)
-            .live();
+    pub(crate) const DETECTION_TIME: Key<Span> = Key::time(
+        "detection_time",
+        TIMES,
+        "Time for which `condition` must hold to be a storm; at least `poll_interval`.",
+    )
+    .or_else(TIME_DEFAULT)
+    .live();
     pub(crate) const RESTORATION_TIME: Key<Span> = Key::time(
         "restoration_time",
         TIMES,
@@ -411,8 +464,9 @@ pub(crate) mod pfc_watchdog {
     pub(crate) const CONDITION: Key<StormCondition> = Key::choice(
         "condition",
         &[("pfc-received", StormCondition::PfcReceived), ("queue-stalled", StormCondition::QueueStalled)],
-        "`\"pfc-received\"` (SONiC on Broadcom): paused at two polls, between them paused again by PFC and not resumed; may be \
-         empty. `\"queue-stalled\"` (Mellanox): has packets, sent none, was paused over 99 % of the interval.",
+        "Sign of a storm. `\"pfc-received\"` (SONiC on Broadcom): queue paused at two polls, between them paused \
+         again by PFC and not resumed; it may be empty. `\"queue-stalled\"` (Mellanox): it has packets, sent none, \
+         and was paused over 99 % of the interval.",
     )
     .or("pfc-received")
     .live();
@@ -435,7 +489,8 @@ pub mod port {
     pub const RATE: Key<BitRate> = Key::rate(
         "rate",
         rates(),
-        "C, to which the port is shaped. Without it the port [follows its link](CONFIGURATION.md#ports-without-a-rate).",
+        "C: rate to which the port is shaped. Without it the port [follows its \
+         link](CONFIGURATION.md#ports-without-a-rate).",
     )
     .or_else("the device's own")
     .live();
@@ -444,55 +499,63 @@ pub mod port {
         .or("100ns")
         .restart(reasons::HEADROOM);
     /// Headroom Φ of each lossless ingress queue.
-    pub const HEADROOM: Key<Bytes> = Key::size("headroom", SIZES, "Φ.")
+    pub const HEADROOM: Key<Bytes> = Key::size("headroom", SIZES, "Φ: headroom of each lossless ingress queue.")
         .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of `[buffer]`")
         .restart(reasons::BUFFER);
     /// Private buffer ρ of each ingress queue.
-    pub const PRIVATE: Key<Bytes> = Key::size("private", SIZES, "ρ.")
+    pub const PRIVATE: Key<Bytes> = Key::size("private", SIZES, "ρ: private buffer of each ingress queue.")
         .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of `[buffer]`")
         .restart(reasons::BUFFER);
     /// Factor α of the port's thresholds.
-    pub const ALPHA: Key<Alpha> = Key::alpha("alpha", "α under `dt`, before `alpha_at_rate`.")
-        .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of the policy")
-        .restart("the policy has the ports' own α from the start");
+    pub const ALPHA: Key<Alpha> =
+        Key::alpha("alpha", "α: factor of the port's thresholds, under `dt` only; `alpha_at_rate` applies to it.")
+            .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of the policy")
+            .restart("the policy has the ports' own α from the start");
     /// Source of PAUSE frames.
-    pub const MAC: Key<()> = Key::other("mac", "MAC address", "PAUSE frames' source.")
+    pub const MAC: Key<()> = Key::other("mac", "MAC address", "Source address of the port's PAUSE frames.")
         .or_else("the device's own")
         .restart("peers know the port's frames by it from the start");
     /// Flow control.
     pub const FLOW_CONTROL: Key<()> = Key::other(
         "flow_control",
         "a kind, or a table",
-        "[Flow control](CONFIGURATION.md#portsflow_control). At run time among PFC, PAUSE and none.",
+        "[Flow control](CONFIGURATION.md#portsflow_control) of the port. It changes at run time among PFC, PAUSE \
+         and none.",
     )
     .or("pfc")
     .live();
-    const DEVICE_FLOW_CONTROL: Key<()> =
-        Key::other("device_flow_control", "table", "The device's own flow control, for lossless classes.")
-            .or_else("a warning")
-            .restart(reasons::DEVICES);
+    const DEVICE_FLOW_CONTROL: Key<()> = Key::other(
+        "device_flow_control",
+        "table",
+        "Requirement on the device's own flow control, for lossless classes: `{ require, sends }`.",
+    )
+    .or_else("a warning")
+    .restart(reasons::DEVICES);
     pub(crate) const RX_DESCRIPTORS: Key<u16> = Key::<u16>::integer(
         "rx_descriptors",
         64..=32_768,
-        "Receive descriptors of a `pci` port, at most the NIC's. Default: 512 to 4096, for frames of 512 B in the longest poll \
-         gap at the start. `weir check` prints the time covered.",
+        "Receive descriptors of a `pci` port, at most the NIC's; by default 512 to 4096, for frames of 512 B in the \
+         longest poll gap at the start. `weir check` prints the time that they cover.",
     )
     .or_else("by rate and poll gap")
     .restart(reasons::DEVICES);
     /// Class of frames without the trusted field.
-    pub const PRIORITY: Key<u8> = Key::<u8>::integer("priority", 0..=7, "Class of frames without the `trust` field.")
-        .or("0")
-        .restart("the maps to classes are set at the start");
+    pub const PRIORITY: Key<u8> =
+        Key::<u8>::integer("priority", 0..=7, "Class of frames without the field that `trust` names.")
+            .or("0")
+            .restart("the maps to classes are set at the start");
     pub(crate) const STATE: Key<PortState> = Key::choice(
         "state",
         &[("up", PortState::Up), ("down", PortState::Down), ("blocked", PortState::Blocked)],
-        "`\"down\"`: no link. `\"blocked\"`: flow control without data. At run time: `weir set ports.p0.state=down`.",
+        "State of the port. `\"down\"`: no link. `\"blocked\"`: flow control without data. At run time: `weir set \
+         ports.p0.state=down`.",
     )
     .or("up")
     .live();
-    const NIC: Key<()> = Key::other("nic", "table", "[NIC](CONFIGURATION.md#nic) before a host without PFC.")
-        .or_else("none")
-        .restart(reasons::DEVICES);
+    const NIC: Key<()> =
+        Key::other("nic", "table", "[NIC with flow control](CONFIGURATION.md#nic), in front of a host that has none.")
+            .or_else("none")
+            .restart(reasons::DEVICES);
 
     pub(super) const KEYS: Keys = &[
         &NAME,
@@ -524,12 +587,13 @@ pub mod port {
     pub(crate) const REQUIRE_OFF: Key<bool> = Key::choice(
         "require",
         &[("off", true)],
-        "`\"off\"` refuses to start if the device's own PAUSE or PFC is on or unreadable.",
+        "State that the device's own PAUSE and PFC must have: `weir run` does not start if they are on or \
+         unreadable.",
     )
     .restart(reasons::DEVICES);
     pub(crate) const SENDS: Key<bool> = Key::boolean(
         "sends",
-        "`true` accepts a driver known to drop PFC ([DEVICES.md](DEVICES.md#what-a-port-needs-of-its-device)).",
+        "Whether to accept a driver [known to drop PFC](DEVICES.md#what-a-port-needs-of-its-device).",
     )
     .or("false")
     .restart(reasons::DEVICES);
@@ -568,42 +632,57 @@ pub mod device {
     pub const TAP: Key<()> = Key::other(
         "tap",
         "name, at most 15 characters",
-        "New TAP device. Frames up to 1,522 B without FCS (DPDK's limit).restart(reasons::DEVICES); an `mtu` above 1500 is refused.",
-    );
+        "New TAP device. Frames have up to 1,522 B without FCS (DPDK's limit); an `mtu` above 1500 is refused.",
+    )
+    .restart(reasons::DEVICES);
     /// Socket of a virtual machine.
     pub const VHOST_USER: Key<()> = Key::other(
         "vhost_user",
         "path of at most 107 bytes, or a table",
-        "[Virtual machine](CONFIGURATION.md#vhost-user-ports): `\"/run/vm0.sock\"` or `{ socket, client, queues, mode, group }`.",
-    ).restart(reasons::DEVICES);
+        "Socket of a [virtual machine](CONFIGURATION.md#vhost-user-ports): `\"/run/vm0.sock\"` or `{ socket, \
+         client, queues, mode, group }`.",
+    )
+    .restart(reasons::DEVICES);
     /// Shared memory.
-    pub const MEMIF: Key<()> =
-        Key::other("memif", "table", "Shared memory: `{ socket, id, role, mode, group }`.").restart(reasons::DEVICES);
+    pub const MEMIF: Key<()> = Key::other(
+        "memif",
+        "table",
+        "Shared memory with another program (memif): `{ socket, id, role, mode, group }`.",
+    )
+    .restart(reasons::DEVICES);
     /// Link inside the process.
-    pub const RING: Key<()> = Key::other("ring", "name", "Link inside the process between two ports with this name.")
+    pub const RING: Key<()> = Key::other("ring", "name", "Name of a link inside the process, which two ports have.")
         .restart(reasons::DEVICES);
     /// Captures.
-    pub const PCAP: Key<()> =
-        Key::other("pcap", "table", "Receives file `rx`, writes file `tx`; at least one: `{ rx, tx, infinite }`.")
-            .restart(reasons::DEVICES);
+    pub const PCAP: Key<()> = Key::other(
+        "pcap",
+        "table",
+        "Captures: receives the frames of file `rx`, writes sent ones to file `tx`; at least one of them: `{ rx, \
+         tx, infinite }`.",
+    )
+    .restart(reasons::DEVICES);
     /// Timed capture.
     pub const REPLAY: Key<()> = Key::other(
         "replay",
         "path, or a table",
-        "[Capture](REPLAY.md), each frame at its time: `\"trace.pcapng\"` or `{ file, speed, … }`. Drops frames sent to it, obeys \
-         PFC and PAUSE.",
-    ).restart(reasons::DEVICES);
+        "[Capture](REPLAY.md) whose frames are received, each at its time: `\"trace.pcapng\"` or `{ file, speed, … \
+         }`. It drops frames sent to it, and obeys PFC and PAUSE.",
+    )
+    .restart(reasons::DEVICES);
     /// Generator and sink.
     pub const NULL: Key<()> = Key::other(
         "null",
         "table",
-        "Receives frames of `frame_bytes` as fast as polled; drops sent ones: `{ frame_bytes }`.",
+        "Generator and sink: receives frames of `frame_bytes` as fast as polled, drops sent ones: `{ frame_bytes }`.",
     )
     .restart(reasons::DEVICES);
     /// Copy of another port.
-    pub const CLONE_OF: Key<()> =
-        Key::other("clone_of", "name", "None: [copy of another port's ingress](CONFIGURATION.md#clone_of).")
-            .restart(reasons::DEVICES);
+    pub const CLONE_OF: Key<()> = Key::other(
+        "clone_of",
+        "name",
+        "Port whose ingress is [copied](CONFIGURATION.md#clone_of), in place of a device.",
+    )
+    .restart(reasons::DEVICES);
 
     /// Names of the keys of `[[ports]]` that name a device; a port has exactly one of them.
     pub(crate) const NAMES: [&str; 11] = [
@@ -620,12 +699,14 @@ pub mod device {
         CLONE_OF.name,
     ];
 
-    const ADDRESS: Key<()> = Key::other("address", "PCI address", "The NIC.").or_else("required");
-    const DEVARGS: Key<()> = Key::other("devargs", "string", "DPDK driver arguments `KEY=VALUE`, comma-separated.");
+    const ADDRESS: Key<()> = Key::other("address", "PCI address", "PCI address of the NIC.").or_else("required");
+    const DEVARGS: Key<()> =
+        Key::other("devargs", "string", "Arguments of the DPDK driver, `KEY=VALUE`, separated by commas.");
     /// Keys of `pci`.
     pub const PCI_KEYS: Keys = &[&ADDRESS, &DEVARGS];
 
-    const SOCKET: Key<()> = Key::other("socket", "path of at most 107 bytes", "The socket.").or_else("required");
+    const SOCKET: Key<()> =
+        Key::other("socket", "path of at most 107 bytes", "Path of the socket.").or_else("required");
     pub(crate) const CLIENT: Key<bool> =
         Key::boolean("client", "`false`: Weir creates the socket, the virtual machine connects. `true`: the reverse.")
             .or("false");
@@ -636,58 +717,75 @@ pub mod device {
         "three octal digits",
         "[Permissions](CONFIGURATION.md#who-may-connect-to-a-socket) of Weir's socket.",
     )
-    .or_else("the process's umask");
+    .or_else("the process's umask; with `group` `\"0660\"`");
     const GROUP: Key<()> = Key::other("group", "name or number", "Group of Weir's socket.").or_else("the process's");
     /// Keys of `vhost_user`.
     pub const VHOST_USER_KEYS: Keys = &[&SOCKET, &CLIENT, &QUEUES, &MODE, &GROUP];
     /// Keys of `vhost_user` of a host or a link, which have one queue.
     pub const ONE_QUEUE_VHOST_USER_KEYS: Keys = &[&SOCKET, &CLIENT, &MODE, &GROUP];
 
-    pub(crate) const ID: Key<u32> = Key::<u32>::integer("id", 0..=u32::MAX, "Number of the interface.").or("0");
-    pub(crate) const ROLE: Key<bool> =
-        Key::choice("role", &[("server", true), ("client", false)], "Side that creates the socket, or connects.")
-            .or("server");
+    pub(crate) const ID: Key<u32> =
+        Key::<u32>::integer("id", 0..=u32::MAX, "Number of the interface; clients on one socket differ in it.").or("0");
+    pub(crate) const ROLE: Key<bool> = Key::choice(
+        "role",
+        &[("server", true), ("client", false)],
+        "Whether Weir creates the socket (server) or connects to it (client).",
+    )
+    .or("server");
     /// Keys of `memif`.
     pub const MEMIF_KEYS: Keys = &[&SOCKET, &ID, &ROLE, &MODE, &GROUP];
 
-    const RX: Key<()> = Key::other("rx", "path", "Capture that is received as fast as polled.");
-    const TX: Key<()> = Key::other("tx", "path", "Capture that is written.");
+    const RX: Key<()> = Key::other("rx", "path", "Capture whose frames are received, as fast as polled.");
+    const TX: Key<()> = Key::other("tx", "path", "Capture to which sent frames are written.");
     pub(crate) const INFINITE: Key<bool> =
-        Key::boolean("infinite", "Repeats `rx` endlessly, from packet memory.").or("false");
+        Key::boolean("infinite", "Whether `rx` is repeated endlessly, from packet memory.").or("false");
     /// Keys of `pcap`.
     pub const PCAP_KEYS: Keys = &[&RX, &TX, &INFINITE];
 
     const FILE: Key<()> =
         Key::other("file", "path", "The capture, pcap or pcapng; `replay = \"FILE\"` is this key alone.")
             .or_else("required");
-    const SPEED: Key<()> = Key::other("speed", "number, or `\"max\"`", "Factor over the captured speed.").or("1");
-    pub(crate) const SEND_RATE: Key<BitRate> =
-        Key::rate("send_rate", rates(), "Rate in place of `speed`, with preamble, gap and FCS.");
+    const SPEED: Key<()> = Key::other(
+        "speed",
+        "number, or `\"max\"`",
+        "Speed as a multiple of the captured one, or as fast as the line takes frames.",
+    )
+    .or("1");
+    pub(crate) const SEND_RATE: Key<BitRate> = Key::rate(
+        "send_rate",
+        rates(),
+        "Rate, in place of `speed`: one frame after the other, with preamble, gap and FCS.",
+    );
     pub(crate) const LOOPS: Key<u64> = Key::<u64>::integer(
         "loops",
         0..=u32::MAX as u64,
-        "Repetitions; 0: endless. All captures restart together, a mean gap after the longest.",
+        "Number of runs of the capture; 0: endless. All captures restart together, a mean gap after the longest.",
     )
     .or("1");
-    pub(crate) const AFTER: Key<Span> =
-        Key::time("after", Span::ZERO..=Span::from_secs(3_600), "Delay of the first frame.").or("100ms");
+    pub(crate) const AFTER: Key<Span> = Key::time(
+        "after",
+        Span::ZERO..=Span::from_secs(3_600),
+        "Delay from the start of the switch to the first frame.",
+    )
+    .or("100ms");
     pub(crate) const WHEN_PAUSED: Key<PausedAction> = Key::choice(
         "when_paused",
         &[("wait", PausedAction::Wait), ("drop", PausedAction::Drop), ("ignore", PausedAction::Ignore)],
-        "Frames of a [paused](REPLAY.md#pauses) class.",
+        "What happens to frames of a [paused](REPLAY.md#pauses) class.",
     )
     .or("wait");
     pub(crate) const DIRECTION: Key<ReplayDirection> = Key::choice(
         "direction",
         &[("in", ReplayDirection::In), ("out", ReplayDirection::Out)],
-        "Frames of this direction alone, if the file has directions.",
+        "Direction of the frames that are used, if the file has directions.",
     )
     .or_else("both");
-    pub(crate) const MAC_CONTROL: Key<bool> = Key::boolean("mac_control", "Sends MAC control frames too.").or("false");
+    pub(crate) const MAC_CONTROL: Key<bool> =
+        Key::boolean("mac_control", "Whether MAC control frames of the capture are sent too.").or("false");
     pub(crate) const CORE: Key<u32> = Key::<u32>::integer(
         "core",
         0..=u16::MAX as u32,
-        "CPU. If none is free, capture and switch are polled in turn.",
+        "CPU of the replay. If none is free, capture and switch are polled in turn.",
     )
     .or_else("one that no switch uses");
     /// Keys of `replay`.
@@ -711,7 +809,8 @@ pub(crate) mod nic {
     pub(crate) const SEND_BUFFER: Key<Bytes> = Key::size(
         "send_buffer",
         BUFFERS,
-        "Space per class toward the switch, at most one frame per 256 B. If full, the host is held back; nothing is dropped.",
+        "Space per class toward the switch, for at most one frame per 256 B. When it is full, the host is held \
+         back; nothing is dropped.",
     )
     .or("64KB");
     pub(crate) const RECEIVE_BUFFER: Key<Bytes> = Key::size(
@@ -720,15 +819,19 @@ pub(crate) mod nic {
         "Space of a lossless class toward the host; lossy classes share `xoff`. Excess frames are dropped (`receive_buffer_full`).",
     )
     .or_else("`xoff`, headroom and a burst");
-    pub(crate) const XOFF: Key<Bytes> = Key::size("xoff", BUFFERS, "Occupancy that pauses a lossless class.")
-        .or_else("`\"64KB\"`, or what headroom leaves of `receive_buffer`");
-    pub(crate) const XON: Key<Bytes> =
-        Key::size("xon", Bytes::ZERO..=NicModelConfig::BUFFER_MAX, "Occupancy that resumes it.")
-            .or_else("`xoff` less two frames");
+    pub(crate) const XOFF: Key<Bytes> =
+        Key::size("xoff", BUFFERS, "Occupancy of the receive buffer that pauses a lossless class.")
+            .or_else("`\"64KB\"`, or what headroom leaves of `receive_buffer`");
+    pub(crate) const XON: Key<Bytes> = Key::size(
+        "xon",
+        Bytes::ZERO..=NicModelConfig::BUFFER_MAX,
+        "Occupancy of the receive buffer that resumes a paused class.",
+    )
+    .or_else("`xoff` less two frames");
     pub(crate) const RECEIVE_RATE: Key<BitRate> =
         Key::rate("receive_rate", rates(), "Maximum rate of frames to the host.").or_else("as the device takes them");
-    pub(crate) const RX_PAUSE: Key<bool> = Key::boolean("rx_pause", "Obeys flow control.").or("true");
-    pub(crate) const TX_PAUSE: Key<bool> = Key::boolean("tx_pause", "Sends flow control.").or("true");
+    pub(crate) const RX_PAUSE: Key<bool> = Key::boolean("rx_pause", "Whether the NIC obeys flow control.").or("true");
+    pub(crate) const TX_PAUSE: Key<bool> = Key::boolean("tx_pause", "Whether the NIC sends flow control.").or("true");
     pub(crate) const CORE: Key<u32> =
         Key::<u32>::integer("core", 0..=u16::MAX as u32, "CPU of the NIC; a separate one costs the switch nothing.")
             .or_else("that of the port's transmitter");
@@ -762,8 +865,12 @@ mod others {
     const KIND: Key<()> = Key::other("kind", "a kind", "The flow control.").or_else("required");
     pub(super) const FLOW_CONTROL: Keys = &[&KIND];
 
-    const MAC: Key<()> = Key::other("mac", "MAC address", "A unicast address.").or_else("required").live();
-    const PORT: Key<()> = Key::other("port", "name", "A port of this file, no clone.").or_else("required").live();
+    const MAC: Key<()> = Key::other("mac", "MAC address", "Unicast address that is permanently behind the port.")
+        .or_else("required")
+        .live();
+    const PORT: Key<()> = Key::other("port", "name", "Port of this file that the address is behind; no clone.")
+        .or_else("required")
+        .live();
     pub(super) const STATIC_MAC: Keys = &[&MAC, &PORT];
 }
 

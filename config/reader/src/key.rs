@@ -96,13 +96,24 @@ impl<T> Key<T> {
         self
     }
 
-    /// Describes a default that depends on the rest of the file.
+    /// Describes a default that depends on the rest of the file, in place of a constant one.
     #[must_use]
     pub const fn or_else(mut self, default_help: &'static str) -> Key<T>
     where
         T: Copy,
     {
+        self.default = None;
         self.default_help = default_help;
+        self
+    }
+
+    /// Replaces the description, for the same key of another table.
+    #[must_use]
+    pub const fn with_help(mut self, help: &'static str) -> Key<T>
+    where
+        T: Copy,
+    {
+        self.help = help;
         self
     }
 

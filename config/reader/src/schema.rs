@@ -89,7 +89,7 @@ impl AnyKey for KindTable {
     }
 
     fn help(&self) -> &'static str {
-        "Keys of this kind."
+        "Parameters of the kind of this name."
     }
 
     fn default(&self) -> Option<&'static str> {

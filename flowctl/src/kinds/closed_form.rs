@@ -19,16 +19,15 @@ pub(crate) const TAU: Key<Span> = Key::time(
 pub(crate) const B_M: Key<Bytes> =
     Key::size("b_m", LENGTHS, "B_m: maximum length of an ingress queue").or_else(LIMIT_BY_DEFAULT);
 /// Default of B_m, and of CBFC's buffer.
-pub(crate) const LIMIT_BY_DEFAULT: &str = "with the policy `static` what the buffer keeps for a queue (`private`, \
-     `threshold` and headroom), less a maximum frame; required with other policies";
+pub(crate) const LIMIT_BY_DEFAULT: &str = "under `static` what the buffer keeps for a queue (`private`, \
+     `threshold` and headroom, each less a maximum frame, in whole cells); under other policies required";
 /// Key of the lifetime of a GFC message.
 pub(crate) const AGEING: Key<Span> = Key::time(
     "ageing",
     Span::from_micros(1)..=Span::from_secs(1_000),
-    "lifetime of the peer's messages, after which classes return to the line rate; at least 4 times `refresh`, or \
-     `period` under `gfc-time`",
+    "lifetime of the peer's messages, after which classes return to the line rate; at least 4 times `refresh`",
 )
-.or_else("64 times `refresh`, or `period` under `gfc-time`; with its default PFC's longest PAUSE");
+.or_else("64 times `refresh`; with its default that is PFC's longest PAUSE, 3.36 ms at 10 Gb/s");
 /// Key that permits thresholds which break their theorem.
 pub(crate) const UNSAFE_THRESHOLDS: Key<bool> = Key::boolean(
     "unsafe_thresholds",
@@ -38,7 +37,8 @@ pub(crate) const UNSAFE_THRESHOLDS: Key<bool> = Key::boolean(
 /// Key that stops the sender at B_m, in place of the least rate.
 pub(crate) const STOP_AT_B_M: Key<bool> = Key::boolean(
     "stop_at_b_m",
-    "whether a queue of length B_m stops its sender, which otherwise keeps the least rate; not with `peer = \"pfc\"`",
+    "whether a queue of length B_m [stops its sender](FLOW_CONTROL.md#gfc-beyond-b_m), which otherwise keeps the \
+     least rate",
 )
 .or("false");
 /// Key of the refresh period of GFC messages.

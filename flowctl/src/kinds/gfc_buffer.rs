@@ -10,8 +10,8 @@ use weir_reader::{Key, Keys, Plugin, Problem, Table, times_from};
 use weir_units::{BitRate, Bytes, Span, count};
 
 use super::closed_form::{
-    AGEING, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
-    ageing_text, as_shown, outlives_its_refresh, overhead_text, share, stops,
+    self, B_M, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
+    as_shown, outlives_its_refresh, overhead_text, share, stops,
 };
 use crate::cbfc::Advertiser;
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
@@ -29,14 +29,23 @@ const B_1: Key<Bytes> = Key::size("b_1", LENGTHS, "B_1: length from which the se
 const PEER: Key<GfcPeer> = Key::choice(
     "peer",
     &[("gfc", GfcPeer::Gfc), ("pfc", GfcPeer::Pfc { period: None })],
-    "flow control of the other end; for one that only knows PFC, pauses of P (1 − R_k/C) in each period P make the \
-     stages' rates",
+    "flow control of the other end. Toward one that only knows PFC, pauses of P (1 − R_k/C) in each period P make \
+     the stages' rates",
 )
 .or("gfc");
+const AGEING: Key<Span> = closed_form::AGEING.with_help(
+    "lifetime of the peer's messages, after which classes return to the line rate; at least 4 times `refresh`. PFC's \
+     PAUSE, an invalid stage, slows a class to the last stage's rate for its pause time, at most for this",
+);
+const STOP_AT_B_M: Key<bool> = closed_form::STOP_AT_B_M.with_help(
+    "whether a queue of length B_m [stops its sender](FLOW_CONTROL.md#gfc-beyond-b_m), which otherwise keeps the \
+     least rate: stage N + 1 pauses until another is advertised or it ages; not with `peer = \"pfc\"`",
+);
 const PULSE_PERIOD: Key<Span> = Key::time(
     "pulse_period",
     times_from(Span::from_nanos(1)),
-    "P: period of the pauses with `peer = \"pfc\"`, 100 to 65,535 quanta of 512 bit times; adds to τ",
+    "P: period of the pauses with `peer = \"pfc\"`, 100 to 65,535 quanta of 512 bit times; adds to τ. As a peer \
+     sends at least a frame per P, a slower port behind loses lossless frames at any threshold",
 )
 .or("100us");
 

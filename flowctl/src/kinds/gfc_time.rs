@@ -7,8 +7,8 @@ use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::closed_form::{
-    AGEING, B_M, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing,
-    ageing_text, outlives_its_refresh, overhead_text, rate_rows, share, stops,
+    self, B_M, FeedbackDelay, OVERRUN, SILENCE, TAU, ThresholdBound, UNSAFE_THRESHOLDS, ageing, ageing_text,
+    outlives_its_refresh, overhead_text, rate_rows, share, stops,
 };
 use crate::cbfc::{Advertiser, BLOCK, BlockCounters};
 use crate::gfc::{ClassRates, RateMapping, ThresholdError, time_based, time_based_b0_max};
@@ -23,6 +23,15 @@ use crate::{
 
 const B_0: Key<Bytes> = Key::size("b_0", LENGTHS, "B_0: length up to which the sender has rate C; below `b_m`")
     .or_else("the highest safe one, B_m − (√(τ/T) + 1)² C T (GFC, theorem 5.1)");
+
+const AGEING: Key<Span> = closed_form::AGEING
+    .with_help("lifetime of the peer's messages, after which classes return to the line rate; at least 4 T")
+    .or_else("64 T; with the default T that is PFC's longest PAUSE, 3.36 ms at 10 Gb/s");
+
+const STOP_AT_B_M: Key<bool> = closed_form::STOP_AT_B_M.with_help(
+    "whether a queue of length B_m [stops its sender](FLOW_CONTROL.md#gfc-beyond-b_m), which otherwise keeps the \
+     least rate: frames need credit, as under CBFC",
+);
 
 /// Kind `gfc-time`.
 pub(super) static KIND: GfcTimeKind = GfcTimeKind;

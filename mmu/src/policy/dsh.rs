@@ -216,11 +216,12 @@ const ESTIMATOR: Key<Estimator> = Key::choice(
 .or("exact");
 const W_G: Key<Weight> = weight("w_g", "w_g: weight of new gradients in g_avg");
 const W_V: Key<Weight> = weight("w_v", "w_v: weight of new variations in v_avg");
-const K: Key<u32> = Key::<u32>::integer("k", 0..=64, "k: ĝ = g_avg + k · v_avg").or("4");
+const K: Key<u32> =
+    Key::<u32>::integer("k", 0..=64, "k: factor of v_avg in the gradient ĝ = g_avg + k · v_avg").or("4");
 const WINDOW: Key<Span> = Key::time(
     "window",
     Span::from_micros(1)..=Span::from_secs(10),
-    "window after which τ is 0 if one queue had all of the port's frames in it (dsh Algorithm 4)",
+    "window of Algorithm 4 of dsh: τ is 0 for a queue that had all of its port's frames in the last one",
 )
 .or("10ms");
 const PORT_XON_OFFSET: Key<Bytes> = Key::size(

@@ -156,14 +156,18 @@ pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
 .titled("Headroom as the policy reckons it");
 
 /// Key of the length from which a queue counts as congested; the default is that of Reverie's public simulator.
-pub(super) const CONGESTED: Key<Bytes> =
-    Key::size("congested", SIZES, "length from which a queue counts in n_p").or("20KiB");
+pub(super) const CONGESTED: Key<Bytes> = Key::size(
+    "congested",
+    SIZES,
+    "length from which a queue counts in n_p, the number of congested queues of its class",
+)
+.or("20KiB");
 
 /// Key of whether shorter queues count in n_p in proportion to their length.
 pub(super) const CONGESTED_PARTLY: Key<bool> = Key::boolean(
     "congested_partly",
-    "whether queues shorter than `congested` count in n_p by their fraction of it (under `reverie` that of q̂); n_p is \
-     at least 1",
+    "whether queues shorter than `congested` count in n_p by their fraction of it (under `reverie` by that of q̂); \
+     n_p is at least 1",
 )
 .or("false");
 

@@ -193,13 +193,13 @@ const FILTER_HEADROOM: Key<bool> =
 const RESUME_OFFSET: Key<Bytes> = Key::size(
     "resume_offset",
     Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
-    "an OFF queue resumes with q̂ this far below Γ",
+    "how far below Γ q̂ of an OFF queue is when it resumes",
 )
 .or("0B");
 const RESUME_FLOOR: Key<Bytes> = Key::size(
     "resume_floor",
     Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
-    "an OFF queue resumes with q̂ below this, whatever Γ is",
+    "length of q̂ below which an OFF queue resumes, whatever Γ is",
 )
 .or("0B");
 

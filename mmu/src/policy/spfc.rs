@@ -209,6 +209,8 @@ pub enum VictimAt {
     WindowEnd,
 }
 
+/// Key of α of ports that are no victims.
+const ALPHA_OF_OTHERS: Key<Alpha> = ALPHA.with_help("α: factor of the thresholds of ports that are no victims");
 const K_SPFC: Key<u32> =
     Key::<u32>::integer("k_spfc", 1..=64, "K_spfc: a port is a victim from C/K_spfc on; 1: almost none, as under DT")
         .or("5")
@@ -222,8 +224,8 @@ const TC: Key<Span> = Key::time(
 const VICTIM_AT: Key<VictimAt> = Key::choice(
     "victim_at",
     &[("count", VictimAt::Count), ("window-end", VictimAt::WindowEnd)],
-    "instant from which a window's count makes a port a victim until the next window ends: the count is reached, as in \
-     the circuit of spfc V-A, or the window ends, up to TC later",
+    "instant from which a port is a victim, until the next window ends: when its count of departures is reached, as \
+     in the circuit of spfc V-A, or at the window's end, up to TC later",
 )
 .or("count");
 
@@ -233,7 +235,7 @@ impl Plugin for SpfcKind {
     }
 
     fn keys(&self) -> Keys {
-        &[&ALPHA, &K_SPFC, &TC, &VICTIM_AT]
+        &[&ALPHA_OF_OTHERS, &K_SPFC, &TC, &VICTIM_AT]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -244,7 +246,7 @@ impl Plugin for SpfcKind {
 impl BufferPolicyKind for SpfcKind {
     fn parse(&self, table: &Table<'_>) -> Arc<dyn BufferPolicyConfig> {
         Arc::new(SpfcConfig {
-            alpha: table.get(&ALPHA),
+            alpha: table.get(&ALPHA_OF_OTHERS),
             k_spfc: table.get(&K_SPFC),
             tc: table.get(&TC),
             victim_at: table.get(&VICTIM_AT),

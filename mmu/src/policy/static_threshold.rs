@@ -80,7 +80,7 @@ pub struct StaticThresholdConfig {
     pub threshold: Option<Bytes>,
 }
 
-const THRESHOLD: Key<Bytes> = Key::size("threshold", SIZES, "T of each lossless ingress queue")
+const THRESHOLD: Key<Bytes> = Key::size("threshold", SIZES, "T: threshold of each lossless ingress queue")
     .or_else("B_s / N_p, the shared buffer over the ports")
     .live();
 

@@ -102,9 +102,13 @@ pub struct DequeuedFrame<'s> {
 }
 
 /// Key of the burst: frames sent of one port before the next port's turn.
-const BURST: Key<u32> = Key::<u32>::integer("arbitration_burst", 1..=1_024, "frames of one ingress port in a row")
-    .or("1")
-    .restart("egress queues are created for one arbitration at the start");
+const BURST: Key<u32> = Key::<u32>::integer(
+    "arbitration_burst",
+    1..=1_024,
+    "frames of one ingress port in a row; not with `arbitration = \"arrival\"`",
+)
+.or("1")
+.restart("egress queues are created for one arbitration at the start");
 
 /// Remaining frames of a port's burst.
 #[derive(Clone, Copy, Debug)]

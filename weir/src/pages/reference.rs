@@ -9,9 +9,12 @@ use weir_nic::model::ModelDrop;
 use weir_reader::{AnyKey, Key, Keys, nearest};
 use weir_units::DropReason;
 
-const KIND: Key<()> =
-    Key::other("kind", "a kind, below", "The flow control; `flow_control = \"KIND\"` has all defaults.")
-        .or_else("required");
+const KIND: Key<()> = Key::other(
+    "kind",
+    "a [kind](CONFIGURATION.md#portsflow_control)",
+    "Flow control; `weir keys` lists the tables of kinds. `flow_control = \"KIND\"` has all defaults.",
+)
+.or_else("required");
 
 /// Pages of the site: path in the repository, and text.
 pub(super) fn pages() -> [(&'static str, String); 3] {
@@ -115,10 +118,12 @@ pub(super) fn keys_of(name: &str) -> Result<String, Failure> {
         if chosen[..n].iter().any(|other| is_same(known.keys, other.keys)) {
             continue;
         }
-        let _ = writeln!(text, "{}[{name}] of {}", if text.is_empty() { "" } else { "\n" }, known.file);
+        let heading = heading(name);
+        let _ = writeln!(text, "{}{heading} of {}", if text.is_empty() { "" } else { "\n" }, known.file);
         for key in known.keys {
             let default = match default(*key) {
                 default if default.is_empty() => String::new(),
+                required if required.starts_with("required") => format!("; {required}"),
                 default => format!("; default {default}"),
             };
             let plain = without_links(&format!("{}{default}\n      {}", key.values(), sentence(key.help())));
@@ -150,13 +155,12 @@ fn unknown_table(name: &str, all: &[KnownTable]) -> String {
     format!("no file has a table {shown:?}: {help}")
 }
 
-/// Text that begins with a capital, unless with a symbol, and ends with a full stop.
+/// Text that begins with a capital, unless with a symbol such as `k:` or `maxStage:`, and ends with a full stop.
 fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let mut sentence = match (letters.next(), letters.next()) {
-        (Some(first), Some(second)) if first.is_ascii_lowercase() && second.is_ascii_lowercase() => {
-            first.to_ascii_uppercase().to_string() + &text[1..]
-        }
+    let word = text.split(' ').next().unwrap_or_default();
+    let is_symbol = word.ends_with(':') || word.contains(|letter: char| letter.is_ascii_uppercase() || letter == '_');
+    let mut sentence = match text.chars().next() {
+        Some(first) if first.is_ascii_lowercase() && !is_symbol => first.to_ascii_uppercase().to_string() + &text[1..],
         _ => text.to_owned(),
     };
     if !sentence.ends_with(['.', ':']) {
@@ -193,7 +197,15 @@ fn is_same(keys: Keys, other: Keys) -> bool {
 
 /// Name of a table as in a heading.
 fn title(name: &str) -> String {
-    if name.is_empty() { "Top level".to_owned() } else { format!("`[{name}]`") }
+    if name.is_empty() { "Top level".to_owned() } else { format!("`{}`", heading(name)) }
+}
+
+/// Table as files have it: kinds of flow control share one.
+fn heading(name: &str) -> String {
+    match name.strip_prefix("ports.flow_control.") {
+        Some(kind) => format!("[ports.flow_control] with kind = \"{kind}\""),
+        None => format!("[{name}]"),
+    }
 }
 
 fn table(page: &mut String, name: &str, keys: Keys, says_live: bool) {
@@ -292,9 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn tables_with_other_defaults_are_described_apart() {
+        let of = |name: &str| of_scenarios().into_iter().find(|known| known.name == name).unwrap().keys;
+        assert!(is_same(of("nic.powertcp"), of("flows.powertcp")));
+        assert!(!is_same(of("nic.powertcp"), of("nic.theta-powertcp")));
+    }
+
+    #[test]
     fn help_texts_are_sentences() {
         assert_eq!(sentence("whether it is"), "Whether it is.");
         assert_eq!((sentence("k: a factor"), sentence("α of a port.")), ("k: a factor.".into(), "α of a port.".into()));
+        assert_eq!(sentence("maxStage: additive steps"), "maxStage: additive steps.");
     }
 
     #[test]

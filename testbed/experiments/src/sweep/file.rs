@@ -96,22 +96,23 @@ const RUNS: Key<()> = Key::other("runs", "list of names", "The scenario's `[[run
 const SEEDS: Key<()> = Key::other(
     "seeds",
     "list or range of 0 to 4294967295",
-    "`scenario.seed`. Workloads and faults with their own `seed` keep it.",
+    "Values of `scenario.seed`. Workloads and faults with their own `seed` keep it.",
 )
 .or_else("the scenario's");
 const ONLY: Key<CombinationFilter> = Key::choice(
     "only",
     &[("prone-to-deadlock", CombinationFilter::ProneToDeadlock)],
-    "Only fabrics with cyclic port dependencies on shortest paths, the condition for deadlock: some hundreds of \
-     `\"topology.failure_seed\" = { from = 1, step = 1, count = 10000 }`. Needs paths of equal cost, the default with `[topology]`.",
+    "Points that run: only fabrics with cyclic port dependencies on shortest paths, the condition for deadlock. \
+     Needs paths of equal cost, the default with `[topology]`.",
 )
 .or_else("all");
 const PARAMETERS: Key<()> = Key::other("parameters", "values by path", "Parameters, in all combinations.");
 const ZIP: Key<()> = Key::other("zip", "values by path", "Parameters that vary together, with equally many values.");
 const RESULTS: Key<()> = Key::other("results", "table", "Columns of the results.");
 const FIGURES: Key<()> = Key::other("figures", "tables", "[Figures](EXPERIMENTS.md#figures) of the results.");
-const COLUMNS: Key<()> = Key::other("columns", "list of columns", "Replaces the default.");
-const MORE: Key<()> = Key::other("more", "list of columns", "Adds to the default.");
+const COLUMNS: Key<()> =
+    Key::other("columns", "list of columns", "Columns in place of the [default ones](EXPERIMENTS.md#the-table).");
+const MORE: Key<()> = Key::other("more", "list of columns", "Columns besides the default ones.");
 
 /// Returns every table of a sweep's file with its keys; the top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, Keys)> {

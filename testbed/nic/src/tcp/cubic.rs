@@ -59,7 +59,8 @@ struct Epoch {
 }
 
 const C: Key<Millionths> =
-    millionths("c", 1..=1_000_000_000, "C, in segments per cubed second (RFC 9438, 5)").or("0.4");
+    millionths("c", 1..=1_000_000_000, "C: factor of the cubic function, in segments per cubed second (RFC 9438, 5)")
+        .or("0.4");
 const BETA: Key<Millionths> = share("beta", "β_cubic: factor of a cut (RFC 9438, 4.6)").or("0.7");
 const FAST_CONVERGENCE: Key<bool> =
     Key::boolean("fast_convergence", "whether a flow cut below its last W_max yields more (RFC 9438, 4.7)").or("true");
@@ -68,9 +69,8 @@ const RENO_FRIENDLY: Key<bool> =
 const GROWTH: Key<bool> = Key::choice(
     "growth",
     &[("rfc9438", false), ("linux", true)],
-    "growth of the window; `rfc9438`: RFC 9438, 4.2 to 4.5; `linux`: as `bictcp_update` of Linux 6.18, in whole \
-     segments, Reno's window by 8/15 segment per round trip (RFC 9438: one from W_max on), at least 5 % per round trip \
-     before the first loss, looking ahead by the shortest round trip",
+    "growth of the window by RFC 9438, 4.2 to 4.5, or as in [Linux](TCP.md#nictcp-cubic), the default with `preset \
+     = \"linux\"` of `[nic.tcp]`",
 )
 .or("rfc9438");
 

@@ -120,7 +120,8 @@ const DELAY_MIN: Key<Span> = Key::time(
 )
 .or("4ms");
 const DELAY_MAX: Key<Span> =
-    Key::time("hystart_delay_max", HYSTART_TIMES, "upper limit of that growth (Linux: `HYSTART_DELAY_MAX`)").or("16ms");
+    Key::time("hystart_delay_max", HYSTART_TIMES, "upper limit of the delay sign (Linux: `HYSTART_DELAY_MAX`)")
+        .or("16ms");
 const RTT: Key<bool> = Key::choice(
     "hystart_rtt",
     &[("measured", false), ("smoothed", true)],

@@ -50,8 +50,8 @@ const LINUX: Preset = Preset {
 const PRESET: Key<Preset> = Key::choice(
     "preset",
     &[(DATACENTRE.name, DATACENTRE), (LINUX.name, LINUX)],
-    "set of the other keys' defaults; `linux`: `window_max` 6MiB, `initial_rto` 1s, `rto_min` 200ms, \
-     `granularity` 1ms, `ack_delay` 40ms, `growth` of `[nic.tcp-cubic]` linux",
+    "set of the other keys' defaults; `linux`: `window_max` 6MiB (`tcp_rmem`), `initial_rto` 1s, `rto_min` 200ms, \
+     `granularity` 1ms, `ack_delay` 40ms, and `growth` of `[nic.tcp-cubic]` linux",
 )
 .or(DATACENTRE.name);
 const ECN: Key<bool> = Key::boolean("ecn", "whether data is ECN-capable; with DCTCP it always is").or("false");
@@ -65,7 +65,7 @@ const INITIAL_WINDOW: Key<u32> = Key::<u32>::integer(
 const WINDOW_MAX: Key<Bytes> = Key::size(
     "window_max",
     Bytes::new(1)..=Bytes::mb(1_000_000),
-    "receive window; 64 MiB suffice for 400 Gb/s and 1 ms",
+    "receive window; 64 MiB suffice for 400 Gb/s and a round trip of 1 ms",
 )
 .or("64MiB");
 const INITIAL_RTO: Key<Span> = Key::time(
@@ -144,8 +144,9 @@ const GROWTH_BY: Key<bool> = Key::choice(
 const TIMEOUT_CUTS: Key<bool> = Key::choice(
     "timeout_cuts",
     &[("once", false), ("each", true)],
-    "cuts by timeouts; `once`: those for the same data cut once (RFC 5681, 3.1); `each`: each cuts the current window, \
-     as in ns-3: a second in a row sets the threshold to two segments, one in recovery cuts from the bytes in flight",
+    "how often timeouts cut. `once`: those for the same data once (RFC 5681, 3.1); `each`: each cuts the current \
+     window, as in ns-3: a second in a row sets the threshold to two segments, one in recovery cuts from the bytes \
+     in flight",
 )
 .or("once");
 

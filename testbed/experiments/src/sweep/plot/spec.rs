@@ -40,21 +40,24 @@ pub struct FigureSpec {
 /// Keys of `[[figures]]`.
 pub(crate) const KEYS: Keys = &[&NAME, &TITLE, &X, &Y, &BY, &PANELS, &WHERE, &X_LOG, &Y_LOG];
 
-const NAME: Key<()> = Key::other("name", "string", "Files, without extension.").or_else("made of the columns");
+const NAME: Key<()> =
+    Key::other("name", "string", "Name of the figure's files, without extension.").or_else("made of the columns");
 const TITLE: Key<()> = Key::other("title", "string", "Title of the figure.");
 const X: Key<()> = Key::other(
     "x",
     "parameter",
-    "Horizontal axis. Texts other than numbers, fractions, times, rates and sizes get bars.",
+    "Parameter on the horizontal axis. Texts other than numbers, fractions, times, rates and sizes get bars.",
 )
 .or_else("required");
-const Y: Key<()> = Key::other("y", "column, or list of columns", "Vertical axis, a panel each.").or_else("required");
+const Y: Key<()> =
+    Key::other("y", "column, or list of columns", "Columns on the vertical axis, a panel each.").or_else("required");
 const BY: Key<()> = Key::other(
     "by",
     "parameter, or list of parameters",
-    "A line per run (`run` or `policy`), or per value of one or several parameters.",
+    "What lines stand for: runs (`run` or `policy`), or values of one or several parameters.",
 );
-const PANELS: Key<()> = Key::other("panels", "parameter", "A panel per run, or per value of a parameter.");
-const WHERE: Key<()> = Key::other("where", "table", "Only rows with these values: `{ PARAMETER = VALUE }`.");
-const X_LOG: Key<()> = Key::other("x_log", "boolean", "Logarithmic horizontal axis.").or("false");
-const Y_LOG: Key<()> = Key::other("y_log", "boolean", "Logarithmic vertical axis.").or("false");
+const PANELS: Key<()> = Key::other("panels", "parameter", "What panels stand for: runs, or values of a parameter.");
+const WHERE: Key<()> =
+    Key::other("where", "table", "Values of parameters that rows must have to be shown: `{ PARAMETER = VALUE }`.");
+const X_LOG: Key<()> = Key::other("x_log", "boolean", "Whether the horizontal axis is logarithmic.").or("false");
+const Y_LOG: Key<()> = Key::other("y_log", "boolean", "Whether the vertical axis is logarithmic.").or("false");

@@ -26,7 +26,8 @@ pub(super) struct OptionalWindow {
 }
 
 pub(super) const WINDOW: Key<Option<Bytes>> =
-    window("window", "window of payload beside the rate (HAS_WIN of the public simulators)").or("none");
+    window("window", "window of payload beside the rate, such as `100KB` or `bdp` (HAS_WIN of the public simulators)")
+        .or("none");
 pub(super) const WINDOW_FOLLOWS_RATE: Key<bool> =
     Key::boolean("window_follows_rate", "whether that window is proportional to rate / line rate (VAR_WIN)")
         .or("false");

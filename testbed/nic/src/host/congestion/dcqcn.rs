@@ -80,17 +80,18 @@ const CNP_INTERVAL: Key<Span> =
 const ALPHA_TIMER: Key<Span> =
     Key::time("alpha_timer", TIMES, "K: period of α's decrease without notifications (DCQCN, 3.1, Fig. 14)").or("55us");
 const INCREASE_TIMER: Key<Span> =
-    Key::time("increase_timer", TIMES, "T: period of R_C's raises (DCQCN, Fig. 14)").or("55us");
+    Key::time("increase_timer", TIMES, "T: period at which the current rate R_C is raised (DCQCN, Fig. 14)").or("55us");
 const BYTE_COUNTER: Key<Bytes> = Key::size(
     "byte_counter",
     Bytes::kb(1)..=Bytes::mb(1_000_000),
-    "B: bytes sent on the wire per raise of R_C (DCQCN, Fig. 14)",
+    "B: bytes on the wire after which R_C is raised (DCQCN, Fig. 14)",
 )
 .or("10MB");
 const FAST_RECOVERY: Key<u32> =
     Key::<u32>::integer("fast_recovery", 0..=1_000, "F: steps of fast recovery (DCQCN, 3.1)").or("5");
 const RATE_AI: Key<BitRate> =
-    line_rate("rate_ai", "R_AI: additive increase of R_T (DCQCN, 3.1: 40 Mb/s at 40 Gb/s)").or("line/1000");
+    line_rate("rate_ai", "R_AI: additive increase of the target rate R_T (DCQCN, 3.1: 40 Mb/s at 40 Gb/s)")
+        .or("line/1000");
 const RATE_HAI: Key<BitRate> = line_rate("rate_hai", "R_HAI: hyper increase of R_T (public simulators)").or("line/200");
 const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of R_C (public simulators)").or("line/1000");
 const INITIAL_ALPHA: Key<Millionths> =

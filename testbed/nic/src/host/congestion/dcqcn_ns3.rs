@@ -76,15 +76,18 @@ const G: Key<Gain> = gain("g", "g: weight of new feedback in α (EWMA_GAIN of th
 const ALPHA_INTERVAL: Key<Span> =
     Key::time("alpha_interval", TIMES, "period of α's updates, with or without marks (ALPHA_RESUME_INTERVAL)")
         .or("1us");
-const DECREASE_INTERVAL: Key<Span> =
-    Key::time("decrease_interval", TIMES, "period of R_C's cuts, each only after a new mark (RATE_DECREASE_INTERVAL)")
-        .or("4us");
+const DECREASE_INTERVAL: Key<Span> = Key::time(
+    "decrease_interval",
+    TIMES,
+    "period of cuts of the current rate R_C, each only after a new mark (RATE_DECREASE_INTERVAL)",
+)
+.or("4us");
 const INCREASE_TIMER: Key<Span> =
-    Key::time("increase_timer", TIMES, "T: period of R_C's raises, from the last cut (RP_TIMER)").or("300us");
+    Key::time("increase_timer", TIMES, "T: period at which R_C is raised, from the last cut on (RP_TIMER)").or("300us");
 const FAST_RECOVERY: Key<u32> =
     Key::<u32>::integer("fast_recovery", 0..=1_000, "F: steps of fast recovery (FAST_RECOVERY_TIMES)").or("1");
 const RATE_AI: Key<BitRate> =
-    line_rate("rate_ai", "R_AI: the single additive increase of R_T (RATE_AI)").or("line/5000");
+    line_rate("rate_ai", "R_AI: the single additive increase of the target rate R_T (RATE_AI)").or("line/5000");
 const RATE_HAI: Key<BitRate> =
     line_rate("rate_hai", "R_HAI: increase of R_T by each later step (RATE_HAI)").or("line/500");
 const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of R_C (MIN_RATE)").or("1Gbps");

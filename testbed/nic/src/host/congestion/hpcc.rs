@@ -66,7 +66,7 @@ const MAX_STAGE: Key<u32> = Key::<u32>::integer(
 )
 .or("5");
 const W_AI: Key<BdpSize> = bdp_size("w_ai", "W_AI: additive step (HPCC, 3.3: W_init (1 − η) / N)").or("bdp/2000");
-const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of W / T").or("line/1000");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of the rate W / T (public simulators)").or("line/1000");
 
 impl Plugin for HpccKind {
     fn id(&self) -> &'static str {

@@ -104,10 +104,13 @@ const WINDOWS_MAX: usize = 16;
 
 const BASE_RTT: Key<Span> = base_rtt("τ: round-trip time without queues, at least that of every flow (PowerTCP, 3.2)");
 const GAMMA: Key<Millionths> = share("gamma", "γ: weight of a new window in the average (PowerTCP, 3.3)").or("0.9");
-const BETA: Key<BdpSize> =
-    bdp_size("beta", "β: additive step; the equilibrium queue is Σ β of the flows (PowerTCP, 3.3: HostBw · τ / N)")
-        .or("bdp/100");
-const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum of cwnd / τ").or("line/1000");
+const BETA: Key<BdpSize> = bdp_size(
+    "beta",
+    "β: additive step, HostBw · τ / N for N flows (PowerTCP, 3.3); the equilibrium queue is Σ β of the flows",
+)
+.or("bdp/100");
+const RATE_MIN: Key<BitRate> =
+    line_rate("rate_min", "minimum of the rate cwnd / τ (public simulators)").or("line/1000");
 /// Additive increase of θ-PowerTCP. The algorithm cannot see an idle link: random waiting between frames counts as the
 /// queue Σ β, so a smaller β leaves the link idle.
 const THETA_BETA: Key<BdpSize> = BETA.or("bdp/50");

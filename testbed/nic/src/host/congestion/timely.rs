@@ -93,10 +93,10 @@ const HAI_BELOW_T_LOW: Key<bool> =
 const SEGMENT: Key<MeasurementInterval> = Key::number(
     "segment",
     "size above 0, or `round-trip`",
-    "bytes per measurement, or one measurement per round trip (TIMELY, 3; HPCC's simulator)",
+    "bytes per measurement of RTT, or one measurement per round trip (TIMELY, 3; HPCC's simulator)",
 )
 .or("16KB");
-const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum rate").or("line/1000");
+const RATE_MIN: Key<BitRate> = line_rate("rate_min", "minimum rate (public simulators)").or("line/1000");
 
 impl Plugin for TimelyKind {
     fn id(&self) -> &'static str {

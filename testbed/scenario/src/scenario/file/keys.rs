@@ -35,8 +35,15 @@ pub(super) const OF_SWITCH: Keys =
 /// Other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
 /// Keys of `[[ports]]` for links and hosts.
-pub(super) const OF_PORT: Keys =
-    &[&port::RATE, &port::DELAY, &port::HEADROOM, &port::PRIVATE, &port::ALPHA, &port::FLOW_CONTROL, &port::PRIORITY];
+pub(super) const OF_PORT: Keys = &[
+    &common_port::RATE,
+    &common_port::DELAY,
+    &port::HEADROOM,
+    &port::PRIVATE,
+    &port::ALPHA,
+    &common_port::FLOW_CONTROL,
+    &port::PRIORITY,
+];
 /// Devices at the ends of a real link.
 pub(super) const OF_DEVICE: Keys = &[
     &device::PCI,
@@ -99,65 +106,71 @@ pub(super) mod scenario {
     const SAMPLE_EVERY: Key<()> = Key::other(
         "sample_every",
         UP_TO_END,
-        "Sampling interval. Above `\"1ms\"` it replaces the worst millisecond of messages.",
+        "Interval of samples. Above `\"1ms\"` it also replaces the millisecond of the messages' highest link share.",
     )
     .or("50us");
     pub(crate) const TIME_DILATION: Key<u32> = Key::<u32>::integer(
         "time_dilation",
         1..=1_000_000,
-        "Slowdown of all clocks. Checks of a file alone assume one that slows its fastest link to 100 Mb/s.",
+        "Slowdown of all clocks with real frames. Checks of a file alone assume one that slows its fastest link to \
+         100 Mb/s.",
     )
-    .or_else("the machine's");
-    const PLOT_PORTS: Key<()> =
-        Key::other("plot_ports", "list of ports", "Ports (`\"S1.h1\"`) with plots of ingress queue and input rate.")
-            .or_else("all ports with hosts; of a `[topology]` those of the first 8");
+    .or_else("by the machine");
+    const PLOT_PORTS: Key<()> = Key::other(
+        "plot_ports",
+        "list of ports",
+        "Ports, such as `\"S1.h1\"`, whose ingress queues and input rates are plotted.",
+    )
+    .or_else("all ports with hosts; of a `[topology]` those of the first 8");
     pub(crate) const FORWARDING: Key<bool> = Key::choice(
         "forwarding",
         &[("static", true), ("ecmp", false)],
-        "[Static MACs](SCENARIOS.md#routes), or [all paths of equal cost](SCENARIOS.md#ways-of-equal-cost).",
+        "Forwarding by [static MACs](SCENARIOS.md#routes), or over [all paths of equal \
+         cost](SCENARIOS.md#ways-of-equal-cost).",
     )
     .or_else("`\"static\"`; with `[topology]` `\"ecmp\"`");
     pub(crate) const SEED: Key<u64> = Key::<u64>::integer(
         "seed",
         SEEDS,
-        "For workloads and faults without their own; in virtual time also for ECN marks and random port choices in switches. \
-         Does not affect ECMP.",
+        "Seed of workloads and faults without their own; in virtual time also of ECN marks and random port choices \
+         in switches. It does not affect ECMP.",
     )
     .or("1");
     pub(crate) const ECMP_SEED: Key<u32> = Key::<u32>::integer(
         "ecmp_seed",
         0..=u32::MAX,
-        "Varies only the [ECMP](SCENARIOS.md#ways-of-equal-cost) hash. 0: hash of the flow's addresses and ports and the \
-         switch's position.",
+        "Seed of the [ECMP](SCENARIOS.md#ways-of-equal-cost) hash alone. 0: hash of the flow's addresses and ports \
+         and the switch's position.",
     )
     .or("0");
     pub(crate) const ROUTING_DELAY: Key<Span> = Key::other(
         "routing_delay",
         "time from 0, or `\"none\"`",
-        "Delay from an [outage](SCENARIOS.md#outages) or repair between switches until all switches reroute. `\"none\"`: only \
-         its ends do.",
+        "Delay from an [outage](SCENARIOS.md#outages) or repair between switches until all switches reroute. \
+         `\"none\"`: only those at its ends do.",
     )
     .or("none");
     const SNAPSHOTS: Key<()> = Key::other(
         "snapshots",
         "list of times, up to `end`",
-        "Instants recorded in `queues.csv`. `weir testbed run --snapshot` adds more.",
+        "Instants at which all queues are recorded in `queues.csv`. `weir testbed run --snapshot` adds more.",
     )
     .or_else("none");
     pub(crate) const FLOW_GAUGES: Key<bool> = Key::boolean(
         "flow_gauges",
-        "Each flow's rate, window and [other gauges](CONGESTION_CONTROL.md#gauges) in `series.csv`, `summary.json` and reports.",
+        "Whether `series.csv`, `summary.json` and reports have each flow's rate, window and [other \
+         gauges](CONGESTION_CONTROL.md#gauges).",
     )
     .or("false");
     const WARM_UP: Key<()> =
-        Key::other("warm_up", UP_TO_END, "Earlier workload messages are not in the statistics.").or("0s");
+        Key::other("warm_up", UP_TO_END, "Instant from which messages of workloads are in the statistics.").or("0s");
     pub(crate) const LINK_OVERHEAD: Key<Bytes> = Key::size(
         "link_overhead",
         Bytes::ZERO..=Bytes::new(1_000),
-        "Link bytes per frame beyond its own: FCS 4 B, preamble 8 B, gap 12 B. `\"0B\"` as in the papers' simulators. All rates \
-         include it: links, ports, paces, limits, GFC, telemetry, link shares. Headroom by rule and the bounds of GFC's thresholds \
-         always use 24 B. With `\"0B\"` GFC's computed τ is two overheads too long, and buffers, which count the FCS, fill 4 B a \
-         frame faster than the link delivers.",
+        "Bytes that a frame takes on a link beyond its own: FCS 4 B, preamble 8 B, gap 12 B. All rates include it: \
+         links, ports, paces, limits, GFC, telemetry, link shares; headroom by rule and bounds of GFC's thresholds \
+         always use 24 B. With `\"0B\"`, as in the papers' simulators, GFC's τ is two overheads too long, and \
+         buffers, which count the FCS, fill 4 B a frame faster than links deliver.",
     )
     .or("24B");
     pub(crate) const FRAME_TIMES: Key<SerialisationRounding> = Key::choice(
@@ -167,15 +180,15 @@ pub(super) mod scenario {
             ("whole-ns", SerialisationRounding::Nanoseconds),
             ("ns3", SerialisationRounding::Ns3),
         ],
-        "Serialisation times at rates of links and congestion control. `\"whole-ns\"` truncates (83 for 83.84), as inet-tub's \
-         simulator. `\"ns3\"` also gives 99 for 100, as HPCC's and ConWeave's, whose times are truncated binary fractions of a \
-         second.",
+        "Rounding of serialisation times at rates of links and congestion control. `\"whole-ns\"` truncates (83 for \
+         83.84), as inet-tub's simulator. `\"ns3\"` also gives 99 for 100, as HPCC's and ConWeave's, which truncate \
+         binary fractions of a second.",
     )
     .or("exact");
     pub(crate) const FEEDBACK_DELAY: Key<bool> = Key::boolean(
         "feedback_delay",
-        "Measures feedback delay τ in virtual time, into [`links[].feedback`](RUN_DIRECTORY.md#linksfeedback) of `summary.json`. \
-         Always on with real frames.",
+        "Whether feedback delays τ are measured in virtual time, as [`feedback`](RUN_DIRECTORY.md#linksfeedback) of \
+         the links in `summary.json`. With real frames they always are.",
     )
     .or("false");
     const UNBUFFERED_CLASSES: Key<()> = Key::other(
@@ -217,12 +230,14 @@ pub(super) mod scenario {
 mod switch {
     use super::*;
 
-    const LCORES: Key<()> = Key::other("lcores", "table", "As in a [switch's file](CONFIGURATION.md).");
-    const BUFFER: Key<()> = Key::other("buffer", "table", "As in a [switch's file](CONFIGURATION.md).");
-    const CLASSES: Key<()> = Key::other("classes", "table", "As in a [switch's file](CONFIGURATION.md).");
-    const PFC: Key<()> = Key::other("pfc", "table", "As in a [switch's file](CONFIGURATION.md).");
-    const PFC_WATCHDOG: Key<()> = Key::other("pfc_watchdog", "table", "As in a [switch's file](CONFIGURATION.md).");
-    const PORT: Key<()> = Key::other("port", "table", "Settings of all ports.");
+    const LCORES: Key<()> = Key::other("lcores", "table", "As [`lcores`](CONFIGURATION.md#lcores) of a switch's file.");
+    const BUFFER: Key<()> = Key::other("buffer", "table", "As [`buffer`](CONFIGURATION.md#buffer) of a switch's file.");
+    const CLASSES: Key<()> =
+        Key::other("classes", "table", "As [`classes`](CONFIGURATION.md#classes) of a switch's file.");
+    const PFC: Key<()> = Key::other("pfc", "table", "As [`pfc`](CONFIGURATION.md#pfc) of a switch's file.");
+    const PFC_WATCHDOG: Key<()> =
+        Key::other("pfc_watchdog", "table", "As [`pfc_watchdog`](CONFIGURATION.md#pfc_watchdog) of a switch's file.");
+    const PORT: Key<()> = Key::other("port", "table", "Settings of all links and their ports.");
 
     pub(super) const KEYS: Keys = &[
         &switch_file::IDLE,
@@ -236,6 +251,37 @@ mod switch {
         &PFC_WATCHDOG,
         &PORT,
     ];
+}
+
+/// `[switch.port]`: keys of `[[ports]]`, for all links with their ports.
+mod common_port {
+    use super::*;
+
+    pub(super) const RATE: Key<BitRate> = port::RATE
+        .with_help("C: rate of links, their ports and their hosts. A host's link needs one, here or in `[[hosts]]`.")
+        .or_else("");
+    pub(super) const DELAY: Key<Span> =
+        port::DELAY.with_help("One-way propagation delay of links, and D_prop of their ports; 5 ns a metre.");
+    pub(super) const FLOW_CONTROL: Key<()> = port::FLOW_CONTROL
+        .with_help("[Flow control](CONFIGURATION.md#portsflow_control), equal at both ends of a link.");
+}
+
+/// Keys of `[switch.port]` for one link or host.
+mod own_port {
+    use super::*;
+
+    const COMMON: &str = "that of `[switch.port]`";
+    pub(super) const RATE: Key<BitRate> = common_port::RATE
+        .with_help("C: rate of the link and of its ports; of a host's link also the host's.")
+        .or_else(COMMON);
+    pub(super) const DELAY: Key<Span> = common_port::DELAY
+        .with_help("One-way propagation delay of the link, and D_prop of its ports; 5 ns a metre.")
+        .or_else(COMMON);
+    pub(super) const HEADROOM: Key<Bytes> = port::HEADROOM.or_else(COMMON);
+    pub(super) const PRIVATE: Key<Bytes> = port::PRIVATE.or_else(COMMON);
+    pub(super) const ALPHA: Key<Alpha> = port::ALPHA.or_else(COMMON);
+    pub(super) const FLOW_CONTROL: Key<()> = common_port::FLOW_CONTROL.or_else(COMMON);
+    pub(super) const PRIORITY: Key<u8> = port::PRIORITY.or_else(COMMON);
 }
 
 /// `[topology]`; each kind of fabric has some of the keys.
@@ -257,16 +303,17 @@ pub(super) mod topology {
         Key::time(name, UP_TO_A_SECOND, help)
     }
 
-    const KIND: Key<()> = Key::other("kind", "a [fabric](SCENARIOS.md#topology)", "The fabric.").or_else("required");
-    pub(crate) const K: Key<u64> = count("k", 4, "`fat-tree`: ports of a switch; even, 4 to 64.");
-    pub(crate) const SWITCHES: Key<u64> = count("switches", 3, "`ring`: switches.");
-    pub(crate) const PODS: Key<u64> = count("pods", 1, "`clos`: pods.");
+    const KIND: Key<()> =
+        Key::other("kind", "a [fabric](SCENARIOS.md#topology)", "Kind of fabric.").or_else("required");
+    pub(crate) const K: Key<u64> = count("k", 4, "`fat-tree`: k, the number of ports of a switch; even, 4 to 64.");
+    pub(crate) const SWITCHES: Key<u64> = count("switches", 3, "`ring`: number of switches.");
+    pub(crate) const PODS: Key<u64> = count("pods", 1, "`clos`: number of pods.");
     pub(crate) const TORS: Key<u64> = count("tors", 1, "`clos`: ToRs per pod.");
-    pub(crate) const LEAVES: Key<u64> = count("leaves", 1, "`leaf-spine`: leaves. `clos`: leaves per pod.");
+    pub(crate) const LEAVES: Key<u64> = count("leaves", 1, "`leaf-spine`: number of leaves. `clos`: leaves per pod.");
     pub(crate) const SPINES: Key<u64> =
-        count("spines", 0, "`leaf-spine`, `clos`: spines; 0 is allowed in a `clos` of one pod.");
+        count("spines", 0, "`leaf-spine`, `clos`: number of spines; 0 is allowed in a `clos` of one pod.");
     pub(crate) const HOSTS: Key<u64> =
-        count("hosts", 1, "All but `dumbbell`, `fat-tree`: hosts per switch, leaf or ToR.");
+        count("hosts", 1, "All but `dumbbell`, `fat-tree`: hosts per switch, leaf or ToR; `single` has at least 2.");
     pub(crate) const LEFT: Key<u64> = count("left", 1, "`dumbbell`: hosts on S0.");
     pub(crate) const RIGHT: Key<u64> = count("right", 1, "`dumbbell`: hosts on S1.");
     pub(crate) const PARALLEL: Key<u64> =
@@ -274,34 +321,40 @@ pub(super) mod topology {
     pub(crate) const UPLINKS: Key<Uplinks> = Key::choice(
         "uplinks",
         &[("every", Uplinks::Every), ("planes", Uplinks::Planes)],
-        "`clos`: each leaf to all spines; or the i-th of a pod's n leaves to the i-th n-th of the spines.",
+        "`clos`: spines that a leaf is linked to. `\"every\"`: all; `\"planes\"`: the i-th of a pod's n leaves to \
+         the i-th n-th of them.",
     )
     .or("every");
-    pub(crate) const RATE: Key<BitRate> = rate("rate", "Links without a rate of their own.").or_else("required");
+    pub(crate) const RATE: Key<BitRate> = rate("rate", "Rate of links without one of their own.").or_else("required");
     pub(crate) const DELAY: Key<Span> =
-        delay("delay", "Links without a delay of their own; one way.").or_else("required");
+        delay("delay", "One-way propagation delay of links without one of their own.").or_else("required");
     pub(crate) const HOST_RATE: Key<BitRate> =
-        rate("host_rate", "`ring`, `leaf-spine`, `clos`, `fat-tree`: hosts' links.").or_else("`rate`");
-    pub(crate) const HOST_DELAY: Key<Span> = delay("host_delay", "As `host_rate`.").or_else("`delay`");
+        rate("host_rate", "`ring`, `leaf-spine`, `clos`, `fat-tree`: rate of hosts' links.").or_else("`rate`");
+    pub(crate) const HOST_DELAY: Key<Span> =
+        delay("host_delay", "`ring`, `leaf-spine`, `clos`, `fat-tree`: one-way delay of hosts' links.")
+            .or_else("`delay`");
     pub(crate) const BOTTLENECK_RATE: Key<BitRate> =
-        rate("bottleneck_rate", "`dumbbell`: link between the switches.").or_else("`rate`");
+        rate("bottleneck_rate", "`dumbbell`: rate of the link between the switches.").or_else("`rate`");
     pub(crate) const BOTTLENECK_DELAY: Key<Span> =
-        delay("bottleneck_delay", "As `bottleneck_rate`.").or_else("`delay`");
+        delay("bottleneck_delay", "`dumbbell`: one-way delay of the link between the switches.").or_else("`delay`");
     pub(crate) const SPINE_RATE: Key<BitRate> =
-        rate("spine_rate", "`clos`: links between leaves and spines.").or_else("`rate`");
-    pub(crate) const SPINE_DELAY: Key<Span> = delay("spine_delay", "As `spine_rate`.").or_else("`delay`");
+        rate("spine_rate", "`clos`: rate of links between leaves and spines.").or_else("`rate`");
+    pub(crate) const SPINE_DELAY: Key<Span> =
+        delay("spine_delay", "`clos`: one-way delay of links between leaves and spines.").or_else("`delay`");
     const FAILED: Key<()> = Key::other(
         "failed",
         "list of pairs of switches",
-        "Links down from the start: `[[\"S0\", \"L3\"]]` for all parallel ones, `[\"S0\", \"L3.1\"]` for one.",
+        "Links between switches that are down from the start: `[[\"S0\", \"L3\"]]` for all parallel ones, `[\"S0\", \
+         \"L3.1\"]` for one.",
     )
     .or_else("none");
     pub(crate) const FAILURE_PROBABILITY: Key<f64> = Key::probability(
         "failure_probability",
-        "Probability of each other link between switches to be down. Disconnecting draws are repeated, up to 1000 times.",
+        "Probability that each other link between switches is down from the start. Draws that disconnect hosts are \
+         repeated, up to 1000 times.",
     );
     pub(crate) const FAILURE_SEED: Key<u64> =
-        Key::<u64>::integer("failure_seed", SEEDS, "Selects them, independent of `seed`.")
+        Key::<u64>::integer("failure_seed", SEEDS, "Seed of that draw, independent of `seed`.")
             .or_else("required with `failure_probability`");
 
     pub(crate) const KEYS: Keys = &[
@@ -335,59 +388,71 @@ pub(super) mod topology {
 pub(super) mod nodes {
     use super::*;
 
-    const SWITCH_NAME: Key<()> =
-        Key::other("name", "name without `.`", "Prefix of port names: `\"S1.next\"`.").or_else("required");
+    const SWITCH_NAME: Key<()> = Key::other(
+        "name",
+        "name without `.`",
+        "Name of the switch, with which names of its ports begin: `\"S1.next\"`.",
+    )
+    .or_else("required");
     const CONFIG: Key<()> = Key::other("config", "path", "The switch's own file, relative to the scenario.");
     pub(super) const SWITCH: Keys = &[&SWITCH_NAME, &CONFIG];
 
-    const ENDS: Key<()> = Key::other("ends", "two ports", "`[\"S1.next\", \"S2.prev\"]`.").or_else("required");
+    const ENDS: Key<()> =
+        Key::other("ends", "two ports", "Ports that the link connects: `[\"S1.next\", \"S2.prev\"]`.")
+            .or_else("required");
     const DEVICES: Key<()> = Key::other(
         "devices",
         "two tables",
-        "Devices of a real cable: `[{ pci = \"0000:81:00.0\" }, { pci = \"0000:82:00.0\" }]`.",
+        "Devices at both ends of a real cable: `[{ pci = \"0000:81:00.0\" }, { pci = \"0000:82:00.0\" }]`.",
     )
     .or_else("an emulated link");
     const FAULTS: Key<()> =
         Key::other("faults", "tables", "[Injected faults](SCENARIOS.md#linksfaults-and-hostsfaults) on the link.");
     pub(super) const LINK: Keys = &[
         &ENDS,
-        &port::RATE,
-        &port::DELAY,
-        &port::HEADROOM,
-        &port::PRIVATE,
-        &port::ALPHA,
-        &port::FLOW_CONTROL,
-        &port::PRIORITY,
+        &own_port::RATE,
+        &own_port::DELAY,
+        &own_port::HEADROOM,
+        &own_port::PRIVATE,
+        &own_port::ALPHA,
+        &own_port::FLOW_CONTROL,
+        &own_port::PRIORITY,
         &DEVICES,
         &FAULTS,
     ];
 
     const HOST_NAME: Key<()> = Key::other("name", "name", "Name of the host.").or_else("required");
-    const PORT: Key<()> = Key::other("port", "port", "The host's switch port: `\"S1.h1\"`.").or_else("required");
-    const MTU: Key<()> = Key::other("mtu", "as in `[nic]`", "Payload of a full frame.").or_else("that of `[nic]`");
+    const PORT: Key<()> = Key::other("port", "port", "Port of the host's switch: `\"S1.h1\"`.").or_else("required");
+    const MTU: Key<()> =
+        Key::other("mtu", "as in `[nic]`", "Payload of a full frame of this host.").or_else("that of `[nic]`");
     const DEVICE: Key<()> = Key::other(
         "device",
         "table",
-        "The host's end of a real cable; needs `port_device`, or a switch's own file that has it.",
+        "Device at the host's end of a real cable; needs `port_device`, unless the switch's own file has that \
+         device.",
     )
     .or_else("an emulated link");
-    const PORT_DEVICE: Key<()> = Key::other("port_device", "table", "The switch's end of a real cable.");
+    const PORT_DEVICE: Key<()> = Key::other(
+        "port_device",
+        "table",
+        "Device at the switch's end of a real cable, with `device` or a host by `\"ssh\"`.",
+    );
     const BACKEND: Key<()> = Key::other(
         "backend",
         "`\"vm\"`, `\"netns\"`, or a table",
-        "A [real host](LAB-HOSTS.md) with `--backend hosts`.",
+        "[Real host](LAB-HOSTS.md) in place of the emulated one, with `--backend hosts`.",
     )
     .or_else("an emulated host");
     pub(super) const HOST: Keys = &[
         &HOST_NAME,
         &PORT,
-        &port::RATE,
-        &port::DELAY,
-        &port::HEADROOM,
-        &port::PRIVATE,
-        &port::ALPHA,
-        &port::FLOW_CONTROL,
-        &port::PRIORITY,
+        &own_port::RATE,
+        &own_port::DELAY,
+        &own_port::HEADROOM,
+        &own_port::PRIVATE,
+        &own_port::ALPHA,
+        &own_port::FLOW_CONTROL,
+        &own_port::PRIORITY,
         &MTU,
         &DEVICE,
         &PORT_DEVICE,
@@ -395,22 +460,31 @@ pub(super) mod nodes {
         &FAULTS,
     ];
 
-    const BY: Key<()> = Key::other("by", "`\"vm\"`, `\"netns\"`, `\"ssh\"`", "Kind of real host.").or_else("required");
+    const BY: Key<()> = Key::other(
+        "by",
+        "`\"vm\"`, `\"netns\"`, `\"ssh\"`",
+        "Kind of real host: virtual machine, network namespace, or machine reached by ssh.",
+    )
+    .or_else("required");
     pub(crate) const MEMORY: Key<Bytes> =
-        Key::size("memory", Bytes::mb(128)..=Bytes::mb(65_536), "`vm`: guest memory.").or("192MB");
+        Key::size("memory", Bytes::mb(128)..=Bytes::mb(65_536), "`vm`: memory of the guest.").or("192MB");
     pub(crate) const QUEUES: Key<u8> = Key::<u8>::integer(
         "queues",
         1..=8,
-        "`vm`: queue pairs of its NIC. Class c leaves by ring c modulo `queues`, so that a paused class blocks only its ring.",
+        "`vm`: queue pairs of its NIC. Class c leaves by ring c modulo `queues`, so that a paused class blocks its \
+         ring only.",
     )
     .or("1");
     pub(crate) const NIC: Key<bool> =
-        Key::boolean("nic", "`vm`, `netns`: Weir's NIC, with flow control, between host and port.").or("true");
-    const TO: Key<()> = Key::other("to", "string", "`ssh`: `\"root@server1\"`.").or_else("required");
+        Key::boolean("nic", "`vm`, `netns`: whether Weir's NIC, with flow control, is between host and port.")
+            .or("true");
+    const TO: Key<()> = Key::other("to", "string", "`ssh`: user and machine: `\"root@server1\"`.").or_else("required");
     const INTERFACE: Key<()> =
-        Key::other("interface", "string", "`ssh`: its cabled interface; needs `port_device`.").or_else("required");
-    const RDMA: Key<()> = Key::other("rdma", "string", "`ssh`: RDMA device.").or_else("the interface's device");
-    const IP: Key<()> = Key::other("ip", "IPv4 address", "`ssh`: address of the interface.").or_else("10.0.0.n");
+        Key::other("interface", "string", "`ssh`: the machine's cabled interface; needs `port_device`.")
+            .or_else("required");
+    const RDMA: Key<()> =
+        Key::other("rdma", "string", "`ssh`: RDMA device of the interface.").or_else("the interface's device");
+    const IP: Key<()> = Key::other("ip", "IPv4 address", "`ssh`: IP address of the interface.").or_else("10.0.0.n");
     pub(crate) const BACKEND_KEYS: Keys = &[&BY, &MEMORY, &QUEUES, &NIC, &TO, &INTERFACE, &RDMA, &IP];
 }
 
@@ -439,21 +513,22 @@ pub(super) mod nic {
     pub(crate) const ACK_CLASS: Key<bool> = Key::choice(
         "ack_class",
         &[("own-class", false), ("with-data", true)],
-        "RDMA acknowledgements have DSCP 48 and its class; or those of their data, as in the public ns-3 simulators. CNPs keep \
-         DSCP 48.",
+        "DSCP and class of RDMA acknowledgements: DSCP 48 and its class, or those of their data, as in the public \
+         ns-3 simulators. CNPs keep DSCP 48.",
     )
     .or("own-class");
     pub(crate) const ROUND_ROBIN: Key<RoundRobinUnit> = Key::choice(
         "round_robin",
         &[("flows", RoundRobinUnit::Flows), ("classes", RoundRobinUnit::Classes)],
-        "Frame-wise round robin among a host's flows; or among classes, then their flows, as in a NIC.",
+        "What a host serves in turn, frame by frame: its flows; or classes, then their flows, as in a NIC.",
     )
     .or("flows");
     pub(crate) const TCP_QUEUEING: Key<bool> = Key::choice(
         "tcp_queueing",
         &[("on-turn", false), ("queued", true)],
-        "TCP makes a segment on its turn, acknowledgements first. `\"queued\"`: data within windows and acknowledgements share \
-         one FIFO per host, as in a NIC without pacing, with one turn among other flows or classes.",
+        "When TCP makes a segment. `\"on-turn\"`: on its turn, acknowledgements first. `\"queued\"`: data within \
+         windows and acknowledgements share one FIFO per host, as in a NIC without pacing, with one turn among \
+         other flows or classes.",
     )
     .or("on-turn");
     pub(crate) const ACK_EVERY: Key<u32> = Key::<u32>::integer(
@@ -466,20 +541,22 @@ pub(super) mod nic {
         "retransmit",
         "`\"none\"` or time",
         (Span::from_micros(1), Span::from_secs(100)),
-        "Go-back-N timeout; NAKs retransmit at once.",
+        "Timeout of go-back-N; NAKs retransmit at once.",
     )
     .or_else("`\"4ms\"` for workloads; for flows `\"none\"`");
     pub(crate) const CONGESTION_CONTROL: Key<()> = Key::other(
         "congestion_control",
         "an algorithm or a [preset](CONGESTION_CONTROL.md#presets)",
-        "Such as `\"dcqcn\"`, `\"timely\"`, `\"hpcc\"`, `\"powertcp\"`. DCQCN needs `ecn` in switches; HPCC and PowerTCP make \
-         all switches stamp ([`telemetry`](CONFIGURATION.md#switch)).",
+        "Congestion control, such as `\"dcqcn\"`, `\"timely\"`, `\"hpcc\"`, `\"powertcp\"`. DCQCN needs `ecn` in \
+         switches; HPCC and PowerTCP make all switches stamp ([`telemetry`](CONFIGURATION.md#switch)). For a \
+         workload all senders need one link rate.",
     )
     .or_else("`\"none\"`; for flows and workloads that of `[nic]`");
     pub(crate) const TRANSPORT: Key<()> = Key::other(
         "transport",
         "`\"rdma\"`, `\"tcp-cubic\"`, `\"tcp-dctcp\"`, `\"tcp-reno\"`",
-        "RDMA WRITEs or datacentre [TCP](TCP.md), which has no `congestion_control`, `ack_every` or `retransmit`.",
+        "Transport: RDMA WRITEs, or datacentre [TCP](TCP.md), which has no `congestion_control`, `ack_every` or \
+         `retransmit`.",
     )
     .or_else("`\"rdma\"`; for flows and workloads that of `[nic]`");
 
@@ -502,11 +579,13 @@ pub(super) mod nic {
 pub(super) mod faults {
     use super::*;
 
-    const TOWARD: Key<()> = Key::other("toward", "a port of the link, or the host", "Direction.").or_else("required");
+    const TOWARD: Key<()> =
+        Key::other("toward", "a port of the link, or the host", "End of the link that the frames go to.")
+            .or_else("required");
     pub(crate) const FRAMES: Key<ChosenFrames> = Key::choice(
         "frames",
         &[("control", ChosenFrames::Control), ("data", ChosenFrames::Data)],
-        "Affected frames: flow control, or all others.",
+        "Frames that are affected: flow control, or all others.",
     )
     .or("control");
     pub(crate) const DSCP: Key<u8> =
@@ -518,17 +597,25 @@ pub(super) mod faults {
     );
     pub(crate) const DUPLICATION: Key<f64> = Key::probability("duplication", "Share of duplicated frames.");
     pub(crate) const REORDERING: Key<f64> = Key::probability("reordering", "Share of frames held back.");
-    pub(crate) const HOLD_BACK: Key<Span> =
-        Key::time("hold_back", Span::from_nanos(1)..=Span::from_secs(1), "Maximum holding time.").or("100us");
+    pub(crate) const HOLD_BACK: Key<Span> = Key::time(
+        "hold_back",
+        Span::from_nanos(1)..=Span::from_secs(1),
+        "Maximum time for which a frame is held back.",
+    )
+    .or("100us");
     pub(crate) const UNTIL_NEXT: Key<bool> = Key::boolean(
         "until_next",
-        "Holds one frame at a time, until another passes it; `false` holds for all of `hold_back`.",
+        "Whether one frame at a time is held back, until another passes it; otherwise each is, for all of \
+         `hold_back`.",
     )
     .or("true");
-    const FROM: Key<()> = Key::other("from", UP_TO_END, "Start of the interval, by entry into the link.").or("0s");
-    const UNTIL: Key<()> = Key::other("until", UP_TO_END, "End of the interval.").or_else("`end`");
-    pub(crate) const SEED: Key<u64> = Key::<u64>::integer("seed", SEEDS, "Equal seeds and frames have equal faults.")
-        .or_else("by link and direction, from the scenario's");
+    const FROM: Key<()> =
+        Key::other("from", UP_TO_END, "Start of the faults, by frames' entry into the link.").or("0s");
+    const UNTIL: Key<()> =
+        Key::other("until", UP_TO_END, "End of the faults, by frames' entry into the link.").or_else("`end`");
+    pub(crate) const SEED: Key<u64> =
+        Key::<u64>::integer("seed", SEEDS, "Seed of the faults; equal seeds and frames have equal ones.")
+            .or_else("by link and direction, from the scenario's");
 
     pub(super) const KEYS: Keys = &[
         &TOWARD,
@@ -551,32 +638,34 @@ pub(super) mod flow {
     use super::*;
 
     const NAME: Key<()> = Key::other("name", "name", "Name of the flow.").or_else("`F1` for the first");
-    const FROM: Key<()> = Key::other("from", "host", "Sender.").or_else("required");
-    const TO: Key<()> = Key::other("to", "host", "Receiver.").or_else("required");
+    const FROM: Key<()> = Key::other("from", "host", "Host that sends.").or_else("required");
+    const TO: Key<()> = Key::other("to", "host", "Host that receives.").or_else("required");
     const PATH: Key<()> = Key::other(
         "path",
         "list of switches",
-        "Switches from the sender's to the receiver's: `[\"S1\", \"S2\", \"S3\"]`.",
+        "Switches on the way, from the sender's to the receiver's: `[\"S1\", \"S2\", \"S3\"]`.",
     )
-    .or_else("see [Routes](SCENARIOS.md#routes)");
+    .or_else("the [shortest](SCENARIOS.md#routes)");
     pub(crate) const CLASS: Key<u8> =
-        Key::<u8>::integer("class", 0..=7, "Marked with the first DSCP of the class.").or_else("required");
-    const START: Key<()> = Key::other("start", UP_TO_END, "Messages are released from here on.").or("0s");
-    const STOP: Key<()> = Key::other("stop", UP_TO_END, "No message is released from here on.").or_else("`end`");
+        Key::<u8>::integer("class", 0..=7, "Class of the data, which has the first DSCP of the class.")
+            .or_else("required");
+    const START: Key<()> = Key::other("start", UP_TO_END, "Instant from which messages are released.").or("0s");
+    const STOP: Key<()> = Key::other("stop", UP_TO_END, "Instant from which no message is released.").or_else("`end`");
     pub(crate) const MESSAGE: Key<Bytes> =
         Key::size("message", Bytes::new(1)..=MESSAGE_BYTES_MAX, "Payload of a message.").or("1MB");
     pub(crate) const EVERY: Key<Span> =
-        Key::time("every", PERIODS, "Release interval, whether earlier messages are sent or not.")
+        Key::time("every", PERIODS, "Interval at which messages are released, whether earlier ones are sent or not.")
             .or_else("back to back");
     pub(crate) const TOTAL: Key<Bytes> =
-        Key::size("total", Bytes::new(1)..=Bytes::mb(1_000_000_000), "Payload of all messages.").or_else("no end");
+        Key::size("total", Bytes::new(1)..=Bytes::mb(1_000_000_000), "Payload of all messages together.")
+            .or_else("no end");
     pub(crate) const RATE: Key<BitRate> =
-        Key::rate("rate", rates(), "Pace, in bytes on the wire.").or_else("the host's");
+        Key::rate("rate", rates(), "Pace of the flow, in bytes on the wire.").or_else("the host's");
     pub(crate) const PERFTEST: Key<PerfTest> = Key::choice(
         "perftest",
         PerfTest::NAMES,
-        "Program of real hosts; `to` requests READs. [Emulated hosts](LAB-HOSTS.md#emulated-hosts-and-real-ones) support the \
-         first two.",
+        "Program of real hosts; READs are requested by `to`. [Emulated \
+         hosts](LAB-HOSTS.md#emulated-hosts-and-real-ones) support the first two.",
     )
     .or("ib_write_bw");
     pub(crate) const QPS: Key<u16> =
@@ -616,34 +705,41 @@ pub(super) mod workload {
     use super::*;
 
     const NAME: Key<()> = Key::other("name", "name", "Name of the workload.").or_else("`W1` for the first");
-    const KIND: Key<()> =
-        Key::other("kind", "a [kind](SCENARIOS.md#workloads)", "Which messages are sent.").or_else("required");
+    const KIND: Key<()> = Key::other(
+        "kind",
+        "a [kind](SCENARIOS.md#workloads)",
+        "Kind of workload, which sets who sends to whom, and when.",
+    )
+    .or_else("required");
     pub(crate) const CLASS: Key<u8> =
-        Key::<u8>::integer("class", 0..=7, "Marked with the first DSCP of the class.").or_else("required");
+        Key::<u8>::integer("class", 0..=7, "Class of the data, which has the first DSCP of the class.")
+            .or_else("required");
     const SIZES: Key<()> = Key::other(
         "sizes",
         "a distribution's [name](WORKLOADS.md#sizes), a size up to 2 GiB, or a table",
-        "All but `list`: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
+        "All but `list`: sizes of messages: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
     )
     .or_else("required");
     const LOAD: Key<()> = Key::other(
         "load",
         "number above 0, at most 1",
-        "`poisson`, `incast`: share of the senders' link rates. Makes bursts of `incast` random.",
+        "`poisson`, `incast`: load, as a share of the senders' link rates. It makes bursts of `incast` random.",
     )
     .or_else("required for `poisson`");
     const SENDERS: Key<()> =
-        Key::other("senders", "list of hosts", "[Senders](SCENARIOS.md#workloads).").or_else("all hosts");
+        Key::other("senders", "list of hosts", "All but `list`: hosts that [send](SCENARIOS.md#workloads).")
+            .or_else("all hosts");
     const RECEIVERS: Key<()> = Key::other(
         "receivers",
         "list of hosts",
-        "`poisson`, `incast`, `one-to-one`, `closed-loop`: [receivers](SCENARIOS.md#workloads).",
+        "`poisson`, `incast`, `one-to-one`, `closed-loop`: hosts that [receive](SCENARIOS.md#workloads).",
     )
     .or_else("all hosts");
     pub(crate) const EQUAL_SIZES: Key<bool> =
-        Key::boolean("equal_sizes", "`incast`: one size per burst instead of one per message.").or("false");
+        Key::boolean("equal_sizes", "`incast`: whether all messages of a burst have one size.").or("false");
     pub(crate) const FAN_IN: Key<u32> =
-        Key::<u32>::integer("fan_in", 1..=u32::MAX, "`incast`: senders per burst.").or_else("all of `senders`");
+        Key::<u32>::integer("fan_in", 1..=u32::MAX, "`incast`: number of senders per burst.")
+            .or_else("all of `senders`");
     pub(crate) const GROUPS_OF: Key<u32> = Key::<u32>::integer(
         "groups_of",
         1..=u32::MAX,
@@ -661,20 +757,24 @@ pub(super) mod workload {
     pub(crate) const TIMES: Key<u32> = Key::<u32>::integer(
         "times",
         1..=MESSAGES_MAX,
-        "All but `poisson`, `list`: with `every`, in place of `until`: bursts or rounds. With `closed-loop`: messages per host.",
+        "All but `poisson`, `list`: number of bursts or rounds, with `every` and in place of `until`; in \
+         `closed-loop` of messages per host.",
     )
     .or_else("until the end");
-    const FROM: Key<()> = Key::other("from", UP_TO_END, "All but `list`: messages start here or later.").or("0s");
-    const UNTIL: Key<()> = Key::other("until", UP_TO_END, "All but `list`: messages start before.").or_else("`end`");
+    const FROM: Key<()> = Key::other("from", UP_TO_END, "All but `list`: instant from which messages start.").or("0s");
+    const UNTIL: Key<()> =
+        Key::other("until", UP_TO_END, "All but `list`: instant before which messages start.").or_else("`end`");
     const FILE: Key<()> =
-        Key::other("file", "path", "`list`: the [list](WORKLOADS.md#lists), relative to the scenario.")
+        Key::other("file", "path", "`list`: file with the [list](WORKLOADS.md#lists), relative to the scenario.")
             .or_else("required");
-    pub(crate) const SEED: Key<u64> = Key::<u64>::integer("seed", SEEDS, "Equal seeds draw equal messages.")
-        .or_else("by workload, from the scenario's");
+    pub(crate) const SEED: Key<u64> =
+        Key::<u64>::integer("seed", SEEDS, "Seed of the messages; equal seeds draw equal ones.")
+            .or_else("by workload, from the scenario's");
     pub(crate) const DPORT: Key<u16> = Key::<u16>::integer(
         "dport",
         1..=65_535,
-        "Destination port in [`fct.txt`](SCENARIOS.md#files-of-other-simulators) only.",
+        "Destination port of the messages in [`fct.txt`](SCENARIOS.md#files-of-other-simulators); without other \
+         effect.",
     )
     .or_else("100 for the first, 101 for the next");
 
@@ -702,7 +802,7 @@ pub(super) mod workload {
     ];
 
     const SIZES_FILE: Key<()> =
-        Key::other("file", "path", "The [distribution](WORKLOADS.md#sizes), relative to the scenario.")
+        Key::other("file", "path", "File with the [distribution](WORKLOADS.md#sizes), relative to the scenario.")
             .or_else("required");
     pub(super) const SIZES_KEYS: Keys = &[&SIZES_FILE];
 }
@@ -711,29 +811,33 @@ pub(super) mod workload {
 pub(super) mod others {
     use super::*;
 
-    const ROUTE_SWITCH: Key<()> = Key::other("switch", "switch", "At this switch").or_else("required");
-    const ROUTE_HOST: Key<()> = Key::other("host", "host", "frames to this host").or_else("required");
+    const ROUTE_SWITCH: Key<()> = Key::other("switch", "switch", "Switch that has the route.").or_else("required");
+    const ROUTE_HOST: Key<()> =
+        Key::other("host", "host", "Host that frames on the route are for.").or_else("required");
     const ROUTE_PORT: Key<()> =
-        Key::other("port", "port of the switch", "leave by this port: `\"next\"`.").or_else("required");
+        Key::other("port", "port of the switch", "Port of the switch by which these frames leave: `\"next\"`.")
+            .or_else("required");
     pub(super) const ROUTE: Keys = &[&ROUTE_SWITCH, &ROUTE_HOST, &ROUTE_PORT];
 
     const LINK: Key<()> = Key::other(
         "link",
         "two names",
-        "Its ends: `[\"S0\", \"L3\"]`, `[\"L3\", \"H12\"]`. Means all parallel links; one is `[\"S0.to-L3.1\", \"L3\"]` (port) or \
-         `[\"S0\", \"L3.1\"]` (number).",
+        "Link, by its ends: `[\"S0\", \"L3\"]`, `[\"L3\", \"H12\"]`. This means all parallel links; one of them is \
+         `[\"S0.to-L3.1\", \"L3\"]` (port) or `[\"S0\", \"L3.1\"]` (number).",
     )
     .or_else("required");
-    const AT: Key<()> = Key::other("at", UP_TO_END, "Cut; frames on the link are lost.").or_else("required");
-    const MENDED: Key<()> = Key::other("until", UP_TO_END, "Repair.").or_else("never");
+    const AT: Key<()> =
+        Key::other("at", UP_TO_END, "Instant of the cut; frames on the link are lost.").or_else("required");
+    const MENDED: Key<()> = Key::other("until", UP_TO_END, "Instant of the repair.").or_else("never");
     pub(super) const OUTAGE: Keys = &[&LINK, &AT, &MENDED];
 
     const BUFFER_MAX: Bytes = Bytes::mb(1_000);
-    const HOSTS: Key<()> = Key::other("hosts", "list of hosts", "Each in one table at most.").or_else("all hosts");
+    const HOSTS: Key<()> =
+        Key::other("hosts", "list of hosts", "Hosts that are slow, each in one table at most.").or_else("all hosts");
     pub(crate) const RATE: Key<BitRate> = Key::rate(
         "rate",
         rates(),
-        "Processing rate, up to the link's, in bytes on the wire; `\"1Mbps\"` for a near standstill.",
+        "Rate at which data is processed, up to the link's, in bytes on the wire; `\"1Mbps\"` for a near standstill.",
     )
     .or_else("required");
     pub(crate) const BUFFER: Key<Bytes> = Key::size(
@@ -745,37 +849,43 @@ pub(super) mod others {
     pub(crate) const XOFF: Key<Bytes> = Key::size(
         "xoff",
         Bytes::new(1)..=BUFFER_MAX,
-        "PFC and PAUSE: level that pauses a lossless class, and the limit of a lossy one; below `buffer`.",
+        "PFC and PAUSE: occupancy that pauses a lossless class, and the limit of a lossy one; below `buffer`.",
     )
     .or_else("`buffer` less headroom");
-    pub(crate) const XON: Key<Bytes> =
-        Key::size("xon", Bytes::ZERO..=BUFFER_MAX, "Resumes at or below this level; below `xoff`.")
-            .or_else("`xoff` less a frame of the greatest length");
+    pub(crate) const XON: Key<Bytes> = Key::size(
+        "xon",
+        Bytes::ZERO..=BUFFER_MAX,
+        "PFC and PAUSE: occupancy at or below which a paused class resumes; below `xoff`.",
+    )
+    .or_else("`xoff` less a frame of the greatest length");
     const SLOW_FROM: Key<()> = Key::other("from", UP_TO_END, "Start of the slow interval.").or("0s");
     const SLOW_UNTIL: Key<()> =
-        Key::other("until", UP_TO_END, "End of it; the buffer empties at once.").or_else("never");
+        Key::other("until", UP_TO_END, "End of the slow interval; the buffer empties at once.").or_else("never");
     pub(super) const SLOW_RECEIVER: Keys = &[&HOSTS, &RATE, &BUFFER, &XOFF, &XON, &SLOW_FROM, &SLOW_UNTIL];
 
     const WINDOW_NAME: Key<()> = Key::other("name", "name", "Name of the window.").or_else("required");
-    const WINDOW_FROM: Key<()> = Key::other("from", UP_TO_END, "Start.").or("0s");
-    const WINDOW_TO: Key<()> = Key::other("to", UP_TO_END, "End.").or_else("`end`");
+    const WINDOW_FROM: Key<()> = Key::other("from", UP_TO_END, "Start of the window.").or("0s");
+    const WINDOW_TO: Key<()> = Key::other("to", UP_TO_END, "End of the window.").or_else("`end`");
     pub(super) const WINDOW: Keys = &[&WINDOW_NAME, &WINDOW_FROM, &WINDOW_TO];
 
-    const CAPTURED_HOST: Key<()> = Key::other("host", "host", "Host behind the port.").or_else("required");
-    const DATA_FROM: Key<()> = Key::other("data_from", UP_TO_END, "Start of data.").or("0s");
+    const CAPTURED_HOST: Key<()> =
+        Key::other("host", "host", "Host behind the port that is captured.").or_else("required");
+    const DATA_FROM: Key<()> = Key::other("data_from", UP_TO_END, "Instant from which data is captured.").or("0s");
     pub(crate) const DATA_FRAMES: Key<u32> =
-        Key::<u32>::integer("data_frames", 0..=10_000_000, "Number of data frames.").or("8192");
+        Key::<u32>::integer("data_frames", 0..=10_000_000, "Number of data frames that are captured.").or("8192");
     pub(super) const CAPTURE: Keys = &[&CAPTURED_HOST, &DATA_FROM, &DATA_FRAMES];
 
     const RUN_NAME: Key<()> =
-        Key::other("name", "1 to 60 characters", "In words: `\"GFC by stages\"`.").or_else("required");
+        Key::other("name", "1 to 60 characters", "Name of the run, in words: `\"GFC by stages\"`.").or_else("required");
     pub(crate) const EXPECT: Key<Expectation> = Key::choice(
         "expect",
         &[("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)],
-        "Expected: no deadlock, a lasting one, or either. Other outcomes fail the command.",
+        "Expected outcome: no deadlock, a lasting one, or either. Other outcomes fail the command.",
     )
     .or("flow");
-    const RUN_SWITCH: Key<()> = Key::other("switch", "table", "Overrides `[switch]`.").or_else("as it is");
+    const RUN_SWITCH: Key<()> =
+        Key::other("switch", "table", "Settings that [override](SCENARIOS.md#runsswitch) those of `[switch]`.")
+            .or_else("`[switch]` as it is");
     pub(super) const RUN: Keys = &[&RUN_NAME, &EXPECT, &RUN_SWITCH];
 }
 
