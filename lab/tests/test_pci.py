@@ -201,8 +201,19 @@ def check_pauses(sender, receiver, count=200):
     receiver.clear()
 
 
-def check_obeys(sender, receiver):
-    """Class 3 stands from XOFF to XON and goes on then; class 0 goes on all the while."""
+def check_obeys(sender, receiver, tries=5):
+    """Class 3 stands from XOFF to XON and goes on then; class 0 goes on all the while.
+
+    A guest that gets no CPU goes on late; one of several tries goes on before the pause's end, if XON ends it.
+    """
+    late = []
+    while not late or late[-1] >= 3:
+        assert len(late) < tries, f"class 3 waited for its pause's end, and not for XON: {late} s"
+        late.append(resumes_after(sender, receiver))
+
+
+def resumes_after(sender, receiver):
+    """Pauses class 3 for a second of 3.3; seconds until its first frame comes."""
     sent = 0
     receiver.clear()
     sender.clear()
@@ -220,9 +231,9 @@ def check_obeys(sender, receiver):
     for dscp, frames in arrived.items():
         assert [data for _, data in frames] == [frame(2, 1, 300, number, dscp) for number in range(sent)]
     assert arrived[ROCE_DSCP][0][0] > resume, "class 3 went on while it was paused"
-    assert arrived[ROCE_DSCP][0][0] < start + 3, "class 3 waited for its pause's end, and not for XON"
     assert sum(at < resume for at, _ in arrived[0]) > sent // 2, "class 0 stood still"
     receiver.clear()
+    return arrived[ROCE_DSCP][0][0] - start
 
 
 def check_flow_control_off(guest, names):
