@@ -15,7 +15,7 @@ use weir_sim::SimBackend;
 const SCENARIO: &str = r#"
 [scenario]
 name = "workloads"
-end = "16ms"
+end = "40ms"
 sample_every = "500us"
 time_dilation = 100
 warm_up = "500us"
