@@ -2,19 +2,21 @@
 
 use weir_units::{CLASSES, Class, ClassSet, Span};
 
-/// Reason for which a NIC dropped a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum ModelDrop {
-    /// The host took frames more slowly than they arrived, and the class had no room left. In a lossless class: the
-    /// NIC's PAUSE came too late for the headroom, or the switch did not obey it.
-    ReceiveBufferFull,
-    /// The host sent a MAC control frame.
-    MacControl,
-    /// Frame without an attached host, or in the NIC when the host detached.
-    NoHost,
-    /// The NIC was stopped.
-    Shutdown,
+weir_units::drop_reasons! {
+    /// Reason for which a NIC dropped a frame.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(usize)]
+    pub enum ModelDrop {
+        /// The host took frames more slowly than they arrived, and the class had no room left. In a lossless class: the NIC's PAUSE came
+        /// too late for the headroom, or the switch did not obey it.
+        ReceiveBufferFull = "receive_buffer_full",
+        /// The host sent a MAC control frame.
+        MacControl = "mac_control",
+        /// The host was not attached, or detached while the NIC had the frame.
+        NoHost = "no_host",
+        /// The NIC was stopped.
+        Shutdown = "shutdown",
+    }
 }
 
 /// Snapshot of all counters of a NIC, in frames, at one instant.
@@ -80,39 +82,6 @@ pub struct ModelClass {
     pub receive_bytes: u64,
     /// Highest occupancy of the receive buffer in bytes.
     pub receive_bytes_max: u64,
-}
-
-impl ModelDrop {
-    /// Number of drop reasons.
-    pub const COUNT: usize = 4;
-    /// All drop reasons.
-    pub const ALL: [ModelDrop; ModelDrop::COUNT] =
-        [ModelDrop::ReceiveBufferFull, ModelDrop::MacControl, ModelDrop::NoHost, ModelDrop::Shutdown];
-
-    /// Returns the reason's name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelDrop::ReceiveBufferFull => "receive_buffer_full",
-            ModelDrop::MacControl => "mac_control",
-            ModelDrop::NoHost => "no_host",
-            ModelDrop::Shutdown => "shutdown",
-        }
-    }
-}
-
-impl ModelDrop {
-    /// Returns the description, for the reference.
-    pub fn help(self) -> &'static str {
-        match self {
-            ModelDrop::ReceiveBufferFull => {
-                "The host took frames more slowly than they arrived, and the class had no room left. In a lossless class: the NIC's \
-                 PAUSE came too late for the headroom, or the switch did not obey it."
-            }
-            ModelDrop::MacControl => "The host sent a MAC control frame.",
-            ModelDrop::NoHost => "No host was attached, or it detached while the NIC had the frame.",
-            ModelDrop::Shutdown => "The NIC was stopped.",
-        }
-    }
 }
 
 impl DirectionCounters {
