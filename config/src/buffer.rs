@@ -48,9 +48,6 @@ pub struct RateConfig {
 }
 
 impl BufferConfig {
-    /// Default of `mean_frame`: about a cell of a switch chip.
-    pub(crate) const MEAN_FRAME: Bytes = Bytes::new(256);
-
     /// Frames that packet memory always holds, or as many as the buffer holds if fewer.
     pub(crate) const FRAMES_ALWAYS: u64 = 32_768;
 

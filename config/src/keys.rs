@@ -116,13 +116,13 @@ pub(crate) mod lcores {
     )
     .or("[]")
     .restart(reasons::LCORES);
-    pub(crate) const CATCH_UP: Key<Span> = Key::other_in(
+    pub(crate) const CATCH_UP: Key<Span> = Key::time(
         "catch_up",
-        "`\"auto\"` or time",
-        (Span::ZERO, Span::from_secs(1)),
+        UP_TO_A_SECOND,
         "Maximum lateness, in real time, that a [late poll](CONFIGURATION.md#late-polls) makes up. `\"auto\"`: twice the longest \
          poll gap of the last second or two, 200 us to 100 ms.",
     )
+    .or_keyword("auto")
     .or("auto")
     .restart(reasons::LCORES);
 
@@ -174,26 +174,26 @@ pub(crate) mod buffer {
     )
     .or("1")
     .restart(reasons::BUFFER);
-    pub(crate) const MEAN_FRAME: Key<Bytes> = Key::other_in(
+    pub(crate) const MEAN_FRAME: Key<Bytes> = Key::byte_count(
         "mean_frame",
-        "`\"exact\"` or bytes",
-        (Bytes::new(FRAME_BYTES_MIN), Bytes::new(16_384)),
+        Bytes::new(FRAME_BYTES_MIN)..=Bytes::new(16_384),
         "Frame length, with FCS, for which DPDK's [packet memory](CONFIGURATION.md#packet-memory) is sized, and \
          least charge of a frame; `\"exact\"`: the shortest frame. Without effect in virtual time.",
     )
+    .or_keyword("exact")
     .or("256")
     .restart(reasons::BUFFER);
     pub(crate) const PRIVATE: Key<Bytes> =
         Key::size("private", SIZES, "ρ: private buffer of each ingress queue (port and class).")
             .or("0B")
             .restart(reasons::BUFFER);
-    pub(crate) const HEADROOM: Key<Bytes> = Key::other_in(
+    pub(crate) const HEADROOM: Key<Bytes> = Key::size(
         "headroom",
-        "`\"auto\"` or size",
-        (Bytes::ZERO, BUFFER_MAX),
+        SIZES,
         "Φ: headroom of each lossless ingress queue. `\"auto\"`: 2 (C·D_prop + frame) + 3840 B + C·`[pfc] reaction` \
          + a NIC's [transmit backlog](CONFIGURATION.md#transmit-backlog); C: `rate`, D_prop: `delay`.",
     )
+    .or_keyword("auto")
     .or("auto")
     .restart(reasons::BUFFER);
     pub(crate) const XON_OFFSET: Key<Bytes> =
@@ -862,7 +862,12 @@ mod others {
     pub(super) const TOP_LEVEL: Keys =
         &[&SWITCH, &LCORES, &CONTROL, &BUFFER, &CLASSES, &PFC, &PFC_WATCHDOG, &PORTS, &STATIC_MACS];
 
-    const KIND: Key<()> = Key::other("kind", "a kind", "The flow control.").or_else("required");
+    const KIND: Key<()> = Key::other(
+        "kind",
+        "a [kind](CONFIGURATION.md#portsflow_control)",
+        "Flow control; `weir keys` lists the tables of kinds. `flow_control = \"KIND\"` has all defaults.",
+    )
+    .or_else("required");
     pub(super) const FLOW_CONTROL: Keys = &[&KIND];
 
     const MAC: Key<()> = Key::other("mac", "MAC address", "Unicast address that is permanently behind the port.")

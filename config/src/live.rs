@@ -38,7 +38,7 @@ pub fn restart_reason(started: &SwitchConfig, key: &str) -> Option<&'static str>
 
 /// Reason that the key's declaration gives.
 fn declared(table: &str, key: &str) -> Option<&'static str> {
-    Schema(&TABLES).key(table, key).map_or(Some("it is read at the start"), |key| key.restart())
+    Schema(&TABLES).restart_reason(table, key)
 }
 
 /// Port of a key below `ports.`, as an index into `ports`, and the rest of the key: `p0.rate` is `rate` of `p0`. Names may

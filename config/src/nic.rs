@@ -24,7 +24,6 @@ pub struct NicModelConfig {
 }
 
 impl NicModelConfig {
-    pub(crate) const SEND_BUFFER_DEFAULT: Bytes = Bytes::kb(64);
     /// Default of `xoff` without `receive_buffer`.
     pub(crate) const XOFF_DEFAULT: Bytes = Bytes::kb(64);
     pub(crate) const BUFFER_MAX: Bytes = Bytes::mb(16);
@@ -36,20 +35,4 @@ impl NicModelConfig {
     /// Assumed mean length of frames under GFC and CBFC.
     pub(crate) const MEAN_FRAME_BYTES: u64 = 512;
     pub(crate) const FRAME_BYTES_MIN: u64 = 64;
-}
-
-impl Default for NicModelConfig {
-    /// Values of `nic = {}`.
-    fn default() -> NicModelConfig {
-        NicModelConfig {
-            send_buffer: NicModelConfig::SEND_BUFFER_DEFAULT,
-            receive_buffer: None,
-            xoff: None,
-            xon: None,
-            receive_rate: None,
-            obeys: true,
-            pauses: true,
-            core: None,
-        }
-    }
 }

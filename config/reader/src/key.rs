@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
+use crate::any_key::READ_AT_START;
 use crate::{AnyKey, RATE, SIZE, TIME, Table};
 
 /// Key of a table in a file, with values of type `T`.
@@ -36,6 +37,7 @@ pub struct Key<T: 'static> {
     pub default_help: &'static str,
     /// Reason why the value needs a restart, as half a sentence; `None` if it can change at run time.
     pub restart: Option<&'static str>,
+    keyword: Option<&'static str>,
     range: Option<(T, T)>,
     choices: &'static [(&'static str, T)],
     value_type: ValueType<T>,
@@ -117,6 +119,21 @@ impl<T> Key<T> {
         self
     }
 
+    /// Permits a keyword in place of a value: [`Table::is_keyword`].
+    #[must_use]
+    pub const fn or_keyword(mut self, keyword: &'static str) -> Key<T>
+    where
+        T: Copy,
+    {
+        self.keyword = Some(keyword);
+        self
+    }
+
+    /// Keyword that the key permits in place of a value.
+    pub const fn keyword(&self) -> Option<&'static str> {
+        self.keyword
+    }
+
     /// Declares that the value can change at run time.
     #[must_use]
     pub const fn live(mut self) -> Key<T>
@@ -172,13 +189,17 @@ impl<T> Key<T> {
     /// Type and range in words: `time, 1ns to 1s`.
     pub fn values(&self) -> String {
         let words: Vec<String> = self.choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        match &self.range {
+        let values = match &self.range {
             _ if !words.is_empty() => words.join(", "),
             Some((least, most)) => {
                 let show = self.value_type.show;
                 format!("{}, {} to {}", self.value_type.name, show(least), show(most))
             }
             None => self.value_type.name.to_owned(),
+        };
+        match self.keyword {
+            Some(keyword) => format!("`\"{keyword}\"` or {values}"),
+            None => values,
         }
     }
 
@@ -202,8 +223,8 @@ impl<T> Key<T> {
     where
         T: Copy,
     {
-        let restart = Some("it is read at the start");
-        Key { name, help, default: None, default_help: "", restart, range, choices, value_type }
+        let restart = Some(READ_AT_START);
+        Key { name, help, default: None, default_help: "", restart, keyword: None, range, choices, value_type }
     }
 
     /// Creates a key of another type, which `values` describes; its reader does not use [`Table::get`].
@@ -211,10 +232,8 @@ impl<T> Key<T> {
     where
         T: Copy,
     {
-        fn read<T>(_: &Table<'_>, key: &Key<T>) -> Option<T> {
-            panic!("`{}` has a reader of its own", key.name)
-        }
-        let value_type = ValueType { name: values, read, parse: |_, _| None, show: |_| String::new() };
+        let value_type =
+            ValueType { name: values, read: Key::read_elsewhere, parse: |_, _| None, show: |_| String::new() };
         Key::new(name, None, &[], help, value_type)
     }
 
@@ -223,11 +242,12 @@ impl<T> Key<T> {
     where
         T: Copy + Display,
     {
-        fn read<T>(_: &Table<'_>, key: &Key<T>) -> Option<T> {
-            panic!("`{}` has a reader of its own", key.name)
-        }
-        let value_type = ValueType { name: values, read, parse: |_, _| None, show: T::to_string };
+        let value_type = ValueType { name: values, read: Key::read_elsewhere, parse: |_, _| None, show: T::to_string };
         Key::new(name, Some(range), &[], help, value_type)
+    }
+
+    fn read_elsewhere(_: &Table<'_>, key: &Key<T>) -> Option<T> {
+        panic!("`{}` has a reader of its own", key.name)
     }
 
     /// Creates a key whose value is one of these words.
@@ -259,16 +279,17 @@ impl<T> Key<T> {
     }
 }
 
-impl<T: Copy + Display + FromStr<Err = UnitError> + PartialOrd> Key<T> {
-    const fn quantity(
+impl<T: Copy + Display + FromStr> Key<T> {
+    /// Creates a key of a type that parses and shows its own texts.
+    const fn parsed(
         name: &'static str,
-        range: (T, T),
-        help: &'static str,
         type_name: &'static str,
+        range: Option<(T, T)>,
+        help: &'static str,
         read: fn(&Table<'_>, &Key<T>) -> Option<T>,
     ) -> Key<T> {
         let value_type = ValueType { name: type_name, read, parse: |text, _| text.parse().ok(), show: T::to_string };
-        Key::new(name, Some(range), &[], help, value_type)
+        Key::new(name, range, &[], help, value_type)
     }
 }
 
@@ -276,7 +297,7 @@ impl Key<Span> {
     /// Creates a key whose value is a time with its unit.
     pub const fn time(name: &'static str, range: RangeInclusive<Span>, help: &'static str) -> Key<Span> {
         let read = |table: &Table<'_>, key: &Key<Span>| table.quantity(key.name, &TIME, key.valid());
-        Key::quantity(name, (*range.start(), *range.end()), help, "time", read)
+        Key::parsed(name, "time", Some((*range.start(), *range.end())), help, read)
     }
 }
 
@@ -284,7 +305,7 @@ impl Key<Bytes> {
     /// Creates a key whose value is a size with its unit.
     pub const fn size(name: &'static str, range: RangeInclusive<Bytes>, help: &'static str) -> Key<Bytes> {
         let read = |table: &Table<'_>, key: &Key<Bytes>| table.quantity(key.name, &SIZE, key.valid());
-        Key::quantity(name, (*range.start(), *range.end()), help, "size", read)
+        Key::parsed(name, "size", Some((*range.start(), *range.end())), help, read)
     }
 
     /// Creates a key whose value is a size, with its unit or as a bare number of bytes.
@@ -306,46 +327,28 @@ impl Key<BitRate> {
     /// Creates a key whose value is a rate with its unit.
     pub const fn rate(name: &'static str, range: RangeInclusive<BitRate>, help: &'static str) -> Key<BitRate> {
         let read = |table: &Table<'_>, key: &Key<BitRate>| table.quantity(key.name, &RATE, key.valid());
-        Key::quantity(name, (*range.start(), *range.end()), help, "rate", read)
+        Key::parsed(name, "rate", Some((*range.start(), *range.end())), help, read)
     }
 }
 
 impl Key<bool> {
     /// Creates a key whose value is true or false.
     pub const fn boolean(name: &'static str, help: &'static str) -> Key<bool> {
-        let value_type = ValueType {
-            name: "boolean",
-            read: |table, key| table.boolean(key.name),
-            parse: |text, _| text.parse().ok(),
-            show: bool::to_string,
-        };
-        Key::new(name, None, &[], help, value_type)
+        Key::parsed(name, "boolean", None, help, |table, key| table.boolean(key.name))
     }
 }
 
 impl Key<Alpha> {
     /// Creates a key whose value is an α.
     pub const fn alpha(name: &'static str, help: &'static str) -> Key<Alpha> {
-        let value_type = ValueType {
-            name: "α",
-            read: |table, key| table.alpha(key.name),
-            parse: |text, _| text.parse().ok(),
-            show: Alpha::to_string,
-        };
-        Key::new(name, None, &[], help, value_type)
+        Key::parsed(name, "α", None, help, |table, key| table.alpha(key.name))
     }
 }
 
 impl Key<f64> {
     /// Creates a key whose value is a number above 0 and at most 1.
     pub const fn probability(name: &'static str, help: &'static str) -> Key<f64> {
-        let value_type = ValueType {
-            name: "number above 0, at most 1",
-            read: |table, key| table.probability(key.name),
-            parse: |text, _| text.parse().ok(),
-            show: f64::to_string,
-        };
-        Key::new(name, None, &[], help, value_type)
+        Key::parsed(name, "number above 0, at most 1", None, help, |table, key| table.probability(key.name))
     }
 }
 
@@ -364,9 +367,7 @@ macro_rules! integer_keys {
                     let value = table.integer(key.name, u64::from(least)..=u64::from(most))?;
                     <$integer>::try_from(value).ok()
                 };
-                let value_type =
-                    ValueType { name: "integer", read, parse: |text, _| text.parse().ok(), show: <$integer>::to_string };
-                Key::new(name, Some((*range.start(), *range.end())), &[], help, value_type)
+                Key::parsed(name, "integer", Some((*range.start(), *range.end())), help, read)
             }
         }
     )*};
@@ -382,6 +383,11 @@ impl Table<'_> {
     pub fn get<T>(&self, key: &Key<T>) -> T {
         let default = key.value();
         self.given(key).unwrap_or(default)
+    }
+
+    /// Whether the value is the key's keyword.
+    pub fn is_keyword<T>(&self, key: &Key<T>) -> bool {
+        key.keyword.is_some() && self.word(key.name) == key.keyword
     }
 
     /// Reads a key; `None` if it is absent or invalid.
@@ -428,6 +434,7 @@ mod tests {
         assert_eq!((SIDE.values().as_str(), SIDE.value()), ("\"left\", \"right\"", 2));
         assert_eq!((COUNT.values().as_str(), COUNT.value()), ("integer, 1 to 64", 2));
         assert_eq!(ONE_OF.values(), "`auto` or size");
+        assert_eq!(TIME.or_keyword("auto").values(), "`\"auto\"` or time, 1ns to 1s");
         assert_eq!(Key::byte_count("mtu", Bytes::new(64)..=Bytes::kb(16), "").or("1500").value(), Bytes::new(1_500));
         assert_eq!(Key::byte_count("mtu", Bytes::new(64)..=Bytes::kb(16), "").or("2KB").values(), "bytes, 64 to 16000");
     }

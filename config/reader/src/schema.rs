@@ -1,5 +1,6 @@
 //! Schema of a kind of file: its tables and keys, and suggestions for unknown ones.
 
+use crate::any_key::READ_AT_START;
 use crate::{AnyKey, Keys, Plugin};
 
 /// Table that a kind of file may have, with its keys; other keys are unknown.
@@ -92,18 +93,6 @@ impl AnyKey for KindTable {
         "Parameters of the kind of this name."
     }
 
-    fn default(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn default_help(&self) -> &'static str {
-        ""
-    }
-
-    fn restart(&self) -> Option<&'static str> {
-        Some("it is read at the start")
-    }
-
     fn values(&self) -> String {
         "table".to_owned()
     }
@@ -118,9 +107,10 @@ impl Schema {
         self.0.iter().find(|known| known.name == table)
     }
 
-    /// Declaration of a key; `None` for an unlisted table or key.
-    pub fn key(self, table: &str, name: &str) -> Option<&'static dyn AnyKey> {
-        self.find(table)?.keys.iter().copied().find(|key| key.name() == name)
+    /// Reason why a key needs a restart, as half a sentence; `None` if it can change at run time. An unlisted key needs one.
+    pub fn restart_reason(self, table: &str, name: &str) -> Option<&'static str> {
+        let key = self.find(table).and_then(|known| known.keys.iter().find(|key| key.name() == name));
+        key.map_or(Some(READ_AT_START), |key| key.restart())
     }
 
     /// Whether the reader checks a table's keys; true for an unlisted name.

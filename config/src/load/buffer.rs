@@ -1,6 +1,6 @@
 //! `[buffer]`.
 
-use weir_reader::{Problem, SIZE, Table};
+use weir_reader::{Key, Problem, Table};
 use weir_units::Bytes;
 
 use super::policy;
@@ -52,45 +52,26 @@ fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     given.into_iter().map(|(of, _)| of).collect()
 }
 
-/// Key whose value is a quantity or one keyword.
-struct KeywordOrQuantity {
-    key: &'static str,
-    word: &'static str,
-    /// Description of the quantity, and below an example.
-    quantity: &'static str,
-    example: &'static str,
-}
-
-impl KeywordOrQuantity {
-    /// Whether the value is the keyword. Any other word is an error.
-    fn is_word(&self, table: &Table<'_>) -> bool {
-        let KeywordOrQuantity { key, word, quantity, example } = self;
-        let written = table.has(key).then(|| table.word(key)).flatten();
-        let wrong = |text: &str| text != *word && text.trim().starts_with(|c: char| c.is_ascii_alphabetic());
-        if let Some(text) = written.filter(|text| wrong(text)) {
-            let help = format!("write {key} = \"{word}\" or {key} = {example}");
-            table.refuse(key, format!("\"{text}\" is neither \"{word}\" nor {quantity}"), help);
-            return true;
-        }
-        written == Some(*word)
+/// Whether the value is the key's keyword. Any other word is an error, whose text describes the quantity and has an example.
+fn is_keyword(table: &Table<'_>, key: &Key<Bytes>, quantity: &str, example: &str) -> bool {
+    let (name, keyword) = (key.name, key.keyword().unwrap_or_default());
+    let is_wrong = |text: &&str| *text != keyword && text.trim().starts_with(|c: char| c.is_ascii_alphabetic());
+    if let Some(text) = table.word(name).filter(is_wrong) {
+        let help = format!("write {name} = \"{keyword}\" or {name} = {example}");
+        table.refuse(name, format!("\"{text}\" is neither \"{keyword}\" nor {quantity}"), help);
+        return true;
     }
+    table.is_keyword(key)
 }
 
 fn mean_frame(table: &Table<'_>) -> Option<Bytes> {
-    let key =
-        KeywordOrQuantity { key: keys::MEAN_FRAME.name, word: "exact", quantity: "a number of bytes", example: "256" };
-    if key.is_word(table) {
-        return None;
-    }
-    let valid = keys::MEAN_FRAME.valid();
-    let bytes = table.byte_count(key.key, valid.start().get()..=valid.end().get()).map(Bytes::new);
-    Some(bytes.unwrap_or(BufferConfig::MEAN_FRAME))
+    let is_exact = is_keyword(table, &keys::MEAN_FRAME, "a number of bytes", "256");
+    (!is_exact).then(|| table.get(&keys::MEAN_FRAME))
 }
 
 fn headroom(table: &Table<'_>) -> Headroom {
-    let key = KeywordOrQuantity { key: keys::HEADROOM.name, word: "auto", quantity: "a size", example: "\"60KB\"" };
-    if key.is_word(table) || !table.has(key.key) {
+    if is_keyword(table, &keys::HEADROOM, "a size", "\"60KB\"") {
         return Headroom::Auto;
     }
-    table.quantity(key.key, &SIZE, keys::HEADROOM.valid()).map_or(Headroom::Auto, Headroom::Fixed)
+    table.given(&keys::HEADROOM).map_or(Headroom::Auto, Headroom::Fixed)
 }

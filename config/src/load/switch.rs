@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_reader::{NAME_RULE, Problem, TIME, Table, check_name, is_name};
+use weir_reader::{NAME_RULE, Problem, Table, check_name, is_name};
 use weir_units::MacAddr;
 
 use super::address::unicast;
@@ -95,10 +95,10 @@ fn read_control(table: &Table<'_>) -> ControlConfig {
 
 fn catch_up(table: &Table<'_>) -> CatchUpBound {
     let key = lcores::CATCH_UP;
-    if !table.has(key.name) || table.word(key.name) == Some("auto") {
+    if table.is_keyword(&key) {
         return CatchUpBound::Auto;
     }
-    table.quantity(key.name, &TIME, key.valid()).map_or(CatchUpBound::Auto, CatchUpBound::AtMost)
+    table.given(&key).map_or(CatchUpBound::Auto, CatchUpBound::AtMost)
 }
 
 fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> {

@@ -6,15 +6,8 @@ use weir_control::metrics;
 use weir_experiments::Failure;
 use weir_flowctl::FLOW_CONTROLS;
 use weir_nic::model::ModelDrop;
-use weir_reader::{AnyKey, Key, Keys, nearest};
+use weir_reader::{AnyKey, Keys, nearest};
 use weir_units::DropReason;
-
-const KIND: Key<()> = Key::other(
-    "kind",
-    "a [kind](CONFIGURATION.md#portsflow_control)",
-    "Flow control; `weir keys` lists the tables of kinds. `flow_control = \"KIND\"` has all defaults.",
-)
-.or_else("required");
 
 /// Pages of the site: path in the repository, and text.
 pub(super) fn pages() -> [(&'static str, String); 3] {
@@ -57,6 +50,11 @@ impl KnownTable {
     fn new(name: &str, file: &'static str, keys: Keys) -> KnownTable {
         KnownTable { name: name.to_owned(), file, keys }
     }
+
+    /// Whether `weir keys` lists the table: it has a name and declared keys.
+    fn is_listed(&self) -> bool {
+        !self.name.is_empty() && !self.keys.is_empty()
+    }
 }
 
 /// Tables of a switch's file. Each kind of flow control is a table of its own, since kinds share names of keys.
@@ -68,7 +66,8 @@ fn of_switches() -> Vec<KnownTable> {
             all.push(KnownTable::new(name, FILE, keys));
             continue;
         }
-        all.push(KnownTable::new(name, FILE, &[&KIND]));
+        // `kind` is first, and keys of kinds follow.
+        all.push(KnownTable::new(name, FILE, &keys[..1]));
         let kinds = FLOW_CONTROLS.all().iter();
         all.extend(kinds.map(|kind| KnownTable::new(&format!("{name}.{}", kind.id()), FILE, kind.keys())));
     }
@@ -87,8 +86,7 @@ fn of_sweeps() -> Vec<KnownTable> {
 /// Names of all tables.
 pub(super) fn tables() -> String {
     let names = |tables: Vec<KnownTable>| {
-        let named = tables.into_iter().filter(|known| !known.name.is_empty() && !known.keys.is_empty());
-        named.map(|known| format!("  {}\n", known.name)).collect::<String>()
+        tables.into_iter().filter(KnownTable::is_listed).map(|known| format!("  {}\n", known.name)).collect::<String>()
     };
     format!(
         "Tables of a switch's file:\n{}\nTables of a scenario:\n{}\nTables of a sweep:\n{}",
@@ -110,10 +108,10 @@ pub(super) fn keys_of(name: &str) -> Result<String, Failure> {
         .filter_map(|above| name.strip_prefix(above))
         .find(|rest| weir_config::known_keys().any(|(table, keys)| table == *rest && !keys.is_empty()))
         .unwrap_or(name);
-    let all: Vec<KnownTable> = of_switches().into_iter().chain(of_scenarios()).chain(of_sweeps()).collect();
+    let all: Vec<KnownTable> =
+        of_switches().into_iter().chain(of_scenarios()).chain(of_sweeps()).filter(KnownTable::is_listed).collect();
     let mut text = String::new();
-    let chosen: Vec<&KnownTable> =
-        all.iter().filter(|known| known.name == name && !name.is_empty() && !known.keys.is_empty()).collect();
+    let chosen: Vec<&KnownTable> = all.iter().filter(|known| known.name == name).collect();
     for (n, known) in chosen.iter().enumerate() {
         if chosen[..n].iter().any(|other| is_same(known.keys, other.keys)) {
             continue;
@@ -142,16 +140,15 @@ fn unknown_table(name: &str, all: &[KnownTable]) -> String {
     let key = name.rsplit('.').next().unwrap_or(name);
     let mut homes: Vec<&str> = Vec::new();
     for known in all.iter().filter(|known| known.keys.iter().any(|own| own.name() == key)) {
-        if !homes.contains(&&*known.name) && !known.name.is_empty() {
+        if !homes.contains(&&*known.name) {
             homes.push(&known.name);
         }
     }
     if !homes.is_empty() {
         return format!("no file has a table {shown:?}, but `{key}` is a key of: {}", homes.join(", "));
     }
-    let names: Vec<&str> = all.iter().filter(|known| !known.keys.is_empty()).map(|known| &*known.name).collect();
-    let near = nearest(name, &names).filter(|near| !near.is_empty());
-    let help = near.map_or("`weir keys` lists them".to_owned(), |near| format!("write {near}"));
+    let names: Vec<&str> = all.iter().map(|known| &*known.name).collect();
+    let help = nearest(name, &names).map_or("`weir keys` lists them".to_owned(), |near| format!("write {near}"));
     format!("no file has a table {shown:?}: {help}")
 }
 
@@ -262,7 +259,7 @@ fn drop_reasons() -> String {
          `weir_port_drops_total` of the [metrics](METRICS.md) and in the summary.\n\n| reason | meaning |\n|---|---|\n",
     );
     for reason in DropReason::ALL {
-        let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.help().trim());
+        let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.help());
     }
     page += "\n## NIC in front of a host\n\nReasons for which the [NIC model](CONFIGURATION.md#nic) of a port drops a frame.\n\n\
              | reason | meaning |\n|---|---|\n";

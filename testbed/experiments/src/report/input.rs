@@ -286,7 +286,6 @@ fn optional<T>(read: Result<T, RunDirError>) -> Result<Option<T>, RunDirError> {
 
 /// Error for a file that is missing, or that this version can't read.
 fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failure {
-    let here = VERSION;
     let by = version.map_or_else(String::new, |version| format!(", and weir {version} wrote it"));
     Failure::Argument(match error {
         RunDirError::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -295,7 +294,7 @@ fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failu
         }
         RunDirError::Json { .. } => {
             format!(
-                "{error}; this is weir {here}{by}: make the report with the version that ran it, or run the scenario again"
+                "{error}; this is weir {VERSION}{by}: make the report with the version that ran it, or run the scenario again"
             )
         }
         error => format!("{error}; {}", what_to_name()),

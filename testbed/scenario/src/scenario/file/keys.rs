@@ -143,12 +143,13 @@ pub(super) mod scenario {
          and the switch's position.",
     )
     .or("0");
-    pub(crate) const ROUTING_DELAY: Key<Span> = Key::other(
+    pub(crate) const ROUTING_DELAY: Key<Span> = Key::time(
         "routing_delay",
-        "time from 0, or `\"none\"`",
+        Span::ZERO..=END_MAX,
         "Delay from an [outage](SCENARIOS.md#outages) or repair between switches until all switches reroute. \
          `\"none\"`: only those at its ends do.",
     )
+    .or_keyword("none")
     .or("none");
     const SNAPSHOTS: Key<()> = Key::other(
         "snapshots",
@@ -537,12 +538,12 @@ pub(super) mod nic {
         "Packets per acknowledgement; a message's last is always acknowledged.",
     )
     .or_else("`1` for workloads; for flows one a message");
-    pub(crate) const RETRANSMIT: Key<Span> = Key::other_in(
+    pub(crate) const RETRANSMIT: Key<Span> = Key::time(
         "retransmit",
-        "`\"none\"` or time",
-        (Span::from_micros(1), Span::from_secs(100)),
+        Span::from_micros(1)..=Span::from_secs(100),
         "Timeout of go-back-N; NAKs retransmit at once.",
     )
+    .or_keyword("none")
     .or_else("`\"4ms\"` for workloads; for flows `\"none\"`");
     pub(crate) const CONGESTION_CONTROL: Key<()> = Key::other(
         "congestion_control",

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use weir_nic::host::congestion::{self, NONE};
 use weir_nic::host::{FrameSizes, RoundRobinUnit, TelemetryMode, Transport};
 use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpCongestionKind};
-use weir_reader::{Problem, TIME, Table};
+use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::PathMtu;
 
@@ -225,9 +225,8 @@ fn ack_every(table: &Table<'_>) -> Option<NonZeroU32> {
 
 /// Reads the timeout; the inner `None` is `"none"`.
 fn retransmission(table: &Table<'_>) -> Option<Option<Span>> {
-    let key = keys::RETRANSMIT;
-    if table.word(key.name) == Some("none") {
+    if table.is_keyword(&keys::RETRANSMIT) {
         return Some(None);
     }
-    table.quantity(key.name, &TIME, key.valid()).map(Some)
+    table.given(&keys::RETRANSMIT).map(Some)
 }

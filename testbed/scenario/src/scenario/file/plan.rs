@@ -240,10 +240,10 @@ fn snapshots(scenario: &Table<'_>, end: Time) -> Vec<Time> {
 
 /// Reads the delay until all switches know of a cut or repaired link; without the key, or with `"none"`, they never do.
 fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
-    if scenario.word(keys::ROUTING_DELAY.name).is_none_or(|word| word == "none") {
+    if scenario.word(keys::ROUTING_DELAY.name).is_none() || scenario.is_keyword(&keys::ROUTING_DELAY) {
         return None;
     }
-    let delay = scenario.quantity(keys::ROUTING_DELAY.name, &TIME, Span::ZERO..=END_MAX)?;
+    let delay = scenario.given(&keys::ROUTING_DELAY)?;
     let is_static = scenario.given(&keys::FORWARDING);
     if is_static.unwrap_or(!topology.is_fabric) {
         let message = "static MACs do not change when a link fails, but `routing_delay` is set";
