@@ -12,7 +12,7 @@ PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
 # Tests without assertions, of some of these crates, choose all of them, so that Cargo resolves one set of features and builds each
-# crate once; with the command among them that set is the workspace's, and crates of others are there already.
+# crate once.
 HEAVY := --config .cargo/without-assertions.toml -p weir -p weir-dpdk-driver -p weir-bench -p weir-real -p weir-sim
 # What wire tests judge: the command as the other tests have it, with its assertions. A copy, since builds without them leave theirs
 # where Cargo left this one.
@@ -56,8 +56,8 @@ deb-test: deb ## The package installed, run by systemd, upgraded and purged in a
 	@$(STEP) "the package under systemd" scripts/deb-test
 
 demo: setup ## Set-up, a build without figures as PNG and PDF, Parquet and `weir top`, and an experiment with emulated hosts; needs no root and no NIC
-	@$(STEP) "release build for the demo" $(CARGO) build --release -p weir --no-default-features --features dpdk
-	@$(WEIR) demo
+	@$(STEP) "build for the demo" $(CARGO) build --profile demo -p weir --no-default-features --features dpdk
+	@$(abspath $(TARGET))/demo/weir demo
 
 sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring of the GFC paper under four flow controls
 	@$(STEP) "build without DPDK" $(CARGO) build -p weir --no-default-features --profile $(SIM_PROFILE) --target-dir $(SIM_TARGET)
@@ -70,8 +70,6 @@ check: lint ## Between edits: lint, and the libraries' own tests
 # compiler's time goes to Weir's crates, and a test that fails names its line all the same.
 test: export CARGO_INCREMENTAL ?= 0
 test: export CARGO_PROFILE_DEV_DEBUG ?= 0
-# Programs of tests are optimised less than the crates that they test.
-test: export RUSTC_WORKSPACE_WRAPPER ?= $(CURDIR)/scripts/rustc
 test: setup lint beside by-the-clock ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 

@@ -40,6 +40,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
 use weir_experiments::real_frames::{self, LogFormat, PortBackend};
 use weir_experiments::sweep::{self, plot};
 use weir_experiments::{Failure, record, report, reproduce, run as testbed};
@@ -297,14 +299,14 @@ impl Command {
     }
 
     /// Default filter of the log, without WEIR_LOG.
-    fn default_log_filter(&self) -> &'static str {
+    fn default_log_filter(&self) -> Targets {
         match self {
             // A benchmark starts and stops dozens of switches.
             #[cfg(feature = "dpdk")]
-            Command::Bench(_) => "warn,weir_on_dpdk=info",
+            Command::Bench(_) => Targets::new().with_default(Level::WARN).with_target("weir_on_dpdk", Level::INFO),
             // Omits messages on switches, hosts and devices that the command itself creates.
-            Command::Demo(_) | Command::Testbed(_) | Command::Doctor(_) => "warn",
-            _ => "info",
+            Command::Demo(_) | Command::Testbed(_) | Command::Doctor(_) => Targets::new().with_default(Level::WARN),
+            _ => Targets::new().with_default(Level::INFO),
         }
     }
 

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 use weir_experiments::real_frames::LogFormat;
 use weir_experiments::{has_color, progress};
 
@@ -22,11 +24,11 @@ const IN_A_ROW: u32 = 20;
 const ONE_EVERY: Duration = Duration::from_secs(10);
 
 /// Starts the log on standard error, with the filter of `WEIR_LOG`, or else this default filter.
-pub(crate) fn begin(default_filter: &str, format: LogFormat) {
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(default_filter));
+pub(crate) fn begin(default_filter: Targets, format: LogFormat) {
+    let filter = std::env::var("WEIR_LOG").ok().and_then(|filter| filter.parse().ok()).unwrap_or(default_filter);
     let color = has_color(&std::io::stderr());
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         // A switch goes on with its stderr closed.
         .log_internal_errors(false)
         .with_writer(|| AboveProgress);
@@ -34,12 +36,19 @@ pub(crate) fn begin(default_filter: &str, format: LogFormat) {
     match format {
         LogFormat::Json => {
             let json = Format::default().json().flatten_event(true).with_target(true);
-            log.fmt_fields(JsonFields::new()).event_format(RateLimitedFormat::new(Style::Json(json))).init();
+            log.fmt_fields(JsonFields::new())
+                .event_format(RateLimitedFormat::new(Style::Json(json)))
+                .finish()
+                .with(filter)
+                .init();
         }
         LogFormat::Text if is_journal() => {
-            log.with_ansi(false).event_format(RateLimitedFormat::new(Style::Journal(text.with_ansi(false)))).init();
+            let journal = RateLimitedFormat::new(Style::Journal(text.with_ansi(false)));
+            log.with_ansi(false).event_format(journal).finish().with(filter).init();
         }
-        LogFormat::Text => log.with_ansi(color).event_format(RateLimitedFormat::new(Style::Text(text))).init(),
+        LogFormat::Text => {
+            log.with_ansi(color).event_format(RateLimitedFormat::new(Style::Text(text))).finish().with(filter).init();
+        }
     }
 }
 

@@ -7,7 +7,6 @@ mod man;
 mod reference;
 mod site;
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::Command;
@@ -48,7 +47,9 @@ pub(crate) struct PagesArguments {
 
 /// Prints the completions of a shell for a command line.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) {
-    clap_complete::generate(arguments.shell, &mut command, "weir", &mut io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "weir", &mut script);
+    print!("{}", String::from_utf8_lossy(&script));
 }
 
 /// Writes the requested pages of a command line.

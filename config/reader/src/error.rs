@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::Source;
 
-/// Configuration error: a [`Diagnostic`] with the file, its spans and a help text.
+/// Configuration error: message, file, spans and a help text.
 #[derive(Clone, Debug)]
 pub struct ConfigError {
     source: Source,
@@ -67,6 +67,20 @@ impl ConfigError {
         self.message == other.message && self.file() == other.file() && self.offset() == other.offset()
     }
 
+    /// Message, source lines with the labels, and help.
+    fn report(&self) -> Group<'_> {
+        let message = Level::ERROR.primary_title(self.to_string());
+        let annotations = self.labels.iter().enumerate().map(|(index, (span, label))| {
+            let kind = if index == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+            kind.span(span.clone()).label((!label.is_empty()).then_some(label.as_str()))
+        });
+        let lines = Snippet::source(self.source.text()).path(self.file()).annotations(annotations);
+        let help = (!self.help.is_empty()).then(|| Level::HELP.message(self.help.as_str()));
+        let mut report = Group::with_title(message).elements((!self.labels.is_empty()).then_some(lines));
+        report = report.elements(help);
+        report
+    }
+
     /// Byte offset of the error, the sort key within its file.
     fn offset(&self) -> usize {
         self.labels.first().map_or(usize::MAX, |(span, _)| span.start)
@@ -84,30 +98,6 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-impl Diagnostic for ConfigError {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        (!self.help.is_empty()).then(|| Box::new(&self.help) as Box<dyn fmt::Display>)
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        (!self.labels.is_empty()).then_some(&self.source as &dyn SourceCode)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = |(index, (span, label)): (usize, &(Range<usize>, String))| {
-            let label = (!label.is_empty()).then(|| label.clone());
-            let place = (span.start, span.len());
-            if index == 0 {
-                LabeledSpan::new_primary_with_span(label, place)
-            } else {
-                LabeledSpan::new_with_span(label, place)
-            }
-        };
-        (!self.labels.is_empty())
-            .then(|| Box::new(self.labels.iter().enumerate().map(span)) as Box<dyn Iterator<Item = LabeledSpan>>)
-    }
-}
 
 /// Errors of one configuration, at least one, in file order.
 #[derive(Clone, Debug)]
@@ -135,23 +125,12 @@ impl ConfigErrors {
         self.0.iter()
     }
 
-    /// Renders the errors for the command line, each with its source lines and help. In colour with line-drawing characters for a terminal,
-    /// otherwise in plain ASCII.
+    /// Renders the errors for the command line, each with its source lines and help, as rustc does. In colour for a terminal.
     pub fn render(&self, color: bool) -> String {
-        let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::none() };
-        let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_context_lines(1);
-        let mut text = String::new();
-        for error in self.0.iter().take(Self::SHOWN_MAX) {
-            let mut report = String::new();
-            // Rendering fails only for a span outside the text.
-            if handler.render_report(&mut report, error).is_err() {
-                report = format!("{error}\n{}\n", error.help);
-            }
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(report.trim_start_matches('\n'));
-        }
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let shown: Vec<String> =
+            self.0.iter().take(Self::SHOWN_MAX).map(|error| renderer.render(&[error.report()]) + "\n").collect();
+        let mut text = shown.join("\n");
         if self.0.len() > Self::SHOWN_MAX {
             text.push_str(&format!("\nand {} more errors\n", self.0.len() - Self::SHOWN_MAX));
         }
@@ -194,12 +173,6 @@ impl fmt::Display for ConfigErrors {
 }
 
 impl std::error::Error for ConfigErrors {}
-
-impl Diagnostic for ConfigErrors {
-    fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        Some(Box::new(self.0.iter().map(|error| error as &dyn Diagnostic)))
-    }
-}
 
 /// Error whose keys are not resolved to positions yet.
 #[derive(Clone, Debug)]

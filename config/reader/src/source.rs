@@ -5,7 +5,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -91,25 +90,6 @@ impl Source {
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({:?})", self.0.name)
-    }
-}
-
-impl SourceCode for Source {
-    fn read_span<'a>(
-        &'a self,
-        span: &SourceSpan,
-        lines_before: usize,
-        lines_after: usize,
-    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        let contents = self.0.text.as_str().read_span(span, lines_before, lines_after)?;
-        Ok(Box::new(MietteSpanContents::new_named(
-            self.0.name.clone(),
-            contents.data(),
-            *contents.span(),
-            contents.line(),
-            contents.column(),
-            contents.line_count(),
-        )))
     }
 }
 

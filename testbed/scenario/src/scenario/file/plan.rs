@@ -240,7 +240,7 @@ fn snapshots(scenario: &Table<'_>, end: Time) -> Vec<Time> {
 
 /// Reads the delay until all switches know of a cut or repaired link; without the key, or with `"none"`, they never do.
 fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
-    if scenario.word(keys::ROUTING_DELAY.name).is_none() || scenario.is_keyword(&keys::ROUTING_DELAY) {
+    if !scenario.has(keys::ROUTING_DELAY.name) || scenario.is_keyword(&keys::ROUTING_DELAY) {
         return None;
     }
     let delay = scenario.given(&keys::ROUTING_DELAY)?;
