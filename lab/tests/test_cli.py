@@ -294,6 +294,6 @@ def test_scenarios_are_read(tmp_path, scenario):
     assert done.returncode == 3 and "nothing is wrong with the configuration" in done.stdout, done.stderr
     elsewhere = weir("check", "--files-only", REPOSITORY / "scenarios" / scenario, cwd=tmp_path)
     assert elsewhere.returncode == 0 and "CPU" not in elsewhere.stdout, elsewhere.stderr
-    messages = [line.strip()[2:] for line in done.stderr.splitlines() if line.startswith("  x ")]
+    messages = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
     missing_here = ("there is no network interface", "there is no PCI device", "there is no CPU", "PCI device", "ring ", "af_packet ports need")
     assert messages and all(message.startswith(missing_here) for message in messages), done.stderr
