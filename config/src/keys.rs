@@ -480,7 +480,7 @@ pub mod port {
     use weir_units::Alpha;
 
     use super::*;
-    use crate::PortState;
+    use crate::{PeerKind, PortState};
 
     /// Name.
     pub const NAME: Key<()> =
@@ -511,6 +511,14 @@ pub mod port {
         Key::alpha("alpha", "α: factor of the port's thresholds, under `dt` only; `alpha_at_rate` applies to it.")
             .or_else("that of [its rate](CONFIGURATION.md#bufferrates), else of the policy")
             .restart("the policy has the ports' own α from the start");
+    pub(crate) const PEER: Key<PeerKind> = Key::choice(
+        "peer",
+        &[("switch", PeerKind::Switch), ("host", PeerKind::Host)],
+        "Peer of the port. Only ports to hosts lend headroom (`victim_memory` of `spfc`): no other port waits for a \
+         paused host, so that lending can't deadlock. In a scenario, `\"host\"` at ports of hosts.",
+    )
+    .or("switch")
+    .restart(reasons::BUFFER);
     /// Source of PAUSE frames.
     pub const MAC: Key<()> = Key::other("mac", "MAC address", "Source address of the port's PAUSE frames.")
         .or_else("the device's own")
@@ -575,6 +583,7 @@ pub mod port {
         &HEADROOM,
         &PRIVATE,
         &ALPHA,
+        &PEER,
         &MAC,
         &FLOW_CONTROL,
         &DEVICE_FLOW_CONTROL,

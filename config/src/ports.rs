@@ -24,6 +24,8 @@ pub struct PortConfig {
     pub private: Option<Bytes>,
     /// Factor α of the port's ingress queues, if not the policy's; under DT.
     pub alpha: Option<Alpha>,
+    /// `peer`: kind of the port's peer.
+    pub peer: PeerKind,
     /// Source address of frames that the switch originates; `None` uses the device's own.
     pub mac: Option<MacAddr>,
     /// Flow control of the port.
@@ -38,6 +40,16 @@ pub struct PortConfig {
     pub priority: u8,
     /// `state`: administrative state of the port.
     pub state: PortState,
+}
+
+/// Peer of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerKind {
+    /// Switch, or unknown.
+    #[default]
+    Switch,
+    /// Host, which forwards nothing: no other port of the network waits for its paused queues.
+    Host,
 }
 
 /// Administrative state of a port, independent of its link.

@@ -2,6 +2,7 @@
 
 use weir_units::Time;
 
+use crate::loan::Loan;
 use crate::low_pass::Average;
 use crate::occupancy::{AtomicOccupancy, Occupancy};
 use crate::signal::LastXoff;
@@ -26,6 +27,8 @@ pub(crate) struct IngressQueue {
     pub(crate) average: Average,
     pauses: AtomicU64,
     off_at: LastXoff,
+    /// Lent headroom, under a policy that lends.
+    pub(crate) loan: Loan,
     /// Peaks before the last restart of `held_max`, `shared_max` and `headroom_max`.
     persistent: [PersistentWatermark; 3],
 }
@@ -57,6 +60,7 @@ impl IngressQueue {
             average: Average::default(),
             pauses: AtomicU64::new(0),
             off_at: LastXoff::default(),
+            loan: Loan::default(),
             persistent: Default::default(),
         }
     }

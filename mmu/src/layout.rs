@@ -130,6 +130,11 @@ impl BufferLayout {
         charges.divided_by(u64::from(self.headroom_times))
     }
 
+    /// Converts charges to bytes of headroom, rounded up.
+    pub(crate) fn of_headroom_ceil(&self, charges: Bytes) -> Bytes {
+        Bytes::new(charges.get().div_ceil(u64::from(self.headroom_times)))
+    }
+
     /// Maximum sum of charges of all buffered frames: the buffer's size, plus the charges that headroom holds beyond its bytes.
     pub fn charges_max(&self) -> Bytes {
         self.size + self.in_headroom(self.headroom()).saturating_sub(self.headroom())

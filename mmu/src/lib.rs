@@ -53,6 +53,7 @@ mod ecn;
 mod egress_queue;
 mod ingress_queue;
 mod layout;
+mod loan;
 mod low_pass;
 mod mmu;
 mod occupancy;

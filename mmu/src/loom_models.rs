@@ -10,9 +10,11 @@ use loom::thread;
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, DropReason, PortId, QueueId, Span, Time};
 
 use crate::layout::{BufferLayout, Headroom, PortLayout};
-use crate::mmu::{Admission, BufferRelease, BufferRequest, Mmu};
+use crate::mmu::{Admission, BufferRelease, BufferRequest, Mmu, QueueUsage};
 use crate::policy::gradient::EstimatorForm;
-use crate::policy::{Dsh, DshParameters, StaticThreshold};
+use crate::policy::{
+    BufferPolicy, Dsh, DshParameters, OverloadCase, QueueView, StaticThreshold, SteadyState, Threshold,
+};
 use crate::single_writer::PortWriter;
 use crate::xon::Xon;
 
@@ -32,8 +34,12 @@ fn mmu() -> Mmu {
 }
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
+    explore_within(3, model);
+}
+
+fn explore_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
@@ -99,6 +105,81 @@ fn a_resume_is_never_lost() {
         assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY, "an empty queue stays OFF");
         let left = mmu.ingress_usage(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::ZERO, Bytes::ZERO));
+    });
+}
+
+/// Policy whose port 0 has T = 2 packets and lends, and whose port 1 may fill all memory.
+#[derive(Debug)]
+struct Lender;
+
+impl BufferPolicy for Lender {
+    fn name(&self) -> &'static str {
+        "lender"
+    }
+
+    fn threshold(&self, queue: &QueueView) -> Threshold {
+        Threshold::new(if queue.queue.port() == INGRESS { 2_000 } else { queue.shared_pool.capacity })
+    }
+
+    fn lends_headroom(&self) -> bool {
+        true
+    }
+
+    fn in_flight_time(&self, _: QueueId) -> Option<Span> {
+        Some(Span::ZERO)
+    }
+
+    fn steady_state(&self, _: &OverloadCase) -> SteadyState {
+        SteadyState { lossless: Bytes::ZERO, lossy: Bytes::ZERO }
+    }
+
+    fn describe(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// An OFF queue lends its headroom while a packet in flight arrives, another port takes all memory, and the queue drains. The packets held
+/// always fit the buffer; in the end the queue has its headroom back and is ON.
+#[test]
+fn lent_headroom_is_never_used_twice() {
+    // Three threads that share three pools: three preemptions take minutes.
+    explore_within(2, || {
+        const OTHER: BufferRequest = BufferRequest {
+            ingress: QueueId::new(PortId(1), CLASS),
+            egress: QueueId::new(INGRESS, CLASS),
+            bytes: 1_000,
+        };
+        let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
+        port.headroom[CLASS.index()] = Bytes::new(1_000);
+        // 3 packets of shared segment, and one of headroom for each port.
+        let layout = BufferLayout::new(Bytes::new(5_000), vec![port; 2], Headroom::PerQueue).unwrap();
+        let mmu = Arc::new(Mmu::new(layout, Box::new(Lender), Xon::default(), Alpha::ONE));
+        let (_, _) = (admit(&mmu), admit(&mmu));
+        let sweep = spawn_with(&mmu, |mmu| mmu.reconsider(INGRESS, CLASS.alone(), LATER));
+        let other = spawn_with(&mmu, |mmu| {
+            let mut verdicts = [Admission::Drop(DropReason::SharedFull); 3];
+            mmu.admit(&mut PortWriter::new(PortId(1)), LATER, &[OTHER; 3], &mut verdicts);
+            verdicts.iter().filter(|verdict| matches!(verdict, Admission::Admit(_))).count()
+        });
+        let in_flight = matches!(admit(&mmu), Admission::Admit(_));
+        release(&mmu, &[PACKET, PACKET]);
+        sweep.join().unwrap();
+        let others = other.join().unwrap();
+        let held = 1_000 * (usize::from(in_flight) + others) as u64;
+        let usage = mmu.pool_usage();
+        let [lender, borrower] = [PACKET.ingress, OTHER.ingress].map(|queue| mmu.ingress_usage(queue, LATER));
+        let beyond = |queue: &QueueUsage| if queue.lent { 0 } else { queue.headroom.get() };
+        assert_eq!(usage.used.get() + beyond(&lender) + beyond(&borrower), held);
+        assert!(usage.used <= usage.capacity && held <= 5_000, "{held} B held");
+        (0..others).for_each(|_| release(&mmu, &[OTHER]));
+        if in_flight {
+            release(&mmu, &[PACKET]);
+        }
+        [INGRESS, PortId(1)].into_iter().for_each(|port| mmu.reconsider(port, CLASS.alone(), LATER));
+        let left = [PACKET.ingress, OTHER.ingress].map(|queue| mmu.ingress_usage(queue, LATER));
+        let usage = mmu.pool_usage();
+        assert_eq!((usage.capacity, usage.used), (Bytes::new(3_000), Bytes::ZERO), "{left:?}");
+        assert!(left.iter().all(|queue| !queue.off && !queue.lent && queue.headroom == Bytes::ZERO), "{left:?}");
     });
 }
 
@@ -332,7 +413,7 @@ mod parts {
             });
             arrive(&occupancy);
             departure.join().unwrap();
-            assert_eq!(occupancy.load(), Occupancy { off: false, headroom: 0, shared: 600 });
+            assert_eq!(occupancy.load(), Occupancy { shared: 600, ..Occupancy::default() });
         });
     }
 

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(bytes_ceil(average), 300);
         assert_eq!(bytes_ceil(filter.depart(average, 0)), 0);
         assert_eq!(bytes_ceil(filter.cut_to_length(false).depart(average, 0)), 150);
-        let occupancy = Occupancy { off: true, headroom: 4_000, shared: 1_000 };
+        let occupancy = Occupancy { off: true, lent: false, headroom: 4_000, shared: 1_000 };
         assert_eq!((filter.length_of(occupancy), filter.with_headroom(true).length_of(occupancy)), (1_000, 5_000));
     }
 

@@ -1,5 +1,6 @@
 //! Lock-free memory management unit. [`placement`] holds the placement rule, [`admission`] charges packets, [`departure`] releases them and
-//! [`bypass`] does both at once. [`report`] reads occupancy, [`burst_request`] sums a burst by route, [`bulk`] admits several packets of a
+//! [`bypass`] does both at once. [`lending`]
+//! lends headroom of OFF queues, [`report`] reads occupancy, [`burst_request`] sums a burst by route, [`bulk`] admits several packets of a
 //! queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
@@ -7,6 +8,7 @@ mod buffer_bypass;
 mod bulk;
 mod burst_request;
 mod departure;
+pub(crate) mod lending;
 mod placement;
 mod prefetch;
 mod report;
@@ -59,6 +61,8 @@ struct PolicyFlags {
     /// Hysteresis δ_p of ports, under a policy with port-level flow control.
     port_xon_offset: Option<Bytes>,
     adapts_headroom: bool,
+    /// Whether OFF queues lend their headroom ([`lending`]).
+    lends_headroom: bool,
     /// Whether the policy observes arrivals and departures ([`BufferPolicy::observes_packets`]).
     observes_packets: bool,
     /// Whether only queue lengths, thresholds and per-queue headroom matter: no filter, no policy callbacks, and no pool but the shared
@@ -146,6 +150,10 @@ impl Mmu {
         let has_pools = matches!(layout.headroom_from(), Headroom::Pool(_)) || layout.egress_lossy().is_some();
         let goes_beyond =
             policy.low_pass().is_some() || policy.port_level_flow_control().is_some() || policy.adapts_headroom();
+        assert!(
+            !policy.lends_headroom() || matches!(layout.headroom_from(), Headroom::PerQueue),
+            "queues lend their own headroom"
+        );
         Mmu {
             shared: pool(layout.shared()),
             headroom: match layout.headroom_from() {
@@ -160,9 +168,10 @@ impl Mmu {
                 low_pass: policy.low_pass(),
                 port_xon_offset: policy.port_level_flow_control().map(|level| Bytes::new(level.xon_offset)),
                 adapts_headroom: policy.adapts_headroom(),
+                lends_headroom: policy.lends_headroom(),
                 observes_packets: policy.observes_packets(),
                 may_admit_bulk: policy.has_non_increasing_thresholds(),
-                is_plain: !has_pools && !goes_beyond && !policy.observes_packets(),
+                is_plain: !has_pools && !goes_beyond && !policy.observes_packets() && !policy.lends_headroom(),
                 may_bypass: false,
             },
             lossy_alpha: AtomicAlpha::new(lossy_alpha),
@@ -272,6 +281,7 @@ impl Mmu {
             low_pass: None,
             port_xon_offset: None,
             adapts_headroom: false,
+            lends_headroom: false,
             observes_packets: false,
             is_plain: true,
             may_admit_bulk,
@@ -343,7 +353,12 @@ impl Mmu {
         let port = &self.ports[id.port().index()];
         port.off_queues.note(off);
         if off {
-            self.ingress[id.index()].note_off(now);
+            let queue = &self.ingress[id.index()];
+            queue.note_off(now);
+            if self.flags.lends_headroom {
+                let in_flight = self.policy.in_flight_time(id);
+                queue.loan.lend_from(in_flight.map_or(Time::NEVER, |in_flight| now.saturating_add(in_flight)));
+            }
         }
         port.changed.mark(id.class().alone());
     }

@@ -17,6 +17,8 @@ pub(crate) struct AtomicOccupancy(SharedCounter);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Occupancy {
     pub off: bool,
+    /// Whether the queue's headroom is part of the shared segment ([`lending`](crate::mmu::lending)); only while OFF.
+    pub lent: bool,
     pub headroom: u32,
     pub shared: u32,
 }
@@ -70,12 +72,14 @@ impl AtomicOccupancy {
 
 impl Occupancy {
     const OFF_BIT: u64 = 1 << 63;
+    const LENT_BIT: u64 = 1 << 62;
     const HEADROOM_SHIFT: u32 = 32;
 
     #[inline]
     fn pack(self) -> u64 {
-        debug_assert!(self.headroom < 1 << 31);
+        debug_assert!(self.headroom < 1 << 30);
         (if self.off { Self::OFF_BIT } else { 0 })
+            | (if self.lent { Self::LENT_BIT } else { 0 })
             | u64::from(self.headroom) << Self::HEADROOM_SHIFT
             | u64::from(self.shared)
     }
@@ -84,7 +88,8 @@ impl Occupancy {
     fn unpack(word: u64) -> Occupancy {
         Occupancy {
             off: word & Self::OFF_BIT != 0,
-            headroom: ((word & !Self::OFF_BIT) >> Self::HEADROOM_SHIFT) as u32,
+            lent: word & Self::LENT_BIT != 0,
+            headroom: ((word & !(Self::OFF_BIT | Self::LENT_BIT)) >> Self::HEADROOM_SHIFT) as u32,
             shared: word as u32,
         }
     }
@@ -139,9 +144,9 @@ mod tests {
     #[test]
     fn levels_survive_packing() {
         for levels in [
-            Occupancy { off: false, headroom: 0, shared: 0 },
-            Occupancy { off: true, headroom: (1 << 31) - 1, shared: u32::MAX },
-            Occupancy { off: true, headroom: 21_840, shared: 500_000 },
+            Occupancy::default(),
+            Occupancy { off: true, lent: true, headroom: (1 << 30) - 1, shared: u32::MAX },
+            Occupancy { off: true, lent: false, headroom: 21_840, shared: 500_000 },
         ] {
             assert_eq!(Occupancy::unpack(levels.pack()), levels);
         }
@@ -149,25 +154,25 @@ mod tests {
 
     #[test]
     fn headroom_leaves_first_and_private_last() {
-        let mut levels = Occupancy { off: true, headroom: 1_000, shared: 2_000 };
+        let mut levels = Occupancy { off: true, lent: false, headroom: 1_000, shared: 2_000 };
         assert_eq!(levels.depart(1_500), ReleasedBytes { headroom: 1_000, shared: 500, private: 0 });
         assert_eq!(levels.depart(2_000), ReleasedBytes { headroom: 0, shared: 1_500, private: 500 });
-        assert_eq!(levels, Occupancy { off: true, headroom: 0, shared: 0 });
+        assert_eq!(levels, Occupancy { off: true, lent: false, headroom: 0, shared: 0 });
     }
 
     #[test]
     fn a_drained_queue_resumes_even_under_no_threshold() {
         let xon = Xon::below(Bytes::kb(3));
-        assert!(Occupancy { off: true, headroom: 0, shared: 0 }.resumes(0, xon));
-        assert!(!Occupancy { off: true, headroom: 1, shared: 0 }.resumes(1_000_000, xon));
-        assert!(!Occupancy { off: true, headroom: 0, shared: 7_000 }.resumes(10_000, xon));
-        assert!(Occupancy { off: true, headroom: 0, shared: 6_999 }.resumes(10_000, xon));
+        assert!(Occupancy { off: true, lent: false, headroom: 0, shared: 0 }.resumes(0, xon));
+        assert!(!Occupancy { off: true, lent: false, headroom: 1, shared: 0 }.resumes(1_000_000, xon));
+        assert!(!Occupancy { off: true, lent: false, headroom: 0, shared: 7_000 }.resumes(10_000, xon));
+        assert!(Occupancy { off: true, lent: false, headroom: 0, shared: 6_999 }.resumes(10_000, xon));
     }
 
     #[test]
     fn a_queue_at_its_floor_resumes_whatever_the_threshold_is() {
         let xon = Xon { offset: Bytes::kb(3), floor: Bytes::kb(2) };
-        let holds = |shared| Occupancy { off: true, headroom: 0, shared };
+        let holds = |shared| Occupancy { off: true, lent: false, headroom: 0, shared };
         assert!(holds(2_000).resumes(0, xon) && !holds(2_001).resumes(0, xon));
         assert!(holds(2_001).resumes(5_002, xon), "T − δ is above the floor");
         assert!(!Occupancy { headroom: 1, ..holds(0) }.resumes(0, xon), "headroom first");

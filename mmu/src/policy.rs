@@ -28,7 +28,7 @@ pub mod gradient;
 
 use std::fmt::Debug;
 
-use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
+use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
 
 pub use crate::atomics::{AtomicAlpha, AtomicBytes};
 use crate::layout::BufferLayout;
@@ -50,7 +50,7 @@ pub use registry::{BUFFER_POLICIES, DEFAULT, known_tables, parse_config};
 pub use reverie::{FilterAt, Reverie, ReverieConfig};
 pub use sih::SihConfig;
 pub use sonic::{Sonic, SonicConfig};
-pub use spfc::{Spfc, SpfcConfig, VICTIM, VictimAt, k_spfc_bounds};
+pub use spfc::{Spfc, SpfcConfig, VICTIM, VictimAt, VictimMemory, k_spfc_bounds};
 pub use static_threshold::{StaticThreshold, StaticThresholdConfig};
 pub use weir_reader::{Gauge, Gauges, Unit};
 
@@ -130,6 +130,21 @@ pub trait BufferPolicy: Debug + Send + Sync {
     /// New Φ of a lossless ingress queue, at most the layout's Φ. The difference goes to the shared segment.
     fn headroom(&self, _queue: QueueId) -> Bytes {
         Bytes::ZERO
+    }
+
+    /// Whether OFF queues lend their free headroom to the shared segment, whose [capacity](PoolLevel::capacity) then varies from the
+    /// layout's to that and all headroom. For layouts with headroom per queue.
+    fn lends_headroom(&self) -> bool {
+        false
+    }
+
+    /// Time after a PAUSE until all frames that the peer sent before it have arrived; the queue does not lend earlier. `None` if the queue
+    /// never lends. Called only if [`lends_headroom`](BufferPolicy::lends_headroom) is true.
+    ///
+    /// A lender that waits for its headroom waits for the egress ports of the borrowers. So only queues lend for which no other port of the
+    /// network waits, those of ports to hosts: a cycle of waiting ports, a deadlock, can't pass through a lender.
+    fn in_flight_time(&self, _queue: QueueId) -> Option<Span> {
+        None
     }
 
     /// Sets the rate of a port's link and updates the values derived from it. Called by a control thread while lcores run; an lcore may see

@@ -91,6 +91,12 @@ impl Pool {
         grant.bytes
     }
 
+    /// Adds capacity that the caller has reserved. The bytes are reserved first, so that nobody else takes them.
+    pub(crate) fn gain_reserved(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.gain(bytes);
+    }
+
     /// Adds capacity that a segment outside the pool gave up.
     pub(crate) fn gain(&self, bytes: u64) {
         self.capacity.fetch_add(bytes, Ordering::Relaxed);

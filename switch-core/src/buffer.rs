@@ -1,6 +1,6 @@
 //! Partition and policy of the buffer, from a configuration.
 
-use weir_config::SwitchConfig;
+use weir_config::{PeerKind, SwitchConfig};
 use weir_mmu::policy::BuildContext;
 use weir_mmu::{BufferLayout, BufferPolicy, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, Class, FCS_BYTES};
@@ -43,10 +43,12 @@ pub fn buffer_policy(
     let fill_rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
     let frame_max = charge.frame_charge((config.frame_bytes_max().get() - FCS_BYTES) as u32);
     let alphas: Vec<Option<Alpha>> = (0..config.ports.len()).map(|port| config.given_alpha(port)).collect();
+    let hosts: Vec<bool> = config.ports.iter().map(|port| port.peer == PeerKind::Host).collect();
     let context = BuildContext {
         layout,
         rates,
         alphas: &alphas,
+        hosts: &hosts,
         fill_rates: &fill_rates,
         frame_max: Bytes::new(u64::from(frame_max)),
         xon_offset: config.xon_offset(),

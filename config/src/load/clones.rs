@@ -5,7 +5,7 @@ use weir_reader::{Problem, Table};
 use crate::{Device, PortConfig};
 
 /// Keys that a clone inherits from its port and can't override.
-const INHERITED: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "mac", "flow_control", "state"];
+const INHERITED: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "peer", "mac", "flow_control", "state"];
 
 /// Sets each clone's inherited values. `tables` are the tables of the ports.
 pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
@@ -38,12 +38,13 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
 }
 
 fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
-    let PortConfig { rate, delay, headroom, private, alpha, ref flow_control, priority, state, .. } = ports[real];
+    let PortConfig { rate, delay, headroom, private, alpha, peer, ref flow_control, priority, state, .. } = ports[real];
     let flow_control = flow_control.clone();
     let clone = &mut ports[clone];
     clone.rate = rate;
     clone.delay = delay;
     (clone.headroom, clone.private, clone.alpha) = (headroom, private, alpha);
+    clone.peer = peer;
     clone.flow_control = flow_control;
     clone.state = state;
     if !table.has("priority") {

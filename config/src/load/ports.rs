@@ -61,6 +61,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         headroom: table.given(&keys::HEADROOM),
         private: table.given(&keys::PRIVATE),
         alpha: table.given(&keys::ALPHA),
+        peer: table.get(&keys::PEER),
         mac: unicast(table, keys::MAC.name),
         flow_control: flow_control::read(table),
         device_flow_control: device_flow_control(table),

@@ -6,7 +6,7 @@ use weir_config::{SwitchConfig, parse};
 use weir_mmu::policy::{
     AbmConfig, AdaptiveHeadroomConfig, BUFFER_POLICIES, BufferPolicyConfig, DshConfig, DynamicThresholdConfig,
     Estimator, OversubscribedConfig, Pools, ReverieConfig, SihConfig, SonicConfig, SpfcConfig, StaticThresholdConfig,
-    VictimAt,
+    VictimAt, VictimMemory,
 };
 use weir_units::{Alpha, Bytes, Span};
 
@@ -49,7 +49,13 @@ fn defaults_are_those_of_the_reference() {
     let defaults: [Arc<dyn BufferPolicyConfig>; 10] = [
         Arc::new(StaticThresholdConfig { threshold: None }),
         Arc::new(DynamicThresholdConfig { alpha, alpha_at_rate: None }),
-        Arc::new(SpfcConfig { alpha, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::Count }),
+        Arc::new(SpfcConfig {
+            alpha,
+            k_spfc: 5,
+            tc: Span::from_micros(80),
+            victim_at: VictimAt::Count,
+            victim_memory: VictimMemory::Shared,
+        }),
         Arc::new(SihConfig { alpha }),
         Arc::new(OversubscribedConfig { alpha, headroom_percent: 80 }),
         Arc::new(AdaptiveHeadroomConfig { alpha, samples: 8, measured_delay: Span::ZERO }),
@@ -71,8 +77,17 @@ fn defaults_are_those_of_the_reference() {
 fn values_arrive_where_they_belong() {
     let alpha = Alpha::ratio(1, 8).unwrap();
     assert_eq!(
-        policy::<SpfcConfig>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\"\nvictim_at = \"window-end\""),
-        SpfcConfig { alpha, k_spfc: 64, tc: Span::from_secs(1), victim_at: VictimAt::WindowEnd }
+        policy::<SpfcConfig>(
+            "spfc",
+            "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\"\nvictim_at = \"window-end\"\nvictim_memory = \"all\""
+        ),
+        SpfcConfig {
+            alpha,
+            k_spfc: 64,
+            tc: Span::from_secs(1),
+            victim_at: VictimAt::WindowEnd,
+            victim_memory: VictimMemory::All
+        }
     );
     assert_eq!(
         policy::<OversubscribedConfig>("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),

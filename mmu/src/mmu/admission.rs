@@ -294,6 +294,10 @@ impl Mmu {
             pool.release(headroom.bytes - placed.headroom);
             pool.note_level(pool.level().used);
         }
+        if context.flags.lends_headroom && change.after.lent {
+            let [before, after] = [change.before, change.after].map(|levels| self.bytes_of_headroom(levels.headroom));
+            budget.used += after - before;
+        }
         queue.average.advance(average_before, average);
         if change.went_off() {
             self.note_transition(id, true, budget.now);

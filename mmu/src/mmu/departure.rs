@@ -352,6 +352,10 @@ impl Mmu {
         queue.take_private(departed.private);
         pool_releases.shared += u64::from(departed.shared);
         pool_releases.headroom += u64::from(departed.headroom);
+        if context.flags.lends_headroom && change.before.lent {
+            let [before, after] = [change.before, change.after].map(|levels| self.bytes_of_headroom(levels.headroom));
+            pool_releases.shared += before - after;
+        }
         let port_off = context.flags.port_xon_offset.is_some() && self.release_port(id.port(), departed);
         queue.average.advance(average_before, average);
         if context.flags.observes_packets {
@@ -421,6 +425,9 @@ impl Mmu {
         let queue = &*self.ingress[id.index()];
         if !queue.occupancy.load().off {
             return;
+        }
+        if self.flags.lends_headroom {
+            return self.reconsider_lender(id, now);
         }
         let change = queue.occupancy.update(|occupancy| {
             if !occupancy.off {

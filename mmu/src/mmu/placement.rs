@@ -127,7 +127,7 @@ pub(super) struct ThresholdQuery<'r> {
 }
 
 impl ThresholdQuery<'_> {
-    /// T of a lossless queue within a run that has placed `shared` bytes so far.
+    /// T of a lossless queue within a run that has placed `shared` bytes in the shared segment so far.
     #[inline]
     pub(super) fn threshold(&self, view: &mut QueueView, occupancy: Occupancy, average: u64, shared: u64) -> Threshold {
         bring_up_to_date(&self.context.flags, view, occupancy, average);
@@ -160,6 +160,27 @@ pub(super) struct LosslessQueue<'r> {
 }
 
 impl<'r> LosslessQueue<'r> {
+    /// Bytes that the run has placed in the shared segment, part of which lent headroom is.
+    #[inline(always)]
+    fn of_pool(&self, placed: &PlacedBytes) -> u64 {
+        let is_lent = self.query.context.flags.lends_headroom && self.occupancy.lent;
+        placed.shared + if is_lent { self.lent_headroom(placed.headroom as u32, 0) } else { 0 }
+    }
+
+    /// Bytes of the buffer that the run's last `charges` of headroom take, and `more`.
+    #[inline(never)]
+    fn lent_headroom(&self, charges: u32, more: u32) -> u64 {
+        let bytes = |charges| self.query.mmu.bytes_of_headroom(charges);
+        bytes(self.occupancy.headroom + more) - bytes(self.occupancy.headroom - charges)
+    }
+
+    /// Returns whether the shared segment has room for a packet in headroom, if that is lent.
+    #[inline(always)]
+    fn has_lent_room(&self, bytes: u32, placed: &PlacedBytes) -> bool {
+        let is_lent = self.query.context.flags.lends_headroom && self.occupancy.lent;
+        !is_lent || self.query.budget.fits(self.of_pool(placed), self.lent_headroom(0, bytes) as u32)
+    }
+
     /// Creates a queue that may use the shared segment, and no headroom.
     #[inline]
     pub(super) fn without_headroom(
@@ -174,9 +195,10 @@ impl<'r> LosslessQueue<'r> {
 impl Segments for LosslessQueue<'_> {
     #[inline(always)]
     fn share(&mut self, bytes: u32, placed: &PlacedBytes) -> Result<(), DropReason> {
-        let threshold = self.query.threshold(self.view, self.occupancy, self.average, placed.shared);
+        let of_pool = self.of_pool(placed);
+        let threshold = self.query.threshold(self.view, self.occupancy, self.average, of_pool);
         let fits = u64::from(self.occupancy.shared) + u64::from(bytes) <= threshold.admit;
-        if !fits || !self.query.budget.fits(placed.shared, bytes) {
+        if !fits || !self.query.budget.fits(of_pool, bytes) {
             self.occupancy.off = true;
             return Err(DropReason::HeadroomViolation);
         }
@@ -188,7 +210,8 @@ impl Segments for LosslessQueue<'_> {
     #[inline(always)]
     fn take_headroom(&mut self, bytes: u32, placed: &PlacedBytes) -> bool {
         let is_granted = placed.headroom + u64::from(bytes) <= self.headroom_granted;
-        let fits = is_granted && self.occupancy.headroom + bytes <= self.headroom_limit;
+        let fits =
+            is_granted && self.has_lent_room(bytes, placed) && self.occupancy.headroom + bytes <= self.headroom_limit;
         if fits {
             self.occupancy.headroom += bytes;
         }

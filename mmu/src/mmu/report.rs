@@ -20,6 +20,8 @@ pub struct QueueUsage {
     pub off: bool,
     /// Whether the whole port is OFF.
     pub port_off: bool,
+    /// Whether the queue's headroom is part of the shared segment ([`BufferPolicy::lends_headroom`]).
+    pub lent: bool,
     /// Current Xoff: T(t), or the value that the policy compares instead.
     pub threshold: Bytes,
     /// Current Φ, in charges ([`BufferLayout::charged_by`]).
@@ -115,6 +117,7 @@ impl Mmu {
             headroom: Bytes::new(u64::from(occupancy.headroom)),
             off: occupancy.off || port_off,
             port_off,
+            lent: occupancy.lent,
             threshold: Bytes::new(self.policy.reported_threshold(&view)),
             headroom_limit: Bytes::new(u64::from(queue.headroom_limit())),
             pauses: queue.pauses(),
@@ -180,7 +183,7 @@ impl Mmu {
         pools.into_iter().flatten().for_each(|pool| pool.restart_watermark());
     }
 
-    /// Usage of the shared segment: Σ w_s of B_s.
+    /// Usage of the shared segment: Σ w_s of B_s, and with lent headroom also Σ w_h of lenders.
     pub fn pool_usage(&self) -> PoolUsage {
         pool_usage(&self.shared)
     }

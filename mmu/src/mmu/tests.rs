@@ -127,6 +127,7 @@ fn every_policy_takes_over_its_own_live_keys() {
                     layout: &layout,
                     rates: &rates,
                     alphas: &[None; 2],
+                    hosts: &[true; 2],
                     fill_rates,
                     frame_max,
                     xon_offset,

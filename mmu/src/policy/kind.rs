@@ -109,6 +109,8 @@ pub struct BuildContext<'c> {
     pub rates: &'c [BitRate],
     /// Factor α of each port that has its own, for policies that [take it](BufferPolicyConfig::takes_alphas_of_ports).
     pub alphas: &'c [Option<Alpha>],
+    /// Whether each port's peer is a host.
+    pub hosts: &'c [bool],
     /// Rate of charges of each port, in whole cells, under the frame length that fills the buffer fastest.
     pub fill_rates: &'c [BitRate],
     /// Maximum charge of one frame, in bytes.

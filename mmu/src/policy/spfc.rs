@@ -9,7 +9,7 @@ use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span};
 use super::departures::{Departures, WindowClock};
 use super::{
     ALPHA, BufferPolicy, BufferPolicyConfig, BufferPolicyKind, BuildContext, DynamicThreshold, Gauge, Gauges,
-    LayoutRequirements, OverloadCase, PolicyError, PortRate, QueueView, SteadyState, Threshold, Unit,
+    LayoutRequirements, OverloadCase, PolicyError, PoolLevel, PortRate, QueueView, SteadyState, Threshold, Unit,
 };
 use crate::layout::BufferLayout;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// SPFC policy. Each ingress port is in one of two states.
 ///
 /// - *Normal*: `T = α·(B − Σ Q)`, the sum over victim and normal ports.
-/// - *Victim*: `T = B`. The port still pauses when the shared segment is full.
+/// - *Victim*: `T` is the size of the memory that victims may use. The port still pauses when that is full.
+///
+/// [`VictimMemory`] sets that memory: the shared segment, or with it the headroom that OFF queues do not need.
 ///
 /// A port is a victim while its packets depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC counter, whose result SH
 /// holds until the next window ends), and none of its queues is OFF. From a PAUSE to its RESUME the port is normal regardless of the
@@ -29,6 +31,11 @@ pub struct Spfc {
     k_spfc: AtomicU32,
     tc: Span,
     victim_at: VictimAt,
+    victim_memory: VictimMemory,
+    /// B: bytes of the shared segment without lent headroom.
+    shared: u64,
+    /// Time that the switch itself may take from an arrival to the PAUSE.
+    reaction: Span,
     windows: WindowClock,
     ports: Box<[Port]>,
 }
@@ -39,22 +46,41 @@ struct Port {
     /// C·TC / K_spfc, in bytes. Relaxed: an independent number.
     victim_from: AtomicU64,
     rate: AtomicU64,
+    headroom: Bytes,
+    /// Whether the peer is a host, so that the port may lend headroom.
+    is_to_host: bool,
+    /// Duration of [`in_flight`], in picoseconds.
+    in_flight: AtomicU64,
 }
 
 impl Spfc {
-    /// Creates the policy for ports of these rates; `None` if a window of TC carries more than [`WindowClock::BYTES_MAX`] at C.
-    pub fn new(config: &SpfcConfig, rates: &[BitRate]) -> Option<Spfc> {
-        let SpfcConfig { alpha, k_spfc, tc, victim_at } = *config;
-        let port = |rate: &BitRate| {
+    /// Creates the policy; `None` if a window of TC carries more than [`WindowClock::BYTES_MAX`] at C.
+    pub fn new(config: &SpfcConfig, context: &BuildContext<'_>) -> Option<Spfc> {
+        let BuildContext { layout, rates, hosts, reaction, .. } = *context;
+        let SpfcConfig { alpha, k_spfc, tc, victim_at, victim_memory } = *config;
+        let port = |(n, rate): (usize, &BitRate)| {
+            let headroom = layout.ports()[n].headroom_max();
             Some(Port {
                 departures: CachePadded::default(),
                 victim_from: AtomicU64::new(victim_from(*rate, k_spfc, tc)?),
                 rate: AtomicU64::new(rate.as_bps()),
+                headroom,
+                is_to_host: hosts[n],
+                in_flight: AtomicU64::new(in_flight(headroom, *rate, reaction).as_picos()),
             })
         };
-        let ports = rates.iter().map(port).collect::<Option<_>>()?;
-        let threshold = DynamicThreshold::new(alpha);
-        Some(Spfc { threshold, k_spfc: AtomicU32::new(k_spfc), tc, victim_at, windows: WindowClock::new(tc), ports })
+        let ports = rates.iter().enumerate().map(port).collect::<Option<_>>()?;
+        Some(Spfc {
+            threshold: DynamicThreshold::new(alpha),
+            k_spfc: AtomicU32::new(k_spfc),
+            tc,
+            victim_at,
+            victim_memory,
+            shared: layout.shared().get(),
+            reaction,
+            windows: WindowClock::new(tc),
+            ports,
+        })
     }
 
     fn k_spfc(&self) -> u32 {
@@ -64,6 +90,12 @@ impl Spfc {
     /// Threshold of IRC, C·TC / K_spfc: the minimum bytes that depart from a victim in a window.
     pub(crate) fn victim_bytes(rate: BitRate, k_spfc: u32, tc: Span) -> u64 {
         rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc.max(1)))
+    }
+
+    /// Shared segment as it is without lent headroom, the B of normal ports.
+    #[inline]
+    fn without_loans(&self, pool: PoolLevel) -> PoolLevel {
+        PoolLevel { capacity: self.shared, ..pool }
     }
 
     /// Returns whether the port's windows make it a victim; false from a PAUSE to its RESUME.
@@ -87,6 +119,12 @@ fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
     (window <= WindowClock::BYTES_MAX).then(|| Spfc::victim_bytes(rate, k_spfc, tc).max(1))
 }
 
+/// Maximum time after a PAUSE until all frames sent before it have arrived: the time in which the link fills the headroom, which holds
+/// these frames, and the switch's own reaction, in which it polls the last of them.
+fn in_flight(headroom: Bytes, rate: BitRate, reaction: Span) -> Span {
+    rate.time_for(headroom) + reaction
+}
+
 impl BufferPolicy for Spfc {
     fn name(&self) -> &'static str {
         SpfcKind.id()
@@ -102,8 +140,21 @@ impl BufferPolicy for Spfc {
         Threshold::new(if self.is_victim(queue) {
             queue.shared_pool.capacity
         } else {
-            self.threshold.pool_threshold(queue.shared_pool)
+            self.threshold.pool_threshold(self.without_loans(queue.shared_pool))
         })
+    }
+
+    fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
+        alpha.scale(Bytes::new(self.without_loans(queue.shared_pool).free())).get()
+    }
+
+    fn lends_headroom(&self) -> bool {
+        self.victim_memory == VictimMemory::All
+    }
+
+    fn in_flight_time(&self, queue: QueueId) -> Option<Span> {
+        let port = &self.ports[queue.port().index()];
+        port.is_to_host.then(|| Span::from_picos(port.in_flight.load(Ordering::Relaxed)))
     }
 
     #[inline]
@@ -114,9 +165,12 @@ impl BufferPolicy for Spfc {
 
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         let count = victim_from(rate.line, self.k_spfc(), self.tc);
+        let own = &self.ports[port.index()];
         let set = |count| {
-            self.ports[port.index()].rate.store(rate.line.as_bps(), Ordering::Relaxed);
-            self.ports[port.index()].victim_from.store(count, Ordering::Relaxed);
+            own.rate.store(rate.line.as_bps(), Ordering::Relaxed);
+            own.victim_from.store(count, Ordering::Relaxed);
+            let in_flight = in_flight(own.headroom, rate.line, self.reaction);
+            own.in_flight.store(in_flight.as_picos(), Ordering::Relaxed);
         };
         count.map(set).is_some()
     }
@@ -142,8 +196,12 @@ impl BufferPolicy for Spfc {
     fn describe(&self) -> Vec<String> {
         vec![
             format!(
-                "SPFC (spfc IV-V): DT with α = {} for normal ports, the whole shared buffer for victims",
-                self.threshold.alpha()
+                "SPFC (spfc IV-V): DT with α = {} for normal ports, {} for victims",
+                self.threshold.alpha(),
+                match self.victim_memory {
+                    VictimMemory::Shared => "the whole shared buffer",
+                    VictimMemory::All => "the whole shared buffer and the free headroom of paused queues",
+                }
             ),
             format!(
                 "victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}; {}",
@@ -198,6 +256,18 @@ pub struct SpfcConfig {
     pub tc: Span,
     /// `victim_at`: instant at which a window's count makes the port a victim.
     pub victim_at: VictimAt,
+    /// `victim_memory`: memory that a victim may fill before it is paused.
+    pub victim_memory: VictimMemory,
+}
+
+/// Memory that a victim may fill before it is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimMemory {
+    /// Shared segment.
+    Shared,
+    /// Shared segment, and the free headroom of OFF queues of ports to hosts after their in-flight time, which they lend
+    /// ([`BufferPolicy::lends_headroom`]). Their RESUME waits until it is back.
+    All,
 }
 
 /// Instant at which a window of TC with the required count makes the port a victim. The state holds until the next window ends.
@@ -229,13 +299,22 @@ const VICTIM_AT: Key<VictimAt> = Key::choice(
 )
 .or("count");
 
+const VICTIM_MEMORY: Key<VictimMemory> = Key::choice(
+    "victim_memory",
+    &[("shared", VictimMemory::Shared), ("all", VictimMemory::All)],
+    "memory that a victim may fill before it is paused: the shared buffer, or also the free headroom of paused queues \
+     at ports to hosts (`peer`), lent once their last frames in flight have arrived. Such a queue resumes only when its \
+     headroom is back: it waits for the victims' egress ports",
+)
+.or("shared");
+
 impl Plugin for SpfcKind {
     fn id(&self) -> &'static str {
         "spfc"
     }
 
     fn keys(&self) -> Keys {
-        &[&ALPHA_OF_OTHERS, &K_SPFC, &TC, &VICTIM_AT]
+        &[&ALPHA_OF_OTHERS, &K_SPFC, &TC, &VICTIM_AT, &VICTIM_MEMORY]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -250,6 +329,7 @@ impl BufferPolicyKind for SpfcKind {
             k_spfc: table.get(&K_SPFC),
             tc: table.get(&TC),
             victim_at: table.get(&VICTIM_AT),
+            victim_memory: table.get(&VICTIM_MEMORY),
         })
     }
 }
@@ -264,7 +344,7 @@ impl BufferPolicyConfig for SpfcConfig {
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
-        match Spfc::new(self, context.rates) {
+        match Spfc::new(self, context) {
             Some(spfc) => Ok(Box::new(spfc)),
             None => Err(PolicyError::window(&TC, context.rates)),
         }
@@ -290,6 +370,7 @@ pub fn k_spfc_bounds(burst_ports: u32, congested_share: f64) -> (f64, f64) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::layout::PortLayout;
     use crate::policy::tests::view;
     use weir_units::{Class, PortId, Time};
 
@@ -299,11 +380,33 @@ mod tests {
     const WINDOW_BYTES: u64 = 100_000;
 
     fn config(victim_at: VictimAt) -> SpfcConfig {
-        SpfcConfig { alpha: Alpha::ONE, k_spfc: 5, tc: Span::from_micros(80), victim_at }
+        SpfcConfig {
+            alpha: Alpha::ONE,
+            k_spfc: 5,
+            tc: Span::from_micros(80),
+            victim_at,
+            victim_memory: VictimMemory::Shared,
+        }
+    }
+
+    fn build(config: &SpfcConfig, rates: &[BitRate]) -> Option<Spfc> {
+        let ports = vec![PortLayout::default(); rates.len()];
+        let layout = LayoutRequirements::PER_QUEUE.partition(Bytes::new(SHARED), ports).unwrap();
+        let context = BuildContext {
+            layout: &layout,
+            rates,
+            alphas: &[],
+            hosts: &vec![false; rates.len()],
+            fill_rates: rates,
+            frame_max: Bytes::new(1_522),
+            xon_offset: Bytes::ZERO,
+            reaction: Span::ZERO,
+        };
+        Spfc::new(config, &context)
     }
 
     fn spfc(victim_at: VictimAt) -> Spfc {
-        Spfc::new(&config(victim_at), &[BitRate::gbps(10); 2]).unwrap()
+        build(&config(victim_at), &[BitRate::gbps(10); 2]).unwrap()
     }
 
     fn both() -> [Spfc; 2] {
@@ -405,9 +508,48 @@ mod tests {
     }
 
     #[test]
+    fn only_victims_may_fill_lent_headroom() {
+        let config = SpfcConfig { victim_memory: VictimMemory::All, ..config(VictimAt::Count) };
+        let spfc = build(&config, &[BitRate::gbps(10); 2]).unwrap();
+        let lent =
+            |used| QueueView { shared_pool: PoolLevel { capacity: SHARED + 200_000, used }, ..at(20, false, false) };
+        assert_eq!(spfc.threshold(&lent(SHARED / 2)), NORMAL, "of the shared segment without loans");
+        assert_eq!(spfc.threshold(&lent(SHARED + 100_000)), Threshold::new(0));
+        assert_eq!(spfc.lossy_threshold(&lent(SHARED + 100_000), Alpha::ONE), 0);
+        depart(&spfc, 10, WINDOW_BYTES / 5);
+        assert_eq!(spfc.threshold(&lent(SHARED + 100_000)), Threshold::new(SHARED + 200_000));
+    }
+
+    #[test]
+    fn ports_to_hosts_lend_when_the_link_has_filled_their_headroom() {
+        let rates = [BitRate::gbps(10); 2];
+        let port =
+            PortLayout { headroom: [Bytes::kb(50); 8], lossless: QUEUE.class().alone(), ..PortLayout::default() };
+        let layout = LayoutRequirements::PER_QUEUE.partition(Bytes::mb(2), vec![port; 2]).unwrap();
+        let context = BuildContext {
+            layout: &layout,
+            rates: &rates,
+            alphas: &[],
+            hosts: &[true, false],
+            fill_rates: &rates,
+            frame_max: Bytes::new(1_522),
+            xon_offset: Bytes::ZERO,
+            reaction: Span::from_micros(5),
+        };
+        let config = |victim_memory| SpfcConfig { victim_memory, ..config(VictimAt::Count) };
+        let spfc = Spfc::new(&config(VictimMemory::All), &context).unwrap();
+        assert!(spfc.lends_headroom() && !Spfc::new(&config(VictimMemory::Shared), &context).unwrap().lends_headroom());
+        assert_eq!(spfc.in_flight_time(QUEUE), Some(Span::from_micros(40 + 5)));
+        assert_eq!(spfc.in_flight_time(QueueId::new(PortId(1), QUEUE.class())), None, "a switch may wait for others");
+        let rate = BitRate::gbps(20);
+        assert!(spfc.set_rate(PortId(0), PortRate { line: rate, fill: rate }));
+        assert_eq!(spfc.in_flight_time(QUEUE), Some(Span::from_micros(20 + 5)));
+    }
+
+    #[test]
     fn a_window_must_be_countable() {
         let long = SpfcConfig { tc: Span::from_millis(100), ..config(VictimAt::Count) };
-        assert!(Spfc::new(&long, &[BitRate::gbps(100)]).is_none());
+        assert!(build(&long, &[BitRate::gbps(100)]).is_none());
     }
 
     #[test]

@@ -9,8 +9,9 @@ use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Variants of policies: name, policy, and the keys of its table that differ from the defaults.
-const FORMS: [(&str, &str, &str); 7] = [
+const FORMS: [(&str, &str, &str); 8] = [
     ("spfc-window-end", "spfc", "victim_at = \"window-end\""),
+    ("spfc-all-memory", "spfc", "victim_memory = \"all\""),
     // Tests are too short for the 8 PAUSEs of the default.
     ("adaptive", "adaptive", "samples = 4"),
     ("dsh-table", "dsh", "estimator = \"table\""),
@@ -90,8 +91,17 @@ pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_off
     let rates = vec![bounds.rate; usize::from(bounds.ports)];
     let (frame_max, reaction) = (Bytes::new(1_522), Span::ZERO);
     let alphas = vec![None; rates.len()];
-    let context =
-        BuildContext { layout, rates: &rates, alphas: &alphas, fill_rates: &rates, frame_max, xon_offset, reaction };
+    let hosts = vec![true; rates.len()];
+    let context = BuildContext {
+        layout,
+        rates: &rates,
+        alphas: &alphas,
+        hosts: &hosts,
+        fill_rates: &rates,
+        frame_max,
+        xon_offset,
+        reaction,
+    };
     settings(name).build(&context).expect("a policy for these rates")
 }
 

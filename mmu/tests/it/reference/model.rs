@@ -4,7 +4,7 @@
 //! departures are a list that is searched. α is 1 throughout.
 
 use weir_mmu::{Admission, BufferLayout, BufferRequest, DropReason, Headroom, Segment, Xon};
-use weir_units::{BitRate, Class, PortId, QueueId, Span, Time};
+use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 /// Model of an MMU.
 pub(crate) struct Model {
@@ -32,6 +32,10 @@ pub(crate) struct Queue {
     pub headroom: u64,
     pub off: bool,
     pub limit: u64,
+    /// Instant from which the headroom may be lent; bytes lent and not returned.
+    lend_from: Time,
+    lent: bool,
+    owed: u64,
     /// q̂, in units of 2^-20 bytes.
     average: u64,
     /// Share in n_p, in units of 2^-16.
@@ -109,7 +113,16 @@ impl Model {
     pub(crate) fn shared(&self) -> (u64, u64) {
         let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
         let kept: u64 = self.queues.iter().map(|queue| queue.limit / self.times).sum();
-        (self.layout.shared().get() + given - kept, self.queues.iter().map(|queue| queue.shared).sum())
+        let owed: u64 = self.queues.iter().map(|queue| queue.owed).sum();
+        let lent = self.queues.iter().filter(|queue| queue.lent);
+        let in_lent: u64 = lent.map(|queue| queue.headroom.div_ceil(self.times)).sum();
+        let shared: u64 = self.queues.iter().map(|queue| queue.shared).sum();
+        (self.layout.shared().get() + given - kept + owed, shared + in_lent)
+    }
+
+    /// Free bytes of the shared segment without lent headroom.
+    fn free_of_own(&self) -> u64 {
+        self.layout.shared().get().saturating_sub(self.shared().1)
     }
 
     /// Reverie as its authors' simulator has it.
@@ -229,7 +242,12 @@ impl Model {
             Headroom::Uninsured => 0,
         };
         let dsh = self.is_dsh();
+        let (times, free, now) = (self.times, self.free(), self.now);
+        let link_time = self.rate.time_for(Bytes::new(self.layout.ports()[port].headroom[id.class().index()].get()));
         let queue = &mut self.queues[id.index()];
+        let more = (queue.headroom + bytes).div_ceil(times) - queue.headroom.div_ceil(times);
+        let room = if queue.lent && more > free { 0 } else { room };
+        let was_off = queue.off;
         let verdict = if queue.shared + bytes <= admit && within_port && fits {
             queue.shared += bytes;
             Admission::Admit(Segment::Shared)
@@ -249,6 +267,10 @@ impl Model {
         } else {
             queue.off |= verdict != Admission::Admit(Segment::Shared) || queue.shared >= xoff;
         }
+        let queue = &mut self.queues[id.index()];
+        if queue.off && !was_off {
+            queue.lend_from = now.saturating_add(link_time);
+        }
         verdict
     }
 
@@ -264,6 +286,12 @@ impl Model {
             "spfc" | "spfc-window-end" => {
                 let port = id.port().index();
                 let threshold = if !self.is_paused(port) && self.is_victim(port) { self.shared().0 } else { free };
+                (threshold, threshold)
+            }
+            "spfc-all-memory" => {
+                let port = id.port().index();
+                let is_victim = !self.is_paused(port) && self.is_victim(port);
+                let threshold = if is_victim { self.shared().0 } else { self.free_of_own() };
                 (threshold, threshold)
             }
             "abm" => {
@@ -297,6 +325,7 @@ impl Model {
         let lossy_free = || self.layout.egress_lossy().expect("a lossy pool").get() - self.lossy_pool_used();
         match self.name {
             "sonic" => lossy_free(),
+            "spfc-all-memory" => self.free_of_own(),
             "abm" => {
                 let share = self.shared_out(lossy_free(), to.class(), false);
                 (share * self.drain_share(to, queue.length, false)) >> 16
@@ -347,9 +376,11 @@ impl Model {
         for departure in burst {
             self.note_congestion(departure.ingress, departure.egress);
         }
-        // The sweep resumes queues after lossy departures.
-        for departure in burst {
-            if self.is_lossless(departure.ingress) {
+        // The sweep resumes queues after lossy departures. Each pair of queues is looked at once, since headroom that one queue lends
+        // another may take.
+        for (place, departure) in burst.iter().enumerate() {
+            let pair = |other: &BufferRequest| (other.ingress, other.egress) == (departure.ingress, departure.egress);
+            if self.is_lossless(departure.ingress) && !burst[..place].iter().any(pair) {
                 self.reconsider(departure.ingress);
                 self.reconsider_port(departure.ingress.port().index());
             }
@@ -359,9 +390,18 @@ impl Model {
     pub(crate) fn reconsider(&mut self, id: QueueId) {
         let (_, xoff) = self.threshold(id);
         let (xon_offset, floor) = (self.xon_offset, self.xon_floor);
+        let (lends, times, free, now) = (self.name == "spfc-all-memory", self.times, self.free(), self.now);
         let queue = &mut self.queues[id.index()];
-        if queue.headroom == 0 && (queue.shared <= floor || queue.shared + xon_offset < xoff) {
-            queue.off = false;
+        let resumes = queue.headroom == 0 && (queue.shared <= floor || queue.shared + xon_offset < xoff);
+        let whole = queue.limit / times;
+        if resumes {
+            queue.owed -= queue.owed.min(free);
+            if queue.owed == 0 {
+                (queue.off, queue.lent) = (false, false);
+            }
+        } else if lends && queue.off && !queue.lent && now >= queue.lend_from && queue.headroom.div_ceil(times) < whole
+        {
+            (queue.lent, queue.owed) = (true, whole);
         }
     }
 

@@ -245,13 +245,14 @@ fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
     let level = measure.level.as_ref().and_then(SeriesThreshold::of_column).unwrap_or(0.0);
     let mut samples = smoothed.iter().copied().filter(|(at, value)| times.contains(at) && value.is_finite());
     let values = || smoothed.iter().filter(|(at, value)| times.contains(at) && value.is_finite()).map(|it| it.1);
+    let since = |(at, _): (f64, f64)| at - times.start();
     match measure.statistic? {
         Statistic::Mean => over_time(&smoothed, &times),
         Statistic::Max => values().reduce(f64::max),
         Statistic::Min => values().reduce(f64::min),
         Statistic::Last => values().next_back(),
-        Statistic::FirstAtLeast => samples.find(|(_, value)| *value >= level).map(|(at, _)| at),
-        Statistic::FirstBelow => samples.find(|(_, value)| *value < level).map(|(at, _)| at),
+        Statistic::FirstAtLeast => samples.find(|(_, value)| *value >= level).map(since),
+        Statistic::FirstBelow => samples.find(|(_, value)| *value < level).map(since),
     }
 }
 

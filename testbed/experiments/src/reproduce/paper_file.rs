@@ -171,9 +171,9 @@ pub(super) enum Statistic {
     Max,
     Min,
     Last,
-    /// Instant of the first sample at or above `level`.
+    /// Time from `from` to the first sample at or above `level`.
     FirstAtLeast,
-    /// Instant of the first sample below `level`.
+    /// Time from `from` to the first sample below `level`.
     FirstBelow,
 }
 

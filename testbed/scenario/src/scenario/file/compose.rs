@@ -99,6 +99,7 @@ pub(super) struct Attachment<'p> {
     device: Option<Cow<'p, ConfigTable>>,
     /// Whether the device of the switch's own file is kept.
     keeps_device: bool,
+    is_host: bool,
     origin: Option<&'p SourceSpan>,
 }
 
@@ -124,6 +125,7 @@ fn on_link(link: &LinkPart, end: usize) -> Attachment<'_> {
         ring: format!("l{}{}", link.number + 1, ["a", "b"][end]),
         device: link.devices.as_ref().map(|devices| Cow::Borrowed(&devices[end])),
         keeps_device: false,
+        is_host: false,
         origin: link.origin.as_ref(),
     }
 }
@@ -138,6 +140,7 @@ fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
         ring: format!("h{}", host.number + 1),
         device: reached.or(of_wire),
         keeps_device: host.device.is_some(),
+        is_host: true,
         origin: host.origin.as_ref(),
     }
 }
@@ -185,6 +188,9 @@ impl Attachment<'_> {
         }
         if self.device.is_none() && !self.keeps_device && !port.has("mac") {
             port.set_string("mac", &mac.to_string(), self.origin);
+        }
+        if self.is_host && !port.has("peer") {
+            port.set_string("peer", "host", self.origin);
         }
         port.overlay(self.settings.clone(), REPLACED_TABLES);
     }
