@@ -514,8 +514,9 @@ pub mod port {
     pub(crate) const PEER: Key<PeerKind> = Key::choice(
         "peer",
         &[("switch", PeerKind::Switch), ("host", PeerKind::Host)],
-        "Peer of the port. Only ports to hosts lend headroom (`victim_memory` of `spfc`): no other port waits for a \
-         paused host, so that lending can't deadlock. In a scenario, `\"host\"` at ports of hosts.",
+        "Peer of the port; `\"host\"` for one that forwards nothing. Only ports to hosts, with a rate and PFC or PAUSE, \
+         lend headroom (`victim_memory` of `spfc`): no other port waits for a paused host, so that lending can't \
+         deadlock. Ports of a scenario's hosts have `\"host\"`.",
     )
     .or("switch")
     .restart(reasons::BUFFER);

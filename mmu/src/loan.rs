@@ -9,17 +9,17 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Loan {
     /// True while an lcore lends or resumes the queue.
     is_busy: AtomicBool,
-    /// Earliest instant of lending. Relaxed: reset before the update that turns the queue ON, and set after the next that turns it OFF, so
-    /// that a reader of an OFF occupancy sees no instant of an earlier PAUSE.
+    /// Earliest instant of lending. Relaxed: set by the lcore that admits while the queue is ON, before the update that turns it OFF, so
+    /// that a reader of an OFF occupancy sees the instant of this PAUSE.
     from: AtomicU64,
-    /// Bytes lent and not returned. Relaxed: only the lcore that lends or resumes the queue uses it.
-    owed: AtomicU64,
+    /// Bytes that the shared segment has returned. Relaxed: only the lcore that lends or resumes the queue uses it.
+    returned: AtomicU64,
 }
 
 impl Default for Loan {
     fn default() -> Loan {
         let never = Time::NEVER.as_picos();
-        Loan { is_busy: AtomicBool::new(false), from: AtomicU64::new(never), owed: AtomicU64::new(0) }
+        Loan { is_busy: AtomicBool::new(false), from: AtomicU64::new(never), returned: AtomicU64::new(0) }
     }
 }
 
@@ -37,16 +37,16 @@ impl Loan {
         Time::from_picos(self.from.load(Ordering::Relaxed))
     }
 
-    /// Sets the earliest instant of lending; [`Time::NEVER`] from RESUME to PAUSE.
+    /// Sets the earliest instant of lending, should the queue turn OFF now.
     pub(crate) fn lend_from(&self, from: Time) {
         self.from.store(from.as_picos(), Ordering::Relaxed);
     }
 
-    pub(crate) fn owed(&self) -> u64 {
-        self.owed.load(Ordering::Relaxed)
+    pub(crate) fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn owe(&self, bytes: u64) {
-        self.owed.store(bytes, Ordering::Relaxed);
+    pub(crate) fn set_returned(&self, bytes: u64) {
+        self.returned.store(bytes, Ordering::Relaxed);
     }
 }

@@ -150,27 +150,27 @@ fn lent_headroom_is_never_used_twice() {
             bytes: 1_000,
         };
         let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
-        port.headroom[CLASS.index()] = Bytes::new(1_000);
-        // 3 packets of shared segment, and one of headroom for each port.
-        let layout = BufferLayout::new(Bytes::new(5_000), vec![port; 2], Headroom::PerQueue).unwrap();
+        port.headroom[CLASS.index()] = Bytes::new(2_000);
+        // 3 packets of shared segment, and two of headroom for each port. One of the lender's is in use.
+        let layout = BufferLayout::new(Bytes::new(7_000), vec![port; 2], Headroom::PerQueue).unwrap();
         let mmu = Arc::new(Mmu::new(layout, Box::new(Lender), Xon::default(), Alpha::ONE));
-        let (_, _) = (admit(&mmu), admit(&mmu));
+        let (_, _, _) = (admit(&mmu), admit(&mmu), admit(&mmu));
         let sweep = spawn_with(&mmu, |mmu| mmu.reconsider(INGRESS, CLASS.alone(), LATER));
         let other = spawn_with(&mmu, |mmu| {
-            let mut verdicts = [Admission::Drop(DropReason::SharedFull); 3];
-            mmu.admit(&mut PortWriter::new(PortId(1)), LATER, &[OTHER; 3], &mut verdicts);
+            let mut verdicts = [Admission::Drop(DropReason::SharedFull); 4];
+            mmu.admit(&mut PortWriter::new(PortId(1)), LATER, &[OTHER; 4], &mut verdicts);
             verdicts.iter().filter(|verdict| matches!(verdict, Admission::Admit(_))).count()
         });
         let in_flight = matches!(admit(&mmu), Admission::Admit(_));
-        release(&mmu, &[PACKET, PACKET]);
+        release(&mmu, &[PACKET; 3]);
         sweep.join().unwrap();
         let others = other.join().unwrap();
         let held = 1_000 * (usize::from(in_flight) + others) as u64;
         let usage = mmu.pool_usage();
         let [lender, borrower] = [PACKET.ingress, OTHER.ingress].map(|queue| mmu.ingress_usage(queue, LATER));
-        let beyond = |queue: &QueueUsage| if queue.lent { 0 } else { queue.headroom.get() };
-        assert_eq!(usage.used.get() + beyond(&lender) + beyond(&borrower), held);
-        assert!(usage.used <= usage.capacity && held <= 5_000, "{held} B held");
+        let in_headroom = |queue: &QueueUsage| queue.headroom.get();
+        assert_eq!(usage.used.get() + in_headroom(&lender) + in_headroom(&borrower), held);
+        assert!(usage.used <= usage.capacity && held <= 7_000, "{held} B held");
         (0..others).for_each(|_| release(&mmu, &[OTHER]));
         if in_flight {
             release(&mmu, &[PACKET]);

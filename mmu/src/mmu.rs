@@ -353,12 +353,7 @@ impl Mmu {
         let port = &self.ports[id.port().index()];
         port.off_queues.note(off);
         if off {
-            let queue = &self.ingress[id.index()];
-            queue.note_off(now);
-            if self.flags.lends_headroom {
-                let in_flight = self.policy.in_flight_time(id);
-                queue.loan.lend_from(in_flight.map_or(Time::NEVER, |in_flight| now.saturating_add(in_flight)));
-            }
+            self.ingress[id.index()].note_off(now);
         }
         port.changed.mark(id.class().alone());
     }

@@ -72,12 +72,13 @@ impl AtomicOccupancy {
 
 impl Occupancy {
     const OFF_BIT: u64 = 1 << 63;
-    const LENT_BIT: u64 = 1 << 62;
+    /// Top bit of the shared bytes, of which there are fewer than 2^31.
+    const LENT_BIT: u64 = 1 << 31;
     const HEADROOM_SHIFT: u32 = 32;
 
     #[inline]
     fn pack(self) -> u64 {
-        debug_assert!(self.headroom < 1 << 30);
+        debug_assert!(self.headroom < 1 << 31 && self.shared < 1 << 31);
         (if self.off { Self::OFF_BIT } else { 0 })
             | (if self.lent { Self::LENT_BIT } else { 0 })
             | u64::from(self.headroom) << Self::HEADROOM_SHIFT
@@ -89,8 +90,8 @@ impl Occupancy {
         Occupancy {
             off: word & Self::OFF_BIT != 0,
             lent: word & Self::LENT_BIT != 0,
-            headroom: ((word & !(Self::OFF_BIT | Self::LENT_BIT)) >> Self::HEADROOM_SHIFT) as u32,
-            shared: word as u32,
+            headroom: ((word & !Self::OFF_BIT) >> Self::HEADROOM_SHIFT) as u32,
+            shared: (word & !Self::LENT_BIT) as u32,
         }
     }
 
@@ -145,7 +146,7 @@ mod tests {
     fn levels_survive_packing() {
         for levels in [
             Occupancy::default(),
-            Occupancy { off: true, lent: true, headroom: (1 << 30) - 1, shared: u32::MAX },
+            Occupancy { off: true, lent: true, headroom: (1 << 31) - 1, shared: (1 << 31) - 1 },
             Occupancy { off: true, lent: false, headroom: 21_840, shared: 500_000 },
         ] {
             assert_eq!(Occupancy::unpack(levels.pack()), levels);

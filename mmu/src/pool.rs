@@ -10,7 +10,7 @@ use crate::watermark::{PersistentWatermark, Watermark};
 #[derive(Debug)]
 pub(crate) struct Pool {
     used: SharedCounter,
-    /// Constant, except under a policy that adapts headroom; see [`Pool::cede`].
+    /// Constant, except under a policy that adapts or lends headroom; see [`Pool::cede`].
     capacity: AtomicU64,
     watermark: Watermark,
     persistent: PersistentWatermark,
@@ -86,18 +86,17 @@ impl Pool {
     /// reservation of the same bytes sees the smaller capacity.
     pub(crate) fn cede(&self, bytes: u64) -> u64 {
         let grant = self.reserve(bytes);
-        self.capacity.fetch_sub(grant.bytes, Ordering::Relaxed);
-        self.used.fetch_sub(grant.bytes, Ordering::Release);
+        self.cede_reserved(grant.bytes);
         grant.bytes
     }
 
-    /// Adds capacity that the caller has reserved. The bytes are reserved first, so that nobody else takes them.
-    pub(crate) fn gain_reserved(&self, bytes: u64) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-        self.gain(bytes);
+    /// Removes capacity that the caller has reserved.
+    pub(crate) fn cede_reserved(&self, bytes: u64) {
+        self.capacity.fetch_sub(bytes, Ordering::Relaxed);
+        self.used.fetch_sub(bytes, Ordering::Release);
     }
 
-    /// Adds capacity that a segment outside the pool gave up.
+    /// Adds capacity that a segment outside the pool gave up. The bytes must be free, since a reservation in progress may take them.
     pub(crate) fn gain(&self, bytes: u64) {
         self.capacity.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Partition and policy of the buffer, from a configuration.
 
-use weir_config::{PeerKind, SwitchConfig};
+use weir_config::{PeerKind, PortConfig, SwitchConfig};
 use weir_mmu::policy::BuildContext;
 use weir_mmu::{BufferLayout, BufferPolicy, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, Class, FCS_BYTES};
@@ -43,7 +43,9 @@ pub fn buffer_policy(
     let fill_rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
     let frame_max = charge.frame_charge((config.frame_bytes_max().get() - FCS_BYTES) as u32);
     let alphas: Vec<Option<Alpha>> = (0..config.ports.len()).map(|port| config.given_alpha(port)).collect();
-    let hosts: Vec<bool> = config.ports.iter().map(|port| port.peer == PeerKind::Host).collect();
+    // Lending relies on when the peer has paused: by PAUSE or PFC, at a rate that is known.
+    let pauses = |port: &PortConfig| port.rate.is_some() && port.flow_control.message_kind().advertises_xoff();
+    let hosts: Vec<bool> = config.ports.iter().map(|port| port.peer == PeerKind::Host && pauses(port)).collect();
     let context = BuildContext {
         layout,
         rates,

@@ -256,6 +256,9 @@ impl Mmu {
     ) -> ClassSet {
         let id = run[0].ingress;
         let queue = &*self.ingress[id.index()];
+        if context.flags.lends_headroom {
+            self.note_lending_time(id, budget.now);
+        }
         let (private, headroom_limit) = (queue.private(), queue.headroom_limit());
         let average_before = context.flags.filtered(&queue.average);
         let mut average = average_before;
@@ -295,8 +298,10 @@ impl Mmu {
             pool.note_level(pool.level().used);
         }
         if context.flags.lends_headroom && change.after.lent {
-            let [before, after] = [change.before, change.after].map(|levels| self.bytes_of_headroom(levels.headroom));
-            budget.used += after - before;
+            // Of the reservation, which the shared segment thereby loses.
+            let taken = self.headroom_difference(change);
+            self.shared.cede_reserved(taken);
+            budget.granted -= taken;
         }
         queue.average.advance(average_before, average);
         if change.went_off() {

@@ -353,8 +353,7 @@ impl Mmu {
         pool_releases.shared += u64::from(departed.shared);
         pool_releases.headroom += u64::from(departed.headroom);
         if context.flags.lends_headroom && change.before.lent {
-            let [before, after] = [change.before, change.after].map(|levels| self.bytes_of_headroom(levels.headroom));
-            pool_releases.shared += before - after;
+            self.shared.gain(self.headroom_difference(change));
         }
         let port_off = context.flags.port_xon_offset.is_some() && self.release_port(id.port(), departed);
         queue.average.advance(average_before, average);

@@ -127,7 +127,7 @@ pub(super) struct ThresholdQuery<'r> {
 }
 
 impl ThresholdQuery<'_> {
-    /// T of a lossless queue within a run that has placed `shared` bytes in the shared segment so far.
+    /// T of a lossless queue within a run that has placed `shared` bytes so far.
     #[inline]
     pub(super) fn threshold(&self, view: &mut QueueView, occupancy: Occupancy, average: u64, shared: u64) -> Threshold {
         bring_up_to_date(&self.context.flags, view, occupancy, average);
@@ -160,7 +160,7 @@ pub(super) struct LosslessQueue<'r> {
 }
 
 impl<'r> LosslessQueue<'r> {
-    /// Bytes that the run has placed in the shared segment, part of which lent headroom is.
+    /// Bytes of the reservation that the run has taken: for the shared segment, and for headroom that was lent to it.
     #[inline(always)]
     fn of_pool(&self, placed: &PlacedBytes) -> u64 {
         let is_lent = self.query.context.flags.lends_headroom && self.occupancy.lent;
@@ -196,7 +196,7 @@ impl Segments for LosslessQueue<'_> {
     #[inline(always)]
     fn share(&mut self, bytes: u32, placed: &PlacedBytes) -> Result<(), DropReason> {
         let of_pool = self.of_pool(placed);
-        let threshold = self.query.threshold(self.view, self.occupancy, self.average, of_pool);
+        let threshold = self.query.threshold(self.view, self.occupancy, self.average, placed.shared);
         let fits = u64::from(self.occupancy.shared) + u64::from(bytes) <= threshold.admit;
         if !fits || !self.query.budget.fits(of_pool, bytes) {
             self.occupancy.off = true;

@@ -183,7 +183,7 @@ impl Mmu {
         pools.into_iter().flatten().for_each(|pool| pool.restart_watermark());
     }
 
-    /// Usage of the shared segment: Σ w_s of B_s, and with lent headroom also Σ w_h of lenders.
+    /// Usage of the shared segment: Σ w_s of B_s, which lent headroom enlarges.
     pub fn pool_usage(&self) -> PoolUsage {
         pool_usage(&self.shared)
     }

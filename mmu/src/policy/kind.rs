@@ -109,7 +109,7 @@ pub struct BuildContext<'c> {
     pub rates: &'c [BitRate],
     /// Factor α of each port that has its own, for policies that [take it](BufferPolicyConfig::takes_alphas_of_ports).
     pub alphas: &'c [Option<Alpha>],
-    /// Whether each port's peer is a host.
+    /// Whether each port's peer is a host that the port pauses by PFC or PAUSE, at a known rate.
     pub hosts: &'c [bool],
     /// Rate of charges of each port, in whole cells, under the frame length that fills the buffer fastest.
     pub fill_rates: &'c [BitRate],

@@ -169,8 +169,9 @@ impl BufferPolicy for Spfc {
         let set = |count| {
             own.rate.store(rate.line.as_bps(), Ordering::Relaxed);
             own.victim_from.store(count, Ordering::Relaxed);
+            // Headroom stays as it is, so that a faster link does not end the wait sooner.
             let in_flight = in_flight(own.headroom, rate.line, self.reaction);
-            own.in_flight.store(in_flight.as_picos(), Ordering::Relaxed);
+            own.in_flight.fetch_max(in_flight.as_picos(), Ordering::Relaxed);
         };
         count.map(set).is_some()
     }
@@ -303,8 +304,9 @@ const VICTIM_MEMORY: Key<VictimMemory> = Key::choice(
     "victim_memory",
     &[("shared", VictimMemory::Shared), ("all", VictimMemory::All)],
     "memory that a victim may fill before it is paused: the shared buffer, or also the free headroom of paused queues \
-     at ports to hosts (`peer`), lent once their last frames in flight have arrived. Such a queue resumes only when its \
-     headroom is back: it waits for the victims' egress ports",
+     at ports to hosts (`peer`), lent at the latest instant at which frames sent before the PAUSE arrive: Φ / C and the reaction after Xoff. Such a \
+     queue resumes only when its headroom is back, so the host may wait for the victims' egress ports. A host that \
+     forgets the PAUSE, as by a link failure, may lose frames. No effect without ports to hosts",
 )
 .or("shared");
 
@@ -541,9 +543,11 @@ mod tests {
         assert!(spfc.lends_headroom() && !Spfc::new(&config(VictimMemory::Shared), &context).unwrap().lends_headroom());
         assert_eq!(spfc.in_flight_time(QUEUE), Some(Span::from_micros(40 + 5)));
         assert_eq!(spfc.in_flight_time(QueueId::new(PortId(1), QUEUE.class())), None, "a switch may wait for others");
-        let rate = BitRate::gbps(20);
-        assert!(spfc.set_rate(PortId(0), PortRate { line: rate, fill: rate }));
-        assert_eq!(spfc.in_flight_time(QUEUE), Some(Span::from_micros(20 + 5)));
+        for (gbps, micros) in [(20, 40), (5, 80)] {
+            let rate = BitRate::gbps(gbps);
+            assert!(spfc.set_rate(PortId(0), PortRate { line: rate, fill: rate }));
+            assert_eq!(spfc.in_flight_time(QUEUE), Some(Span::from_micros(micros + 5)), "headroom stays as it is");
+        }
     }
 
     #[test]

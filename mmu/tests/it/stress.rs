@@ -122,7 +122,7 @@ fn check(name: &str, mmu: &Mmu, held: &[BufferRequest], now: Time) {
             let held_here: u64 = sum(&|packet| packet.ingress == id);
             assert_eq!((queue.private + queue.shared + queue.headroom).get(), held_here, "{name}: {id:?}");
             assert_eq!(mmu.egress_length(id), sum(&|packet| packet.egress == id), "{name}: egress {id:?}");
-            shared += queue.shared.get() + if queue.lent { queue.headroom.get() } else { 0 };
+            shared += queue.shared.get();
             headroom += queue.headroom.get();
             lossy += if class == CLASSES[0] { queue.shared.get() } else { 0 };
             all += held_here;

@@ -32,10 +32,10 @@ pub(crate) struct Queue {
     pub headroom: u64,
     pub off: bool,
     pub limit: u64,
-    /// Instant from which the headroom may be lent; bytes lent and not returned.
+    /// Instant from which the headroom may be lent; bytes returned since.
     lend_from: Time,
     lent: bool,
-    owed: u64,
+    returned: u64,
     /// q̂, in units of 2^-20 bytes.
     average: u64,
     /// Share in n_p, in units of 2^-16.
@@ -113,11 +113,11 @@ impl Model {
     pub(crate) fn shared(&self) -> (u64, u64) {
         let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
         let kept: u64 = self.queues.iter().map(|queue| queue.limit / self.times).sum();
-        let owed: u64 = self.queues.iter().map(|queue| queue.owed).sum();
         let lent = self.queues.iter().filter(|queue| queue.lent);
-        let in_lent: u64 = lent.map(|queue| queue.headroom.div_ceil(self.times)).sum();
+        let free = |queue: &Queue| queue.limit / self.times - queue.headroom.div_ceil(self.times) - queue.returned;
+        let lent: u64 = lent.map(free).sum();
         let shared: u64 = self.queues.iter().map(|queue| queue.shared).sum();
-        (self.layout.shared().get() + given - kept + owed, shared + in_lent)
+        (self.layout.shared().get() + given - kept + lent, shared)
     }
 
     /// Free bytes of the shared segment without lent headroom.
@@ -395,13 +395,14 @@ impl Model {
         let resumes = queue.headroom == 0 && (queue.shared <= floor || queue.shared + xon_offset < xoff);
         let whole = queue.limit / times;
         if resumes {
-            queue.owed -= queue.owed.min(free);
-            if queue.owed == 0 {
+            if queue.lent {
+                queue.returned += (whole - queue.returned).min(free);
+            }
+            if !queue.lent || queue.returned == whole {
                 (queue.off, queue.lent) = (false, false);
             }
-        } else if lends && queue.off && !queue.lent && now >= queue.lend_from && queue.headroom.div_ceil(times) < whole
-        {
-            (queue.lent, queue.owed) = (true, whole);
+        } else if lends && queue.off && !queue.lent && now >= queue.lend_from {
+            (queue.lent, queue.returned) = (true, 0);
         }
     }
 
