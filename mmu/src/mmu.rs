@@ -1,7 +1,6 @@
 //! Lock-free memory management unit. [`placement`] holds the placement rule, [`admission`] charges packets, [`departure`] releases them and
-//! [`bypass`] does both at once. [`lending`]
-//! lends headroom of OFF queues, [`report`] reads occupancy, [`burst_request`] sums a burst by route, [`bulk`] admits several packets of a
-//! queue in one step, and [`prefetch`] prefetches the cache lines involved.
+//! [`buffer_bypass`] does both at once. [`lending`] lends headroom of OFF queues, [`report`] reads occupancy, [`burst_request`] sums a burst
+//! by route, [`bulk`] admits several packets of a queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
 mod buffer_bypass;

@@ -42,12 +42,10 @@ pub(crate) fn begin(default_filter: Targets, format: LogFormat) {
                 .with(filter)
                 .init();
         }
-        LogFormat::Text if is_journal() => {
-            let journal = RateLimitedFormat::new(Style::Journal(text.with_ansi(false)));
-            log.with_ansi(false).event_format(journal).finish().with(filter).init();
-        }
         LogFormat::Text => {
-            log.with_ansi(color).event_format(RateLimitedFormat::new(Style::Text(text))).finish().with(filter).init();
+            let (style, color) =
+                if is_journal() { (Style::Journal(text.with_ansi(false)), false) } else { (Style::Text(text), color) };
+            log.with_ansi(color).event_format(RateLimitedFormat::new(style)).finish().with(filter).init();
         }
     }
 }

@@ -76,9 +76,7 @@ impl ConfigError {
         });
         let lines = Snippet::source(self.source.text()).path(self.file()).annotations(annotations);
         let help = (!self.help.is_empty()).then(|| Level::HELP.message(self.help.as_str()));
-        let mut report = Group::with_title(message).elements((!self.labels.is_empty()).then_some(lines));
-        report = report.elements(help);
-        report
+        Group::with_title(message).elements((!self.labels.is_empty()).then_some(lines)).elements(help)
     }
 
     /// Byte offset of the error, the sort key within its file.

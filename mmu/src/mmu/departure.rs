@@ -428,16 +428,27 @@ impl Mmu {
         if self.flags.lends_headroom {
             return self.reconsider_lender(id, now);
         }
-        let change = queue.occupancy.update(|occupancy| {
-            if !occupancy.off {
-                return occupancy;
-            }
-            let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
-            Occupancy { off: !occupancy.resumes(self.policy.threshold(&view).xoff, self.xon.get()), ..occupancy }
+        self.resume(id, now);
+    }
+
+    /// Turns an OFF queue ON if its threshold permits.
+    pub(super) fn resume(&self, id: QueueId, now: Time) {
+        let change = self.ingress[id.index()].occupancy.update(|occupancy| match self.may_resume(id, occupancy, now) {
+            true => Occupancy { off: false, lent: false, ..occupancy },
+            false => occupancy,
         });
         if change.went_on() {
             self.note_transition(id, false, now);
         }
+    }
+
+    /// Returns whether an OFF queue of this occupancy resumes under its present threshold; false for an ON queue.
+    pub(super) fn may_resume(&self, id: QueueId, occupancy: Occupancy, now: Time) -> bool {
+        if !occupancy.off {
+            return false;
+        }
+        let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
+        occupancy.resumes(self.policy.threshold(&view).xoff, self.xon.get())
     }
 
     fn reconsider_port(&self, id: PortId) {

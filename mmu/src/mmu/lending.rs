@@ -39,26 +39,13 @@ impl Mmu {
     }
 
     fn lend_or_resume(&self, id: QueueId, queue: &IngressQueue, now: Time) {
-        let resumes = |occupancy: Occupancy| {
-            let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
-            occupancy.off && occupancy.resumes(self.policy.threshold(&view).xoff, self.xon.get())
-        };
         let before = queue.occupancy.load();
-        if !resumes(before) {
-            if before.off && !before.lent && now >= queue.loan.from() {
-                self.lend(queue);
+        if self.may_resume(id, before, now) {
+            if !before.lent || self.take_back(queue) {
+                self.resume(id, now);
             }
-            return;
-        }
-        if before.lent && !self.take_back(queue) {
-            return;
-        }
-        let change = queue.occupancy.update(|occupancy| match resumes(occupancy) {
-            true => Occupancy { off: false, lent: false, ..occupancy },
-            false => occupancy,
-        });
-        if change.went_on() {
-            self.note_transition(id, false, now);
+        } else if before.off && !before.lent && now >= queue.loan.from() {
+            self.lend(queue);
         }
     }
 

@@ -160,25 +160,19 @@ pub(super) struct LosslessQueue<'r> {
 }
 
 impl<'r> LosslessQueue<'r> {
-    /// Bytes of the reservation that the run has taken: for the shared segment, and for headroom that was lent to it.
+    /// Bytes of the reservation that the run takes with `more` charges to headroom: for the shared segment, and for headroom that was
+    /// lent to it.
     #[inline(always)]
-    fn of_pool(&self, placed: &PlacedBytes) -> u64 {
+    fn reserved(&self, placed: &PlacedBytes, more: u32) -> u64 {
         let is_lent = self.query.context.flags.lends_headroom && self.occupancy.lent;
-        placed.shared + if is_lent { self.lent_headroom(placed.headroom as u32, 0) } else { 0 }
+        placed.shared + if is_lent { self.lent_headroom(placed.headroom as u32, more) } else { 0 }
     }
 
-    /// Bytes of the buffer that the run's last `charges` of headroom take, and `more`.
+    /// Bytes of the buffer that the run's `charges` to headroom take, with `more`.
     #[inline(never)]
     fn lent_headroom(&self, charges: u32, more: u32) -> u64 {
         let bytes = |charges| self.query.mmu.bytes_of_headroom(charges);
         bytes(self.occupancy.headroom + more) - bytes(self.occupancy.headroom - charges)
-    }
-
-    /// Returns whether the shared segment has room for a packet in headroom, if that is lent.
-    #[inline(always)]
-    fn has_lent_room(&self, bytes: u32, placed: &PlacedBytes) -> bool {
-        let is_lent = self.query.context.flags.lends_headroom && self.occupancy.lent;
-        !is_lent || self.query.budget.fits(self.of_pool(placed), self.lent_headroom(0, bytes) as u32)
     }
 
     /// Creates a queue that may use the shared segment, and no headroom.
@@ -195,10 +189,9 @@ impl<'r> LosslessQueue<'r> {
 impl Segments for LosslessQueue<'_> {
     #[inline(always)]
     fn share(&mut self, bytes: u32, placed: &PlacedBytes) -> Result<(), DropReason> {
-        let of_pool = self.of_pool(placed);
         let threshold = self.query.threshold(self.view, self.occupancy, self.average, placed.shared);
         let fits = u64::from(self.occupancy.shared) + u64::from(bytes) <= threshold.admit;
-        if !fits || !self.query.budget.fits(of_pool, bytes) {
+        if !fits || !self.query.budget.fits(self.reserved(placed, 0), bytes) {
             self.occupancy.off = true;
             return Err(DropReason::HeadroomViolation);
         }
@@ -210,8 +203,9 @@ impl Segments for LosslessQueue<'_> {
     #[inline(always)]
     fn take_headroom(&mut self, bytes: u32, placed: &PlacedBytes) -> bool {
         let is_granted = placed.headroom + u64::from(bytes) <= self.headroom_granted;
-        let fits =
-            is_granted && self.has_lent_room(bytes, placed) && self.occupancy.headroom + bytes <= self.headroom_limit;
+        // Always true of headroom that is not lent.
+        let is_reserved = self.query.budget.fits(self.reserved(placed, bytes), 0);
+        let fits = is_granted && is_reserved && self.occupancy.headroom + bytes <= self.headroom_limit;
         if fits {
             self.occupancy.headroom += bytes;
         }

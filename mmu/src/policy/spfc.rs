@@ -393,18 +393,24 @@ mod tests {
 
     fn build(config: &SpfcConfig, rates: &[BitRate]) -> Option<Spfc> {
         let ports = vec![PortLayout::default(); rates.len()];
-        let layout = LayoutRequirements::PER_QUEUE.partition(Bytes::new(SHARED), ports).unwrap();
-        let context = BuildContext {
-            layout: &layout,
-            rates,
-            alphas: &[],
-            hosts: &vec![false; rates.len()],
-            fill_rates: rates,
-            frame_max: Bytes::new(1_522),
-            xon_offset: Bytes::ZERO,
-            reaction: Span::ZERO,
-        };
-        Spfc::new(config, &context)
+        build_over(config, Bytes::new(SHARED), ports, rates, &vec![false; rates.len()], Span::ZERO)
+    }
+
+    fn build_over(
+        config: &SpfcConfig,
+        size: Bytes,
+        ports: Vec<PortLayout>,
+        rates: &[BitRate],
+        hosts: &[bool],
+        reaction: Span,
+    ) -> Option<Spfc> {
+        let layout = &LayoutRequirements::PER_QUEUE.partition(size, ports).unwrap();
+        let (frame_max, xon_offset) = (Bytes::new(1_522), Bytes::ZERO);
+        let fill_rates = rates;
+        Spfc::new(
+            config,
+            &BuildContext { layout, rates, alphas: &[], hosts, fill_rates, frame_max, xon_offset, reaction },
+        )
     }
 
     fn spfc(victim_at: VictimAt) -> Spfc {
@@ -527,20 +533,13 @@ mod tests {
         let rates = [BitRate::gbps(10); 2];
         let port =
             PortLayout { headroom: [Bytes::kb(50); 8], lossless: QUEUE.class().alone(), ..PortLayout::default() };
-        let layout = LayoutRequirements::PER_QUEUE.partition(Bytes::mb(2), vec![port; 2]).unwrap();
-        let context = BuildContext {
-            layout: &layout,
-            rates: &rates,
-            alphas: &[],
-            hosts: &[true, false],
-            fill_rates: &rates,
-            frame_max: Bytes::new(1_522),
-            xon_offset: Bytes::ZERO,
-            reaction: Span::from_micros(5),
+        let build = |victim_memory| {
+            let config = SpfcConfig { victim_memory, ..config(VictimAt::Count) };
+            let ports = vec![port; 2];
+            build_over(&config, Bytes::mb(2), ports, &rates, &[true, false], Span::from_micros(5)).unwrap()
         };
-        let config = |victim_memory| SpfcConfig { victim_memory, ..config(VictimAt::Count) };
-        let spfc = Spfc::new(&config(VictimMemory::All), &context).unwrap();
-        assert!(spfc.lends_headroom() && !Spfc::new(&config(VictimMemory::Shared), &context).unwrap().lends_headroom());
+        let spfc = build(VictimMemory::All);
+        assert!(spfc.lends_headroom() && !build(VictimMemory::Shared).lends_headroom());
         assert_eq!(spfc.in_flight_time(QUEUE), Some(Span::from_micros(40 + 5)));
         assert_eq!(spfc.in_flight_time(QueueId::new(PortId(1), QUEUE.class())), None, "a switch may wait for others");
         for (gbps, micros) in [(20, 40), (5, 80)] {
