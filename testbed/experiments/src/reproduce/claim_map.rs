@@ -29,7 +29,7 @@ pub(super) struct ClaimMap {
     /// `NAME=VALUE` restrictions of the map.
     pub pins: Vec<String>,
     pub open: Vec<MapParameter>,
-    /// The main claims together, in their magnitude; all claims and numbers together; and then each.
+    /// The main claims together; all claims and numbers together; and then each.
     pub lines: Vec<MapLine>,
     /// Changes from the default setting to the nearest one in which the main claims hold together, and to that in which
     /// all hold.
