@@ -12,6 +12,7 @@ mod claim_map;
 mod experiment;
 pub mod explore;
 mod figure;
+mod joint;
 mod late_runs;
 mod lateness;
 mod measure;

@@ -106,6 +106,11 @@ pub(super) enum MapLineKind {
 impl ClaimMap {
     pub(super) const FORMAT: &str = "weir-map-1";
 
+    /// Identifier of the paper: `gfc` of `gfc.9`.
+    pub(super) fn paper_id(&self) -> &str {
+        self.id.split('.').next().unwrap_or(&self.id)
+    }
+
     /// Confidence interval of a claim for a table; `all` if no setting is left out.
     pub(super) fn interval_shown(&self, line: &MapLine) -> String {
         if self.is_all && !line.is_open() { "all".to_owned() } else { line.interval_shown() }

@@ -7,6 +7,7 @@ use super::catalogue::catalogue;
 use super::claim_map::{ClaimMap, MapLine, MapLineKind};
 use super::experiment::Experiment;
 use super::explore::{extent, nearest};
+use super::joint::JointConfiguration;
 use super::outcome::duration;
 use super::page_table::{head, row};
 use super::sentence::{counted, upper_first};
@@ -153,6 +154,12 @@ fn figure_table(text: &mut String, figures: &[Figure], backend: Backend, to: &st
 fn claims(figures: &[Figure]) -> String {
     const ROBUSTNESS: [&str; 5] = ["robust", "fragile", "does not hold", "too few settings", "open"];
     let mut text = CLAIMS.to_owned();
+    let maps: Vec<&ClaimMap> = figures.iter().filter_map(|figure| Some(&figure.results.map.as_ref()?.map)).collect();
+    let joint = maps.chunk_by(|one, other| one.paper_id() == other.paper_id()).filter_map(|of_paper| {
+        let joint = JointConfiguration::new(of_paper.iter().copied())?;
+        Some(format!("{}: {}.", of_paper[0].paper_id(), joint.sentence()))
+    });
+    list(&mut text, "By main effects on the main claims:", joint);
     head(&mut text, ["figure", "main claims together", "decided by", "claims", "settings, CPU time"]);
     for StoredMap { map, .. } in figures.iter().filter_map(|figure| figure.results.map.as_ref()) {
         let claims = map.lines.iter().filter(|line| matches!(line.kind, MapLineKind::Main | MapLineKind::Further));
