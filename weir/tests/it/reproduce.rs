@@ -615,6 +615,14 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
         let (code, said) = explore(&arguments);
         assert!(code == 2 && said.contains(wanted), "{said}");
     }
+    // Messages that take as long as the runs.
+    let scenario = SCENARIO.replace("end = \"2ms\"", "end = \"50us\"");
+    fs::write(lab.path("more.0/scenario.toml"), scenario).unwrap();
+    let (code, said) = explore(&["--settings", "1"]);
+    assert!(
+        code == 2 && said.contains("more.0: the map's runs end after 50us, and messages of bursts take "),
+        "{said}"
+    );
     let closed = Lab::new(PAPER);
     let (code, said) = closed.weir("explore", &["more.0"]);
     assert!(code == 2 && said.contains("more.0: nothing is open there; write [[open]] in paper.toml"), "{said}");
@@ -628,7 +636,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let about =
         "id = \"fifth\"\nname = \"More Buffer\"\nauthors = \"Nobody et al.\"\nvenue = \"EXAMPLE\"\nyear = 2026\n";
     fs::create_dir_all(lab.path("papers/fifth/fifth.1")).unwrap();
-    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), own).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), &own).unwrap();
     for (name, text) in [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK)] {
         fs::write(lab.path(&format!("papers/fifth/fifth.1/{name}.toml")), text).unwrap();
     }
@@ -640,7 +648,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     assert!(
         code == 0
             && said.contains(&format!("{citation}: Fig. 0"))
-            && said.contains("fifth.1: Reproduced: all of the paper's claims come out"),
+            && said.contains("fifth.1: Reproduced: the paper's only main claim comes out"),
         "{said}"
     );
     // By its folder alone, and from within it.
@@ -662,6 +670,11 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
         let (code, said) = lab.reproduce(&["fifth", "--papers", "papers"]);
         assert!(code == 2 && said.contains(wanted), "{wanted}: {said}");
     }
+    // A map needs the parameters that decide other figures of the paper.
+    fs::write(lab.path("papers/fifth/about.toml"), format!("{about}axes = [\"threshold\", \"rate\"]\n")).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), format!("{own}{OPEN}")).unwrap();
+    let (code, said) = lab.weir("explore", &["fifth", "--papers", "papers", "--dry-run"]);
+    assert!(code == 2 && said.contains("fifth.1: paper.toml has no [[open]] \"rate\""), "{said}");
     fs::write(lab.path("papers/fifth/about.toml"), about).unwrap();
     fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), PAPER).unwrap();
     let (code, said) = lab.reproduce(&["papers/fifth/fifth.1"]);

@@ -27,6 +27,9 @@ pub(super) struct Paper {
     year: Option<u32>,
     /// Name of the paper's own scheme in the lines of its figures.
     scheme: Option<String>,
+    /// Unspecified parameters that each map of the paper's figures has.
+    #[serde(default)]
+    pub axes: Vec<String>,
     /// Configuration that the paper's figures have in common, in a sentence.
     configuration: Option<String>,
 }
@@ -37,7 +40,10 @@ const FORMAT: Format = Format {
     what: "a paper's about.toml",
     reference: "docs/EXPERIMENTS.md",
     repeated: "",
-    tables: &[TableSchema::table("", &[&ID, &NAME, &TITLE, &AUTHORS, &VENUE, &YEAR, &ORDER, &SCHEME, &CONFIGURATION])],
+    tables: &[TableSchema::table(
+        "",
+        &[&ID, &NAME, &TITLE, &AUTHORS, &VENUE, &YEAR, &ORDER, &SCHEME, &AXES, &CONFIGURATION],
+    )],
 };
 
 const ID: Key<()> = Key::other("id", "name", "Prefix of the experiments' names.").or_else("required");
@@ -53,6 +59,9 @@ const SCHEME: Key<()> = Key::other(
     "string",
     "Name of the paper's own scheme. Lines of its figures with this word in their name are drawn thicker, in warm colours.",
 );
+const AXES: Key<()> =
+    Key::other("axes", "list of strings", "Unspecified parameters without which a map of a figure is refused.")
+        .or_else("none");
 const CONFIGURATION: Key<()> =
     Key::other("configuration", "string", "Configuration that the paper's figures have in common, in a sentence.");
 

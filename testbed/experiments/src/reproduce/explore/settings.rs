@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_results::run_dir::read_summary;
+use weir_units::Span;
+
 use crate::Failure;
 use crate::reproduce::experiment::Experiment;
 use crate::reproduce::late_runs::fail_claims_of_failed_runs;
@@ -93,10 +96,31 @@ impl Runner<'_> {
         if records.len() < plan.points.len() {
             return Ok(None);
         }
+        if batch == 0 {
+            self.check_length(&records)?;
+        }
         let each = plan.points.len() / settings.len();
         let judged =
             settings.iter().zip(records.chunks(each)).map(|(setting, records)| self.judge(setting, records, &plan));
         judged.collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    /// Refuses runs in which messages take as long as the run, on average: their claims say nothing about the paper's.
+    fn check_length(&self, records: &[PointRecord]) -> Result<(), Failure> {
+        for record in records.iter().filter(|record| record.is_good()) {
+            let summary = read_summary(&record.folder).map_err(|error| Failure::Run(error.to_string()))?;
+            for traffic in &summary.traffic {
+                let mean =
+                    traffic.bins.first().and_then(|all| all.fct_ns.mean).filter(|mean| *mean >= summary.duration_ns);
+                let Some(mean) = mean else { continue };
+                let [mean, end] = [mean, summary.duration_ns].map(Span::from_nanos);
+                return Err(Failure::Argument(format!(
+                    "{}: the map's runs end after {end}, and messages of {} take {mean} on average: write a longer `end` for the map's sweep",
+                    self.experiment.id, traffic.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn batch(&self, batch: usize) -> PathBuf {
