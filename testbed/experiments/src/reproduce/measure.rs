@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use weir_results::measure::nearest_rank;
 
-use super::paper_file::{Aggregation, Claim, Measure, PaperFile, SeriesThreshold, Statistic};
+use super::paper_file::{Aggregation, Claim, Measure, SeriesThreshold, Statistic};
 use super::rows::{MessageQuery, ResultRow, ResultRows, Selection, combination, parameter};
 use crate::Failure;
 use crate::table::statistics::{self, Estimate};
@@ -19,14 +19,6 @@ pub(super) enum MeasureResult {
     /// Ratio or reduction with both sides 0 in all runs.
     Indeterminate,
     Missing(String),
-}
-
-impl PaperFile {
-    /// Points that conclusions depend on.
-    pub(super) fn concluded_from(&self) -> Vec<Selection<'_>> {
-        let conclusions = self.claims.iter().filter(|claim| claim.conclusion);
-        conclusions.flat_map(|claim| points_of(&self.measures, claim)).collect()
-    }
 }
 
 /// Points that a claim depends on.
