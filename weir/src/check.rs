@@ -114,7 +114,10 @@ fn of_switch(
         nics: nics::nics(switch),
         flow_control: flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?,
         on_this_machine: machine.map(|machine| machine.of_switch(index, switch)),
-        warnings: warnings::warnings(switch, &layout),
+        warnings: warnings::warnings(switch, &layout)
+            .into_iter()
+            .chain(warnings::no_lender(switch, &*policy))
+            .collect(),
     })
 }
 

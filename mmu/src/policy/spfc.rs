@@ -216,15 +216,19 @@ impl BufferPolicy for Spfc {
         ]
     }
 
-    /// Describes the departure rate from which the port is a victim, and T of a victim.
+    /// Describes the departure rate from which the port is a victim, and T of a victim without loans.
     fn describe_port(&self, rate: BitRate, shared: Bytes) -> Option<String> {
         let bytes = Spfc::victim_bytes(rate, self.k_spfc(), self.tc);
         let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(self.k_spfc())));
         Some(format!(
-            "is a victim when {} B or more depart in TC = {}, that is C/K_spfc = {from}; T of a victim: {} B",
+            "is a victim when {} B or more depart in TC = {}, that is C/K_spfc = {from}; T of a victim: {} B{}",
             grouped(bytes),
             self.tc,
-            grouped(shared.get())
+            grouped(shared.get()),
+            match self.victim_memory {
+                VictimMemory::Shared => "",
+                VictimMemory::All => ", and lent headroom",
+            }
         ))
     }
 

@@ -260,6 +260,57 @@ mod spfc {
         bench.release(1, 10);
         assert_eq!(bench.queue(0).threshold, Bytes::kb(10), "DT for the other class too");
     }
+
+    /// Ports 0 and 1 have victims, 2 to 4 bursts to port 5.
+    #[test]
+    fn victims_share_the_headroom_that_is_lent_and_lossy_classes_get_none_of_it() {
+        let lossless = CLASSES[0];
+        let bounds = Bounds {
+            size: Bytes::kb(200) + Bytes::new(6 * PHI),
+            ports: 6,
+            private: Bytes::ZERO,
+            headroom: Bytes::new(PHI),
+            lossless: lossless.alone(),
+            rate: BitRate::gbps(10),
+        };
+        let mmu = policies::mmu("spfc-all-memory", &bounds, Xon::below(Bytes::kb(2)), Alpha::ONE);
+        let mut writers: Vec<PortWriter> = (0..6).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
+        let mut now = Time::ZERO;
+        let queue = |port, class| QueueId::new(PortId(port), class);
+        let frame = |port, class| BufferRequest { ingress: queue(port, class), egress: queue(5, class), bytes: FRAME };
+        let mut admit = |port: u16, class, now| {
+            let mut verdicts = [LOST];
+            mmu.admit(&mut writers[usize::from(port)], now, &[frame(port, class)], &mut verdicts);
+            verdicts[0]
+        };
+        for _ in 0..200 {
+            now += BitRate::gbps(10).time_for(Bytes::new(u64::from(FRAME)));
+            for victim in 0..2 {
+                assert_eq!(admit(victim, lossless, now), SHARED);
+                mmu.release(now, &[frame(victim, lossless)]);
+            }
+        }
+        for burst in 2..5 {
+            while !mmu.ingress_usage(queue(burst, lossless), now).off {
+                admit(burst, lossless, now);
+            }
+        }
+        let bursts = (2..5).map(|burst| mmu.ingress_usage(queue(burst, lossless), now));
+        let lent: u64 = bursts.map(|usage| PHI - usage.headroom.get()).sum();
+        let own = 200_000 - mmu.pool_usage().used.get();
+        now += BitRate::gbps(10).time_for(Bytes::new(PHI));
+        (2..5).for_each(|burst| mmu.reconsider(PortId(burst), lossless.alone(), now));
+        assert_eq!(admit(5, Class::new(0), now), SHARED, "room in the segment itself");
+        mmu.release(now, &[frame(5, Class::new(0))]);
+        let room = ((own + lent) / u64::from(FRAME)) as u16;
+        assert!(own > 20_000 && lent > 20_000, "{own}, {lent}");
+        assert!((0..room).all(|n| admit(n % 2, lossless, now) == SHARED), "all of both, and no PAUSE");
+        assert!((0..2).all(|victim| !mmu.ingress_usage(queue(victim, lossless), now).off));
+        mmu.release(now, &[frame(0, lossless)]);
+        assert!(matches!(admit(5, Class::new(0), now), Admission::Drop(_)), "what is left is lent");
+        assert_eq!([0, 1].map(|victim| admit(victim, lossless, now)), [SHARED, HEADROOM]);
+        assert!(mmu.ingress_usage(queue(1, lossless), now).off);
+    }
 }
 
 mod sonic {

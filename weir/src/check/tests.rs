@@ -107,6 +107,27 @@ fn spfc() {
 }
 
 #[test]
+fn a_lending_policy_without_a_lender_gives_a_warning() {
+    let told = |keys: &str, ports: &str| {
+        let text = format!("[buffer]\nsize = \"10MB\"\npolicy = \"spfc\"\n[buffer.spfc]\n{keys}\n{ports}");
+        let switch = weir_config::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let layout = buffer_layout(&switch).unwrap();
+        let rates: Vec<_> = switch.ports.iter().map(|port| port.rate.unwrap_or(RATE_UNKNOWN)).collect();
+        warnings::no_lender(&switch, &*buffer_policy(&switch, &layout, &rates).unwrap())
+    };
+    let port =
+        |name: &str, keys: &str| format!("[[ports]]\nname = \"{name}\"\ntap = \"{name}\"\nrate = \"10Gbps\"\n{keys}\n");
+    let (all, to_host) = ("victim_memory = \"all\"", "peer = \"host\"");
+    let switches = [port("a", ""), port("b", "")].concat();
+    assert!(told(all, &switches).is_some_and(|warning| warning.starts_with("no port lends headroom")));
+    assert_eq!(told("", &switches), None);
+    assert_eq!(told(all, &[port("a", to_host), port("b", "")].concat()), None);
+    // A host that is not paused lends nothing.
+    let silent = port("a", &format!("{to_host}\nflow_control = \"none\""));
+    assert!(told(all, &[silent, port("b", "")].concat()).is_some());
+}
+
+#[test]
 fn headroom_by_the_rule_for_each_queue() {
     // 2 (1,250 + 1,522) + 3,840 B at 100 Gb/s, 2 (125 + 1,522) + 3,840 B at 10 Gb/s; two classes.
     let headroom = "headroom, Φ for each lossless ingress queue 89,340 0.9 %";

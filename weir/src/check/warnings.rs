@@ -6,9 +6,9 @@ mod pauses;
 use weir_config::SwitchConfig;
 use weir_experiments::table::count;
 use weir_flowctl::MessageKind;
-use weir_mmu::{BufferLayout, Headroom};
+use weir_mmu::{BufferLayout, BufferPolicy, Headroom};
 use weir_switch_core::flow_control::queue_limit;
-use weir_units::{BitRate, Bytes};
+use weir_units::{BitRate, Bytes, PortId, QueueId};
 
 /// Returns a sentence for each doubtful setting of a configuration.
 pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<String> {
@@ -80,4 +80,16 @@ fn not_lossless(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> 
         }
         _ => switch.buffer.policy.warning().map(str::to_owned),
     }
+}
+
+/// Reason why a policy that lends headroom has none to lend, if no port can.
+pub(super) fn no_lender(switch: &SwitchConfig, policy: &dyn BufferPolicy) -> Option<String> {
+    let lends = |port: usize| {
+        let mut classes = switch.classes.lossless.iter();
+        classes.any(|class| policy.in_flight_time(QueueId::new(PortId(port as u16), class)).is_some())
+    };
+    (policy.lends_headroom() && !switch.classes.lossless.is_empty() && !switch.real_ports().any(lends)).then(|| {
+        "no port lends headroom, so victims have the shared segment alone: only ports with `peer = \"host\"`, a rate, and PFC or PAUSE lend"
+            .to_owned()
+    })
 }

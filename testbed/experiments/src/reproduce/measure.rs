@@ -100,8 +100,7 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
         return Ok(MeasureResult::LeftOut);
     }
     if let Some(column) = &measure.share {
-        let holds_for =
-            selected.iter().filter(|row| rows.number(row, column).is_some_and(|value| value != 0.0)).count();
+        let holds_for = selected.iter().filter(|row| is_counted(measure, rows.number(row, column))).count();
         let is_by_chance = selected.iter().all(|row| combination(&row.point) == combination(&selected[0].point));
         let share = statistics::share(holds_for, selected.len());
         // Points with different parameters are no sample.
@@ -110,7 +109,7 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
     }
     if let Some(column) = &measure.count {
         let with: Vec<&ResultRow> =
-            selected.iter().copied().filter(|row| rows.number(row, column).is_some_and(|value| value != 0.0)).collect();
+            selected.iter().copied().filter(|row| is_counted(measure, rows.number(row, column))).collect();
         let count = match &measure.each {
             None => with.len(),
             Some(path) => with
@@ -135,6 +134,12 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
         Aggregation::Sum => of_all(values.iter().copied().reduce(|sum, value| sum + value)),
     };
     Ok(estimate.map_or(MeasureResult::LeftOut, MeasureResult::Value))
+}
+
+/// Whether `share` and `count` count a point with this value: it is not 0, and as an instant in ns not after `to`.
+fn is_counted(measure: &Measure, value: Option<f64>) -> bool {
+    let to = measure.to.as_ref().and_then(|to| units::micros(to)).map_or(f64::INFINITY, |to| 1e3 * to);
+    value.is_some_and(|value| value != 0.0 && value <= to)
 }
 
 /// Ratio of two measures, or reduction in percent, paired by seed.
@@ -280,6 +285,16 @@ pub(super) fn smoothed(samples: impl Iterator<Item = (f64, f64)>, span: f64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instants_after_to_are_not_counted() {
+        let counted = |to: Option<&str>| {
+            let measure = Measure { to: to.map(str::to_owned), ..Measure::default() };
+            [None, Some(0.0), Some(10e6), Some(10e6 + 1.0)].map(|value| is_counted(&measure, value))
+        };
+        assert_eq!(counted(None), [false, false, true, true]);
+        assert_eq!(counted(Some("10ms")), [false, false, true, false]);
+    }
 
     #[test]
     fn messages_that_did_not_finish_are_beyond_every_percentile_and_left_out_of_means() {

@@ -136,6 +136,12 @@ impl CongestionControlKind for DcqcnKind {
         &[
             Preset { name: "dcqcn", about: ABOUT, values: &[] },
             Preset { name: "dcqcn-paper", about: ABOUT, values: &[] },
+            // For 40 Gb/s and marks from 40 KB to 1 MB with P_max = 1. Its clamp of the target is the paper's.
+            Preset {
+                name: "dcqcn-simulator",
+                about: "DCQCN authors' public simulator (ns3-rdma), mix/config.txt",
+                values: &[("increase_timer", "60us"), ("byte_counter", "300KB")],
+            },
         ]
     }
 
@@ -281,6 +287,17 @@ mod tests {
         let mut flow = dcqcn();
         (0..count).for_each(|n| flow.on_cnp(instant(50 * n)));
         flow
+    }
+
+    /// Rates of mix/config.txt at its line rate.
+    #[test]
+    fn the_authors_simulator_counts_fewer_bytes() {
+        let preset = DcqcnKind.presets().iter().find(|preset| preset.name == "dcqcn-simulator").expect("a preset");
+        let network = Network { line: BitRate::gbps(40), base_rtt: Span::ZERO };
+        let config = DcqcnConfig::parse(&Parameters::new(network, &[], preset.values));
+        assert_eq!((config.increase_timer, config.byte_counter), (Span::from_micros(60), Bytes::kb(300)));
+        assert_eq!((config.cnp_interval, config.alpha_timer), (Span::from_micros(50), Span::from_micros(55)));
+        assert_eq!((config.additive_increase, config.hyper_increase), (BitRate::mbps(40), BitRate::mbps(200)));
     }
 
     #[test]
