@@ -5,7 +5,7 @@ fn millis(ms: u64) -> Time {
 }
 
 fn queue(switch: usize) -> EgressQueue {
-    EgressQueue { place: PortRef { switch, port: 1 }, class: Class::new(3).expect("a class") }
+    EgressQueue { place: PortRef { switch, port: 1 }, class: Class::new(3) }
 }
 
 /// Detector of as many queues of 10 Gb/s, which sends 12.5 MB in 10 ms.
