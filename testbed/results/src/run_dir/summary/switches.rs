@@ -78,6 +78,10 @@ pub struct XoffQueuesSummary {
     pub headroom_peak_p50_bytes: Option<u64>,
     /// 99th percentile of the local maxima of all queues' headroom together.
     pub headroom_peak_p99_bytes: Option<u64>,
+    /// Median of the local maxima of each port's headroom.
+    pub port_peak_p50_bytes: Option<u64>,
+    /// 99th percentile of the local maxima of each port's headroom.
+    pub port_peak_p99_bytes: Option<u64>,
     /// Median of the local maxima of each queue's headroom.
     pub queue_peak_p50_bytes: Option<u64>,
     /// 99th percentile of the local maxima of each queue's headroom.

@@ -715,6 +715,12 @@ pub(super) mod workload {
     pub(crate) const CLASS: Key<u8> =
         Key::<u8>::integer("class", 0..=7, "Class of the data, which has the first DSCP of the class.")
             .or_else("required");
+    const MORE_CLASSES: Key<()> = Key::other(
+        "more_classes",
+        "list of classes",
+        "Further classes: each message has one of all, at random, independent of `seed`.",
+    )
+    .or("[]");
     const SIZES: Key<()> = Key::other(
         "sizes",
         "a distribution's [name](WORKLOADS.md#sizes), a size up to 2 GiB, or a table",
@@ -783,6 +789,7 @@ pub(super) mod workload {
         &NAME,
         &KIND,
         &CLASS,
+        &MORE_CLASSES,
         &SIZES,
         &LOAD,
         &SENDERS,
