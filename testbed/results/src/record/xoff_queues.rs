@@ -73,9 +73,9 @@ impl XoffInterval {
         (to.at > from.at).then(|| megabits_per_second(to.received.saturating_sub(from.received), from.at, to.at))
     }
 
-    /// Returns the departure rate in Mb/s over the whole interval; `None` if no headroom was used.
+    /// Returns the departure rate in Mb/s, up to the last arrival, while the PAUSE takes effect; `None` if no headroom was used.
     fn departure(&self) -> Option<u64> {
-        let (from, to) = (&self.first, &self.last);
+        let (from, to) = (&self.first, &self.last_arrival);
         let left = (from.held + to.received.saturating_sub(from.received)).saturating_sub(to.held);
         (self.has_headroom && to.at > from.at).then(|| megabits_per_second(left, from.at, to.at))
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_fills_while_something_comes_and_drains_all_the_time() {
+    fn rates_are_of_the_time_in_which_frames_arrive() {
         let sample = |us: u64, received: u64, held: u64| Sample {
             at: Time::from_nanos(us * 1_000),
             received: Bytes::new(received),
@@ -222,10 +222,10 @@ mod tests {
         };
         let mut interval = XoffInterval::begin(sample(1, 1_000, 1_000));
         assert_eq!((interval.arrival(), interval.departure()), (None, None));
-        // 12,500 B in two microseconds, and 6,250 B that left in four.
+        // 12,500 B that came in two microseconds, and 3,500 B that left in them.
         for (us, received, held) in [(2, 8_000, 6_500), (3, 13_500, 10_000), (5, 13_500, 7_250)] {
             interval.extend(sample(us, received, held), us == 3);
         }
-        assert_eq!((interval.arrival(), interval.departure()), (Some(50_000), Some(12_500)));
+        assert_eq!((interval.arrival(), interval.departure()), (Some(50_000), Some(14_000)));
     }
 }

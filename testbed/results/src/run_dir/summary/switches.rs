@@ -90,7 +90,7 @@ pub struct XoffQueuesSummary {
     pub arrival_p50_bps: Option<u64>,
     /// 90th percentile of the arrival rate.
     pub arrival_p90_bps: Option<u64>,
-    /// Median rate at which frames left a queue in such an interval, if it had bytes in headroom.
+    /// Median rate at which frames left a queue meanwhile, if it had bytes in headroom.
     pub departure_p50_bps: Option<u64>,
     /// 90th percentile of the departure rate.
     pub departure_p90_bps: Option<u64>,
