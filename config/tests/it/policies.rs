@@ -43,6 +43,7 @@ fn defaults_are_those_of_the_reference() {
         k: 4,
         window: Span::from_millis(10),
         port_xon_offset: None,
+        port_queues: None,
         insurance: true,
         shared_headroom: true,
     };
@@ -113,7 +114,7 @@ fn values_arrive_where_they_belong() {
 #[test]
 fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
     let keys = "alpha = 2\nestimator = \"table\"\nw_g = \"1/65536\"\nw_v = 1\nk = 64\nwindow = \"1us\"\n\
-                port_xon_offset = \"0B\"\ninsurance = false\nshared_headroom = false";
+                port_xon_offset = \"0B\"\nport_queues = 8\ninsurance = false\nshared_headroom = false";
     let dsh = DshConfig {
         alpha: "2".parse().unwrap(),
         estimator: Estimator::Table,
@@ -122,6 +123,7 @@ fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
         k: 64,
         window: Span::from_micros(1),
         port_xon_offset: Some(Bytes::ZERO),
+        port_queues: Some(8),
         insurance: false,
         shared_headroom: false,
     };

