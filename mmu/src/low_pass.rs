@@ -59,7 +59,7 @@ impl LowPass {
     }
 
     /// Sets whether each step rounds q̂ down to whole bytes.
-    pub(crate) fn in_whole_bytes(self, rounds: bool) -> LowPass {
+    pub(crate) fn rounded_to_bytes(self, rounds: bool) -> LowPass {
         LowPass { kept_bits: if rounds { u64::MAX << FRACTION_BITS } else { u64::MAX }, ..self }
     }
 
@@ -269,8 +269,8 @@ mod tests {
             let expected = if target >= average { average + part } else { average - part };
             prop_assert_eq!(filter.arrive(average, length), expected);
             prop_assert_eq!(filter.cut_to_length(true).depart(average, length), expected.min(target));
-            let whole = expected >> FRACTION_BITS << FRACTION_BITS;
-            prop_assert_eq!(filter.in_whole_bytes(true).arrive(average, length), whole);
+            let to_bytes = expected >> FRACTION_BITS << FRACTION_BITS;
+            prop_assert_eq!(filter.rounded_to_bytes(true).arrive(average, length), to_bytes);
         }
     }
 
@@ -283,12 +283,12 @@ mod tests {
             length in 0..1u64 << 31,
             sizes in prop::collection::vec(prop_oneof![Just(0), Just(64), 0..16_000u32], 1..=64),
             ppb in prop_oneof![Just(0), Just(999_000_000), 0..1_000_000_000u32],
-            (departures_only, cut, whole, are_alike, drains) in any::<(bool, bool, bool, bool, bool)>(),
+            (departures_only, cut, rounds, are_alike, drains) in any::<(bool, bool, bool, bool, bool)>(),
         ) {
             let length = if drains { 0 } else { length };
             let sizes = if are_alike { vec![sizes[0]; sizes.len()] } else { sizes };
             let all = if are_alike { Charges::Uniform { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
-            let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut).in_whole_bytes(whole);
+            let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut).rounded_to_bytes(rounds);
             // Near enough that q passes q̂.
             let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };
             let arrived = sizes.iter().scan(length, |length, bytes| {
@@ -344,13 +344,13 @@ mod tests {
     }
 
     #[test]
-    fn whole_bytes_stop_a_slow_filter_below_the_queue() {
+    fn rounding_stops_a_slow_filter_below_the_queue() {
         // γ = 0.999999: a step adds a millionth of the distance, and less than a byte counts for nothing.
         let filter = LowPass::with_gamma_ppb(999_999_000).at_departures_only(true).cut_to_length(true);
         let after =
             |filter: LowPass, length| bytes_ceil((0..2_000).fold(0, |average, _| filter.depart(average, length)));
-        assert_eq!((after(filter, 900_000), after(filter.in_whole_bytes(true), 900_000)), (1_799, 0));
-        assert_eq!(after(filter.in_whole_bytes(true), 1_100_000), 2_000);
+        assert_eq!((after(filter, 900_000), after(filter.rounded_to_bytes(true), 900_000)), (1_799, 0));
+        assert_eq!(after(filter.rounded_to_bytes(true), 1_100_000), 2_000);
     }
 
     #[test]

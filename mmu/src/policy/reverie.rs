@@ -100,7 +100,7 @@ impl BufferPolicy for Reverie {
     fn low_pass(&self) -> Option<LowPass> {
         let ReverieConfig { gamma_ppb, filter_at, filter_cut, filter_rounding, filter_headroom, .. } = self.config;
         let filter = LowPass::with_gamma_ppb(gamma_ppb).at_departures_only(filter_at == FilterAt::Departures);
-        let filter = filter.cut_to_length(filter_cut).in_whole_bytes(filter_rounding == FilterRounding::Bytes);
+        let filter = filter.cut_to_length(filter_cut).rounded_to_bytes(filter_rounding == FilterRounding::Bytes);
         Some(filter.with_headroom(filter_headroom))
     }
 
@@ -181,7 +181,7 @@ pub enum FilterAt {
 /// Unit of q̂, to which each step of the filter rounds down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterRounding {
-    /// None: 2^-20 bytes.
+    /// Exact to 2^-20 bytes.
     None,
     /// Whole bytes.
     Bytes,
