@@ -63,7 +63,7 @@ fn defaults_are_those_of_the_reference() {
         Arc::new(dsh),
         Arc::new(SonicConfig { alpha, pools }),
         Arc::new(AbmConfig::paper(alpha, pools, CONGESTED, Span::from_micros(25))),
-        Arc::new(ReverieConfig::paper(alpha, 999_000_000, CONGESTED)),
+        Arc::new(ReverieConfig::simulator(alpha, 999_000_000, CONGESTED)),
     ];
     assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], BUFFER_POLICIES.names().collect::<Vec<_>>()[..]);
     for expected in defaults {
@@ -107,8 +107,11 @@ fn values_arrive_where_they_belong() {
     );
     assert_eq!(
         policy::<ReverieConfig>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
-        ReverieConfig::paper(alpha, 999_999_999, Bytes::mb(1))
+        ReverieConfig::simulator(alpha, 999_999_999, Bytes::mb(1))
     );
+    let text = "congested_partly = false\ncongested_at = \"events\"\nfilter_at = \"events\"\nfilter_cut = false\n\
+                filter_headroom = false\nresume_offset = \"0B\"\nresume_floor = \"0B\"";
+    assert_eq!(policy::<ReverieConfig>("reverie", text), ReverieConfig::paper(Alpha::ONE, 999_000_000, CONGESTED));
 }
 
 #[test]

@@ -24,11 +24,12 @@ const FORMS: [(&str, &str, &str); 9] = [
         "congested_partly = true\ndrain_of = \"congested-at-end\"\ndrain_cap = false\ndrain_ports = \"but-last\"",
     ),
     (
-        "reverie-simulator",
+        "reverie-text",
         "reverie",
-        "congested_partly = true\nfilter_at = \"departures\"\nfilter_cut = true\nfilter_headroom = true\n\
-         resume_offset = \"2496B\"\nresume_floor = \"1248B\"",
+        "congested_partly = false\ncongested_at = \"events\"\nfilter_at = \"events\"\nfilter_cut = false\n\
+         filter_headroom = false\nresume_offset = \"0B\"\nresume_floor = \"0B\"",
     ),
+    ("reverie-whole-bytes", "reverie", "filter_rounding = \"bytes\""),
 ];
 
 /// All policies in the order of the registry, each with its variants.

@@ -454,7 +454,7 @@ impl<'p> Build<'p> {
             frame_times: plan.frame_times,
             measures_feedback: plan.measures_feedback,
             unbuffered: plan.unbuffered,
-            unscheduled_alpha: plan.unscheduled_alpha,
+            unscheduled_alpha: plan.runs[self.run].unscheduled_alpha.or(plan.unscheduled_alpha),
             seed: plan.seed,
             ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,

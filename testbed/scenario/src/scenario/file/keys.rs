@@ -900,7 +900,9 @@ pub(super) mod others {
     const RUN_SWITCH: Key<()> =
         Key::other("switch", "table", "Settings that [override](SCENARIOS.md#runsswitch) those of `[switch]`.")
             .or_else("`[switch]` as it is");
-    pub(super) const RUN: Keys = &[&RUN_NAME, &EXPECT, &RUN_SWITCH];
+    pub(crate) const RUN_UNSCHEDULED_ALPHA: Key<Alpha> =
+        Key::alpha("unscheduled_alpha", "The run's own `unscheduled_alpha`.").or_else("that of `[scenario]`");
+    pub(super) const RUN: Keys = &[&RUN_NAME, &EXPECT, &RUN_UNSCHEDULED_ALPHA, &RUN_SWITCH];
 }
 
 /// Returns all tables and keys, in the order of the reference. Kinds of congestion control have tables of their own in `[nic]`, flows and
