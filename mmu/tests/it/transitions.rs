@@ -302,7 +302,7 @@ mod spfc {
         }
         for burst in 2..5 {
             while !mmu.ingress_usage(queue(burst, lossless), now).off {
-                admit(burst, lossless, now);
+                let _ = admit(burst, lossless, now);
             }
         }
         let bursts = (2..5).map(|burst| mmu.ingress_usage(queue(burst, lossless), now));

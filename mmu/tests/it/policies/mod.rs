@@ -9,7 +9,7 @@ use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Variants of policies: name, policy, and the keys of its table that differ from the defaults.
-const FORMS: [(&str, &str, &str); 9] = [
+const FORMS: [(&str, &str, &str); 10] = [
     ("spfc-window-end", "spfc", "victim_at = \"window-end\""),
     ("spfc-all-memory", "spfc", "victim_memory = \"all\""),
     // Tests are too short for the 8 PAUSEs of the default.

@@ -24,7 +24,7 @@ pub(super) struct JointValue {
 }
 
 impl JointConfiguration {
-    /// Computes the best joint configuration; `None` if no map has what it takes.
+    /// Computes the best joint configuration; `None` if no map has counts by value.
     pub(super) fn new<'m>(maps: impl IntoIterator<Item = &'m ClaimMap>) -> Option<JointConfiguration> {
         let maps: Vec<&ClaimMap> = maps.into_iter().filter(|map| main_lines(map).next().is_some()).collect();
         let mut names: Vec<&str> = Vec::new();
