@@ -33,6 +33,7 @@ fn queue_below_a_hundredth_of_its_rate_stands_from_the_start_of_the_window() {
     // A window above the limit of 62.5 KB dissolves it.
     for ms in 41..=45 {
         sent[0] += 12_501;
+        sent[1] += 625_000;
         detector.observe_states(millis(ms), |queue| waiting(sent[queue.place.switch]));
     }
     assert_eq!(detector.standstill().unwrap().dissolved_at, Some(millis(45)));
