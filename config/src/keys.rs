@@ -32,7 +32,7 @@ pub mod switch {
     use weir_reader::{Key, times_from};
 
     use super::*;
-    use crate::IdlePolicy;
+    use crate::{IdlePolicy, TelemetryQueue};
 
     /// Name.
     pub const NAME: Key<()> = Key::other("name", "name", "Name of the switch in logs and in names of files.")
@@ -85,7 +85,18 @@ pub mod switch {
     .or("false")
     .restart(reasons::CLOCK);
 
-    pub(super) const KEYS: Keys = &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &STATS_INTERVAL, &TELEMETRY];
+    /// Queues that telemetry counts.
+    pub const TELEMETRY_QUEUE: Key<TelemetryQueue> = Key::choice(
+        "telemetry_queue",
+        &[("class", TelemetryQueue::Class), ("port", TelemetryQueue::Port)],
+        "Queue in telemetry: that of the frame's own class, or all classes of the port together, as HPCC's simulator and \
+         its successors stamp. They are equal where all data of a port has one class.",
+    )
+    .or("class")
+    .restart(reasons::CLOCK);
+
+    pub(super) const KEYS: Keys =
+        &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &STATS_INTERVAL, &TELEMETRY, &TELEMETRY_QUEUE];
 }
 
 /// `[lcores]`.

@@ -55,7 +55,9 @@ pub use nic_buffers::NicBuffers;
 pub use ports::{Device, DeviceFlowControl, PciDevice, PeerKind, PortConfig, PortState, SocketAccess, VhostUser};
 pub use process::check_process;
 pub use replay::{PausedAction, ReplayConfig, ReplayDirection, ReplayPace};
-pub use switch::{CatchUpBound, ControlConfig, ControlSocket, IdlePolicy, LcoreConfig, LcoreLayout, SwitchConfig};
+pub use switch::{
+    CatchUpBound, ControlConfig, ControlSocket, IdlePolicy, LcoreConfig, LcoreLayout, SwitchConfig, TelemetryQueue,
+};
 pub use tx_backlog::TX_DESCRIPTORS;
 pub use weir_arbitration::ArbiterChoice;
 pub use weir_flowctl::FlowControlChoice;

@@ -23,6 +23,8 @@ pub struct SwitchConfig {
     pub stats_interval: Span,
     /// `[switch] telemetry`: stamps frames that request it with the state of their egress port.
     pub telemetry: bool,
+    /// `[switch] telemetry_queue`: queue that stamps contain.
+    pub telemetry_queue: TelemetryQueue,
     /// `[lcores]`.
     pub lcores: LcoreConfig,
     /// `[control]`.
@@ -129,6 +131,16 @@ impl ControlSocket {
     pub fn parse(text: &str) -> ControlSocket {
         if text == "none" { ControlSocket::Nowhere } else { ControlSocket::At(text.to_owned()) }
     }
+}
+
+/// Queue in the stamps of a switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TelemetryQueue {
+    /// Egress queue of the frame's class.
+    #[default]
+    Class,
+    /// All egress queues of the port.
+    Port,
 }
 
 /// Behaviour of an lcore without work, from the highest CPU use to the lowest.

@@ -210,7 +210,7 @@ def test_an_experiment_with_namespaces_and_in_virtual_time(experiment, tmp_path)
     for backend in ("sim", "hosts"):
         reproduce(backend)
         verdict = json.loads((tmp_path / backend / "rate.0" / "verdict.json").read_text())
-        assert (verdict["backend"], verdict["verdict"]) == (backend, "holds"), verdict
+        assert (verdict["backend"], verdict["conclusions"]) == (backend, "reproduced"), verdict
         slow, fast = (number["weir"] for number in verdict["numbers"])
         assert 0 < slow < 2 and 2 < fast < 100, (slow, fast)
     # What it goes by is what iperf3 said, in each run.
@@ -224,7 +224,7 @@ def test_an_experiment_with_namespaces_and_in_virtual_time(experiment, tmp_path)
 
     compared = weir("compare", "backends", tmp_path / "sim" / "rate.0", tmp_path / "hosts" / "rate.0")
     assert compared.returncode == 0, compared.stderr
-    for row in ("|  | sim | hosts |", "| verdict | **holds** | **holds** |", "| **A faster port carries more** | holds | holds |"):
+    for row in ("|  | sim | hosts |", "| conclusions | **reproduced** | **reproduced** |", "| **A faster port carries more** | holds | holds |"):
         assert row in compared.stdout, compared.stdout
 
 
@@ -256,7 +256,7 @@ def test_an_experiment_that_the_machine_held_up_is_not_judged(experiment, tmp_pa
             running.kill()
     assert running.returncode == 3 and "rate.0: not judged: the machine was late in 2 of 2 runs" in complaint, printed + complaint
     said = verdict()
-    assert said["verdict"] == "not-judged", said
+    assert said["conclusions"] == "not-judged", said
     assert said["says"] == "Not judged: the machine was late in 2 of 2 runs, on which the paper's only main claim depends."
     assert [claim["judgement"] for claim in said["claims"]] == ["not-judged"]
     assert len(said["lateness"]["late"]) == 2 and said["lateness"]["most_percent"] > 20, said["lateness"]

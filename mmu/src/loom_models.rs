@@ -315,6 +315,7 @@ fn a_port_is_the_sum_of_its_queues() {
             form: EstimatorForm::exact(Alpha::ONE, Alpha::ONE, 0),
             window: Span::from_millis(10),
             port_xon_offset: Bytes::ZERO,
+            port_queues: None,
             shared_headroom: true,
         };
         let policy = Box::new(Dsh::new(parameters, &layout, &[BitRate::gbps(10); 2]));

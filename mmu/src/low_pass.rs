@@ -6,6 +6,10 @@ use crate::sync::{Ordering, SharedCounter};
 
 /// Filter `q̂ ← γ·q̂ + (1 − γ)·q`, with one step per packet event: arrivals and departures. q is w_s of a lossless ingress queue, and the
 /// whole length of a lossy egress queue.
+///
+/// The paper's filter runs in time, and an empty queue has no events. A departure that leaves q = 0 therefore sets q̂ = 0. Otherwise a
+/// drained lossless queue would resume against equation 4 and pause again at its first packets, and a drained lossy queue above its
+/// threshold would drop every packet that arrives alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowPass {
     /// Weight 1 − γ of a step, in units of 2^-32.
@@ -16,6 +20,8 @@ pub struct LowPass {
     headroom: u32,
     /// Mask: zero if a departure caps q̂ at q, otherwise all bits.
     uncut: u64,
+    /// Mask of the bits of q̂ that a step keeps: those of whole bytes, or all.
+    kept_bits: u64,
 }
 
 /// Average q̂ of one queue, in units of 2^-20 bytes.
@@ -37,7 +43,7 @@ impl LowPass {
         assert!(u64::from(gamma_ppb) < BILLION, "γ is below 1");
         let weight = ((BILLION - u64::from(gamma_ppb)) << 32).div_ceil(BILLION);
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
-        LowPass { weight, arrival_weight: weight, headroom: 0, uncut: u64::MAX }
+        LowPass { weight, arrival_weight: weight, headroom: 0, uncut: u64::MAX, kept_bits: u64::MAX }
     }
 
     pub(crate) fn at_departures_only(self, departures_only: bool) -> LowPass {
@@ -52,6 +58,11 @@ impl LowPass {
         LowPass { headroom: if counts_headroom { u32::MAX } else { 0 }, ..self }
     }
 
+    /// Sets whether each step rounds q̂ down to whole bytes.
+    pub(crate) fn rounded_to_bytes(self, rounds: bool) -> LowPass {
+        LowPass { kept_bits: if rounds { u64::MAX << FRACTION_BITS } else { u64::MAX }, ..self }
+    }
+
     #[inline]
     pub(crate) fn length_of(self, occupancy: Occupancy) -> u64 {
         u64::from(occupancy.shared) + u64::from(occupancy.headroom & self.headroom)
@@ -60,20 +71,26 @@ impl LowPass {
     /// Returns q̂ after an arrival, accepted or refused, that left the queue at `length` bytes.
     #[inline]
     pub(crate) fn arrive(self, average: u64, length: u64) -> u64 {
-        LowPass::step(self.arrival_weight, average, length)
+        LowPass::step(self.arrival_weight, average, length) & self.kept_bits
     }
 
     /// Returns q̂ after a departure that left the queue at `length` bytes.
     #[inline]
     pub(crate) fn depart(self, average: u64, length: u64) -> u64 {
-        LowPass::step(self.weight, average, length).min(length << FRACTION_BITS | self.uncut)
+        let uncut = if length == 0 { 0 } else { self.uncut };
+        (LowPass::step(self.weight, average, length) & self.kept_bits).min(length << FRACTION_BITS | uncut)
     }
 
     /// Applies [`LowPass::arrive`] to packets of these sizes, `bytes` in total, one after the other, from a queue of this length.
     #[inline(always)]
     pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: Charges<'_>, bytes: u64) -> u64 {
         if self.arrival_weight == 0 {
-            return average;
+            return average & self.kept_bits;
+        }
+        if self.kept_bits != u64::MAX {
+            return one_by_one(average, length, sizes, u64::wrapping_add, |average, length| {
+                self.arrive(average, length)
+            });
         }
         let before = length << FRACTION_BITS;
         let ahead = follow(self.kept(), average.wrapping_sub(before).cast_signed(), sizes);
@@ -84,10 +101,15 @@ impl LowPass {
     /// length.
     #[inline(always)]
     pub(crate) fn depart_all(self, average: u64, length: u64, sizes: Charges<'_>, bytes: u64) -> u64 {
+        if self.kept_bits != u64::MAX {
+            return one_by_one(average, length, sizes, u64::wrapping_sub, |average, length| {
+                self.depart(average, length)
+            });
+        }
         let before = length << FRACTION_BITS;
         let ahead = follow(self.kept(), before.wrapping_sub(average).cast_signed(), sizes);
-        // Once q̂ is at least q, later departures keep it so.
-        let ahead = if self.uncut == 0 { ahead.max(0) } else { ahead };
+        // Once q̂ is at most q, later departures keep it so; q̂ of a drained queue is zero.
+        let ahead = if self.uncut == 0 || length == bytes { ahead.max(0) } else { ahead };
         before.wrapping_sub(bytes << FRACTION_BITS).wrapping_sub(ahead.cast_unsigned())
     }
 
@@ -112,6 +134,23 @@ impl LowPass {
         let part = high.wrapping_mul(weight).wrapping_add((low * weight + round_up) >> 32);
         average.wrapping_add(part)
     }
+}
+
+/// Applies one step per packet to q̂, while `moved` changes q by the packet's size.
+// Not inlined: only a filter that rounds calls it.
+#[inline(never)]
+fn one_by_one(
+    average: u64,
+    length: u64,
+    sizes: Charges<'_>,
+    moved: impl Fn(u64, u64) -> u64,
+    step: impl Fn(u64, u64) -> u64,
+) -> u64 {
+    let next = |(average, length), bytes: u32| {
+        let length = moved(length, u64::from(bytes));
+        (step(average, length), length)
+    };
+    sizes.iter().fold((average, length), next).0
 }
 
 /// Applies steps of q̂ while q moves in one direction by these sizes. `ahead` is the distance of q̂ ahead of q in that direction; negative
@@ -230,6 +269,8 @@ mod tests {
             let expected = if target >= average { average + part } else { average - part };
             prop_assert_eq!(filter.arrive(average, length), expected);
             prop_assert_eq!(filter.cut_to_length(true).depart(average, length), expected.min(target));
+            let to_bytes = expected >> FRACTION_BITS << FRACTION_BITS;
+            prop_assert_eq!(filter.rounded_to_bytes(true).arrive(average, length), to_bytes);
         }
     }
 
@@ -242,11 +283,12 @@ mod tests {
             length in 0..1u64 << 31,
             sizes in prop::collection::vec(prop_oneof![Just(0), Just(64), 0..16_000u32], 1..=64),
             ppb in prop_oneof![Just(0), Just(999_000_000), 0..1_000_000_000u32],
-            (departures_only, cut, are_alike) in any::<(bool, bool, bool)>(),
+            (departures_only, cut, rounds, are_alike, drains) in any::<(bool, bool, bool, bool, bool)>(),
         ) {
+            let length = if drains { 0 } else { length };
             let sizes = if are_alike { vec![sizes[0]; sizes.len()] } else { sizes };
             let all = if are_alike { Charges::Uniform { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
-            let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut);
+            let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut).rounded_to_bytes(rounds);
             // Near enough that q passes q̂.
             let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };
             let arrived = sizes.iter().scan(length, |length, bytes| {
@@ -291,9 +333,24 @@ mod tests {
         average = filter.depart(average, 600);
         assert_eq!(bytes_ceil(average), 300);
         assert_eq!(bytes_ceil(filter.depart(average, 0)), 0);
-        assert_eq!(bytes_ceil(filter.cut_to_length(false).depart(average, 0)), 150);
+        let uncut = filter.cut_to_length(false);
+        assert_eq!(
+            (bytes_ceil(uncut.depart(average, 1)), uncut.depart(average, 0)),
+            (151, 0),
+            "a drained queue has no average"
+        );
         let occupancy = Occupancy { off: true, lent: false, headroom: 4_000, shared: 1_000 };
         assert_eq!((filter.length_of(occupancy), filter.with_headroom(true).length_of(occupancy)), (1_000, 5_000));
+    }
+
+    #[test]
+    fn rounding_stops_a_slow_filter_below_the_queue() {
+        // γ = 0.999999: a step adds a millionth of the distance, and less than a byte counts for nothing.
+        let filter = LowPass::with_gamma_ppb(999_999_000).at_departures_only(true).cut_to_length(true);
+        let after =
+            |filter: LowPass, length| bytes_ceil((0..2_000).fold(0, |average, _| filter.depart(average, length)));
+        assert_eq!((after(filter, 900_000), after(filter.rounded_to_bytes(true), 900_000)), (1_799, 0));
+        assert_eq!(after(filter.rounded_to_bytes(true), 1_100_000), 2_000);
     }
 
     #[test]

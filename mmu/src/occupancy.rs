@@ -53,10 +53,11 @@ impl AtomicOccupancy {
         loop {
             let before = Occupancy::unpack(word);
             let after = plan(before);
-            if after == before {
+            let new_word = after.pack();
+            if new_word == word {
                 return OccupancyChange { before, after };
             }
-            match self.0.compare_exchange_weak(word, after.pack(), Ordering::AcqRel, Ordering::Acquire) {
+            match self.0.compare_exchange_weak(word, new_word, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return OccupancyChange { before, after },
                 Err(now) => word = now,
             }

@@ -47,7 +47,7 @@ pub use layout_requirements::{HeadroomRequirement, LayoutRequirements, PoolSizes
 pub use oversubscription::OversubscribedConfig;
 pub use pools::Pools;
 pub use registry::{BUFFER_POLICIES, DEFAULT, known_tables, parse_config};
-pub use reverie::{FilterAt, Reverie, ReverieConfig};
+pub use reverie::{FilterAt, FilterRounding, Reverie, ReverieConfig};
 pub use sih::SihConfig;
 pub use sonic::{Sonic, SonicConfig};
 pub use spfc::{Spfc, SpfcConfig, VICTIM, VictimAt, VictimMemory, k_spfc_bounds};

@@ -15,10 +15,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
+use weir_config::TelemetryQueue;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{MessageKind, PortFlowControl, ReceiveAccounting, TxRegulator};
 use weir_mmu::{Charge, Mmu};
-use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, QueueId, Time};
 
 use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
@@ -45,6 +46,8 @@ pub struct Shared {
     pub(crate) link_overhead: Bytes,
     /// True if frames that ask for it are stamped with the egress port's state.
     pub(crate) stamps: bool,
+    /// Queue that stamps contain.
+    pub(crate) telemetry_queue: TelemetryQueue,
     /// Encoder of ports' digests; `None` where frames get none.
     pub(crate) digest_encoder: Option<DigestEncoder>,
     /// True if source addresses are learned.
@@ -159,6 +162,17 @@ impl Shared {
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &PortState {
         &self.ports[port.index()]
+    }
+
+    /// Returns the queue that a stamp on a frame of `queue` contains, with the frame.
+    #[inline]
+    pub(crate) fn stamped_length(&self, queue: QueueId) -> u64 {
+        match self.telemetry_queue {
+            TelemetryQueue::Class => self.mmu.egress_length(queue),
+            TelemetryQueue::Port => {
+                Class::ALL.into_iter().map(|class| self.mmu.egress_length(QueueId::new(queue.port(), class))).sum()
+            }
+        }
     }
 
     /// Returns the charge of a single frame, in bytes.

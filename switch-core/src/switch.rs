@@ -94,6 +94,7 @@ impl Switch {
             obeyed: if config.pfc.obeys_for_lossy { ClassSet::ALL } else { config.classes.lossless },
             link_overhead: driver_config.link_overhead,
             stamps: config.telemetry || driver_config.digest.is_some(),
+            telemetry_queue: config.telemetry_queue,
             digest_encoder: driver_config.digest.map(DigestEncoder::new),
             learns: driver_config.learns,
             hash_seed: driver_config.hash_seed,

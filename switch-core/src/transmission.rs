@@ -289,7 +289,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         }
         if *stamps {
             let own = u64::from(queued.charged.bytes);
-            let left = || shared.mmu.egress_length(queue).saturating_sub(own);
+            let left = || shared.stamped_length(queue).saturating_sub(own);
             port.stamp(now, &mut queued.packet, left, shared, random);
         }
         let wire = port.put_on_wire(now, queued.frame_bytes, *link_overhead);

@@ -43,6 +43,7 @@ fn defaults_are_those_of_the_reference() {
         k: 4,
         window: Span::from_millis(10),
         port_xon_offset: None,
+        port_queues: None,
         insurance: true,
         shared_headroom: true,
     };
@@ -62,7 +63,7 @@ fn defaults_are_those_of_the_reference() {
         Arc::new(dsh),
         Arc::new(SonicConfig { alpha, pools }),
         Arc::new(AbmConfig::paper(alpha, pools, CONGESTED, Span::from_micros(25))),
-        Arc::new(ReverieConfig::paper(alpha, 999_000_000, CONGESTED)),
+        Arc::new(ReverieConfig::simulator(alpha, 999_000_000, CONGESTED)),
     ];
     assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], BUFFER_POLICIES.names().collect::<Vec<_>>()[..]);
     for expected in defaults {
@@ -106,14 +107,17 @@ fn values_arrive_where_they_belong() {
     );
     assert_eq!(
         policy::<ReverieConfig>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
-        ReverieConfig::paper(alpha, 999_999_999, Bytes::mb(1))
+        ReverieConfig::simulator(alpha, 999_999_999, Bytes::mb(1))
     );
+    let text = "congested_partly = false\ncongested_at = \"events\"\nfilter_at = \"events\"\nfilter_cut = false\n\
+                filter_headroom = false\nresume_offset = \"0B\"\nresume_floor = \"0B\"";
+    assert_eq!(policy::<ReverieConfig>("reverie", text), ReverieConfig::paper(Alpha::ONE, 999_000_000, CONGESTED));
 }
 
 #[test]
 fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
     let keys = "alpha = 2\nestimator = \"table\"\nw_g = \"1/65536\"\nw_v = 1\nk = 64\nwindow = \"1us\"\n\
-                port_xon_offset = \"0B\"\ninsurance = false\nshared_headroom = false";
+                port_xon_offset = \"0B\"\nport_queues = 8\ninsurance = false\nshared_headroom = false";
     let dsh = DshConfig {
         alpha: "2".parse().unwrap(),
         estimator: Estimator::Table,
@@ -122,6 +126,7 @@ fn dsh_takes_any_weights_by_the_exact_estimator_and_shifts_by_the_table() {
         k: 64,
         window: Span::from_micros(1),
         port_xon_offset: Some(Bytes::ZERO),
+        port_queues: Some(8),
         insurance: false,
         shared_headroom: false,
     };

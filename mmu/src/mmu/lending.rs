@@ -75,6 +75,12 @@ impl Mmu {
         self.layout.of_headroom_ceil(Bytes::new(u64::from(charges))).get()
     }
 
+    /// Bytes of the buffer that a lender takes whose charges to headroom rise from one number to another.
+    #[inline(never)]
+    pub(super) fn lent_bytes(&self, from: u32, to: u32) -> u64 {
+        self.bytes_of_headroom(to) - self.bytes_of_headroom(from)
+    }
+
     /// Bytes of the buffer by which an update of a lender changed its headroom.
     #[inline]
     pub(super) fn headroom_difference(&self, change: OccupancyChange) -> u64 {

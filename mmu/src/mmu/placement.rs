@@ -165,14 +165,10 @@ impl<'r> LosslessQueue<'r> {
     #[inline(always)]
     fn reserved(&self, placed: &PlacedBytes, more: u32) -> u64 {
         let is_lent = self.query.context.flags.lends_headroom && self.occupancy.lent;
-        placed.shared + if is_lent { self.lent_headroom(placed.headroom as u32, more) } else { 0 }
-    }
-
-    /// Bytes of the buffer that the run's `charges` to headroom take, with `more`.
-    #[inline(never)]
-    fn lent_headroom(&self, charges: u32, more: u32) -> u64 {
-        let bytes = |charges| self.query.mmu.bytes_of_headroom(charges);
-        bytes(self.occupancy.headroom + more) - bytes(self.occupancy.headroom - charges)
+        let headroom = self.occupancy.headroom;
+        // Values, not `self`: a call that takes its address would keep all of it in memory, also under policies that do not lend.
+        placed.shared
+            + if is_lent { self.query.mmu.lent_bytes(headroom - placed.headroom as u32, headroom + more) } else { 0 }
     }
 
     /// Creates a queue that may use the shared segment, and no headroom.

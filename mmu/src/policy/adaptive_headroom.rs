@@ -22,7 +22,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// CPU for milliseconds: a thousand PAUSEs do not reveal that one.
 ///
 /// 802.1Qdt measures the cable with PTP messages, which needs the peer's support. This measurement needs none, and includes the peer's
-/// reaction. It relies on the past: a delay longer than any before can still lose packets.
+/// reaction. It relies on the past: a delay longer than any before can still lose packets. So can a queue that shares its link with others:
+/// its last arrival before the PAUSE takes effect may be early in each sample.
 ///
 /// A delay that was measured by other means (`measured_delay`) applies to every queue at once, regardless of its number of PAUSEs.
 #[derive(Debug)]

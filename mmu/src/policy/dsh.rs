@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Key, Keys, Plugin, Problem, Table};
-use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time, UnitError};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, PortId, QueueId, Span, Time, UnitError};
 
 use super::gradient::{EstimatorForm, HeadroomEstimator};
 use super::{
@@ -12,7 +12,7 @@ use super::{
     HEADROOM_ESTIMATE, HeadroomRequirement, LayoutRequirements, OverloadCase, PolicyError, PoolLevel,
     PortLevelFlowControl, PortRate, PortRegisters, PortWriter, QueueView, SteadyState, Threshold,
 };
-use crate::layout::{BufferLayout, Headroom};
+use crate::layout::{BufferLayout, Headroom, PortLayout};
 
 /// DSH policy. Headroom is part of the shared segment, and only congested queues get any. The separate insurance headroom, Φ once per port,
 /// keeps DSH lossless under any load.
@@ -43,6 +43,8 @@ pub struct DshParameters {
     pub window: Span,
     /// Hysteresis δ_p of ports, in bytes.
     pub port_xon_offset: Bytes,
+    /// N_q of all ports; `None`: number of a port's lossless classes.
+    pub port_queues: Option<u64>,
     /// Whether headroom comes out of the shared segment. If false, the paper's ablation, τ is 0 and a queue stays within T. Every packet in
     /// flight at a PAUSE then takes insurance, and so pauses the whole port.
     pub shared_headroom: bool,
@@ -59,10 +61,11 @@ impl Dsh {
     /// Creates the policy for a partition; `rates` are the rates at which the ports' links fill the buffer.
     pub fn new(parameters: DshParameters, layout: &BufferLayout, rates: &[BitRate]) -> Dsh {
         let links: Vec<_> = rates.iter().zip(layout.ports()).map(|(rate, port)| (*rate, port.headroom_max())).collect();
+        let queues = |port: &PortLayout| parameters.port_queues.unwrap_or(port.lossless.len() as u64);
         Dsh {
             threshold: DynamicThreshold::new(parameters.alpha),
             estimator: HeadroomEstimator::new(parameters.form.clone(), &links),
-            queues: layout.ports().iter().map(|port| port.lossless.len() as u64).collect(),
+            queues: layout.ports().iter().map(queues).collect(),
             activity: PortRegisters::new(rates.len(), [NO_CLASS, 0, 0]),
             insurance: layout.headroom_from(),
             parameters,
@@ -193,6 +196,8 @@ pub struct DshConfig {
     pub window: Span,
     /// `port_xon_offset`: δ_p; `None` equals `[buffer] xon_offset`.
     pub port_xon_offset: Option<Bytes>,
+    /// `port_queues`: N_q; `None` equals the number of lossless classes.
+    pub port_queues: Option<u32>,
     /// `insurance`: whether each port has Φ of insurance headroom. Without it, lossless frames can be dropped.
     pub insurance: bool,
     /// `shared_headroom`: whether congested queues have headroom in the shared buffer.
@@ -230,6 +235,12 @@ const PORT_XON_OFFSET: Key<Bytes> = Key::size(
     "δ_p: a paused port resumes this far below its threshold",
 )
 .or_else("as `xon_offset`");
+const PORT_QUEUES: Key<u32> = Key::<u32>::integer(
+    "port_queues",
+    1..=CLASSES as u32,
+    "N_q: a port pauses at N_q · T; the paper's ports have 8 queues, of which one is not lossless",
+)
+.or_else("number of lossless classes");
 const INSURANCE: Key<bool> = Key::boolean(
     "insurance",
     "whether each port has Φ of insurance headroom; without it (ablation, dsh Fig. 21) lossless frames are lost",
@@ -251,7 +262,7 @@ impl Plugin for DshKind {
     }
 
     fn keys(&self) -> Keys {
-        &[&ALPHA, &ESTIMATOR, &W_G, &W_V, &K, &WINDOW, &PORT_XON_OFFSET, &INSURANCE, &SHARED_HEADROOM]
+        &[&ALPHA, &ESTIMATOR, &W_G, &W_V, &K, &WINDOW, &PORT_XON_OFFSET, &PORT_QUEUES, &INSURANCE, &SHARED_HEADROOM]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -269,6 +280,7 @@ impl BufferPolicyKind for DshKind {
             k: table.get(&K),
             window: table.get(&WINDOW),
             port_xon_offset: table.given(&PORT_XON_OFFSET),
+            port_queues: table.given(&PORT_QUEUES),
             insurance: table.get(&INSURANCE),
             shared_headroom: table.get(&SHARED_HEADROOM),
         };
@@ -300,6 +312,7 @@ impl BufferPolicyConfig for DshConfig {
             form,
             window: self.window,
             port_xon_offset: self.port_xon_offset.unwrap_or(context.xon_offset),
+            port_queues: self.port_queues.map(u64::from),
             shared_headroom: self.shared_headroom,
         };
         Ok(Box::new(Dsh::new(parameters, context.layout, context.fill_rates)))

@@ -20,8 +20,8 @@ use crate::layout::BufferLayout;
 /// A lossy packet that is not admitted is dropped. A lossless one turns its queue OFF, and later packets go to the queue's headroom until
 /// that is empty and the condition holds again.
 ///
-/// The default is the paper's definition. The authors' public simulator differs in the filter, in n_p, and in the RESUME condition; each
-/// difference is a parameter.
+/// The default is the authors' public simulator, which produced the paper's figures. The text differs in the filter, in n_p, and in the
+/// RESUME condition; each difference is a parameter.
 #[derive(Debug)]
 pub struct Reverie {
     alpha: AtomicAlpha,
@@ -98,9 +98,10 @@ impl BufferPolicy for Reverie {
     }
 
     fn low_pass(&self) -> Option<LowPass> {
-        let ReverieConfig { gamma_ppb, filter_at, filter_cut, filter_headroom, .. } = self.config;
+        let ReverieConfig { gamma_ppb, filter_at, filter_cut, filter_rounding, filter_headroom, .. } = self.config;
         let filter = LowPass::with_gamma_ppb(gamma_ppb).at_departures_only(filter_at == FilterAt::Departures);
-        Some(filter.cut_to_length(filter_cut).with_headroom(filter_headroom))
+        let filter = filter.cut_to_length(filter_cut).rounded_to_bytes(filter_rounding == FilterRounding::Bytes);
+        Some(filter.with_headroom(filter_headroom))
     }
 
     /// False: in the paper, RESUME needs only the condition and an empty headroom. The offsets beyond the paper compare q̂, not w_s.
@@ -158,6 +159,8 @@ pub struct ReverieConfig {
     pub filter_at: FilterAt,
     /// `filter_cut`: whether a departure caps q̂ at q.
     pub filter_cut: bool,
+    /// `filter_rounding`: unit to which a step rounds q̂ down.
+    pub filter_rounding: FilterRounding,
     /// `filter_headroom`: whether headroom counts in q of a lossless queue.
     pub filter_headroom: bool,
     /// `resume_offset`: an OFF queue resumes with q̂ this far below Γ.
@@ -175,6 +178,15 @@ pub enum FilterAt {
     Departures,
 }
 
+/// Unit of q̂, to which each step of the filter rounds down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterRounding {
+    /// Exact to 2^-20 bytes.
+    None,
+    /// Whole bytes.
+    Bytes,
+}
+
 const GAMMA: Key<PartsPerBillion> = Key::number(
     "gamma",
     "number, 0 to below 1, at most 9 decimals",
@@ -184,24 +196,38 @@ const GAMMA: Key<PartsPerBillion> = Key::number(
 const FILTER_AT: Key<FilterAt> = Key::choice(
     "filter_at",
     &[("events", FilterAt::Events), ("departures", FilterAt::Departures)],
-    "events at which the filter steps: arrivals and departures, or departures",
+    "events at which the filter steps: arrivals and departures, as in the paper, or departures",
 )
-.or("events");
-const FILTER_CUT: Key<bool> = Key::boolean("filter_cut", "whether a departure cuts q̂ to q").or("false");
+.or("departures");
+const FILTER_CUT: Key<bool> = Key::boolean(
+    "filter_cut",
+    "whether a departure cuts q̂ to q. False is the paper's filter: q̂ stays above q after a burst, so that a queue that has nearly \
+     drained pauses at its next packets, or drops them if lossy. In both cases q̂ of an empty queue is 0",
+)
+.or("true");
+const FILTER_ROUNDING: Key<FilterRounding> = Key::choice(
+    "filter_rounding",
+    &[("none", FilterRounding::None), ("bytes", FilterRounding::Bytes)],
+    "rounding of q̂ at each step: none, or down to whole bytes, as in the authors' simulator, where q̂ rises only if q exceeds it by \
+     1 / (1 − γ) bytes: 1 KB at γ = 0.999, 1 MB at 0.999999",
+)
+.or("none");
 const FILTER_HEADROOM: Key<bool> =
-    Key::boolean("filter_headroom", "whether headroom counts in q of lossless queues").or("false");
+    Key::boolean("filter_headroom", "whether headroom counts in q of lossless queues").or("true");
 const RESUME_OFFSET: Key<Bytes> = Key::size(
     "resume_offset",
     Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
     "how far below Γ q̂ of an OFF queue is when it resumes",
 )
-.or("0B");
+.or("2496B");
 const RESUME_FLOOR: Key<Bytes> = Key::size(
     "resume_floor",
     Bytes::ZERO..=BufferLayout::CONFIGURED_MAX,
     "length of q̂ below which an OFF queue resumes, whatever Γ is",
 )
-.or("0B");
+.or("1248B");
+const PARTLY: Key<bool> = CONGESTED_PARTLY.or("true");
+const AT: Key<CongestedAt> = CONGESTED_AT.or("arrivals");
 
 impl Plugin for ReverieKind {
     fn id(&self) -> &'static str {
@@ -213,10 +239,11 @@ impl Plugin for ReverieKind {
             &ALPHA,
             &GAMMA,
             &CONGESTED,
-            &CONGESTED_PARTLY,
-            &CONGESTED_AT,
+            &PARTLY,
+            &AT,
             &FILTER_AT,
             &FILTER_CUT,
+            &FILTER_ROUNDING,
             &FILTER_HEADROOM,
             &RESUME_OFFSET,
             &RESUME_FLOOR,
@@ -231,10 +258,11 @@ impl BufferPolicyKind for ReverieKind {
             alpha: table.get(&ALPHA),
             gamma_ppb,
             congested: table.get(&CONGESTED),
-            congested_partly: table.get(&CONGESTED_PARTLY),
-            congested_at: table.get(&CONGESTED_AT),
+            congested_partly: table.get(&PARTLY),
+            congested_at: table.get(&AT),
             filter_at: table.get(&FILTER_AT),
             filter_cut: table.get(&FILTER_CUT),
+            filter_rounding: table.get(&FILTER_ROUNDING),
             filter_headroom: table.get(&FILTER_HEADROOM),
             resume_offset: table.get(&RESUME_OFFSET),
             resume_floor: table.get(&RESUME_FLOOR),
@@ -258,7 +286,21 @@ impl BufferPolicyConfig for ReverieConfig {
 }
 
 impl ReverieConfig {
-    /// Creates the paper's settings with these parameters.
+    /// Creates the default settings, those of the authors' public simulator, with these parameters.
+    pub fn simulator(alpha: Alpha, gamma_ppb: u32, congested: Bytes) -> ReverieConfig {
+        ReverieConfig {
+            congested_partly: true,
+            congested_at: CongestedAt::Arrivals,
+            filter_at: FilterAt::Departures,
+            filter_cut: true,
+            filter_headroom: true,
+            resume_offset: Bytes::new(2_496),
+            resume_floor: Bytes::new(1_248),
+            ..ReverieConfig::paper(alpha, gamma_ppb, congested)
+        }
+    }
+
+    /// Creates the settings of the paper's text with these parameters.
     pub fn paper(alpha: Alpha, gamma_ppb: u32, congested: Bytes) -> ReverieConfig {
         ReverieConfig {
             alpha,
@@ -268,6 +310,7 @@ impl ReverieConfig {
             congested_at: CongestedAt::Events,
             filter_at: FilterAt::Events,
             filter_cut: false,
+            filter_rounding: FilterRounding::None,
             filter_headroom: false,
             resume_offset: Bytes::ZERO,
             resume_floor: Bytes::ZERO,
@@ -281,6 +324,7 @@ impl ReverieConfig {
                 .then(|| "a queue counts as it did at its last arrival".to_owned()),
             (self.filter_at == FilterAt::Departures).then(|| "q̂ steps at departures only".to_owned()),
             self.filter_cut.then(|| "q̂ is cut to the queue's length".to_owned()),
+            (self.filter_rounding == FilterRounding::Bytes).then(|| "q̂ is rounded down to whole bytes".to_owned()),
             self.filter_headroom.then(|| "headroom counts in q".to_owned()),
             (self.resume_offset > Bytes::ZERO).then(|| format!("RESUME with q̂ {} below Γ", self.resume_offset)),
             (self.resume_floor > Bytes::ZERO).then(|| format!("RESUME with q̂ below {}", self.resume_floor)),

@@ -109,6 +109,16 @@ mod dsh {
     }
 
     #[test]
+    fn more_queues_than_lossless_ones_postpone_the_ports_pause() {
+        let mut bench = Bench::new("dsh-port-queues");
+        // X_poff = 8 T = 8 (200 − w_s): met at 178 KB, by one queue.
+        bench.admit_all(0, 177, SHARED);
+        assert_eq!(bench.off(), CLASSES[0].alone());
+        bench.admit_all(0, 1, SHARED);
+        assert_eq!(bench.off(), BOTH, "port level: all lossless classes");
+    }
+
+    #[test]
     fn the_insurance_is_the_ports_and_bounded() {
         let mut bench = Bench::new("dsh");
         bench.admit_all(0, 134, SHARED);
@@ -292,7 +302,7 @@ mod spfc {
         }
         for burst in 2..5 {
             while !mmu.ingress_usage(queue(burst, lossless), now).off {
-                admit(burst, lossless, now);
+                let _ = admit(burst, lossless, now);
             }
         }
         let bursts = (2..5).map(|burst| mmu.ingress_usage(queue(burst, lossless), now));
@@ -353,7 +363,7 @@ mod reverie {
 
     #[test]
     fn a_burst_passes_and_congestion_pauses() {
-        let mut bench = Bench::new("reverie");
+        let mut bench = Bench::new("reverie-text");
         // Γ = 200 − q. A burst of 150 KB is over it from 100 KB on, and its average is far below.
         bench.admit_all(0, 150, SHARED);
         assert_eq!(bench.off(), ClassSet::EMPTY);
@@ -371,7 +381,7 @@ mod reverie {
 
     #[test]
     fn an_off_queue_fills_headroom_whatever_the_condition_says() {
-        let mut bench = Bench::new("reverie");
+        let mut bench = Bench::new("reverie-text");
         bench.admit_all(0, 150, SHARED);
         while bench.off().is_empty() {
             bench.release(0, 1);
@@ -393,7 +403,7 @@ mod reverie {
 
     #[test]
     fn headroom_has_to_be_empty() {
-        let mut bench = Bench::new("reverie");
+        let mut bench = Bench::new("reverie-text");
         bench.admit_all(0, 150, SHARED);
         while bench.off().is_empty() {
             bench.release(0, 1);
@@ -403,6 +413,40 @@ mod reverie {
         bench.release(0, 3);
         assert_eq!((bench.queue(0).headroom, bench.off()), (Bytes::kb(2), CLASSES[0].alone()));
         assert_eq!(bench.admit(0), HEADROOM, "every packet takes headroom until it is empty");
+    }
+
+    #[test]
+    fn a_drained_queue_has_no_average_to_pause_by() {
+        for name in ["reverie", "reverie-text"] {
+            let mut bench = Bench::new(name);
+            bench.admit_all(0, 150, SHARED);
+            while bench.off().is_empty() {
+                bench.release(0, 1);
+                let _ = bench.admit(0);
+            }
+            bench.release(0, 150);
+            assert_eq!(bench.off(), ClassSet::EMPTY, "{name}");
+            // Γ = 20 KB, less than q̂ was.
+            bench.others(180, true);
+            bench.admit_all(0, 10, SHARED);
+            assert_eq!(bench.off(), ClassSet::EMPTY, "{name} pauses a drained queue at its first packets");
+        }
+    }
+
+    #[test]
+    fn a_drained_lossy_queue_takes_packets_that_arrive_alone() {
+        for name in ["reverie", "reverie-text"] {
+            let mut bench = Bench::new(name);
+            bench.others(90, true);
+            for _ in 0..2_000 {
+                bench.others(1, false);
+                bench.others(1, true);
+            }
+            bench.others(90, false);
+            // Γ = 50 KB, less than q̂ was.
+            bench.admit_all(0, 150, SHARED);
+            bench.others(1, true);
+        }
     }
 }
 

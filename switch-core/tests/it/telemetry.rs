@@ -54,6 +54,27 @@ fn a_frame_is_stamped_with_what_it_leaves_behind() {
 }
 
 #[test]
+fn a_stamp_counts_the_frames_class_or_all_of_the_port() {
+    for layout in LAYOUTS {
+        for (key, other) in [("class", 0), ("port", CHARGED)] {
+            let settings = format!("[switch]\ntelemetry = true\ntelemetry_queue = \"{key}\"\n");
+            let mut bench = Bench::new(&toml(2, &settings), layout);
+            introduce(&mut bench);
+            // Class 4 stays paused with a frame, and class 3 resumes with two.
+            bench.arrive(1, pfc(ClassSet::from_bits(3 << 3), u16::MAX));
+            bench.run(4, STEP);
+            bench.arrive(0, frame(0, 1, 4, 3));
+            (1..3).for_each(|n| bench.arrive(0, asking(n, true)));
+            bench.run(20, STEP);
+            bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 0));
+            bench.run(40, STEP);
+            let stamps = stamps(&bench).into_iter().map(|stamps| stamps.unwrap()[0].queue.get());
+            assert_eq!(stamps.collect::<Vec<_>>(), [CHARGED + other, other], "{layout:?}, {key}");
+        }
+    }
+}
+
+#[test]
 fn without_the_key_nothing_is_stamped() {
     for settings in ["", "[switch]\ntelemetry = false\n"] {
         let (stamps, _) = sent(settings, LcoreLayout::Single);

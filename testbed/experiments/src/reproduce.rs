@@ -12,6 +12,7 @@ mod claim_map;
 mod experiment;
 pub mod explore;
 mod figure;
+mod joint;
 mod late_runs;
 mod lateness;
 mod measure;
@@ -40,10 +41,9 @@ use self::catalogue::{ExperimentSelection, catalogue};
 use self::experiment::Experiment;
 use self::lateness::Lateness;
 use self::outcome::Environment;
-use self::paper_file::PaperFile;
 use self::rows::ResultRows;
 use self::stored::{FigureResults, StoredResult};
-use self::verdict::{ExperimentOutcome, Verdict};
+use self::verdict::{Conclusions, ExperimentOutcome};
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
@@ -59,7 +59,7 @@ pub struct ReproduceArguments {
     /// Experiments to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
-    /// List all experiments, with the stored verdicts of virtual time.
+    /// List all experiments, with the stored verdicts of virtual time on conclusions and numbers.
     #[arg(long, conflicts_with = "ids")]
     list: bool,
     /// Reduced form of each, below a minute; the output names the omitted parts.
@@ -113,6 +113,9 @@ pub struct ReproduceArguments {
     /// Store the results in each experiment's folder: result.json, which keeps those of other backends and the map, and the figure.
     #[arg(long, conflicts_with_all = ["list", "set", "dry_run", "slurm", "shard"])]
     store: bool,
+    /// Print all claims and reasons; by default 12 lines of claims.
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    all: bool,
     /// Print verdicts, numbers and claims as JSON in place of tables; with --list, the experiments.
     #[arg(long)]
     json: bool,
@@ -137,8 +140,8 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if arguments.list {
         let mut all = Vec::new();
         for experiment in catalogue(&choice.folders()?)? {
-            let verdict = FigureResults::read(&experiment)?.result(Backend::Sim).map(|result| result.outcome.verdict);
-            all.push((experiment, verdict));
+            let outcome = FigureResults::read(&experiment)?.result(Backend::Sim).map(|result| result.outcome.clone());
+            all.push((experiment, outcome));
         }
         if arguments.json {
             print!("{}", json_text(&outcome::listed(&all)));
@@ -174,10 +177,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         return planned.iter().try_for_each(|(experiment, _)| submit(experiment, arguments, &output));
     }
     if arguments.dry_run && arguments.json {
-        let runs = planned
-            .iter()
-            .map(|(experiment, plan)| serde_json::json!({ "id": experiment.id, "runs": plan.points.len() }));
-        print!("{}", json_text(&runs.collect::<Vec<_>>()));
+        let runs = planned.iter().map(|(experiment, plan)| {
+            Ok(serde_json::json!({ "id": experiment.id, "runs": plan.points.len(), "hosts": plan.host_count()? }))
+        });
+        print!("{}", json_text(&runs.collect::<Result<Vec<_>, Failure>>()?));
         return Ok(());
     }
     if arguments.dry_run {
@@ -208,7 +211,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     conclude(&outcomes, arguments.json);
     mutation_test::conclude(&mutation_results)?;
-    match outcomes.iter().find(|outcome| outcome.verdict == Verdict::NotJudged) {
+    match outcomes.iter().find(|outcome| outcome.conclusions == Conclusions::NotJudged) {
         None => Ok(()),
         Some(outcome) => Err(Failure::Unavailable(format!(
             "{}: not judged: {}; the same command runs what was late anew",
@@ -296,7 +299,6 @@ fn run(
         }
     };
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
-    let (failures, matters) = failed_of(&experiment.paper, plan.allowed_lateness, &records);
     let lateness = Lateness::from_records(&records, plan.allowed_lateness);
     let rows = ResultRows::new(plan.columns.clone(), records.clone());
     let readings = measure::read(&experiment.paper.measures, &rows)?;
@@ -305,24 +307,26 @@ fn run(
         // An experiment's own seeds are a sample of messages: a single seed's value means nothing.
         numbers.iter_mut().for_each(|number| number.least_and_most = None);
     }
+    late_runs::fail_claims_of_failed_runs(&experiment.paper, &records, &mut claims);
     if let Some(lateness) = &lateness {
         lateness.unjudge(&experiment.paper, &records, &mut numbers, &mut claims);
     }
-    let verdict = verdict::conclude(!failures.is_empty(), matters, &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
     let less = experiment.less(arguments.quick, arguments.backend);
     let outcome = ExperimentOutcome {
         format: ExperimentOutcome::FORMAT.to_owned(),
         id: experiment.id.clone(),
-        verdict,
+        conclusions: Conclusions::default(),
         summary: String::new(),
+        numbers_summary: String::new(),
         reasons: Vec::new(),
         failed_runs: records.iter().filter(|record| !record.is_good()).count(),
-        failures,
+        failures: failures(&records),
         lateness,
         left_out: less.map(|less| less.leaves_out.clone()),
         set: arguments.set.clone(),
         backend: arguments.backend.name().to_owned(),
+        hosts: plan.host_count()?,
         points: plan.points.len(),
         seeds: seeds.len(),
         numbers,
@@ -339,7 +343,7 @@ fn run(
     let figure = figure::draw(experiment, &rows, directory)?;
     let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
     if !arguments.json {
-        outcome::print(&outcome, figure.iter().chain([&page]), directory);
+        outcome::print(&outcome, arguments.all, figure.iter().chain([&page]), directory);
         if let Some(map) = explore::read(directory)? {
             println!("over what the paper leaves open: it {}", map.verdict);
         } else if !experiment.paper.open.is_empty() {
@@ -407,9 +411,8 @@ fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path
     jobs.submit()
 }
 
-/// Failed runs, in sentences; and whether a conclusion depends on a failed run that was not late. A late run may have
-/// failed because it was late.
-fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[PointRecord]) -> (Vec<String>, bool) {
+/// Failed runs, in sentences.
+fn failures(records: &[PointRecord]) -> Vec<String> {
     const NAMED_MAX: usize = 3;
     let bad: Vec<&PointRecord> =
         records.iter().filter(|record| record.finished.outcome != PointOutcome::Good).collect();
@@ -425,10 +428,7 @@ fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[PointR
             records.len()
         ));
     }
-    let concluded_from = paper.concluded_from();
-    let in_time = bad.iter().filter(|record| !record.is_late(allowed_lateness));
-    let matters = in_time.into_iter().any(|record| concluded_from.iter().any(|of| of.has(&record.finished.point)));
-    (sentences, matters)
+    sentences
 }
 
 /// Parses `PATH=VALUE` arguments; a value that is not TOML is a string.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`record`] | record of a run, kept by every backend |
 //! | [`deadlock`] | detector of cycles of queues that wait for each other |
+//! | [`standstill`] | detector of queues that hold frames and hardly send |
 //! | [`feedback`] | feedback delays of flow control across a link |
 //! | [`measure`] | completion times, slowdowns, and the queue nearest to a PAUSE |
 //! | [`run_dir`] | files of a run's directory |
@@ -30,3 +31,4 @@ pub mod plot;
 mod ports;
 pub mod record;
 pub mod run_dir;
+pub mod standstill;

@@ -132,6 +132,9 @@ pub struct PlotLine {
     /// Name of lines to compare with, such as measured values for stated ones. This line takes their colour, or its markers are
     /// on their bars.
     pub compared_with: Option<String>,
+    /// True for a main line of the figure, such as that of a paper's own scheme: it has a thicker stroke, and a warm colour, and other lines
+    /// have cold ones.
+    pub is_main: bool,
     /// Style of the points.
     pub style: Style,
     /// Points (x, value). Numbers across are milliseconds and do not decrease; categories are numbered from 0. A value that is

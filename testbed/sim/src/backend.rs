@@ -1,7 +1,7 @@
 //! Backend that runs a scenario in virtual time and writes a run directory.
 //!
 //! After the scenario's end no message starts, and the run drains until all sent data has arrived. A deadlock ends the
-//! run at once. Otherwise draining is allowed the drain time: the scenario's length, or ten times the longest wait (a
+//! run at once, and so does a standstill where the scenario expects either outcome. Otherwise draining is allowed the drain time: the scenario's length, or ten times the longest wait (a
 //! pause, a retransmission timeout, or a link's delay) if longer, and at least 10 ms. Draining is abandoned after it if:
 //! - no host has received anything for the drain time,
 //! - more frames have been put on links since the end than before it, or
@@ -132,10 +132,11 @@ impl SimBackend {
             ),
             observe,
             stop,
+            expects: self.expects,
         };
         let schedule = running.recorder.schedule();
         let end_reason = running.conduct(&schedule)?;
-        let (summary, speed) = running.finish(end_reason, self.expects)?;
+        let (summary, speed) = running.finish(end_reason)?;
         run.write_speed(&Speed {
             wall_ms: clock.0.elapsed().as_millis() as u64,
             ..speed.into_speed(cpu_time().zip(clock.1).map(|(now, before)| now.saturating_sub(before)))
@@ -175,6 +176,7 @@ struct ActiveRun<'a> {
     progress_of: ProgressMeter,
     observe: &'a mut dyn FnMut(&Progress),
     stop: &'a AtomicBool,
+    expects: Expectation,
 }
 
 /// State of draining.
@@ -418,6 +420,9 @@ impl ActiveRun<'_> {
         if self.recorder.is_deadlocked() {
             return Ok(ControlFlow::Break(SimulationEnd::Deadlock));
         }
+        if self.expects == Expectation::Either && self.recorder.is_at_standstill() {
+            return Ok(ControlFlow::Break(SimulationEnd::Standstill));
+        }
         let is_empty = self.reports.iter().all(|report| report.conservation.held() == 0);
         let was_drained = std::mem::replace(is_drained, self.sim.is_finished() && is_empty);
         if *is_drained && was_drained {
@@ -450,11 +455,11 @@ impl ActiveRun<'_> {
     }
 
     /// Closes the files and returns the summary.
-    fn finish(mut self, end_reason: SimulationEnd, expects: Expectation) -> Result<(Summary, RunCost), SimRunError> {
+    fn finish(mut self, end_reason: SimulationEnd) -> Result<(Summary, RunCost), SimRunError> {
         self.report(SampleScope::All);
         self.collect()?;
         self.record_unfinished()?;
-        let ActiveRun { scenario, mut sim, recorder, ns3, reports, mut ends, measures, .. } = self;
+        let ActiveRun { scenario, mut sim, recorder, ns3, reports, mut ends, measures, expects, .. } = self;
         let now = sim.now();
         if let Some(ns3) = ns3 {
             ns3.finish(now)?;
@@ -481,6 +486,7 @@ impl ActiveRun<'_> {
                 format!("all sent data had arrived {} after the end", now.since(scenario.end))
             }
             SimulationEnd::Deadlock => "frames held by the deadlock were not drained".to_owned(),
+            SimulationEnd::Standstill => "frames held by the standstill were not drained".to_owned(),
             SimulationEnd::DrainTimeout | SimulationEnd::Interruption => "frames in flight were not drained".to_owned(),
         }];
         let repeated: u64 = sent.iter().map(|sent| sent.retransmitted).sum();

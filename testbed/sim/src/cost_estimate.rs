@@ -112,7 +112,8 @@ fn queued_frames_max(scenario: &Scenario) -> u64 {
 /// Returns the bytes of this traffic that a switch holds before all its ports pause their peers. It is the buffer size
 /// if thresholds are dynamic or some class is lossy.
 fn room(switch: &SwitchConfig, traffic: &[TrafficPlan]) -> Bytes {
-    let is_lossless = traffic.iter().all(|plan| switch.classes.lossless.contains(plan.class));
+    let is_lossless =
+        traffic.iter().flat_map(|plan| &*plan.points).all(|(class, _)| switch.classes.lossless.contains(*class));
     let queues = switch.ports.len() as u64 * u64::from(switch.lossless_classes());
     let held = switch.static_threshold().filter(|_| is_lossless).map(|threshold| threshold * queues);
     held.map_or(switch.buffer.size, |held| held.min(switch.buffer.size))

@@ -182,7 +182,7 @@ impl Lab {
 fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     let lab = Lab::new(PAPER);
     let verdict = lab.verdict("a", &["-j", "2"]);
-    assert_eq!(verdict["verdict"], "holds", "{verdict:#}");
+    assert_eq!((&verdict["conclusions"], &verdict["hosts"]), (&"reproduced".into(), &3.into()), "{verdict:#}");
     assert_eq!((&verdict["points"], &verdict["seeds"]), (&20.into(), &5.into()));
     let spared = &verdict["numbers"][2];
     let (low, high) = (spared["interval"][0].as_f64().unwrap(), spared["interval"][1].as_f64().unwrap());
@@ -203,7 +203,7 @@ fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     let weir = verdict["numbers"][0]["weir"].as_f64().unwrap();
     for row in [
         "|  | sim | sim |",
-        "| verdict | **holds** | **holds** |",
+        "| conclusions | **reproduced** | **reproduced** |",
         "| **A higher threshold spares PAUSEs** | holds | holds |",
     ] {
         assert!(page.contains(row), "{row}: {page}");
@@ -312,16 +312,16 @@ fn nothing_on_both_sides_is_not_far_off() {
     };
     let nothing = "0 on both sides: nothing that could differ";
     assert_eq!(of("few, low"), (String::new(), String::new()));
-    assert_eq!(of("spared, 60"), ("fails".to_owned(), nothing.to_owned()));
+    assert_eq!(of("spared, 60"), ("not-exercised".to_owned(), nothing.to_owned()));
     for name in ["spared, 0", "ratio, 0"] {
         assert_eq!(of(name), ("arithmetic".to_owned(), nothing.to_owned()), "{name}");
     }
     assert_eq!(of("none"), ("holds".to_owned(), String::new()));
-    // No number is off by more than a factor of 2, and so it holds in part.
-    assert_eq!(verdict["verdict"], "holds-in-part", "{verdict:#}");
+    // Numbers are no part of the conclusions.
+    assert_eq!(verdict["conclusions"], "reproduced", "{verdict:#}");
     let reasons = verdict["reasons"].to_string();
     assert!(
-        reasons.contains("Not reproduced: spared, 60 (the paper has 60 +- 0.1 %, measured none (0 on both"),
+        reasons.contains("Not exercised: spared, 60 (the paper has 60 +- 0.1 %, measured none (0 on both"),
         "{reasons}"
     );
 }
@@ -372,13 +372,13 @@ fn a_mutation_does_not_hold() {
     let lab = Lab::new(PAPER);
     // Both have the same threshold then.
     let verdict = lab.verdict("a", &["--set", "runs.high.switch.buffer.static.threshold=50KB"]);
-    assert_eq!(verdict["verdict"], "does-not-hold", "{verdict:#}");
+    assert_eq!(verdict["conclusions"], "not", "{verdict:#}");
     assert_eq!(verdict["set"][0], "runs.high.switch.buffer.static.threshold=50KB");
     let claim = &verdict["claims"][0];
     assert_eq!(claim["judgement"], "fails", "{claim}");
     // Without flow control frames are lost, which no number can make good.
     let verdict = lab.verdict("b", &["--set", "switch.port.flow_control=none"]);
-    assert_eq!(verdict["verdict"], "does-not-hold");
+    assert_eq!(verdict["conclusions"], "not");
     assert!(verdict["reasons"][0].as_str().unwrap().contains("lossless"), "{verdict:#}");
 }
 
@@ -406,7 +406,7 @@ fn mutations_must_be_detected() {
     // The mutated run, with five seeds at one load, of the twenty points; the verdict itself uses the others.
     let runs = fs::read_dir(lab.path("a/more.0/mutation-1/runs")).unwrap().count();
     let verdict: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/verdict.json")).unwrap();
-    assert_eq!((runs, &verdict["verdict"], &verdict["points"]), (5, &"holds".into(), &20.into()));
+    assert_eq!((runs, &verdict["conclusions"], &verdict["points"]), (5, &"reproduced".into(), &20.into()));
     // A threshold that is hardly higher changes too little.
     let lab = scheme("{ \"runs.low.switch.buffer.static.threshold\" = \"51KB\" }", "longest queue, low");
     let (code, said) = lab.reproduce(&arguments);
@@ -429,18 +429,28 @@ fn mutations_must_be_detected() {
 }
 
 #[test]
-fn a_number_beside_the_papers_makes_it_hold_in_part() {
-    let lab = Lab::new(&PAPER.replace("paper = 55\ntolerance = 0.5", "paper = 75\ntolerance = 0.1"));
-    let verdict = lab.verdict("a", &[]);
-    assert_eq!(verdict["verdict"], "holds-in-part");
-    assert!(
-        verdict["says"].as_str().unwrap().starts_with("Reproduced in part: the paper's only main claim comes out, but"),
-        "{verdict:#}"
-    );
+fn conclusions_and_numbers_have_separate_verdicts() {
+    let lab = Lab::new(&PAPER.replace("paper = 55\ntolerance = 0.5", "paper = 550\ntolerance = 0.1"));
+    let verdict = lab.verdict("a", &["--quick"]);
+    assert_eq!(verdict["conclusions"], "reproduced");
+    assert_eq!(verdict["says"], "Reproduced: the paper's only main claim comes out.");
+    let numbers = verdict["numbers_summary"].as_str().unwrap();
+    assert!(numbers.starts_with("The only stated number is outside its tolerance; Weir's is 0."), "{verdict:#}");
     assert!(verdict["reasons"][0].as_str().unwrap().starts_with("Not reproduced: longest queue, low ("), "{verdict:#}");
-    // Less than half of what it states is another finding.
-    let lab = Lab::new(&PAPER.replace("paper = 55", "paper = 550"));
-    assert_eq!(lab.verdict("a", &["--quick"])["verdict"], "does-not-hold");
+}
+
+/// The main claims come first, and 12 lines of claims are enough without `--all`.
+#[test]
+fn twelve_lines_of_claims_are_printed() {
+    let further = |n: usize| format!("[[claims]]\nsays = \"Further {n}\"\nmeasure = \"PAUSEs, high\"\nat_least = 0\n");
+    let lab = Lab::new(&format!("{PAPER}\n{}", (1..=12).map(further).collect::<String>()));
+    let lines = |said: &str| said.lines().filter(|line| line.contains("urther")).count();
+    let (code, said) = lab.reproduce(&["more.0", "--quick", "-o", "a"]);
+    assert!(code == 0 && said.contains("\n  * holds          A higher threshold spares PAUSEs\n"), "{said}");
+    assert!(said.contains("\n    3 further claims: --all, or verdict.json\n"), "{said}");
+    assert_eq!(lines(&said), 10, "{said}");
+    let (code, said) = lab.reproduce(&["more.0", "--quick", "-o", "a", "--all"]);
+    assert_eq!((code, lines(&said)), (0, 12), "{said}");
 }
 
 #[test]
@@ -605,6 +615,14 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
         let (code, said) = explore(&arguments);
         assert!(code == 2 && said.contains(wanted), "{said}");
     }
+    // Messages that take as long as the runs.
+    let scenario = SCENARIO.replace("end = \"2ms\"", "end = \"50us\"");
+    fs::write(lab.path("more.0/scenario.toml"), scenario).unwrap();
+    let (code, said) = explore(&["--settings", "1"]);
+    assert!(
+        code == 2 && said.contains("more.0: the map's runs end after 50us, and messages of bursts take "),
+        "{said}"
+    );
     let closed = Lab::new(PAPER);
     let (code, said) = closed.weir("explore", &["more.0"]);
     assert!(code == 2 && said.contains("more.0: nothing is open there; write [[open]] in paper.toml"), "{said}");
@@ -618,7 +636,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let about =
         "id = \"fifth\"\nname = \"More Buffer\"\nauthors = \"Nobody et al.\"\nvenue = \"EXAMPLE\"\nyear = 2026\n";
     fs::create_dir_all(lab.path("papers/fifth/fifth.1")).unwrap();
-    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), own).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), &own).unwrap();
     for (name, text) in [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK)] {
         fs::write(lab.path(&format!("papers/fifth/fifth.1/{name}.toml")), text).unwrap();
     }
@@ -630,7 +648,7 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     assert!(
         code == 0
             && said.contains(&format!("{citation}: Fig. 0"))
-            && said.contains("fifth.1: Reproduced: all of the paper's claims come out"),
+            && said.contains("fifth.1: Reproduced: the paper's only main claim comes out"),
         "{said}"
     );
     // By its folder alone, and from within it.
@@ -652,6 +670,11 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
         let (code, said) = lab.reproduce(&["fifth", "--papers", "papers"]);
         assert!(code == 2 && said.contains(wanted), "{wanted}: {said}");
     }
+    // A map needs the parameters that decide other figures of the paper.
+    fs::write(lab.path("papers/fifth/about.toml"), format!("{about}axes = [\"threshold\", \"rate\"]\n")).unwrap();
+    fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), format!("{own}{OPEN}")).unwrap();
+    let (code, said) = lab.weir("explore", &["fifth", "--papers", "papers", "--dry-run"]);
+    assert!(code == 2 && said.contains("fifth.1: paper.toml has no [[open]] \"rate\""), "{said}");
     fs::write(lab.path("papers/fifth/about.toml"), about).unwrap();
     fs::write(lab.path("papers/fifth/fifth.1/paper.toml"), PAPER).unwrap();
     let (code, said) = lab.reproduce(&["papers/fifth/fifth.1"]);

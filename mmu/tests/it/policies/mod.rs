@@ -9,12 +9,13 @@ use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Variants of policies: name, policy, and the keys of its table that differ from the defaults.
-const FORMS: [(&str, &str, &str); 8] = [
+const FORMS: [(&str, &str, &str); 10] = [
     ("spfc-window-end", "spfc", "victim_at = \"window-end\""),
     ("spfc-all-memory", "spfc", "victim_memory = \"all\""),
     // Tests are too short for the 8 PAUSEs of the default.
     ("adaptive", "adaptive", "samples = 4"),
     ("dsh-table", "dsh", "estimator = \"table\""),
+    ("dsh-port-queues", "dsh", "port_queues = 8"),
     ("dsh-no-insurance", "dsh", "insurance = false"),
     ("dsh-no-shared", "dsh", "shared_headroom = false"),
     (
@@ -23,11 +24,12 @@ const FORMS: [(&str, &str, &str); 8] = [
         "congested_partly = true\ndrain_of = \"congested-at-end\"\ndrain_cap = false\ndrain_ports = \"but-last\"",
     ),
     (
-        "reverie-simulator",
+        "reverie-text",
         "reverie",
-        "congested_partly = true\nfilter_at = \"departures\"\nfilter_cut = true\nfilter_headroom = true\n\
-         resume_offset = \"2496B\"\nresume_floor = \"1248B\"",
+        "congested_partly = false\ncongested_at = \"events\"\nfilter_at = \"events\"\nfilter_cut = false\n\
+         filter_headroom = false\nresume_offset = \"0B\"\nresume_floor = \"0B\"",
     ),
+    ("reverie-whole-bytes", "reverie", "filter_rounding = \"bytes\""),
 ];
 
 /// All policies in the order of the registry, each with its variants.

@@ -125,9 +125,20 @@ impl Model {
         self.layout.shared().get().saturating_sub(self.shared().1)
     }
 
-    /// Reverie as its authors' simulator has it.
+    /// Reverie as its authors' simulator has it, the default.
     fn is_simulators(&self) -> bool {
-        self.name == "reverie-simulator"
+        ["reverie", "reverie-whole-bytes"].contains(&self.name)
+    }
+
+    /// Applies a departure's step to an average, which becomes zero with the length.
+    fn filter_departure(&self, average: &mut u64, length: u64) {
+        filter(average, length);
+        if self.name == "reverie-whole-bytes" {
+            *average &= !0 << 20;
+        }
+        if self.is_simulators() || length == 0 {
+            *average = (*average).min(length << 20);
+        }
     }
 
     fn free(&self) -> u64 {
@@ -299,7 +310,7 @@ impl Model {
                     (self.shared_out(free, id.class(), true) * self.drain_share(id, queue.shared, true)) >> 16;
                 (threshold, threshold)
             }
-            "reverie" | "reverie-simulator" => {
+            "reverie" | "reverie-text" | "reverie-whole-bytes" => {
                 let (average, bound) = (queue.average.div_ceil(1 << 20), self.shared_out(free, id.class(), true));
                 let holds = match self.is_simulators() && queue.off {
                     true => average < 1_248 || average + 2_496 <= bound,
@@ -317,7 +328,8 @@ impl Model {
     }
 
     fn port_threshold(&self, port: usize) -> u64 {
-        self.layout.ports()[port].lossless.len() as u64 * self.free()
+        let queues = if self.name == "dsh-port-queues" { 8 } else { self.layout.ports()[port].lossless.len() as u64 };
+        queues * self.free()
     }
 
     fn lossy_threshold(&self, to: QueueId) -> u64 {
@@ -330,7 +342,7 @@ impl Model {
                 let share = self.shared_out(lossy_free(), to.class(), false);
                 (share * self.drain_share(to, queue.length, false)) >> 16
             }
-            "reverie" | "reverie-simulator" => {
+            "reverie" | "reverie-text" | "reverie-whole-bytes" => {
                 let holds = queue.average.div_ceil(1 << 20) <= self.shared_out(self.free(), to.class(), false);
                 if holds { u64::MAX } else { 0 }
             }
@@ -352,18 +364,16 @@ impl Model {
             let egress = &mut self.egress[departure.egress.index()];
             egress.length -= u64::from(departure.bytes);
             if lossless {
-                let is_simulators = self.is_simulators();
-                let queue = &mut self.queues[id.index()];
-                let length = queue.shared + if is_simulators { queue.headroom } else { 0 };
-                filter(&mut queue.average, length);
-                if is_simulators {
-                    queue.average = queue.average.min(length << 20);
-                }
+                let queue = &self.queues[id.index()];
+                let length = queue.shared + if self.is_simulators() { queue.headroom } else { 0 };
+                let mut average = queue.average;
+                self.filter_departure(&mut average, length);
+                self.queues[id.index()].average = average;
             } else {
-                filter(&mut egress.average, egress.length);
-                if self.name == "reverie-simulator" {
-                    egress.average = egress.average.min(egress.length << 20);
-                }
+                let mut average = egress.average;
+                let length = egress.length;
+                self.filter_departure(&mut average, length);
+                self.egress[departure.egress.index()].average = average;
             }
             self.departures.push(Departed {
                 at: self.now,
@@ -374,7 +384,10 @@ impl Model {
         }
         // Congestion is judged when a run has left.
         for departure in burst {
-            self.note_congestion(departure.ingress, departure.egress);
+            let queue = &self.queues[departure.ingress.index()];
+            if !self.is_simulators() || queue.off && queue.headroom == 0 {
+                self.note_congestion(departure.ingress, departure.egress);
+            }
         }
         // The sweep resumes queues after lossy departures. Each pair of queues is looked at once, since headroom that one queue lends
         // another may take.

@@ -44,6 +44,10 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
             _ => "none".to_owned(),
         })
     });
+    row("standstill", &|run| {
+        let standstill = run.summary.standstill.as_ref().filter(|it| it.dissolved_ns.is_none())?;
+        Some(format!("from {} ms", milli(standstill.since_ns)))
+    });
     row("buffer policy", &|run| Some(run.summary.policy.clone()));
     row("flow control", &|run| flow_control(&run.summary));
     for name in parameters(runs) {

@@ -10,7 +10,7 @@ use crate::table::count;
 pub(super) struct ReportVerdict {
     pub is_good: bool,
     pub headline: String,
-    /// Failures, followed by deadlocks; each in the order of the runs.
+    /// Failures, followed by deadlocks and standstills; each in the order of the runs.
     pub findings: Vec<RunFinding>,
 }
 
@@ -26,6 +26,7 @@ pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
         let of_run = |text: String, is_failure: bool| RunFinding { run: run.label.clone(), text, is_failure };
         findings.extend(failures(&run.summary).into_iter().map(|text| of_run(text, true)));
         findings.extend(deadlock(&run.summary).map(|text| of_run(text, false)));
+        findings.extend(run.summary.standstill_text().map(|text| of_run(text, false)));
     }
     findings.sort_by_key(|finding| !finding.is_failure);
     let failed = runs.iter().filter(|run| !is_good(&run.summary)).count();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::outcome::{self, Environment};
 use super::page_table::{head, row};
-use super::verdict::{ExperimentOutcome, JudgedNumber};
+use super::verdict::{ExperimentOutcome, JudgedNumber, NumbersVerdict};
 use crate::Failure;
 use crate::files::{json_text, with_path, write_atomic};
 use crate::table::units::shown;
@@ -72,7 +72,8 @@ fn page(results: &[(ExperimentOutcome, Environment)]) -> String {
     let mut add_row = |what: &str, of: &dyn Fn(&ExperimentOutcome) -> String| {
         row(&mut text, std::iter::once(what.to_owned()).chain(outcomes.iter().copied().map(of)));
     };
-    add_row("verdict", &|outcome| format!("**{}**", outcome.verdict));
+    add_row("conclusions", &|outcome| format!("**{}**", outcome.conclusions));
+    add_row("numbers", &|outcome| NumbersVerdict::from_numbers(&outcome.numbers).to_string());
     add_row("runs", &|outcome| outcome.points.to_string());
     add_row("seeds, or repeats", &|outcome| outcome.seeds.to_string());
     if outcomes.iter().any(|outcome| outcome.lateness.is_some()) {
@@ -99,7 +100,7 @@ fn page(results: &[(ExperimentOutcome, Environment)]) -> String {
         row(&mut text, std::iter::once(name.to_owned()).chain(cells));
     }
     text.push_str("\n## Claims\n");
-    head(&mut text, "in bold what the verdict hangs on");
+    head(&mut text, "in bold the main claims");
     for statement in
         in_order(outcomes.iter().map(|outcome| outcome.claims.iter().map(|claim| claim.statement.as_str())))
     {

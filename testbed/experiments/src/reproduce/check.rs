@@ -8,7 +8,7 @@ use weir_units::Bytes;
 
 use super::experiment::Experiment;
 use super::mutation::Mutation;
-use super::paper_file::{Aggregation, Claim, Measure, Panel, PanelKind, PaperFile, SeriesThreshold, Statistic};
+use super::paper_file::{Aggregation, Claim, Measure, Panel, PanelKind, PaperFile, SeriesThreshold};
 use super::rows::{Selection, combination, parameter};
 use crate::experiment::Backend;
 use crate::sweep::{Point, SweepPlan, check_column};
@@ -144,7 +144,7 @@ pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) 
         } else if over == Some(Aggregation::Mean)
             && selected.iter().any(|point| combination(point) != combination(selected[0]))
         {
-            let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\", \"median\" or \"sum\"";
+            let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\", \"median\", \"sum\" or \"share\"";
             ("a mean is over seeds alone, and this is of several runs or parameters".to_owned(), help.to_owned())
         } else {
             return None;
@@ -251,9 +251,16 @@ fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
             wrong(what, message, &help);
         }
     }
-    let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
-    let column = measure.value.as_deref().or(measure.series.as_deref());
-    if let Some(Err(units)) = column.map(|column| units::divisor(if is_time { "t_us" } else { column }, &measure.unit))
+    let is_share = measure.over == Some(Aggregation::Share);
+    if is_share && !measure.is_instant() && measure.series.is_none() {
+        let help = "write share = \"deadlock_since_ns\", or over = \"share\" beside a series with a level";
+        wrong(".over", "a share is of points in which an instant occurs or a series is at a level".to_owned(), help);
+    }
+    if is_share && !measure.unit.is_empty() {
+        wrong(".unit", "a share has no unit".to_owned(), "write unit = \"\"");
+    }
+    if let Err(units) = units::divisor(measure.column_of_unit(), &measure.unit)
+        && !is_share
     {
         wrong(".unit", format!("\"{}\" is no unit of this", measure.unit), &format!("write one of: {units}"));
     }
@@ -261,9 +268,17 @@ fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
         let help = "write statistic = \"mean\" beside a series, and not without one";
         wrong("", "series and statistic go together".to_owned(), help);
     }
-    if is_time != measure.level.as_ref().and_then(SeriesThreshold::of_column).is_some() {
-        let help = "write level = \"5Gbps\", \"100KB\", or a number in the column's own unit, beside \"first-at-least\" and \"first-below\"";
+    let has_level = measure.statistic.is_some_and(|statistic| statistic.is_time() || is_share);
+    if has_level != measure.level.as_ref().and_then(SeriesThreshold::of_column).is_some() {
+        let help = "write level = \"5Gbps\", \"100KB\", or a number in the column's own unit, beside \"first-at-least\", \"first-below\" and over = \"share\"";
         wrong(".level", "this statistic and a level go together".to_owned(), help);
+    }
+    if let Some(after) = &measure.after {
+        let is_instant = |other: &&Measure| other.name == *after && other.is_instant() && other.after.is_none();
+        if measure.series.is_none() || !all.iter().any(|other| is_instant(&other)) {
+            let help = "write the name of a measure with value = \"deadlock_since_ns\" or a \"first-below\" statistic, beside a series";
+            wrong(".after", format!("\"{after}\" is no instant from which a series is read"), help);
+        }
     }
     for (what, text) in [(".from", &measure.from), (".to", &measure.to), (".smooth", &measure.smooth)] {
         mistakes.extend(of_time(&format!("{key}{what}"), text));

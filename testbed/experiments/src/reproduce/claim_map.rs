@@ -29,7 +29,7 @@ pub(super) struct ClaimMap {
     /// `NAME=VALUE` restrictions of the map.
     pub pins: Vec<String>,
     pub open: Vec<MapParameter>,
-    /// The main claims together, in their magnitude; all claims and numbers together; and then each.
+    /// The main claims together; all claims and numbers together; and then each.
     pub lines: Vec<MapLine>,
     /// Changes from the default setting to the nearest one in which the main claims hold together, and to that in which
     /// all hold.
@@ -105,6 +105,11 @@ pub(super) enum MapLineKind {
 
 impl ClaimMap {
     pub(super) const FORMAT: &str = "weir-map-1";
+
+    /// Identifier of the paper: `gfc` of `gfc.9`.
+    pub(super) fn paper_id(&self) -> &str {
+        self.id.split('.').next().unwrap_or(&self.id)
+    }
 
     /// Confidence interval of a claim for a table; `all` if no setting is left out.
     pub(super) fn interval_shown(&self, line: &MapLine) -> String {

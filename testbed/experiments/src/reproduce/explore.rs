@@ -117,6 +117,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     let (version, mode) = (build_version()?, OutputMode { json: true });
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let mut maps = Vec::new();
+    chosen.iter().try_for_each(check_axes)?;
     for experiment in &chosen {
         let of_map = experiment.of_map();
         let (open, pins) = pinned(experiment, &arguments.pin, chosen.len())?;
@@ -192,6 +193,19 @@ fn chosen(choice: &ExperimentSelection<'_>) -> Result<Vec<Experiment>, Failure> 
         )));
     }
     Ok(open)
+}
+
+/// Refuses a map that lacks a parameter which decides other figures of its paper.
+fn check_axes(experiment: &Experiment) -> Result<(), Failure> {
+    let Some(of) = &experiment.of else { return Ok(()) };
+    let is_open = |axis: &&String| experiment.paper.open.iter().any(|open| open.name == **axis);
+    match of.axes.iter().find(|axis| !is_open(axis)) {
+        None => Ok(()),
+        Some(axis) => Err(Failure::Argument(format!(
+            "{}: paper.toml has no [[open]] \"{axis}\", which about.toml lists in axes: add it, with the values that the figure may have",
+            experiment.id
+        ))),
+    }
 }
 
 /// The default setting.

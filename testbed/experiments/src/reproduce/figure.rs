@@ -6,6 +6,7 @@ use weir_results::plot::{self, ConfidenceInterval, Figure, Marker, PlotMark, Sca
 
 use super::experiment::Experiment;
 use super::measure::smoothed;
+use super::paper::Paper;
 use super::paper_file::{Panel, PanelKind, PanelLine, ReportedPoints};
 use super::rows::{MessageQuery, ResultRow, ResultRows, parameter};
 use crate::Failure;
@@ -21,16 +22,25 @@ pub(super) fn draw(experiment: &Experiment, rows: &ResultRows, directory: &Path)
     if panels.is_empty() {
         return Ok(None);
     }
-    let figure = Figure {
+    let mut figure = Figure {
         title: format!("{}: {}", experiment.id, paper.title),
         columns: paper.columns.min(panels.len()),
         panels: panels.into_iter().map(|panel| drawn(panel, rows)).collect::<Result<_, _>>()?,
     };
+    if let Some(scheme) = experiment.of.as_ref().and_then(Paper::scheme) {
+        let lines = figure.panels.iter_mut().flat_map(|panel| &mut panel.lines);
+        lines.for_each(|line| line.is_main = names(line.compared_with.as_ref().unwrap_or(&line.name), scheme));
+    }
     let svg = directory.join("figure.svg");
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     let drawn = figure.to_svg().map_err(failed)?;
     picture::write_all(&drawn, &directory.join("figure")).map_err(failed)?;
     Ok(Some(svg))
+}
+
+/// Returns whether a line's name has the scheme's as a word: `GFC, H3 3 ms later`.
+fn names(line: &str, scheme: &str) -> bool {
+    line.split(|c: char| !c.is_alphanumeric()).any(|word| word == scheme)
 }
 
 fn drawn(panel: &Panel, rows: &ResultRows) -> Result<plot::Panel, Failure> {
@@ -259,6 +269,12 @@ mod tests {
         assert_eq!(lines[0].points, [(1.0, 50.0), (3.0, 100.0)]);
         assert_eq!(lines[1].points, [(1.0, 25.0), (2.0, 50.0), (3.0, 50.0)]);
         assert_eq!(lines[2].points, [(1.0, 0.0), (3.0, 0.0)]);
+    }
+
+    #[test]
+    fn lines_of_the_papers_scheme_are_found_by_their_names() {
+        let found = ["DSH", "DSH, DCQCN", "SIH", "under DSH (8 ports)", "DSHx"].map(|line| names(line, "DSH"));
+        assert_eq!(found, [true, true, false, true, false]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Withdrawal of judgements that depend on late runs.
+//! Judgements that depend on failed runs, which fail, and on late runs, which are withdrawn.
 
 use super::lateness::{LateRun, Lateness, named};
 use super::measure;
@@ -6,6 +6,22 @@ use super::paper_file::PaperFile;
 use super::rows::Selection;
 use super::verdict::{JudgedClaim, JudgedNumber, Judgement};
 use crate::sweep::{Point, PointRecord};
+
+/// Fails the claims that depend on a failed run.
+pub(super) fn fail_claims_of_failed_runs(paper: &PaperFile, records: &[PointRecord], claims: &mut [JudgedClaim]) {
+    let failed: Vec<&PointRecord> = records.iter().filter(|record| !record.is_good()).collect();
+    for (judged, claim) in claims.iter_mut().zip(&paper.claims) {
+        let points = measure::points_of(&paper.measures, claim);
+        let of_claim = failed.iter().find(|record| points.iter().any(|of| of.has(&record.finished.point)));
+        if let Some(PointRecord { finished, .. }) = of_claim
+            && judged.judgement != Judgement::LeftOut
+        {
+            judged.judgement = Judgement::Fails;
+            judged.because =
+                format!("the run {} failed: {}; {}", finished.point.folder, finished.reason, judged.because);
+        }
+    }
+}
 
 impl Lateness {
     /// Marks claims and numbers that depend on late runs as not judged.
@@ -45,9 +61,9 @@ mod tests {
 
     use weir_results::run_dir::{FlowSummary, Summary};
 
+    use super::super::measure;
     use super::super::rows::ResultRows;
-    use super::super::verdict::{self, Verdict};
-    use super::super::{failed_of, measure};
+    use super::super::verdict::{self, Conclusions};
     use super::*;
     use crate::sweep::{FinishedPoint, PointOutcome};
 
@@ -114,7 +130,10 @@ mod tests {
     }
 
     /// Judges runs with the allowed lateness, as `run` does.
-    fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<JudgedNumber>, Option<Lateness>) {
+    fn judged(
+        made: &[Made],
+        allowed: Option<f64>,
+    ) -> (Conclusions, Vec<Judgement>, Vec<JudgedNumber>, Option<Lateness>) {
         let paper: PaperFile = toml::from_str(PAPER).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let records: Vec<PointRecord> =
@@ -122,11 +141,11 @@ mod tests {
         let rows = ResultRows::new(vec!["flows.F.throughput_bps".to_owned()], records.clone());
         let (mut numbers, mut claims) = verdict::judge(&paper, &measure::read(&paper.measures, &rows).unwrap());
         let lateness = Lateness::from_records(&records, allowed);
+        fail_claims_of_failed_runs(&paper, &records, &mut claims);
         if let Some(lateness) = &lateness {
             lateness.unjudge(&paper, &records, &mut numbers, &mut claims);
         }
-        let (failed, matters) = failed_of(&paper, allowed, &records);
-        let verdict = verdict::conclude(!failed.is_empty(), matters, &numbers, &claims);
+        let verdict = Conclusions::from_claims(&claims);
         (verdict, claims.iter().map(|claim| claim.judgement).collect(), numbers, lateness)
     }
 
@@ -139,7 +158,7 @@ mod tests {
         use Judgement::{Fails, Holds, LeftOut, NotJudged};
         let all = || [made("slow", 4), made("fast", 10), made("other", 2)];
         let (verdict, claims, numbers, lateness) = judged(&all(), Some(5.0));
-        assert_eq!((verdict, claims), (Verdict::Holds, vec![Holds, Holds, LeftOut]));
+        assert_eq!((verdict, claims), (Conclusions::Reproduced, vec![Holds, Holds, LeftOut]));
         assert!(numbers.iter().all(|number| !number.is_late));
         let lateness = lateness.unwrap();
         assert_eq!((lateness.most_percent, lateness.runs, lateness.late.len()), (0.1, 3, 0));
@@ -148,7 +167,7 @@ mod tests {
         for mbps in [4, 400] {
             let late = Made { late_ns: 7_000_000, ..made("slow", mbps) };
             let (verdict, claims, numbers, lateness) = judged(&[late, made("fast", 10), made("other", 2)], Some(5.0));
-            assert_eq!((verdict, claims), (Verdict::NotJudged, vec![NotJudged, Holds, LeftOut]));
+            assert_eq!((verdict, claims), (Conclusions::NotJudged, vec![NotJudged, Holds, LeftOut]));
             assert_eq!(numbers.iter().map(|number| number.is_late).collect::<Vec<_>>(), [true, false, false, false]);
             // The paper's number depends on the other run.
             assert_eq!(numbers[1].judgement, Some(Holds));
@@ -159,15 +178,15 @@ mod tests {
         // A stated number that is off by a factor of ten.
         let late = Made { late_ns: 7_000_000, ..made("fast", 100) };
         let (verdict, _, numbers, _) = judged(&[made("slow", 4), late, made("other", 2)], Some(5.0));
-        assert_eq!((verdict, numbers[1].judgement), (Verdict::NotJudged, Some(NotJudged)));
+        assert_eq!((verdict, numbers[1].judgement), (Conclusions::NotJudged, Some(NotJudged)));
         // A late run that no conclusion depends on.
         let late = Made { late_ns: 7_000_000, ..made("other", 2) };
         let (verdict, claims, ..) = judged(&[made("slow", 4), made("fast", 10), late], Some(5.0));
-        assert_eq!((verdict, claims), (Verdict::HoldsInPart, vec![Holds, NotJudged, LeftOut]));
+        assert_eq!((verdict, claims), (Conclusions::Reproduced, vec![Holds, NotJudged, LeftOut]));
         // A claim that fails in punctual runs fails.
         let late = Made { late_ns: 7_000_000, ..made("other", 2) };
         let (verdict, claims, ..) = judged(&[made("slow", 4), made("fast", 3), late], Some(5.0));
-        assert_eq!((verdict, claims), (Verdict::DoesNotHold, vec![Fails, NotJudged, LeftOut]));
+        assert_eq!((verdict, claims), (Conclusions::Not, vec![Fails, NotJudged, LeftOut]));
     }
 
     #[test]
@@ -177,13 +196,13 @@ mod tests {
             judged(&[gap, made("fast", 10), made("other", 2)], allowed)
         };
         let (verdict, _, _, lateness) = with_gap(Some(5.0));
-        assert_eq!((verdict, lateness.unwrap().late[0].lost_percent), (Verdict::NotJudged, 8.0));
-        assert_eq!(with_gap(Some(8.0)).0, Verdict::Holds);
-        assert_eq!(with_gap(Some(100.0)).0, Verdict::Holds);
+        assert_eq!((verdict, lateness.unwrap().late[0].lost_percent), (Conclusions::NotJudged, 8.0));
+        assert_eq!(with_gap(Some(8.0)).0, Conclusions::Reproduced);
+        assert_eq!(with_gap(Some(100.0)).0, Conclusions::Reproduced);
         assert_eq!(with_gap(Some(0.05)).3.unwrap().late.len(), 3, "each lost 0.1 %");
         // As in virtual time.
         let (verdict, _, _, lateness) = with_gap(None);
-        assert_eq!((verdict, lateness), (Verdict::Holds, None));
+        assert_eq!((verdict, lateness), (Conclusions::Reproduced, None));
     }
 
     #[test]
@@ -192,7 +211,7 @@ mod tests {
             let failing = Made { late_ns, outcome: PointOutcome::Failed, ..made(run, 4) };
             judged(&[failing, made("fast", 10), made("other", 2)], Some(5.0)).0
         };
-        assert_eq!((of("slow", 0), of("slow", 7_000_000)), (Verdict::DoesNotHold, Verdict::NotJudged));
+        assert_eq!((of("slow", 0), of("slow", 7_000_000)), (Conclusions::Not, Conclusions::NotJudged));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use weir_results::measure::nearest_rank;
 
-use super::paper_file::{Aggregation, Claim, Measure, PaperFile, SeriesThreshold, Statistic};
+use super::paper_file::{Aggregation, Claim, Measure, SeriesThreshold, Statistic};
 use super::rows::{MessageQuery, ResultRow, ResultRows, Selection, combination, parameter};
 use crate::Failure;
 use crate::table::statistics::{self, Estimate};
@@ -21,14 +21,6 @@ pub(super) enum MeasureResult {
     Missing(String),
 }
 
-impl PaperFile {
-    /// Points that conclusions depend on.
-    pub(super) fn concluded_from(&self) -> Vec<Selection<'_>> {
-        let conclusions = self.claims.iter().filter(|claim| claim.conclusion);
-        conclusions.flat_map(|claim| points_of(&self.measures, claim)).collect()
-    }
-}
-
 /// Points that a claim depends on.
 pub(super) fn points_of<'m>(measures: &'m [Measure], claim: &Claim) -> Vec<Selection<'m>> {
     claim.measures().flat_map(|name| points_of_one(measures, named(measures, name))).collect()
@@ -37,14 +29,17 @@ pub(super) fn points_of<'m>(measures: &'m [Measure], claim: &Claim) -> Vec<Selec
 /// Points that a measure depends on.
 pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -> Vec<Selection<'m>> {
     match measure.parts() {
-        Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
-        None => vec![measure.selection()],
+        Some(parts) => parts.iter().flat_map(|part| points_of_one(measures, named(measures, part))).collect(),
+        None => {
+            let after = measure.after.iter().map(|name| named(measures, name));
+            std::iter::once(measure).chain(after).map(Measure::selection).collect()
+        }
     }
 }
 
 pub(super) fn read(measures: &[Measure], rows: &ResultRows) -> Result<BTreeMap<String, MeasureResult>, Failure> {
     let (mut readings, messages) = (BTreeMap::new(), MessageValues::read(measures, rows)?);
-    let rows = &MeasureInput { rows, messages };
+    let rows = &MeasureInput { measures, rows, messages };
     for measure in measures {
         let reading = match measure.parts() {
             Some([one, other]) => quotient(measure, [named(measures, one), named(measures, other)], rows)?,
@@ -56,6 +51,7 @@ pub(super) fn read(measures: &[Measure], rows: &ResultRows) -> Result<BTreeMap<S
 }
 
 struct MeasureInput<'r> {
+    measures: &'r [Measure],
     rows: &'r ResultRows,
     messages: MessageValues,
 }
@@ -109,11 +105,18 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
     }
     if let Some(column) = &measure.share {
         let holds_for = selected.iter().filter(|row| is_counted(measure, rows.number(row, column))).count();
-        let is_by_chance = selected.iter().all(|row| combination(&row.point) == combination(&selected[0].point));
-        let share = statistics::share(holds_for, selected.len());
-        // Points with different parameters are no sample.
-        let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
-        return Ok(share.map_or(MeasureResult::LeftOut, MeasureResult::Value));
+        return Ok(share_of(holds_for, &selected));
+    }
+    if measure.over == Some(Aggregation::Share) {
+        let level = measure.level.as_ref().and_then(SeriesThreshold::of_column);
+        let mut holds_for = 0;
+        for row in &selected {
+            let value = point_value(measure, row, read)?;
+            holds_for += usize::from(
+                value.is_some_and(|value| measure.is_instant() || level.is_some_and(|level| value >= level)),
+            );
+        }
+        return Ok(share_of(holds_for, &selected));
     }
     if let Some(column) = &measure.count {
         let with: Vec<&ResultRow> =
@@ -140,6 +143,7 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
         Aggregation::Max => of_all(values.iter().copied().reduce(f64::max)),
         Aggregation::Median => of_all(statistics::median(&values)),
         Aggregation::Sum => of_all(values.iter().copied().reduce(|sum, value| sum + value)),
+        Aggregation::Share => unreachable!("a share was returned"),
     };
     Ok(estimate.map_or(MeasureResult::LeftOut, MeasureResult::Value))
 }
@@ -191,7 +195,6 @@ fn values(
     selected: &[&ResultRow],
     read: &MeasureInput<'_>,
 ) -> Result<Result<Vec<f64>, String>, Failure> {
-    let rows = read.rows;
     if measure.messages.is_some() {
         let values: Vec<f64> = selected.iter().filter_map(|row| read.messages.value(measure, row)).collect();
         return Ok(match values.iter().filter(|value| value.is_infinite()).count() {
@@ -202,18 +205,72 @@ fn values(
             )),
         });
     }
-    let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
-    let column = measure.value.as_deref().or(measure.series.as_deref()).expect("checked before: it has one of them");
-    let divisor = units::divisor(if is_time { "t_us" } else { column }, &measure.unit).expect("checked before");
-    let mut values = Vec::new();
+    let divisor = units::divisor(measure.column_of_unit(), &measure.unit).expect("checked before");
+    let ranked = measure.over.filter(|over| over.ranks() && measure.is_instant());
+    let (mut values, mut runs) = (Vec::new(), 0);
     for row in selected {
-        let value = match measure.series {
-            None => rows.number(row, column),
-            Some(_) => statistic(measure, &row.series(column)?),
-        };
-        values.extend(value.map(|value| value / divisor));
+        if origin(measure, row, read)?.is_none() && ranked.is_some() {
+            continue;
+        }
+        runs += 1;
+        values.extend(point_value(measure, row, read)?.map(|value| value / divisor));
     }
-    Ok(all_or_why(values, selected.len()))
+    Ok(match ranked {
+        Some(over) => instants_or_why(values, runs, over),
+        None => all_or_why(values, runs),
+    })
+}
+
+impl Aggregation {
+    /// Whether the result is the value of some rank.
+    fn ranks(self) -> bool {
+        matches!(self, Aggregation::Median | Aggregation::Min)
+    }
+}
+
+/// Instants of all runs, infinite where none occurs; or the reason why the one of the rank does not occur.
+fn instants_or_why(values: Vec<f64>, runs: usize, over: Aggregation) -> Result<Vec<f64>, String> {
+    let mut all = values.clone();
+    all.resize(runs, f64::INFINITY);
+    let ranked = if over == Aggregation::Min { all.iter().copied().reduce(f64::min) } else { statistics::median(&all) };
+    if ranked.is_some_and(f64::is_finite) { Ok(all) } else { all_or_why(values, runs.max(1)) }
+}
+
+/// Share of the selected points, with an interval if they differ only in the seed.
+fn share_of(holds_for: usize, selected: &[&ResultRow]) -> MeasureResult {
+    let is_by_chance = selected.iter().all(|row| combination(&row.point) == combination(&selected[0].point));
+    let share = statistics::share(holds_for, selected.len());
+    // Points with different parameters are no sample.
+    let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
+    share.map_or(MeasureResult::LeftOut, MeasureResult::Value)
+}
+
+/// Value of a point in the column's own unit; of an instant, `None` if it does not occur.
+fn point_value(measure: &Measure, row: &ResultRow, read: &MeasureInput<'_>) -> Result<Option<f64>, Failure> {
+    let Some(column) = &measure.series else {
+        return Ok(read.rows.number(row, measure.value.as_deref().expect("checked before: it has one of them")));
+    };
+    let Some(origin) = origin(measure, row, read)? else { return Ok(None) };
+    Ok(statistic(measure, &row.series(column)?, origin))
+}
+
+/// Instant in microseconds from which the measure's times count: the start of the run, or the instant of `after` in the
+/// run with the same seed and parameters; `None` if that does not occur.
+fn origin(measure: &Measure, row: &ResultRow, read: &MeasureInput<'_>) -> Result<Option<f64>, Failure> {
+    let Some(after) = measure.after.as_ref().map(|name| named(read.measures, name)) else { return Ok(Some(0.0)) };
+    let is_same = |of: &&ResultRow| of.point.seed == row.point.seed && of.point.parameters == row.point.parameters;
+    let Some(of) = read.rows.select(after.selection()).find(is_same) else { return Ok(None) };
+    let micros = units::divisor(after.column_of_unit(), "us").expect("an instant has a unit of time");
+    let since = after.from.as_ref().and_then(|from| units::micros(from)).unwrap_or(0.0);
+    Ok(point_value(after, of, read)?.map(|at| at / micros + since))
+}
+
+impl Measure {
+    /// Column whose suffix is the unit of the values.
+    pub(super) fn column_of_unit(&self) -> &str {
+        let column = self.value.as_deref().or(self.series.as_deref()).unwrap_or_default();
+        if self.statistic.is_some_and(Statistic::is_time) { "t_us" } else { column }
+    }
 }
 
 /// Values if every run has one, else the reason why some have none.
@@ -239,10 +296,11 @@ fn of_messages(mut values: Vec<f64>, percentile: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Statistic of a series between `from` and `to`; `None` without a sample, or without one that satisfies `level`.
-fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
+/// Statistic of a series between `from` and `to`, counted from `origin`; `None` without a sample, or without one that
+/// satisfies `level`.
+fn statistic(measure: &Measure, series: &[(f64, f64)], origin: f64) -> Option<f64> {
     let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
-    let times = time(&measure.from).unwrap_or(0.0)..=time(&measure.to).unwrap_or(f64::INFINITY);
+    let times = origin + time(&measure.from).unwrap_or(0.0)..=origin + time(&measure.to).unwrap_or(f64::INFINITY);
     let smoothed = match time(&measure.smooth) {
         Some(over) => smoothed(series.iter().copied(), over),
         None => series.to_vec(),
@@ -302,6 +360,35 @@ mod tests {
         };
         assert_eq!(counted(None), [false, false, true, true]);
         assert_eq!(counted(Some("10ms")), [false, false, true, false]);
+    }
+
+    #[test]
+    fn missing_instants_are_later_than_all_others() {
+        let of = |values: &[f64], runs: usize, over: Aggregation| instants_or_why(values.to_vec(), runs, over);
+        assert_eq!(statistics::median(&of(&[3.0, 1.0], 3, Aggregation::Median).unwrap()), Some(3.0));
+        assert_eq!(of(&[3.0, 1.0], 4, Aggregation::Median), Err("never in 2 of 4 runs".to_owned()));
+        assert_eq!(of(&[3.0], 4, Aggregation::Min).unwrap()[0], 3.0);
+        assert_eq!(of(&[], 2, Aggregation::Min), Err("never in 2 of 2 runs".to_owned()));
+        assert_eq!(of(&[], 0, Aggregation::Median), Err("never".to_owned()));
+    }
+
+    #[test]
+    fn times_of_a_series_count_from_the_origin() {
+        let series = [(1.0, 5.0), (2.0, 4.0), (3.0, 1.0), (4.0, 3.0)];
+        let with = |statistic: Statistic, from: &str| Measure {
+            series: Some("S1.p0.3.rx_bps".to_owned()),
+            statistic: Some(statistic),
+            level: Some(SeriesThreshold::Number(2.0)),
+            from: Some(from.to_owned()),
+            to: Some("3us".to_owned()),
+            ..Measure::default()
+        };
+        let of =
+            |statistic: Statistic, from: &str, origin: f64| super::statistic(&with(statistic, from), &series, origin);
+        assert_eq!(of(Statistic::FirstBelow, "0us", 0.0), Some(3.0));
+        assert_eq!(of(Statistic::FirstBelow, "1us", 1.0), Some(1.0));
+        assert_eq!(of(Statistic::Max, "0us", 2.0), Some(4.0));
+        assert_eq!(of(Statistic::FirstBelow, "1us", 3.0), None);
     }
 
     #[test]

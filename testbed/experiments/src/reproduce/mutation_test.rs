@@ -101,7 +101,7 @@ impl MutationTest<'_> {
         mutated_records.sort_by_key(|record| record.finished.point.number);
         let side = |records: Vec<PointRecord>| side(paper, &mutation.fails, &plan.columns, records);
         let (sound, mutated) = (side(sound_records)?, side(mutated_records)?);
-        let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic);
+        let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic | Judgement::NotExercised);
         let detected = held && mutated.judgement == Judgement::Fails;
         Ok(MutationResult {
             description: mutation.what.clone(),

@@ -9,7 +9,7 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
-use super::verdict::{ExperimentOutcome, JudgedNumber, Judgement, Tally, Verdict};
+use super::verdict::{Conclusions, ExperimentOutcome, JudgedClaim, JudgedNumber, Judgement, NumbersVerdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
 use crate::files::{read_json, with_path, write_json};
@@ -92,27 +92,35 @@ fn numbers(all: &[JudgedNumber]) -> TypedTable {
     columns
 }
 
-/// Prints the experiments with the stored verdicts of their runs in virtual time.
-pub(super) fn list(all: &[(Experiment, Option<Verdict>)]) {
-    let mut table = Table::new(["id", "quick", "full", "farm", "with", "verdict", "what"]).with_text_last();
-    for (experiment, verdict) in all {
+/// Prints the experiments with the stored results of their runs in virtual time.
+pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)]) {
+    let head = ["id", "conclusions", "numbers", "hosts", "runs", "draws", "quick", "full", "farm", "with", "setting"];
+    let mut table = Table::new(head).with_text_last();
+    for (experiment, outcome) in all {
         let backends: Vec<&str> = experiment.paper.backends.iter().map(|backend| backend.name()).collect();
+        let of_outcome = |cell: &dyn Fn(&ExperimentOutcome) -> String| outcome.as_ref().map_or_else(String::new, cell);
         table.row([
             experiment.id.clone(),
+            of_outcome(&|outcome| outcome.conclusions.to_string()),
+            of_outcome(&|outcome| NumbersVerdict::from_numbers(&outcome.numbers).to_string()),
+            of_outcome(&|outcome| outcome.hosts.to_string()),
+            of_outcome(&|outcome| outcome.points.to_string()),
+            of_outcome(&|outcome| outcome.seeds.to_string()),
             duration(experiment.cpu_seconds(true)),
             duration(experiment.cpu_seconds(false)),
             if experiment.has_farm() { duration(experiment.farm_cpu_seconds()) } else { String::new() },
             backends.join(", "),
-            verdict.map_or_else(String::new, |verdict| verdict.to_string()),
             experiment.paper.title.clone(),
         ]);
     }
     print!("{table}");
+    let conclusions: Vec<Conclusions> =
+        all.iter().filter_map(|(_, outcome)| Some(outcome.as_ref()?.conclusions)).collect();
+    println!("\nConclusions of {} figures: {}.", conclusions.len(), Conclusions::counts(&conclusions));
     let papers: BTreeSet<&Paper> = all.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
-    if !papers.is_empty() {
-        println!();
+    for paper in papers {
+        println!("{}: {}{}", paper.id, paper.citation(), paper.configuration_sentence());
     }
-    papers.iter().for_each(|paper| println!("{}: {}", paper.id, paper.citation()));
     println!(
         "\nTimes are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; ID's folder has the results in result.json."
     );
@@ -124,25 +132,36 @@ pub(super) struct ListEntry<'e> {
     id: &'e str,
     title: &'e str,
     paper: String,
+    setting: &'e str,
+    /// Verdicts of the stored runs in virtual time, and their size.
+    conclusions: Option<Conclusions>,
+    numbers: Option<NumbersVerdict>,
+    hosts: Option<usize>,
+    runs: Option<usize>,
+    draws: Option<usize>,
     backends: Vec<&'static str>,
     quick_cpu_s: f64,
     full_cpu_s: f64,
     farm_cpu_s: Option<f64>,
-    /// Stored verdict of the runs in virtual time.
-    verdict: Option<Verdict>,
 }
 
-pub(super) fn listed(all: &[(Experiment, Option<Verdict>)]) -> Vec<ListEntry<'_>> {
-    fn one((experiment, verdict): &(Experiment, Option<Verdict>)) -> ListEntry<'_> {
+pub(super) fn listed(all: &[(Experiment, Option<ExperimentOutcome>)]) -> Vec<ListEntry<'_>> {
+    fn one((experiment, outcome): &(Experiment, Option<ExperimentOutcome>)) -> ListEntry<'_> {
+        let outcome = outcome.as_ref();
         ListEntry {
             id: &experiment.id,
             title: &experiment.paper.title,
             paper: experiment.place_in_paper(),
+            setting: &experiment.paper.setting,
+            conclusions: outcome.map(|outcome| outcome.conclusions),
+            numbers: outcome.map(|outcome| NumbersVerdict::from_numbers(&outcome.numbers)),
+            hosts: outcome.map(|outcome| outcome.hosts),
+            runs: outcome.map(|outcome| outcome.points),
+            draws: outcome.map(|outcome| outcome.seeds),
             backends: experiment.paper.backends.iter().map(|backend| backend.name()).collect(),
             quick_cpu_s: experiment.cpu_seconds(true),
             full_cpu_s: experiment.cpu_seconds(false),
             farm_cpu_s: experiment.has_farm().then(|| experiment.farm_cpu_seconds()),
-            verdict: *verdict,
         }
     }
     all.iter().map(one).collect()
@@ -176,8 +195,17 @@ pub(super) fn head(experiment: &Experiment) {
     println!("  found:   {}", paper.found);
 }
 
-/// Prints the paper's and Weir's numbers, the claims, and last the verdict.
-pub(super) fn print<'a>(outcome: &ExperimentOutcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
+/// Lines of claims that are printed without `--all`.
+const CLAIM_LINES: usize = 12;
+
+/// Prints the paper's and Weir's numbers, the claims, and last the verdicts. Without `all_claims`, the main claims come first, and claims
+/// beyond [`CLAIM_LINES`] are counted only.
+pub(super) fn print<'a>(
+    outcome: &ExperimentOutcome,
+    all_claims: bool,
+    pictures: impl Iterator<Item = &'a PathBuf>,
+    directory: &Path,
+) {
     let seeds = if outcome.seeds > 1 { format!(", {}", outcome.seeds_shown()) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
@@ -204,15 +232,24 @@ pub(super) fn print<'a>(outcome: &ExperimentOutcome, pictures: impl Iterator<Ite
         table.row(cells.into_iter().chain([judgement]));
     }
     println!("{table}");
-    for claim in &outcome.claims {
-        let mark = if claim.conclusion { "*" } else { " " };
-        println!("  {mark} {:<10}  {}", claim.judgement.to_string(), claim.statement);
-        println!("                {}", claim.because);
+    let (main, further): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
+        outcome.claims.iter().partition(|claim| claim.conclusion);
+    let lines: Vec<String> = main.into_iter().chain(further).map(claim_line).collect();
+    let shown = match all_claims || lines.len() <= CLAIM_LINES {
+        true => lines.len(),
+        false => CLAIM_LINES - 1,
+    };
+    lines[..shown].iter().for_each(|line| println!("{line}"));
+    if shown < lines.len() {
+        println!("    {} further claims: --all, or verdict.json", lines.len() - shown);
     }
-    println!("  (* what the verdict hangs on)\n");
+    println!("  (* main claims, which decide the conclusions)\n");
     println!("{}: {}", outcome.id, outcome.summary);
-    for reason in &outcome.reasons {
-        println!("  - {reason}");
+    println!("{}: {}", " ".repeat(outcome.id.len()), outcome.numbers_summary);
+    if all_claims {
+        outcome.reasons.iter().for_each(|reason| println!("  - {reason}"));
+    } else {
+        outcome.failures.iter().for_each(|failure| println!("  - {failure}"));
     }
     for picture in pictures {
         println!("look at: {}", picture.display());
@@ -220,18 +257,24 @@ pub(super) fn print<'a>(outcome: &ExperimentOutcome, pictures: impl Iterator<Ite
     println!("results: {} (verdict.json, numbers.csv, sweep/results.csv)", directory.display());
 }
 
+/// A claim in one line, with the comparison if it does not hold.
+fn claim_line(claim: &JudgedClaim) -> String {
+    let mark = if claim.conclusion { "*" } else { " " };
+    let because = match claim.judgement {
+        Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => String::new(),
+        _ => format!(" ({})", claim.because),
+    };
+    format!("  {mark} {:<13}  {}{because}", claim.judgement.to_string(), claim.statement)
+}
+
 pub(super) fn print_all(outcomes: &[ExperimentOutcome]) {
-    let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
+    let mut table = Table::new(["id", "conclusions", "numbers"]);
     for outcome in outcomes {
-        let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::from_judgements(judgements).held();
-        table.row([
-            outcome.id.clone(),
-            outcome.verdict.to_string(),
-            held(&mut outcome.numbers.iter().filter_map(|number| number.judgement)),
-            held(&mut outcome.claims.iter().map(|claim| claim.judgement)),
-        ]);
+        let numbers = NumbersVerdict::from_numbers(&outcome.numbers);
+        table.row([outcome.id.clone(), outcome.conclusions.to_string(), numbers.to_string()]);
     }
-    print!("\n{table}");
+    let conclusions: Vec<Conclusions> = outcomes.iter().map(|outcome| outcome.conclusions).collect();
+    println!("\n{table}\nConclusions: {}.", Conclusions::counts(&conclusions));
 }
 
 /// Duration for a table: `8 s`, `3 min`, `1.5 h`.

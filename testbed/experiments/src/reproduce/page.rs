@@ -52,6 +52,7 @@ fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String
     let paper = &experiment.paper;
     let mut sentences = vec![
         outcome.summary.clone(),
+        outcome.numbers_summary.clone(),
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
         format!("The paper: {}", paper.found),
         format!("Weir: {} runs of {}.", outcome.points, outcome.seeds_shown()),

@@ -25,6 +25,13 @@ pub(super) struct Paper {
     authors: String,
     venue: String,
     year: Option<u32>,
+    /// Name of the paper's own scheme in the lines of its figures.
+    scheme: Option<String>,
+    /// Unspecified parameters that each map of the paper's figures has.
+    #[serde(default)]
+    pub axes: Vec<String>,
+    /// Configuration that the paper's figures have in common, in a sentence.
+    configuration: Option<String>,
 }
 
 const ABOUT: &str = "about.toml";
@@ -33,7 +40,10 @@ const FORMAT: Format = Format {
     what: "a paper's about.toml",
     reference: "docs/EXPERIMENTS.md",
     repeated: "",
-    tables: &[TableSchema::table("", &[&ID, &NAME, &TITLE, &AUTHORS, &VENUE, &YEAR, &ORDER])],
+    tables: &[TableSchema::table(
+        "",
+        &[&ID, &NAME, &TITLE, &AUTHORS, &VENUE, &YEAR, &ORDER, &SCHEME, &AXES, &CONFIGURATION],
+    )],
 };
 
 const ID: Key<()> = Key::other("id", "name", "Prefix of the experiments' names.").or_else("required");
@@ -43,6 +53,17 @@ const AUTHORS: Key<()> = Key::other("authors", "string", "Authors.").or_else("re
 const VENUE: Key<()> = Key::other("venue", "string", "Venue.").or_else("required");
 const YEAR: Key<()> = Key::other("year", "integer", "Year.");
 const ORDER: Key<()> = Key::other("order", "integer", "Position among the papers.").or_else("last");
+
+const SCHEME: Key<()> = Key::other(
+    "scheme",
+    "string",
+    "Name of the paper's own scheme. Lines of its figures with this word in their name are drawn thicker, in warm colours.",
+);
+const AXES: Key<()> =
+    Key::other("axes", "list of strings", "Unspecified parameters without which a map of a figure is refused.")
+        .or_else("none");
+const CONFIGURATION: Key<()> =
+    Key::other("configuration", "string", "Configuration that the paper's figures have in common, in a sentence.");
 
 impl Paper {
     /// Reads the paper of a folder; `None` without `about.toml`.
@@ -64,6 +85,15 @@ impl Paper {
     pub(super) fn citation(&self) -> String {
         let year = self.year.map_or_else(String::new, |year| format!(" {year}"));
         format!("{}, {}, {}{year}", self.authors, self.name, self.venue)
+    }
+
+    pub(super) fn scheme(&self) -> Option<&str> {
+        self.scheme.as_deref()
+    }
+
+    /// The common configuration as a further sentence; empty without one.
+    pub(super) fn configuration_sentence(&self) -> String {
+        self.configuration.as_ref().map_or_else(String::new, |configuration| format!(". Here: {configuration}"))
     }
 
     pub(super) fn title(&self) -> &str {

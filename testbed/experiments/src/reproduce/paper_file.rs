@@ -141,6 +141,9 @@ pub(super) struct Measure {
     pub level: Option<SeriesThreshold>,
     pub from: Option<String>,
     pub to: Option<String>,
+    /// Measure of an instant from which `from` and `to` count, in the run with the same seed and parameters. A run has no
+    /// value if the instant does not occur.
+    pub after: Option<String>,
     pub smooth: Option<String>,
     pub paper: Option<f64>,
     pub tolerance: Option<f64>,
@@ -160,6 +163,8 @@ pub(super) enum Aggregation {
     Median,
     /// Sum over all points, such as PAUSEs at all loads.
     Sum,
+    /// Share of points in which an instant occurs, or in which the statistic of a series is at least `level`.
+    Share,
 }
 
 /// Reduction of a time series to a number.
@@ -313,7 +318,21 @@ impl PaperFile {
     }
 }
 
+impl Statistic {
+    /// Whether the statistic is the time until a sample passes a level.
+    pub(super) fn is_time(self) -> bool {
+        matches!(self, Statistic::FirstAtLeast | Statistic::FirstBelow)
+    }
+}
+
 impl Measure {
+    /// Whether the measure is an instant, which a run may lack: the first sample beyond a level, or the start of a
+    /// deadlock or standstill.
+    pub(super) fn is_instant(&self) -> bool {
+        let is_start = self.value.as_ref().is_some_and(|column| column.ends_with("_since_ns"));
+        is_start || self.statistic.is_some_and(Statistic::is_time)
+    }
+
     pub(super) fn selection(&self) -> Selection<'_> {
         Selection { runs: &self.runs, parameters: &self.parameters }
     }

@@ -1,76 +1,93 @@
-//! Verdict in words: one sentence for a reader who has not read the paper, and the reasons why the verdict is not
-//! better.
+//! Verdicts in words: a sentence each for a reader who has not read the paper, and the reasons why they are not better.
 
 use super::lateness::Lateness;
-use super::verdict::{ExperimentOutcome, JudgedClaim, Judgement, Tally, Verdict, with_unit};
+use super::verdict::{Conclusions, ExperimentOutcome, JudgedClaim, Judgement, NumbersVerdict, Tally, with_unit};
 use crate::table::units::shown;
 
-/// Counts of one kind of claims, with the kind's name in the singular.
-#[derive(Clone, Copy)]
-struct ClaimKind {
-    tally: Tally,
-    name: &'static str,
-}
-
 impl ExperimentOutcome {
-    /// Composes summary and reasons from the other fields.
+    /// Composes verdicts, sentences and reasons from claims and numbers.
     pub(super) fn with_sentences(self) -> ExperimentOutcome {
-        ExperimentOutcome { summary: summary(&self), reasons: reasons(&self), ..self }
+        let conclusions = Conclusions::from_claims(&self.claims);
+        let outcome = ExperimentOutcome { conclusions, ..self };
+        ExperimentOutcome {
+            summary: summary(&outcome),
+            numbers_summary: numbers_summary(NumbersVerdict::from_numbers(&outcome.numbers)),
+            reasons: reasons(&outcome),
+            ..outcome
+        }
     }
 }
 
-/// Sentence on an experiment's result.
+/// Sentence on the conclusions.
 fn summary(outcome: &ExperimentOutcome) -> String {
-    let of_claims = |conclusion: bool| {
-        let claims = outcome.claims.iter().filter(|claim| claim.conclusion == conclusion);
-        Tally::from_judgements(claims.map(|claim| claim.judgement))
-    };
-    let main = ClaimKind { tally: of_claims(true), name: "main claim" };
-    let further = ClaimKind { tally: of_claims(false), name: "further claim" };
-    let stated = Tally::from_judgements(outcome.numbers.iter().filter_map(|number| number.judgement));
-    let stated = ClaimKind { tally: stated, name: "stated number" };
-    let kinds = [main, further, stated];
-    let unjudged: usize = kinds.iter().map(|kind| kind.tally.unjudged).sum();
-    let late = outcome.lateness.as_ref().filter(|_| unjudged > 0).map(Lateness::in_short);
-    let sentence = match outcome.verdict {
-        Verdict::NotJudged => return not_judged(main.tally, late.as_deref().unwrap_or("runs were late")),
-        Verdict::Holds => {
-            let held = kinds.iter().filter(|kind| kind.tally.holds > 0);
-            let held: Vec<String> = held.map(|kind| counted(kind.tally.holds, kind.name)).collect();
-            format!("Reproduced: all of the paper's claims come out ({})", held.join(", "))
+    let claims = outcome.claims.iter().filter(|claim| claim.conclusion);
+    let main = Tally::from_judgements(claims.map(|claim| claim.judgement));
+    let sentence = match outcome.conclusions {
+        Conclusions::NotJudged => {
+            let late = outcome.lateness.as_ref().map(Lateness::in_short);
+            return not_judged(main, late.as_deref().unwrap_or("runs were late"));
         }
-        Verdict::Arithmetic => {
-            "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it".to_owned()
+        Conclusions::Reproduced if main.judged == 1 => "Reproduced: the paper's only main claim comes out".to_owned(),
+        Conclusions::Reproduced => format!("Reproduced: all {} main claims of the paper come out", main.judged),
+        Conclusions::Partly => {
+            let verb = if main.holds == 1 { "comes" } else { "come" };
+            format!(
+                "Partly reproduced: {} of the paper's {} main claims {verb} out{}",
+                main.holds,
+                main.judged,
+                others(main)
+            )
         }
-        Verdict::HoldsInPart if main.tally.judged == 0 => {
+        Conclusions::Not if main.judged == 1 => {
+            "Not reproduced: the paper's only main claim does not come out".to_owned()
+        }
+        Conclusions::Not => format!("Not reproduced: none of the paper's {} main claims comes out", main.judged),
+        Conclusions::NotExercised => {
+            "Not exercised: both sides of the paper's main claims are 0, so nothing could differ".to_owned()
+        }
+        Conclusions::Inconclusive if main.judged == 0 => {
             "Not looked at: these runs leave out the subject of the paper's main claims".to_owned()
         }
-        Verdict::HoldsInPart => {
-            let (holds, judged) = (main.tally.holds, main.tally.judged);
-            let main = match judged - holds {
-                0 if judged == 1 => "the paper's only main claim comes out".to_owned(),
-                0 => format!("the paper's {judged} main claims come out"),
-                open => format!(
-                    "{holds} of the paper's {judged} main claims {}, and {open} can't be decided by these runs",
-                    if holds == 1 { "comes out" } else { "come out" }
-                ),
-            };
-            let but: Vec<String> =
-                [further, stated].into_iter().filter_map(missing).chain(failed_runs(outcome)).collect();
-            let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join(", and ")) };
-            format!("Reproduced in part: {main}{but}")
-        }
-        Verdict::DoesNotHold => {
-            let main = main_claims_missing(main.tally);
-            let all: Vec<String> = main.into_iter().chain(far_off(outcome)).chain(failed_runs(outcome)).collect();
-            format!("Not reproduced: {}", all.join(", and "))
+        Conclusions::Inconclusive => "Inconclusive: these draws decide none of the paper's main claims".to_owned(),
+        Conclusions::Arithmetic => {
+            "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it".to_owned()
         }
     };
-    let Some(late) = late else { return sentence + "." };
-    let without = kinds.iter().filter(|kind| kind.tally.unjudged > 0);
-    let without: Vec<String> = without.map(|kind| counted(kind.tally.unjudged, kind.name)).collect();
-    let verb = if unjudged == 1 { "is" } else { "are" };
-    format!("{sentence}; {} {verb} not judged, as {late}.", without.join(" and "))
+    let failed = match outcome.failed_runs {
+        0 => String::new(),
+        1 => "; a run failed".to_owned(),
+        runs => format!("; {runs} runs failed"),
+    };
+    sentence + &failed + "."
+}
+
+/// Clauses on the main claims that do not hold: `, 1 does not, 2 are not decided by these draws`.
+fn others(main: Tally) -> String {
+    let verb = |count: usize, one: &'static str, more: &'static str| if count == 1 { one } else { more };
+    let clauses = [
+        (main.fails, verb(main.fails, "does not", "do not")),
+        (main.open, verb(main.open, "is not decided by these draws", "are not decided by these draws")),
+        (main.not_exercised, verb(main.not_exercised, "is not exercised", "are not exercised")),
+        (main.unjudged, verb(main.unjudged, "depends on late runs", "depend on late runs")),
+    ];
+    clauses.into_iter().filter(|(count, _)| *count > 0).map(|(count, clause)| format!(", {count} {clause}")).collect()
+}
+
+/// Sentence on the numbers.
+fn numbers_summary(NumbersVerdict { within, of, ratio }: NumbersVerdict) -> String {
+    let ratio = match ratio.map(|(least, most)| [least, most].map(|ratio| format!("{ratio:.2}"))) {
+        Some([least, most]) if least == most => format!("; Weir's is {least} times the paper's"),
+        Some([least, most]) => format!("; Weir's are {least} to {most} times the paper's"),
+        None => String::new(),
+    };
+    match of {
+        0 => "No number of the paper is compared.".to_owned(),
+        1 => format!(
+            "The only stated number is {} its tolerance{ratio}.",
+            if within == 1 { "within" } else { "outside" }
+        ),
+        _ => format!("{within} of {of} stated numbers are within their tolerance{ratio}."),
+    }
 }
 
 /// Sentence on main claims that depend on late runs.
@@ -92,53 +109,12 @@ fn not_judged(main: Tally, late: &str) -> String {
     format!("Not judged: {late}, on which {depend}{others}.")
 }
 
-/// Clause on main claims that fail, or on none that holds for sure.
-fn main_claims_missing(main: Tally) -> Option<String> {
-    Some(match (main.fails, main.judged) {
-        (0, _) if main.holds > 0 => return None,
-        (0, 1) => "the paper's only main claim does not come out for sure".to_owned(),
-        (0, judged) => format!("none of the paper's {judged} main claims comes out for sure"),
-        (1, 1) => "the paper's only main claim does not come out".to_owned(),
-        (1, judged) => format!("1 of the paper's {judged} main claims does not come out"),
-        (fails, judged) if fails == judged => format!("none of the paper's {judged} main claims comes out"),
-        (fails, judged) => format!("{fails} of the paper's {judged} main claims do not come out"),
-    })
-}
-
-/// Clause on stated numbers of another magnitude.
-fn far_off(outcome: &ExperimentOutcome) -> Option<String> {
-    let fails = outcome.numbers.iter().filter(|number| number.judgement == Some(Judgement::Fails));
-    match fails.filter(|number| number.is_far_off()).count() {
-        0 => None,
-        1 => Some("a stated number is off by more than a factor of 2".to_owned()),
-        some => Some(format!("{some} stated numbers are off by more than a factor of 2")),
-    }
-}
-
-fn failed_runs(outcome: &ExperimentOutcome) -> Option<String> {
-    match outcome.failed_runs {
-        0 => None,
-        1 => Some("a run failed".to_owned()),
-        runs => Some(format!("{runs} runs failed")),
-    }
-}
-
-/// Clause on claims of a kind that do not hold.
-fn missing(ClaimKind { tally, name }: ClaimKind) -> Option<String> {
-    match (tally.fails + tally.open, tally.judged) {
-        (0, _) => None,
-        (_, 1) => Some(format!("the only {name} does not")),
-        (1, judged) => Some(format!("1 of {judged} {name}s does not")),
-        (some, judged) => Some(format!("{some} of {judged} {name}s do not")),
-    }
-}
-
 /// Count with its noun: `1 main claim`, `2 main claims`.
 pub(super) fn counted(count: usize, name: &str) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Reasons why the verdict is not better.
+/// Reasons why the verdicts are not better.
 fn reasons(outcome: &ExperimentOutcome) -> Vec<String> {
     let ExperimentOutcome { numbers, claims, .. } = outcome;
     let mut reasons = outcome.failures.clone();
@@ -158,13 +134,11 @@ fn reasons(outcome: &ExperimentOutcome) -> Vec<String> {
             Some(value) => format!("measured {}", with_unit(value, &number.unit)),
             None => format!("measured none ({})", number.none.as_deref().unwrap_or("")),
         };
-        let far = number.judgement == Some(Judgement::Fails) && number.is_far_off();
-        let far = if far { ", by more than a factor of 2" } else { "" };
         let paper = match number.within {
             Some(within) => format!("{} +- {}", shown(paper), with_unit(within, &number.unit)),
             None => with_unit(paper, &number.unit),
         };
-        reasons.push(format!("{how}{far}: {} (the paper has {paper}, {measured})", number.name));
+        reasons.push(format!("{how}: {} (the paper has {paper}, {measured})", number.name));
     }
     reasons
 }
@@ -174,7 +148,8 @@ fn not_held(judgement: Judgement) -> Option<&'static str> {
     match judgement {
         Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => None,
         Judgement::Fails => Some("Not reproduced"),
-        Judgement::Undecided => Some("Not decided by these runs"),
+        Judgement::Undecided => Some("Not decided by these draws"),
+        Judgement::NotExercised => Some("Not exercised"),
         Judgement::NotJudged => Some("Not judged"),
     }
 }
@@ -188,7 +163,7 @@ pub(super) fn upper_first(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::lateness::LateRun;
-    use super::super::verdict::{JudgedNumber, conclude};
+    use super::super::verdict::JudgedNumber;
     use super::*;
 
     fn claim(conclusion: bool, judgement: Judgement) -> JudgedClaim {
@@ -226,8 +201,9 @@ mod tests {
         let outcome = ExperimentOutcome {
             format: ExperimentOutcome::FORMAT.to_owned(),
             id: "a.1".to_owned(),
-            verdict: conclude(false, false, numbers, claims),
+            conclusions: Conclusions::default(),
             summary: String::new(),
+            numbers_summary: String::new(),
             reasons: Vec::new(),
             failed_runs: 0,
             failures: Vec::new(),
@@ -235,6 +211,7 @@ mod tests {
             left_out: None,
             set: Vec::new(),
             backend: "dpdk".to_owned(),
+            hosts: 2,
             points: 8,
             seeds: 1,
             numbers: numbers.to_vec(),
@@ -245,93 +222,87 @@ mod tests {
 
     #[test]
     fn a_verdict_is_a_sentence_that_a_newcomer_understands() {
-        use Judgement::{Arithmetic, Fails, Holds, LeftOut, NotJudged, Undecided};
-        let cases: &[(&[JudgedClaim], Verdict, &str)] = &[
+        use Judgement::{Arithmetic, Fails, Holds, LeftOut, NotExercised, NotJudged, Undecided};
+        let cases: &[(&[Judgement], Conclusions, &str)] = &[
+            (&[Holds], Conclusions::Reproduced, "Reproduced: the paper's only main claim comes out."),
             (
-                &[claim(true, Holds), claim(false, Holds)],
-                Verdict::Holds,
-                "Reproduced: all of the paper's claims come out (1 main claim, 1 further claim).",
+                &[Holds, Holds, Arithmetic],
+                Conclusions::Reproduced,
+                "Reproduced: all 2 main claims of the paper come out.",
             ),
             (
-                &[claim(true, Holds), claim(true, Undecided), claim(false, Fails)],
-                Verdict::HoldsInPart,
-                "Reproduced in part: 1 of the paper's 2 main claims comes out, and 1 can't be decided by these runs, but the only further claim \
-                 does not.",
+                &[Holds, Undecided, Fails, Fails, NotExercised],
+                Conclusions::Partly,
+                "Partly reproduced: 1 of the paper's 5 main claims comes out, 2 do not, 1 is not decided by these draws, 1 is not \
+                 exercised.",
+            ),
+            (&[Fails, Undecided], Conclusions::Not, "Not reproduced: none of the paper's 2 main claims comes out."),
+            (
+                &[NotExercised, NotExercised],
+                Conclusions::NotExercised,
+                "Not exercised: both sides of the paper's main claims are 0, so nothing could differ.",
             ),
             (
-                &[claim(true, Holds), claim(true, Fails)],
-                Verdict::DoesNotHold,
-                "Not reproduced: 1 of the paper's 2 main claims does not come out.",
+                &[Undecided, NotExercised],
+                Conclusions::Inconclusive,
+                "Inconclusive: these draws decide none of the paper's main claims.",
             ),
             (
-                &[claim(true, Undecided), claim(true, Arithmetic)],
-                Verdict::DoesNotHold,
-                "Not reproduced: the paper's only main claim does not come out for sure.",
-            ),
-            (
-                &[claim(true, Arithmetic)],
-                Verdict::Arithmetic,
+                &[Arithmetic],
+                Conclusions::Arithmetic,
                 "Follows from formulas: the paper's conclusion can be calculated, and no run could contradict it.",
             ),
             (
-                &[claim(true, LeftOut), claim(false, Holds)],
-                Verdict::HoldsInPart,
+                &[LeftOut],
+                Conclusions::Inconclusive,
                 "Not looked at: these runs leave out the subject of the paper's main claims.",
             ),
             (
-                &[claim(true, NotJudged), claim(true, Holds), claim(true, Undecided)],
-                Verdict::NotJudged,
+                &[NotJudged, Holds, Undecided],
+                Conclusions::NotJudged,
                 "Not judged: the machine was late in 1 of 8 runs, on which 1 of the paper's 3 main claims depends; of the other 2, 1 comes \
                  out.",
             ),
             (
-                &[claim(true, NotJudged), claim(true, NotJudged), claim(false, Fails)],
-                Verdict::NotJudged,
+                &[NotJudged, NotJudged],
+                Conclusions::NotJudged,
                 "Not judged: the machine was late in 1 of 8 runs, on which the paper's 2 main claims depend.",
             ),
             // With a claim not judged, "none comes out for sure" is no finding.
             (
-                &[claim(true, NotJudged), claim(true, Undecided)],
-                Verdict::NotJudged,
+                &[NotJudged, Undecided],
+                Conclusions::NotJudged,
                 "Not judged: the machine was late in 1 of 8 runs, on which 1 of the paper's 2 main claims depends; the other one does \
                  not come out for sure.",
             ),
             // A claim that fails in good runs fails.
-            (
-                &[claim(true, NotJudged), claim(true, Fails)],
-                Verdict::DoesNotHold,
-                "Not reproduced: the paper's only main claim does not come out; 1 main claim is not judged, as the machine was late in 1 of \
-                 8 runs.",
-            ),
-            (
-                &[claim(true, Holds), claim(false, NotJudged), claim(false, NotJudged)],
-                Verdict::HoldsInPart,
-                "Reproduced in part: the paper's only main claim comes out; 2 further claims are not judged, as the machine was late in 1 \
-                 of 8 runs.",
-            ),
+            (&[NotJudged, Fails], Conclusions::Not, "Not reproduced: the paper's only main claim does not come out."),
         ];
-        for (claims, verdict, sentence) in cases {
-            let outcome = outcome(&[], claims);
-            assert_eq!((outcome.verdict, outcome.summary.as_str()), (*verdict, *sentence));
+        for (main, conclusions, sentence) in cases {
+            // No claim of another kind and no number changes the verdict on the conclusions.
+            for further in [Holds, Fails, Undecided] {
+                let claims: Vec<JudgedClaim> =
+                    main.iter().map(|judgement| claim(true, *judgement)).chain([claim(false, further)]).collect();
+                let outcome = outcome(&[number("%", 80.0, Some(5.0), Fails)], &claims);
+                assert_eq!((outcome.conclusions, outcome.summary.as_str()), (*conclusions, *sentence));
+            }
         }
     }
 
     #[test]
-    fn a_number_of_another_magnitude_is_no_part_of_a_finding() {
-        let claims = [claim(true, Judgement::Holds)];
-        let of = |unit: &str, paper: f64, weir: Option<f64>| {
-            outcome(&[number(unit, paper, weir, Judgement::Fails)], &claims).verdict
-        };
-        // 80 % less stated, 5 % measured; and 65 %.
-        assert_eq!((of("%", 80.0, Some(5.0)), of("%", 80.0, Some(65.0))), (Verdict::DoesNotHold, Verdict::HoldsInPart));
-        // Larger savings than stated; an increase; and a time three times as long, or infinite.
+    fn numbers_have_a_verdict_of_their_own() {
+        let say = |numbers: &[JudgedNumber]| outcome(numbers, &[claim(true, Judgement::Holds)]).numbers_summary;
+        let (good, bad) =
+            (number("%", 80.0, Some(72.0), Judgement::Holds), number("%", 80.0, Some(4.0), Judgement::Fails));
+        assert_eq!(say(&[]), "No number of the paper is compared.");
         assert_eq!(
-            (of("%", 31.6, Some(99.0)), of("%", 31.6, Some(-5.0))),
-            (Verdict::HoldsInPart, Verdict::DoesNotHold)
+            say(std::slice::from_ref(&good)),
+            "The only stated number is within its tolerance; Weir's is 0.90 times the paper's."
         );
-        assert_eq!((of("ms", 13.0, Some(40.0)), of("ms", 13.0, None)), (Verdict::DoesNotHold, Verdict::DoesNotHold));
-        let open = [number("%", 80.0, Some(5.0), Judgement::Undecided)];
-        assert_eq!(outcome(&open, &claims).verdict, Verdict::HoldsInPart);
+        assert_eq!(
+            say(&[good, bad, number("ms", 13.0, None, Judgement::Fails)]),
+            "1 of 3 stated numbers are within their tolerance; Weir's are 0.05 to 0.90 times the paper's."
+        );
     }
 
     #[test]
@@ -345,8 +316,8 @@ mod tests {
             outcome(&numbers, &[claim(true, Judgement::Fails), claim(true, Judgement::Holds)]).reasons,
             [
                 "Not reproduced: SPFC sends no PAUSE (expected 0 PAUSEs, measured 8 PAUSEs)",
-                "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured 5 %)",
-                "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured none (never))",
+                "Not reproduced: PAUSEs spared (the paper has 80 +- 8 %, measured 5 %)",
+                "Not reproduced: PAUSEs spared (the paper has 80 +- 8 %, measured none (never))",
                 "Not reproduced: PAUSEs spared (the paper has 0 +- 8 PAUSEs, measured 1 PAUSE)",
             ]
         );

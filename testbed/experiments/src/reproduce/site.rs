@@ -7,11 +7,12 @@ use super::catalogue::catalogue;
 use super::claim_map::{ClaimMap, MapLine, MapLineKind};
 use super::experiment::Experiment;
 use super::explore::{extent, nearest};
+use super::joint::JointConfiguration;
 use super::outcome::duration;
 use super::page_table::{head, row};
 use super::sentence::{counted, upper_first};
 use super::stored::{FigureResults, MAP_PICTURE, StoredMap, StoredResult, figure_file};
-use super::verdict::{Judgement, Tally, Verdict};
+use super::verdict::{Conclusions, Judgement, NumbersVerdict, Tally};
 use crate::Failure;
 use crate::experiment::Backend;
 
@@ -68,7 +69,7 @@ pub fn pages(repository: &Path) -> Result<Vec<SitePage>, Failure> {
     ];
     for of_paper in figures.chunk_by(|one, other| one.experiment.of == other.experiment.of) {
         let Some(paper) = &of_paper[0].experiment.of else { continue };
-        let mut text = format!("# {}\n\n{}.\n", paper.title(), paper.citation());
+        let mut text = format!("# {}\n\n{}{}\n", paper.title(), paper.citation(), paper.configuration_sentence());
         figure_table(&mut text, of_paper, Backend::Sim, "../figures");
         let folder = of_paper[0].folder.parent().map(Path::to_owned);
         pages.push(SitePage { path: format!("docs/papers/{}.md", paper.id).into(), folder, text });
@@ -101,14 +102,10 @@ A paper leaves parameters unspecified; `weir reproduce` takes one value of each.
 
 /// Page of all figures with results of a backend.
 fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> String {
-    let verdicts =
-        figures.iter().filter_map(|figure| figure.results.result(backend)).map(|result| result.outcome.verdict);
-    let verdicts: Vec<Verdict> = verdicts.collect();
-    let count = |of: Verdict| verdicts.iter().filter(|verdict| **verdict == of).count();
-    let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::Arithmetic, Verdict::DoesNotHold, Verdict::NotJudged];
-    let counts = all.into_iter().filter(|of| count(*of) > 0).map(|of| format!("{of} {}", count(of)));
-    let counts = counts.collect::<Vec<_>>().join(", ");
-    let mut text = format!("{introduction}\n{}: {counts}.\n", counted(verdicts.len(), "figure"));
+    let results = figures.iter().filter_map(|figure| figure.results.result(backend));
+    let conclusions: Vec<Conclusions> = results.map(|result| result.outcome.conclusions).collect();
+    let counts = Conclusions::counts(&conclusions);
+    let mut text = format!("{introduction}\nConclusions of {}: {counts}.\n", counted(conclusions.len(), "figure"));
     figure_table(&mut text, figures, backend, "figures");
     text
 }
@@ -117,7 +114,15 @@ fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> Str
 fn figure_table(text: &mut String, figures: &[Figure], backend: Backend, to: &str) {
     head(
         text,
-        ["figure", "verdict", "main claims", "stated numbers", "map of main claims (sim)", "runs, time", "made"],
+        [
+            "figure",
+            "conclusions",
+            "main claims",
+            "numbers",
+            "map of main claims (sim)",
+            "hosts, runs, draws, time",
+            "made",
+        ],
     );
     for Figure { experiment, results, .. } in figures {
         let Some(StoredResult { outcome, environment, .. }) = results.result(backend) else { continue };
@@ -128,11 +133,17 @@ fn figure_table(text: &mut String, figures: &[Figure], backend: Backend, to: &st
             text,
             [
                 format!("[{id}]({to}/{id}.md) {title}, {}", experiment.paper.figure),
-                format!("**{}**", outcome.verdict),
+                format!("**{}**", outcome.conclusions),
                 held(&mut outcome.claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement)),
-                held(&mut outcome.numbers.iter().filter_map(|number| number.judgement)),
+                NumbersVerdict::from_numbers(&outcome.numbers).to_string(),
                 results.map.as_ref().map_or_else(String::new, |stored| stored.map.share_in_short()),
-                format!("{}{quick}, {}", outcome.points, duration(environment.seconds(backend.is_real()))),
+                format!(
+                    "{}, {}{quick}, {}, {}",
+                    outcome.hosts,
+                    outcome.points,
+                    outcome.seeds,
+                    duration(environment.seconds(backend.is_real()))
+                ),
                 environment.date_and_commit(),
             ],
         );
@@ -143,6 +154,12 @@ fn figure_table(text: &mut String, figures: &[Figure], backend: Backend, to: &st
 fn claims(figures: &[Figure]) -> String {
     const ROBUSTNESS: [&str; 5] = ["robust", "fragile", "does not hold", "too few settings", "open"];
     let mut text = CLAIMS.to_owned();
+    let maps: Vec<&ClaimMap> = figures.iter().filter_map(|figure| Some(&figure.results.map.as_ref()?.map)).collect();
+    let joint = maps.chunk_by(|one, other| one.paper_id() == other.paper_id()).filter_map(|of_paper| {
+        let joint = JointConfiguration::new(of_paper.iter().copied())?;
+        Some(format!("{}: {}.", of_paper[0].paper_id(), joint.sentence()))
+    });
+    list(&mut text, "By main effects on the main claims:", joint);
     head(&mut text, ["figure", "main claims together", "decided by", "claims", "settings, CPU time"]);
     for StoredMap { map, .. } in figures.iter().filter_map(|figure| figure.results.map.as_ref()) {
         let claims = map.lines.iter().filter(|line| matches!(line.kind, MapLineKind::Main | MapLineKind::Further));
@@ -231,7 +248,7 @@ fn list(text: &mut String, title: &str, items: impl Iterator<Item = String>) {
 /// Appends verdict, numbers, claims and mutations of a backend.
 fn result_section(text: &mut String, result: &StoredResult, backend: Backend) {
     let StoredResult { outcome, environment, mutations, note } = result;
-    let _ = writeln!(text, "\n**Weir: {}.** {}", outcome.verdict, outcome.summary);
+    let _ = writeln!(text, "\n**{}** {}", outcome.summary, outcome.numbers_summary);
     list(text, "", note.iter().cloned().chain(outcome.lessened()).chain(outcome.reasons.iter().cloned()));
     let mut rows = outcome.number_table().into_iter();
     head(text, rows.next().into_iter().flatten().chain(["judgement".to_owned()]));
@@ -243,7 +260,7 @@ fn result_section(text: &mut String, result: &StoredResult, backend: Backend) {
         cells.push(number.judgement.map_or_else(String::new, |judgement| judgement.to_string()));
         row(text, cells);
     }
-    head(text, ["claim, in bold what the verdict hangs on", "source", "judgement", "comparison"]);
+    head(text, ["claim, in bold the main ones", "source", "judgement", "comparison"]);
     for claim in outcome.claims.iter().filter(|claim| claim.judgement != Judgement::LeftOut) {
         let statement = if claim.conclusion { format!("**{}**", claim.statement) } else { claim.statement.clone() };
         row(text, [&statement, &claim.source, &claim.judgement.to_string(), &claim.because]);

@@ -114,7 +114,7 @@ impl FigureResults {
     fn write(mut self, experiment: &Experiment, picture: Option<PathBuf>, name: &str) -> Result<PathBuf, Failure> {
         let folder = experiment.folder();
         for StoredResult { outcome, .. } in self.backends.values_mut() {
-            (outcome.summary, outcome.reasons) = (String::new(), Vec::new());
+            (outcome.summary, outcome.numbers_summary, outcome.reasons) = (String::new(), String::new(), Vec::new());
         }
         if let Some(StoredMap { map, .. }) = &mut self.map {
             map.verdict = String::new();

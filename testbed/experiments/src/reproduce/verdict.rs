@@ -1,4 +1,5 @@
-//! Verdict on an experiment: compares each claim and stated number with the runs' results.
+//! Verdicts on an experiment, one on the paper's conclusions and one on its numbers: compares each claim and stated number with the runs'
+//! results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,11 +20,16 @@ use crate::table::units::shown;
 pub(super) struct ExperimentOutcome {
     pub format: String,
     pub id: String,
-    pub verdict: Verdict,
-    /// Result in one sentence, for a reader who has not read the paper; empty until composed.
+    /// Verdict on the conclusions; of a stored result, by this version's rules.
+    #[serde(default)]
+    pub conclusions: Conclusions,
+    /// Verdict on the conclusions in one sentence, for a reader who has not read the paper; empty until composed.
     #[serde(default, rename = "says", skip_serializing_if = "String::is_empty")]
     pub summary: String,
-    /// Reasons, in sentences, why the verdict is not better.
+    /// Verdict on the numbers in one sentence; empty until composed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub numbers_summary: String,
+    /// Reasons, in sentences, why the verdicts are not better.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// Number of failed runs, and sentences on some of them.
@@ -39,6 +45,8 @@ pub(super) struct ExperimentOutcome {
     /// `PATH=VALUE` overrides of the scenario; with any, this is another experiment.
     pub set: Vec<String>,
     pub backend: String,
+    /// Hosts of the largest scenario.
+    pub hosts: usize,
     /// Points that ran.
     pub points: usize,
     /// Seeds per point; 1 for an experiment without randomness.
@@ -47,20 +55,72 @@ pub(super) struct ExperimentOutcome {
     pub claims: Vec<JudgedClaim>,
 }
 
-/// Degree to which a paper's findings are reproduced, from worst to best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Verdict on a paper's conclusions, from its main claims alone (ACM: differences must not change the main claims).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Verdict {
-    /// A conclusion fails, or a run that a conclusion depends on; or a stated number is off by more than a factor of
-    /// two; or no conclusion holds for certain.
-    DoesNotHold,
-    /// A conclusion depends on a late run and is not judged; no judged conclusion fails.
-    NotJudged,
-    /// The conclusions do not fail, but another claim, a number or a run does, or something is undecided.
-    HoldsInPart,
-    /// The conclusions follow from formulas, so no run could have contradicted them, and nothing fails.
+pub(super) enum Conclusions {
+    /// All main claims hold.
+    Reproduced,
+    /// Some main claims hold.
+    Partly,
+    /// Some main claims fail, and none holds.
+    Not,
+    /// Both sides of the main claims are 0: nothing happened that could differ.
+    NotExercised,
+    /// The draws decide no main claim, or the runs omit all of them.
+    #[default]
+    Inconclusive,
+    /// The main claims follow from formulas, so no run could have contradicted them.
     Arithmetic,
-    Holds,
+    /// A main claim depends on a late run, and no other main claim fails.
+    NotJudged,
+}
+
+/// Verdict on a paper's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct NumbersVerdict {
+    /// Stated numbers within their tolerance.
+    pub within: usize,
+    /// Stated numbers that were judged.
+    pub of: usize,
+    /// Least and largest of Weir's numbers divided by the paper's.
+    pub ratio: Option<(f64, f64)>,
+}
+
+impl Conclusions {
+    /// All verdicts, the best first.
+    pub(super) const ALL: [Conclusions; 7] = [
+        Conclusions::Reproduced,
+        Conclusions::Partly,
+        Conclusions::Arithmetic,
+        Conclusions::Not,
+        Conclusions::NotExercised,
+        Conclusions::Inconclusive,
+        Conclusions::NotJudged,
+    ];
+
+    pub(super) fn from_claims(claims: &[JudgedClaim]) -> Conclusions {
+        let main = claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
+        let Tally { judged, holds, fails, open, not_exercised, arithmetic, unjudged } = Tally::from_judgements(main);
+        match (holds, fails) {
+            (_, 0) if unjudged > 0 => Conclusions::NotJudged,
+            (1.., _) if holds == judged => Conclusions::Reproduced,
+            (1.., _) => Conclusions::Partly,
+            (0, 1..) => Conclusions::Not,
+            _ if open > 0 => Conclusions::Inconclusive,
+            _ if not_exercised > 0 => Conclusions::NotExercised,
+            _ if arithmetic > 0 => Conclusions::Arithmetic,
+            // A quick run may omit every main claim.
+            _ => Conclusions::Inconclusive,
+        }
+    }
+
+    /// Counts of verdicts in words: `24 reproduced, 5 partly reproduced`.
+    pub(super) fn counts(all: &[Conclusions]) -> String {
+        let count = |of: Conclusions| all.iter().filter(|one| **one == of).count();
+        let counts = Conclusions::ALL.into_iter().filter(|of| count(*of) > 0).map(|of| format!("{} {of}", count(of)));
+        counts.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Value of a measure, with the paper's value if stated.
@@ -115,13 +175,18 @@ impl JudgedNumber {
         };
         let weir = if self.is_late { format!("{weir} (not judged)") } else { weir };
         let interval = self.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
-        let ratio = self.weir.zip(self.paper).filter(|(_, paper)| *paper != 0.0);
         [
             self.paper.map_or_else(String::new, with_unit),
             weir,
             interval.unwrap_or_default(),
-            ratio.map_or_else(String::new, |(weir, paper)| format!("{:.2}", weir / paper)),
+            self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")),
         ]
+    }
+
+    /// Weir's number divided by the paper's; `None` if one is missing, or the paper's is 0.
+    fn ratio(&self) -> Option<f64> {
+        let (weir, paper) = self.weir.zip(self.paper).filter(|(_, paper)| *paper != 0.0)?;
+        Some(weir / paper)
     }
 }
 
@@ -142,11 +207,13 @@ pub(super) struct JudgedClaim {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Judgement {
     Holds,
-    /// The claim holds and could not have failed: both sides come from a formula, or both are 0.
+    /// The claim holds and could not have failed: both sides come from a formula.
     Arithmetic,
     Fails,
     /// The confidence interval lies on both sides of the bound.
     Undecided,
+    /// Both sides are 0: nothing happened that could differ.
+    NotExercised,
     /// A run that the claim depends on was late, so the claim neither holds nor fails.
     NotJudged,
     /// The quick run has no point for the claim.
@@ -204,39 +271,6 @@ pub(super) fn judge(
     (numbers, claims)
 }
 
-/// Returns the verdict. `failed`: a run failed; `matters`: a conclusion depends on a failed run.
-pub(super) fn conclude(failed: bool, matters: bool, numbers: &[JudgedNumber], claims: &[JudgedClaim]) -> Verdict {
-    let of_run = match (failed, matters) {
-        (false, _) => Verdict::Holds,
-        (true, false) => Verdict::HoldsInPart,
-        (true, true) => Verdict::DoesNotHold,
-    };
-    let of_claim = |claim: &JudgedClaim| match claim.judgement {
-        Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => Verdict::Holds,
-        Judgement::Fails if claim.conclusion => Verdict::DoesNotHold,
-        Judgement::NotJudged if claim.conclusion => Verdict::NotJudged,
-        Judgement::Fails | Judgement::Undecided | Judgement::NotJudged => Verdict::HoldsInPart,
-    };
-    let of_number = |number: &JudgedNumber| match number.judgement {
-        Some(Judgement::Fails) if number.is_far_off() => Verdict::DoesNotHold,
-        Some(Judgement::Fails | Judgement::Undecided | Judgement::NotJudged) => Verdict::HoldsInPart,
-        _ => Verdict::Holds,
-    };
-    let conclusions =
-        Tally::from_judgements(claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement));
-    let of_conclusions = match conclusions {
-        Tally { holds: 1.., .. } => Verdict::Holds,
-        // A quick run may omit every conclusion.
-        Tally { judged: 0, arithmetic: 0, .. } => Verdict::HoldsInPart,
-        Tally { judged: 0, .. } => Verdict::Arithmetic,
-        // Undecided conclusions remain, and a conclusion that is not judged may hold.
-        Tally { fails: 0, unjudged: 1.., .. } => Verdict::NotJudged,
-        _ => Verdict::DoesNotHold,
-    };
-    let all = claims.iter().map(of_claim).chain(numbers.iter().map(of_number));
-    all.fold(of_run.min(of_conclusions), Verdict::min)
-}
-
 /// Counts of claims or numbers by judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -245,6 +279,7 @@ pub(super) struct Tally {
     pub holds: usize,
     pub fails: usize,
     pub open: usize,
+    pub not_exercised: usize,
     pub arithmetic: usize,
     /// Claims not judged because of a late run; not counted in `judged`.
     pub unjudged: usize,
@@ -267,6 +302,7 @@ impl Tally {
                 Judgement::Holds => &mut tally.holds,
                 Judgement::Fails => &mut tally.fails,
                 Judgement::Undecided => &mut tally.open,
+                Judgement::NotExercised => &mut tally.not_exercised,
             };
             *place += 1;
             tally.judged += 1;
@@ -282,15 +318,30 @@ impl Tally {
     }
 }
 
-impl JudgedNumber {
-    /// True if Weir's number is missing, less than half or more than twice the paper's: the size of the effect is then
-    /// not reproduced. Savings in percent may be larger. A stated 0 and a ratio of 0 to 0 have no size to compare.
-    pub(super) fn is_far_off(&self) -> bool {
-        if self.none.as_deref() == Some(NOTHING) {
-            return false;
+impl NumbersVerdict {
+    pub(super) fn from_numbers(numbers: &[JudgedNumber]) -> NumbersVerdict {
+        let Tally { judged, holds, arithmetic, .. } =
+            Tally::from_judgements(numbers.iter().filter_map(|number| number.judgement));
+        let ratios = numbers.iter().filter(|number| !number.is_late).filter_map(JudgedNumber::ratio);
+        let ratio = ratios.fold(None, |all, ratio| {
+            let (least, most) = all.unwrap_or((ratio, ratio));
+            Some((ratio.min(least), ratio.max(most)))
+        });
+        NumbersVerdict { within: holds + arithmetic, of: judged + arithmetic, ratio }
+    }
+}
+
+impl fmt::Display for NumbersVerdict {
+    /// Formats the verdict for a table: `3 of 4, ratio 0.43 to 1.02`; empty without stated numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.of > 0 {
+            write!(f, "{} of {}", self.within, self.of)?;
         }
-        let Some(paper) = self.paper.filter(|paper| *paper != 0.0) else { return false };
-        self.weir.is_none_or(|weir| weir / paper < 0.5 || (weir / paper > 2.0 && self.unit != "%"))
+        match self.ratio.map(|(least, most)| [least, most].map(|ratio| format!("{ratio:.2}"))) {
+            Some([least, most]) if least == most => write!(f, ", ratio {least}"),
+            Some([least, most]) => write!(f, ", ratio {least} to {most}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -328,7 +379,7 @@ fn number(measure: &Measure, reading: &MeasureResult) -> JudgedNumber {
         MeasureResult::Indeterminate => {
             number.none = Some(NOTHING.to_owned());
             // A paper that states 0 too is not contradicted, and could not have been.
-            if measure.paper == Some(0.0) { Judgement::Arithmetic } else { Judgement::Fails }
+            if measure.paper == Some(0.0) { Judgement::Arithmetic } else { Judgement::NotExercised }
         }
         MeasureResult::Missing(why) => {
             number.none = Some(why.clone());
@@ -373,8 +424,14 @@ fn inside(estimate: &Estimate, range: &RangeInclusive<f64>) -> Judgement {
 /// Judges a claim: it holds if all of its comparisons hold.
 fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, MeasureResult>) -> JudgedClaim {
     // `NotJudged` is missing here: late runs are looked at afterwards.
-    const WORST_FIRST: [Judgement; 5] =
-        [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Arithmetic, Judgement::Holds];
+    const WORST_FIRST: [Judgement; 6] = [
+        Judgement::Fails,
+        Judgement::Undecided,
+        Judgement::NotExercised,
+        Judgement::LeftOut,
+        Judgement::Arithmetic,
+        Judgement::Holds,
+    ];
     let mut all = Judgement::Holds;
     let mut because = Vec::new();
     let unit = paper.measures.iter().find(|it| it.name == claim.measure).map_or("", |it| it.unit.as_str());
@@ -382,7 +439,7 @@ fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, MeasureR
         let (judgement, text) = compare(claim, relation, bound, readings, unit);
         because.push(text);
         // The worst judgement decides, and a comparison that was left out ranks above arithmetic ones.
-        all = WORST_FIRST.into_iter().find(|one| [all, judgement].contains(one)).expect("one of five");
+        all = WORST_FIRST.into_iter().find(|one| [all, judgement].contains(one)).expect("one of six");
     }
     if all == Judgement::Holds && claim.arithmetic {
         all = Judgement::Arithmetic;
@@ -453,17 +510,14 @@ fn compare(
         (MeasureResult::Value(one), MeasureResult::Value(other)) => (one, other),
         (MeasureResult::Missing(why), _) => return (Judgement::Fails, format!("{}: {why}", claim.measure)),
         (_, MeasureResult::Missing(why)) => return (Judgement::Fails, format!("{other_name}: {why}")),
-        (MeasureResult::Indeterminate, _) => return (Judgement::Fails, format!("{}: {NOTHING}", claim.measure)),
-        (_, MeasureResult::Indeterminate) => return (Judgement::Fails, format!("{other_name}: {NOTHING}")),
+        (MeasureResult::Indeterminate, _) => return (Judgement::NotExercised, format!("{}: {NOTHING}", claim.measure)),
+        (_, MeasureResult::Indeterminate) => return (Judgement::NotExercised, format!("{other_name}: {NOTHING}")),
         _ => return (Judgement::LeftOut, "left out".to_owned()),
     };
     if matches!(bound, Bound::Measure { .. }) && one.is_nothing() && other.is_nothing() {
         // Such as "no more PAUSEs" where neither side has any.
-        let judgement = match relation.judge(one, &other) {
-            Judgement::Holds => Judgement::Arithmetic,
-            other => other,
-        };
-        return (judgement, format!("{} on both sides: nothing that could differ", with_unit(0.0, unit)));
+        let text = format!("{} on both sides: nothing that could differ", with_unit(0.0, unit));
+        return (Judgement::NotExercised, text);
     }
     let text = format!(
         "expected {}{}{other_name}, measured {}",
@@ -538,14 +592,16 @@ pub(super) fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Conclusions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Holds => "holds",
-            Verdict::HoldsInPart => "holds in part",
-            Verdict::Arithmetic => "is arithmetic",
-            Verdict::NotJudged => "is not judged",
-            Verdict::DoesNotHold => "does not hold",
+            Conclusions::Reproduced => "reproduced",
+            Conclusions::Partly => "partly reproduced",
+            Conclusions::Not => "not reproduced",
+            Conclusions::NotExercised => "not exercised",
+            Conclusions::Inconclusive => "inconclusive",
+            Conclusions::Arithmetic => "arithmetic",
+            Conclusions::NotJudged => "not judged",
         })
     }
 }
@@ -557,6 +613,7 @@ impl fmt::Display for Judgement {
             Judgement::Arithmetic => "arithmetic",
             Judgement::Fails => "fails",
             Judgement::Undecided => "open",
+            Judgement::NotExercised => "not exercised",
             Judgement::NotJudged => "not judged",
             Judgement::LeftOut => "left out",
         })

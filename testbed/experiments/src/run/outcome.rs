@@ -127,7 +127,7 @@ fn lost(summary: &Summary) -> String {
     }
 }
 
-/// Failures, losses and deadlocks of a run, printed first.
+/// Failures, losses, deadlocks and standstills of a run, printed first.
 fn alarms(run: &CompletedRun) -> Vec<String> {
     let (name, summary) = (&run.name, &run.summary);
     let mut alarms = Vec::new();
@@ -146,6 +146,7 @@ fn alarms(run: &CompletedRun) -> Vec<String> {
             }
         });
     }
+    alarms.extend(summary.standstill_text().map(|text| format!("{name}: {text}.")));
     alarms
 }
 
@@ -197,6 +198,10 @@ fn comparison(ended: &[CompletedRun]) -> Table {
     row("deadlock", &|run| match &run.summary.deadlock {
         Some(deadlock) if deadlock.dissolved_ns.is_none() => format!("from {:.1} ms", deadlock.since_ns as f64 / 1e6),
         _ => "none".to_owned(),
+    });
+    row("standstill", &|run| {
+        let standstill = run.summary.standstill.as_ref().filter(|it| it.dissolved_ns.is_none());
+        standstill.map_or("-".to_owned(), |it| format!("from {:.1} ms", it.since_ns as f64 / 1e6))
     });
     let flows = ended.first().map_or(0, |run| run.summary.flows.len()).min(FLOWS_MAX);
     // An interrupted run has fewer windows, or none.

@@ -5,7 +5,7 @@ use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
     FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, MessageTimes, PoolSummary, PortSummary,
-    PortWindow, Speed, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
+    PortWindow, Speed, StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -44,6 +44,10 @@ const DERIVED_COLUMNS: &[DerivedColumn] = &[
         of: |summary, _| summary.deadlock.as_ref().filter(|it| it.dissolved_ns.is_none()).map(|it| it.since_ns),
     },
     DerivedColumn { name: "deadlock_dissolved_ns", of: |summary, _| summary.deadlock.as_ref()?.dissolved_ns },
+    DerivedColumn {
+        name: "standstill_since_ns",
+        of: |summary, _| summary.standstill.as_ref().filter(|it| it.dissolved_ns.is_none()).map(|it| it.since_ns),
+    },
     DerivedColumn { name: "pauses_sent", of: |summary, _| Some(summary.flow_control?.pauses_sent) },
     DerivedColumn { name: "pauses_per_second", of: |summary, _| Some(summary.flow_control?.pauses_per_second) },
     DerivedColumn { name: "paused_ns", of: |summary, _| Some(summary.flow_control?.paused_ns) },
@@ -197,6 +201,7 @@ fn complete() -> Summary {
     let off_queues = Some(XoffQueuesSummary::default());
     Summary {
         deadlock: Some(DeadlockSummary::default()),
+        standstill: Some(StandstillSummary::default()),
         flow_control: Some(FlowControlSummary::default()),
         traffic: vec![TrafficSummary { bins: vec![bin], ..TrafficSummary::default() }],
         frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
@@ -300,5 +305,15 @@ mod tests {
             [of(Some(9), "deadlock_since_ns"), of(Some(9), "deadlock_dissolved_ns")],
             [Cell::Empty, Cell::Integer(9)]
         );
+    }
+
+    #[test]
+    fn a_standstill_that_dissolved_has_no_column() {
+        let of = |dissolved_ns: Option<u64>| {
+            let standstill = StandstillSummary { since_ns: 5, dissolved_ns, ..StandstillSummary::default() };
+            let summary = Summary { standstill: Some(standstill), ..Summary::default() };
+            cell("standstill_since_ns", &summary, &serde_json::to_value(&summary).unwrap(), &Speed::default())
+        };
+        assert_eq!([of(None), of(Some(9))], [Cell::Integer(5), Cell::Empty]);
     }
 }

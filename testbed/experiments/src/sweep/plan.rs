@@ -125,6 +125,19 @@ impl SweepPlan {
         Ok(all)
     }
 
+    /// Hosts of the largest scenario.
+    ///
+    /// # Errors
+    /// An invalid scenario.
+    pub(crate) fn host_count(&self) -> Result<usize, Failure> {
+        let (mut most, mut seen) = (0, BTreeSet::new());
+        for point in self.points.iter().filter(|point| seen.insert(point.setting)) {
+            let runs = scenario_file::parse(&self.scenario, &self.text(point))?;
+            most = runs.iter().map(|run| run.scenario.hosts.len()).fold(most, usize::max);
+        }
+        Ok(most)
+    }
+
     /// Real time of one run. The time dilation for this machine is measured once per rate.
     fn real_time_of(&self, run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) -> Result<Duration, Failure> {
         let (dilation, besides) = match self.backend {

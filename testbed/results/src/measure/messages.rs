@@ -88,7 +88,7 @@ impl MessageMeasures {
         let started = started.len() as u64;
         TrafficSummary {
             name: plan.name.clone(),
-            class: plan.class.index() as u8,
+            class: plan.points[0].0.index() as u8,
             started,
             completed: self.completed(),
             unfinished: started.saturating_sub(self.completed()),

@@ -31,10 +31,20 @@ impl Legend {
     pub(super) fn new(figure: &Figure, width: i32) -> Legend {
         let mut looks: Vec<(String, ColorStyle)> = Vec::new();
         let mut lines: Vec<&PlotLine> = Vec::new();
+        let has_main = figure.panels.iter().flat_map(|panel| &panel.lines).any(|line| line.is_main);
         for line in figure.panels.iter().flat_map(|panel| &panel.lines) {
             if looks.iter().all(|(name, _)| name != line.looks_as()) {
-                let i = looks.len();
-                let look = ColorStyle { color: COLORS[i % COLORS.len()], is_repeated: i / COLORS.len() % 2 == 1 };
+                let colors: &[RGBColor] = match (has_main, line.is_main) {
+                    (false, _) => &COLORS,
+                    (true, true) => &WARM,
+                    (true, false) => &COLD,
+                };
+                let i = looks.iter().filter(|(_, look)| colors.contains(&look.color)).count();
+                let look = ColorStyle {
+                    color: colors[i % colors.len()],
+                    is_repeated: i / colors.len() % 2 == 1,
+                    is_main: line.is_main,
+                };
                 looks.push((line.looks_as().to_owned(), look));
             }
             if lines.iter().all(|other| other.name != line.name) {
@@ -114,7 +124,7 @@ impl Entry {
         if self.style.has_stroke() {
             let dash = if self.look.is_repeated { px(DASH) } else { end - x };
             for from in (x..end).step_by((dash + px(DASH_SPACING)) as usize) {
-                let style = self.look.color.stroke_width(px(2) as u32);
+                let style = self.look.color.stroke_width(self.look.stroke(px(2)));
                 root.draw(&PathElement::new([(from, y), ((from + dash).min(end), y)], style))?;
             }
         }
@@ -132,15 +142,18 @@ impl PlotLine {
     }
 }
 
-const COLORS: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2), // blue
-    RGBColor(0xd5, 0x5e, 0x00), // vermilion
-    RGBColor(0x00, 0x9e, 0x73), // bluish green
-    RGBColor(0xcc, 0x79, 0xa7), // reddish purple
-    RGBColor(0xe6, 0x9f, 0x00), // orange
-    RGBColor(0x56, 0xb4, 0xe9), // sky blue
-    RGBColor(0x00, 0x00, 0x00), // black
-];
+const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xb2);
+const VERMILION: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
+const BLUISH_GREEN: RGBColor = RGBColor(0x00, 0x9e, 0x73);
+const REDDISH_PURPLE: RGBColor = RGBColor(0xcc, 0x79, 0xa7);
+const ORANGE: RGBColor = RGBColor(0xe6, 0x9f, 0x00);
+const SKY_BLUE: RGBColor = RGBColor(0x56, 0xb4, 0xe9);
+const BLACK: RGBColor = RGBColor(0x00, 0x00, 0x00);
+
+const COLORS: [RGBColor; 7] = [BLUE, VERMILION, BLUISH_GREEN, REDDISH_PURPLE, ORANGE, SKY_BLUE, BLACK];
+/// Colours of main lines, and of the others in a figure with main lines.
+const WARM: [RGBColor; 3] = [VERMILION, ORANGE, REDDISH_PURPLE];
+const COLD: [RGBColor; 4] = [BLUE, BLUISH_GREEN, SKY_BLUE, BLACK];
 
 // Lengths as shown.
 const FIGURE_TITLE_AREA: i32 = 28;

@@ -19,7 +19,7 @@ pub(super) struct DrawnLine<'a> {
 
 impl DrawnLine<'_> {
     pub(super) fn draw_stroke(&self, chart: &mut Chart<'_>, cell: &Cell, width: i32) -> DrawResult {
-        let style = self.look.color.stroke_width(width as u32);
+        let style = self.look.color.stroke_width(self.look.stroke(width));
         let points: Vec<_> = self.positions(cell, &self.line.points).collect();
         let pieces = points.split(|(x, y)| !x.is_finite() || !y.is_finite());
         for piece in pieces.flat_map(|piece| cut(piece, cell.x.range())) {

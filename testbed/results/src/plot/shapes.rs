@@ -12,10 +12,19 @@ pub(super) struct ColorStyle {
     pub(super) color: RGBColor,
     /// Whether the colour is repeated: an earlier name has it too. Such a line is dashed, with square markers and pale bars.
     pub(super) is_repeated: bool,
+    /// Whether the line is a main line, with a thicker stroke.
+    pub(super) is_main: bool,
+}
+
+impl ColorStyle {
+    /// Width of the line's stroke where that of other lines is `width`.
+    pub(super) fn stroke(&self, width: i32) -> u32 {
+        (if self.is_main { width * 2 } else { width }) as u32
+    }
 }
 
 /// Colour style of a name whose lines differ in it, and of lines and intervals on bars.
-pub(super) const NEUTRAL: ColorStyle = ColorStyle { color: TEXT, is_repeated: false };
+pub(super) const NEUTRAL: ColorStyle = ColorStyle { color: TEXT, is_repeated: false, is_main: false };
 
 /// Draws a bar; pale inside if its colour is repeated.
 pub(super) fn draw_box(root: &Canvas<'_>, outline: Rect, look: ColorStyle) -> DrawResult {

@@ -22,6 +22,7 @@ use crate::run_dir::{
     EventKind, EventWriter, FctRow, FctWriter, FlowGauge, FlowSample, PoolSample, QueueSample, QueueWriter, RunDir,
     RunDirError, RunFile, SeriesColumns, SeriesWriter,
 };
+use crate::standstill::{Standstill, StandstillDetector};
 
 /// Writer of a run's files while the run goes on.
 pub struct Recorder<'a> {
@@ -83,6 +84,7 @@ pub struct RunRecord {
     /// Statistics of queues in XOFF, over the samples of the series.
     pub(crate) xoff_queues: XoffQueueStats,
     detector: Detector,
+    standstills: StandstillDetector,
 }
 
 /// Counters at a window's edge.
@@ -124,6 +126,11 @@ impl RunRecord {
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.detector.deadlock()
     }
+
+    /// Returns the standstill that persists at the last sample, or else the first.
+    pub fn standstill(&self) -> Option<&Standstill> {
+        self.standstills.standstill()
+    }
 }
 
 impl<'a> Recorder<'a> {
@@ -159,6 +166,7 @@ impl<'a> Recorder<'a> {
                 survey: Survey::new(scenario),
                 xoff_queues: XoffQueueStats::new(scenario, &ports),
                 detector: Detector::for_scenario(scenario),
+                standstills: StandstillDetector::for_scenario(scenario),
                 ports,
             },
         })
@@ -335,7 +343,7 @@ impl<'a> Recorder<'a> {
         queues.flush()
     }
 
-    /// Evaluates all switches' reports as of `at`: drops, messages, occupancy, deadlock.
+    /// Evaluates all switches' reports as of `at`: drops, messages, occupancy, deadlock, standstill.
     fn survey(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.record_drops(at, reports)?;
         let RunRecord { ports, messages, .. } = &mut self.record;
@@ -344,7 +352,10 @@ impl<'a> Recorder<'a> {
             messages.record(at, sent.messages());
         }
         self.record.survey.record(at, reports);
-        self.detect_deadlock(at, reports)
+        self.detect_deadlock(at, reports)?;
+        let is_deadlocked = self.is_deadlocked();
+        self.record.standstills.observe(at, reports, is_deadlocked);
+        Ok(())
     }
 
     /// Records drops and deadlocks after the last sample.
@@ -385,6 +396,11 @@ impl<'a> Recorder<'a> {
     /// Whether a deadlock of the fabric persists.
     pub fn is_deadlocked(&self) -> bool {
         self.record.deadlock().is_some_and(Deadlock::persists)
+    }
+
+    /// Whether a standstill persisted at the last sample.
+    pub fn is_at_standstill(&self) -> bool {
+        self.record.standstill().is_some_and(Standstill::persists)
     }
 
     /// Flushes all files.

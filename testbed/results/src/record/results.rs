@@ -22,7 +22,7 @@ use crate::measure::flow_control;
 use crate::run_dir::{
     ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
     GaugeSamples, HostClassSummary, HostSummary, INTERRUPTED, LinkDirectionSummary, MessageSummary, PoolSummary,
-    PortSummary, PortWindow, Summary, SwitchSummary, Window, throughput,
+    PortSummary, PortWindow, StandstillSummary, Summary, SwitchSummary, Window, throughput,
 };
 
 /// Final state of a run, from its backend.
@@ -180,6 +180,11 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
             cycle: deadlock.cycle_in(scenario),
             since_ns: deadlock.since.as_nanos(),
             dissolved_ns: deadlock.dissolved_at.map(Time::as_nanos),
+        }),
+        standstill: record.standstill().map(|standstill| StandstillSummary {
+            queues: standstill.queues_in(scenario),
+            since_ns: standstill.since.as_nanos(),
+            dissolved_ns: standstill.dissolved_at.map(Time::as_nanos),
         }),
         flow_control: Some(flow_control),
         traffic: Vec::new(),

@@ -19,6 +19,8 @@ pub(crate) struct XoffQueueStats {
 struct SwitchSamples {
     switch: usize,
     queues: Vec<QueueSamples>,
+    /// Headroom of each port with queues, in their order.
+    ports: Vec<Peaks>,
     headroom: Peaks,
     /// Number of queues in XOFF, in samples with headroom in use.
     off: ValueCounts,
@@ -71,9 +73,9 @@ impl XoffInterval {
         (to.at > from.at).then(|| megabits_per_second(to.received.saturating_sub(from.received), from.at, to.at))
     }
 
-    /// Returns the departure rate in Mb/s over the whole interval; `None` if no headroom was used.
+    /// Returns the departure rate in Mb/s, up to the last arrival, while the PAUSE takes effect; `None` if no headroom was used.
     fn departure(&self) -> Option<u64> {
-        let (from, to) = (&self.first, &self.last);
+        let (from, to) = (&self.first, &self.last_arrival);
         let left = (from.held + to.received.saturating_sub(from.received)).saturating_sub(to.held);
         (self.has_headroom && to.at > from.at).then(|| megabits_per_second(left, from.at, to.at))
     }
@@ -105,7 +107,9 @@ impl XoffQueueStats {
             let queue = |port: usize, class: usize| QueueSamples { port, class, ..QueueSamples::default() };
             let queues =
                 linked.flat_map(|port| lossless.iter().map(move |class| queue(port.place.port, class.index())));
-            SwitchSamples { switch, queues: queues.collect(), ..SwitchSamples::default() }
+            let queues: Vec<QueueSamples> = queues.collect();
+            let ports = queues.chunk_by(|one, next| one.port == next.port).map(|_| Peaks::default()).collect();
+            SwitchSamples { switch, queues, ports, ..SwitchSamples::default() }
         };
         let mut shown: Vec<usize> = ports.queues().iter().map(|queue| queue.place.switch).collect();
         shown.dedup();
@@ -145,6 +149,10 @@ impl SwitchSamples {
             }
         }
         self.headroom.record(headroom.get());
+        let by_port = self.queues.chunk_by(|one, next| one.port == next.port);
+        for (peaks, queues) in self.ports.iter_mut().zip(by_port) {
+            peaks.record(queues.iter().map(|queue| queue.headroom.last).sum());
+        }
         if headroom > Bytes::ZERO {
             *self.off.entry(off).or_insert(0) += 1;
         }
@@ -154,10 +162,8 @@ impl SwitchSamples {
         let samples: u64 = self.off.values().sum();
         let queues = self.queues.len() as u64;
         let fewer_than_half: u64 = self.off.iter().filter(|(off, _)| **off * 2 < queues).map(|(_, times)| times).sum();
-        let mut of_a_queue = ValueCounts::new();
-        for (peak, times) in self.queues.iter().flat_map(|queue| &queue.headroom.found) {
-            *of_a_queue.entry(*peak).or_insert(0) += times;
-        }
+        let of_a_port = counts_together(&self.ports);
+        let of_a_queue = counts_together(self.queues.iter().map(|queue| &queue.headroom));
         let bps = |of: &ValueCounts, percent: u32| percentile(of, percent).map(|rate| rate * 1_000_000);
         (samples > 0).then(|| XoffQueuesSummary {
             queues,
@@ -167,6 +173,8 @@ impl SwitchSamples {
             fewer_than_half_permille: fewer_than_half * 1_000 / samples,
             headroom_peak_p50_bytes: percentile(&self.headroom.found, 50),
             headroom_peak_p99_bytes: percentile(&self.headroom.found, 99),
+            port_peak_p50_bytes: percentile(&of_a_port, 50),
+            port_peak_p99_bytes: percentile(&of_a_port, 99),
             queue_peak_p50_bytes: percentile(&of_a_queue, 50),
             queue_peak_p99_bytes: percentile(&of_a_queue, 99),
             arrival_p50_bps: bps(&self.arrival, 50),
@@ -175,6 +183,15 @@ impl SwitchSamples {
             departure_p90_bps: bps(&self.departure, 90),
         })
     }
+}
+
+/// Returns how often each maximum was found, over all of `peaks`.
+fn counts_together<'p>(peaks: impl IntoIterator<Item = &'p Peaks>) -> ValueCounts {
+    let mut all = ValueCounts::new();
+    for (peak, times) in peaks.into_iter().flat_map(|of| &of.found) {
+        *all.entry(*peak).or_insert(0) += times;
+    }
+    all
 }
 
 fn megabits_per_second(bytes: Bytes, from: Time, to: Time) -> u64 {
@@ -197,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_fills_while_something_comes_and_drains_all_the_time() {
+    fn rates_are_of_the_time_in_which_frames_arrive() {
         let sample = |us: u64, received: u64, held: u64| Sample {
             at: Time::from_nanos(us * 1_000),
             received: Bytes::new(received),
@@ -205,10 +222,10 @@ mod tests {
         };
         let mut interval = XoffInterval::begin(sample(1, 1_000, 1_000));
         assert_eq!((interval.arrival(), interval.departure()), (None, None));
-        // 12,500 B in two microseconds, and 6,250 B that left in four.
+        // 12,500 B that came in two microseconds, and 3,500 B that left in them.
         for (us, received, held) in [(2, 8_000, 6_500), (3, 13_500, 10_000), (5, 13_500, 7_250)] {
             interval.extend(sample(us, received, held), us == 3);
         }
-        assert_eq!((interval.arrival(), interval.departure()), (Some(50_000), Some(12_500)));
+        assert_eq!((interval.arrival(), interval.departure()), (Some(50_000), Some(14_000)));
     }
 }

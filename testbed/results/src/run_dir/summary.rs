@@ -54,6 +54,9 @@ pub struct Summary {
     pub lossless: bool,
     /// Deadlock of the run, if any.
     pub deadlock: Option<DeadlockSummary>,
+    /// Standstill of the run without a deadlock, if any.
+    #[serde(default)]
+    pub standstill: Option<StandstillSummary>,
     /// Flow-control totals, over all ports and classes.
     #[serde(default)]
     pub flow_control: Option<FlowControlSummary>,
@@ -103,6 +106,18 @@ pub struct DeadlockSummary {
     /// Instant from which no queue of the cycle moved.
     pub since_ns: u64,
     /// Instant at which a queue of the cycle sent a frame after all; null if none did.
+    pub dissolved_ns: Option<u64>,
+}
+
+/// Period in which queues between switches hold frames and hardly send, without a deadlock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandstillSummary {
+    /// Egress queues that stood: `S1.next, class 3`.
+    pub queues: Vec<String>,
+    /// Start of the first window with a standing queue.
+    pub since_ns: u64,
+    /// First sample at which no queue stands; null if one did to the end.
     pub dissolved_ns: Option<u64>,
 }
 
@@ -244,6 +259,16 @@ pub(crate) const INTERRUPTED: &str = "interrupted at ";
 impl Summary {
     /// Highest [`lost_percent`](Summary::lost_percent) of a valid run. Above it, rates are the machine's and not the scenario's.
     pub const LATE_PERCENT_MAX: f64 = 5.0;
+
+    /// Describes a standstill that lasts to the end, without a full stop.
+    pub fn standstill_text(&self) -> Option<String> {
+        let standstill = self.standstill.as_ref().filter(|it| it.dissolved_ns.is_none())?;
+        let since = Span::from_nanos(standstill.since_ns);
+        let queues = standstill.queues.join("; ");
+        Some(format!(
+            "standstill from {since} on, without a deadlock: queues hold frames and send below 1 % of their rate: {queues}"
+        ))
+    }
 
     /// Whether the run was stopped before its end.
     pub fn is_interrupted(&self) -> bool {

@@ -7,17 +7,15 @@ use weir_nic::host::{CongestionControlChoice, FlowConfig, Peer, Transport};
 use weir_units::{Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
-use crate::workload::{ClosedLoop, Message};
+use crate::workload::{ClosedLoop, Message, Rng};
 
 /// Messages of a workload, with their transport.
 #[derive(Clone, Debug)]
 pub struct TrafficPlan {
     /// Name of the workload.
     pub name: String,
-    /// Class, for flow control: that of `dscp` in the switches.
-    pub class: Class,
-    /// DSCP of the frames.
-    pub dscp: Dscp,
+    /// Classes, for flow control, each with the DSCP of its frames; one or more. A message has one of them, at random.
+    pub points: Box<[(Class, Dscp)]>,
     /// Transport of the messages.
     pub transport: Transport,
     /// Congestion control of RDMA senders.
@@ -88,8 +86,20 @@ impl TrafficPlan {
         before(self.messages(), end)
     }
 
+    /// Returns a message's class and DSCP. They depend on the message alone, and so are the same in all runs.
+    fn point(&self, message: &Message) -> (Class, Dscp) {
+        match *self.points {
+            [point] => point,
+            ref several => {
+                let hosts = u64::from(message.from) << 32 | u64::from(message.to);
+                several[Rng::stream(message.start.as_picos(), hosts).index(several.len())]
+            }
+        }
+    }
+
     /// Returns the connection of a message. The backend that opens it sets the two hosts.
     pub fn flow(&self, message: &Message) -> FlowConfig {
+        let (class, dscp) = self.point(message);
         FlowConfig {
             message: message.size,
             start: message.start,
@@ -98,7 +108,7 @@ impl TrafficPlan {
             ack_every: self.ack_every,
             retransmission: self.retransmission,
             transport: self.transport.clone(),
-            ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
+            ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, class, dscp)
         }
     }
 }

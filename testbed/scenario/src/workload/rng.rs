@@ -47,7 +47,7 @@ impl Rng {
     }
 
     /// Returns a random index of a list of this length.
-    pub(super) fn index(&mut self, len: usize) -> usize {
+    pub(crate) fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 

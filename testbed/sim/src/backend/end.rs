@@ -24,6 +24,8 @@ pub(super) enum SimulationEnd {
     DrainTimeout,
     /// Queues wait for each other permanently.
     Deadlock,
+    /// Queues hold frames and hardly send, and the scenario allows it.
+    Standstill,
     /// The run was interrupted.
     Interruption,
 }

@@ -64,8 +64,7 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
     let (count, last) = (messages.len(), messages[messages.len() - 1].start);
     scenario.traffic.push(TrafficPlan {
         name: "M".to_owned(),
-        class: CLASS,
-        dscp: Dscp::new(CLASS.index() as u8),
+        points: [(CLASS, Dscp::new(CLASS.index() as u8))].into(),
         transport: Transport::Rdma,
         congestion_control: CongestionControlChoice::none(),
         ack_every: None,

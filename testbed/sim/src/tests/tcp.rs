@@ -314,8 +314,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
     };
     scenario.traffic.push(TrafficPlan {
         name: "T".to_owned(),
-        class: CLASS,
-        dscp: Dscp::new(CLASS.index() as u8),
+        points: [(CLASS, Dscp::new(CLASS.index() as u8))].into(),
         transport: Transport::tcp(cubic()),
         congestion_control: Default::default(),
         ack_every: None,

@@ -80,8 +80,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
     scenario.switches.iter_mut().for_each(|switch| switch.static_macs.clear());
     scenario.traffic = vec![TrafficPlan {
         name: "messages".to_owned(),
-        class: Class::new(3),
-        dscp: Dscp::new(26),
+        points: [(Class::new(3), Dscp::new(26))].into(),
         transport: Transport::Rdma,
         congestion_control: CongestionControlChoice::none(),
         ack_every: None,
@@ -205,7 +204,12 @@ fn what_a_queue_holds_at_its_pauses_is_its_threshold_and_little_more() {
     assert!((5_000_000_000..10_100_000_000).contains(&off.arrival_p50_bps.unwrap()), "{off:?}");
     assert!((1_500_000_000..3_500_000_000).contains(&off.departure_p50_bps.unwrap()), "{off:?}");
     assert!((1_000..12_000).contains(&off.queue_peak_p50_bytes.unwrap()), "{off:?}");
-    assert!(off.headroom_peak_p99_bytes >= off.queue_peak_p99_bytes, "{off:?}");
+    assert!(off.headroom_peak_p99_bytes >= off.port_peak_p99_bytes, "{off:?}");
+    // The senders have a port each, and one class.
+    assert_eq!(
+        (off.port_peak_p50_bytes, off.port_peak_p99_bytes),
+        (off.queue_peak_p50_bytes, off.queue_peak_p99_bytes)
+    );
     let messages = summary.flow_control.as_ref().unwrap();
     let [mean, p99, most] =
         [messages.messages_share_mean_ppm, messages.messages_share_p99_ppm, messages.messages_share_max_ppm];

@@ -46,7 +46,7 @@ impl ClaimMap {
             )
         };
         let mut lines = vec![
-            together("all main claims together, in their magnitude", |judged| judged.together),
+            together("all main claims together", |judged| judged.together),
             together("all claims and stated numbers together", |judged| judged.all),
         ];
         for (n, claim) in paper.claims.iter().enumerate() {

@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_results::run_dir::read_summary;
+use weir_units::Span;
+
 use crate::Failure;
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::rows::{ResultRows, Selection};
+use crate::reproduce::late_runs::fail_claims_of_failed_runs;
+use crate::reproduce::rows::ResultRows;
 use crate::reproduce::unspecified::UnspecifiedParameter;
 use crate::reproduce::verdict::{self, JudgedNumber, Judgement, Tally};
 use crate::reproduce::{check, measure};
@@ -30,7 +34,7 @@ pub(super) struct JudgedSetting {
     pub setting: Setting,
     /// Judgements of the claims, followed by those of the stated numbers.
     pub judgements: Vec<Judgement>,
-    /// Judgement of the paper's main conclusions together, magnitudes included; undecided if the seeds do not suffice.
+    /// Judgement of the paper's main claims together; undecided if the seeds do not suffice.
     pub together: Judgement,
     /// Judgement of all claims and numbers together.
     pub all: Judgement,
@@ -92,10 +96,31 @@ impl Runner<'_> {
         if records.len() < plan.points.len() {
             return Ok(None);
         }
+        if batch == 0 {
+            self.check_length(&records)?;
+        }
         let each = plan.points.len() / settings.len();
         let judged =
             settings.iter().zip(records.chunks(each)).map(|(setting, records)| self.judge(setting, records, &plan));
         judged.collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    /// Refuses runs in which messages take as long as the run, on average: their claims say nothing about the paper's.
+    fn check_length(&self, records: &[PointRecord]) -> Result<(), Failure> {
+        for record in records.iter().filter(|record| record.is_good()) {
+            let summary = read_summary(&record.folder).map_err(|error| Failure::Run(error.to_string()))?;
+            for traffic in &summary.traffic {
+                let mean =
+                    traffic.bins.first().and_then(|all| all.fct_ns.mean).filter(|mean| *mean >= summary.duration_ns);
+                let Some(mean) = mean else { continue };
+                let [mean, end] = [mean, summary.duration_ns].map(Span::from_nanos);
+                return Err(Failure::Argument(format!(
+                    "{}: the map's runs end after {end}, and messages of {} take {mean} on average: write a longer `end` for the map's sweep",
+                    self.experiment.id, traffic.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn batch(&self, batch: usize) -> PathBuf {
@@ -104,22 +129,13 @@ impl Runner<'_> {
 
     fn judge(&self, setting: &Setting, records: &[PointRecord], plan: &SweepPlan) -> Result<JudgedSetting, Failure> {
         let paper = &self.experiment.paper;
-        let bad: Vec<&PointRecord> = records.iter().filter(|record| !record.is_good()).collect();
-        let is_spoiled = |of: &[Selection<'_>]| {
-            bad.iter().any(|record| of.iter().any(|selection| selection.has(&record.finished.point)))
-        };
         let rows = ResultRows::new(plan.columns.clone(), records.to_vec());
         let readings = measure::read(&paper.measures, &rows)?;
         let (numbers, mut claims) = verdict::judge(paper, &readings);
-        for (judged, claim) in claims.iter_mut().zip(&paper.claims) {
-            if is_spoiled(&measure::points_of(&paper.measures, claim)) && judged.judgement != Judgement::LeftOut {
-                judged.judgement = Judgement::Fails;
-            }
-        }
+        fail_claims_of_failed_runs(paper, records, &mut claims);
         let stated: Vec<&JudgedNumber> = numbers.iter().filter(|number| number.judgement.is_some()).collect();
         let main = claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
-        let is_far_off = stated.iter().any(|number| number.judgement == Some(Judgement::Fails) && number.is_far_off());
-        let together = if is_far_off { Judgement::Fails } else { all_of(main) };
+        let together = all_of(main);
         let judgements: Vec<Judgement> = claims
             .iter()
             .map(|claim| claim.judgement)
@@ -136,13 +152,16 @@ impl Runner<'_> {
     }
 }
 
-/// Judgement of several claims together. A failing claim fails all, else an undecided one leaves all undecided.
+/// Judgement of several claims together. A failing claim fails all, else one that is undecided or not exercised
+/// leaves all undecided.
 /// Arithmetic and omitted claims prevent nothing, but omitted ones alone fail.
 fn all_of(judgements: impl Iterator<Item = Judgement>) -> Judgement {
     let tally = Tally::from_judgements(judgements);
     match tally {
         Tally { fails: 1.., .. } => Judgement::Fails,
-        Tally { open: 1.., .. } | Tally { unjudged: 1.., .. } => Judgement::Undecided,
+        Tally { open: 1.., .. } | Tally { not_exercised: 1.., .. } | Tally { unjudged: 1.., .. } => {
+            Judgement::Undecided
+        }
         Tally { holds: 1.., .. } | Tally { arithmetic: 1.., .. } => Judgement::Holds,
         _ => Judgement::Fails,
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::reproduce::claim_map::{ClaimMap, MapLineKind};
 use crate::reproduce::experiment::Experiment;
+use crate::reproduce::joint::JointConfiguration;
 use crate::reproduce::outcome::duration;
 use crate::table::{Table, count};
 
@@ -88,9 +89,15 @@ pub(in crate::reproduce) fn nearest(map: &ClaimMap) -> Vec<String> {
     sentences
 }
 
+/// Prints the summaries of several maps, and the best joint configuration of each paper.
 pub(super) fn print_all(maps: &[ClaimMap]) {
     println!();
     for map in maps {
         println!("{}: {}", map.id, map.verdict);
+    }
+    for of_paper in maps.chunk_by(|one, other| one.paper_id() == other.paper_id()) {
+        if let Some(joint) = JointConfiguration::new(of_paper) {
+            println!("{}: {}", of_paper[0].paper_id(), joint.sentence());
+        }
     }
 }

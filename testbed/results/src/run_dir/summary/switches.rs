@@ -78,6 +78,10 @@ pub struct XoffQueuesSummary {
     pub headroom_peak_p50_bytes: Option<u64>,
     /// 99th percentile of the local maxima of all queues' headroom together.
     pub headroom_peak_p99_bytes: Option<u64>,
+    /// Median of the local maxima of each port's headroom.
+    pub port_peak_p50_bytes: Option<u64>,
+    /// 99th percentile of the local maxima of each port's headroom.
+    pub port_peak_p99_bytes: Option<u64>,
     /// Median of the local maxima of each queue's headroom.
     pub queue_peak_p50_bytes: Option<u64>,
     /// 99th percentile of the local maxima of each queue's headroom.
@@ -86,7 +90,7 @@ pub struct XoffQueuesSummary {
     pub arrival_p50_bps: Option<u64>,
     /// 90th percentile of the arrival rate.
     pub arrival_p90_bps: Option<u64>,
-    /// Median rate at which frames left a queue in such an interval, if it had bytes in headroom.
+    /// Median rate at which frames left a queue meanwhile, if it had bytes in headroom.
     pub departure_p50_bps: Option<u64>,
     /// 90th percentile of the departure rate.
     pub departure_p90_bps: Option<u64>,

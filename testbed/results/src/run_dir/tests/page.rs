@@ -21,9 +21,10 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 34] = [
+const OF_TYPES: [(&str, &str); 35] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
+    ("`standstill`", "StandstillSummary"),
     ("`flow_control`", "FlowControlSummary"),
     ("`traffic`", "TrafficSummary"),
     ("`traffic.bins`", "BinSummary"),

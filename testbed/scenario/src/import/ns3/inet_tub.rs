@@ -115,6 +115,7 @@ pub(super) fn policy(
             ("congested_at", quoted("arrivals")),
             ("filter_at", quoted("departures")),
             ("filter_cut", "true".to_owned()),
+            ("filter_rounding", quoted("bytes")),
             ("filter_headroom", "true".to_owned()),
             ("resume_offset", quoted("2496B")),
             ("resume_floor", quoted("1248B")),

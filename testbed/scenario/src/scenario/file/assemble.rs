@@ -223,9 +223,10 @@ impl<'p> Build<'p> {
         let of_flows: Vec<Option<Dscp>> = of_flows.collect();
         let of_workloads = plan.workloads.iter().map(|workload| {
             let key = format!("workloads[{}]", workload.number);
-            point(key, workload.class, &workload.transport)
+            let classes = std::iter::once(workload.class).chain(workload.more_classes.iter());
+            classes.map(|class| Some((class, point(key.clone(), class, &workload.transport)?))).collect()
         });
-        let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
+        let of_workloads: Vec<Option<Vec<(Class, Dscp)>>> = of_workloads.collect();
         let Some(routing) = routing else { return FlowsAndTraffic::default() };
         let base_rtt = match plan.transports().any(|transport| !transport.control.is_none()) {
             true => routing.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
@@ -235,8 +236,9 @@ impl<'p> Build<'p> {
         for (flow, dscp) in plan.flows.iter().zip(of_flows) {
             carried.flows.extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, hosts, base_rtt, diagnostics)));
         }
-        for (number, dscp) in of_workloads.into_iter().enumerate() {
-            carried.traffic.extend(dscp.and_then(|dscp| self.traffic_plan(number, dscp, hosts, base_rtt, diagnostics)));
+        for (number, points) in of_workloads.into_iter().enumerate() {
+            let plan = points.and_then(|points| self.traffic_plan(number, &points, hosts, base_rtt, diagnostics));
+            carried.traffic.extend(plan);
         }
         carried
     }
@@ -278,7 +280,7 @@ impl<'p> Build<'p> {
     fn traffic_plan(
         &self,
         number: usize,
-        dscp: Dscp,
+        points: &[(Class, Dscp)],
         hosts: &[HostPlan],
         base_rtt: Span,
         diagnostics: &mut RunDiagnostics,
@@ -307,8 +309,7 @@ impl<'p> Build<'p> {
         };
         Some(TrafficPlan {
             name: workload.name.clone(),
-            class: workload.class,
-            dscp,
+            points: points.into(),
             transport: self.transport(transport, &key, diagnostics)?,
             congestion_control,
             ack_every: transport.ack_every,
@@ -453,7 +454,7 @@ impl<'p> Build<'p> {
             frame_times: plan.frame_times,
             measures_feedback: plan.measures_feedback,
             unbuffered: plan.unbuffered,
-            unscheduled_alpha: plan.unscheduled_alpha,
+            unscheduled_alpha: plan.runs[self.run].unscheduled_alpha.or(plan.unscheduled_alpha),
             seed: plan.seed,
             ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,

@@ -30,8 +30,13 @@ pub(super) const MESSAGES_MAX: u32 = 20_000_000;
 pub(super) const MESSAGE_BYTES_MAX: Bytes = Bytes::new(1 << 31);
 
 /// Keys of `[switch]` in a switch's file that a scenario sets; name and clock have other keys.
-pub(super) const OF_SWITCH: Keys =
-    &[&switch_file::IDLE, &switch_file::MTU, &switch_file::MAC_AGEING, &switch_file::STATS_INTERVAL];
+pub(super) const OF_SWITCH: Keys = &[
+    &switch_file::IDLE,
+    &switch_file::MTU,
+    &switch_file::MAC_AGEING,
+    &switch_file::STATS_INTERVAL,
+    &switch_file::TELEMETRY_QUEUE,
+];
 /// Other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
 /// Keys of `[[ports]]` for links and hosts.
@@ -245,6 +250,7 @@ mod switch {
         &switch_file::MTU,
         &switch_file::MAC_AGEING,
         &switch_file::STATS_INTERVAL,
+        &switch_file::TELEMETRY_QUEUE,
         &LCORES,
         &BUFFER,
         &CLASSES,
@@ -715,6 +721,12 @@ pub(super) mod workload {
     pub(crate) const CLASS: Key<u8> =
         Key::<u8>::integer("class", 0..=7, "Class of the data, which has the first DSCP of the class.")
             .or_else("required");
+    const MORE_CLASSES: Key<()> = Key::other(
+        "more_classes",
+        "list of classes",
+        "Further classes: each message has one of all, at random, independent of `seed`.",
+    )
+    .or("[]");
     const SIZES: Key<()> = Key::other(
         "sizes",
         "a distribution's [name](WORKLOADS.md#sizes), a size up to 2 GiB, or a table",
@@ -783,6 +795,7 @@ pub(super) mod workload {
         &NAME,
         &KIND,
         &CLASS,
+        &MORE_CLASSES,
         &SIZES,
         &LOAD,
         &SENDERS,
@@ -887,7 +900,9 @@ pub(super) mod others {
     const RUN_SWITCH: Key<()> =
         Key::other("switch", "table", "Settings that [override](SCENARIOS.md#runsswitch) those of `[switch]`.")
             .or_else("`[switch]` as it is");
-    pub(super) const RUN: Keys = &[&RUN_NAME, &EXPECT, &RUN_SWITCH];
+    pub(crate) const RUN_UNSCHEDULED_ALPHA: Key<Alpha> =
+        Key::alpha("unscheduled_alpha", "The run's own `unscheduled_alpha`.").or_else("that of `[scenario]`");
+    pub(super) const RUN: Keys = &[&RUN_NAME, &EXPECT, &RUN_UNSCHEDULED_ALPHA, &RUN_SWITCH];
 }
 
 /// Returns all tables and keys, in the order of the reference. Kinds of congestion control have tables of their own in `[nic]`, flows and

@@ -72,7 +72,7 @@ pub(super) struct ScenarioPlan {
 }
 
 /// Reads the classes that a key lists.
-fn classes(table: &Table<'_>, key: &str) -> ClassSet {
+pub(super) fn classes(table: &Table<'_>, key: &str) -> ClassSet {
     let listed = table.integers(key, 0..=7).unwrap_or_default();
     listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
@@ -99,6 +99,8 @@ pub(super) struct RunContext<'a> {
 pub(super) struct RunPart {
     pub name: String,
     pub expects: Expectation,
+    /// Overrides that of the scenario.
+    pub unscheduled_alpha: Option<Alpha>,
     pub settings: ConfigTable,
 }
 
@@ -343,6 +345,7 @@ fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     let run = |(table, name): (&Table<'_>, Option<String>)| RunPart {
         name: name.unwrap_or_default(),
         expects: table.get(&others::EXPECT),
+        unscheduled_alpha: table.given(&others::RUN_UNSCHEDULED_ALPHA),
         settings: switch_settings(table, "switch", "runs.switch", "runs.switch.port"),
     };
     let mut runs: Vec<RunPart> = tables.iter().zip(names).map(run).collect();
@@ -350,6 +353,7 @@ fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
         runs.push(RunPart {
             name: scenario.to_owned(),
             expects: Expectation::default(),
+            unscheduled_alpha: None,
             settings: ConfigTable::default(),
         });
     }

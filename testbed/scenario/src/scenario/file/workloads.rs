@@ -7,11 +7,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Problem, SIZE, Table, nearest};
-use weir_units::{Bytes, Class, Span, Time, UnitError};
+use weir_units::{Bytes, Class, ClassSet, Span, Time, UnitError};
 
 use super::host_names::HostNames;
 use super::keys::{self as limits, MESSAGE_BYTES_MAX, workload as keys};
 use super::nic::{Nic, TransportConfig};
+use super::plan::classes;
 use super::reading::{name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
@@ -23,7 +24,10 @@ pub(super) struct WorkloadPart {
     /// Index among the workloads of the file.
     pub number: usize,
     pub name: String,
+    /// Class of `class`.
     pub class: Class,
+    /// Further classes.
+    pub more_classes: ClassSet,
     pub transport: TransportConfig,
     pub seed: u64,
     pub dport: Option<u16>,
@@ -135,7 +139,7 @@ enum WorkloadKeyword {
     List,
 }
 
-const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
+const OF_ALL: &[&str] = &["name", "kind", "class", "more_classes", "congestion_control", "transport", "seed", "dport"];
 
 /// Kinds of workloads, and the keys of each besides the common ones.
 const KINDS: [(&str, WorkloadKeyword, &[&str]); 7] = [
@@ -197,7 +201,8 @@ pub(super) fn read(
         let dport = table.given(&keys::DPORT);
         if let (Some(name), Some(class), Some(kind)) = (name, class, kind) {
             let (class, kind) = (Class::new(class), Arc::new(kind));
-            workloads.push(WorkloadPart { number, name, class, transport, seed, dport, kind });
+            let more_classes = classes(table, "more_classes") - class.alone();
+            workloads.push(WorkloadPart { number, name, class, more_classes, transport, seed, dport, kind });
         }
     }
     refuse_duplicates(&tables, "workloads", names.iter().map(Option::as_deref));

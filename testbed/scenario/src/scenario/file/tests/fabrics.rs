@@ -245,6 +245,9 @@ fn routes_without_a_choice_are_static_macs_too() {
     assert_eq!(why, "its switches' buffers do not count all classes, which takes virtual time");
     let unscheduled = with("scenario.unscheduled_alpha = 1024");
     assert_eq!(unscheduled.unscheduled_alpha, Some("1024".parse().unwrap()));
+    let runs = "[[runs]]\nname = \"own\"\nunscheduled_alpha = 8\n[[runs]]\nname = \"common\"\n[topology]";
+    let runs = good(&text.replace("[topology]", runs)).into_iter().map(|run| run.scenario.unscheduled_alpha);
+    assert_eq!(runs.collect::<Vec<_>>(), [Some("8".parse().unwrap()), None]);
     let why = unscheduled.needs_virtual_time().unwrap();
     assert_eq!(why, "its switches distinguish unscheduled frames, which takes virtual time");
     let timed = text.replace("end = \"1ms\"", "end = \"1ms\"\nscenario.frame_times = \"whole-ns\"");

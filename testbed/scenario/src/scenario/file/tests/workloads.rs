@@ -45,9 +45,29 @@ fn told(messages: &[Message]) -> Vec<(u64, u32, u32, u64)> {
 }
 
 #[test]
+fn messages_of_a_workload_may_have_one_of_several_classes() {
+    let more = "more_classes = [4, 3, 0]\nkind = \"poisson\"\nsizes = \"10KB\"\nload = 0.9\nsenders = [\"H0\"]\n";
+    let (one, several) = (plan("kind = \"poisson\"\nsizes = \"10KB\"\nload = 0.9\nsenders = [\"H0\"]\n"), plan(more));
+    assert_eq!(one.messages(), several.messages(), "classes change no message");
+    let class = |message: &Message| several.flow(message).class.index();
+    let mut counts = [0usize; 5];
+    several.messages().iter().for_each(|message| counts[class(message)] += 1);
+    let all = several.messages().len();
+    for class in [0, 3, 4] {
+        assert!((all * 3 / 10..all * 11 / 30).contains(&counts[class]), "{counts:?} of {all}");
+    }
+    assert_eq!(counts[1] + counts[2], 0);
+    for message in several.messages() {
+        let flow = several.flow(message);
+        assert_eq!(several.flow(message).class, flow.class, "the same each time");
+        assert!(several.points.contains(&(flow.class, flow.dscp)));
+    }
+}
+
+#[test]
 fn defaults_of_a_workload() {
     let plan = plan("kind = \"one-to-one\"\nsizes = \"64KB\"\n");
-    assert_eq!((plan.name.as_str(), plan.class, plan.dscp), ("W1", Class::new(3), Dscp::new(26)));
+    assert_eq!((plan.name.as_str(), &*plan.points), ("W1", &[(Class::new(3), Dscp::new(26))][..]));
     assert!(!plan.transport.is_tcp() && plan.congestion_control.is_none());
     assert_eq!((plan.ack_every.map(|n| n.get()), plan.retransmission), (Some(1), Some(Span::from_millis(4))));
     assert_eq!(told(plan.messages()), [(0, 0, 2, 64), (0, 1, 3, 64)]);
