@@ -111,8 +111,8 @@ mod dsh {
     #[test]
     fn more_queues_than_lossless_ones_postpone_the_ports_pause() {
         let mut bench = Bench::new("dsh-port-queues");
-        // X_poff = 8 T = 8 (200 − w_s): met at 178 KB, by one queue.
-        bench.admit_all(0, 177, SHARED);
+        // X_poff = 8 T = 8 (200 − w_s). One queue of 178 + 1 reaches 8 · 22.
+        bench.admit_all(0, 178, SHARED);
         assert_eq!(bench.off(), CLASSES[0].alone());
         bench.admit_all(0, 1, SHARED);
         assert_eq!(bench.off(), BOTH, "port level: all lossless classes");

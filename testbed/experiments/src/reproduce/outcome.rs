@@ -9,6 +9,7 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
+use super::sentence::counted;
 use super::verdict::{Conclusions, ExperimentOutcome, JudgedClaim, JudgedNumber, Judgement, NumbersVerdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
@@ -116,7 +117,9 @@ pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)]) {
     print!("{table}");
     let conclusions: Vec<Conclusions> =
         all.iter().filter_map(|(_, outcome)| Some(outcome.as_ref()?.conclusions)).collect();
-    println!("\nConclusions of {} figures: {}.", conclusions.len(), Conclusions::counts(&conclusions));
+    if !conclusions.is_empty() {
+        println!("\nConclusions of {}: {}.", counted(conclusions.len(), "figure"), Conclusions::counts(&conclusions));
+    }
     let papers: BTreeSet<&Paper> = all.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
     for paper in papers {
         println!("{}: {}{}", paper.id, paper.citation(), paper.configuration_sentence());

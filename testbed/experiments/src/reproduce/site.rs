@@ -104,8 +104,11 @@ A paper leaves parameters unspecified; `weir reproduce` takes one value of each.
 fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> String {
     let results = figures.iter().filter_map(|figure| figure.results.result(backend));
     let conclusions: Vec<Conclusions> = results.map(|result| result.outcome.conclusions).collect();
-    let counts = Conclusions::counts(&conclusions);
-    let mut text = format!("{introduction}\nConclusions of {}: {counts}.\n", counted(conclusions.len(), "figure"));
+    let mut text = introduction.to_owned();
+    if !conclusions.is_empty() {
+        let counts = Conclusions::counts(&conclusions);
+        let _ = writeln!(text, "\nConclusions of {}: {counts}.", counted(conclusions.len(), "figure"));
+    }
     figure_table(&mut text, figures, backend, "figures");
     text
 }

@@ -9,7 +9,7 @@ use weir_nic::host::TelemetryMode;
 use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Problem, TIME, Table};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, SerialisationRounding, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, ClassSet, SerialisationRounding, Span, Time};
 
 use super::Expectation;
 use super::fabrics;
@@ -17,7 +17,7 @@ use super::forwarding::StaticForwarding;
 use super::keys::{others, scenario as keys};
 use super::nic::{Nic, TransportConfig};
 use super::outages;
-use super::reading::{END_MAX, instant, name, named, refuse_duplicates, require, time_range};
+use super::reading::{END_MAX, classes, instant, name, named, refuse_duplicates, require, time_range};
 use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
@@ -69,12 +69,6 @@ pub(super) struct ScenarioPlan {
     pub capture: Option<CapturePart>,
     /// Runs, at least one.
     pub runs: Vec<RunPart>,
-}
-
-/// Reads the classes that a key lists.
-pub(super) fn classes(table: &Table<'_>, key: &str) -> ClassSet {
-    let listed = table.integers(key, 0..=7).unwrap_or_default();
-    listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
 
 /// Table `[capture]`: the host, and the selection of its data frames.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_reader::{Keys, Problem, TIME, Table, is_name, nearest};
-use weir_units::{Span, Time};
+use weir_units::{Class, ClassSet, Span, Time};
 
 /// Maximum length of a scenario; far below the range of picoseconds.
 pub(super) const END_MAX: Span = Span::from_secs(1_000);
@@ -14,6 +14,12 @@ pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
         let problem = Problem::new(format!("{what} needs `{key}`"), format!("write {example}"));
         table.doc().refuse(problem.with_label(table.key_path(key), ""));
     }
+}
+
+/// Reads the classes that a key lists.
+pub(super) fn classes(table: &Table<'_>, key: &str) -> ClassSet {
+    let listed = table.integers(key, 0..=7).unwrap_or_default();
+    listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
 
 /// Reads the name of a switch, host, flow or window, which is unique and part of file names.

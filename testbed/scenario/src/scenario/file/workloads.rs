@@ -12,8 +12,7 @@ use weir_units::{Bytes, Class, ClassSet, Span, Time, UnitError};
 use super::host_names::HostNames;
 use super::keys::{self as limits, MESSAGE_BYTES_MAX, workload as keys};
 use super::nic::{Nic, TransportConfig};
-use super::plan::classes;
-use super::reading::{name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
+use super::reading::{classes, name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 

@@ -46,17 +46,17 @@ fn told(messages: &[Message]) -> Vec<(u64, u32, u32, u64)> {
 
 #[test]
 fn messages_of_a_workload_may_have_one_of_several_classes() {
-    let more = "more_classes = [4, 3, 0]\nkind = \"poisson\"\nsizes = \"10KB\"\nload = 0.9\nsenders = [\"H0\"]\n";
+    let more = "more_classes = [6, 3, 0]\nkind = \"poisson\"\nsizes = \"10KB\"\nload = 0.9\nsenders = [\"H0\"]\n";
     let (one, several) = (plan("kind = \"poisson\"\nsizes = \"10KB\"\nload = 0.9\nsenders = [\"H0\"]\n"), plan(more));
     assert_eq!(one.messages(), several.messages(), "classes change no message");
     let class = |message: &Message| several.flow(message).class.index();
-    let mut counts = [0usize; 5];
+    let mut counts = [0usize; 8];
     several.messages().iter().for_each(|message| counts[class(message)] += 1);
     let all = several.messages().len();
-    for class in [0, 3, 4] {
+    for class in [0, 3, 6] {
         assert!((all * 3 / 10..all * 11 / 30).contains(&counts[class]), "{counts:?} of {all}");
     }
-    assert_eq!(counts[1] + counts[2], 0);
+    assert_eq!(counts.iter().sum::<usize>(), counts[0] + counts[3] + counts[6]);
     for message in several.messages() {
         let flow = several.flow(message);
         assert_eq!(several.flow(message).class, flow.class, "the same each time");
