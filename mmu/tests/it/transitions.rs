@@ -111,10 +111,10 @@ mod dsh {
     #[test]
     fn more_queues_than_lossless_ones_postpone_the_ports_pause() {
         let mut bench = Bench::new("dsh-port-queues");
-        // X_poff = 8 T = 8 (200 − w_s). One queue of 178 + 1 reaches 8 · 22.
+        // X_poff = 8 T = 8 (200 − w_s). One queue of 178 + 1 is above 8 · 22.
         bench.admit_all(0, 178, SHARED);
         assert_eq!(bench.off(), CLASSES[0].alone());
-        bench.admit_all(0, 1, SHARED);
+        bench.admit_all(0, 1, HEADROOM);
         assert_eq!(bench.off(), BOTH, "port level: all lossless classes");
     }
 
