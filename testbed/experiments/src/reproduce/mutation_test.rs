@@ -101,8 +101,14 @@ impl MutationTest<'_> {
         mutated_records.sort_by_key(|record| record.finished.point.number);
         let side = |records: Vec<PointRecord>| side(paper, &mutation.fails, &plan.columns, records);
         let (sound, mutated) = (side(sound_records)?, side(mutated_records)?);
-        let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic | Judgement::NotExercised);
-        let detected = held && mutated.judgement == Judgement::Fails;
+        // A claim that nothing happens any more for does not hold either.
+        let detected = match mutated.judgement {
+            Judgement::Fails => {
+                matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic | Judgement::NotExercised)
+            }
+            Judgement::NotExercised => sound.judgement == Judgement::Holds,
+            _ => false,
+        };
         Ok(MutationResult {
             description: mutation.what.clone(),
             subtle: mutation.subtle,
