@@ -53,6 +53,14 @@ impl JointConfiguration {
     }
 }
 
+/// Best joint configuration of each paper, in a sentence; `maps` are in the order of their papers.
+pub(super) fn sentences<'m>(maps: &'m [&'m ClaimMap]) -> impl Iterator<Item = String> + 'm {
+    maps.chunk_by(|one, other| one.paper_id() == other.paper_id()).filter_map(|of_paper| {
+        let joint = JointConfiguration::new(of_paper.iter().copied())?;
+        Some(format!("{}: {}", of_paper[0].paper_id(), joint.sentence()))
+    })
+}
+
 /// Main claims whose counts by value the map has.
 fn main_lines(map: &ClaimMap) -> impl Iterator<Item = &MapLine> {
     map.lines.iter().filter(|line| line.kind == MapLineKind::Main && line.of > 0 && !line.by_value.is_empty())

@@ -9,7 +9,6 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
-use super::sentence::counted;
 use super::verdict::{Conclusions, ExperimentOutcome, JudgedClaim, JudgedNumber, Judgement, NumbersVerdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
@@ -117,9 +116,7 @@ pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)]) {
     print!("{table}");
     let conclusions: Vec<Conclusions> =
         all.iter().filter_map(|(_, outcome)| Some(outcome.as_ref()?.conclusions)).collect();
-    if !conclusions.is_empty() {
-        println!("\nConclusions of {}: {}.", counted(conclusions.len(), "figure"), Conclusions::counts(&conclusions));
-    }
+    Conclusions::summary(&conclusions).iter().for_each(|summary| println!("\n{summary}"));
     let papers: BTreeSet<&Paper> = all.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
     for paper in papers {
         println!("{}: {}{}", paper.id, paper.citation(), paper.configuration_sentence());

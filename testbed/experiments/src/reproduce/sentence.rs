@@ -74,12 +74,11 @@ fn others(main: Tally) -> String {
 }
 
 /// Sentence on the numbers.
-fn numbers_summary(NumbersVerdict { within, of, ratio }: NumbersVerdict) -> String {
-    let ratio = match ratio.map(|(least, most)| [least, most].map(|ratio| format!("{ratio:.2}"))) {
-        Some([least, most]) if least == most => format!("; Weir's is {least} times the paper's"),
-        Some([least, most]) => format!("; Weir's are {least} to {most} times the paper's"),
-        None => String::new(),
-    };
+fn numbers_summary(numbers: NumbersVerdict) -> String {
+    let NumbersVerdict { within, of, .. } = numbers;
+    let ratio = numbers.ratio_shown().map_or_else(String::new, |(ratio, are_several)| {
+        format!("; Weir's {} {ratio} times the paper's", if are_several { "are" } else { "is" })
+    });
     match of {
         0 => "No number of the paper is compared.".to_owned(),
         1 => format!(
@@ -107,11 +106,6 @@ fn not_judged(main: Tally, late: &str) -> String {
         (judged, holds) => format!("; of the other {judged}, {holds} come out"),
     };
     format!("Not judged: {late}, on which {depend}{others}.")
-}
-
-/// Count with its noun: `1 main claim`, `2 main claims`.
-pub(super) fn counted(count: usize, name: &str) -> String {
-    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Reasons why the verdicts are not better.

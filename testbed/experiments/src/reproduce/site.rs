@@ -7,10 +7,10 @@ use super::catalogue::catalogue;
 use super::claim_map::{ClaimMap, MapLine, MapLineKind};
 use super::experiment::Experiment;
 use super::explore::{extent, nearest};
-use super::joint::JointConfiguration;
+use super::joint;
 use super::outcome::duration;
 use super::page_table::{head, row};
-use super::sentence::{counted, upper_first};
+use super::sentence::upper_first;
 use super::stored::{FigureResults, MAP_PICTURE, StoredMap, StoredResult, figure_file};
 use super::verdict::{Conclusions, Judgement, NumbersVerdict, Tally};
 use crate::Failure;
@@ -105,9 +105,8 @@ fn figures_page(introduction: &str, figures: &[Figure], backend: Backend) -> Str
     let results = figures.iter().filter_map(|figure| figure.results.result(backend));
     let conclusions: Vec<Conclusions> = results.map(|result| result.outcome.conclusions).collect();
     let mut text = introduction.to_owned();
-    if !conclusions.is_empty() {
-        let counts = Conclusions::counts(&conclusions);
-        let _ = writeln!(text, "\nConclusions of {}: {counts}.", counted(conclusions.len(), "figure"));
+    if let Some(summary) = Conclusions::summary(&conclusions) {
+        let _ = writeln!(text, "\n{summary}");
     }
     figure_table(&mut text, figures, backend, "figures");
     text
@@ -158,11 +157,7 @@ fn claims(figures: &[Figure]) -> String {
     const ROBUSTNESS: [&str; 5] = ["robust", "fragile", "does not hold", "too few settings", "open"];
     let mut text = CLAIMS.to_owned();
     let maps: Vec<&ClaimMap> = figures.iter().filter_map(|figure| Some(&figure.results.map.as_ref()?.map)).collect();
-    let joint = maps.chunk_by(|one, other| one.paper_id() == other.paper_id()).filter_map(|of_paper| {
-        let joint = JointConfiguration::new(of_paper.iter().copied())?;
-        Some(format!("{}: {}.", of_paper[0].paper_id(), joint.sentence()))
-    });
-    list(&mut text, "By main effects on the main claims:", joint);
+    list(&mut text, "By main effects on the main claims:", joint::sentences(&maps).map(|sentence| sentence + "."));
     head(&mut text, ["figure", "main claims together", "decided by", "claims", "settings, CPU time"]);
     for StoredMap { map, .. } in figures.iter().filter_map(|figure| figure.results.map.as_ref()) {
         let claims = map.lines.iter().filter(|line| matches!(line.kind, MapLineKind::Main | MapLineKind::Further));

@@ -115,6 +115,12 @@ impl Conclusions {
         }
     }
 
+    /// Summary of several figures: `Conclusions of 2 figures: 1 reproduced, 1 arithmetic.`; `None` without any.
+    pub(super) fn summary(all: &[Conclusions]) -> Option<String> {
+        let figures = counted(all.len(), "figure");
+        (!all.is_empty()).then(|| format!("Conclusions of {figures}: {}.", Conclusions::counts(all)))
+    }
+
     /// Counts of verdicts in words: `24 reproduced, 5 partly reproduced`.
     pub(super) fn counts(all: &[Conclusions]) -> String {
         let count = |of: Conclusions| all.iter().filter(|one| **one == of).count();
@@ -331,17 +337,21 @@ impl NumbersVerdict {
     }
 }
 
+impl NumbersVerdict {
+    /// Ratios in words, and whether they are more than one: `0.43 to 1.02`.
+    pub(super) fn ratio_shown(&self) -> Option<(String, bool)> {
+        let [least, most] = self.ratio.map(|(least, most)| [least, most].map(|ratio| format!("{ratio:.2}")))?;
+        Some(if least == most { (least, false) } else { (format!("{least} to {most}"), true) })
+    }
+}
+
 impl fmt::Display for NumbersVerdict {
     /// Formats the verdict for a table: `3 of 4, ratio 0.43 to 1.02`; empty without stated numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.of > 0 {
             write!(f, "{} of {}", self.within, self.of)?;
         }
-        match self.ratio.map(|(least, most)| [least, most].map(|ratio| format!("{ratio:.2}"))) {
-            Some([least, most]) if least == most => write!(f, ", ratio {least}"),
-            Some([least, most]) => write!(f, ", ratio {least} to {most}"),
-            None => Ok(()),
-        }
+        self.ratio_shown().map_or(Ok(()), |(ratio, _)| write!(f, ", ratio {ratio}"))
     }
 }
 
@@ -579,6 +589,11 @@ fn is_false(it: &bool) -> bool {
 
 fn is_zero(it: &usize) -> bool {
     *it == 0
+}
+
+/// Count with its noun: `1 main claim`, `2 main claims`.
+fn counted(count: usize, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Formats a value with its unit: `884 KB`. A unit that is a noun, such as PAUSEs, is singular after 1.

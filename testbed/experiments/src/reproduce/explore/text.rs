@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::reproduce::claim_map::{ClaimMap, MapLineKind};
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::joint::JointConfiguration;
+use crate::reproduce::joint;
 use crate::reproduce::outcome::duration;
 use crate::table::{Table, count};
 
@@ -95,9 +95,6 @@ pub(super) fn print_all(maps: &[ClaimMap]) {
     for map in maps {
         println!("{}: {}", map.id, map.verdict);
     }
-    for of_paper in maps.chunk_by(|one, other| one.paper_id() == other.paper_id()) {
-        if let Some(joint) = JointConfiguration::new(of_paper) {
-            println!("{}: {}", of_paper[0].paper_id(), joint.sentence());
-        }
-    }
+    let maps: Vec<&ClaimMap> = maps.iter().collect();
+    joint::sentences(&maps).for_each(|sentence| println!("{sentence}"));
 }
