@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use weir_experiments::Failure;
 use weir_experiments::files::{json_text, listed, write_scenario};
-use weir_scenario::import::ns3::{self, Options, Sources};
-use weir_scenario::import::{ImportErrors, ImportNote, ImportReport};
+use weir_scenario::import::ns3::{self, FlowColumns, Options, Sources};
+use weir_scenario::import::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
 
 /// Commands of `weir import`.
 #[derive(clap::Subcommand)]
@@ -38,6 +38,10 @@ pub(crate) struct Ns3Arguments {
     /// The command line of inet-tub's program, in quotes: "--bufferModel=reverie --rdmaload=0.8 …". It goes before the configuration.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arguments: Option<String>,
+    /// Meaning of the values of a flow list's lines, in quotes: "src dst pg packets start end". Columns: id, src, dst, pg, dport, bytes,
+    /// packets, start (s), start-ns, end. By default "src dst pg dport bytes start" or "src dst pg bytes start".
+    #[arg(long, value_name = "COLUMNS")]
+    flows: Option<FlowColumns>,
     /// Round serialisation delays of frames to whole nanoseconds, as the simulators do.
     #[arg(long)]
     ns3_rounding: bool,
@@ -60,10 +64,12 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
         stem: stem(&arguments.output)?,
         congestion_control: arguments.congestion_control.clone(),
         arguments: line,
+        flow_columns: arguments.flows.clone(),
         cuts_times: arguments.ns3_rounding,
     };
     let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
     let imported = ns3::import(&sources, &options).map_err(wrong)?;
+    check_runs(&arguments.output, &imported)?;
     let written = write_scenario(&arguments.output, &imported.scenario, &imported.files, arguments.force)?;
     if arguments.json {
         print!("{}", json_text(&json(&imported.report, &written)));
@@ -72,6 +78,22 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     print!("{}", shown(&imported.report));
     println!("written: {}", listed(&written));
     Ok(())
+}
+
+/// Checks that a run of the scenario would start; nothing is left of it.
+///
+/// # Errors
+/// What a run would refuse.
+fn check_runs(output: &Path, imported: &ImportedScenario) -> Result<(), Failure> {
+    let folder = tempfile::tempdir().map_err(|error| Failure::Run(format!("temporary folder: {error}")))?;
+    let path = folder.path().join(output.file_name().expect("a stem was found"));
+    write_scenario(&path, &imported.scenario, &imported.files, false)?;
+    let runs = weir_scenario::file::parse(&path, &imported.scenario);
+    let refused = |errors: weir_config::ConfigErrors| {
+        let errors = errors.render(false).replace(&format!("{}/", folder.path().display()), "");
+        Failure::Argument(format!("a run of these files' scenario would refuse to start:\n{errors}"))
+    };
+    runs.map(drop).map_err(refused)
 }
 
 /// Output's name without its extension, of characters valid in a scenario's name.
@@ -122,6 +144,7 @@ mod tests {
             output,
             congestion_control: None,
             arguments: None,
+            flows: None,
             ns3_rounding: false,
             force,
             json: false,

@@ -10,16 +10,16 @@ use crate::{BitRate, Bytes, Span};
 pub struct UnitError {
     /// Rejected text.
     pub text: String,
-    /// Expected quantity, as a noun phrase.
-    pub expected: &'static str,
+    /// Expected quantity, as a noun phrase, with what is wrong where that is known.
+    pub expected: String,
     /// Valid example.
     pub example: &'static str,
 }
 
 impl UnitError {
     /// Creates the error that `text` is not `expected`, with a valid `example`.
-    pub fn new(text: &str, expected: &'static str, example: &'static str) -> UnitError {
-        UnitError { text: text.to_owned(), expected, example }
+    pub fn new(text: &str, expected: impl Into<String>, example: &'static str) -> UnitError {
+        UnitError { text: text.to_owned(), expected: expected.into(), example }
     }
 }
 
@@ -36,7 +36,7 @@ type Unit = (&'static [&'static str], u64);
 
 const SIZES: &[Unit] = &[
     (&["B", "bytes"], 1),
-    (&["KB", "kB", "K", "k"], 1_000),
+    (&["KB", "K"], 1_000),
     (&["MB", "M"], 1_000_000),
     (&["GB", "G"], 1_000_000_000),
     (&["KiB"], 1 << 10),
@@ -45,11 +45,11 @@ const SIZES: &[Unit] = &[
 ];
 
 const RATES: &[Unit] = &[
-    (&["bps", "b/s"], 1),
-    (&["Kbps", "kbps", "Kb/s", "kb/s"], 1_000),
-    (&["Mbps", "Mb/s"], 1_000_000),
-    (&["Gbps", "Gb/s"], 1_000_000_000),
-    (&["Tbps", "Tb/s"], 1_000_000_000_000),
+    (&["bps", "b/s", "bit/s"], 1),
+    (&["Kbps", "Kb/s", "Kbit/s", "Kbit"], 1_000),
+    (&["Mbps", "Mb/s", "Mbit/s", "Mbit"], 1_000_000),
+    (&["Gbps", "Gb/s", "Gbit/s", "Gbit"], 1_000_000_000),
+    (&["Tbps", "Tb/s", "Tbit/s", "Tbit"], 1_000_000_000_000),
 ];
 
 const SPANS: &[Unit] = &[
@@ -67,7 +67,8 @@ impl FromStr for Bytes {
 
     /// Parses a size with its unit: `1500B`, `12MB` (decimal) or `12MiB` (binary).
     fn from_str(text: &str) -> Result<Bytes, UnitError> {
-        quantity(text.trim(), SIZES).map(Bytes::new).ok_or_else(|| UnitError::new(text, "a size with its unit", "12MB"))
+        let wrong = |fault| UnitError::new(text, format!("a size with its unit: {fault}"), "12MB");
+        quantity(text, SIZES).map(Bytes::new).map_err(wrong)
     }
 }
 
@@ -76,9 +77,10 @@ impl FromStr for BitRate {
 
     /// Parses a rate with its unit, `10Gbps`.
     fn from_str(text: &str) -> Result<BitRate, UnitError> {
-        match quantity(text.trim(), RATES) {
-            Some(bps) if bps > 0 => Ok(BitRate::bps(bps)),
-            _ => Err(UnitError::new(text, "a rate above 0 with its unit", "10Gbps")),
+        let wrong = |fault| UnitError::new(text, format!("a rate above 0 with its unit: {fault}"), "10Gbps");
+        match quantity(text, RATES) {
+            Ok(0) => Err(wrong("it is 0".to_owned())),
+            other => other.map(BitRate::bps).map_err(wrong),
         }
     }
 }
@@ -88,31 +90,60 @@ impl FromStr for Span {
 
     /// Parses a time with its unit, `1.5us`.
     fn from_str(text: &str) -> Result<Span, UnitError> {
-        let bare = text.trim();
-        if bare == "0" {
+        let wrong = |fault| UnitError::new(text, format!("a time with its unit: {fault}"), "1.5us");
+        if without_quotes(text) == "0" {
             return Ok(Span::ZERO);
         }
-        quantity(bare, SPANS).map(Span::from_picos).ok_or_else(|| UnitError::new(text, "a time with its unit", "1.5us"))
+        quantity(text, SPANS).map(Span::from_picos).map_err(wrong)
     }
 }
 
-/// Quantity in base units; `None` if number or unit is unknown, or if the value is not a whole number of base units or does not
-/// fit.
-fn quantity(text: &str, units: &[Unit]) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
+/// Removes blanks, and quotes that a word processor or a shell has left.
+fn without_quotes(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || "\"'“”„‘’‚«»".contains(c))
+}
+
+/// Parses a quantity in base units.
+///
+/// # Errors
+/// What is wrong: the number, the unit, or a value that is no whole number of base units or does not fit.
+fn quantity(text: &str, units: &[Unit]) -> Result<u64, String> {
+    let text = without_quotes(text);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let (number, unit) = (text[..end].replace('_', ""), text[end..].trim());
-    let (_, worth) = units.iter().find(|(names, _)| names.contains(&unit))?;
     let (integer, fraction) = number.split_once('.').unwrap_or((&number, ""));
-    if fraction.len() > 12 || (integer.is_empty() && fraction.is_empty()) {
-        return None;
+    if integer.is_empty() && fraction.is_empty() {
+        return Err("it begins with no number".to_owned());
     }
-    let scale = 10u128.pow(fraction.len() as u32);
-    let digits: u128 = format!("{integer}{fraction}").parse().ok()?;
-    let value = digits.checked_mul(u128::from(*worth))?;
-    if value % scale != 0 {
-        return None;
+    let names: Vec<&str> = units.iter().map(|(names, _)| names[0]).collect();
+    if unit.is_empty() {
+        return Err(format!("it has no unit of {}", names.join(", ")));
     }
-    u64::try_from(value / scale).ok()
+    let worth = worth(unit, units).ok_or_else(|| format!("\"{unit}\" is none of {}", names.join(", ")))?;
+    let scale = 10u128.checked_pow(fraction.len() as u32).filter(|_| fraction.len() <= 12);
+    let digits: Option<u128> = format!("{integer}{fraction}").parse().ok();
+    let (Some(scale), Some(digits)) = (scale, digits) else { return Err(format!("\"{number}\" is no such number")) };
+    match digits.checked_mul(u128::from(worth)) {
+        Some(value) if value % scale != 0 => Err(format!("it is no whole number of {}", names[0])),
+        value => value.and_then(|value| u64::try_from(value / scale).ok()).ok_or_else(|| "it is too large".to_owned()),
+    }
+}
+
+/// Value of a unit, also in upper or lower case, unless that exchanges bits and bytes: `1mb` is a size, and `1Mb` is none.
+fn worth(unit: &str, units: &[Unit]) -> Option<u64> {
+    let is_exact = |name: &&&str| **name == unit;
+    let has_one_case =
+        !unit.contains(|c: char| c.is_ascii_uppercase()) || !unit.contains(|c: char| c.is_ascii_lowercase());
+    let is_alike = |name: &&&str| {
+        // A rate's unit in capitals is one of bytes.
+        let swaps =
+            unit.contains('B') && !name.contains('B') || unit.ends_with('b') && name.ends_with('B') && !has_one_case;
+        name.eq_ignore_ascii_case(unit) && !swaps
+    };
+    let of = |fits: &dyn Fn(&&&str) -> bool| {
+        units.iter().find(|(names, _)| names.iter().any(|name| fits(&name))).map(|unit| unit.1)
+    };
+    of(&is_exact).or_else(|| of(&is_alike))
 }
 
 #[cfg(test)]
@@ -130,14 +161,37 @@ mod tests {
         assert_eq!("52.4us".parse(), Ok(Span::from_nanos(52_400)));
         assert_eq!("0".parse(), Ok(Span::ZERO));
         assert_eq!("5min".parse(), Ok(Span::from_secs(300)));
+        for text in ["12mb", "“12MB”", "'12 MB'", "12m", "12000KB", "12000kB", "12000kb"] {
+            assert_eq!(text.parse(), Ok(Bytes::mb(12)), "{text}");
+        }
+        for text in ["1gbps", "1Gbit/s", "1gb/s", "1000Mbit", "1000000kbps"] {
+            assert_eq!(text.parse(), Ok(BitRate::gbps(1)), "{text}");
+        }
+        for text in ["2US", "2Us", "2 us", "2000NS"] {
+            assert_eq!(text.parse(), Ok(Span::from_micros(2)), "{text}");
+        }
     }
 
     #[test]
     fn refuses_wrong_units_with_a_valid_example() {
         assert_eq!(
             "10GB".parse::<BitRate>().unwrap_err().to_string(),
-            "\"10GB\" is not a rate above 0 with its unit; write for example \"10Gbps\""
+            "\"10GB\" is not a rate above 0 with its unit: \"GB\" is none of bps, Kbps, Mbps, Gbps, Tbps; write for example \"10Gbps\""
         );
+        for (text, fault) in [
+            ("", "it begins with no number"),
+            ("MB", "it begins with no number"),
+            ("1500", "it has no unit of B, KB, MB, GB, KiB, MiB, GiB"),
+            ("1MiBs", "\"MiBs\" is none of B, KB, MB, GB, KiB, MiB, GiB"),
+            ("1Mb", "\"Mb\" is none of B, KB, MB, GB, KiB, MiB, GiB"),
+            ("1.2.3MB", "\"1.2.3\" is no such number"),
+            ("0.0001B", "it is no whole number of B"),
+            ("99999999999GB", "it is too large"),
+        ] {
+            let refused = text.parse::<Bytes>().unwrap_err();
+            assert_eq!(refused.expected, format!("a size with its unit: {fault}"), "{text}");
+        }
+        assert!("1GBps".parse::<BitRate>().is_err(), "bytes a second");
         for text in ["", "MB", "1.2.3MB", "-3MB", "1500", "3 potatoes", "0.0001B", "99999999999GB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }

@@ -320,7 +320,8 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn parsed<T: FromStr<Err = UnitError>>(key: &str, text: &str) -> Result<T, ParseFailure> {
-    text.parse().map_err(|error: UnitError| parse_failure(key, text, error.expected, &format!("\"{}\"", error.example)))
+    text.parse()
+        .map_err(|error: UnitError| parse_failure(key, text, &error.expected, &format!("\"{}\"", error.example)))
 }
 
 fn parse_failure(key: &str, text: &str, expected: &str, example: &str) -> ParseFailure {

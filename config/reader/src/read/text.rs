@@ -119,7 +119,8 @@ fn syntax_help(message: &str, line: &str, format: &Format) -> String {
     match value {
         Some((key, "")) => format!("write a value after {key} ="),
         Some((key, value)) if !value.contains(['"', '\'', '[', '{']) && value.contains(|c: char| c.is_alphabetic()) => {
-            format!("put the value in quotes: {key} = \"{value}\"")
+            let plain = value.trim_matches(|c: char| "“”„‘’‚«»".contains(c));
+            format!("put the value in quotes: {key} = \"{plain}\"")
         }
         _ => format!("see {} for a complete example", format.reference),
     }

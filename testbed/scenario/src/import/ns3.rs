@@ -12,6 +12,7 @@
 //! `docs/IMPORT.md` lists how each key is mapped.
 
 mod arguments;
+mod columns;
 mod config;
 mod control;
 mod detect;
@@ -31,16 +32,18 @@ mod write;
 
 use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
 use crate::workload::SizeCdf;
+use columns::Column;
 use config::Config;
 use flows::{FlowList, TraceList};
 use std::collections::BTreeSet;
-use text::count;
+use text::{ErrorCollector, count};
 use times::Times;
 use topology::{Link, Topology};
 use weir_units::SplitMix64;
 use workloads::Workload;
 
 pub use arguments::Arguments;
+pub use columns::FlowColumns;
 pub use sources::Sources;
 pub(crate) use text::SourceFile;
 
@@ -53,6 +56,8 @@ pub struct Options {
     pub congestion_control: Option<String>,
     /// Command line of inet-tub's program, which precedes the configuration.
     pub arguments: Option<Arguments>,
+    /// Columns of the flow list, if they are not HPCC's or ConWeave's.
+    pub flow_columns: Option<FlowColumns>,
     /// Whether serialization times are cut to whole nanoseconds, as in the simulator.
     pub cuts_times: bool,
 }
@@ -97,10 +102,13 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
     let mut report = ImportReport { left: sources.left.clone(), ..ImportReport::default() };
     let mut topology = Topology::parse(&sources.topology)?;
     let arguments = options.arguments.as_ref();
-    let listed = sources.flows.as_ref().filter(|_| arguments.is_none());
-    let mut flows = listed.map(|source| FlowList::parse(source, &topology)).transpose()?;
-    let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;
     let mut config = sources.config.clone().unwrap_or_default();
+    let listed = sources.flows.as_ref().filter(|_| arguments.is_none());
+    let in_packets = payload(&config)?;
+    let columns = options.flow_columns.as_ref();
+    let parsed = listed.map(|source| FlowList::parse(source, &topology, columns, in_packets));
+    let mut flows = parsed.transpose()?;
+    let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;
     let simulator = match arguments {
         Some(arguments) => {
             inet_tub::override_config(&mut config, arguments);
@@ -196,7 +204,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
 
 impl Simulator {
     fn detect(config: &Config, topology: &Topology, flows: Option<&FlowList>) -> Simulator {
-        let has_no_dport = flows.is_some_and(|list| list.flows.iter().any(|flow| flow.dport.is_none()));
+        let has_no_dport = flows.is_some_and(|list| list.columns.is_conweaves());
         if topology.is_extended {
             Simulator::InetTub
         } else if has_no_dport || config.is_conweaves() {
@@ -227,8 +235,8 @@ fn fit_hosts(
     let several = topology.part_nics();
     if several > 0 {
         let text = format!(
-            "{} with several links: each link is a host of its own, H5 and H5-2, and a flow is given a pair of them by its number; \
-             in the simulator a hash chooses the sender's, and the ways through the fabric the receiver's",
+            "{} with several links: each link is a host of its own, H5 and H5-2, and a flow is given a joined pair of them, at one switch \
+             if there is one, by its number; in the simulator a hash chooses the sender's, and the ways through the fabric the receiver's",
             count(several, "host")
         );
         report.approximated.push(ImportNote::for_file(file, text));
@@ -238,15 +246,25 @@ fn fit_hosts(
         return Ok(0);
     };
     let mut busy = BTreeSet::new();
-    if several > 0 {
-        for (n, flow) in (0u64..).zip(&mut list.flows) {
-            let draw = |host: u32, salt: u64| {
-                let nics = topology.nics_of(host);
-                nics[(SplitMix64::mix(2 * n + salt) % nics.len() as u64) as usize]
-            };
-            (flow.from, flow.to) = (draw(flow.from, 0), draw(flow.to, 1));
+    let (parts, switch_of) = (topology.parts(), topology.switches_of_hosts());
+    let mut complaints = ErrorCollector::new(&list.file);
+    for (n, flow) in (0u64..).zip(&mut list.flows) {
+        let [senders, receivers] = [flow.from, flow.to].map(|host| topology.nics_of(host));
+        let all = senders.iter().flat_map(|from| receivers.iter().map(move |to| (*from, *to)));
+        let joined: Vec<(u32, u32)> = all.filter(|(from, to)| parts[*from as usize] == parts[*to as usize]).collect();
+        let is_near = |(from, to): &&(u32, u32)| switch_of.get(from) == switch_of.get(to);
+        let near: Vec<(u32, u32)> = joined.iter().filter(is_near).copied().collect();
+        let pairs = if near.is_empty() { joined } else { near };
+        match pairs.len() as u64 {
+            0 => complaints.add(
+                flow.line,
+                format!("no path joins nodes {} and {}", flow.from, flow.to),
+                "add a link to the topology, or name another node",
+            ),
+            count => (flow.from, flow.to) = pairs[(SplitMix64::mix(n) % count) as usize],
         }
     }
+    complaints.result(())?;
     list.flows.iter().for_each(|flow| busy.extend([flow.from, flow.to]));
     let idle = topology.leave_out_idle(&busy);
     if !idle.is_empty() {
@@ -320,6 +338,12 @@ fn report_files(
     if topology.left_over > 0 {
         let text = format!("{} after the last link", count(topology.left_over, "line"));
         report.left.push(ImportNote::for_file(&sources.topology.name, text));
+    }
+    if let (Some(source), Some(list)) = (&sources.flows, flows)
+        && list.columns.has(Column::End)
+    {
+        let text = "the flows' ends: each message is sent whole, and in the simulator until its end";
+        report.approximated.push(ImportNote::for_file(&source.name, text));
     }
     if let (Some(source), Some(list)) = (&sources.flows, flows)
         && list.left_over > 0

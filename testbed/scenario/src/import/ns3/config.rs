@@ -61,6 +61,8 @@ const NUMBERS: &[&str] = &[
 const TIMERS: &[&str] = &["ALPHA_RESUME_INTERVAL", "RATE_DECREASE_INTERVAL", "RP_TIMER"];
 const INSTANTS: &[&str] = &["SIMULATOR_STOP_TIME", "FLOWGEN_START_TIME", "FLOWGEN_STOP_TIME"];
 const RATES: &[&str] = &["RATE_AI", "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI"];
+/// Instant that no run reaches, for later ones.
+const ENDLESS: Span = Span::from_secs(1_000_000);
 /// Keys of shares, each with its maximum.
 const SHARES: &[(&str, u64)] = &[
     ("EWMA_GAIN", 1),
@@ -84,7 +86,7 @@ const OF_OUTPUT: &[&str] = &[
 ];
 
 impl Config {
-    /// Reads the file: a key and its value on each line. `{` and `#` begin a comment.
+    /// Reads the file: a key and its value on each line, or `KEY=VALUE`. `{`, `#` and `//` begin a comment.
     ///
     /// # Errors
     /// All lines without a key and a value, and wrong values of keys that are used.
@@ -92,22 +94,21 @@ impl Config {
         let mut complaints = ErrorCollector::new(&source.name);
         let mut config = Config { file: source.name.clone(), ..Config::default() };
         for line in lines(&source.text) {
-            let is_comment = |field: &&str| field.starts_with(['{', '#']);
-            let end = line.fields.iter().position(is_comment).unwrap_or(line.fields.len());
-            match &line.fields[..end] {
-                [] => {}
-                [key, value @ ..] if is_key(key) && !value.is_empty() => {
-                    config.lines.insert((*key).to_owned(), line.number);
-                    config.texts.insert((*key).to_owned(), value.join(" "));
+            let end = line.fields.iter().position(|field| field.starts_with('{')).unwrap_or(line.fields.len());
+            match setting(&line.fields[..end]) {
+                None => {}
+                Some((key, value)) if is_key(key) && !value.is_empty() => {
+                    config.lines.insert(key.to_owned(), line.number);
+                    config.texts.insert(key.to_owned(), value);
                 }
-                [key, ..] if is_key(key) => {
+                Some((key, _)) if is_key(key) => {
                     complaints.add(
                         line.number,
                         format!("{key} has no value"),
                         "write one after it, or take the line out",
                     );
                 }
-                [other, ..] => {
+                Some((other, _)) => {
                     let problem = format!("\"{other}\" is no key");
                     complaints.add(line.number, problem, "write a key and its value, like `BUFFER_SIZE 16`");
                 }
@@ -122,7 +123,10 @@ impl Config {
         let integer = |text: &str| text.parse().ok();
         self.numbers = self.values(NUMBERS, complaints, "a whole number", "write for example 1", integer);
         self.timers = self.values(TIMERS, complaints, "a time", "write microseconds, like 55", micros);
-        self.instants = self.values(INSTANTS, complaints, "a time", "write seconds, like 2.1", seconds);
+        self.instants = self.values(INSTANTS, complaints, "a time", "write seconds, like 2.1", |text| {
+            // SimAI's runs end at 4e13 s, when all flows have long ended.
+            seconds(text).or_else(|| decimal(text, 0).map(|_| ENDLESS))
+        });
         self.rates = self.values(RATES, complaints, "a rate", "write for example 50Mb/s", rate);
         for (key, most) in SHARES {
             let share = |text: &str| decimal(text, 9).filter(|share| *share <= most * 1_000_000_000);
@@ -230,6 +234,23 @@ fn is_of_output(key: &str) -> bool {
         || key.ends_with("_OUTPUT_FILE")
         || key.ends_with("_MON_FILE")
         || key.ends_with("_DETAIL_FILE")
+}
+
+/// Splits a line into its key and its value: `KEY VALUE`, `KEY=VALUE`, `KEY = VALUE`; `None` for an empty line.
+pub(super) fn setting<'t>(fields: &[&'t str]) -> Option<(&'t str, String)> {
+    let (first, rest) = fields.split_first()?;
+    let (key, attached) = match first.split_once('=') {
+        Some((key, value)) => (key, value),
+        None => (*first, ""),
+    };
+    let value: Vec<&str> =
+        std::iter::once(attached).chain(rest.iter().copied()).filter(|part| !part.is_empty()).collect();
+    let value = value.join(" ");
+    let value = match first.contains('=') {
+        true => value,
+        false => value.strip_prefix('=').unwrap_or(&value).trim_start().to_owned(),
+    };
+    Some((key, value))
 }
 
 /// Whether a word has the form of a key.

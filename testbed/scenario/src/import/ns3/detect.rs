@@ -1,6 +1,6 @@
 //! Detection of a file's kind by its text.
 
-use super::config::is_key;
+use super::config::{is_key, setting};
 use super::text::{TextLine, decimal, lines};
 
 /// Kind of a simulator's input file.
@@ -33,7 +33,7 @@ impl FileKind {
 
 /// Description of the kinds, for messages.
 pub(super) const EXPECTED: &str = "a configuration begins with a key and a value, a topology with `nodes switches links`, \
-     a flow list with its number of flows and lines of 6 or 5 values, a trace list with its number of nodes, \
+     a flow list with its number of flows and lines of 4 values or more, a trace list with its number of nodes, \
      a distribution of sizes has a size and a share on each line";
 
 /// Detects a text's kind by its beginning; `None` if it matches none. The file's name decides between a short flow list and a short list
@@ -41,15 +41,22 @@ pub(super) const EXPECTED: &str = "a configuration begins with a key and a value
 pub(super) fn detect(name: &str, text: &str) -> Option<FileKind> {
     let mut lines = lines(text);
     let first = lines.next()?;
-    if first.fields.len() > 1 && is_key(first.fields[0]) {
+    if is_config(text) {
         return Some(FileKind::Config);
     }
-    if !is_numeric(&first) {
+    let second = lines.next();
+    // SimAI's line ends with the name of a GPU.
+    if first.fields.len() == 6
+        && is_numeric(&first.fields[..5])
+        && second.as_ref().is_some_and(|line| is_numeric(&line.fields))
+    {
+        return Some(FileKind::Topology);
+    }
+    if !is_numeric(&first.fields) {
         return None;
     }
-    let second = lines.next();
     match first.fields.len() {
-        3 | 4 | 6 if second.as_ref().is_some_and(is_numeric) => Some(FileKind::Topology),
+        3 | 4 if second.as_ref().is_some_and(|line| is_numeric(&line.fields)) => Some(FileKind::Topology),
         2 if ends_like_a_distribution(text) => Some(FileKind::Sizes),
         1 => count_of(name, text, &first, second.as_ref()),
         _ => None,
@@ -62,17 +69,28 @@ fn count_of(name: &str, text: &str, first: &TextLine<'_>, second: Option<&TextLi
     let Some(second) = second.filter(|_| announced > 0) else {
         return Some(if name.contains("flow") { FileKind::Flows } else { FileKind::Trace });
     };
-    if !is_numeric(second) {
+    if !is_numeric(&second.fields) {
         return None;
     }
-    // A flow has at least 5 values, a node one.
     let values = text.split_whitespace().count() - 1;
-    let is_trace = values == announced || !(5..=6).contains(&second.fields.len());
+    // A flow has 4 values at least.
+    let is_trace = values == announced || second.fields.len() < 4;
     Some(if is_trace { FileKind::Trace } else { FileKind::Flows })
 }
 
-fn is_numeric(line: &TextLine<'_>) -> bool {
-    line.fields.iter().all(|field| decimal(field, 0).is_some())
+fn is_numeric(fields: &[&str]) -> bool {
+    fields.iter().all(|field| decimal(field, 0).is_some())
+}
+
+/// Whether most lines of a text have a key and a value: a configuration with wrong lines is one.
+fn is_config(text: &str) -> bool {
+    let has_setting =
+        |line: &TextLine<'_>| setting(&line.fields).is_some_and(|(key, value)| is_key(key) && !value.is_empty());
+    let (settings, others) = lines(text).fold((0, 0), |(settings, others), line| match has_setting(&line) {
+        true => (settings + 1, others),
+        false => (settings, others + 1),
+    });
+    settings > others
 }
 
 fn ends_like_a_distribution(text: &str) -> bool {
@@ -89,6 +107,11 @@ mod tests {
     fn files_are_detected_by_their_beginning() {
         for (name, text, kind) in [
             ("a.txt", "\nENABLE_QCN 1\nCC_MODE 3\n", Some(FileKind::Config)),
+            ("a.txt", "\u{feff}# of May\nENABLE_QCN 1\nCC_MODE 3 # HPCC\n", Some(FileKind::Config)),
+            ("a.txt", "ENABLE_QCN=1\n//CC_MODE 3\nCC_MODE = 1\n", Some(FileKind::Config)),
+            ("a.txt", "buffers\nENABLE_QCN 1\nCC_MODE 3\n", Some(FileKind::Config)),
+            ("a.txt", "18 8 1 9 20 A100\n8\n", Some(FileKind::Topology)),
+            ("a.txt", "1\n0 0 1 3 100 64000 2\n", Some(FileKind::Flows)),
             ("a.txt", "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", Some(FileKind::Topology)),
             ("a.txt", "3 1 1 2 25000000000 100000000000\n2\n", Some(FileKind::Topology)),
             ("a.txt", "3 1 1 2\n2\n", Some(FileKind::Topology)),

@@ -2,14 +2,19 @@
 
 use weir_units::{Bytes, Span};
 
-use super::text::{ErrorCollector, SourceFile, count, decimal, lines, seconds};
+use super::columns::{Column, FlowColumns, instant};
+use super::text::{ErrorCollector, SourceFile, TextLine, count, lines};
 use super::topology::Topology;
 use crate::import::ImportErrors;
 use crate::workload::SizeCdf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FlowList {
+    /// Name of the file.
+    pub(super) file: String,
     pub(super) flows: Vec<Flow>,
+    /// Meaning of a line's values.
+    pub(super) columns: FlowColumns,
     /// Number of lines after the last flow, which the simulators do not read.
     pub(super) left_over: usize,
 }
@@ -39,73 +44,144 @@ pub(super) struct TraceList {
     pub(super) unknown: Vec<u32>,
 }
 
-const FLOW_EXAMPLE: &str = "write `source destination pg dport bytes start`, like `0 5 3 100 64000 2.0`, \
-                            or without the dport as ConWeave does";
+const FLOW_EXAMPLE: &str = "write `src dst pg dport bytes start`, like `0 5 3 100 64000 2.0`, or without the dport as ConWeave does, \
+                            or say with --flows what the values are";
+/// Class of flows without a priority group.
+const CLASS: u8 = 3;
 
 impl FlowList {
-    /// Reads the file: the number of flows, and a line for each: `source destination pg dport bytes start`, or without the dport. The
-    /// start is in seconds.
+    /// Reads the file: the number of flows, and a line for each: `src dst pg dport bytes start`, or without the dport, or other columns
+    /// if `columns` says so. The start is in seconds, a packet has `payload` bytes.
     ///
     /// # Errors
-    /// All lines that are wrong, and flows that do not join two hosts of the topology.
-    pub(super) fn parse(source: &SourceFile, topology: &Topology) -> Result<FlowList, ImportErrors> {
+    /// All lines that are wrong, flows that do not join two hosts of the topology, and lines that other columns fit as well.
+    pub(super) fn parse(
+        source: &SourceFile,
+        topology: &Topology,
+        columns: Option<&FlowColumns>,
+        payload: u64,
+    ) -> Result<FlowList, ImportErrors> {
         let mut complaints = ErrorCollector::new(&source.name);
         let mut lines = lines(&source.text);
-        let mut list = FlowList { flows: Vec::new(), left_over: 0 };
-        let (announced, mut last) = match lines.next() {
+        let (announced, first) = match lines.next() {
             Some(line) if line.fields.len() == 1 => (
                 complaints.integer(line.number, line.fields[0], "the number of flows", "1000").unwrap_or(0),
                 line.number,
             ),
             Some(line) => {
                 let problem = format!("a flow list begins with the number of flows, not {} values", line.fields.len());
-                complaints.add(line.number, problem, "write it alone on the first line");
-                return complaints.result(list);
+                return Err(ImportErrors::one(
+                    &source.name,
+                    Some(line.number),
+                    problem,
+                    "write it alone on the first line",
+                ));
             }
             None => {
-                complaints.add(1, "the file is empty", "write the number of flows, and then a line for each");
-                return complaints.result(list);
+                let help = "write the number of flows, and then a line for each";
+                return Err(ImportErrors::one(&source.name, Some(1), "the file is empty", help));
             }
         };
-        for number in 0..announced {
-            let Some(line) = lines.next() else {
-                let problem = format!("the first line says {}, but {number} follow", count(announced as usize, "flow"));
-                complaints.add(last, problem, format!("write a line for each, or {number} on the first line"));
-                break;
-            };
-            last = line.number;
-            list.flows.extend(flow(last, &line.fields, topology, &mut complaints));
+        let of_flows: Vec<TextLine<'_>> = lines.by_ref().take(announced as usize).collect();
+        let followed = of_flows.len();
+        if followed < announced as usize {
+            let problem = format!("the first line says {}, but {followed} follow", count(announced as usize, "flow"));
+            let last = of_flows.last().map_or(first, |line| line.number);
+            complaints.add(last, problem, format!("write a line for each, or {followed} on the first line"));
         }
-        list.left_over = lines.count();
-        complaints.result(list)
+        let usual = of_flows.first().and_then(|line| FlowColumns::usual(line.fields.len()));
+        let columns_of_lines = columns.cloned().or(usual).unwrap_or_else(FlowColumns::hpcc);
+        let read = |line: &TextLine<'_>| flow(line, &columns_of_lines, topology, payload, &mut complaints);
+        let flows = of_flows.iter().filter_map(read).collect();
+        if columns.is_none()
+            && let Some(other) = FlowColumns::others(&of_flows, topology).first()
+        {
+            return Err(ambiguous(&source.name, &of_flows[0], &columns_of_lines, other, complaints.is_empty()));
+        }
+        let left_over = lines.count();
+        complaints.result(FlowList { file: source.name.clone(), flows, columns: columns_of_lines, left_over })
     }
 }
 
-fn flow(line: usize, fields: &[&str], topology: &Topology, complaints: &mut ErrorCollector<'_>) -> Option<Flow> {
-    let (from, to, pg, dport, size, start) = match *fields {
-        [from, to, pg, dport, size, start] => (from, to, pg, Some(dport), size, start),
-        [from, to, pg, size, start] => (from, to, pg, None, size, start),
-        _ => {
-            complaints.add(line, format!("a flow has 6 or 5 values, this line {}", fields.len()), FLOW_EXAMPLE);
-            return None;
-        }
+/// Error of a list whose lines other columns fit as well, or alone.
+fn ambiguous(
+    file: &str,
+    line: &TextLine<'_>,
+    usual: &FlowColumns,
+    other: &FlowColumns,
+    is_usual: bool,
+) -> ImportErrors {
+    let [as_usual, as_other] = [usual, other].map(|columns| columns.describe(&line.fields));
+    let (problem, help) = match is_usual {
+        true => (
+            format!("as `{usual}` this is {as_usual}, and as `{other}` it is {as_other}"),
+            format!("say which: --flows \"{usual}\" or --flows \"{other}\""),
+        ),
+        false => (
+            format!("these are no values of `{usual}`; as `{other}` this is {as_other}"),
+            format!("say so: --flows \"{other}\", or correct the file"),
+        ),
     };
-    let [from, to] = [from, to].map(|text| host(line, text, topology, complaints));
+    ImportErrors::one(file, Some(line.number), problem, help)
+}
+
+fn flow(
+    line: &TextLine<'_>,
+    columns: &FlowColumns,
+    topology: &Topology,
+    payload: u64,
+    complaints: &mut ErrorCollector<'_>,
+) -> Option<Flow> {
+    let TextLine { number: line, fields } = line;
+    let line = *line;
+    if fields.len() != columns.len() {
+        let problem = format!("a flow has {} values, `{columns}`, this line {}", columns.len(), fields.len());
+        complaints.add(line, problem, FLOW_EXAMPLE);
+        return None;
+    }
+    let value = |column| columns.value(fields, column);
+    let [from, to] = [Column::Source, Column::Destination]
+        .map(|column| host(line, value(column).expect("a list has both"), topology, complaints));
     if let (Some(from), Some(to)) = (from, to)
         && from == to
     {
         complaints.add(line, format!("node {from} is to send to itself"), "write another node");
     }
-    let lossless = pg.parse::<u8>().ok().filter(|pg| (1..=7).contains(pg) && *pg != 6);
-    let help = "write 3, or another of 1 to 5 and 7: 0 is the simulator's queue for control frames, and 6 is Weir's class for acknowledgements";
-    let pg = complaints.value(line, pg, "a flow's priority group", help, lossless);
-    let dport = match dport {
-        Some(text) => Some(complaints.integer(line, text, "a destination port", "100")?),
+    let pg = match value(Column::PriorityGroup) {
+        Some(text) => {
+            let lossless = text.parse::<u8>().ok().filter(|pg| (1..=7).contains(pg) && *pg != 6);
+            let help = "write 3, or another of 1 to 5 and 7: 0 is the simulator's queue for control frames, and 6 is Weir's class for acknowledgements";
+            complaints.value(line, text, "a flow's priority group", help, lossless)
+        }
+        None => Some(CLASS),
+    };
+    let dport = match value(Column::DestinationPort) {
+        Some(text) => {
+            let port = text.parse::<u16>().ok().map(u32::from);
+            Some(complaints.value(line, text, "a destination port", "write 0 to 65535, like 100", port)?)
+        }
         None => None,
     };
-    let bytes = decimal(size, 0).map(Bytes::new).filter(|size| (Bytes::new(1)..=SizeCdf::SIZE_MAX).contains(size));
-    let size = complaints.value(line, size, "a flow's size", "write bytes from 1 to 10^15, like 64000", bytes);
-    let start = complaints.value(line, start, "a start", "write seconds, like 2.000001", seconds(start));
+    let in_range =
+        |bytes: u64| Some(Bytes::new(bytes)).filter(|size| (Bytes::new(1)..=SizeCdf::SIZE_MAX).contains(size));
+    let size = match (value(Column::Bytes), value(Column::Packets)) {
+        (Some(text), _) => {
+            let help = "write whole bytes from 1 to 10^15, like 64000";
+            complaints.value(line, text, "a flow's size", help, text.parse().ok().and_then(in_range))
+        }
+        (None, packets) => {
+            let text = packets.expect("a list has a size");
+            let bytes = text.parse::<u64>().ok().and_then(|packets| packets.checked_mul(payload)).and_then(in_range);
+            complaints.value(line, text, "a number of packets", "write a whole number, like 64", bytes)
+        }
+    };
+    let column = if columns.has(Column::Start) { Column::Start } else { Column::StartNanos };
+    let text = value(column).expect("a list has starts");
+    let help = match column {
+        Column::Start => "write seconds, at most 100000, like 2.000001",
+        _ => "write whole nanoseconds, like 2000001000",
+    };
+    let start = complaints.value(line, text, "a start", help, instant(text, column));
     Some(Flow { from: from?, to: to?, pg: pg?, dport, size: size?, start: start?, line })
 }
 

@@ -22,11 +22,13 @@ pub(super) struct TextLine<'t> {
     pub fields: Vec<&'t str>,
 }
 
-/// Returns the non-blank lines of a text.
+/// Returns the lines of a text that have a field, without comments: what follows a field that begins with `#` or `//`. A byte order
+/// mark is no text.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = TextLine<'_>> {
+    let is_text = |field: &&str| !field.starts_with('#') && !field.starts_with("//");
     (1..)
-        .zip(text.lines())
-        .map(|(number, line)| TextLine { number, fields: line.split_whitespace().collect() })
+        .zip(text.trim_start_matches('\u{feff}').lines())
+        .map(move |(number, line)| TextLine { number, fields: line.split_whitespace().take_while(is_text).collect() })
         .filter(|line| !line.fields.is_empty())
 }
 

@@ -53,6 +53,8 @@ impl Times {
             Simulator::ConWeave => (written("FLOWGEN_STOP_TIME").map(|stop| stop + DRAIN), "FLOWGEN_STOP_TIME"),
             _ => (written("SIMULATOR_STOP_TIME"), "SIMULATOR_STOP_TIME"),
         };
+        // Such a simulation ends when nothing happens any more.
+        let stop = stop.filter(|stop| flows.is_none() || stop.saturating_sub(shift) <= END_MAX);
         let end = match stop {
             Some(stop) if stop > first && stop.saturating_sub(shift) >= Span::from_micros(1) => {
                 stop.saturating_sub(shift)
@@ -78,7 +80,10 @@ impl Times {
                 report.approximated.push(at(text));
             }
             (Some(_), _) => report.taken.push(at(format!("{key}: the run ends at {}", exact_span(end)))),
-            (None, _) => report.approximated.push(at(format!("no {key}: the run ends at {}", exact_span(end)))),
+            (None, _) => {
+                let why = if config.line(key).is_some() { "is too late" } else { "is not set" };
+                report.approximated.push(at(format!("{key} {why}: the run ends at {}", exact_span(end))));
+            }
         }
         if end > END_MAX {
             let name = sources.flows.as_ref().map_or(&sources.topology.name, |source| &source.name);

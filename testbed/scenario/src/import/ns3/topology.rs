@@ -56,8 +56,8 @@ const NODES_MAX: u32 = 60_000;
 const LINK_EXAMPLE: &str = "write `source destination rate delay error-rate`, like `0 320 100Gbps 1000ns 0`";
 
 impl Topology {
-    /// Reads the file: `nodes switches links`, or `nodes switches tors links` with or without the rates of servers and fabric; then the
-    /// switches' numbers; then a line for each link.
+    /// Reads the file: `nodes switches links`; or `nodes switches tors links` with or without the rates of servers and fabric; or SimAI's
+    /// `nodes gpus-per-server nvswitches switches links gpu`; then the switches' numbers; then a line for each link.
     ///
     /// # Errors
     /// All lines that are wrong, and hosts that are linked to each other.
@@ -165,6 +165,29 @@ impl Topology {
             .collect()
     }
 
+    /// Returns a number for each node that is the same for all nodes of a connected part.
+    pub(super) fn parts(&self) -> Vec<u32> {
+        let mut part: Vec<u32> = (0..self.nodes).collect();
+        fn root(part: &mut [u32], mut node: u32) -> u32 {
+            while part[node as usize] != node {
+                part[node as usize] = part[part[node as usize] as usize];
+                node = part[node as usize];
+            }
+            node
+        }
+        for link in &self.links {
+            let [one, other] = link.ends.map(|node| root(&mut part, node));
+            part[one as usize] = other;
+        }
+        (0..self.nodes).map(|node| root(&mut part, node)).collect()
+    }
+
+    /// Returns the switch of each host by its node.
+    pub(super) fn switches_of_hosts(&self) -> BTreeMap<u32, u32> {
+        let both = |[one, other]: [u32; 2]| [(one, other), (other, one)];
+        self.links.iter().flat_map(|link| both(link.ends)).filter(|(host, _)| !self.is_switch(*host)).collect()
+    }
+
     /// Leaves out hosts of switches with too many links: those that are not `busy`, the last ones first. Returns them.
     pub(crate) fn leave_out_idle(&mut self, busy: &BTreeSet<u32>) -> Vec<u32> {
         let mut out = Vec::new();
@@ -251,22 +274,30 @@ impl Header {
             complaints.add(1, "the file is empty", help);
             return None;
         };
-        let (links, is_extended) = match line.fields.len() {
-            3 => (2, false),
-            4 | 6 => (3, true),
-            n => {
-                complaints.add(line.number, format!("{} are no topology's first line", count(n, "value")), help);
+        let (switches, links, is_extended) = match line.fields[..] {
+            [_, _, _] => (1, 2, false),
+            [_, _, _, _, _, gpu] if decimal(gpu, 0).is_none() && rate(gpu).is_none() => (3, 4, false),
+            [_, _, _, _] | [_, _, _, _, _, _] => (1, 3, true),
+            _ => {
+                let problem = format!("{} are no topology's first line", count(line.fields.len(), "value"));
+                complaints.add(line.number, problem, help);
                 return None;
             }
         };
         let mut number =
             |field: usize, what, example| complaints.integer(line.number, line.fields[field], what, example);
         let nodes = number(0, "the number of nodes", "324")?;
-        let switches = number(1, "the number of switches", "4")?;
+        let mut switches_named = number(switches, "the number of switches", "4")?;
+        if switches == 3 {
+            switches_named = switches_named.saturating_add(number(2, "the number of NVSwitches", "1")?);
+        }
+        let switches = switches_named;
         let links = number(links, "the number of links", "328")?;
         let tors = if is_extended { Some(number(2, "the number of ToRs", "16")?) } else { None };
         let rates = match line.fields[..] {
-            [_, _, _, _, servers, fabric] => rate(servers).zip(rate(fabric)).map(|(servers, fabric)| [servers, fabric]),
+            [_, _, _, _, servers, fabric] if is_extended => {
+                rate(servers).zip(rate(fabric)).map(|(servers, fabric)| [servers, fabric])
+            }
             _ => None,
         };
         let tiers = tors.map(|tors| Tiers { tors, rates });

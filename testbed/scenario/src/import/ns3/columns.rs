@@ -1,0 +1,222 @@
+//! Columns of flow lists: simulators give lines with the same number of values different meanings.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::text::{TextLine, seconds};
+use super::topology::Topology;
+use weir_units::Span;
+
+/// Meaning of the values of a flow list's lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowColumns(Vec<Column>);
+
+/// Meaning of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    /// Number of the flow, which counts up by one.
+    Id,
+    /// Node that sends.
+    Source,
+    /// Node that receives.
+    Destination,
+    /// Priority group.
+    PriorityGroup,
+    /// Destination port.
+    DestinationPort,
+    /// Payload in bytes.
+    Bytes,
+    /// Payload in full packets.
+    Packets,
+    /// Start in seconds.
+    Start,
+    /// Start in nanoseconds.
+    StartNanos,
+    /// End in seconds, when the simulator's sender stops.
+    End,
+}
+
+use Column::{Bytes, Destination, DestinationPort, End, Id, Packets, PriorityGroup, Source, Start, StartNanos};
+
+const NAMES: [(&str, Column); 10] = [
+    ("id", Id),
+    ("src", Source),
+    ("dst", Destination),
+    ("pg", PriorityGroup),
+    ("dport", DestinationPort),
+    ("bytes", Bytes),
+    ("packets", Packets),
+    ("start", Start),
+    ("start-ns", StartNanos),
+    ("end", End),
+];
+
+/// Columns of HPCC's lists.
+const HPCC: &[Column] = &[Source, Destination, PriorityGroup, DestinationPort, Bytes, Start];
+/// Columns of ConWeave's lists.
+const CONWEAVE: &[Column] = &[Source, Destination, PriorityGroup, Bytes, Start];
+/// Columns of other simulators' lists, which are recognised and never assumed.
+const OTHERS: [&[Column]; 6] = [
+    &[Source, Destination, PriorityGroup, Packets, Start, End],
+    &[Id, Source, Destination, PriorityGroup, Bytes, Start],
+    &[Source, Destination, PriorityGroup, Bytes, DestinationPort, Start],
+    &[Source, Destination, PriorityGroup, DestinationPort, Bytes, StartNanos],
+    &[Source, Destination, PriorityGroup, Bytes, StartNanos],
+    &[Source, Destination, Packets, Start, End],
+];
+/// Latest plausible start and end of a flow.
+const INSTANT_MAX: Span = Span::from_secs(100_000);
+/// Earliest plausible start in nanoseconds: earlier ones would be whole seconds, or none.
+const NANOS_MIN: u64 = 1_000_000;
+
+impl FlowColumns {
+    /// Returns the columns that a line of this many values has in HPCC's and ConWeave's lists.
+    pub(super) fn usual(values: usize) -> Option<FlowColumns> {
+        [HPCC, CONWEAVE]
+            .into_iter()
+            .find(|columns| columns.len() == values)
+            .map(|columns| FlowColumns(columns.to_vec()))
+    }
+
+    /// Returns the columns of HPCC's lists.
+    pub(super) fn hpcc() -> FlowColumns {
+        FlowColumns(HPCC.to_vec())
+    }
+
+    /// Whether the columns are those of ConWeave's lists.
+    pub(super) fn is_conweaves(&self) -> bool {
+        self.0 == CONWEAVE
+    }
+
+    /// Returns the other columns that all lines may have too: those whose values would be as plausible.
+    pub(super) fn others(lines: &[TextLine<'_>], topology: &Topology) -> Vec<FlowColumns> {
+        let fit = |columns: &&[Column]| {
+            let columns = FlowColumns(columns.to_vec());
+            columns.fit(lines, topology)
+        };
+        OTHERS.iter().copied().filter(fit).map(|columns| FlowColumns(columns.to_vec())).collect()
+    }
+
+    /// Number of values of a line.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn has(&self, column: Column) -> bool {
+        self.0.contains(&column)
+    }
+
+    /// Returns the value of a column, if there is such a column.
+    pub(super) fn value<'t>(&self, fields: &[&'t str], column: Column) -> Option<&'t str> {
+        self.0.iter().position(|one| *one == column).map(|place| fields[place])
+    }
+
+    /// Describes the flow of a line with these columns: `node 2 to 1: 100 B to port 20000 at 2 s`.
+    pub(super) fn describe(&self, fields: &[&str]) -> String {
+        let value = |column| self.value(fields, column);
+        let mut text = format!(
+            "node {} to {}: ",
+            value(Source).expect("columns have it"),
+            value(Destination).expect("columns have it")
+        );
+        match (value(Bytes), value(Packets)) {
+            (Some(bytes), _) => text += &format!("{bytes} B"),
+            (None, packets) => text += &format!("{} packets", packets.unwrap_or_default()),
+        }
+        if let Some(port) = value(DestinationPort) {
+            text += &format!(" to port {port}");
+        }
+        match (value(Start), value(StartNanos)) {
+            (Some(start), _) => text += &format!(" at {start} s"),
+            (None, start) => text += &format!(" at {} ns", start.unwrap_or_default()),
+        }
+        text
+    }
+
+    /// Whether all lines have plausible values with these columns.
+    fn fit(&self, lines: &[TextLine<'_>], topology: &Topology) -> bool {
+        let first_id = || self.value(&lines[0].fields, Id).and_then(|text| text.parse::<u64>().ok());
+        let counts_up =
+            |n: usize, text: &str| first_id().is_some_and(|first| first <= 1 && text.parse() == Ok(first + n as u64));
+        !lines.is_empty()
+            && lines.iter().enumerate().all(|(n, line)| {
+                line.fields.len() == self.len()
+                    && self.fits(&line.fields, topology)
+                    && self.value(&line.fields, Id).is_none_or(|text| counts_up(n, text))
+            })
+    }
+
+    fn fits(&self, fields: &[&str], topology: &Topology) -> bool {
+        let whole = |column| self.value(fields, column).map(|text| text.parse::<u64>().ok());
+        let host = |column| {
+            let node = whole(column).flatten().and_then(|node| u32::try_from(node).ok());
+            node.filter(|node| *node < topology.nodes && !topology.is_switch(*node))
+        };
+        let instant = |column| {
+            let at = self.value(fields, column).map(seconds);
+            at.map(|at| at.filter(|at| *at <= INSTANT_MAX))
+        };
+        let joins_two = host(Source).is_some() && host(Destination).is_some() && host(Source) != host(Destination);
+        let has_class = whole(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| (1..=7).contains(&pg)));
+        let has_size = [Bytes, Packets].map(whole).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
+        // Exchanged columns would always fit otherwise: ports are small numbers, too.
+        let has_port = whole(DestinationPort).is_none_or(|port| {
+            port.is_some_and(|port| port <= u64::from(u16::MAX))
+                && (!self.0.ends_with(&[DestinationPort, Start]) || port < whole(Bytes).flatten())
+        });
+        let starts = instant(Start).is_none_or(|start| start.is_some())
+            && whole(StartNanos).is_none_or(|start| start.is_some_and(|start| start >= NANOS_MIN));
+        let ends = instant(End).is_none_or(|end| end.is_some() && Some(end) >= instant(Start));
+        joins_two && has_class && has_size && has_port && starts && ends
+    }
+}
+
+impl fmt::Display for FlowColumns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |column: &Column| NAMES.iter().find(|(_, of)| of == column).expect("all columns have names").0;
+        f.write_str(&self.0.iter().map(name).collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl FromStr for FlowColumns {
+    type Err = String;
+
+    /// Parses names of columns, separated by blanks: `src dst pg packets start end`.
+    ///
+    /// # Errors
+    /// Unknown and repeated names, and a list without nodes, size or start, as a message.
+    fn from_str(text: &str) -> Result<FlowColumns, String> {
+        let known = || NAMES.map(|(name, _)| name).join(", ");
+        let mut columns = Vec::new();
+        for word in text.split_whitespace() {
+            let found = NAMES.iter().find(|(name, _)| *name == word);
+            let (_, column) = found.ok_or_else(|| format!("\"{word}\" is no column; write some of {}", known()))?;
+            if columns.contains(column) {
+                return Err(format!("\"{word}\" is named twice; name each column once"));
+            }
+            columns.push(*column);
+        }
+        let one_of = |either: &[Column]| columns.iter().filter(|column| either.contains(column)).count() == 1;
+        for (either, what) in [
+            (&[Source][..], "src"),
+            (&[Destination], "dst"),
+            (&[Bytes, Packets], "bytes or packets"),
+            (&[Start, StartNanos], "start or start-ns"),
+        ] {
+            if !one_of(either) {
+                let help = "write the columns in their order, like \"src dst pg packets start end\"";
+                return Err(format!("a flow needs {what}, once; {help}"));
+            }
+        }
+        Ok(FlowColumns(columns))
+    }
+}
+
+/// Parses a start or end; nanoseconds are whole.
+pub(super) fn instant(text: &str, column: Column) -> Option<Span> {
+    let at = match column {
+        StartNanos => text.parse().ok().and_then(|nanos: u64| nanos.checked_mul(1_000)).map(Span::from_picos),
+        _ => seconds(text),
+    };
+    at.filter(|at| *at <= INSTANT_MAX)
+}
