@@ -80,10 +80,10 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that a run of the scenario would start; nothing is left of it.
+/// Checks in a temporary folder that a run of the scenario would start.
 ///
 /// # Errors
-/// What a run would refuse.
+/// The errors of the run.
 fn check_runs(output: &Path, imported: &ImportedScenario) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|error| Failure::Run(format!("temporary folder: {error}")))?;
     let path = folder.path().join(output.file_name().expect("a stem was found"));

@@ -10,7 +10,7 @@ use crate::{BitRate, Bytes, Span};
 pub struct UnitError {
     /// Rejected text.
     pub text: String,
-    /// Expected quantity, as a noun phrase, with what is wrong where that is known.
+    /// Expected quantity, as a noun phrase, and the fault where it is known.
     pub expected: String,
     /// Valid example.
     pub example: &'static str,
@@ -106,7 +106,7 @@ fn without_quotes(text: &str) -> &str {
 /// Parses a quantity in base units.
 ///
 /// # Errors
-/// What is wrong: the number, the unit, or a value that is no whole number of base units or does not fit.
+/// The fault: a wrong number or unit, or a value that is no multiple of the base unit or does not fit.
 fn quantity(text: &str, units: &[Unit]) -> Result<u64, String> {
     let text = without_quotes(text);
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -119,18 +119,19 @@ fn quantity(text: &str, units: &[Unit]) -> Result<u64, String> {
     if unit.is_empty() {
         return Err(format!("it has no unit of {}", names.join(", ")));
     }
-    let worth = worth(unit, units).ok_or_else(|| format!("\"{unit}\" is none of {}", names.join(", ")))?;
+    let value_of_unit =
+        value_of_unit(unit, units).ok_or_else(|| format!("\"{unit}\" is none of {}", names.join(", ")))?;
     let scale = 10u128.checked_pow(fraction.len() as u32).filter(|_| fraction.len() <= 12);
     let digits: Option<u128> = format!("{integer}{fraction}").parse().ok();
     let (Some(scale), Some(digits)) = (scale, digits) else { return Err(format!("\"{number}\" is no such number")) };
-    match digits.checked_mul(u128::from(worth)) {
+    match digits.checked_mul(u128::from(value_of_unit)) {
         Some(value) if value % scale != 0 => Err(format!("it is no whole number of {}", names[0])),
         value => value.and_then(|value| u64::try_from(value / scale).ok()).ok_or_else(|| "it is too large".to_owned()),
     }
 }
 
 /// Value of a unit, also in upper or lower case, unless that exchanges bits and bytes: `1mb` is a size, and `1Mb` is none.
-fn worth(unit: &str, units: &[Unit]) -> Option<u64> {
+fn value_of_unit(unit: &str, units: &[Unit]) -> Option<u64> {
     let is_exact = |name: &&&str| **name == unit;
     let has_one_case =
         !unit.contains(|c: char| c.is_ascii_uppercase()) || !unit.contains(|c: char| c.is_ascii_lowercase());

@@ -32,7 +32,7 @@ mod write;
 
 use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
 use crate::workload::SizeCdf;
-use columns::Column;
+use columns::FlowField;
 use config::Config;
 use flows::{FlowList, TraceList};
 use std::collections::BTreeSet;
@@ -340,7 +340,7 @@ fn report_files(
         report.left.push(ImportNote::for_file(&sources.topology.name, text));
     }
     if let (Some(source), Some(list)) = (&sources.flows, flows)
-        && list.columns.has(Column::End)
+        && list.columns.has(FlowField::End)
     {
         let text = "the flows' ends: each message is sent whole, and in the simulator until its end";
         report.approximated.push(ImportNote::for_file(&source.name, text));

@@ -9,11 +9,11 @@ use weir_units::Span;
 
 /// Meaning of the values of a flow list's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowColumns(Vec<Column>);
+pub struct FlowColumns(Vec<FlowField>);
 
 /// Meaning of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum FlowField {
     /// Number of the flow, which counts up by one.
     Id,
     /// Node that sends.
@@ -36,9 +36,9 @@ pub(super) enum Column {
     End,
 }
 
-use Column::{Bytes, Destination, DestinationPort, End, Id, Packets, PriorityGroup, Source, Start, StartNanos};
+use FlowField::{Bytes, Destination, DestinationPort, End, Id, Packets, PriorityGroup, Source, Start, StartNanos};
 
-const NAMES: [(&str, Column); 10] = [
+const NAMES: [(&str, FlowField); 10] = [
     ("id", Id),
     ("src", Source),
     ("dst", Destination),
@@ -52,11 +52,11 @@ const NAMES: [(&str, Column); 10] = [
 ];
 
 /// Columns of HPCC's lists.
-const HPCC: &[Column] = &[Source, Destination, PriorityGroup, DestinationPort, Bytes, Start];
+const HPCC: &[FlowField] = &[Source, Destination, PriorityGroup, DestinationPort, Bytes, Start];
 /// Columns of ConWeave's lists.
-const CONWEAVE: &[Column] = &[Source, Destination, PriorityGroup, Bytes, Start];
+const CONWEAVE: &[FlowField] = &[Source, Destination, PriorityGroup, Bytes, Start];
 /// Columns of other simulators' lists, which are recognised and never assumed.
-const OTHERS: [&[Column]; 6] = [
+const OTHERS: [&[FlowField]; 6] = [
     &[Source, Destination, PriorityGroup, Packets, Start, End],
     &[Id, Source, Destination, PriorityGroup, Bytes, Start],
     &[Source, Destination, PriorityGroup, Bytes, DestinationPort, Start],
@@ -90,7 +90,7 @@ impl FlowColumns {
 
     /// Returns the other columns that all lines may have too: those whose values would be as plausible.
     pub(super) fn others(lines: &[TextLine<'_>], topology: &Topology) -> Vec<FlowColumns> {
-        let fit = |columns: &&[Column]| {
+        let fit = |columns: &&[FlowField]| {
             let columns = FlowColumns(columns.to_vec());
             columns.fit(lines, topology)
         };
@@ -102,12 +102,12 @@ impl FlowColumns {
         self.0.len()
     }
 
-    pub(super) fn has(&self, column: Column) -> bool {
+    pub(super) fn has(&self, column: FlowField) -> bool {
         self.0.contains(&column)
     }
 
     /// Returns the value of a column, if there is such a column.
-    pub(super) fn value<'t>(&self, fields: &[&'t str], column: Column) -> Option<&'t str> {
+    pub(super) fn value<'t>(&self, fields: &[&'t str], column: FlowField) -> Option<&'t str> {
         self.0.iter().position(|one| *one == column).map(|place| fields[place])
     }
 
@@ -147,9 +147,9 @@ impl FlowColumns {
     }
 
     fn fits(&self, fields: &[&str], topology: &Topology) -> bool {
-        let whole = |column| self.value(fields, column).map(|text| text.parse::<u64>().ok());
+        let integer = |column| self.value(fields, column).map(|text| text.parse::<u64>().ok());
         let host = |column| {
-            let node = whole(column).flatten().and_then(|node| u32::try_from(node).ok());
+            let node = integer(column).flatten().and_then(|node| u32::try_from(node).ok());
             node.filter(|node| *node < topology.nodes && !topology.is_switch(*node))
         };
         let instant = |column| {
@@ -157,15 +157,15 @@ impl FlowColumns {
             at.map(|at| at.filter(|at| *at <= INSTANT_MAX))
         };
         let joins_two = host(Source).is_some() && host(Destination).is_some() && host(Source) != host(Destination);
-        let has_class = whole(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| (1..=7).contains(&pg)));
-        let has_size = [Bytes, Packets].map(whole).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
+        let has_class = integer(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| (1..=7).contains(&pg)));
+        let has_size = [Bytes, Packets].map(integer).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
         // Exchanged columns would always fit otherwise: ports are small numbers, too.
-        let has_port = whole(DestinationPort).is_none_or(|port| {
+        let has_port = integer(DestinationPort).is_none_or(|port| {
             port.is_some_and(|port| port <= u64::from(u16::MAX))
-                && (!self.0.ends_with(&[DestinationPort, Start]) || port < whole(Bytes).flatten())
+                && (!self.0.ends_with(&[DestinationPort, Start]) || port < integer(Bytes).flatten())
         });
         let starts = instant(Start).is_none_or(|start| start.is_some())
-            && whole(StartNanos).is_none_or(|start| start.is_some_and(|start| start >= NANOS_MIN));
+            && integer(StartNanos).is_none_or(|start| start.is_some_and(|start| start >= NANOS_MIN));
         let ends = instant(End).is_none_or(|end| end.is_some() && Some(end) >= instant(Start));
         joins_two && has_class && has_size && has_port && starts && ends
     }
@@ -173,7 +173,7 @@ impl FlowColumns {
 
 impl fmt::Display for FlowColumns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |column: &Column| NAMES.iter().find(|(_, of)| of == column).expect("all columns have names").0;
+        let name = |column: &FlowField| NAMES.iter().find(|(_, of)| of == column).expect("all columns have names").0;
         f.write_str(&self.0.iter().map(name).collect::<Vec<_>>().join(" "))
     }
 }
@@ -196,7 +196,7 @@ impl FromStr for FlowColumns {
             }
             columns.push(*column);
         }
-        let one_of = |either: &[Column]| columns.iter().filter(|column| either.contains(column)).count() == 1;
+        let one_of = |either: &[FlowField]| columns.iter().filter(|column| either.contains(column)).count() == 1;
         for (either, what) in [
             (&[Source][..], "src"),
             (&[Destination], "dst"),
@@ -213,7 +213,7 @@ impl FromStr for FlowColumns {
 }
 
 /// Parses a start or end; nanoseconds are whole.
-pub(super) fn instant(text: &str, column: Column) -> Option<Span> {
+pub(super) fn instant(text: &str, column: FlowField) -> Option<Span> {
     let at = match column {
         StartNanos => text.parse().ok().and_then(|nanos: u64| nanos.checked_mul(1_000)).map(Span::from_picos),
         _ => seconds(text),

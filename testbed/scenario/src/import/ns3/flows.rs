@@ -2,7 +2,7 @@
 
 use weir_units::{Bytes, Span};
 
-use super::columns::{Column, FlowColumns, instant};
+use super::columns::{FlowColumns, FlowField, instant};
 use super::text::{ErrorCollector, SourceFile, TextLine, count, lines};
 use super::topology::Topology;
 use crate::import::ImportErrors;
@@ -140,14 +140,14 @@ fn flow(
         return None;
     }
     let value = |column| columns.value(fields, column);
-    let [from, to] = [Column::Source, Column::Destination]
+    let [from, to] = [FlowField::Source, FlowField::Destination]
         .map(|column| host(line, value(column).expect("a list has both"), topology, complaints));
     if let (Some(from), Some(to)) = (from, to)
         && from == to
     {
         complaints.add(line, format!("node {from} is to send to itself"), "write another node");
     }
-    let pg = match value(Column::PriorityGroup) {
+    let pg = match value(FlowField::PriorityGroup) {
         Some(text) => {
             let lossless = text.parse::<u8>().ok().filter(|pg| (1..=7).contains(pg) && *pg != 6);
             let help = "write 3, or another of 1 to 5 and 7: 0 is the simulator's queue for control frames, and 6 is Weir's class for acknowledgements";
@@ -155,7 +155,7 @@ fn flow(
         }
         None => Some(CLASS),
     };
-    let dport = match value(Column::DestinationPort) {
+    let dport = match value(FlowField::DestinationPort) {
         Some(text) => {
             let port = text.parse::<u16>().ok().map(u32::from);
             Some(complaints.value(line, text, "a destination port", "write 0 to 65535, like 100", port)?)
@@ -164,7 +164,7 @@ fn flow(
     };
     let in_range =
         |bytes: u64| Some(Bytes::new(bytes)).filter(|size| (Bytes::new(1)..=SizeCdf::SIZE_MAX).contains(size));
-    let size = match (value(Column::Bytes), value(Column::Packets)) {
+    let size = match (value(FlowField::Bytes), value(FlowField::Packets)) {
         (Some(text), _) => {
             let help = "write whole bytes from 1 to 10^15, like 64000";
             complaints.value(line, text, "a flow's size", help, text.parse().ok().and_then(in_range))
@@ -175,10 +175,10 @@ fn flow(
             complaints.value(line, text, "a number of packets", "write a whole number, like 64", bytes)
         }
     };
-    let column = if columns.has(Column::Start) { Column::Start } else { Column::StartNanos };
+    let column = if columns.has(FlowField::Start) { FlowField::Start } else { FlowField::StartNanos };
     let text = value(column).expect("a list has starts");
     let help = match column {
-        Column::Start => "write seconds, at most 100000, like 2.000001",
+        FlowField::Start => "write seconds, at most 100000, like 2.000001",
         _ => "write whole nanoseconds, like 2000001000",
     };
     let start = complaints.value(line, text, "a start", help, instant(text, column));

@@ -22,8 +22,7 @@ pub(super) struct TextLine<'t> {
     pub fields: Vec<&'t str>,
 }
 
-/// Returns the lines of a text that have a field, without comments: what follows a field that begins with `#` or `//`. A byte order
-/// mark is no text.
+/// Returns the lines of a text that have a field. A field that begins with `#` or `//` begins a comment; a byte order mark is skipped.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = TextLine<'_>> {
     let is_text = |field: &&str| !field.starts_with('#') && !field.starts_with("//");
     (1..)
