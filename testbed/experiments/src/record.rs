@@ -35,6 +35,9 @@ pub struct RecordArguments {
     /// Idle time after which TCP's data are another message.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub idle: Span,
+    /// Record what is left of damaged and truncated captures too.
+    #[arg(long)]
+    pub allow_damaged: bool,
     /// Write over files that are there.
     #[arg(long)]
     pub force: bool,
@@ -48,7 +51,7 @@ const MEMORY_BYTES_MAX: u64 = 8 << 30;
 /// Reads captures, and writes the scenario.
 ///
 /// # Errors
-/// Captures that can't be read or have no message; output files that can't be written or exist already.
+/// Captures that can't be read, lack frames or have no message; output files that can't be written or exist already.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let mut files = Vec::new();
     let mut network = None;
@@ -61,6 +64,11 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         }
     }
     let captures = read_all(&files)?;
+    let damaged: Vec<String> = captures.iter().filter_map(incomplete).collect();
+    if !damaged.is_empty() && !arguments.allow_damaged {
+        let help = "messages may be missing or too short; --allow-damaged records the rest";
+        return Err(Failure::Run(format!("{}; {help}", damaged.join("\n"))));
+    }
     let recording = Recording::from_captures(&captures, arguments.idle);
     if recording.messages.is_empty() {
         return Err(Failure::Argument(format!(
@@ -90,11 +98,17 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     for SummaryCount { number, what, .. } in counts.iter().filter(|entry| entry.number > 0) {
         println!("  {}: {what}", count(*number));
     }
-    for capture in captures.iter().filter(|capture| capture.skipped().rejected() > 0) {
-        println!("  {}: {}", capture.path().display(), capture.skipped().describe());
+    for text in damaged {
+        println!("  {text}");
     }
     println!("written: {}", listed(&written));
     Ok(())
+}
+
+/// Describes what was not read of a capture; `None` if all was.
+fn incomplete(capture: &Capture) -> Option<String> {
+    let skipped = capture.skipped();
+    (!skipped.is_complete()).then(|| format!("{}: not read: {}", capture.path().display(), skipped.describe()))
 }
 
 fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {

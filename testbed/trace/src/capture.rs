@@ -14,7 +14,7 @@ use weir_config::{ReplayDirection, ReplayPace};
 use weir_units::Span;
 use weir_wire::mac_control::ControlFrame;
 
-use crate::headers;
+use crate::{cooked, headers};
 
 /// Capture time of a frame in picoseconds since 1970, at the file's resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +85,10 @@ pub struct SkippedFrames {
     pub without_time: u64,
     /// Whether the file ends in the middle of a frame.
     pub file_is_cut: bool,
+    /// Frames of interfaces that the file does not define.
+    pub undefined_interface: u64,
+    /// Frames of links that are not Ethernet, and the link type of the first one. Cooked ones count only if they are to be sent.
+    pub other_links: Option<(u64, DataLink)>,
 }
 
 /// Frames that can't be sent: their number, and the first few.
@@ -116,7 +120,7 @@ pub enum CaptureError {
         what: String,
     },
     /// The link type is not Ethernet.
-    #[error("{path}: frames of link type {link:?}: only Ethernet frames can be sent; capture on an Ethernet interface")]
+    #[error("{path}: frames of link type {link:?}, and none of Ethernet; capture on an Ethernet interface")]
     NoEthernet {
         /// The file.
         path: String,
@@ -221,6 +225,9 @@ impl Capture {
             capture.read_pcap(file, selection)?
         }
         if capture.frames.is_empty() {
+            if let Some((_, link)) = capture.skipped.other_links {
+                return Err(CaptureError::NoEthernet { path: name(), link });
+            }
             return Err(CaptureError::Nothing { path: name(), what: capture.skipped.describe() });
         }
         capture.put_in_order();
@@ -293,7 +300,7 @@ impl Capture {
     ) -> Result<(), CaptureError> {
         let mut reader = PcapReader::new(file).map_err(|error| self.no_capture(error))?;
         let header = reader.header();
-        self.check_link(header.datalink)?;
+        let link = Link::of_pcap(header.datalink);
         let picos = match header.ts_resolution {
             TsResolution::MicroSecond => 1_000_000,
             TsResolution::NanoSecond => 1_000,
@@ -306,14 +313,8 @@ impl Capture {
             };
             number += 1;
             let at = CaptureTime(i128::from(packet.ts_sec) * PICOS_A_SECOND + i128::from(packet.ts_frac) * picos);
-            let record = PacketRecord {
-                number,
-                at: Some(at),
-                direction: None,
-                interface: 0,
-                original: packet.orig_len as usize,
-            };
-            self.add(&record, &packet.data, selection)?;
+            let record = PacketRecord { number, at: Some(at), direction: None, interface: 0 };
+            self.add_of_link(&link, record, &packet.data, packet.orig_len, selection)?;
         }
         Ok(())
     }
@@ -338,38 +339,31 @@ impl Capture {
                 Block::EnhancedPacket(packet) => {
                     number += 1;
                     let place = section + packet.interface_id as usize;
-                    let Some(interface) = interfaces.get(place) else { continue };
-                    self.check_link(interface.link)?;
                     let direction = packet.options.iter().find_map(|option| match option {
                         EnhancedPacketOption::Flags(flags) => direction(*flags),
                         _ => None,
                     });
                     // The crate takes all units for nanoseconds.
-                    let at = Some(interface.capture_time(packet.timestamp.as_nanos()));
-                    let (data, original) = interface.without_fcs(&packet.data, packet.original_len);
-                    let record = PacketRecord { number, at, direction, interface: place as u32, original };
-                    self.add(&record, data, selection)?;
+                    let at = interfaces.get(place).map(|of| of.capture_time(packet.timestamp.as_nanos()));
+                    let record = PacketRecord { number, at, direction, interface: place as u32 };
+                    let link = interfaces.get(place).map(|of| of.link);
+                    self.add_of_interface(link, record, &packet.data, packet.original_len, selection)?;
                 }
                 Block::SimplePacket(packet) => {
                     number += 1;
-                    let Some(interface) = interfaces.get(section) else { continue };
-                    self.check_link(interface.link)?;
                     // The block is padded; the padding's length is known only if the frame is whole.
                     let data = &packet.data[..packet.data.len().min(packet.original_len as usize)];
-                    let (data, original) = interface.without_fcs(data, packet.original_len);
-                    let record =
-                        PacketRecord { number, at: None, direction: None, interface: section as u32, original };
-                    self.add(&record, data, selection)?;
+                    let record = PacketRecord { number, at: None, direction: None, interface: section as u32 };
+                    let link = interfaces.get(section).map(|of| of.link);
+                    self.add_of_interface(link, record, data, packet.original_len, selection)?;
                 }
                 Block::Packet(packet) => {
                     number += 1;
                     let place = section + usize::from(packet.interface_id);
-                    let Some(interface) = interfaces.get(place) else { continue };
-                    self.check_link(interface.link)?;
-                    let at = Some(interface.capture_time(u128::from(packet.timestamp)));
-                    let (data, original) = interface.without_fcs(&packet.data, packet.original_len);
-                    let record = PacketRecord { number, at, direction: None, interface: place as u32, original };
-                    self.add(&record, data, selection)?;
+                    let at = interfaces.get(place).map(|of| of.capture_time(u128::from(packet.timestamp)));
+                    let record = PacketRecord { number, at, direction: None, interface: place as u32 };
+                    let link = interfaces.get(place).map(|of| of.link);
+                    self.add_of_interface(link, record, &packet.data, packet.original_len, selection)?;
                 }
                 _ => {}
             }
@@ -377,8 +371,58 @@ impl Capture {
         Ok(())
     }
 
-    /// Adds a frame, or counts the reason why not.
-    fn add(&mut self, record: &PacketRecord, data: &[u8], selection: &FrameSelection) -> Result<(), CaptureError> {
+    /// Adds a frame of a pcapng file's interface, if the file defines it.
+    fn add_of_interface(
+        &mut self,
+        link: Option<Link>,
+        record: PacketRecord,
+        data: &[u8],
+        original: u32,
+        selection: &FrameSelection,
+    ) -> Result<(), CaptureError> {
+        match link {
+            Some(link) => self.add_of_link(&link, record, data, original, selection),
+            None => {
+                self.skipped.undefined_interface += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds a frame as it is on a link; a cooked one gets an Ethernet header if headers suffice.
+    fn add_of_link(
+        &mut self,
+        link: &Link,
+        record: PacketRecord,
+        data: &[u8],
+        original: u32,
+        selection: &FrameSelection,
+    ) -> Result<(), CaptureError> {
+        let (data, original) = link.without_fcs(data, original);
+        match cooked::layout(link.kind) {
+            _ if link.kind == DataLink::ETHERNET => self.add(&record, data, original, selection),
+            Some(layout) if selection.headers_suffice && data.len() >= layout.bytes => {
+                let frame = layout.ethernet(data);
+                let original = (original + frame.len()).saturating_sub(data.len());
+                let record = PacketRecord { direction: record.direction.or(layout.direction(data)), ..record };
+                self.add(&record, &frame, original, selection)
+            }
+            _ => {
+                self.skipped.other_links.get_or_insert((0, link.kind)).0 += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds an Ethernet frame, or counts the reason why not. `original` is its length on the link, without FCS if the file's frames have
+    /// one.
+    fn add(
+        &mut self,
+        record: &PacketRecord,
+        data: &[u8],
+        original: usize,
+        selection: &FrameSelection,
+    ) -> Result<(), CaptureError> {
         let skipped = &mut self.skipped;
         let is_other_direction =
             selection.direction.is_some() && record.direction.is_some() && selection.direction != record.direction;
@@ -391,16 +435,16 @@ impl Capture {
             return Ok(());
         }
         // Some tools capture frames without FCS, but count it in the length.
-        let is_cut = record.original > data.len() && record.original - data.len() != FCS_BYTES;
-        if is_cut && !(selection.headers_suffice && headers::has_required_headers(data, record.original)) {
-            skipped.truncated.add(record.number, record.original);
+        let is_cut = original > data.len() && original - data.len() != FCS_BYTES;
+        if is_cut && !(selection.headers_suffice && headers::has_required_headers(data, original)) {
+            skipped.truncated.add(record.number, original);
             return Ok(());
         }
         if data.len() < ETHERNET_BYTES {
             skipped.too_short.add(record.number, data.len());
             return Ok(());
         }
-        let length = if is_cut { record.original } else { data.len() };
+        let length = if is_cut { original } else { data.len() };
         if length > selection.frame_bytes_max {
             skipped.too_long.add(record.number, length);
             return Ok(());
@@ -430,13 +474,6 @@ impl Capture {
         Ok(())
     }
 
-    fn check_link(&self, link: DataLink) -> Result<(), CaptureError> {
-        if link == DataLink::ETHERNET {
-            return Ok(());
-        }
-        Err(CaptureError::NoEthernet { path: self.path.display().to_string(), link })
-    }
-
     fn no_capture(&self, error: PcapError) -> CaptureError {
         let path = self.path.display().to_string();
         match error {
@@ -452,17 +489,39 @@ struct PacketRecord {
     at: Option<CaptureTime>,
     direction: Option<ReplayDirection>,
     interface: u32,
-    /// Length on the wire in bytes, without FCS if the file's frames have one.
-    original: usize,
+}
+
+/// Link on which frames were captured.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    kind: DataLink,
+    /// Bytes of FCS that frames end with.
+    fcs_bytes: usize,
 }
 
 /// An interface of a pcapng file.
 struct Interface {
-    link: DataLink,
+    link: Link,
     /// Picoseconds of a unit, as numerator and denominator.
     picos: (i128, i128),
     offset: i128,
-    fcs_bytes: usize,
+}
+
+impl Link {
+    /// Splits a pcap file's link type: bits 0 to 15 are the type; if bit 26 is set, bits 28 to 31 are the FCS's length in words of 16 bits
+    /// (draft-ietf-opsawg-pcap, 4).
+    fn of_pcap(written: DataLink) -> Link {
+        let bits = u32::from(written);
+        let fcs_bytes = if bits & 1 << 26 != 0 { 2 * (bits >> 28) as usize } else { 0 };
+        Link { kind: DataLink::from(bits & 0xffff), fcs_bytes }
+    }
+
+    /// Returns a frame's bytes and its length on the link, both without FCS.
+    fn without_fcs<'d>(&self, data: &'d [u8], original: u32) -> (&'d [u8], usize) {
+        let original = original as usize;
+        let length = if self.fcs_bytes == FCS_BYTES { original.saturating_sub(FCS_BYTES) } else { original };
+        (&data[..data.len().min(length)], length)
+    }
 }
 
 impl Interface {
@@ -480,18 +539,11 @@ impl Interface {
                 _ => {}
             }
         }
-        Interface { link: described.linktype, picos, offset, fcs_bytes }
+        Interface { link: Link { kind: described.linktype, fcs_bytes }, picos, offset }
     }
 
     fn capture_time(&self, units: u128) -> CaptureTime {
         CaptureTime(units as i128 * self.picos.0 / self.picos.1 + self.offset)
-    }
-
-    /// Returns a frame's bytes and its length on the link, both without the FCS that the interface declares.
-    fn without_fcs<'d>(&self, data: &'d [u8], original: u32) -> (&'d [u8], usize) {
-        let original = original as usize;
-        let length = if self.fcs_bytes == FCS_BYTES { original.saturating_sub(FCS_BYTES) } else { original };
-        (&data[..data.len().min(length)], length)
     }
 }
 
@@ -534,7 +586,13 @@ impl RejectedFrames {
 impl SkippedFrames {
     /// Number of frames that were selected but can't be sent.
     pub fn rejected(&self) -> u64 {
-        self.truncated.frames + self.too_long.frames + self.too_short.frames
+        let other_links = self.other_links.map_or(0, |(frames, _)| frames);
+        self.truncated.frames + self.too_long.frames + self.too_short.frames + self.undefined_interface + other_links
+    }
+
+    /// Whether all selected frames of a whole file were taken.
+    pub fn is_complete(&self) -> bool {
+        self.rejected() == 0 && !self.file_is_cut
     }
 
     /// Describes the frames in one phrase for each kind; `nothing` if all were taken unchanged.
@@ -552,6 +610,8 @@ impl SkippedFrames {
             counted(self.padded, "padded to 60 B"),
             counted(self.out_of_order, "put into the order of their times"),
             counted(self.stepped_back, "at the time of the frame before, as the clock went back by up to 100 us"),
+            counted(self.undefined_interface, "of interfaces that the file does not define"),
+            self.other_links.map(|(frames, link)| format!("{frames} of other links than Ethernet ({link:?})")),
             self.file_is_cut.then(|| "the file ends in the middle of a frame".to_owned()),
         ];
         let description = all.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -651,12 +711,45 @@ pub(crate) mod tests {
         assert!(message(b"no").contains("less than 4 bytes"));
         assert!(message(b"no capture file at all, and long enough").contains("no capture file"));
         assert!(message(&pcap(MICROSECONDS, &[])).contains("no frame to send: nothing"));
-        let mut wifi = pcap(MICROSECONDS, &[]);
+        let mut wifi = pcap(MICROSECONDS, &[(1, 0, 60, vec![2; 60])]);
         wifi[20] = 105;
-        assert!(message(&wifi).contains("only Ethernet"));
+        assert!(message(&wifi).contains("and none of Ethernet"));
         let small = FrameSelection { memory_bytes_max: 100, ..ALL };
         let file = pcap(MICROSECONDS, &[(1, 0, 60, vec![2; 60]), (1, 0, 60, vec![2; 60])]);
         assert!(read(&file, &small).unwrap_err().to_string().contains("editcap -c"));
+    }
+
+    #[test]
+    fn a_link_type_may_have_the_length_of_the_fcs() {
+        let mut file = pcap(MICROSECONDS, &[(1, 0, 68, vec![2; 68]), (1, 1, 1_000, vec![2; 96])]);
+        file[20..24].copy_from_slice(&0x2400_0001u32.to_le_bytes());
+        let capture = read(&file, &ALL).unwrap();
+        assert_eq!((capture.frames()[0].length, capture.bytes(&capture.frames()[0]).len()), (64, 64));
+        assert_eq!(capture.skipped().truncated.first, [(2, 996)]);
+    }
+
+    #[test]
+    fn frames_without_an_interface_and_of_other_links_are_counted() {
+        let mut cooked = section(6, 0);
+        // The first interface is Linux's cooked link, a second one Ethernet, and there is no third one.
+        cooked[36] = 113;
+        let ethernet = section(6, 0).split_off(28);
+        let of_interface = |interface: u32| {
+            let mut packet = enhanced(1_000, None);
+            packet[8..12].copy_from_slice(&interface.to_le_bytes());
+            packet
+        };
+        let file = [cooked, ethernet, of_interface(0), of_interface(1), of_interface(2)].concat();
+        let capture = read(&file, &ALL).unwrap();
+        let skipped = capture.skipped();
+        assert_eq!(capture.frames().iter().map(|frame| frame.number).collect::<Vec<_>>(), [2]);
+        assert_eq!((skipped.undefined_interface, skipped.other_links), (1, Some((1, DataLink::LINUX_SLL))));
+        assert_eq!((skipped.rejected(), skipped.is_complete()), (2, false));
+        let text = skipped.describe();
+        assert!(
+            text.ends_with("1 of interfaces that the file does not define; 1 of other links than Ethernet (LINUX_SLL)"),
+            "{text}"
+        );
     }
 
     fn block(kind: u32, body: &[u8]) -> Vec<u8> {

@@ -32,6 +32,7 @@
 
 mod capture;
 mod checksum;
+mod cooked;
 mod headers;
 mod messages;
 mod rewrite;

@@ -152,7 +152,7 @@ fn read(trace: &Trace<'_>) -> Result<Capture, Failure> {
     let left = capture.skipped();
     let message =
         format!("{}: {} frames; not sent as they are: {}", trace.config.file, capture.frames().len(), left.describe());
-    if left.rejected() > 0 || left.file_is_cut {
+    if !left.is_complete() {
         tracing::warn!("{message}")
     } else {
         tracing::info!("{message}")

@@ -136,6 +136,39 @@ fn headers_alone_tell_all_bytes() {
 }
 
 #[test]
+fn cooked_captures_have_the_same_messages() {
+    let whole = told(&recorded(&[two_writes()]));
+    let sll = |frame: &[u8]| [&[0, 0, 0, 1, 0, 6][..], &frame[6..12], &[0, 0], &frame[12..]].concat();
+    let sll2 = |frame: &[u8]| {
+        [&frame[12..14], &[0, 0, 0, 0, 0, 3, 0, 1, 4, 6][..], &frame[6..12], &[0, 0], &frame[14..]].concat()
+    };
+    for (link, bytes, cook) in [(113u32, 2, &sll as &dyn Fn(&[u8]) -> Vec<u8>), (276, 6, &sll2)] {
+        // Whole packets, and headers alone.
+        for snaplen in [usize::MAX, 80] {
+            let cooked = |(us, frame): &(u32, Vec<u8>)| {
+                let frame = cook(frame);
+                (0, *us, frame.len() as u32, frame[..frame.len().min(snaplen)].to_vec())
+            };
+            let mut file = pcap(0xa1b2_c3d4, &two_writes().iter().map(cooked).collect::<Vec<_>>());
+            file[20..24].copy_from_slice(&link.to_le_bytes());
+            let of = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(of.path(), file).unwrap();
+            let capture = Capture::read(of.path(), &FrameSelection { headers_suffice: true, ..ALL }).unwrap();
+            assert!(capture.skipped().is_complete(), "{}", capture.skipped().describe());
+            assert_eq!(cook(&two_writes()[0].1).len(), two_writes()[0].1.len() + bytes);
+            assert_eq!(
+                told(&Recording::from_captures(&[capture], Span::from_millis(1))),
+                whole,
+                "{link} at {snaplen} B"
+            );
+            // A frame without a destination can't be sent.
+            let sent = Capture::read(of.path(), &ALL).unwrap_err().to_string();
+            assert!(sent.contains("and none of Ethernet"), "{sent}");
+        }
+    }
+}
+
+#[test]
 fn a_clock_that_goes_back_a_little_loses_nothing() {
     let send = |psn, opcode, payload| as_send(write(9, psn, PacketPosition::Middle, payload), opcode);
     // Two messages, of which the second begins before the first ends, by their times.

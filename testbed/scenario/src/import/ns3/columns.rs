@@ -158,7 +158,8 @@ impl FlowColumns {
         };
         let joins_two = host(Source).is_some() && host(Destination).is_some() && host(Source) != host(Destination);
         let has_class = integer(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| (1..=7).contains(&pg)));
-        let has_size = [Bytes, Packets].map(integer).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
+        let has_size =
+            [Bytes, Packets].map(integer).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
         // Exchanged columns would always fit otherwise: ports are small numbers, too.
         let has_port = integer(DestinationPort).is_none_or(|port| {
             port.is_some_and(|port| port <= u64::from(u16::MAX))
