@@ -334,6 +334,13 @@ def test_a_recorded_run_plays_on_another_backend(tmp_path):
     assert sorted(played, key=lambda message: wanted_place[message[1]]) == [(ends, size) for _, ends, size in wanted]
     assert [size for ends, size in played if ends[0] == "H0"] == [size for _, ends, size in wanted if ends[0] == "H0"]
     assert weir("record", "real/run", "-o", "again.toml").returncode == 2, "files are not written over"
+    whole = next((tmp_path / "real/run").glob("*.pcapng")).read_bytes()
+    (tmp_path / "cut.pcapng").write_bytes(whole[:-6])
+    done = weir("record", "cut.pcapng", "-o", "cut.toml")
+    assert done.returncode == 1 and "the file ends in the middle of a frame" in done.stderr, done.stderr
+    assert not (tmp_path / "cut.toml").exists()
+    done = weir("record", "cut.pcapng", "-o", "cut.toml", "--allow-damaged")
+    assert done.returncode == 0 and "the file ends in the middle of a frame" in done.stdout, done.stderr
 
 
 @pytest.mark.root

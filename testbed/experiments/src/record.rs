@@ -35,7 +35,7 @@ pub struct RecordArguments {
     /// Idle time after which TCP's data are another message.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub idle: Span,
-    /// Record what is left of damaged and truncated captures too.
+    /// Record damaged and truncated captures too, without their unreadable frames.
     #[arg(long)]
     pub allow_damaged: bool,
     /// Write over files that are there.
@@ -105,7 +105,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Describes what was not read of a capture; `None` if all was.
+/// Describes the unread frames of a capture, if any.
 fn incomplete(capture: &Capture) -> Option<String> {
     let skipped = capture.skipped();
     (!skipped.is_complete()).then(|| format!("{}: not read: {}", capture.path().display(), skipped.describe()))

@@ -300,7 +300,7 @@ impl Capture {
     ) -> Result<(), CaptureError> {
         let mut reader = PcapReader::new(file).map_err(|error| self.no_capture(error))?;
         let header = reader.header();
-        let link = Link::of_pcap(header.datalink);
+        let link = CapturedLink::of_pcap(header.datalink);
         let picos = match header.ts_resolution {
             TsResolution::MicroSecond => 1_000_000,
             TsResolution::NanoSecond => 1_000,
@@ -374,7 +374,7 @@ impl Capture {
     /// Adds a frame of a pcapng file's interface, if the file defines it.
     fn add_of_interface(
         &mut self,
-        link: Option<Link>,
+        link: Option<CapturedLink>,
         record: PacketRecord,
         data: &[u8],
         original: u32,
@@ -392,7 +392,7 @@ impl Capture {
     /// Adds a frame as it is on a link; a cooked one gets an Ethernet header if headers suffice.
     fn add_of_link(
         &mut self,
-        link: &Link,
+        link: &CapturedLink,
         record: PacketRecord,
         data: &[u8],
         original: u32,
@@ -493,7 +493,7 @@ struct PacketRecord {
 
 /// Link on which frames were captured.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct CapturedLink {
     kind: DataLink,
     /// Bytes of FCS that frames end with.
     fcs_bytes: usize,
@@ -501,19 +501,19 @@ struct Link {
 
 /// An interface of a pcapng file.
 struct Interface {
-    link: Link,
+    link: CapturedLink,
     /// Picoseconds of a unit, as numerator and denominator.
     picos: (i128, i128),
     offset: i128,
 }
 
-impl Link {
+impl CapturedLink {
     /// Splits a pcap file's link type: bits 0 to 15 are the type; if bit 26 is set, bits 28 to 31 are the FCS's length in words of 16 bits
     /// (draft-ietf-opsawg-pcap, 4).
-    fn of_pcap(written: DataLink) -> Link {
+    fn of_pcap(written: DataLink) -> CapturedLink {
         let bits = u32::from(written);
         let fcs_bytes = if bits & 1 << 26 != 0 { 2 * (bits >> 28) as usize } else { 0 };
-        Link { kind: DataLink::from(bits & 0xffff), fcs_bytes }
+        CapturedLink { kind: DataLink::from(bits & 0xffff), fcs_bytes }
     }
 
     /// Returns a frame's bytes and its length on the link, both without FCS.
@@ -539,7 +539,7 @@ impl Interface {
                 _ => {}
             }
         }
-        Interface { link: Link { kind: described.linktype, fcs_bytes }, picos, offset }
+        Interface { link: CapturedLink { kind: described.linktype, fcs_bytes }, picos, offset }
     }
 
     fn capture_time(&self, units: u128) -> CaptureTime {
