@@ -302,13 +302,24 @@ impl SwitchSettings {
     }
 }
 
+/// Maximum of BUFFER_SIZE, in MiB.
+const SIZE_MIB_MAX: u64 = 1_800;
+
 /// Reads BUFFER_SIZE, in MiB. Default: 16 MiB at 50 Gb/s and in proportion, as in HPCC's run.py.
 fn size(config: &Config, nic: BitRate, report: &mut ImportReport) -> Bytes {
     match config.numbers.get("BUFFER_SIZE").filter(|mib| **mib > 0) {
         Some(mib) => {
             let line = config.line("BUFFER_SIZE").unwrap_or(1);
-            report.taken.push(ImportNote::for_line(&config.file, line, format!("BUFFER_SIZE {mib}: {mib} MiB")));
-            Bytes::new((*mib).min(1_800) << 20)
+            let taken = (*mib).min(SIZE_MIB_MAX);
+            let text = format!("BUFFER_SIZE {mib}: {taken} MiB");
+            match taken == *mib {
+                true => report.taken.push(ImportNote::for_line(&config.file, line, text)),
+                false => {
+                    let text = format!("{text}, the largest buffer of a switch");
+                    report.approximated.push(ImportNote::for_line(&config.file, line, text));
+                }
+            }
+            Bytes::new(taken << 20)
         }
         None => {
             let mib = (nic.as_bps() / 1_000_000 * 16 / 50_000).max(1);

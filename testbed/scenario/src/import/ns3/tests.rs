@@ -391,6 +391,9 @@ fn keys_of_a_congestion_control_are_taken() {
 #[test]
 fn switches_are_as_the_configuration_has_them() {
     let flows = "1\n0 1 5 100 64000 2\n";
+    let huge = with(LINKS, "BUFFER_SIZE 4000\n", flows).unwrap().report.approximated;
+    let text = "BUFFER_SIZE 4000: 1800 MiB, the largest buffer of a switch";
+    assert!(huge.iter().any(|note| note.text == text), "{huge:?}");
     let config = "BUFFER_SIZE 4\nACK_HIGH_PRIO 1\nKMAX_MAP 1 100000000000 400\nKMIN_MAP 1 100000000000 100\nPMAX_MAP 1 100000000000 0\n";
     let scenario = with(LINKS, config, flows).unwrap().scenario;
     // 4 MiB, and 7 classes of 4 KiB at 2 ports; 3 x 100 Gb/s x 1 us; nothing is marked below K_max.
