@@ -1,6 +1,7 @@
 //! Checks of `weir check` on this machine.
 
 mod examine;
+mod interfaces;
 mod loopback_test;
 mod losses;
 mod machine;

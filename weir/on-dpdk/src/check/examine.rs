@@ -8,7 +8,7 @@ use weir_dpdk_driver::{DriverError, Memory, Placement, Sysfs};
 use weir_dpdk_io::cpu;
 use weir_experiments::real_frames::{CheckResult, Health};
 
-use super::losses;
+use super::{interfaces, losses};
 
 /// Examines this machine for these switches.
 pub(crate) fn examine(switches: &[SwitchConfig]) -> Vec<CheckResult> {
@@ -133,6 +133,11 @@ fn of_files(switches: &[SwitchConfig], findings: &mut Vec<CheckResult>) {
         })),
         Err(error) => findings.extend(lacking("devices", error.into())),
     }
+    findings.extend(
+        interfaces::warnings(switches)
+            .into_iter()
+            .map(|of| CheckResult::bad(Health::Warning, format!("port {}", of.port), of.message, of.help)),
+    );
     let system = Sysfs::here();
     let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| system.node_of_cpu(*cpu)).collect();
     for switch in switches {

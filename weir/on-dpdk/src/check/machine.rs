@@ -4,7 +4,7 @@ use weir_config::{ConfigErrors, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Memory, Placement};
 use weir_experiments::real_frames::{self, CpuAssignment, Lcores, MachineFindings, PacketMemory, SwitchResources};
 
-use super::{losses, nics};
+use super::{interfaces, losses, nics};
 use crate::below_rate;
 
 /// Placement of the switches' lcores on this machine, if it has the CPUs for them.
@@ -36,6 +36,10 @@ impl real_frames::MachineResources for MachinePlacement {
             Ok(left) => (left, None),
             Err(errors) => (Vec::new(), Some(errors)),
         };
+        let mut warnings = nics.warnings;
+        warnings.extend(
+            interfaces::warnings(switches).into_iter().map(|of| format!("{}: {}; {}", of.port, of.message, of.help)),
+        );
         let (placement, misfit) = match &self.placement {
             Ok(_) => (None, None),
             Err(DriverError::Config(errors)) => (Some(errors.clone()), None),
@@ -47,7 +51,7 @@ impl real_frames::MachineResources for MachinePlacement {
             packet_memory: packet_memory(memory),
             nics: nics.nics,
             poll_gap: nics.poll_gap,
-            warnings: nics.warnings,
+            warnings,
             left_sockets,
             lacks: ConfigErrors::joined([placement, machine, devices].into_iter().flatten()),
             misfit: misfit.or(limits),
