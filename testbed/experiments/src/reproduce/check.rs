@@ -141,10 +141,14 @@ pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) 
         } else if selected.is_empty() && is_full {
             let help = "write runs and where as the sweep has them";
             ("the sweep has no such point".to_owned(), help.to_owned())
+        } else if over == Some(Aggregation::Parameters)
+            && selected.iter().any(|point| point.run_name != selected[0].run_name)
+        {
+            ("a mean over parameters is of one run, and this is of several".to_owned(), "name one in `runs`".to_owned())
         } else if over == Some(Aggregation::Mean)
             && selected.iter().any(|point| combination(point) != combination(selected[0]))
         {
-            let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\", \"median\", \"sum\" or \"share\"";
+            let help = "name one run, and a value of each parameter in `where`; or write over = \"parameters\", \"max\", \"min\", \"median\", \"sum\" or \"share\"";
             ("a mean is over seeds alone, and this is of several runs or parameters".to_owned(), help.to_owned())
         } else {
             return None;

@@ -139,6 +139,7 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
     let of_all = |value: Option<f64>| value.map(|value| Estimate::exactly(value, values.len()));
     let estimate = match measure.over.unwrap_or_default() {
         Aggregation::Mean => statistics::mean(&values),
+        Aggregation::Parameters => statistics::mean(&seed_means(selected.iter().map(|row| row.point.seed), &values)),
         Aggregation::Min => of_all(values.iter().copied().reduce(f64::min)),
         Aggregation::Max => of_all(values.iter().copied().reduce(f64::max)),
         Aggregation::Median => of_all(statistics::median(&values)),
@@ -146,6 +147,15 @@ fn single(measure: &Measure, read: &MeasureInput<'_>) -> Result<MeasureResult, F
         Aggregation::Share => unreachable!("a share was returned"),
     };
     Ok(estimate.map_or(MeasureResult::LeftOut, MeasureResult::Value))
+}
+
+/// Mean of each seed's values, by seed.
+fn seed_means(seeds: impl Iterator<Item = Option<u32>>, values: &[f64]) -> Vec<f64> {
+    let mut by_seed: BTreeMap<Option<u32>, Vec<f64>> = BTreeMap::new();
+    for (seed, value) in seeds.zip(values) {
+        by_seed.entry(seed).or_default().push(*value);
+    }
+    by_seed.into_values().map(|values| values.iter().sum::<f64>() / values.len() as f64).collect()
 }
 
 /// Whether `share` and `count` count a point with this value: it is not 0, and as an instant in ns not after `to`.
@@ -360,6 +370,12 @@ mod tests {
         };
         assert_eq!(counted(None), [false, false, true, true]);
         assert_eq!(counted(Some("10ms")), [false, false, true, false]);
+    }
+
+    #[test]
+    fn a_mean_over_parameters_has_a_value_for_each_seed() {
+        let seeds = [2, 1, 2, 1].map(Some);
+        assert_eq!(seed_means(seeds.into_iter(), &[10.0, 1.0, 30.0, 5.0]), [3.0, 20.0]);
     }
 
     #[test]

@@ -158,6 +158,8 @@ pub(super) struct Measure {
 pub(super) enum Aggregation {
     #[default]
     Mean,
+    /// Mean over the seeds of each seed's mean over all points, such as loads.
+    Parameters,
     Min,
     Max,
     Median,
