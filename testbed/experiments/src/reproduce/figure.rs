@@ -83,8 +83,15 @@ fn drawn(panel: &Panel, rows: &ResultRows) -> Result<plot::Panel, Failure> {
         PanelKind::Cdf => {
             drawn.x_label = x_label(&with_unit(panel.value.as_deref().unwrap_or(""), &panel.unit));
             drawn.y_label = format!("{} (%)", panel.y);
+            let mut unfinished = Vec::new();
             for line in &panel.lines {
-                drawn.lines.extend(distribution(panel, line, rows)?);
+                if let Some((drawn_line, percent)) = distribution(panel, line, rows)? {
+                    unfinished.extend((percent > 0.0).then(|| format!("{} {} %", line.name, percent.ceil())));
+                    drawn.lines.push(drawn_line);
+                }
+            }
+            if !unfinished.is_empty() {
+                drawn.title += &format!(" (unfinished: {})", unfinished.join(", "));
             }
             to_the_end(&mut drawn.lines);
         }
@@ -197,8 +204,8 @@ fn to_the_end(lines: &mut [plot::PlotLine]) {
     }
 }
 
-/// CDF of the messages of all selected points.
-fn distribution(panel: &Panel, line: &PanelLine, rows: &ResultRows) -> Result<Option<plot::PlotLine>, Failure> {
+/// CDF of the messages of all selected points, and the percentage of unfinished ones.
+fn distribution(panel: &Panel, line: &PanelLine, rows: &ResultRows) -> Result<Option<(plot::PlotLine, f64)>, Failure> {
     let mut values = Vec::new();
     for row in rows.select(line.selection()) {
         values.extend(messages(panel, row)?);
@@ -206,8 +213,8 @@ fn distribution(panel: &Panel, line: &PanelLine, rows: &ResultRows) -> Result<Op
     Ok(cumulative(&line.name, values))
 }
 
-/// CDF in percent; infinite values count, but have no point.
-fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::PlotLine> {
+/// CDF in percent, and the percentage of infinite values, which count, but have no point.
+fn cumulative(name: &str, mut values: Vec<f64>) -> Option<(plot::PlotLine, f64)> {
     const STEPS: usize = 500;
     values.sort_by(f64::total_cmp);
     let (all, finished) = (values.len(), values.partition_point(|value| value.is_finite()));
@@ -222,12 +229,8 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::PlotLine> {
         None => Vec::new(),
     };
     points.dedup();
-    // Lines of one name have one colour in all panels.
-    let (name, compared_with) = match all - finished {
-        0 => (name.to_owned(), None),
-        unfinished => (format!("{name} ({unfinished} of {all} did not finish)"), Some(name.to_owned())),
-    };
-    Some(plot::PlotLine { name, compared_with, points, ..plot::PlotLine::default() })
+    let line = plot::PlotLine { name: name.to_owned(), points, ..plot::PlotLine::default() };
+    Some((line, 100.0 * (all - finished) as f64 / all as f64))
 }
 
 /// Value of each message of the panel: infinite for the completion time of an unfinished message, and 0 for its
@@ -259,13 +262,10 @@ mod tests {
     fn what_did_not_finish_is_a_plateau_below_all() {
         let never = f64::INFINITY;
         let values = [vec![3.0, 1.0], vec![2.0, never, 1.0, never], vec![never], vec![]];
-        let mut lines: Vec<plot::PlotLine> =
-            values.into_iter().filter_map(|values| cumulative("SIH", values)).collect();
+        let (mut lines, unfinished): (Vec<plot::PlotLine>, Vec<f64>) =
+            values.into_iter().filter_map(|values| cumulative("SIH", values)).unzip();
         to_the_end(&mut lines);
-        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-        assert_eq!(names, ["SIH", "SIH (2 of 4 did not finish)", "SIH (1 of 1 did not finish)"]);
-        let colours: Vec<&str> = lines.iter().map(|line| line.compared_with.as_deref().unwrap_or(&line.name)).collect();
-        assert_eq!(colours, ["SIH"; 3], "one colour, whatever did not finish");
+        assert_eq!(unfinished, [0.0, 50.0, 100.0]);
         assert_eq!(lines[0].points, [(1.0, 50.0), (3.0, 100.0)]);
         assert_eq!(lines[1].points, [(1.0, 25.0), (2.0, 50.0), (3.0, 50.0)]);
         assert_eq!(lines[2].points, [(1.0, 0.0), (3.0, 0.0)]);
