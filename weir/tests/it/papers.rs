@@ -22,7 +22,7 @@ const VERDICTS: &[(&str, &str)] = &[
     ("gfc.18", "reproduced"),
     ("gfc.19", "not"),
     ("gfc.20", "reproduced"),
-    ("gfc.T1", "partly"),
+    ("gfc.T1", "reproduced"),
     ("dsh.4", "arithmetic"),
     ("dsh.5", "reproduced"),
     ("dsh.6", "reproduced"),
