@@ -196,7 +196,13 @@ fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &MeasureInput<'_>) ->
 /// Reduction in percent: 1 - ratio.
 fn spared(ratio: Estimate) -> Estimate {
     let of = |ratio: f64| 100.0 * (1.0 - ratio);
-    Estimate { value: of(ratio.value), interval: ratio.interval.map(|(low, high)| (of(high), of(low))), ..ratio }
+    let values = ratio.values.iter().copied().map(of).collect();
+    Estimate {
+        value: of(ratio.value),
+        interval: ratio.interval.map(|(low, high)| (of(high), of(low))),
+        values,
+        ..ratio
+    }
 }
 
 /// Value of each point, or the reason why some point has none.

@@ -377,7 +377,8 @@ fn number(measure: &Measure, reading: &MeasureResult) -> JudgedNumber {
             number.weir = Some(estimate.value);
             number.interval = estimate.interval;
             number.runs = estimate.runs;
-            number.least_and_most = least_and_most(&estimate.values);
+            // Pseudo-values of a ratio are no runs' values.
+            number.least_and_most = least_and_most(&estimate.values).filter(|_| measure.parts().is_none());
             number.holds_for = estimate.holds_for;
             let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| paper - within..=paper + within);
             range.map_or(Judgement::Holds, |range| inside(estimate, &range))

@@ -10,7 +10,7 @@ pub(crate) struct Estimate {
     pub runs: usize,
     /// Number of runs that a share counts as true; `None` for other numbers.
     pub holds_for: Option<usize>,
-    /// Values of the runs that a mean is computed from, in the order of the seeds; empty for other numbers.
+    /// Values of the runs that a mean is computed from, in the order of the seeds; pseudo-values of a ratio; empty for other numbers.
     pub values: Vec<f64>,
 }
 
@@ -28,16 +28,22 @@ impl Estimate {
     }
 
     /// Difference to another estimate. Two means over the same seeds are subtracted run by run: both had the same
-    /// messages, so variation between seeds cancels.
+    /// messages, so variation between seeds cancels. Otherwise the interval is Newcombe's (Statistics in Medicine 1998, method 10), for
+    /// independent estimates.
     pub(crate) fn less(&self, other: &Estimate) -> Estimate {
         if self.values.len() > 1 && self.values.len() == other.values.len() {
             let differences: Vec<f64> = self.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
             return mean(&differences).expect("there are some");
         }
         let ((low, high), (other_low, other_high)) = (self.bounds(), other.bounds());
-        let interval =
-            (self.interval.is_some() || other.interval.is_some()).then_some((low - other_high, high - other_low));
-        Estimate { interval, ..Estimate::exactly(self.value - other.value, self.runs) }
+        let difference = self.value - other.value;
+        let length = |one: f64, other: f64| (one * one + other * other).sqrt();
+        let interval = (self.interval.is_some() || other.interval.is_some()).then(|| {
+            let below = length(self.value - low, other_high - other.value);
+            let above = length(high - self.value, other.value - other_low);
+            (difference - below, difference + above)
+        });
+        Estimate { interval, ..Estimate::exactly(difference, self.runs) }
     }
 
     /// Whether the value is 0 in all runs.
@@ -87,13 +93,14 @@ pub(crate) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let all = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     let value = of(all)?;
     let without: Option<Vec<f64>> = pairs.iter().map(|pair| of((all.0 - pair.0, all.1 - pair.1))).collect();
-    let interval = without.filter(|_| n > 1).and_then(|without| {
-        let mean = average(&without)?;
+    let without = without.filter(|_| n > 1).unwrap_or_default();
+    let interval = average(&without).map(|mean| {
         let squares: f64 = without.iter().map(|one| (one - mean) * (one - mean)).sum();
         let half = t_975(n - 1) * (squares * (n - 1) as f64 / n as f64).sqrt();
-        Some((value - half, value + half))
+        (value - half, value + half)
     });
-    Some(Estimate { value, interval, runs: n, holds_for: None, values: Vec::new() })
+    let values = without.iter().map(|one| n as f64 * value - (n - 1) as f64 * one).collect();
+    Some(Estimate { value, interval, runs: n, holds_for: None, values })
 }
 
 /// Middle value, or the mean of the two in the middle.
@@ -148,6 +155,14 @@ mod tests {
     fn differences_are_taken_run_by_run() {
         let (one, other) = (mean(&[10.0, 20.0, 30.0]).unwrap(), mean(&[9.0, 19.0, 29.0]).unwrap());
         assert_eq!(one.less(&other).interval, Some((1.0, 1.0)));
+        // Newcombe's example: 56 of 70 and 48 of 80.
+        let (low, high) = share(56, 70).unwrap().less(&share(48, 80).unwrap()).bounds();
+        assert!(near(low, 0.0524) && near(high, 0.3339), "{low} {high}");
+        // Ratios that vary together: their pseudo-values differ by 1 in each run.
+        let pairs = [(1.0, 1.0), (1.0, 2.0), (2.0, 3.0)];
+        let (low, high) =
+            ratio(&pairs.map(|(one, other)| (one + other, other))).unwrap().less(&ratio(&pairs).unwrap()).bounds();
+        assert!(near(low, 1.0) && near(high, 1.0), "{low} {high}");
         // A single number is compared by the interval alone.
         let (low, high) = one.less(&Estimate::exactly(15.0, 1)).bounds();
         assert!(near(low, 5.0 - 24.841) && near(high, 5.0 + 24.841), "{low} {high}");
