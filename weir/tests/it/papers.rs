@@ -47,8 +47,11 @@ const VERDICTS: &[(&str, &str)] = &[
     ("spfc.12", "reproduced"),
     ("spfc.13", "partly"),
     ("spfc.14", "inconclusive"),
+    ("spfc.15", "partly"),
+    ("spfc.16", "partly"),
     ("spfc.17", "reproduced"),
     ("spfc.18", "reproduced"),
+    ("spfc.T3", "partly"),
 ];
 
 fn papers() -> PathBuf {
