@@ -4,6 +4,7 @@
 //! files of the run directory.
 
 mod counts;
+mod egress_use;
 mod messages;
 mod progress;
 mod recorder;

@@ -57,10 +57,10 @@ pub use series::{
 pub use speed::Speed;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{
-    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
-    FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LinkDirectionSummary, MessageSummary,
-    MessageTimes, PoolSummary, PortSummary, PortWindow, StandstillSummary, Summary, SwitchSummary, TrafficSummary,
-    Window, XoffQueuesSummary, throughput,
+    BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
+    FlowGauge, FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LinkDirectionSummary,
+    MessageSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, StandstillSummary, Summary, SwitchSummary,
+    TrafficSummary, Window, XoffQueuesSummary, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

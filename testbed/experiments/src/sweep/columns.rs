@@ -3,9 +3,10 @@
 use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
-    BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
-    FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, MessageTimes, PoolSummary, PortSummary,
-    PortWindow, Speed, StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
+    BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
+    FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, MessageTimes, PoolSummary,
+    PortSummary, PortWindow, Speed, StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window,
+    XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -224,6 +225,7 @@ fn complete() -> Summary {
         headroom_pool: pools,
         egress_lossy_pool: pools,
         off_queues,
+        egress_use: Some(EgressUseSummary::default()),
         windows: vec![Window {
             flows: vec![FlowWindow::default()],
             ports: vec![PortWindow { gauges: GaugeFigures::names_of_window(), ..PortWindow::default() }],
@@ -260,6 +262,7 @@ mod tests {
             "ports.'S1.h1'.classes.0.drops.admission",
             "windows.last-quarter.ports.0.ingress_max_bytes",
             "switches.L0.off_queues.headroom_peak_p50_bytes",
+            "egress_use.lossless_p99_bytes",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }

@@ -12,6 +12,7 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
+use super::egress_use::EgressUse;
 use super::messages::MessageRate;
 use super::sample_summary::SampleSummary;
 use super::xoff_queues::XoffQueueStats;
@@ -81,6 +82,7 @@ pub struct RunRecord {
     pub(crate) stages: Vec<[u16; CLASSES]>,
     /// Statistics over the samples of all switches.
     pub(crate) survey: Survey,
+    pub(crate) egress_use: EgressUse,
     /// Statistics of queues in XOFF, over the samples of the series.
     pub(crate) xoff_queues: XoffQueueStats,
     detector: Detector,
@@ -164,6 +166,7 @@ impl<'a> Recorder<'a> {
                 messages: vec![MessageRate::default(); ports.len()],
                 stages: vec![[0; CLASSES]; ports.len()],
                 survey: Survey::new(scenario),
+                egress_use: EgressUse::new(scenario),
                 xoff_queues: XoffQueueStats::new(scenario, &ports),
                 detector: Detector::for_scenario(scenario),
                 standstills: StandstillDetector::for_scenario(scenario),
@@ -352,6 +355,7 @@ impl<'a> Recorder<'a> {
             messages.record(at, sent.messages());
         }
         self.record.survey.record(at, reports);
+        self.record.egress_use.record(reports);
         self.detect_deadlock(at, reports)?;
         let is_deadlocked = self.is_deadlocked();
         self.record.standstills.observe(at, reports, is_deadlocked);

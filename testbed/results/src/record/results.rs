@@ -199,6 +199,7 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
         headroom_pool,
         egress_lossy_pool,
         off_queues: off_queues.filter(|_| is_alone),
+        egress_use: record.egress_use.summary(),
         windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, record)).collect(),
         notes,
     }

@@ -12,8 +12,8 @@ use weir_units::{BitRate, Bytes, Span};
 use super::real_hosts::RealHostSummary;
 pub use flows::{FlowGauge, FlowSummary, MessageTimes};
 pub use switches::{
-    ClassSummary, FeedbackSummary, FlowControlSummary, LinkDirectionSummary, MessageSummary, PoolSummary, PortSummary,
-    SwitchSummary, XoffQueuesSummary,
+    ClassSummary, EgressUseSummary, FeedbackSummary, FlowControlSummary, LinkDirectionSummary, MessageSummary,
+    PoolSummary, PortSummary, SwitchSummary, XoffQueuesSummary,
 };
 pub use windows::{FlowWindow, PortWindow, Window};
 
@@ -91,6 +91,9 @@ pub struct Summary {
     /// Statistics of queues in XOFF, with a single switch; see [`SwitchSummary`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_queues: Option<XoffQueuesSummary>,
+    /// Bytes in egress queues, from the samples; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_use: Option<EgressUseSummary>,
     /// Windows of the run that are measured separately.
     pub windows: Vec<Window>,
     /// Remarks for the reader, in sentences.

@@ -205,6 +205,10 @@ fn what_a_queue_holds_at_its_pauses_is_its_threshold_and_little_more() {
     assert!((1_500_000_000..3_500_000_000).contains(&off.departure_p50_bps.unwrap()), "{off:?}");
     assert!((10_000..32_000).contains(&off.queue_peak_p50_bytes.unwrap()), "{off:?}");
     assert!(off.headroom_peak_p99_bytes >= off.port_peak_p99_bytes, "{off:?}");
+    // The receiver's egress queue holds all four ingress queues, and no lossy frame comes.
+    let egress = summary.egress_use.unwrap();
+    assert!((60_000..4 * (20_000 + 32_000)).contains(&egress.lossless_p99_bytes), "{egress:?}");
+    assert_eq!((egress.samples, egress.lossy_p99_bytes), (2_000, 0), "{egress:?}");
     // The senders have a port each, and one class.
     assert_eq!(
         (off.port_peak_p50_bytes, off.port_peak_p99_bytes),

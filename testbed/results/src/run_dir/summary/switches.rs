@@ -96,6 +96,22 @@ pub struct XoffQueuesSummary {
     pub departure_p90_bps: Option<u64>,
 }
 
+/// Bytes in all egress queues of a switch together, of lossless and of lossy classes, over the samples of all switches with hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EgressUseSummary {
+    /// Number of samples, of all these switches.
+    pub samples: u64,
+    /// Median of the lossless classes' bytes, to 100 B.
+    pub lossless_p50_bytes: u64,
+    /// 99th percentile of the lossless classes' bytes.
+    pub lossless_p99_bytes: u64,
+    /// Median of the lossy classes' bytes.
+    pub lossy_p50_bytes: u64,
+    /// 99th percentile of the lossy classes' bytes.
+    pub lossy_p99_bytes: u64,
+}
+
 /// Results of one direction of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

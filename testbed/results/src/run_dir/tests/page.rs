@@ -21,7 +21,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 35] = [
+const OF_TYPES: [(&str, &str); 36] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
@@ -44,6 +44,7 @@ const OF_TYPES: [(&str, &str); 35] = [
     ("`switches`", "SwitchSummary"),
     ("Pools", "PoolSummary"),
     ("`off_queues`", "XoffQueuesSummary"),
+    ("`egress_use`", "EgressUseSummary"),
     ("`links`", "LinkDirectionSummary"),
     ("`links.feedback`", "FeedbackSummary"),
     ("`windows`", "Window"),
