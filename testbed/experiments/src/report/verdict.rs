@@ -25,6 +25,7 @@ pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
     for run in runs {
         let of_run = |text: String, is_failure: bool| RunFinding { run: run.label.clone(), text, is_failure };
         findings.extend(failures(&run.summary).into_iter().map(|text| of_run(text, true)));
+        findings.extend(expected_loss(&run.summary).map(|text| of_run(text, false)));
         findings.extend(deadlock(&run.summary).map(|text| of_run(text, false)));
         findings.extend(run.summary.standstill_text().map(|text| of_run(text, false)));
     }
@@ -44,7 +45,8 @@ pub(super) fn is_good(summary: &Summary) -> bool {
 }
 
 fn failures(summary: &Summary) -> Vec<String> {
-    if !summary.failures.is_empty() || summary.lossless {
+    // In virtual time unexpected losses are failures of the run.
+    if !summary.failures.is_empty() || summary.lossless || summary.backend == "sim" {
         return summary.failures.clone();
     }
     let dropped = summary.lossless_drops_with_hosts();
@@ -54,6 +56,13 @@ fn failures(summary: &Summary) -> Vec<String> {
         1 => "one lossless frame was lost".to_owned(),
         frames => format!("{} lossless frames were lost", count(frames)),
     }]
+}
+
+/// Formats the losses of a run whose scenario allows them.
+fn expected_loss(summary: &Summary) -> Option<String> {
+    let is_expected = summary.backend == "sim" && !summary.lossless && summary.failures.is_empty();
+    let dropped = summary.lossless_drops_with_hosts();
+    is_expected.then(|| format!("{} lossless frames were lost, as the scenario allows", count(dropped)))
 }
 
 fn deadlock(summary: &Summary) -> Option<String> {
@@ -89,6 +98,15 @@ mod tests {
         assert_eq!(failures(&summary), ["not all that was sent has arrived"]);
         let summary = Summary { failures: vec!["not drained".into()], ..summary };
         assert_eq!(failures(&summary), ["not drained"]);
+    }
+
+    #[test]
+    fn expected_losses_are_no_failure() {
+        let summary = Summary { lossless: false, backend: "sim".into(), ..Summary::default() };
+        assert!(is_good(&summary));
+        assert_eq!(expected_loss(&summary).unwrap(), "0 lossless frames were lost, as the scenario allows");
+        let summary = Summary { failures: vec!["3 lossless frames were lost".into()], ..summary };
+        assert_eq!((is_good(&summary), expected_loss(&summary)), (false, None));
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub(super) fn json<'e>(
             Expectation::Flow => "flow",
             Expectation::Deadlock => "deadlock",
             Expectation::Either => "either",
+            Expectation::Loss => "loss",
         },
         fault: fault(run),
         summary: &run.summary,
@@ -104,11 +105,11 @@ fn fault(run: &CompletedRun) -> Option<String> {
         return Some(format!("{}: {}", run.name, run.summary.failures.join("; ")));
     }
     let stands = is_deadlocked(&run.summary);
-    if !run.summary.lossless {
+    if !run.summary.lossless && run.expects != Expectation::Loss {
         return Some(format!("{}: {}", run.name, lost(&run.summary)));
     }
     match (stands, run.expects) {
-        (true, Expectation::Flow) => Some(format!("{}: deadlock", run.name)),
+        (true, Expectation::Flow | Expectation::Loss) => Some(format!("{}: deadlock", run.name)),
         (false, Expectation::Deadlock) => Some(format!("{}: no deadlock, and the scenario expects one", run.name)),
         _ => None,
     }

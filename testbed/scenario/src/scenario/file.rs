@@ -56,6 +56,8 @@ pub enum Expectation {
     Deadlock,
     /// `expect = "either"`.
     Either,
+    /// `expect = "loss"`: no deadlock; lossless frames may be lost.
+    Loss,
 }
 
 /// Returns every table with its keys, in the order of the reference; the file's top level has an empty name.

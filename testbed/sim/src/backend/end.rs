@@ -72,9 +72,11 @@ pub(super) fn failures(
     if end_reason == SimulationEnd::Interruption {
         failures.push(interrupted(sim.now(), scenario.end));
     }
-    failures.extend(lost_lossless(scenario, reports, !scenario.outages.is_empty()));
+    if expects != Expectation::Loss {
+        failures.extend(lost_lossless(scenario, reports, !scenario.outages.is_empty()));
+    }
     match (deadlock.filter(|deadlock| deadlock.persists()), expects) {
-        (Some(deadlock), Expectation::Flow) => {
+        (Some(deadlock), Expectation::Flow | Expectation::Loss) => {
             let since = deadlock.since.since(Time::ZERO);
             failures.push(format!("deadlock from {since} on, for good: {}", deadlock.cycle_in(scenario)));
         }

@@ -486,3 +486,22 @@ fn a_fabric_carries_its_workloads() {
     sim.run_until(scenario.end);
     assert_eq!(sim.drain_completions().count(), 12);
 }
+
+#[test]
+fn an_ablation_may_lose_lossless_frames() {
+    let text = "[scenario]\nname = \"loss\"\nend = \"200us\"\n[topology]\nkind = \"single\"\nhosts = 8\nrate = \"10Gbps\"\n\
+                delay = \"1us\"\n[switch.buffer]\nsize = \"100KB\"\npolicy = \"dsh\"\nheadroom = \"12KB\"\n\
+                [switch.buffer.dsh]\nalpha = 4\ninsurance = false\nshared_headroom = false\n[switch.classes]\n\
+                preset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n[[workloads]]\nkind = \"incast\"\nclass = 3\n\
+                sizes = \"60KB\"\nreceivers = [\"H0\"]\n[[runs]]\nname = \"lossless\"\n[[runs]]\nname = \"lossy\"\n\
+                expect = \"loss\"\n";
+    let runs = file::parse(Path::new("loss.toml"), text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let summaries = runs.iter().map(|one| {
+        let folder = tempfile::tempdir().unwrap();
+        run_with(&one.scenario, folder.path(), one.expects, &mut |_| (), &AtomicBool::new(false))
+    });
+    let [lossless, lossy] = summaries.collect::<Vec<_>>().try_into().unwrap();
+    let lost = lossy.lossless_drops();
+    assert!(lost > 0 && !lossy.lossless && lossy.failures.is_empty(), "{lost}: {:?}", lossy.failures);
+    assert_eq!(lossless.failures, [format!("{lost} lossless frames were lost: {lost} headroom_violation")]);
+}

@@ -893,8 +893,14 @@ pub(super) mod others {
         Key::other("name", "1 to 60 characters", "Name of the run, in words: `\"GFC by stages\"`.").or_else("required");
     pub(crate) const EXPECT: Key<Expectation> = Key::choice(
         "expect",
-        &[("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)],
-        "Expected outcome: no deadlock, a lasting one, or either. Other outcomes fail the command.",
+        &[
+            ("flow", Expectation::Flow),
+            ("deadlock", Expectation::Deadlock),
+            ("either", Expectation::Either),
+            ("loss", Expectation::Loss),
+        ],
+        "Expected outcome: no deadlock, a lasting one, or either; `\"loss\"`: no deadlock, and maybe lost lossless frames. Other \
+         outcomes fail the command.",
     )
     .or("flow");
     const RUN_SWITCH: Key<()> =
