@@ -18,7 +18,7 @@ pub(super) struct InterfaceWarning {
     pub help: String,
 }
 
-/// As [`warnings`], with `sys` and `proc` below this folder.
+/// Returns [`warnings`] by `sys` and `proc` below this folder.
 fn warnings_below(root: &Path, switches: &[SwitchConfig]) -> Vec<InterfaceWarning> {
     let mut found = Vec::new();
     for switch in switches {
