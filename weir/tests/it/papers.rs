@@ -44,7 +44,7 @@ const VERDICTS: &[(&str, &str)] = &[
     ("reverie.9", "partly"),
     ("reverie.10", "reproduced"),
     ("reverie.11", "reproduced"),
-    ("reverie.12", "partly"),
+    ("reverie.12", "reproduced"),
     ("spfc.4", "reproduced"),
     ("spfc.5", "reproduced"),
     ("spfc.6", "partly"),
