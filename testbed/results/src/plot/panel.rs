@@ -59,8 +59,10 @@ impl Panel {
     fn draw_lines(&self, root: &Canvas<'_>, chart: &mut Chart<'_>, layout: &Layout, cell: &Cell) -> DrawResult {
         let bars = Bars::new(self);
         let drawn_line = |line| DrawnLine { line, look: layout.legend.look_in(&bars, line), offset: bars.offset(line) };
-        let (of_bars, others): (Vec<_>, Vec<_>) =
+        let (of_bars, mut others): (Vec<_>, Vec<_>) =
             self.lines.iter().map(drawn_line).partition(|drawn| drawn.line.style == Style::Bars);
+        // Main lines come first, since the first are the widest.
+        others.sort_by_key(|drawn| !drawn.look.is_main);
         of_bars.iter().try_for_each(|drawn| bars.draw(root, chart, cell, drawn))?;
         self.draw_horizontal_marks(root, chart, cell)?;
         draw_vertical_marks(root, chart, cell)?;

@@ -97,7 +97,7 @@ mod tests {
         let file = "[switch]\nmtu = 9000\n[buffer]\nsize = \"9MB\"\npolicy = \"dt\"\n[buffer.dt]\nalpha = 1\n"
             .to_owned()
             + &["a", "b", "c", "d"]
-                .map(|name| format!("[[ports]]\nname = \"{name}\"\naf_packet = \"{name}\"\n"))
+                .map(|name| format!("[[ports]]\nname = \"{name}\"\naf_packet = \"{name}\"\nrate = \"1Gbps\"\n"))
                 .concat();
         let path = root.path().join("switch.toml");
         fs::write(&path, file).unwrap();

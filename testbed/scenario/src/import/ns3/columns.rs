@@ -136,8 +136,7 @@ impl FlowColumns {
     /// Whether all lines have plausible values with these columns.
     fn fit(&self, lines: &[TextLine<'_>], topology: &Topology) -> bool {
         let first_id = || self.value(&lines[0].fields, Id).and_then(|text| text.parse::<u64>().ok());
-        let counts_up =
-            |n: usize, text: &str| first_id().is_some_and(|first| first <= 1 && text.parse() == Ok(first + n as u64));
+        let counts_up = |n: usize, text: &str| first_id().is_some_and(|first| text.parse() == Ok(first + n as u64));
         !lines.is_empty()
             && lines.iter().enumerate().all(|(n, line)| {
                 line.fields.len() == self.len()
@@ -157,7 +156,7 @@ impl FlowColumns {
             at.map(|at| at.filter(|at| *at <= INSTANT_MAX))
         };
         let joins_two = host(Source).is_some() && host(Destination).is_some() && host(Source) != host(Destination);
-        let has_class = integer(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| (1..=7).contains(&pg)));
+        let has_class = integer(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| pg <= 7));
         let has_size =
             [Bytes, Packets].map(integer).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
         // Exchanged columns would always fit otherwise: ports are small numbers, too.

@@ -151,6 +151,7 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
         ("0 1 3 20000 100 2\n1 0 3 30000 100 2.1\n", "src dst pg bytes dport start", 20_000, 2_000_000),
         ("0 1 3 20000 100 2\n1 0 3 30000 100 2.1\n", "src dst pg dport bytes start", 100, 2_000_000),
         ("0 0 1 3 20000 2\n1 1 0 3 30000 2.1\n", "id src dst pg bytes start", 20_000, 2_000_000),
+        ("4 0 1 3 20000 2\n5 1 0 3 30000 2.1\n", "id src dst pg bytes start", 20_000, 2_000_000),
         ("0 1 3 10000 2.0 2.5\n", "src dst pg packets start end", 10_000_000, 2_000_000),
         ("0 1 3 10000 2 3\n", "src dst pg packets start end", 10_000_000, 2_000_000),
         ("0 1 3 2.0 9.5\n", "src dst packets start end", 3_000, 2_000_000),

@@ -81,8 +81,8 @@ impl Times {
             }
             (Some(_), _) => report.taken.push(at(format!("{key}: the run ends at {}", exact_span(end)))),
             (None, _) => {
-                let why = if config.line(key).is_some() { "is too late" } else { "is not set" };
-                report.approximated.push(at(format!("{key} {why}: the run ends at {}", exact_span(end))));
+                let what = if config.line(key).is_some() { format!("{key} is too late") } else { format!("no {key}") };
+                report.approximated.push(at(format!("{what}: the run ends at {}", exact_span(end))));
             }
         }
         if end > END_MAX {
