@@ -88,13 +88,9 @@ impl FlowColumns {
         self.0 == CONWEAVE
     }
 
-    /// Returns the other columns that all lines may have too: those whose values would be as plausible.
-    pub(super) fn others(lines: &[TextLine<'_>], topology: &Topology) -> Vec<FlowColumns> {
-        let fit = |columns: &&[FlowField]| {
-            let columns = FlowColumns(columns.to_vec());
-            columns.fit(lines, topology)
-        };
-        OTHERS.iter().copied().filter(fit).map(|columns| FlowColumns(columns.to_vec())).collect()
+    /// Returns other columns that all lines may have too, as their values would be as plausible.
+    pub(super) fn other(lines: &[TextLine<'_>], topology: &Topology) -> Option<FlowColumns> {
+        OTHERS.map(|columns| FlowColumns(columns.to_vec())).into_iter().find(|columns| columns.fit(lines, topology))
     }
 
     /// Number of values of a line.
@@ -135,14 +131,12 @@ impl FlowColumns {
 
     /// Whether all lines have plausible values with these columns.
     fn fit(&self, lines: &[TextLine<'_>], topology: &Topology) -> bool {
-        let first_id = || self.value(&lines[0].fields, Id).and_then(|text| text.parse::<u64>().ok());
-        let counts_up = |n: usize, text: &str| first_id().is_some_and(|first| text.parse() == Ok(first + n as u64));
+        let fits = |line: &TextLine<'_>| line.fields.len() == self.len() && self.fits(&line.fields, topology);
+        let id = |line: &TextLine<'_>| self.value(&line.fields, Id)?.parse::<u64>().ok();
+        let counts_up = |pair: &[TextLine<'_>]| id(&pair[0]).and_then(|id| id.checked_add(1)) == id(&pair[1]);
         !lines.is_empty()
-            && lines.iter().enumerate().all(|(n, line)| {
-                line.fields.len() == self.len()
-                    && self.fits(&line.fields, topology)
-                    && self.value(&line.fields, Id).is_none_or(|text| counts_up(n, text))
-            })
+            && lines.iter().all(fits)
+            && (!self.has(Id) || (lines.iter().all(|line| id(line).is_some()) && lines.windows(2).all(counts_up)))
     }
 
     fn fits(&self, fields: &[&str], topology: &Topology) -> bool {
@@ -151,10 +145,7 @@ impl FlowColumns {
             let node = integer(column).flatten().and_then(|node| u32::try_from(node).ok());
             node.filter(|node| *node < topology.nodes && !topology.is_switch(*node))
         };
-        let instant = |column| {
-            let at = self.value(fields, column).map(seconds);
-            at.map(|at| at.filter(|at| *at <= INSTANT_MAX))
-        };
+        let instant = |column| self.value(fields, column).map(|text| instant(text, column));
         let joins_two = host(Source).is_some() && host(Destination).is_some() && host(Source) != host(Destination);
         let has_class = integer(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| pg <= 7));
         let has_size =

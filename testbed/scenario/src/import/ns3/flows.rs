@@ -94,9 +94,9 @@ impl FlowList {
         let read = |line: &TextLine<'_>| flow(line, &columns_of_lines, topology, payload, &mut complaints);
         let flows = of_flows.iter().filter_map(read).collect();
         if columns.is_none()
-            && let Some(other) = FlowColumns::others(&of_flows, topology).first()
+            && let Some(other) = FlowColumns::other(&of_flows, topology)
         {
-            return Err(ambiguous(&source.name, &of_flows[0], &columns_of_lines, other, complaints.is_empty()));
+            return Err(ambiguous(&source.name, &of_flows[0], &columns_of_lines, &other, complaints.is_empty()));
         }
         let left_over = lines.count();
         complaints.result(FlowList { file: source.name.clone(), flows, columns: columns_of_lines, left_over })
@@ -132,8 +132,7 @@ fn flow(
     payload: u64,
     complaints: &mut ErrorCollector<'_>,
 ) -> Option<Flow> {
-    let TextLine { number: line, fields } = line;
-    let line = *line;
+    let TextLine { number: line, ref fields } = *line;
     if fields.len() != columns.len() {
         let problem = format!("a flow has {} values, `{columns}`, this line {}", columns.len(), fields.len());
         complaints.add(line, problem, FLOW_EXAMPLE);

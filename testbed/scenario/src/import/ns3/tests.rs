@@ -166,6 +166,8 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
         let flow = parse(lines, Some(columns)).unwrap().flows[0];
         assert_eq!((flow.size.get(), flow.start.as_micros()), (size, start), "{lines}");
     }
+    // After the largest flow number none follows.
+    assert!(parse(&format!("{} 0 1 3 20000 2\n0 1 0 3 30000 2.1\n", u64::MAX), None).is_err());
     // These have one meaning alone.
     for lines in [
         "0 1 3 100 64000 2\n1 0 3 100 64000 2\n",
