@@ -132,19 +132,14 @@ fn quantity(text: &str, units: &[Unit]) -> Result<u64, String> {
 
 /// Value of a unit, also in upper or lower case, unless that exchanges bits and bytes: `1mb` is a size, and `1Mb` is none.
 fn value_of_unit(unit: &str, units: &[Unit]) -> Option<u64> {
-    let is_exact = |name: &&&str| **name == unit;
-    let has_one_case =
-        !unit.contains(|c: char| c.is_ascii_uppercase()) || !unit.contains(|c: char| c.is_ascii_lowercase());
-    let is_alike = |name: &&&str| {
+    let is_mixed = unit.contains(|c: char| c.is_ascii_uppercase()) && unit.contains(|c: char| c.is_ascii_lowercase());
+    let is_alike = |name: &&str| {
         // A rate's unit in capitals is one of bytes.
-        let swaps =
-            unit.contains('B') && !name.contains('B') || unit.ends_with('b') && name.ends_with('B') && !has_one_case;
+        let swaps = unit.contains('B') && !name.contains('B') || unit.ends_with('b') && name.ends_with('B') && is_mixed;
         name.eq_ignore_ascii_case(unit) && !swaps
     };
-    let of = |fits: &dyn Fn(&&&str) -> bool| {
-        units.iter().find(|(names, _)| names.iter().any(|name| fits(&name))).map(|unit| unit.1)
-    };
-    of(&is_exact).or_else(|| of(&is_alike))
+    let (_, value) = units.iter().find(|(names, _)| names.iter().any(is_alike))?;
+    Some(*value)
 }
 
 #[cfg(test)]

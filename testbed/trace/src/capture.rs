@@ -343,27 +343,25 @@ impl Capture {
                         EnhancedPacketOption::Flags(flags) => direction(*flags),
                         _ => None,
                     });
+                    let record = PacketRecord { number, at: None, direction, interface: place as u32 };
                     // The crate takes all units for nanoseconds.
-                    let at = interfaces.get(place).map(|of| of.capture_time(packet.timestamp.as_nanos()));
-                    let record = PacketRecord { number, at, direction, interface: place as u32 };
-                    let link = interfaces.get(place).map(|of| of.link);
-                    self.add_of_interface(link, record, &packet.data, packet.original_len, selection)?;
+                    let of = (interfaces.get(place), Some(packet.timestamp.as_nanos()));
+                    self.add_of_interface(of, record, &packet.data, packet.original_len, selection)?;
                 }
                 Block::SimplePacket(packet) => {
                     number += 1;
                     // The block is padded; the padding's length is known only if the frame is whole.
                     let data = &packet.data[..packet.data.len().min(packet.original_len as usize)];
                     let record = PacketRecord { number, at: None, direction: None, interface: section as u32 };
-                    let link = interfaces.get(section).map(|of| of.link);
-                    self.add_of_interface(link, record, data, packet.original_len, selection)?;
+                    let of = (interfaces.get(section), None);
+                    self.add_of_interface(of, record, data, packet.original_len, selection)?;
                 }
                 Block::Packet(packet) => {
                     number += 1;
                     let place = section + usize::from(packet.interface_id);
-                    let at = interfaces.get(place).map(|of| of.capture_time(u128::from(packet.timestamp)));
-                    let record = PacketRecord { number, at, direction: None, interface: place as u32 };
-                    let link = interfaces.get(place).map(|of| of.link);
-                    self.add_of_interface(link, record, &packet.data, packet.original_len, selection)?;
+                    let record = PacketRecord { number, at: None, direction: None, interface: place as u32 };
+                    let of = (interfaces.get(place), Some(u128::from(packet.timestamp)));
+                    self.add_of_interface(of, record, &packet.data, packet.original_len, selection)?;
                 }
                 _ => {}
             }
@@ -371,22 +369,21 @@ impl Capture {
         Ok(())
     }
 
-    /// Adds a frame of a pcapng file's interface, if the file defines it.
+    /// Adds a frame of a pcapng file's interface, if the file defines it, at a time in the interface's units.
     fn add_of_interface(
         &mut self,
-        link: Option<CapturedLink>,
+        (interface, units): (Option<&Interface>, Option<u128>),
         record: PacketRecord,
         data: &[u8],
         original: u32,
         selection: &FrameSelection,
     ) -> Result<(), CaptureError> {
-        match link {
-            Some(link) => self.add_of_link(&link, record, data, original, selection),
-            None => {
-                self.skipped.undefined_interface += 1;
-                Ok(())
-            }
-        }
+        let Some(interface) = interface else {
+            self.skipped.undefined_interface += 1;
+            return Ok(());
+        };
+        let record = PacketRecord { at: units.map(|units| interface.capture_time(units)), ..record };
+        self.add_of_link(&interface.link, record, data, original, selection)
     }
 
     /// Adds a frame as it is on a link; a cooked one gets an Ethernet header if headers suffice.
@@ -399,8 +396,10 @@ impl Capture {
         selection: &FrameSelection,
     ) -> Result<(), CaptureError> {
         let (data, original) = link.without_fcs(data, original);
+        if link.kind == DataLink::ETHERNET {
+            return self.add(&record, data, original, selection);
+        }
         match cooked::layout(link.kind) {
-            _ if link.kind == DataLink::ETHERNET => self.add(&record, data, original, selection),
             Some(layout) if selection.headers_suffice && data.len() >= layout.bytes => {
                 let frame = layout.ethernet(data);
                 let original = (original + frame.len()).saturating_sub(data.len());

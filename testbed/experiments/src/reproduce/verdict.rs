@@ -335,9 +335,7 @@ impl NumbersVerdict {
         });
         NumbersVerdict { within: holds + arithmetic, of: judged + arithmetic, ratio }
     }
-}
 
-impl NumbersVerdict {
     /// Ratios in words, and whether they are more than one: `0.43 to 1.02`.
     pub(super) fn ratio_shown(&self) -> Option<(String, bool)> {
         let [least, most] = self.ratio.map(|(least, most)| [least, most].map(|ratio| format!("{ratio:.2}")))?;

@@ -133,17 +133,15 @@ fn of_files(switches: &[SwitchConfig], findings: &mut Vec<CheckResult>) {
         })),
         Err(error) => findings.extend(lacking("devices", error.into())),
     }
-    findings.extend(
-        interfaces::warnings(switches)
-            .into_iter()
-            .map(|of| CheckResult::bad(Health::Warning, format!("port {}", of.port), of.message, of.help)),
-    );
     let system = Sysfs::here();
     let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| system.node_of_cpu(*cpu)).collect();
     for switch in switches {
         for port in &switch.ports {
-            let Device::Pci(pci) = &port.device else { continue };
-            for found in system.nic(&pci.address).iter().flat_map(|facts| facts.warnings(&nodes)) {
+            let found = match &port.device {
+                Device::Pci(pci) => system.nic(&pci.address).iter().flat_map(|facts| facts.warnings(&nodes)).collect(),
+                _ => interfaces::warnings(switch, port),
+            };
+            for found in found {
                 findings.push(CheckResult::bad(
                     Health::Warning,
                     format!("port {}", port.name),

@@ -4,55 +4,40 @@ use std::fs;
 use std::path::Path;
 
 use weir_config::{Device, PortConfig, SwitchConfig};
+use weir_dpdk_driver::DeviceIssue;
 
-/// Returns warnings on the interfaces of the switches' ports: an MTU below the switch's, addresses, a bridge or bond.
-pub(super) fn warnings(switches: &[SwitchConfig]) -> Vec<InterfaceWarning> {
-    warnings_below(Path::new("/"), switches)
-}
-
-/// Warning on a port's interface, with a fix.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct InterfaceWarning {
-    pub port: String,
-    pub message: String,
-    pub help: String,
+/// Returns problems of a port's interface: an MTU below the switch's, an address, a bridge or bond.
+pub(super) fn warnings(switch: &SwitchConfig, port: &PortConfig) -> Vec<DeviceIssue> {
+    warnings_below(Path::new("/"), switch, port)
 }
 
 /// Returns [`warnings`] by `sys` and `proc` below this folder.
-fn warnings_below(root: &Path, switches: &[SwitchConfig]) -> Vec<InterfaceWarning> {
+fn warnings_below(root: &Path, switch: &SwitchConfig, port: &PortConfig) -> Vec<DeviceIssue> {
     let mut found = Vec::new();
-    for switch in switches {
-        for port in &switch.ports {
-            let Some(interface) = interface(port) else { continue };
-            let mut add = |message: String, help: String| {
-                found.push(InterfaceWarning { port: port.name.clone(), message, help });
-            };
-            let sysfs = root.join("sys/class/net").join(interface);
-            let mtu = fs::read_to_string(sysfs.join("mtu")).ok().and_then(|text| text.trim().parse::<u64>().ok());
-            if let Some(mtu) = mtu.filter(|mtu| *mtu < switch.mtu.get()) {
-                let wanted = switch.mtu.get();
-                add(
-                    format!(
-                        "the MTU of {interface} is {mtu}, less than the switch's {wanted}: longer frames will be lost at the device"
-                    ),
-                    format!("ip link set {interface} mtu {wanted}, or write mtu = {mtu} in [switch]"),
-                );
-            }
-            if let Some(master) =
-                fs::read_link(sysfs.join("master")).ok().and_then(|of| of.file_name().map(ToOwned::to_owned))
-            {
-                add(
-                    format!("{interface} belongs to {}, which forwards its frames too", master.display()),
-                    format!("ip link set {interface} nomaster"),
-                );
-            }
-            if has_address(root, interface) {
-                add(
-                    format!("{interface} has an IP address: the kernel answers frames that the switch forwards too"),
-                    format!("ip address flush dev {interface}"),
-                );
-            }
-        }
+    let Some(interface) = interface(port) else { return found };
+    let sysfs = root.join("sys/class/net").join(interface);
+    let mtu = fs::read_to_string(sysfs.join("mtu")).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    if let Some(mtu) = mtu.filter(|mtu| *mtu < switch.mtu.get()) {
+        let wanted = switch.mtu.get();
+        found.push(DeviceIssue {
+            message: format!(
+                "the MTU of {interface} is {mtu}, less than the switch's {wanted}: longer frames will be lost at the device"
+            ),
+            help: format!("ip link set {interface} mtu {wanted}, or write mtu = {mtu} in [switch]"),
+        });
+    }
+    if let Some(master) = fs::read_link(sysfs.join("master")).ok().and_then(|of| of.file_name().map(ToOwned::to_owned))
+    {
+        found.push(DeviceIssue {
+            message: format!("{interface} belongs to {}, which forwards its frames too", master.display()),
+            help: format!("ip link set {interface} nomaster"),
+        });
+    }
+    if has_address(root, interface) {
+        found.push(DeviceIssue {
+            message: format!("{interface} has an IP address: the kernel answers frames that the switch forwards too"),
+            help: format!("ip address flush dev {interface}"),
+        });
     }
     found
 }
@@ -102,8 +87,8 @@ mod tests {
         let path = root.path().join("switch.toml");
         fs::write(&path, file).unwrap();
         let switch = weir_config::load(&path).unwrap();
-        let messages: Vec<String> =
-            warnings_below(root.path(), &[switch]).into_iter().map(|warning| warning.message).collect();
+        let warnings = switch.ports.iter().flat_map(|port| warnings_below(root.path(), &switch, port));
+        let messages: Vec<String> = warnings.map(|issue| issue.message).collect();
         assert_eq!(
             messages,
             [

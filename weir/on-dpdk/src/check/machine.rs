@@ -37,9 +37,10 @@ impl real_frames::MachineResources for MachinePlacement {
             Err(errors) => (Vec::new(), Some(errors)),
         };
         let mut warnings = nics.warnings;
-        warnings.extend(
-            interfaces::warnings(switches).into_iter().map(|of| format!("{}: {}; {}", of.port, of.message, of.help)),
-        );
+        for (switch, port) in switches.iter().flat_map(|switch| switch.ports.iter().map(move |port| (switch, port))) {
+            let found = interfaces::warnings(switch, port).into_iter();
+            warnings.extend(found.map(|issue| format!("{}: {}; {}", port.name, issue.message, issue.help)));
+        }
         let (placement, misfit) = match &self.placement {
             Ok(_) => (None, None),
             Err(DriverError::Config(errors)) => (Some(errors.clone()), None),

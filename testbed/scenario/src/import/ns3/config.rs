@@ -239,18 +239,11 @@ fn is_of_output(key: &str) -> bool {
 /// Splits a line into its key and its value: `KEY VALUE`, `KEY=VALUE`, `KEY = VALUE`; `None` for an empty line.
 pub(super) fn setting<'t>(fields: &[&'t str]) -> Option<(&'t str, String)> {
     let (first, rest) = fields.split_first()?;
-    let (key, attached) = match first.split_once('=') {
-        Some((key, value)) => (key, value),
-        None => (*first, ""),
-    };
-    let value: Vec<&str> =
-        std::iter::once(attached).chain(rest.iter().copied()).filter(|part| !part.is_empty()).collect();
-    let value = value.join(" ");
-    let value = match first.contains('=') {
-        true => value,
-        false => value.strip_prefix('=').unwrap_or(&value).trim_start().to_owned(),
-    };
-    Some((key, value))
+    let rest = rest.join(" ");
+    Some(match first.split_once('=') {
+        Some((key, attached)) => (key, format!("{attached} {rest}").trim().to_owned()),
+        None => (first, rest.strip_prefix('=').unwrap_or(&rest).trim_start().to_owned()),
+    })
 }
 
 /// Whether a word has the form of a key.

@@ -274,10 +274,11 @@ impl Header {
             complaints.add(1, "the file is empty", help);
             return None;
         };
-        let (switches, links, is_extended) = match line.fields[..] {
-            [_, _, _] => (1, 2, false),
-            [_, _, _, _, _, gpu] if decimal(gpu, 0).is_none() && rate(gpu).is_none() => (3, 4, false),
-            [_, _, _, _] | [_, _, _, _, _, _] => (1, 3, true),
+        // Places of the switches, NVSwitches, ToRs and links.
+        let (switches, nvswitches, tors, links) = match line.fields[..] {
+            [_, _, _] => (1, None, None, 2),
+            [_, _, _, _, _, gpu] if decimal(gpu, 0).is_none() && rate(gpu).is_none() => (3, Some(2), None, 4),
+            [_, _, _, _] | [_, _, _, _, _, _] => (1, None, Some(2), 3),
             _ => {
                 let problem = format!("{} are no topology's first line", count(line.fields.len(), "value"));
                 complaints.add(line.number, problem, help);
@@ -287,15 +288,17 @@ impl Header {
         let mut number =
             |field: usize, what, example| complaints.integer(line.number, line.fields[field], what, example);
         let nodes = number(0, "the number of nodes", "324")?;
-        let mut switches_named = number(switches, "the number of switches", "4")?;
-        if switches == 3 {
-            switches_named = switches_named.saturating_add(number(2, "the number of NVSwitches", "1")?);
+        let mut switches = number(switches, "the number of switches", "4")?;
+        if let Some(nvswitches) = nvswitches {
+            switches = switches.saturating_add(number(nvswitches, "the number of NVSwitches", "1")?);
         }
-        let switches = switches_named;
         let links = number(links, "the number of links", "328")?;
-        let tors = if is_extended { Some(number(2, "the number of ToRs", "16")?) } else { None };
+        let tors = match tors {
+            Some(tors) => Some(number(tors, "the number of ToRs", "16")?),
+            None => None,
+        };
         let rates = match line.fields[..] {
-            [_, _, _, _, servers, fabric] if is_extended => {
+            [_, _, _, _, servers, fabric] if tors.is_some() => {
                 rate(servers).zip(rate(fabric)).map(|(servers, fabric)| [servers, fabric])
             }
             _ => None,
