@@ -3,6 +3,9 @@
 //! A message's size is that of its RETH. SENDs and READ responses have none, and the capture may lack it: then sequence numbers give the
 //! size.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use weir_wire::rocev2::{Psn, UDP_PORT};
 
 use super::{CapturedMessage, CapturedSegment, ConnectionDirection, PacketClass, Recording};
@@ -11,27 +14,51 @@ use crate::headers::{UDP_AND_BTH_BYTES, word};
 
 const UDP_BYTES: usize = 8;
 const ICRC_BYTES: usize = 4;
+const RETH_BYTES: usize = 16;
+const ATOMIC_BYTES: usize = 28;
+const READ_REQUEST: u8 = 0x0c;
 
-/// Messages of one sender to one queue pair.
+/// Packets of one sender to one queue pair. Requests and READ responses have sequence numbers of their own.
 #[derive(Default)]
 pub(super) struct Flow {
-    open: Option<OpenMessage>,
-    /// Highest sequence number.
-    highest: Option<Psn>,
-    /// Missing sequence numbers, which may still arrive.
-    gaps: Vec<(Psn, u32)>,
+    requests: PacketSequence,
+    responses: PacketSequence,
 }
 
-/// Message whose last packet has not arrived.
+/// Packets by sequence number, each once: captures have them out of order, and again.
+#[derive(Default)]
+struct PacketSequence {
+    packets: BTreeMap<i64, Packet>,
+    /// Highest sequence number, counted on beyond 2^24.
+    highest: Option<i64>,
+}
+
+#[derive(Clone, Copy)]
+struct Packet {
+    at: CaptureTime,
+    dscp: u8,
+    position: PacketPosition,
+    payload: u64,
+    /// Length by the RETH.
+    reth_length: Option<u64>,
+    /// Whether the packet is a READ request, after which its responses' sequence numbers are left out.
+    is_read: bool,
+}
+
+/// Message whose last packet was not found yet.
 struct OpenMessage {
     at: CaptureTime,
     dscp: u8,
-    first: Psn,
+    first: i64,
+    /// Sequence number of the last packet by the RETH.
+    end: Option<i64>,
     has_beginning: bool,
     /// Payload of a full packet.
     full: u64,
     /// Length by the RETH.
     reth_length: Option<u64>,
+    /// Sequence number and payload of the newest packet.
+    newest: (i64, u64),
 }
 
 /// Position of a packet in its message.
@@ -50,7 +77,7 @@ pub(super) fn queue_pair(udp: CapturedSegment<'_>) -> Option<u32> {
     (is_roce && bth[1] & 0x0f == 0).then(|| word24(bth, 5))
 }
 
-/// Returns the packet position of an opcode, and the bytes of headers after the BTH; `None` for an opcode without data. The upper three
+/// Returns the packet position of an opcode, and the bytes of headers after the BTH; `None` for an answer. The upper three
 /// bits are the transport: reliable and unreliable connections, and datagrams.
 fn packet_position(opcode: u8) -> Option<(PacketPosition, usize)> {
     // RETH 16, AETH 4, immediate data 4, DETH 8.
@@ -70,6 +97,9 @@ fn packet_position(opcode: u8) -> Option<(PacketPosition, usize)> {
         0x06 => Some((PacketPosition::First, 16)),
         0x0a => Some((PacketPosition::Only, 16)),
         0x0b => Some((PacketPosition::Only, 20)),
+        READ_REQUEST => Some((PacketPosition::Only, RETH_BYTES)),
+        // Atomics.
+        0x13 | 0x14 => Some((PacketPosition::Only, ATOMIC_BYTES)),
         // Responses to READ.
         0x0d => Some((PacketPosition::First, 4)),
         0x0e => Some((PacketPosition::Middle, 0)),
@@ -91,85 +121,142 @@ impl Flow {
         let bth = &udp.head[UDP_BYTES..UDP_AND_BTH_BYTES];
         let opcode = bth[0];
         let Some((position, header_bytes)) = packet_position(opcode) else { return PacketClass::Answer };
-        let psn = Psn::new(word24(bth, 9));
         let padding = usize::from(bth[1] >> 4 & 0b11);
         let around = UDP_AND_BTH_BYTES + header_bytes + ICRC_BYTES + padding;
         let Some(payload) = udp.bytes.checked_sub(around).map(|bytes| bytes as u64) else { return PacketClass::Answer };
-        // Sequence numbers of datagrams do not show losses.
-        let is_connected = opcode >> 5 < 2;
-        if let Some(highest) = self.highest.filter(|_| is_connected) {
-            let ahead = psn.ahead_of(highest);
-            if ahead <= 0 {
-                return self.on_late_packet(position, psn, recording);
+        let has_reth = (RETH_BYTES..ATOMIC_BYTES).contains(&header_bytes);
+        let reth_length = if has_reth { long(udp.head, UDP_AND_BTH_BYTES + 12).map(u64::from) } else { None };
+        let is_read = opcode & 0x1f == READ_REQUEST;
+        let packet = Packet { at, dscp, position, payload, reth_length, is_read };
+        // Datagrams of several senders may have one sequence number, and are not sent again.
+        if opcode >> 5 >= 2 {
+            OpenMessage::new(0, &packet).close(true, direction, recording);
+            return PacketClass::Data { again: false };
+        }
+        let is_response = (0x0d..=0x10).contains(&(opcode & 0x1f));
+        let sequence = if is_response { &mut self.responses } else { &mut self.requests };
+        let again = match sequence.insert(Psn::new(word24(bth, 9)), packet) {
+            Ok(again) => again,
+            Err(psn) => {
+                sequence.finish(is_response, direction, recording);
+                sequence.insert(psn, packet).unwrap_or(false)
             }
-            if ahead > 1 {
-                self.gaps.push((highest.plus(1), ahead as u32 - 1));
-                recording.missing += ahead as u64 - 1;
-            }
-        }
-        self.highest = Some(psn);
-        let reth_length = if header_bytes >= 16 { long(udp.head, UDP_AND_BTH_BYTES + 12).map(u64::from) } else { None };
-        if matches!(position, PacketPosition::First | PacketPosition::Only) {
-            self.finish_before(psn, direction, recording);
-        }
-        let open = self.open.get_or_insert(OpenMessage {
-            at,
-            dscp,
-            first: psn,
-            has_beginning: matches!(position, PacketPosition::First | PacketPosition::Only),
-            full: payload,
-            reth_length,
-        });
-        if position == PacketPosition::Middle {
-            open.full = payload;
-        }
-        if matches!(position, PacketPosition::Last | PacketPosition::Only) {
-            let packets = psn.ahead_of(open.first).max(0) as u64;
-            let bytes = open.reth_length.unwrap_or(packets * open.full + payload);
-            let is_complete = open.has_beginning;
-            self.close(bytes, is_complete, direction, recording);
-        }
-        PacketClass::Data { again: false }
-    }
-
-    /// Handles a packet that is not the newest: it fills a gap, or is a retransmission.
-    fn on_late_packet(&mut self, position: PacketPosition, psn: Psn, recording: &mut Recording) -> PacketClass {
-        let in_gap = |(from, count): &(Psn, u32)| (0..*count as i32).contains(&psn.ahead_of(*from));
-        let Some(index) = self.gaps.iter().position(in_gap) else { return PacketClass::Data { again: true } };
-        let (from, count) = self.gaps.swap_remove(index);
-        let before = psn.ahead_of(from) as u32;
-        let behind = count - before - 1;
-        self.gaps.extend([(from, before), (psn.plus(1), behind)].into_iter().filter(|(_, count)| *count > 0));
-        recording.missing = recording.missing.saturating_sub(1);
-        // The beginning of a message that arrives after a later part.
-        if position == PacketPosition::First
-            && let Some(open) = self.open.as_mut().filter(|open| !open.has_beginning)
-        {
-            (open.first, open.has_beginning) = (psn, true);
-        }
-        PacketClass::Data { again: false }
-    }
-
-    /// Ends the previous message, whose last packet was not captured, when another begins.
-    fn finish_before(&mut self, psn: Psn, direction: ConnectionDirection, recording: &mut Recording) {
-        if let Some(open) = &self.open {
-            let packets = psn.ahead_of(open.first).max(1) as u64;
-            let bytes = open.reth_length.unwrap_or(packets * open.full);
-            self.close(bytes, false, direction, recording);
-        }
+        };
+        // Without data: READ requests, atomics, and notifications by immediate data.
+        if position == PacketPosition::Only && payload == 0 { PacketClass::Answer } else { PacketClass::Data { again } }
     }
 
     pub(super) fn finish(&mut self, direction: ConnectionDirection, recording: &mut Recording) {
-        if let Some(highest) = self.highest {
-            self.finish_before(highest.plus(1), direction, recording);
+        self.requests.finish(false, direction, recording);
+        self.responses.finish(true, direction, recording);
+    }
+}
+
+impl PacketSequence {
+    /// Adds a packet, and returns whether its sequence number is known: the packet was sent again.
+    ///
+    /// # Errors
+    /// The sequence number, if another packet has it: a new connection has the queue pair.
+    fn insert(&mut self, psn: Psn, packet: Packet) -> Result<bool, Psn> {
+        // The shorter way round.
+        let highest = self.highest.unwrap_or(i64::from(psn.get()));
+        let number = highest + i64::from(psn.ahead_of(Psn::new(highest as u32)));
+        match self.packets.entry(number) {
+            Entry::Occupied(known) if known.get().payload != packet.payload => return Err(psn),
+            Entry::Occupied(_) => return Ok(true),
+            Entry::Vacant(place) => place.insert(packet),
+        };
+        self.highest = Some(highest.max(number));
+        Ok(false)
+    }
+
+    /// Finds the messages in the packets, and forgets these.
+    fn finish(&mut self, are_responses: bool, direction: ConnectionDirection, recording: &mut Recording) {
+        let mut open: Option<OpenMessage> = None;
+        let mut before: Option<(i64, Packet)> = None;
+        for (psn, packet) in std::mem::take(self).packets {
+            // Between whole responses there are answers to other requests.
+            if let Some((last, before)) = before.filter(|_| !are_responses || open.is_some() || !packet.begins()) {
+                recording.missing += before.missing_until((psn - last) as u64);
+            }
+            before = Some((psn, packet));
+            if let Some(left) = open.take_if(|open| !open.goes_on_with(psn, &packet)) {
+                left.close(false, direction, recording);
+            }
+            if packet.is_read {
+                continue;
+            }
+            let message = match open.take() {
+                Some(message) => message.with(psn, &packet),
+                None => OpenMessage::new(psn, &packet),
+            };
+            if packet.ends() {
+                let is_complete = message.has_beginning;
+                message.close(is_complete, direction, recording);
+            } else {
+                open = Some(OpenMessage { full: packet.payload, ..message });
+            }
+        }
+        if let Some(left) = open {
+            left.close(false, direction, recording);
+        }
+    }
+}
+
+impl Packet {
+    fn begins(&self) -> bool {
+        matches!(self.position, PacketPosition::First | PacketPosition::Only)
+    }
+
+    fn ends(&self) -> bool {
+        matches!(self.position, PacketPosition::Last | PacketPosition::Only)
+    }
+
+    /// Returns the number of packets missing before the next one, whose sequence number is `ahead` of this one's. Each response to a
+    /// READ takes a sequence number; the path MTU, which gives their number, is not in the request.
+    fn missing_until(&self, ahead: u64) -> u64 {
+        let responses = |mtu: u64| self.reth_length.map(|bytes| bytes.div_ceil(mtu).max(1));
+        let taken = match self.is_read {
+            true => [256, 512, 1024, 2048, 4096].into_iter().filter_map(responses).find(|taken| *taken <= ahead),
+            false => Some(1),
+        };
+        ahead - taken.unwrap_or(ahead)
+    }
+}
+
+impl OpenMessage {
+    fn new(psn: i64, packet: &Packet) -> OpenMessage {
+        let packets = packet
+            .reth_length
+            .and_then(|bytes| bytes.checked_div(packet.payload).map(|_| bytes.div_ceil(packet.payload)));
+        OpenMessage {
+            at: packet.at,
+            dscp: packet.dscp,
+            first: psn,
+            end: packets.map(|packets| psn + packets.max(1) as i64 - 1),
+            has_beginning: packet.begins(),
+            full: packet.payload,
+            reth_length: packet.reth_length,
+            newest: (psn, packet.payload),
         }
     }
 
-    fn close(&mut self, bytes: u64, is_complete: bool, direction: ConnectionDirection, recording: &mut Recording) {
-        let Some(open) = self.open.take() else { return };
+    /// Whether a packet belongs to the message. After a gap it may begin another; without one it can't: a READ that is
+    /// requested again from a later packet on has responses that begin there.
+    fn goes_on_with(&self, psn: i64, packet: &Packet) -> bool {
+        self.end.is_none_or(|end| psn <= end) && (psn == self.newest.0 + 1 || !packet.begins())
+    }
+
+    fn with(self, psn: i64, packet: &Packet) -> OpenMessage {
+        OpenMessage { at: self.at.min(packet.at), newest: (psn, packet.payload), ..self }
+    }
+
+    fn close(self, is_complete: bool, direction: ConnectionDirection, recording: &mut Recording) {
         let ConnectionDirection { from, to, connection } = direction;
-        let message =
-            CapturedMessage { at: open.at, from, to, dscp: open.dscp, bytes, connection, is_complete, is_tcp: false };
+        let (last, payload) = self.newest;
+        let bytes = self.reth_length.unwrap_or((last - self.first) as u64 * self.full + payload);
+        let (at, dscp) = (self.at, self.dscp);
+        let message = CapturedMessage { at, from, to, dscp, bytes, connection, is_complete, is_tcp: false };
         recording.messages.extend((bytes > 0).then_some(message));
     }
 }

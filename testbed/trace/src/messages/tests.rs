@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use weir_units::MacAddr;
 use weir_wire::rocev2::{Dscp, Ecn, Operation, PacketPosition, Psn, QueuePair, Repr, Reth};
 
@@ -114,6 +115,156 @@ fn messages_without_a_reth_have_the_bytes_of_their_packets() {
     // The capture began in the middle, and ended before the end.
     assert_eq!(told(&recorded(&[frames[1..].to_vec()])), [(2, 256 + 40, false), (4, 12, true)]);
     assert_eq!(told(&recorded(&[frames[..2].to_vec()])), [(1, 512, false)]);
+}
+
+/// Packets of messages of these bytes to a queue pair from a sequence number on: WRITEs, SENDs or READ responses.
+fn packets(queue_pair: u32, first: u32, kinds: &[(usize, usize)]) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    for (kind, bytes) in kinds {
+        let count = bytes.div_ceil(MTU);
+        for place in 0..count {
+            let psn = first + packets.len() as u32;
+            let payload = if place + 1 == count { bytes - place * MTU } else { MTU };
+            let (part, opcode) = match (place, place + 1 == count) {
+                (0, true) => (PacketPosition::Only(reth(*bytes)), [0, 0x04, 0x10]),
+                (0, false) => (PacketPosition::First(reth(*bytes)), [0, 0x00, 0x0d]),
+                (_, true) => (PacketPosition::Last, [0, 0x02, 0x0f]),
+                (_, false) => (PacketPosition::Middle, [0, 0x01, 0x0e]),
+            };
+            // Responses have an AETH of 4 B, but for those in the middle.
+            let header = if opcode[*kind] == 0x0e { 0 } else { 4 };
+            packets.push(match kind {
+                0 => write(queue_pair, psn, part, payload),
+                1 => as_send(write(queue_pair, psn, PacketPosition::Last, payload), opcode[1]),
+                _ => as_send(write(queue_pair, psn, PacketPosition::Last, payload + header), opcode[2]),
+            });
+        }
+    }
+    packets
+}
+
+/// Queue pairs with sizes of messages, of which each pair has one kind; sequence numbers wrap in some.
+fn sent_messages() -> impl Strategy<Value = Vec<(u32, Vec<(usize, usize)>)>> {
+    let sizes = proptest::collection::vec(1..5 * MTU, 1..12);
+    let pair = (prop_oneof![Just(0xff_fff8), 0u32..0x100_0000], 0usize..3, sizes);
+    let with_kinds = pair.prop_map(|(psn, kind, sizes)| (psn, sizes.into_iter().map(|bytes| (kind, bytes)).collect()));
+    proptest::collection::vec(with_kinds, 1..4)
+}
+
+/// The packets of all queue pairs, in the order of these keys for each: a packet is displaced by up to 8 others of its own.
+fn reordered(sent: &[(u32, Vec<(usize, usize)>)], keys: &[usize]) -> Vec<Vec<u8>> {
+    let mut key = keys.iter().cycle();
+    let mut all = Vec::new();
+    for (place, (psn, messages)) in sent.iter().enumerate() {
+        let of_pair = packets(place as u32 + 1, *psn, messages).into_iter().enumerate();
+        all.extend(of_pair.map(|(number, packet)| (number + key.next().unwrap() % 9, packet)));
+    }
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, packet)| packet).collect()
+}
+
+fn at_times(frames: Vec<Vec<u8>>) -> Vec<(u32, Vec<u8>)> {
+    (1..).zip(frames).collect()
+}
+
+fn sizes(sent: &[(u32, Vec<(usize, usize)>)]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = sent.iter().flat_map(|(_, messages)| messages).map(|(_, bytes)| *bytes as u64).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+proptest! {
+    #[test]
+    fn all_messages_are_found_in_any_order_and_once(
+        sent in sent_messages(),
+        keys in proptest::collection::vec(0usize..9, 1..40),
+        again in proptest::collection::vec((0usize..200, 1usize..20, 0usize..200), 0..4),
+    ) {
+        let mut frames = reordered(&sent, &keys);
+        let mut sent_again = 0;
+        // Go-back-N: some packets follow again, later.
+        for (from, count, later) in again {
+            let from = from % frames.len();
+            let copies = frames[from..(from + count).min(frames.len())].to_vec();
+            sent_again += copies.len() as u64;
+            let to = from + later % (frames.len() - from) + 1;
+            frames.splice(to..to, copies);
+        }
+        let recording = recorded(&[at_times(frames)]);
+        let mut found: Vec<u64> = recording.messages.iter().map(|message| message.bytes).collect();
+        found.sort_unstable();
+        prop_assert_eq!(found, sizes(&sent));
+        prop_assert!(recording.messages.iter().all(|message| message.is_complete));
+        prop_assert_eq!((recording.sent_again, recording.missing), (sent_again, 0));
+    }
+
+    #[test]
+    fn a_message_that_is_not_found_has_a_packet_missing(
+        sent in sent_messages(),
+        keys in proptest::collection::vec(0usize..9, 1..40),
+        lost in proptest::collection::vec(any::<bool>(), 1..60),
+    ) {
+        // A message at each end of a queue pair's is whole: beyond them nothing shows a loss.
+        let with_ends = |(psn, messages): &(u32, Vec<(usize, usize)>)| {
+            let end = [(messages[0].0, 3)];
+            (*psn, [&end[..], messages, &end].concat())
+        };
+        let sent: Vec<_> = sent.iter().map(with_ends).collect();
+        let frames = reordered(&sent, &keys);
+        let is_end = |frame: &Vec<u8>| frame.len() < 90;
+        let captured: Vec<_> =
+            frames.iter().zip(lost.iter().cycle()).filter(|(frame, lost)| is_end(frame) || !**lost).collect();
+        let losses = (frames.len() - captured.len()) as u64;
+        let recording = recorded(&[at_times(captured.into_iter().map(|(frame, _)| frame.clone()).collect())]);
+        let (found, all) = (recording.messages.len() as u64, sizes(&sent).len() as u64);
+        prop_assert!(found <= all && all - found <= losses, "{} of {}, {} lost", found, all, losses);
+        // Lost READ responses between whole ones may be answers to other requests.
+        let are_requests = sent.iter().all(|(_, messages)| messages[0].0 < 2);
+        prop_assert!(recording.missing == losses || !are_requests && recording.missing < losses);
+    }
+}
+
+#[test]
+fn messages_of_one_packet_that_changed_places_are_found() {
+    let mut frames: Vec<_> =
+        (0..10).map(|n| (n, write(7, n, PacketPosition::Only(reth(100 + n as usize)), 100 + n as usize))).collect();
+    frames.swap(3, 4);
+    let frames: Vec<_> = (0..).zip(frames).map(|(us, (_, frame))| (us, frame)).collect();
+    let recording = recorded(&[frames]);
+    assert_eq!((recording.messages.len(), recording.missing, recording.sent_again), (10, 0, 0));
+    assert_eq!(recording.messages.iter().map(|sent| sent.bytes).sum::<u64>(), 1_045);
+}
+
+#[test]
+fn reads_take_sequence_numbers_and_their_responses_may_begin_again() {
+    let read = |psn, bytes: usize| {
+        let mut frame = as_send(write(9, psn, PacketPosition::Last, 16), 0x0c);
+        frame[66..70].copy_from_slice(&(bytes as u32).to_be_bytes());
+        frame
+    };
+    let response = |psn, opcode, payload| as_send(write(9, psn, PacketPosition::Last, payload), opcode);
+    let frames = vec![
+        (1, read(5, 4 * MTU)),
+        (2, write(9, 9, PacketPosition::Only(reth(100)), 100)),
+        // Responses to this host's own reads, of which the third is lost and requested again.
+        (3, response(70, 0x0d, MTU + 4)),
+        (4, response(71, 0x0e, MTU)),
+        (5, response(73, 0x0f, 40 + 4)),
+        (6, response(72, 0x0d, MTU + 4)),
+        (7, response(73, 0x0f, 40 + 4)),
+        (8, response(80, 0x10, 50 + 4)),
+    ];
+    let recording = recorded(&[frames]);
+    assert_eq!(told(&recording), [(2, 100, true), (3, 3 * 256 + 40, true), (8, 50, true)]);
+    assert_eq!((recording.missing, recording.sent_again, recording.answers), (0, 1, 1));
+}
+
+#[test]
+fn a_queue_pair_that_connects_again_has_other_messages() {
+    let of = |sizes: &[(usize, usize)]| packets(7, 0, sizes);
+    let frames = [of(&[(0, 700), (0, 20)]), of(&[(0, 30), (0, 700), (0, 20)])].concat();
+    let recording = recorded(&[at_times(frames)]);
+    assert_eq!(told(&recording).iter().map(|(_, bytes, _)| *bytes).collect::<Vec<_>>(), [700, 20, 30, 700, 20]);
 }
 
 #[test]
