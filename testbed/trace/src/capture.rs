@@ -288,6 +288,11 @@ impl Capture {
         self.frames[0].at
     }
 
+    /// Capture time of the last frame.
+    pub fn last(&self) -> CaptureTime {
+        self.frames[self.frames.len() - 1].at
+    }
+
     /// Returns frames and bytes, for a schedule.
     pub(crate) fn into_bytes(self) -> (Vec<TraceFrame>, Vec<u8>) {
         (self.frames, self.bytes)

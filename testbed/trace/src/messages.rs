@@ -1,6 +1,7 @@
 //! Messages in captured frames: those of RoCEv2, and stretches of TCP data.
 //!
-//! A retransmitted packet counts once. A frame that was captured at several places counts at the first.
+//! A retransmitted packet counts once. A frame that was captured at several places counts at the first,
+//! and the files of a rotated capture are one.
 
 mod rdma;
 mod tcp;
@@ -80,7 +81,8 @@ impl Recording {
         frames.sort();
         let mut recording =
             Recording { last: frames.last().map_or(CaptureTime::default(), |last| last.0), ..Recording::default() };
-        let mut connections = Connections { idle, ..Connections::default() };
+        let spans = captures.iter().map(|capture| (capture.first(), capture.last())).collect();
+        let mut connections = Connections { idle, spans, ..Connections::default() };
         for (at, capture_index, number) in frames {
             let capture = &captures[capture_index];
             let frame = &capture.frames()[number];
@@ -104,12 +106,14 @@ type Key = (IpAddr, IpAddr, u64, bool);
 #[derive(Default)]
 struct Connections {
     idle: Span,
+    /// Times of each capture's first and last frame.
+    spans: Vec<(CaptureTime, CaptureTime)>,
     numbers: BTreeMap<Key, usize>,
     all: Vec<Connection>,
 }
 
 struct Connection {
-    /// Capture that had the connection first.
+    /// First capture with the connection; after its end a later one.
     capture_index: usize,
     flow: Flow,
 }
@@ -164,6 +168,10 @@ impl Connections {
             self.all.push(Connection { capture_index, flow });
         }
         let connection = &mut self.all[number];
+        // The next file of a rotated capture goes on with the connection.
+        if self.spans[capture_index].0 >= self.spans[connection.capture_index].1 {
+            connection.capture_index = capture_index;
+        }
         if connection.capture_index != capture_index {
             recording.seen_elsewhere += 1;
             return;

@@ -352,6 +352,18 @@ fn a_frame_that_two_captures_have_counts_once() {
 }
 
 #[test]
+fn the_files_of_a_rotated_capture_are_one() {
+    let mut frames = two_writes();
+    frames.extend([(23, tcp(1, 0, SYN)), (24, tcp(2, 500, 0x10)), (25, tcp(502, 400, 0x10))]);
+    for cut in 1..frames.len() {
+        let (first, rest) = frames.split_at(cut);
+        let recording = recorded(&[rest.to_vec(), first.to_vec()]);
+        assert_eq!(told(&recording), [(10, 600, true), (20, 100, true), (24, 900, true)], "cut after {cut}");
+        assert_eq!((recording.seen_elsewhere, recording.packets, recording.missing), (0, 6, 0));
+    }
+}
+
+#[test]
 fn tcp_has_a_message_for_each_stretch_of_data() {
     let start = u32::MAX - 500;
     let at = |offset: u32| start.wrapping_add(1 + offset);
