@@ -71,7 +71,7 @@ const FAR: u16 = u16::MAX;
 const NAMED: usize = 4;
 
 impl Routes {
-    /// Computes the shortest paths, by the number of links.
+    /// Computes the shortest paths, by the number of links, if all hosts have one to each other.
     ///
     /// # Errors
     /// If some hosts have no path to each other.
@@ -79,6 +79,16 @@ impl Routes {
     /// # Panics
     /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn shortest(fabric: &Fabric) -> Result<Routes, Unreachable> {
+        let routes = Routes::of_parts(fabric);
+        routes.check(fabric)?;
+        Ok(routes)
+    }
+
+    /// Computes the shortest paths like [`Routes::shortest`], for hosts of which some may have no path to each other.
+    ///
+    /// # Panics
+    /// If the fabric is inconsistent ([`Fabric::check`]).
+    pub fn of_parts(fabric: &Fabric) -> Routes {
         let wiring = Wiring::new(fabric);
         let end = |host: &super::HostNode| HostEnd {
             switch: host.at.switch,
@@ -95,9 +105,12 @@ impl Routes {
                 rows.push(RouteRow::new(&wiring, host.switch, &mut collector));
             }
         }
-        let routes = Routes { wiring, hosts, rows, row_of: row_of.into(), groups: collector.groups };
-        routes.check(fabric)?;
-        Ok(routes)
+        Routes { wiring, hosts, rows, row_of: row_of.into(), groups: collector.groups }
+    }
+
+    /// Returns whether a path joins two hosts.
+    pub fn joins(&self, from: usize, to: usize) -> bool {
+        self.row(self.hosts[to].switch).links[self.hosts[from].switch] != FAR
     }
 
     /// Returns the shortest paths while these links, given by the ports at their ends, are cut too. A switch that can't reach a host then
@@ -151,7 +164,7 @@ impl Routes {
     /// host's.
     ///
     /// # Panics
-    /// If the two are one host, or there is no such host.
+    /// If the two are one host, or no path joins them ([`Routes::joins`]).
     pub fn path(&self, from: usize, to: usize, hash: u32) -> Vec<PortRef> {
         let mut path = Vec::with_capacity(self.hops(from, to) - 1);
         let mut switch = Some(self.hosts[from].switch);
@@ -176,7 +189,7 @@ impl Routes {
     /// Returns the links of a flow of this hash from one host to another.
     ///
     /// # Panics
-    /// If the two are one host, or there is no such host.
+    /// If the two are one host, or no path joins them ([`Routes::joins`]).
     pub fn path_delay(&self, from: usize, to: usize, hash: u32) -> PathDelay {
         let path = self.path(from, to, hash);
         let cables = path.into_iter().map(|place| self.wiring.port(place).link);

@@ -17,13 +17,13 @@ use super::compose::mac_of_host;
 use super::control::ControlChoice;
 use super::nic::TransportConfig;
 use super::plan::{RunContext, ScenarioPlan};
-use super::reading::split_fix;
 use super::receive_limits;
 use super::routing::{self, Routing, StaticRouting};
 use super::run_diagnostics::RunDiagnostics;
 use super::switches::Switches;
 use super::topology::HostPart;
 use super::traffic::FlowPart;
+use super::workloads::WorkloadKind;
 use crate::scenario::{
     CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan, TrafficSource,
 };
@@ -190,15 +190,34 @@ impl<'p> Build<'p> {
         if let Some(forwarding) = &self.plan.forwarding {
             return Some(Routing::Static(StaticRouting::new(self, forwarding)));
         }
-        match Routes::shortest(&routing::fabric(self)) {
-            Ok(routes) => Some(Routing::Routes(routes)),
-            Err(error) => {
-                let (message, help) = split_fix(&error.to_string());
-                let key = if self.plan.topology.is_fabric { "topology.failed" } else { "scenario.forwarding" };
-                self.refuse(key, message, help, diagnostics);
-                None
+        let routes = Routes::of_parts(&routing::fabric(self));
+        self.check_joined(&routes, diagnostics).then_some(Routing::Routes(routes))
+    }
+
+    /// Checks that a path joins the hosts of each flow, and those that each workload may pair.
+    fn check_joined(&self, routes: &Routes, diagnostics: &mut RunDiagnostics) -> bool {
+        let mut are_joined = true;
+        let mut refuse = |key: String, (from, to): (usize, usize), traffic: String| {
+            are_joined = false;
+            let [from, to] = [from, to].map(|host| &self.plan.topology.hosts[host].name);
+            let message = format!("no path joins {from} and {to}, between which {traffic}");
+            self.refuse(&key, message, "bring a link up, join their switches, or name other hosts", diagnostics);
+        };
+        for flow in self.plan.flows.iter().filter(|flow| !routes.joins(flow.from, flow.to)) {
+            refuse(format!("flows[{}].to", flow.number), (flow.from, flow.to), format!("flow {} goes", flow.name));
+        }
+        for workload in &self.plan.workloads {
+            let joins = |from: u32, to: u32| routes.joins(from as usize, to as usize);
+            if let Some((from, to)) = workload.kind.apart(joins) {
+                let (key, does) = match &*workload.kind {
+                    WorkloadKind::List(_) => ("file", "has a message"),
+                    _ => ("kind", "may send"),
+                };
+                let traffic = format!("workload {} {does}", workload.name);
+                refuse(format!("workloads[{}].{key}", workload.number), (from as usize, to as usize), traffic);
             }
         }
+        are_joined
     }
 
     /// Builds the flows, and the traffic without its messages; leaves out those with errors.
