@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weir_experiments::Failure;
 use weir_experiments::files::{json_text, listed, write_scenario};
+use weir_reader::{NAME_RULE, is_name};
 use weir_scenario::import::ns3::{self, FlowColumns, Options, Sources};
 use weir_scenario::import::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
 
@@ -99,11 +100,9 @@ fn check_runs(output: &Path, imported: &ImportedScenario) -> Result<(), Failure>
 /// Output's name without its extension, of characters valid in a scenario's name.
 fn stem(output: &Path) -> Result<String, Failure> {
     let stem = output.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if stem.is_empty() || stem.starts_with(['.', '-']) || !stem.bytes().all(is_plain) {
+    if !is_name(stem) {
         let output = output.display();
-        let help = "write letters, digits, `_`, `.` and `-`, like clos.toml";
-        return Err(Failure::Argument(format!("--output {output}: this is no name of a scenario; {help}")));
+        return Err(Failure::Argument(format!("--output {output}: this is no name of a scenario; write {NAME_RULE}")));
     }
     Ok(stem.to_owned())
 }

@@ -106,6 +106,10 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
     let listed = sources.flows.as_ref().filter(|_| arguments.is_none());
     let in_packets = payload(&config)?;
     let columns = options.flow_columns.as_ref();
+    if columns.is_some() && listed.is_none() {
+        let help = "take it out, or name the flow list too";
+        return Err(ImportErrors::one("--flows", None, "no flow list is imported", help));
+    }
     let parsed = listed.map(|source| FlowList::parse(source, &topology, columns, in_packets));
     let mut flows = parsed.transpose()?;
     let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;

@@ -1,5 +1,6 @@
 //! Columns of flow lists: simulators give lines with the same number of values different meanings.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -56,9 +57,10 @@ const HPCC: &[FlowField] = &[Source, Destination, PriorityGroup, DestinationPort
 /// Columns of ConWeave's lists.
 const CONWEAVE: &[FlowField] = &[Source, Destination, PriorityGroup, Bytes, Start];
 /// Columns of other simulators' lists, which are recognised and never assumed.
-const OTHERS: [&[FlowField]; 6] = [
+const OTHERS: [&[FlowField]; 7] = [
     &[Source, Destination, PriorityGroup, Packets, Start, End],
     &[Id, Source, Destination, PriorityGroup, Bytes, Start],
+    &[Id, Source, Destination, Bytes, Start],
     &[Source, Destination, PriorityGroup, Bytes, DestinationPort, Start],
     &[Source, Destination, PriorityGroup, DestinationPort, Bytes, StartNanos],
     &[Source, Destination, PriorityGroup, Bytes, StartNanos],
@@ -66,8 +68,8 @@ const OTHERS: [&[FlowField]; 6] = [
 ];
 /// Latest plausible start and end of a flow.
 const INSTANT_MAX: Span = Span::from_secs(100_000);
-/// Earliest plausible start in nanoseconds: earlier ones would be whole seconds, or none.
-const NANOS_MIN: u64 = 1_000_000;
+/// Least plausible last start of a list in nanoseconds: a list with earlier starts is of whole seconds.
+const NANOS_MIN: u64 = 1_000;
 
 impl FlowColumns {
     /// Returns the columns that a line of this many values has in HPCC's and ConWeave's lists.
@@ -129,14 +131,25 @@ impl FlowColumns {
         text
     }
 
-    /// Whether all lines have plausible values with these columns.
+    /// Whether all lines have plausible values with these columns, also together.
     fn fit(&self, lines: &[TextLine<'_>], topology: &Topology) -> bool {
         let fits = |line: &TextLine<'_>| line.fields.len() == self.len() && self.fits(&line.fields, topology);
-        let id = |line: &TextLine<'_>| self.value(&line.fields, Id)?.parse::<u64>().ok();
-        let counts_up = |pair: &[TextLine<'_>]| id(&pair[0]).and_then(|id| id.checked_add(1)) == id(&pair[1]);
-        !lines.is_empty()
-            && lines.iter().all(fits)
-            && (!self.has(Id) || (lines.iter().all(|line| id(line).is_some()) && lines.windows(2).all(counts_up)))
+        if lines.is_empty() || !lines.iter().all(fits) {
+            return false;
+        }
+        let column = |column| -> Vec<u64> {
+            lines.iter().filter_map(|line| self.value(&line.fields, column)?.parse().ok()).collect()
+        };
+        let has_ids = match self.has(Id) {
+            true if self.has(PriorityGroup) => counts_up(&column(Id)),
+            // In ConWeave's lists the third value is a priority group, of which most lists have one.
+            true => counts_up(&column(Id)) && !(are_equal(&column(Destination)) && is_class(column(Destination)[0])),
+            false => true,
+        };
+        let has_nanos = !self.has(StartNanos) || column(StartNanos).iter().max() >= Some(&NANOS_MIN);
+        let is_exchanged =
+            !self.0.ends_with(&[DestinationPort, Start]) || !are_ports(&column(Bytes), &column(DestinationPort));
+        has_ids && has_nanos && is_exchanged
     }
 
     fn fits(&self, fields: &[&str], topology: &Topology) -> bool {
@@ -150,16 +163,37 @@ impl FlowColumns {
         let has_class = integer(PriorityGroup).is_none_or(|pg| pg.is_some_and(|pg| pg <= 7));
         let has_size =
             [Bytes, Packets].map(integer).into_iter().flatten().all(|size| size.is_some_and(|size| size > 0));
-        // Exchanged columns would always fit otherwise: ports are small numbers, too.
-        let has_port = integer(DestinationPort).is_none_or(|port| {
-            port.is_some_and(|port| port <= u64::from(u16::MAX))
-                && (!self.0.ends_with(&[DestinationPort, Start]) || port < integer(Bytes).flatten())
-        });
-        let starts = instant(Start).is_none_or(|start| start.is_some())
-            && integer(StartNanos).is_none_or(|start| start.is_some_and(|start| start >= NANOS_MIN));
+        let has_port = integer(DestinationPort).is_none_or(|port| port.is_some_and(|port| port <= u64::from(u16::MAX)));
+        let has_id = integer(Id).is_none_or(|id| id.is_some());
+        let starts = [Start, StartNanos].map(instant).into_iter().flatten().all(|start| start.is_some());
         let ends = instant(End).is_none_or(|end| end.is_some() && Some(end) >= instant(Start));
-        joins_two && has_class && has_size && has_port && starts && ends
+        joins_two && has_class && has_size && has_port && has_id && starts && ends
     }
+}
+
+/// Whether values that HPCC's lists have as destination ports are more plausible as such than those that they have as sizes: as ports
+/// count up, or are few, or are smaller.
+fn are_ports(ports: &[u64], sizes: &[u64]) -> bool {
+    let distinct = |values: &[u64]| values.iter().collect::<BTreeSet<_>>().len();
+    let count_up = |values: &[u64]| values.len() > 1 && counts_up(values);
+    let are_smaller = || ports.iter().zip(sizes).all(|(port, size)| port < size);
+    match [count_up(ports), count_up(sizes)] {
+        [true, false] => true,
+        [false, true] => false,
+        _ => are_smaller() || distinct(ports) < distinct(sizes),
+    }
+}
+
+fn counts_up(values: &[u64]) -> bool {
+    values.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]))
+}
+
+fn are_equal(values: &[u64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+fn is_class(value: u64) -> bool {
+    (1..=7).contains(&value)
 }
 
 impl fmt::Display for FlowColumns {

@@ -96,7 +96,10 @@ impl FlowList {
         if columns.is_none()
             && let Some(other) = FlowColumns::other(&of_flows, topology)
         {
-            return Err(ambiguous(&source.name, &of_flows[0], &columns_of_lines, &other, complaints.is_empty()));
+            // Its start is the largest of most lists.
+            let line = if other.has(FlowField::StartNanos) { of_flows.last() } else { of_flows.first() };
+            let line = line.expect("other columns fit some lines");
+            return Err(ambiguous(&source.name, line, &columns_of_lines, &other, complaints.is_empty()));
         }
         let left_over = lines.count();
         complaints.result(FlowList { file: source.name.clone(), flows, columns: columns_of_lines, left_over })
@@ -135,7 +138,12 @@ fn flow(
     let TextLine { number: line, ref fields } = *line;
     if fields.len() != columns.len() {
         let problem = format!("a flow has {} values, `{columns}`, this line {}", columns.len(), fields.len());
-        complaints.add(line, problem, FLOW_EXAMPLE);
+        let is_usual = FlowColumns::usual(columns.len()).as_ref() == Some(columns);
+        complaints.add(
+            line,
+            problem,
+            if is_usual { FLOW_EXAMPLE } else { "write them all, or other columns in --flows" },
+        );
         return None;
     }
     let value = |column| columns.value(fields, column);
@@ -181,6 +189,13 @@ fn flow(
         _ => "write whole nanoseconds, like 2000001000",
     };
     let start = complaints.value(line, text, "a start", help, instant(text, column));
+    if let Some(text) = value(FlowField::Id) {
+        complaints.value(line, text, "a flow's number", "write a whole number, like 7", text.parse::<u64>().ok())?;
+    }
+    if let Some(text) = value(FlowField::End) {
+        let end = instant(text, FlowField::End).filter(|end| start.is_none_or(|start| *end >= start));
+        complaints.value(line, text, "an end", "write seconds, like 2.5, and none before the start", end)?;
+    }
     Some(Flow { from: from?, to: to?, pg: pg?, dport, size: size?, start: start?, line })
 }
 

@@ -323,8 +323,11 @@ fn size(config: &Config, nic: BitRate, report: &mut ImportReport) -> Bytes {
         }
         None => {
             let mib = (nic.as_bps() / 1_000_000 * 16 / 50_000).max(1);
-            let text = format!("no BUFFER_SIZE: {mib} MiB, as HPCC's run.py has it at {nic}");
-            report.approximated.push(ImportNote::general(text));
+            let text = |missing| format!("{missing}: {mib} MiB, as HPCC's run.py has it at {nic}");
+            report.approximated.push(match config.line("BUFFER_SIZE") {
+                Some(line) => ImportNote::for_line(&config.file, line, text("BUFFER_SIZE 0 is no buffer")),
+                None => ImportNote::general(text("no BUFFER_SIZE")),
+            });
             Bytes::new(mib << 20)
         }
     }

@@ -68,6 +68,11 @@ fn wrong_topologies_are_refused_with_their_lines() {
         ("3 1 3\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 1 1Gbps 1us 0\n", 5, "hosts 0 and 1 are linked to each other"),
         ("4 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n", 1, "host 3 has no link"),
         ("2 1 1\n1\n0 1 1Gbps 1us 0\n", 1, "switch 1 has 1 link, and a switch 2 ports or more"),
+        (
+            "4 2 3\n2 3\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n2 3 1Gbps 1us 0\n2 3 1Gbps 1us 0\n",
+            1,
+            "switch 3 has 1 link, and a switch 2 ports or more; the first line says 3 links, and 4 lines follow",
+        ),
     ] {
         let found = problems(Topology::parse(&source("t", text)).and_then(|topology| topology.check_ports("t")));
         assert_eq!(found.first(), Some(&(Some(line), problem.to_owned())), "{text}");
@@ -98,7 +103,7 @@ fn a_switch_with_too_many_ports_is_named() {
 fn each_link_of_a_host_is_a_host() {
     let topology =
         "4 2 5\n2 3\n0 2 25Gbps 1us 0\n0 3 25Gbps 1us 0\n1 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 100Gbps 1us 0\n";
-    let flows: String = (0..64).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + n)).collect();
+    let flows: String = (0..64).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + 7 * n)).collect();
     let imported = with(topology, "CC_MODE 3\n", &format!("64\n{flows}")).unwrap();
     for line in ["name = \"H0\"", "name = \"H0-2\"", "port = \"S3.H1-2\"", "base_rtt = \"4640ns\""] {
         assert!(imported.scenario.lines().any(|other| other == line), "{line} is not in {}", imported.scenario);
@@ -159,6 +164,13 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
         ("0 1 3 2 9\n", "src dst pg bytes start", 2, 9_000_000),
         ("0 1 3 100 20000 2000000000\n", "src dst pg dport bytes start-ns", 20_000, 2_000_000),
         ("0 1 3 20000 2000000000\n", "src dst pg bytes start-ns", 20_000, 2_000_000),
+        // One message is smaller than its port's number; ports count up.
+        ("0 1 3 20000 100 2\n1 0 3 80 100 2.1\n", "src dst pg bytes dport start", 20_000, 2_000_000),
+        ("0 1 3 500 10000 2\n1 0 3 600 10001 2.1\n", "src dst pg bytes dport start", 500, 2_000_000),
+        // No start is later than 1 ms, and the first one is 0.
+        ("0 1 3 100 20000 3000\n1 0 3 100 20000 90000\n", "src dst pg dport bytes start-ns", 20_000, 3),
+        ("0 1 3 20000 0\n1 0 3 20000 90000\n", "src dst pg bytes start-ns", 20_000, 0),
+        ("4 0 1 20000 2\n5 1 0 30000 2.1\n", "id src dst bytes start", 20_000, 2_000_000),
     ] {
         let refused = parse(lines, None).unwrap_err();
         assert_eq!(refused.errors.len(), 1, "{lines}: {refused}");
@@ -174,9 +186,27 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
         "0 1 3 10000 200000 0.5\n1 0 3 10001 300 0.6\n",
         "0 1 3 64000 2\n1 0 3 64000 2\n",
         "0 1 1 3 64000 2\n0 1 1 3 64000 2\n",
+        // Ports that count up, and smaller messages; kinds of flows, and messages of 64 B.
+        "0 1 3 10000 300 0.5\n1 0 3 10001 400 0.6\n",
+        "0 1 3 100 64 2\n1 0 3 100 64000 2\n",
+        "0 1 3 100 64000 0\n1 0 3 100 64000 3\n",
+        "0 1 1 64000 2\n1 0 1 64000 2\n",
     ] {
         parse(lines, None).unwrap_or_else(|refused| panic!("{refused}"));
     }
+    for (columns, line, problem) in [
+        ("id src dst bytes start", "x 0 1 3000 2", "\"x\" is not a flow's number"),
+        ("src dst bytes start end", "0 1 3000 2 soon", "\"soon\" is not an end"),
+        ("src dst bytes start end", "0 1 3000 2 1.9", "\"1.9\" is not an end"),
+        ("src dst bytes start", "0 1 3 3000 2", "a flow has 4 values, `src dst bytes start`, this line 5"),
+    ] {
+        let errors = parse(line, Some(columns)).unwrap_err();
+        assert_eq!(errors.errors[0].problem, problem);
+        assert!(!errors.errors[0].help.contains("dport"), "{errors}");
+    }
+    let without = Sources { topology: source("t", LINKS), ..Sources::default() };
+    let options = Options { flow_columns: Some(FlowColumns::hpcc()), ..Options::default() };
+    assert_eq!(problems(import(&without, &options)), [(None, "no flow list is imported".to_owned())]);
     for (columns, problem) in [
         ("src dst pg size start", "\"size\" is no column; "),
         ("src dst src bytes start", "\"src\" is named twice; "),
@@ -192,8 +222,8 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
 #[test]
 fn comments_marks_and_equal_signs_are_read_as_meant() {
     let plain = with(LINKS, "CC_MODE 3\nBUFFER_SIZE 16\nSIMULATOR_STOP_TIME 2.1\n", "1\n0 1 3 100 64000 2\n").unwrap();
-    let config = "\u{feff}# of May\nCC_MODE=3\n//CC_MODE 1\nBUFFER_SIZE = 16 // MB\nSIMULATOR_STOP_TIME 2.1\n";
-    let flows = "\u{feff}1 # flow\n// src dst pg dport bytes start\n0 1 3 100 64000 2 # first\n";
+    let config = "\u{feff}# of May\nCC_MODE=3\n//CC_MODE 1\nBUFFER_SIZE = 16// MB\nSIMULATOR_STOP_TIME 2.1\n";
+    let flows = "\u{feff}1# flow\n// src dst pg dport bytes start\n0 1 3 100 64000 2#first\n";
     let links = format!("// a star\n{LINKS}");
     assert_eq!(with(&links, config, flows).unwrap().scenario, plain.scenario);
     // SimAI's runs have no end.
@@ -206,12 +236,21 @@ fn comments_marks_and_equal_signs_are_read_as_meant() {
 fn flows_of_hosts_with_several_links_have_joined_ones() {
     // Hosts 0 and 1 at switches 2 and 3, which nothing joins.
     let planes = "4 2 4\n2 3\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n";
-    let flows: String = (0..16).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + n)).collect();
+    let flows: String = (0..16).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + 7 * n)).collect();
     let imported = with(planes, "CC_MODE 3\n", &format!("16\n{flows}")).unwrap();
     let csv = &imported.files[0].1;
     for (pair, some) in [(",H0,H1,", true), (",H0-2,H1-2,", true), (",H0,H1-2,", false), (",H0-2,H1,", false)] {
         assert_eq!(csv.contains(pair), some, "{pair} in {csv}");
     }
+    // Planes that nothing joins are no hindrance, but for flows between them.
+    let runs = |flows: &str| {
+        let imported = with(planes, "CC_MODE 3\nBUFFER_SIZE 16\n", flows).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        imported.files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+        crate::file::parse(&folder.path().join("x.toml"), &imported.scenario)
+    };
+    let run = runs("2\n0 1 3 100 64000 2\n1 0 3 100 64000 2\n").unwrap_or_else(|errors| panic!("{errors}")).remove(0);
+    assert_eq!((run.scenario.hosts.len(), run.scenario.traffic[0].messages().len()), (4, 2));
     let islands = "6 2 4\n4 5\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n";
     let refused = with(islands, "CC_MODE 3\n", "1\n0 2 3 100 64000 2\n");
     assert_eq!(problems(refused), [(Some(2), "no path joins nodes 0 and 2".to_owned())]);
@@ -395,6 +434,11 @@ fn keys_of_a_congestion_control_are_taken() {
 fn switches_are_as_the_configuration_has_them() {
     let flows = "1\n0 1 5 100 64000 2\n";
     let huge = with(LINKS, "BUFFER_SIZE 4000\n", flows).unwrap().report.approximated;
+    let none = with(LINKS, "BUFFER_SIZE 0\n", flows).unwrap().report.approximated;
+    assert!(
+        none.iter().any(|note| note.to_string().starts_with("c:1: BUFFER_SIZE 0 is no buffer: 32 MiB, ")),
+        "{none:?}"
+    );
     let text = "BUFFER_SIZE 4000: 1800 MiB, the largest buffer of a switch";
     assert!(huge.iter().any(|note| note.text == text), "{huge:?}");
     let config = "BUFFER_SIZE 4\nACK_HIGH_PRIO 1\nKMAX_MAP 1 100000000000 400\nKMIN_MAP 1 100000000000 100\nPMAX_MAP 1 100000000000 0\n";

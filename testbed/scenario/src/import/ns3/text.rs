@@ -22,13 +22,23 @@ pub(super) struct TextLine<'t> {
     pub fields: Vec<&'t str>,
 }
 
-/// Returns the lines of a text that have a field. A field that begins with `#` or `//` begins a comment; a byte order mark is skipped.
+/// Returns the lines of a text that have a field. `#` or `//` begin a comment before a field or after a quantity; a byte order mark is
+/// skipped.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = TextLine<'_>> {
-    let is_text = |field: &&str| !field.starts_with('#') && !field.starts_with("//");
     (1..)
         .zip(text.trim_start_matches('\u{feff}').lines())
-        .map(move |(number, line)| TextLine { number, fields: line.split_whitespace().take_while(is_text).collect() })
+        .map(|(number, line)| TextLine { number, fields: line[..comment_start(line)].split_whitespace().collect() })
         .filter(|line| !line.fields.is_empty())
+}
+
+/// Returns the start of a line's comment, or the line's end. Names of files may contain the marks.
+fn comment_start(line: &str) -> usize {
+    let begins = |at: &usize| {
+        let before = line[..*at].rsplit(char::is_whitespace).next().unwrap_or_default();
+        before.is_empty() || decimal(before, 0).is_some() || rate(before).is_some() || span(before).is_some()
+    };
+    let marks = line.match_indices('#').chain(line.match_indices("//")).map(|(at, _)| at);
+    marks.filter(begins).min().unwrap_or(line.len())
 }
 
 /// Errors of a file, in the order of their detection.

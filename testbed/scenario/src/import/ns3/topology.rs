@@ -215,7 +215,11 @@ impl Topology {
                 let problem = format!("switch {switch} has {all} links, and a switch {PORTS_MAX} ports at most");
                 complaints.add(line, problem, "spread them over several switches");
             } else if all < 2 {
-                let problem = format!("switch {switch} has {}, and a switch 2 ports or more", count(all, "link"));
+                let mut problem = format!("switch {switch} has {}, and a switch 2 ports or more", count(all, "link"));
+                if self.left_over > 0 {
+                    let (read, lines) = (self.links.len(), self.links.len() + self.left_over);
+                    problem += &format!("; the first line says {}, and {lines} lines follow", count(read, "link"));
+                }
                 complaints.add(1, problem, "write more, or fewer switches");
             }
         }
