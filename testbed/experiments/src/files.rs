@@ -80,6 +80,9 @@ pub fn write_scenario(
         let path = path.display();
         return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
     }
+    if let Some((path, _)) = files.iter().find(|(path, _)| path.is_dir()) {
+        return Err(Failure::Argument(format!("{} is a folder; name another output", path.display())));
+    }
     for (path, text) in &files {
         let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
         fs::write(path, text).map_err(cannot)?;
@@ -110,6 +113,16 @@ pub(crate) fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_in_place_of_a_scenario_is_refused_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("a.toml");
+        fs::create_dir(&output).unwrap();
+        let lists = [("a-flows.csv".to_owned(), String::new())];
+        assert!(matches!(write_scenario(&output, "", &lists, true), Err(Failure::Argument(_))));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn titles_become_names_of_files() {

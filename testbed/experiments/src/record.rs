@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_trace::{Capture, FrameSelection, Recording};
+use weir_trace::{Capture, CaptureError, FrameSelection, Recording};
 use weir_units::{BitRate, Span};
 
 use crate::files::{json_text, listed, write_scenario};
@@ -128,6 +128,7 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
     let choice = FrameSelection {
         headers_suffice: true,
+        with_mac_control: true,
         frame_bytes_max: usize::MAX,
         memory_bytes_max: MEMORY_BYTES_MAX,
         ..FrameSelection::default()
@@ -137,7 +138,10 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
     let read = |file: &PathBuf| Capture::read_with_progress(file, &choice, &mut |bytes| bar.inc(bytes));
     let captures = files.iter().map(read).collect::<Result<_, _>>();
     bar.finish_and_clear();
-    captures.map_err(|error| Failure::Argument(error.to_string()))
+    captures.map_err(|error| match error {
+        CaptureError::NoEthernet { .. } => Failure::Run(error.to_string()),
+        _ => Failure::Argument(error.to_string()),
+    })
 }
 
 /// Name prefix of the files written with the scenario.

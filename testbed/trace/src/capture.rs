@@ -128,7 +128,7 @@ pub enum CaptureError {
         link: DataLink,
     },
     /// The selection has no frame.
-    #[error("{path}: no frame to send: {what}")]
+    #[error("{path}: no usable frame: {what}")]
     Nothing {
         /// The file.
         path: String,
@@ -405,7 +405,11 @@ impl Capture {
             return self.add(&record, data, original, selection);
         }
         match cooked::layout(link.kind) {
-            Some(layout) if selection.headers_suffice && data.len() >= layout.bytes => {
+            Some(layout) if selection.headers_suffice && data.len() < layout.bytes => {
+                self.skipped.too_short.add(record.number, data.len());
+                Ok(())
+            }
+            Some(layout) if selection.headers_suffice => {
                 let frame = layout.ethernet(data);
                 let original = (original + frame.len()).saturating_sub(data.len());
                 let record = PacketRecord { direction: record.direction.or(layout.direction(data)), ..record };
@@ -714,7 +718,7 @@ pub(crate) mod tests {
         let message = |bytes: &[u8]| read(bytes, &ALL).unwrap_err().to_string();
         assert!(message(b"no").contains("less than 4 bytes"));
         assert!(message(b"no capture file at all, and long enough").contains("no capture file"));
-        assert!(message(&pcap(MICROSECONDS, &[])).contains("no frame to send: nothing"));
+        assert!(message(&pcap(MICROSECONDS, &[])).contains("no usable frame: nothing"));
         let mut wifi = pcap(MICROSECONDS, &[(1, 0, 60, vec![2; 60])]);
         wifi[20] = 105;
         assert!(message(&wifi).contains("and none of Ethernet"));

@@ -312,6 +312,14 @@ fn cooked_captures_have_the_same_messages() {
                 whole,
                 "{link} at {snaplen} B"
             );
+            // Shorter than the cooked header.
+            let mut short = pcap(0xa1b2_c3d4, &[(0, 1, 10, vec![0; 10])]);
+            short[20..24].copy_from_slice(&link.to_le_bytes());
+            let of_short = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(of_short.path(), short).unwrap();
+            let headers = FrameSelection { headers_suffice: true, ..ALL };
+            let refused = Capture::read(of_short.path(), &headers).unwrap_err().to_string();
+            assert!(refused.ends_with("without a header: 1 (number 1 of 10 B)"), "{refused}");
             // A frame without a destination can't be sent.
             let sent = Capture::read(of.path(), &ALL).unwrap_err().to_string();
             assert!(sent.contains("and none of Ethernet"), "{sent}");
