@@ -46,10 +46,10 @@ const SIZES: &[Unit] = &[
 
 const RATES: &[Unit] = &[
     (&["bps", "b/s", "bit/s"], 1),
-    (&["Kbps", "Kb/s", "Kbit/s", "Kbit"], 1_000),
-    (&["Mbps", "Mb/s", "Mbit/s", "Mbit"], 1_000_000),
-    (&["Gbps", "Gb/s", "Gbit/s", "Gbit"], 1_000_000_000),
-    (&["Tbps", "Tb/s", "Tbit/s", "Tbit"], 1_000_000_000_000),
+    (&["Kbps", "Kb/s", "Kbit/s", "Kbit", "Kb"], 1_000),
+    (&["Mbps", "Mb/s", "Mbit/s", "Mbit", "Mb"], 1_000_000),
+    (&["Gbps", "Gb/s", "Gbit/s", "Gbit", "Gb"], 1_000_000_000),
+    (&["Tbps", "Tb/s", "Tbit/s", "Tbit", "Tb"], 1_000_000_000_000),
 ];
 
 const SPANS: &[Unit] = &[
@@ -134,8 +134,9 @@ fn quantity(text: &str, units: &[Unit]) -> Result<u64, String> {
 fn value_of_unit(unit: &str, units: &[Unit]) -> Option<u64> {
     let is_mixed = unit.contains(|c: char| c.is_ascii_uppercase()) && unit.contains(|c: char| c.is_ascii_lowercase());
     let is_alike = |name: &&str| {
-        // A rate's unit in capitals is one of bytes.
-        let swaps = unit.contains('B') && !name.contains('B') || unit.ends_with('b') && name.ends_with('B') && is_mixed;
+        // A rate's unit in capitals is one of bytes; "bit" is none.
+        let has_bytes = unit.contains('B') && !unit.to_ascii_lowercase().contains("bit");
+        let swaps = has_bytes && !name.contains('B') || unit.ends_with('b') && name.ends_with('B') && is_mixed;
         name.eq_ignore_ascii_case(unit) && !swaps
     };
     let (_, value) = units.iter().find(|(names, _)| names.iter().any(is_alike))?;
@@ -160,7 +161,7 @@ mod tests {
         for text in ["12mb", "“12MB”", "'12 MB'", "12m", "12000KB", "12000kB", "12000kb"] {
             assert_eq!(text.parse(), Ok(Bytes::mb(12)), "{text}");
         }
-        for text in ["1gbps", "1Gbit/s", "1gb/s", "1000Mbit", "1000000kbps"] {
+        for text in ["1gbps", "1Gbit/s", "1gb/s", "1000Mbit", "1000000kbps", "1GBit/s", "1GBIT", "1Gb", "1000Mb"] {
             assert_eq!(text.parse(), Ok(BitRate::gbps(1)), "{text}");
         }
         for text in ["2US", "2Us", "2 us", "2000NS"] {
