@@ -79,7 +79,7 @@ impl Routes {
     /// # Panics
     /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn shortest(fabric: &Fabric) -> Result<Routes, Unreachable> {
-        let routes = Routes::of_parts(fabric);
+        let routes = Routes::partial(fabric);
         routes.check(fabric)?;
         Ok(routes)
     }
@@ -88,7 +88,7 @@ impl Routes {
     ///
     /// # Panics
     /// If the fabric is inconsistent ([`Fabric::check`]).
-    pub fn of_parts(fabric: &Fabric) -> Routes {
+    pub fn partial(fabric: &Fabric) -> Routes {
         let wiring = Wiring::new(fabric);
         let end = |host: &super::HostNode| HostEnd {
             switch: host.at.switch,
@@ -109,7 +109,7 @@ impl Routes {
     }
 
     /// Returns whether a path joins two hosts.
-    pub fn joins(&self, from: usize, to: usize) -> bool {
+    pub fn reaches(&self, from: usize, to: usize) -> bool {
         self.row(self.hosts[to].switch).links[self.hosts[from].switch] != FAR
     }
 
@@ -164,7 +164,7 @@ impl Routes {
     /// host's.
     ///
     /// # Panics
-    /// If the two are one host, or no path joins them ([`Routes::joins`]).
+    /// If the two are one host, or no path joins them ([`Routes::reaches`]).
     pub fn path(&self, from: usize, to: usize, hash: u32) -> Vec<PortRef> {
         let mut path = Vec::with_capacity(self.hops(from, to) - 1);
         let mut switch = Some(self.hosts[from].switch);
@@ -189,7 +189,7 @@ impl Routes {
     /// Returns the links of a flow of this hash from one host to another.
     ///
     /// # Panics
-    /// If the two are one host, or no path joins them ([`Routes::joins`]).
+    /// If the two are one host, or no path joins them ([`Routes::reaches`]).
     pub fn path_delay(&self, from: usize, to: usize, hash: u32) -> PathDelay {
         let path = self.path(from, to, hash);
         let cables = path.into_iter().map(|place| self.wiring.port(place).link);

@@ -28,13 +28,13 @@ pub(super) struct Flow {
 /// Packets by sequence number, each once: captures have them out of order, and again.
 #[derive(Default)]
 struct PacketSequence {
-    packets: BTreeMap<i64, Packet>,
+    packets: BTreeMap<i64, DataPacket>,
     /// Highest sequence number, counted on beyond 2^24.
     highest: Option<i64>,
 }
 
 #[derive(Clone, Copy)]
-struct Packet {
+struct DataPacket {
     at: CaptureTime,
     dscp: u8,
     position: PacketPosition,
@@ -127,7 +127,7 @@ impl Flow {
         let has_reth = (RETH_BYTES..ATOMIC_BYTES).contains(&header_bytes);
         let reth_length = if has_reth { long(udp.head, UDP_AND_BTH_BYTES + 12).map(u64::from) } else { None };
         let is_read = opcode & 0x1f == READ_REQUEST;
-        let packet = Packet { at, dscp, position, payload, reth_length, is_read };
+        let packet = DataPacket { at, dscp, position, payload, reth_length, is_read };
         // Datagrams of several senders may have one sequence number, and are not sent again.
         if opcode >> 5 >= 2 {
             OpenMessage::new(0, &packet).close(true, direction, recording);
@@ -157,7 +157,7 @@ impl PacketSequence {
     ///
     /// # Errors
     /// The sequence number, if another packet has it: a new connection has the queue pair.
-    fn insert(&mut self, psn: Psn, packet: Packet) -> Result<bool, Psn> {
+    fn insert(&mut self, psn: Psn, packet: DataPacket) -> Result<bool, Psn> {
         // The shorter way round.
         let highest = self.highest.unwrap_or(i64::from(psn.get()));
         let number = highest + i64::from(psn.ahead_of(Psn::new(highest as u32)));
@@ -173,7 +173,7 @@ impl PacketSequence {
     /// Finds the messages in the packets, and forgets these.
     fn finish(&mut self, are_responses: bool, direction: ConnectionDirection, recording: &mut Recording) {
         let mut open: Option<OpenMessage> = None;
-        let mut before: Option<(i64, Packet)> = None;
+        let mut before: Option<(i64, DataPacket)> = None;
         for (psn, packet) in std::mem::take(self).packets {
             // Between whole responses there are answers to other requests.
             if let Some((last, before)) = before.filter(|_| !are_responses || open.is_some() || !packet.begins()) {
@@ -187,7 +187,7 @@ impl PacketSequence {
                 continue;
             }
             let message = match open.take() {
-                Some(message) => message.with(psn, &packet),
+                Some(message) => message.extend(psn, &packet),
                 None => OpenMessage::new(psn, &packet),
             };
             if packet.ends() {
@@ -203,7 +203,7 @@ impl PacketSequence {
     }
 }
 
-impl Packet {
+impl DataPacket {
     fn begins(&self) -> bool {
         matches!(self.position, PacketPosition::First | PacketPosition::Only)
     }
@@ -225,7 +225,7 @@ impl Packet {
 }
 
 impl OpenMessage {
-    fn new(psn: i64, packet: &Packet) -> OpenMessage {
+    fn new(psn: i64, packet: &DataPacket) -> OpenMessage {
         let packets = packet
             .reth_length
             .and_then(|bytes| bytes.checked_div(packet.payload).map(|_| bytes.div_ceil(packet.payload)));
@@ -243,11 +243,11 @@ impl OpenMessage {
 
     /// Whether a packet belongs to the message. After a gap it may begin another; without one it can't: a READ that is
     /// requested again from a later packet on has responses that begin there.
-    fn goes_on_with(&self, psn: i64, packet: &Packet) -> bool {
+    fn goes_on_with(&self, psn: i64, packet: &DataPacket) -> bool {
         self.end.is_none_or(|end| psn <= end) && (psn == self.newest.0 + 1 || !packet.begins())
     }
 
-    fn with(self, psn: i64, packet: &Packet) -> OpenMessage {
+    fn extend(self, psn: i64, packet: &DataPacket) -> OpenMessage {
         OpenMessage { at: self.at.min(packet.at), newest: (psn, packet.payload), ..self }
     }
 

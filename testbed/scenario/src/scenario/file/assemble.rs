@@ -190,7 +190,7 @@ impl<'p> Build<'p> {
         if let Some(forwarding) = &self.plan.forwarding {
             return Some(Routing::Static(StaticRouting::new(self, forwarding)));
         }
-        let routes = Routes::of_parts(&routing::fabric(self));
+        let routes = Routes::partial(&routing::fabric(self));
         self.check_joined(&routes, diagnostics).then_some(Routing::Routes(routes))
     }
 
@@ -203,12 +203,12 @@ impl<'p> Build<'p> {
             let message = format!("no path joins {from} and {to}, between which {traffic}");
             self.refuse(&key, message, "bring a link up, join their switches, or name other hosts", diagnostics);
         };
-        for flow in self.plan.flows.iter().filter(|flow| !routes.joins(flow.from, flow.to)) {
+        for flow in self.plan.flows.iter().filter(|flow| !routes.reaches(flow.from, flow.to)) {
             refuse(format!("flows[{}].to", flow.number), (flow.from, flow.to), format!("flow {} goes", flow.name));
         }
         for workload in &self.plan.workloads {
-            let joins = |from: u32, to: u32| routes.joins(from as usize, to as usize);
-            if let Some((from, to)) = workload.kind.apart(joins) {
+            let reaches = |from: u32, to: u32| routes.reaches(from as usize, to as usize);
+            if let Some((from, to)) = workload.kind.apart(reaches) {
                 let (key, does) = match &*workload.kind {
                     WorkloadKind::List(_) => ("file", "has a message"),
                     _ => ("kind", "may send"),

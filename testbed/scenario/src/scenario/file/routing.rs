@@ -99,7 +99,7 @@ impl Routing<'_> {
         let mut longest = Span::ZERO;
         for [from, to] in self.pairs(hosts) {
             let there_and_back = match self {
-                Routing::Routes(routes) if !routes.joins(from, to) => None,
+                Routing::Routes(routes) if !routes.reaches(from, to) => None,
                 Routing::Routes(routes) => Some((routes.path_delay(from, to, 1), routes.path_delay(to, from, 2))),
                 Routing::Static(routing) => routing.path_delay(from, to).zip(routing.path_delay(to, from)),
             };

@@ -126,13 +126,13 @@ impl WorkloadKind {
         }
     }
 
-    /// Returns a sender and a receiver that the workload may pair, of which `joins` is false. Among hosts `joins` is an equivalence.
-    pub(super) fn apart(&self, joins: impl Fn(u32, u32) -> bool) -> Option<(u32, u32)> {
+    /// Returns a sender and a receiver that the workload may pair, of which `reaches` is false. Among hosts `reaches` is an equivalence.
+    pub(super) fn apart(&self, reaches: impl Fn(u32, u32) -> bool) -> Option<(u32, u32)> {
         let across = |senders: &[u32], receivers: &[u32]| {
             // All receivers are joined with the first one, or some sender is apart from it or from the other one.
             let first = *receivers.first()?;
-            let other = receivers.iter().copied().find(|receiver| !joins(first, *receiver));
-            let apart = |sender: &u32| [Some(first), other].into_iter().flatten().find(|to| !joins(*sender, *to));
+            let other = receivers.iter().copied().find(|receiver| !reaches(first, *receiver));
+            let apart = |sender: &u32| [Some(first), other].into_iter().flatten().find(|to| !reaches(*sender, *to));
             senders.iter().find_map(|sender| Some((*sender, apart(sender)?)))
         };
         match self {
@@ -140,13 +140,13 @@ impl WorkloadKind {
             | WorkloadKind::Incast { senders, receivers, .. }
             | WorkloadKind::ClosedLoop(LoopPart { senders, receivers, .. }) => across(senders, receivers),
             WorkloadKind::Pairs { pairs: Pattern::Each(pairs), .. } => {
-                pairs.iter().copied().find(|(from, to)| !joins(*from, *to))
+                pairs.iter().copied().find(|(from, to)| !reaches(*from, *to))
             }
             WorkloadKind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
                 across(hosts, hosts)
             }
             WorkloadKind::List(messages) => {
-                messages.iter().map(|message| (message.from, message.to)).find(|(from, to)| !joins(*from, *to))
+                messages.iter().map(|message| (message.from, message.to)).find(|(from, to)| !reaches(*from, *to))
             }
         }
     }
