@@ -39,7 +39,7 @@ use std::collections::BTreeSet;
 use text::{ErrorCollector, count};
 use times::Times;
 use topology::{Link, Topology};
-use weir_units::SplitMix64;
+use weir_units::{Span, SplitMix64};
 use workloads::Workload;
 
 pub use arguments::Arguments;
@@ -87,6 +87,8 @@ struct Ns3Experiment {
     workloads: Vec<Workload>,
     /// Classes of flows, which are lossless under PFC.
     classes: Vec<u8>,
+    /// Timeout of retransmissions.
+    retransmission: Span,
     /// Whether acknowledgements are queued with data in switches.
     has_low_acks: bool,
     cuts_times: bool,
@@ -125,8 +127,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
     let trips = round_trips::RoundTrips::new(&topology, payload);
     let idle = fit_hosts(&sources.topology.name, &mut topology, flows.as_mut(), &mut report)?;
 
-    let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
-    let line = first_host.expect("each host has a link, and there is one").rate;
+    let line = topology.nic_rate();
     let wanted = options.congestion_control.as_deref();
     let power_tcp = arguments.filter(|_| wanted.is_none()).and_then(|arguments| inet_tub::control(arguments, &trips));
     let control = match power_tcp {
@@ -187,6 +188,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
         times,
         workloads,
         classes,
+        retransmission: simulator.retransmission(trips.base_rtt),
         has_low_acks,
         cuts_times: options.cuts_times,
         tcp,
@@ -216,6 +218,12 @@ impl Simulator {
         } else {
             Simulator::Hpcc
         }
+    }
+
+    /// Returns the timeout of retransmissions. HPCC's simulator has none: it must not end before a reply that waited in a PAUSE.
+    fn retransmission(self, base_rtt: Span) -> Span {
+        let least = Span::from_millis(4);
+        if self == Simulator::ConWeave { least } else { least.max(base_rtt * 8) }
     }
 
     /// Returns the simulator's name in messages.

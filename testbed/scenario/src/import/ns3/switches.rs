@@ -9,7 +9,6 @@ use super::arguments::Arguments;
 use super::config::Config;
 use super::inet_tub::{self, Alphas, Policy};
 use super::round_trips::RoundTrips;
-use super::text::count;
 use super::topology::{Link, Topology};
 use crate::import::{ImportErrors, ImportNote, ImportReport};
 
@@ -17,6 +16,7 @@ use crate::import::{ImportErrors, ImportNote, ImportReport};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SwitchSettings {
     pub mtu: u64,
+    /// Buffer of most switches; others have theirs.
     pub size: Bytes,
     pub private: Bytes,
     /// Headroom Φ of most ports.
@@ -25,10 +25,12 @@ pub(super) struct SwitchSettings {
     rule: (u64, Bytes),
     pub xon_offset: Bytes,
     pub alpha: &'static str,
-    /// Rate above which α grows in proportion.
-    pub alpha_at_rate: Option<BitRate>,
+    /// Rates above the NIC rate, and α of their ports.
+    pub alphas: Vec<(BitRate, &'static str)>,
     pub has_pfc: bool,
     pub ecn: Option<Ecn>,
+    /// Buffers of all switches, in their order.
+    sizes: Vec<Bytes>,
     /// Buffer policy of a command line, in place of dynamic thresholds.
     pub policy: Option<Policy>,
 }
@@ -55,7 +57,7 @@ pub(super) struct Ecn {
 /// Built-in settings of a simulator's switches.
 struct SwitchModel {
     private: Bytes,
-    /// Whether the private buffer is per port, rather than for each of 8 classes.
+    /// Whether the buffer lacks private bytes and headroom once a port, although each of 8 classes may take them.
     is_once_a_port: bool,
     xon_offset: Bytes,
     alpha: &'static str,
@@ -112,8 +114,7 @@ pub(super) fn settings(
     report: &mut ImportReport,
 ) -> Result<SwitchSettings, ImportErrors> {
     let model = simulator.model(payload);
-    let nic = topology.links.iter().find(|link| !link.ends.iter().all(|node| topology.is_switch(*node)));
-    let nic = nic.map_or(BitRate::gbps(100), |link| link.rate);
+    let nic = topology.nic_rate();
     let has_pfc = config.is_on("ENABLE_PFC", true);
     if !has_pfc {
         let line = config.line("ENABLE_PFC").unwrap_or(1);
@@ -145,8 +146,9 @@ pub(super) fn settings(
         rule: (model.delays, model.and),
         xon_offset: model.xon_offset,
         alpha: model.alpha,
-        alpha_at_rate: None,
+        alphas: Vec::new(),
         has_pfc,
+        sizes: Vec::new(),
         ecn: ecn(config, topology, report)?,
         policy: None,
     };
@@ -164,12 +166,19 @@ pub(super) fn settings(
         report.taken.push(ImportNote::general(text));
         switches.size = switches.size.saturating_sub(less);
     }
+    let lossless = if has_pfc { lossless } else { 0 };
     model.report_differences(config, topology, &mut switches, nic, report);
-    if has_pfc && lossless > 1 && line.is_none() {
+    if lossless > 1 && line.is_none() && !model.is_once_a_port {
         let text = format!("headroom is kept for each of {lossless} lossless classes, in the simulator once a port");
         report.approximated.push(ImportNote::general(text));
     }
+    switches.sizes = topology
+        .switches
+        .iter()
+        .map(|switch| switches.size + model.beyond(&switches, topology, *switch, lossless))
+        .collect();
     switches.check_size(config, topology, lossless)?;
+    switches.size = most_common(switches.sizes.iter().copied()).unwrap_or(switches.size);
     Ok(switches)
 }
 
@@ -177,6 +186,15 @@ impl SwitchModel {
     /// Returns the simulator's headroom of a port.
     fn headroom_of(&self, link: &Link) -> Bytes {
         link.rate.bytes_in(link.delay) * self.delays + self.and
+    }
+
+    /// Returns the bytes by which a switch's buffer is larger than in the simulator, as its classes reserve more.
+    fn beyond(&self, switches: &SwitchSettings, topology: &Topology, switch: u32, lossless: usize) -> Bytes {
+        if !self.is_once_a_port {
+            return Bytes::ZERO;
+        }
+        let ports = topology.links_of(switch).count() as u64;
+        self.private * (CLASSES - 1) * ports + switches.headroom_at(topology, switch, lossless.saturating_sub(1))
     }
 
     /// Returns the headroom of most ports; others have theirs at their links.
@@ -204,38 +222,19 @@ impl SwitchModel {
     ) {
         let mut approximated = |text: String| report.approximated.push(ImportNote::general(text));
         if self.is_once_a_port {
-            let ports = |switch: &u32| topology.links_of(*switch).count() as u64;
-            let least = topology.switches.iter().map(ports).min().unwrap_or(0);
-            let most = topology.switches.iter().map(ports).max().unwrap_or(0);
-            let beyond = self.private * (CLASSES - 1);
-            switches.size += beyond * least;
-            let mut text = format!(
-                "{} B a port are private in the simulator, and to each of its 8 classes here: the buffer is {} B larger, for {}",
+            let text = format!(
+                "{} B and the headroom of a port are taken from the buffer once, but each class may use them: each switch's buffer is \
+                 larger by what its other classes reserve here",
                 self.private.get(),
-                (beyond * least).get(),
-                count(least as usize, "port")
             );
-            if most > least {
-                text += &format!("; a switch with {most} ports shares {} B less", (beyond * (most - least)).get());
-            }
-            approximated(text);
-            let faster: Vec<BitRate> = rates(topology).into_keys().filter(|rate| *rate > nic).collect();
-            let mut alphas = Vec::new();
-            for rate in &faster {
-                // The simulator halves the shift of 3 for each doubling, at most three times.
-                let doublings = (0..3).find(|n| rate.as_bps() <= nic.as_bps() << n).unwrap_or(3);
-                let (theirs, ours) =
-                    ((1u64 << doublings) as f64 / 8.0, rate.as_bps() as f64 / nic.as_bps() as f64 / 8.0);
-                if theirs == ours {
-                    alphas.push(format!("{theirs} at {rate}"));
-                } else {
-                    approximated(format!("alpha is {ours} at ports of {rate}, in the simulator {theirs}"));
-                }
-            }
-            if !faster.is_empty() {
-                switches.alpha_at_rate = Some(nic);
-            }
-            if !alphas.is_empty() {
+            report.taken.push(ImportNote::general(text));
+            // The simulator's α is 2^-3 at the rate of its first host, and doubles with the rate, at most three times.
+            let doublings = |rate: BitRate| (0..3).find(|n| rate.as_bps() <= nic.as_bps() << n).unwrap_or(3);
+            let faster = rates(topology).into_keys().filter(|rate| *rate > nic);
+            switches.alphas = faster.map(|rate| (rate, ["1/8", "1/4", "1/2", "1"][doublings(rate)])).collect();
+            if !switches.alphas.is_empty() {
+                let alphas: Vec<String> =
+                    switches.alphas.iter().map(|(rate, alpha)| format!("{alpha} at {rate}")).collect();
                 let text = format!("alpha is {}, and {}", self.alpha, alphas.join(", "));
                 report.taken.push(ImportNote::general(text));
             }
@@ -264,6 +263,11 @@ impl SwitchSettings {
         Some(self.by_rule(link)).filter(|headroom| *headroom != self.headroom)
     }
 
+    /// Returns the buffer of the switch of an index, if it differs from that of most.
+    pub(super) fn size_of(&self, switch: usize) -> Option<Bytes> {
+        Some(self.sizes[switch]).filter(|size| *size != self.size)
+    }
+
     /// Returns a switch's headroom: that of all ports and lossless classes.
     fn headroom_at(&self, topology: &Topology, switch: u32, lossless: usize) -> Bytes {
         topology.links_of(switch).map(|link| self.by_rule(link)).sum::<Bytes>() * lossless as u64
@@ -271,15 +275,14 @@ impl SwitchSettings {
 
     /// Checks that private buffers and headroom are less than the buffer.
     fn check_size(&self, config: &Config, topology: &Topology, lossless: usize) -> Result<(), ImportErrors> {
-        let lossless = if self.has_pfc { lossless as u64 } else { 0 };
-        for switch in &topology.switches {
+        for (switch, size) in topology.switches.iter().zip(&self.sizes) {
             let ports = topology.links_of(*switch).count() as u64;
-            let kept = self.private * CLASSES * ports + self.headroom_at(topology, *switch, lossless as usize);
-            if kept >= self.size {
+            let kept = self.private * CLASSES * ports + self.headroom_at(topology, *switch, lossless);
+            if kept >= *size {
                 let problem = format!(
                     "private buffers and headroom of switch {switch}, with {ports} ports, take {} B, and its buffer has {} B",
                     kept.get(),
-                    self.size.get()
+                    size.get()
                 );
                 if self.policy.is_some() {
                     return Err(ImportErrors::one(

@@ -483,6 +483,33 @@ fn switches_are_as_the_configuration_has_them() {
 }
 
 #[test]
+fn each_switch_has_the_files_buffer_and_each_rate_its_alpha() {
+    // The first link is of host 1, the first host has 25 Gb/s.
+    let topology = "5 2 4\n3 4\n1 3 100Gbps 1us 0\n0 3 25Gbps 1us 0\n2 4 25Gbps 1us 0\n3 4 400Gbps 1us 0\n";
+    let flows = "2\n0 2 3 100 64000 2\n0 2 4 100 64000 2\n";
+    let imported = with(topology, "BUFFER_SIZE 4\nCC_MODE 3\n", flows).unwrap();
+    // Classes beyond the first reserve 7 x 4 KiB a port, and 3 x C x D of one more lossless class.
+    let beyond = |ports: u64, headroom: u64| (4 << 20) + ports * 7 * 4_096 + headroom;
+    let (s3, s4) = (beyond(3, 37_500 + 9_375 + 150_000), beyond(2, 9_375 + 150_000));
+    for lines in [
+        format!("[[switches]]\nname = \"S3\"\nbuffer_size = \"{s3}B\"\n\n[[switches]]\nname = \"S4\"\n\n"),
+        format!("[switch.buffer]\nsize = \"{s4}B\"\n"),
+        "[[switch.buffer.rates]]\nrate = \"100Gbps\"\nalpha = \"1/2\"\n".to_owned(),
+        "[[switch.buffer.rates]]\nrate = \"400Gbps\"\nalpha = \"1\"\n".to_owned(),
+    ] {
+        assert!(imported.scenario.contains(&lines), "{lines} is not in {}", imported.scenario);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    imported.files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+    let runs = crate::file::parse(&folder.path().join("x.toml"), &imported.scenario);
+    let switches = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario.switches;
+    assert_eq!(switches.iter().map(|switch| switch.buffer.size.get()).collect::<Vec<_>>(), [s3, s4]);
+    let timeouts =
+        [Simulator::Hpcc, Simulator::ConWeave].map(|simulator| simulator.retransmission(Span::from_millis(5)));
+    assert_eq!(timeouts.map(Span::as_micros), [40_000, 4_000]);
+}
+
+#[test]
 fn times_of_frames_are_cut_if_that_is_asked_for() {
     // A longer first line is inet-tub's.
     let of_inet_tub = LINKS.replacen("3 1 2", "3 1 1 2", 1);

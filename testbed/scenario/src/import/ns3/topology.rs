@@ -182,6 +182,12 @@ impl Topology {
         (0..self.nodes).map(|node| root(&mut part, node)).collect()
     }
 
+    /// Returns the rate of the first link of the first host, which is the simulators' NIC rate.
+    pub(super) fn nic_rate(&self) -> BitRate {
+        let host = self.hosts().next().expect("there is a host");
+        self.links.iter().find(|link| link.ends.contains(&host)).expect("each host has a link").rate
+    }
+
     /// Returns the switch of each host by its node.
     pub(super) fn switches_of_hosts(&self) -> BTreeMap<u32, u32> {
         let both = |[one, other]: [u32; 2]| [(one, other), (other, one)];

@@ -25,9 +25,12 @@ pub(super) fn scenario(experiment: &Ns3Experiment, sources: &Sources, report: &m
     introduce(&mut document, sources, &experiment.times, report);
     head(&mut document, experiment, &names, outage.is_some());
     switch(&mut document, experiment);
-    for switch in &experiment.topology.switches {
+    for (number, switch) in experiment.topology.switches.iter().enumerate() {
         document.table("[[switches]]");
         document.word("name", format!("S{switch}"));
+        if let Some(size) = experiment.switches.size_of(number) {
+            document.word("buffer_size", exact_size(size));
+        }
     }
     for (number, link) in experiment.topology.links.iter().enumerate() {
         wire(&mut document, experiment, number, link, &names);
@@ -143,7 +146,7 @@ fn head(document: &mut Document, experiment: &Ns3Experiment, names: &Names, has_
         document.word("round_robin", "classes");
         document.word("tcp_queueing", "queued");
     }
-    document.word("retransmit", "4ms");
+    document.word("retransmit", exact_span(experiment.retransmission));
     let control = &experiment.control;
     if !control.keys.is_empty() {
         document.table(&format!("[nic.{}]", control.kind));
@@ -175,8 +178,10 @@ fn switch(document: &mut Document, experiment: &Ns3Experiment) {
             document.word("policy", "dt");
             document.table("[switch.buffer.dt]");
             document.word("alpha", switches.alpha);
-            if let Some(rate) = switches.alpha_at_rate {
-                document.word("alpha_at_rate", exact_rate(rate));
+            for (rate, alpha) in &switches.alphas {
+                document.table("[[switch.buffer.rates]]");
+                document.word("rate", exact_rate(*rate));
+                document.word("alpha", alpha);
             }
         }
     }

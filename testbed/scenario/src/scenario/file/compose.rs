@@ -27,9 +27,14 @@ pub(super) fn draft(
     let part = &plan.topology.switches[switch];
     let mut over = run.settings.clone();
     let mut file = match &part.file {
-        Some(file) => file.clone(),
+        Some(file) => {
+            let mut file = file.clone();
+            part.override_buffer(&mut file);
+            file
+        }
         None => {
             let mut common = plan.common.clone();
+            part.override_buffer(&mut common);
             override_settings(&mut common, over);
             over = common;
             ConfigTable::default()

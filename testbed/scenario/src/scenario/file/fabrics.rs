@@ -252,6 +252,7 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
     let switches = fabric.switches.iter().map(|switch| SwitchPart {
         name: switch.name.clone(),
         file: None,
+        buffer: None,
         origin: origin.clone(),
     });
     let links = fabric.links.iter().enumerate().map(|(number, link)| LinkPart {

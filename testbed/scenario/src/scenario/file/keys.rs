@@ -402,7 +402,9 @@ pub(super) mod nodes {
     )
     .or_else("required");
     const CONFIG: Key<()> = Key::other("config", "path", "The switch's own file, relative to the scenario.");
-    pub(super) const SWITCH: Keys = &[&SWITCH_NAME, &CONFIG];
+    pub(super) const BUFFER_SIZE: Key<()> =
+        Key::other("buffer_size", "size", "`size` of this switch's `[buffer]`.").or_else("that of `[switch.buffer]`");
+    pub(super) const SWITCH: Keys = &[&SWITCH_NAME, &CONFIG, &BUFFER_SIZE];
 
     const ENDS: Key<()> =
         Key::other("ends", "two ports", "Ports that the link connects: `[\"S1.next\", \"S2.prev\"]`.")

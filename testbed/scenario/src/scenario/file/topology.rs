@@ -33,6 +33,8 @@ pub(super) struct SwitchPart {
     pub name: String,
     /// Contents of the switch's own file, if it has one.
     pub file: Option<ConfigTable>,
+    /// Buffer settings of this switch alone.
+    pub buffer: Option<ConfigTable>,
     pub origin: Option<SourceSpan>,
 }
 
@@ -146,6 +148,13 @@ impl Topology {
 }
 
 impl SwitchPart {
+    /// Overrides the buffer settings of a switch's file, or of all switches.
+    pub(super) fn override_buffer(&self, settings: &mut ConfigTable) {
+        if let Some(own) = &self.buffer {
+            settings.table_mut("buffer").overlay(own.clone(), &[]);
+        }
+    }
+
     /// Returns the names of the switch's ports, if it has a file of its own.
     fn ports(&self) -> Option<Vec<&str>> {
         let ports = self.file.as_ref()?.tables("ports");
@@ -184,7 +193,12 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
                 })
                 .ok()
         });
-        SwitchPart { name: name.unwrap_or_default(), file, origin: SourceSpan::of_table(table) }
+        let buffer = table.string("buffer_size", "16MB").map(|size| {
+            let mut buffer = ConfigTable::default();
+            buffer.set_string("size", size, SourceSpan::of_key(table, "buffer_size").as_ref());
+            buffer
+        });
+        SwitchPart { name: name.unwrap_or_default(), file, buffer, origin: SourceSpan::of_table(table) }
     };
     let switches: Vec<SwitchPart> = tables.iter().map(read).collect();
     let names = switches.iter().map(|switch| Some(switch.name.as_str()).filter(|name| !name.is_empty()));
