@@ -443,8 +443,10 @@ impl Ns3Experiment {
             report.approximated.push(ImportNote::for_line(&config.file, line("L2_BACK_TO_ZERO"), text));
         }
         if self.simulator != Simulator::ConWeave {
-            let text =
-                "senders retransmit after 4 ms too, and not on a NACK alone: a lost last packet does not hang a flow";
+            let text = format!(
+                "senders retransmit after {} too, and not on a NACK alone: a lost last packet does not hang a flow",
+                self.retransmission
+            );
             report.approximated.push(ImportNote::general(text));
         }
         let text = match self.has_low_acks {
