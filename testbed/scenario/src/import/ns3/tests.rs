@@ -536,6 +536,13 @@ fn flows_of_a_kind_are_a_workload() {
     assert_eq!(kinds("2\n0 1 3 100 1000 2\n1 0 3 100 1000 2\n"), ["x-flows.csv"]);
     assert_eq!(kinds("2\n0 1 3 100 1000 2\n1 0 3 300 1000 2\n"), ["x-background.csv", "x-dport-300.csv"]);
     assert_eq!(kinds("2\n0 1 3 100 1000 2\n1 0 4 100 1000 2\n"), ["x-background-pg3.csv", "x-background-pg4.csv"]);
+    let rates = LINKS.replacen("100Gbps", "25Gbps", 1);
+    let imported = with(&rates, "CC_MODE 1\nBUFFER_SIZE 16\n", "2\n0 1 3 100 1000 2\n1 0 3 100 1000 2\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    imported.files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+    let runs = crate::file::parse(&folder.path().join("x.toml"), &imported.scenario);
+    let traffic = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario.traffic;
+    assert_eq!(traffic.iter().map(|plan| &*plan.name).collect::<Vec<_>>(), ["flows-25Gbps", "flows-100Gbps"]);
     let ports: String = (0..9).map(|port| format!("0 1 3 {} 100000 2\n", 10_000 + port)).collect();
     assert_eq!(kinds(&format!("9\n{ports}")), ["x-flows.csv"]);
     let found = problems(with(LINKS, "SIMULATOR_STOP_TIME 1\n", "1\n0 1 3 100 1000 2\n"));

@@ -1,9 +1,9 @@
 //! Flow lists and distributions as `[[workloads]]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use weir_units::{Bytes, Span};
+use weir_units::{BitRate, Bytes, Span};
 
 use super::Options;
 use super::document::decimal_micros;
@@ -74,7 +74,10 @@ impl Workload {
     }
 }
 
-/// Returns a workload for each priority group and kind of flows, without flows that start after the end.
+/// Flows of a workload: priority group, destination port if ports are kinds, and the senders' rate.
+type FlowKind = (u8, Option<u32>, BitRate);
+
+/// Returns a workload for each priority group, kind of flows and rate of senders, without flows that start after the end.
 pub(super) fn of_list(
     list: &FlowList,
     topology: &Topology,
@@ -87,8 +90,10 @@ pub(super) fn of_list(
         *kinds.entry((flow.pg, flow.dport)).or_default() += 1;
     }
     let are_kinds = kinds.len() <= KINDS_MAX;
-    let kind_of = |flow: &Flow| (flow.pg, flow.dport.filter(|_| are_kinds));
-    let mut of_kind: BTreeMap<(u8, Option<u32>), Vec<&Flow>> = BTreeMap::new();
+    let rates: BTreeMap<u32, BitRate> =
+        topology.links.iter().flat_map(|link| link.ends.map(|node| (node, link.rate))).collect();
+    let kind_of = |flow: &Flow| (flow.pg, flow.dport.filter(|_| are_kinds), rates[&flow.from]);
+    let mut of_kind: BTreeMap<FlowKind, Vec<&Flow>> = BTreeMap::new();
     let mut late = 0;
     for flow in &list.flows {
         match times.shifted(flow.start) {
@@ -99,16 +104,19 @@ pub(super) fn of_list(
     if late > 0 {
         report.left.push(ImportNote::general(format!("{} that would start after the end", count(late, "flow"))));
     }
-    let has_several_pgs = of_kind.keys().any(|(pg, _)| Some(pg) != of_kind.keys().next().map(|(pg, _)| pg));
-    let several = of_kind.len() > 1;
-    let workload = |((pg, dport), flows): ((u8, Option<u32>), Vec<&Flow>)| {
+    let has_several_pgs = of_kind.keys().any(|(pg, ..)| Some(pg) != of_kind.keys().next().map(|(pg, ..)| pg));
+    // The parameters of a congestion control are for one rate.
+    let has_several_rates = of_kind.keys().any(|(.., rate)| Some(rate) != of_kind.keys().next().map(|(.., rate)| rate));
+    let several = of_kind.keys().map(|(pg, dport, _)| (pg, dport)).collect::<BTreeSet<_>>().len() > 1;
+    let workload = |((pg, dport, rate), flows): (FlowKind, Vec<&Flow>)| {
         let kind = match dport {
             Some(100) if several => "background".to_owned(),
             Some(200) if several => "incast".to_owned(),
             Some(dport) if several => format!("dport-{dport}"),
             _ => "flows".to_owned(),
         };
-        let name = if has_several_pgs { format!("{kind}-pg{pg}") } else { kind };
+        let kind = if has_several_pgs { format!("{kind}-pg{pg}") } else { kind };
+        let name = if has_several_rates { format!("{kind}-{rate}") } else { kind };
         report.taken.push(ImportNote::general(format!("{}: workload {name}, class {pg}", count(flows.len(), "flow"))));
         let file = format!("{}-{name}.csv", options.stem);
         Workload { name, class: pg, dport, traffic: WorkloadTraffic::List, file, text: csv(&flows, topology, times) }
