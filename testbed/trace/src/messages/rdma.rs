@@ -175,9 +175,14 @@ impl PacketSequence {
         let mut open: Option<OpenMessage> = None;
         let mut before: Option<(i64, DataPacket)> = None;
         for (psn, packet) in std::mem::take(self).packets {
-            // Between whole responses there are answers to other requests.
-            if let Some((last, before)) = before.filter(|_| !are_responses || open.is_some() || !packet.begins()) {
-                recording.missing += before.missing_until((psn - last) as u64);
+            if let Some((last, before)) = before {
+                let missing = before.missing_until((psn - last) as u64);
+                recording.missing += match (open.is_some(), packet.begins()) {
+                    // Between responses to READs there are numbers of other requests.
+                    (false, true) if are_responses => 0,
+                    (false, false) | (true, true) if are_responses => missing.min(1),
+                    _ => missing,
+                };
             }
             before = Some((psn, packet));
             if let Some(left) = open.take_if(|open| !open.goes_on_with(psn, &packet)) {
