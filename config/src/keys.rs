@@ -572,6 +572,12 @@ pub mod port {
     )
     .or("up")
     .live();
+    pub(crate) const WATCHDOG: Key<bool> = Key::boolean(
+        "pfc_watchdog",
+        "Whether [`[pfc_watchdog]`](CONFIGURATION.md#pfc_watchdog) watches the port's queues.",
+    )
+    .or("true")
+    .restart("queues are watched for storms from the start");
     const NIC: Key<()> =
         Key::other("nic", "table", "[NIC with flow control](CONFIGURATION.md#nic), in front of a host that has none.")
             .or_else("none")
@@ -602,6 +608,7 @@ pub mod port {
         &RX_DESCRIPTORS,
         &NIC,
         &PRIORITY,
+        &WATCHDOG,
         &STATE,
     ];
 

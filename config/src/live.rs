@@ -67,7 +67,7 @@ pub fn flow_control_restart_reason(
     if port.nic.is_some() {
         return Some("the NIC in front of the host has one flow control from the start");
     }
-    if started.pfc_watchdog.is_some() && is == MessageKind::Pause {
+    if started.pfc_watchdog.is_some() && port.pfc_watchdog && is == MessageKind::Pause {
         return Some("its queues are watched for storms of PFC from the start");
     }
     let is_nic = matches!(port.device, Device::Pci(_));

@@ -38,6 +38,8 @@ pub struct PortConfig {
     pub nic: Option<NicModelConfig>,
     /// Class of frames for which `trust` finds no class.
     pub priority: u8,
+    /// `pfc_watchdog`: whether the PFC watchdog, if there is one, watches the port's queues.
+    pub pfc_watchdog: bool,
     /// `state`: administrative state of the port.
     pub state: PortState,
 }

@@ -77,7 +77,8 @@ impl Switch {
             if driver_config.catch_up != CatchUp::NONE && real == index && is_shaped {
                 state.count_line_time();
             }
-            if config.pfc_watchdog.is_some() && real == index && state.regulator.obeys_pfc() {
+            let is_watched = config.pfc_watchdog.is_some() && port.pfc_watchdog;
+            if is_watched && real == index && state.regulator.obeys_pfc() {
                 state.watch(lossless);
             }
             Ok(state)

@@ -68,6 +68,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         rx_descriptors: rx_descriptors(table),
         nic: nic::read(table),
         priority: table.get(&keys::PRIORITY),
+        pfc_watchdog: table.get(&keys::WATCHDOG),
         state: table.get(&keys::STATE),
     }
 }

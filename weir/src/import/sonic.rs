@@ -2,6 +2,7 @@
 
 mod buffer;
 mod classes;
+mod groups;
 mod ports;
 mod profile;
 mod report;
@@ -19,8 +20,9 @@ use weir_experiments::Failure;
 
 use buffer::Buffer;
 use classes::Classes;
+use groups::LosslessGroups;
 use report::{FieldMapping, lines, report_text};
-use tables::ConfigDb;
+use tables::{ConfigDb, numbers_of};
 
 /// Arguments of `weir import sonic`.
 #[derive(clap::Args)]
@@ -32,6 +34,9 @@ pub(crate) struct SonicArguments {
     /// more than once, or with commas between; without it all ports, each on the interface of its name.
     #[arg(short, long = "port", value_name = "PORT[=DEVICE]", value_delimiter = ',')]
     ports: Vec<String>,
+    /// Lossless classes of all ports, such as 3,4, or none: where the files have no pfc_enable in PORT_QOS_MAP.
+    #[arg(long, value_name = "CLASSES", value_parser = lossless_classes)]
+    lossless: Option<LosslessClasses>,
     /// The switch file to write.
     #[arg(short, long, value_name = "SWITCH.toml")]
     output: PathBuf,
@@ -41,6 +46,17 @@ pub(crate) struct SonicArguments {
     /// Write over a file that is there.
     #[arg(long)]
     force: bool,
+}
+
+/// Classes of `--lossless`.
+#[derive(Clone, Debug)]
+struct LosslessClasses(Vec<u8>);
+
+fn lossless_classes(text: &str) -> Result<LosslessClasses, String> {
+    let classes = if text == "none" { Some(Vec::new()) } else { numbers_of(text) };
+    let classes =
+        classes.filter(|classes| classes.iter().all(|class| *class < 8) && (text == "none" || !classes.is_empty()));
+    classes.map(LosslessClasses).ok_or_else(|| "write classes of 0 to 7 such as 3,4, or none".to_owned())
 }
 
 /// Switch file made from SONiC's tables.
@@ -54,7 +70,8 @@ struct Imported {
 pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     let output = arguments.output.display();
     let tables = ConfigDb::read(&arguments.paths).map_err(Failure::Argument)?;
-    let imported = import(tables, &arguments.ports).map_err(Failure::Argument)?;
+    let lossless = arguments.lossless.as_ref().map(|lossless| lossless.0.as_slice());
+    let imported = import(tables, &arguments.ports, lossless).map_err(Failure::Argument)?;
     // Validates the switch file before writing.
     weir_config::parse("sonic", &imported.text).map_err(|errors| {
         let first = errors.render(false);
@@ -78,12 +95,18 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
 /// Default of `[switch] mtu`.
 const DEFAULT_MTU: u64 = 1_500;
 
-fn import(mut tables: ConfigDb, wanted: &[String]) -> Result<Imported, String> {
-    let (ports, mtu) = ports::ports(&mut tables, wanted)?;
+fn import(mut tables: ConfigDb, wanted: &[String], lossless: Option<&[u8]>) -> Result<Imported, String> {
+    tables.check_system_ports()?;
+    let mut ports = ports::ports(&tables, wanted)?;
+    let mut classes = Classes::with_lossless(&tables, &ports, lossless)?;
+    let groups = LosslessGroups::from_tables(&mut tables, &mut ports, &mut classes)?;
+    let (mtu, obey) = (ports::mtu(&tables, &ports)?, ports::obey(&tables, &ports));
+    ports::account(&mut tables, &ports, mtu, obey);
     let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
-    let classes = Classes::from_tables(&mut tables, &names)?;
+    classes.read(&mut tables, &names)?;
     let frame_max = if mtu > 0 { mtu } else { DEFAULT_MTU } + SwitchConfig::FRAME_OVERHEAD_BYTES;
-    let buffer = Buffer::from_tables(&mut tables, &ports, &classes, frame_max)?;
+    let buffer = Buffer::from_tables(&mut tables, &ports, &classes, &groups, frame_max)?;
+    groups.account_missing(&mut tables);
     let mappings = tables.mappings();
     let mut text = String::from("# Made by weir import sonic. What became of SONiC's values:\n");
     for line in lines(&mappings) {
@@ -95,6 +118,7 @@ fn import(mut tables: ConfigDb, wanted: &[String]) -> Result<Imported, String> {
         let _ = write!(text, "\n[switch]\nmtu = {mtu}\n");
     }
     text += &buffer.text;
+    text += obey.unwrap_or_default();
     text += &classes.text();
     text += &ports::text(&ports, &classes, &buffer.headroom_of_port);
     Ok(Imported { text, mappings })

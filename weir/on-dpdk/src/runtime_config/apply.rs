@@ -127,7 +127,7 @@ fn switch_flow_control(shared: &Shared, id: PortId, config: &SwitchConfig, port:
         MessageKind::Nothing if config.lossless_classes() > 0 => Some(format!(
             "port {name} sends and obeys no flow control: frames of lossless classes are dropped once headroom is full"
         )),
-        MessageKind::Pfc if config.pfc_watchdog.is_some() && !is_watched => {
+        MessageKind::Pfc if config.pfc_watchdog.is_some() && port.pfc_watchdog && !is_watched => {
             Some(format!("port {name} speaks PFC, and its queues are not watched for storms before a restart"))
         }
         _ => None,

@@ -7,16 +7,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::classes::Classes;
+use super::groups::{GROUP, LosslessGroups, PROFILE};
 use super::most_common;
 use super::ports::Port;
 use super::profile::{Profile, Threshold, each_once};
 use super::report::ImportOutcome;
 use super::resume::ResumeThreshold;
-use super::tables::{ConfigDb, FieldPath, LOOKUP, lookup_key, ports_and_numbers, reference};
+use super::tables::{ConfigDb, FieldPath, LOOKUP, reference};
 
 const POOL: &str = "BUFFER_POOL";
-const PROFILE: &str = "BUFFER_PROFILE";
-const GROUP: &str = "BUFFER_PG";
 const QUEUE: &str = "BUFFER_QUEUE";
 const LOSSLESS: &str = "ingress_lossless_pool";
 const LOSSY: &str = "ingress_lossy_pool";
@@ -37,6 +36,7 @@ impl Buffer {
         tables: &mut ConfigDb,
         ports: &[Port],
         classes: &Classes,
+        lossless: &LosslessGroups,
         frame_max: u64,
     ) -> Result<Buffer, String> {
         let Some(size) = tables.number::<u64>(POOL, LOSSLESS, "size")? else {
@@ -44,7 +44,7 @@ impl Buffer {
         };
         let is_static = tables.field(POOL, LOSSLESS, "mode") == Some("static");
         let xoff_pool = tables.number::<u64>(POOL, LOSSLESS, "xoff")?.unwrap_or(0);
-        let profiles = lossless_profiles(tables, ports, classes, is_static)?;
+        let profiles = &lossless.of_port;
         let groups: Vec<&Profile> = profiles.values().flatten().collect();
         // Reservation of a group, without headroom.
         let own = |profile: &Profile| {
@@ -56,7 +56,7 @@ impl Buffer {
         let headroom_of_port = profiles.iter().filter_map(|(port, of)| Some((port.clone(), port_headroom(of)?)));
         let headroom_of_port: BTreeMap<String, u64> = headroom_of_port.filter(|(_, own)| *own < headroom).collect();
         // Reservations of all groups of the switch, imported or not, reduce the shared buffer.
-        let reserved: u64 = all_reserved(tables, &profiles, classes)?;
+        let reserved: u64 = all_reserved(tables, profiles, classes)?;
         let lossy_pool = tables.number::<u64>(POOL, LOSSY, "size")?.unwrap_or(0);
         let shared_lossless = size.checked_sub(xoff_pool + reserved).filter(|shared| *shared > 0).ok_or_else(|| {
             format!(
@@ -83,7 +83,7 @@ impl Buffer {
         let threshold = common_threshold(tables, &groups);
         let resume = ResumeThreshold::new(&groups, private, threshold, frame_max);
         resume.write(&mut text);
-        partition.account_profiles(tables, &profiles);
+        partition.account_profiles(tables, profiles);
         resume.account(tables, &groups);
         let lossy_alpha = lossy_alpha(tables)?;
         match threshold {
@@ -128,88 +128,6 @@ fn no_pool(tables: &ConfigDb) -> String {
     format!("{POOL}|{LOSSLESS} has no size; it is looked for in config_db.json, or in buffers.json as SONiC renders it")
 }
 
-/// Lossless profiles of each imported port's lossless groups.
-fn lossless_profiles(
-    tables: &mut ConfigDb,
-    ports: &[Port],
-    classes: &Classes,
-    is_static: bool,
-) -> Result<BTreeMap<String, Vec<Profile>>, String> {
-    let mut found = BTreeMap::new();
-    for port in ports {
-        let mut own = Vec::new();
-        for class in classes.of_port.get(&port.sonic_name).into_iter().flatten() {
-            own.extend(profile_of(tables, port, *class, is_static)?);
-        }
-        found.insert(port.sonic_name.clone(), own);
-    }
-    Ok(found)
-}
-
-/// The profile of one group: from BUFFER_PG, or from the lookup table by speed and cable, as buffermgrd does it.
-fn profile_of(tables: &mut ConfigDb, port: &Port, class: u8, is_static: bool) -> Result<Option<Profile>, String> {
-    for key in tables.keys(GROUP) {
-        let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
-        if !of.contains(&port.sonic_name.as_str()) || !numbers.contains(&class) {
-            continue;
-        }
-        let name = reference(tables.field(GROUP, &key, "profile").unwrap_or_default()).to_owned();
-        if name == "NULL" || name.is_empty() {
-            break;
-        }
-        if tables.field(PROFILE, &name, "size").is_none() {
-            return Err(format!("{GROUP}|{key}: there is no {PROFILE}|{name} with a size"));
-        }
-        tables.account(
-            ImportOutcome::Taken,
-            FieldPath::new(GROUP, &key, "profile"),
-            "private, headroom and threshold of lossless queues",
-        );
-        let number = |field| tables.number::<u64>(PROFILE, &name, field);
-        let threshold = match (tables.number::<i64>(PROFILE, &name, "dynamic_th")?, number("static_th")?) {
-            (Some(n), _) => Threshold::Dynamic(n),
-            (None, Some(bytes)) => Threshold::Static(bytes),
-            (None, None) => {
-                return Err(format!("{PROFILE}|{name} has neither dynamic_th nor static_th; write one of them"));
-            }
-        };
-        return Ok(Some(Profile {
-            size: number("size")?.unwrap_or(0),
-            xon: number("xon")?.unwrap_or(0),
-            xoff: number("xoff")?.unwrap_or(0),
-            xon_offset: number("xon_offset")?,
-            threshold,
-            table: PROFILE,
-            name,
-        }));
-    }
-    let (Some(speed), Some(cable)) = (port.speed, &port.cable) else { return Ok(None) };
-    if cable == "0m" {
-        return Ok(None);
-    }
-    let Some(row) = tables.lookup.get(&(speed, cable.clone())) else {
-        let known: Vec<String> = tables.lookup.keys().map(|(speed, cable)| format!("{speed} {cable}")).collect();
-        let known = if known.is_empty() { "there is no pg_profile_lookup.ini".to_owned() } else { known.join(", ") };
-        return Err(format!(
-            "{}: no profile for its lossless class {class}: neither {GROUP} nor pg_profile_lookup.ini has one for {speed} {cable} ({known})",
-            port.sonic_name
-        ));
-    };
-    let threshold = match is_static {
-        true => Threshold::Static(row.threshold.max(0) as u64),
-        false => Threshold::Dynamic(row.threshold),
-    };
-    Ok(Some(Profile {
-        table: LOOKUP,
-        name: lookup_key(speed, cable),
-        size: row.size,
-        xon: row.xon,
-        xoff: row.xoff,
-        xon_offset: row.xon_offset,
-        threshold,
-    }))
-}
-
 /// Bytes that all priority groups of the switch reserve. Ports that are not imported have those of an imported one.
 fn all_reserved(
     tables: &ConfigDb,
@@ -217,14 +135,15 @@ fn all_reserved(
     classes: &Classes,
 ) -> Result<u64, String> {
     let of_lossless: u64 = profiles.values().flatten().map(|profile| profile.size).sum();
-    let per_port = of_lossless / profiles.len().max(1) as u64;
+    let with_groups = profiles.values().filter(|of| !of.is_empty()).count();
+    let per_port = of_lossless / with_groups.max(1) as u64;
     let all = tables.keys("PORT_QOS_MAP");
     let enabled = |key: &&String| tables.field("PORT_QOS_MAP", key, "pfc_enable").is_some_and(|text| !text.is_empty());
     let lossless_ports: usize = all.iter().filter(enabled).map(|key| key.split(',').count()).sum();
-    let others = lossless_ports.saturating_sub(classes.of_port.len()) as u64;
+    let others = lossless_ports.saturating_sub(profiles.len() + classes.skipped.len()) as u64;
     let mut lossy = 0;
     for key in tables.keys(GROUP) {
-        let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
+        let Some((of, numbers)) = tables.ports_and_numbers(&key) else { continue };
         let name = reference(tables.field(GROUP, &key, "profile").unwrap_or_default());
         let is_lossless = tables.field(PROFILE, name, "xoff").is_some();
         let pool = reference(tables.field(PROFILE, name, "pool").unwrap_or_default());
@@ -433,10 +352,10 @@ fn egress_lossy(tables: &mut ConfigDb, shared: u64) -> Result<u64, String> {
 
 /// Reports queues' profiles and those of lossy groups.
 fn account_queues(tables: &mut ConfigDb, ports: &[Port], classes: &Classes) {
-    let is_ours = |of: &[&str]| of.iter().any(|port| ports.iter().any(|known| known.sonic_name == *port));
+    let is_ours = |of: &[String]| of.iter().any(|port| ports.iter().any(|known| known.sonic_name == *port));
     for table in [QUEUE, GROUP] {
         for key in tables.keys(table) {
-            let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
+            let Some((of, numbers)) = tables.ports_and_numbers(&key) else { continue };
             let at = FieldPath::new(table, key.as_str(), "profile");
             let name = reference(tables.field(table, &key, "profile").unwrap_or_default()).to_owned();
             let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
@@ -449,9 +368,10 @@ fn account_queues(tables: &mut ConfigDb, ports: &[Port], classes: &Classes) {
                 (QUEUE, EGRESS_LOSSLESS) => {
                     (ImportOutcome::Approximated, "a class that is not lossless has the threshold of lossy ones")
                 }
-                (QUEUE, _) => (ImportOutcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
+                (QUEUE, EGRESS_LOSSY) => (ImportOutcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
+                (QUEUE, _) => (ImportOutcome::Approximated, "buffer.lossy_alpha and the egress lossy pool"),
                 // Lossless groups are accounted for where their profiles are read.
-                (_, _) if are_lossless => continue,
+                (_, _) if are_lossless && tables.is_accounted(table, &key, "profile") => continue,
                 (_, _) => (
                     ImportOutcome::Approximated,
                     "lossy classes have no threshold at ingress, and that of egress queues",

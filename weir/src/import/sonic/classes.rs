@@ -4,65 +4,141 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::most_common;
+use super::ports::Port;
 use super::report::ImportOutcome;
-use super::tables::{ConfigDb, FieldPath, numbers_of, ports_and_numbers, reference};
+use super::tables::{ConfigDb, FieldPath, names, numbers_of, reference};
 
 /// Classes of the files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Classes {
     /// Lossless classes of all ports together.
     pub(super) lossless: Vec<u8>,
     /// Lossless classes by port.
     pub(super) of_port: BTreeMap<String, Vec<u8>>,
-    dscp: Vec<(u8, u8)>,
+    /// Ports left out, since SONiC would find no profile for their lossless groups.
+    pub(super) skipped: Vec<String>,
+    /// Whether the lossless classes, and with them the maps, are those of the command line, for want of a PORT_QOS_MAP.
+    by_command: bool,
+    /// Class of traffic class 0, which frames without the trusted field have.
+    default_class: u8,
+    /// Class of each DSCP.
+    dscp: [u8; 64],
+    /// Class of each PCP, where a map is given.
+    pcp: Option<[u8; 8]>,
+    /// Whether classes come from the PCP.
+    trusts_pcp: bool,
     /// Table keys by class.
     queues: BTreeMap<u8, Vec<String>>,
     watchdog: Option<String>,
+    /// Ports that are watched, if not all.
+    watched: Option<Vec<String>>,
 }
 
 const MAP: &str = "PORT_QOS_MAP";
 const WITHIN: &str = "a class is here traffic class, priority group and queue in one";
 
 impl Classes {
-    pub(super) fn from_tables(tables: &mut ConfigDb, ports: &[String]) -> Result<Classes, String> {
-        let mut classes = Classes::default();
-        classes.find_lossless(tables, ports)?;
-        let dscp_map = chosen_map(tables, ports, "dscp_to_tc_map", "DSCP_TO_TC_MAP");
-        let queue_map = chosen_map(tables, ports, "tc_to_queue_map", "TC_TO_QUEUE_MAP");
-        let group_map = chosen_map(tables, ports, "tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP");
-        let queue_of = classes.queue_of(tables, queue_map.as_deref())?;
-        classes.read_dscp(tables, dscp_map.as_deref(), &queue_of)?;
-        classes.check_groups(tables, group_map.as_deref())?;
-        let pfc_map = chosen_map(tables, ports, "pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE");
-        check_identity(tables, "MAP_PFC_PRIORITY_TO_QUEUE", pfc_map.as_deref());
-        let pfc_group = chosen_map(tables, ports, "pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP");
-        check_identity(tables, "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", pfc_group.as_deref());
-        classes.read_queues(tables, ports)?;
-        classes.read_watchdog(tables, ports)?;
-        Ok(classes)
-    }
-
-    fn find_lossless(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
+    /// Finds the lossless classes of each port, by PORT_QOS_MAP or by the command line.
+    pub(super) fn with_lossless(tables: &ConfigDb, ports: &[Port], given: Option<&[u8]>) -> Result<Classes, String> {
+        let mut classes = Classes {
+            lossless: Vec::new(),
+            of_port: BTreeMap::new(),
+            skipped: Vec::new(),
+            by_command: false,
+            default_class: 0,
+            dscp: [0; 64],
+            pcp: None,
+            trusts_pcp: false,
+            queues: BTreeMap::new(),
+            watchdog: None,
+            watched: None,
+        };
+        let mut is_given = false;
         for key in tables.keys(MAP) {
-            let Some(text) = tables.field(MAP, &key, "pfc_enable").map(str::to_owned) else { continue };
-            let numbers = numbers_of(&text).filter(|numbers| numbers.iter().all(|number| *number < 8));
+            let Some(text) = tables.field(MAP, &key, "pfc_enable") else { continue };
+            let numbers = numbers_of(text).filter(|numbers| numbers.iter().all(|number| *number < 8));
             let numbers = numbers.ok_or_else(|| {
                 format!("{MAP}|{key}: pfc_enable = \"{text}\" is no list of priorities; write one such as \"3,4\"")
             })?;
-            for port in key.split(',').filter(|port| ports.iter().any(|known| known == port)) {
-                self.of_port.insert(port.to_owned(), numbers.clone());
-                self.lossless.extend(&numbers);
+            for port in names(&key).into_iter().filter(|port| ports.iter().any(|known| known.sonic_name == *port)) {
+                is_given = true;
+                classes.of_port.insert(port, numbers.clone());
             }
         }
+        match given {
+            Some(_) if is_given => return Err(format!("--lossless: {MAP} has pfc_enable; take the option away")),
+            Some(lossless) => {
+                let of = |port: &Port| (port.sonic_name.clone(), lossless.to_vec());
+                classes.of_port = ports.iter().map(of).collect();
+                classes.by_command = true;
+            }
+            None if !is_given && has_lossless_profiles(tables) => {
+                return Err(format!(
+                    "{}: no port has pfc_enable in {MAP}, while the buffer has lossless profiles; add qos.json, or give the lossless \
+                     classes with --lossless 3,4 (or none)",
+                    tables.file_of(MAP)
+                ));
+            }
+            None => {}
+        }
+        Ok(classes)
+    }
+
+    /// Reads all else, after the lossless classes are settled.
+    pub(super) fn read(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
+        self.account_lossless(tables);
+        let dscp_map = self.chosen_map(tables, ports, "dscp_to_tc_map", "DSCP_TO_TC_MAP")?;
+        let pcp_map = self.chosen_map(tables, ports, "dot1p_to_tc_map", "DOT1P_TO_TC_MAP")?;
+        let queue_map = self.chosen_map(tables, ports, "tc_to_queue_map", "TC_TO_QUEUE_MAP")?;
+        let group_map = self.chosen_map(tables, ports, "tc_to_pg_map", "TC_TO_PRIORITY_GROUP_MAP")?;
+        let queue_of = self.queue_of(tables, queue_map.as_deref());
+        self.default_class = queue_of[0];
+        self.trusts_pcp = dscp_map.is_none() && pcp_map.is_some();
+        self.dscp = read_map(tables, "DSCP_TO_TC_MAP", dscp_map.as_deref(), &queue_of, "classes.dscp");
+        if pcp_map.is_some() {
+            let rule = if self.trusts_pcp { "classes.pcp" } else { "classes.pcp, not in force: ports trust the DSCP" };
+            self.pcp = Some(read_map(tables, "DOT1P_TO_TC_MAP", pcp_map.as_deref(), &queue_of, rule));
+        }
+        self.check_groups(tables, group_map.as_deref());
+        let pfc_map = self.chosen_map(tables, ports, "pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE")?;
+        check_identity(tables, "MAP_PFC_PRIORITY_TO_QUEUE", pfc_map.as_deref());
+        let pfc_group = self.chosen_map(tables, ports, "pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP")?;
+        check_identity(tables, "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", pfc_group.as_deref());
+        self.read_queues(tables, ports)?;
+        self.read_watchdog(tables, ports)
+    }
+
+    /// Whether the PFC watchdog, if there is one, watches the port.
+    pub(super) fn is_watched(&self, port: &str) -> bool {
+        self.watched.as_ref().is_none_or(|watched| watched.iter().any(|known| known == port))
+    }
+
+    /// Class of frames without the trusted field: that of traffic class 0.
+    pub(super) fn default_class(&self) -> u8 {
+        self.default_class
+    }
+
+    fn account_lossless(&mut self, tables: &mut ConfigDb) {
+        self.lossless = self
+            .of_port
+            .iter()
+            .filter(|(port, _)| !self.skipped.contains(port))
+            .flat_map(|(_, own)| own.clone())
+            .collect();
         self.lossless.sort_unstable();
         self.lossless.dedup();
+        if self.by_command {
+            let detail = format!("classes.lossless = {:?} of --lossless, at all ports", self.lossless);
+            tables.account_absent(ImportOutcome::Approximated, FieldPath::new(MAP, "", "pfc_enable"), detail);
+        }
         for key in tables.keys(MAP) {
             let at = FieldPath::new(MAP, key.as_str(), "pfc_enable");
-            if !key.split(',').any(|port| self.of_port.contains_key(port)) {
+            let of = names(&key);
+            if !of.iter().any(|port| self.of_port.contains_key(port) && !self.skipped.contains(port)) {
                 tables.account(ImportOutcome::Refused, at, "the port is not imported");
                 continue;
             }
-            let own = key.split(',').find_map(|port| self.of_port.get(port)).cloned().unwrap_or_default();
+            let own = of.iter().find_map(|port| self.of_port.get(port)).cloned().unwrap_or_default();
             if own == self.lossless {
                 tables.account(ImportOutcome::Taken, at, format!("classes.lossless = {own:?}"));
             } else {
@@ -88,13 +164,70 @@ impl Classes {
                 tables.account(outcome, at, detail);
             }
         }
-        Ok(())
+    }
+
+    /// Returns the map of most imported ports, or of all by `global`.
+    fn chosen_map(
+        &self,
+        tables: &mut ConfigDb,
+        ports: &[String],
+        field: &str,
+        table: &str,
+    ) -> Result<Option<String>, String> {
+        let keys = tables.keys(MAP);
+        let named = |key: &String| Some((key.clone(), reference(tables.field(MAP, key, field)?).to_owned()));
+        let all: Vec<(String, String)> = keys.iter().filter_map(named).filter(|(_, name)| !name.is_empty()).collect();
+        let is_ours = |key: &str| key == "global" || names(key).iter().any(|port| ports.contains(port));
+        let ours: Vec<&(String, String)> = all.iter().filter(|(key, _)| is_ours(key)).collect();
+        if let Some((key, name)) = ours.iter().find(|(_, name)| tables.fields(table, name).is_empty()) {
+            let file = tables.file_of(MAP);
+            return Err(format!("{file}: {MAP}|{key}: {field} = \"{name}\", and there is no {table}|{name}; add it"));
+        }
+        let known = tables.keys(table);
+        let chosen = match (ours.is_empty(), &known[..]) {
+            (false, _) => most_common(ours.iter().map(|(_, name)| name.clone())),
+            // Without PORT_QOS_MAP, the only map of a table is meant.
+            (true, [only]) if self.by_command => only.clone(),
+            (true, _) => {
+                tables.account_rest(ImportOutcome::Refused, table, "no imported port has this map");
+                return Ok(None);
+            }
+        };
+        for (key, name) in &all {
+            let at = FieldPath::new(MAP, key.as_str(), field);
+            if !is_ours(key) {
+                tables.account(ImportOutcome::Refused, at, "the port is not imported");
+            } else if *name == chosen {
+                tables.account(ImportOutcome::Taken, at, "the map of all ports");
+            } else {
+                tables.account(
+                    ImportOutcome::Approximated,
+                    at,
+                    format!("{chosen} at all ports: the switch has one map"),
+                );
+            }
+        }
+        let is_of = |key: &str, port: &String| key == "global" || names(key).contains(port);
+        for port in ports.iter().filter(|port| !self.by_command && !all.iter().any(|(key, _)| is_of(key, port))) {
+            let detail = format!("{chosen} at all ports: the switch has one map");
+            tables.account_absent(ImportOutcome::Approximated, FieldPath::new(MAP, port, field), detail);
+        }
+        for other in known.iter().filter(|other| **other != chosen) {
+            for field in tables.fields(table, other).into_keys() {
+                tables.account(
+                    ImportOutcome::Refused,
+                    FieldPath::new(table, other, &field),
+                    format!("the switch has one map, {chosen}"),
+                );
+            }
+        }
+        Ok(Some(chosen))
     }
 
     /// Queues of traffic classes, which become classes.
-    fn queue_of(&self, tables: &mut ConfigDb, map: Option<&str>) -> Result<[u8; 8], String> {
+    fn queue_of(&self, tables: &mut ConfigDb, map: Option<&str>) -> [u8; 8] {
         let mut queue_of: [u8; 8] = std::array::from_fn(|n| n as u8);
-        let Some(map) = map else { return Ok(queue_of) };
+        let Some(map) = map else { return queue_of };
         const TABLE: &str = "TC_TO_QUEUE_MAP";
         for (field, value) in tables.fields(TABLE, map) {
             let at = FieldPath::new(TABLE, map, field.as_str());
@@ -110,34 +243,12 @@ impl Classes {
                 tables.account(ImportOutcome::Approximated, at, detail);
             }
         }
-        Ok(queue_of)
+        queue_of
     }
 
-    fn read_dscp(&mut self, tables: &mut ConfigDb, map: Option<&str>, queue_of: &[u8; 8]) -> Result<(), String> {
-        const TABLE: &str = "DSCP_TO_TC_MAP";
-        let Some(map) = map else { return Ok(()) };
-        for (field, value) in tables.fields(TABLE, map) {
-            let (Some(dscp), Some(class)) = (field.parse::<u8>().ok().filter(|dscp| *dscp < 64), below_8(&value))
-            else {
-                tables.account(
-                    ImportOutcome::Refused,
-                    FieldPath::new(TABLE, map, &field),
-                    "code points are 0 to 63, classes 0 to 7",
-                );
-                continue;
-            };
-            let to = queue_of[usize::from(class)];
-            let outcome = if to == class { ImportOutcome::Taken } else { ImportOutcome::Approximated };
-            tables.account(outcome, FieldPath::new(TABLE, map, &field), format!("classes.dscp: class {to}"));
-            self.dscp.push((dscp, to));
-        }
-        self.dscp.sort_unstable();
-        Ok(())
-    }
-
-    fn check_groups(&self, tables: &mut ConfigDb, map: Option<&str>) -> Result<(), String> {
+    fn check_groups(&self, tables: &mut ConfigDb, map: Option<&str>) {
         const TABLE: &str = "TC_TO_PRIORITY_GROUP_MAP";
-        let Some(map) = map else { return Ok(()) };
+        let Some(map) = map else { return };
         for (field, value) in tables.fields(TABLE, map) {
             let at = FieldPath::new(TABLE, map, field.as_str());
             let is_lossless = below_8(&field).is_some_and(|class| self.lossless.contains(&class));
@@ -154,7 +265,6 @@ impl Classes {
             };
             tables.account(outcome, at, detail);
         }
-        Ok(())
     }
 
     /// Schedulers and WRED profiles of queues: those that most of the imported ports have.
@@ -163,10 +273,16 @@ impl Classes {
         for (field, profiles) in [("scheduler", "SCHEDULER"), ("wred_profile", "WRED_PROFILE")] {
             let mut of_class: BTreeMap<u8, Vec<(String, String)>> = BTreeMap::new();
             for key in tables.keys(TABLE) {
-                let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
-                let Some(name) = tables.field(TABLE, &key, field) else { continue };
-                let name = reference(name).to_owned();
+                let Some((of, numbers)) = tables.ports_and_numbers(&key) else { continue };
+                let name = tables.field(TABLE, &key, field).map(reference).unwrap_or_default().to_owned();
+                if matches!(name.as_str(), "" | "NULL") {
+                    continue;
+                }
                 if of.iter().any(|port| ports.iter().any(|known| known == port)) {
+                    if tables.fields(profiles, &name).is_empty() {
+                        let file = tables.file_of(profiles);
+                        return Err(format!("{file}: {TABLE}|{key}: there is no {profiles}|{name}; add it"));
+                    }
                     for class in numbers.into_iter().filter(|class| *class < 8) {
                         of_class.entry(class).or_default().push((key.clone(), name.clone()));
                     }
@@ -195,12 +311,18 @@ impl Classes {
 
     fn read_watchdog(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
         const TABLE: &str = "PFC_WD";
-        let watched: Vec<String> = tables.keys(TABLE);
-        let watched: Vec<String> = watched.into_iter().filter(|key| ports.contains(key)).collect();
+        // Keys are ports, or lists of them, in older releases with classes: `Ethernet0,Ethernet4|3-4`.
+        let of = |key: &String| names(key.split('|').next().unwrap_or_default());
+        let is_ours = |key: &String| of(key).iter().any(|port| ports.contains(port));
+        let watched: Vec<String> = tables.keys(TABLE).into_iter().filter(is_ours).collect();
         if watched.is_empty() {
             tables.account_rest(ImportOutcome::Refused, TABLE, "no imported port is watched");
             return Ok(());
         }
+        let watched_ports: Vec<String> = watched.iter().flat_map(of).collect();
+        let where_ =
+            if ports.iter().all(|port| watched_ports.contains(port)) { "at all ports" } else { "at the watched ports" };
+        self.watched = Some(watched_ports);
         let mut text = "\n[pfc_watchdog]\n".to_owned();
         for (field, key) in [("action", "action"), ("detection_time", ""), ("restoration_time", "")] {
             let values = watched.iter().filter_map(|port| tables.field(TABLE, port, field).map(str::to_owned));
@@ -222,8 +344,9 @@ impl Classes {
             let _ = writeln!(text, "{field} = \"{common}{unit}\"");
             for port in &watched {
                 let is_same = tables.field(TABLE, port, field) == Some(&common);
+                let is_same = is_same && !port.contains('|');
                 let outcome = if is_same { ImportOutcome::Taken } else { ImportOutcome::Approximated };
-                let detail = format!("pfc_watchdog.{field} = \"{common}{unit}\", at all ports");
+                let detail = format!("pfc_watchdog.{field} = \"{common}{unit}\", {where_}");
                 tables.account(outcome, FieldPath::new(TABLE, port, field), detail);
             }
         }
@@ -240,14 +363,20 @@ impl Classes {
     /// Formats the tables `[classes]`, `[[classes.queues]]` and `[pfc_watchdog]`.
     pub(super) fn text(&self) -> String {
         let mut text = format!("\n[classes]\nlossless = {:?}\n", self.lossless);
-        if !self.dscp.is_empty() {
-            text += "\n[classes.dscp]\n";
-            for run in self.dscp.chunk_by(|one, next| one.1 == next.1 && one.0 + 1 == next.0) {
-                let (first, last, class) = (run[0].0, run[run.len() - 1].0, run[0].1);
+        if self.trusts_pcp {
+            text += "trust = \"pcp\"\n";
+        }
+        let maps = [("dscp", Some(&self.dscp[..])), ("pcp", self.pcp.as_ref().map(|map| &map[..]))];
+        for (field, map) in maps.into_iter().filter_map(|(field, map)| Some((field, map?))) {
+            let _ = writeln!(text, "\n[classes.{field}]");
+            let mut first = 0;
+            for run in map.chunk_by(|one, next| one == next) {
+                let (last, class) = (first + run.len() - 1, run[0]);
                 let _ = match first == last {
                     true => writeln!(text, "{first} = {class}"),
                     false => writeln!(text, "\"{first}-{last}\" = {class}"),
                 };
+                first = last + 1;
             }
         }
         for (class, keys) in self.queues.iter().filter(|(_, keys)| !keys.is_empty()) {
@@ -353,10 +482,12 @@ fn wred(tables: &mut ConfigDb, name: &str) -> Result<Vec<String>, String> {
         ));
     };
     let percent = percent?.unwrap_or(100);
-    if kmin > kmax || !(1..=100).contains(&percent) {
-        let help = "write a minimum up to the maximum, and a probability of 1 to 100 percent";
+    if kmin > kmax || percent > 100 {
+        let help = "write a minimum up to the maximum, and a probability of 0 to 100 percent";
         return Err(format!("{TABLE}|{name}: {kmin} to {kmax} at {percent} % is no marking; {help}"));
     }
+    // Without marks up to the maximum, the marking is a step there.
+    let (kmin, percent) = if percent == 0 { (kmax, 100) } else { (kmin, percent) };
     tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, fields[0]), format!("ecn.kmin = \"{kmin}B\""));
     tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, fields[1]), format!("ecn.kmax = \"{kmax}B\""));
     tables.account(
@@ -368,40 +499,41 @@ fn wred(tables: &mut ConfigDb, name: &str) -> Result<Vec<String>, String> {
     Ok(vec![format!("ecn = {{ kmin = \"{kmin}B\", kmax = \"{kmax}B\", pmax = {pmax:?} }}")])
 }
 
-/// Returns the map of most imported ports, or of all by `global`.
-fn chosen_map(tables: &mut ConfigDb, ports: &[String], field: &str, table: &str) -> Option<String> {
-    let keys = tables.keys(MAP);
-    let named = |key: &String| Some((key.clone(), reference(tables.field(MAP, key, field)?).to_owned()));
-    let all: Vec<(String, String)> = keys.iter().filter_map(named).collect();
-    let is_ours = |key: &str| key == "global" || key.split(',').any(|port| ports.iter().any(|known| known == port));
-    let ours: Vec<&(String, String)> = all.iter().filter(|(key, _)| is_ours(key)).collect();
-    // The only map of a table applies even if no port names it.
-    let alone = tables.keys(table);
-    let chosen = match (ours.is_empty(), &alone[..]) {
-        (false, _) => most_common(ours.iter().map(|(_, name)| name.clone())),
-        (true, [only]) => only.clone(),
-        (true, _) => return None,
-    };
-    for (key, name) in &all {
-        let at = FieldPath::new(MAP, key.as_str(), field);
-        if !is_ours(key) {
-            tables.account(ImportOutcome::Refused, at, "the port is not imported");
-        } else if *name == chosen {
-            tables.account(ImportOutcome::Taken, at, "the map of all ports");
-        } else {
-            tables.account(ImportOutcome::Approximated, at, format!("{chosen} at all ports: the switch has one map"));
-        }
+/// Reads a map from code points to classes. As in SAI, code points that it lacks have traffic class 0.
+fn read_map<const N: usize>(
+    tables: &mut ConfigDb,
+    table: &str,
+    map: Option<&str>,
+    queue_of: &[u8; 8],
+    rule: &str,
+) -> [u8; N] {
+    let mut classes = [queue_of[0]; N];
+    let mut is_absent = [true; N];
+    for (field, value) in map.map(|map| tables.fields(table, map)).unwrap_or_default() {
+        let at = FieldPath::new(table, map.unwrap_or_default(), &field);
+        let (Some(point), Some(class)) = (field.parse::<usize>().ok().filter(|point| *point < N), below_8(&value))
+        else {
+            let detail = format!("code points are 0 to {}, classes 0 to 7", N - 1);
+            tables.account(ImportOutcome::Refused, at, detail);
+            continue;
+        };
+        let to = queue_of[usize::from(class)];
+        let outcome = if to == class { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+        tables.account(outcome, at, format!("{rule}: class {to}"));
+        (classes[point], is_absent[point]) = (to, false);
     }
-    for other in alone.iter().filter(|other| **other != chosen) {
-        for field in tables.fields(table, other).into_keys() {
-            tables.account(
-                ImportOutcome::Refused,
-                FieldPath::new(table, other, &field),
-                format!("the switch has one map, {chosen}"),
-            );
-        }
+    for point in (0..N).filter(|point| is_absent[*point]) {
+        let detail = format!("{rule}: class {}, that of traffic class 0, as in SAI", queue_of[0]);
+        let point = point.to_string();
+        tables.account_absent(ImportOutcome::Taken, FieldPath::new(table, map.unwrap_or_default(), &point), detail);
     }
-    Some(chosen)
+    classes
+}
+
+/// Whether the files have buffers of lossless groups or queues.
+fn has_lossless_profiles(tables: &ConfigDb) -> bool {
+    let profiles = tables.keys("BUFFER_PROFILE");
+    !tables.lookup.is_empty() || profiles.iter().any(|name| tables.field("BUFFER_PROFILE", name, "xoff").is_some())
 }
 
 fn check_identity(tables: &mut ConfigDb, table: &str, map: Option<&str>) {

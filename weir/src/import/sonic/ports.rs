@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::classes::Classes;
 use super::report::ImportOutcome;
-use super::tables::{ConfigDb, FieldPath};
+use super::tables::{ConfigDb, FieldPath, names};
 
 /// Imported port.
 #[derive(Clone, Debug)]
@@ -27,11 +27,12 @@ const CABLE: &str = "CABLE_LENGTH";
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
 /// Returns the wanted ports, each `NAME` or `NAME=KIND:DEVICE`; an empty list means every port.
-pub(super) fn ports(tables: &mut ConfigDb, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
+pub(super) fn ports(tables: &ConfigDb, wanted: &[String]) -> Result<Vec<Port>, String> {
     let mut known = tables.keys(PORT);
     if known.is_empty() {
         // buffers.json alone has no port table, so the ports are those with a cable length.
-        known = tables.keys(CABLE).iter().flat_map(|key| tables.fields(CABLE, key).into_keys()).collect();
+        let fields = tables.keys(CABLE).into_iter().flat_map(|key| tables.fields(CABLE, &key).into_keys());
+        known = fields.flat_map(|field| names(&field)).collect();
         known.sort_by_key(|port| {
             port.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0)
         });
@@ -63,19 +64,18 @@ pub(super) fn ports(tables: &mut ConfigDb, wanted: &[String]) -> Result<(Vec<Por
             chosen.len()
         ));
     }
-    let (mut ports, mut mtu) = (Vec::new(), 0);
-    for (sonic_name, device) in chosen {
-        let port = port(tables, sonic_name, device)?;
-        mtu = mtu.max(tables.number::<u64>(PORT, &port.sonic_name, "mtu")?.unwrap_or(0));
-        ports.push(port);
-    }
-    account(tables, &ports, mtu);
-    Ok((ports, mtu))
+    chosen.into_iter().map(|(sonic_name, device)| port(tables, sonic_name, device)).collect()
+}
+
+/// Largest MTU of the ports; 0 if none has one.
+pub(super) fn mtu(tables: &ConfigDb, ports: &[Port]) -> Result<u64, String> {
+    let of = |port: &Port| tables.number::<u64>(PORT, &port.sonic_name, "mtu");
+    ports.iter().try_fold(0, |mtu, port| Ok(of(port)?.unwrap_or(0).max(mtu)))
 }
 
 fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result<Port, String> {
-    let cables = tables.keys(CABLE);
-    let cable = cables.iter().find_map(|key| tables.field(CABLE, key, &sonic_name)).map(str::to_owned);
+    let cables = tables.keys(CABLE).into_iter().flat_map(|key| tables.fields(CABLE, &key));
+    let cable = cables.into_iter().find_map(|(field, cable)| names(&field).contains(&sonic_name).then_some(cable));
     let metres = match &cable {
         None => 0.0,
         Some(text) => text
@@ -90,7 +90,7 @@ fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result
         None => format!("af_packet = \"{name}\""),
         Some(("null", _)) => "null = {}".to_owned(),
         Some((kind @ ("af_packet" | "af_xdp" | "tap" | "pci" | "vhost_user" | "ring"), what)) if !what.is_empty() => {
-            format!("{kind} = \"{what}\"")
+            format!("{kind} = {what:?}")
         }
         Some((kind, _)) => {
             let help = "write PORT=af_packet:IFACE, or one of af_xdp, tap, pci, vhost_user, ring, null";
@@ -102,7 +102,8 @@ fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result
     Ok(Port { name, speed, cable, metres, is_down, device, sonic_name })
 }
 
-fn account(tables: &mut ConfigDb, ports: &[Port], mtu: u64) {
+/// Reports the ports' values.
+pub(super) fn account(tables: &mut ConfigDb, ports: &[Port], mtu: u64, obey: Option<&'static str>) {
     for key in tables.keys(PORT) {
         let Some(port) = ports.iter().find(|port| port.sonic_name == key) else { continue };
         let own = tables.field(PORT, &key, "mtu").map(str::to_owned);
@@ -115,7 +116,20 @@ fn account(tables: &mut ConfigDb, ports: &[Port], mtu: u64) {
         tables.account(outcome, FieldPath::new(PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
         let state = if port.is_down { "state = \"down\"" } else { "open" };
         tables.account(ImportOutcome::Taken, FieldPath::new(PORT, &key, "admin_status"), state);
-        for field in ["lanes", "alias", "index", "description", "fec", "autoneg", "tpid", "pfc_asym"] {
+        let is_asymmetric = tables.field(PORT, &key, "pfc_asym") == Some("on");
+        let (outcome, detail) = match (is_asymmetric, obey) {
+            (true, Some(_)) => (ImportOutcome::Taken, "pfc.obey = \"all\": PFC pauses lossy classes too"),
+            (false, None) => (ImportOutcome::Taken, "PFC pauses lossless classes alone"),
+            (true, None) => (
+                ImportOutcome::Refused,
+                "pfc.obey is for the whole switch, and most ports have PFC that is not asymmetric",
+            ),
+            (false, Some(_)) => {
+                (ImportOutcome::Approximated, "pfc.obey = \"all\" at all ports, as most have asymmetric PFC")
+            }
+        };
+        tables.account(outcome, FieldPath::new(PORT, &key, "pfc_asym"), detail);
+        for field in ["lanes", "alias", "index", "description", "fec", "autoneg", "tpid"] {
             tables.account(
                 ImportOutcome::Refused,
                 FieldPath::new(PORT, &key, field),
@@ -126,7 +140,7 @@ fn account(tables: &mut ConfigDb, ports: &[Port], mtu: u64) {
     tables.account_rest(ImportOutcome::Refused, PORT, "the port is not imported, or the field is unknown");
     for key in tables.keys(CABLE) {
         for field in tables.fields(CABLE, &key).into_keys() {
-            match ports.iter().find(|port| port.sonic_name == field) {
+            match ports.iter().find(|port| names(&field).contains(&port.sonic_name)) {
                 None => tables.account(
                     ImportOutcome::Refused,
                     FieldPath::new(CABLE, &key, &field),
@@ -160,11 +174,23 @@ pub(super) fn text(ports: &[Port], classes: &Classes, headroom_of_port: &BTreeMa
         if !classes.lossless.is_empty() && classes.of_port.get(&port.sonic_name).is_none_or(Vec::is_empty) {
             text += "flow_control = \"none\"\n";
         }
+        if classes.default_class() != 0 {
+            let _ = writeln!(text, "priority = {}", classes.default_class());
+        }
+        if !classes.is_watched(&port.sonic_name) {
+            text += "pfc_watchdog = false\n";
+        }
         if port.is_down {
             text += "state = \"down\"\n";
         }
     }
     text
+}
+
+/// `[pfc]`, where most ports have asymmetric PFC.
+pub(super) fn obey(tables: &ConfigDb, ports: &[Port]) -> Option<&'static str> {
+    let asymmetric = ports.iter().filter(|port| tables.field(PORT, &port.sonic_name, "pfc_asym") == Some("on")).count();
+    (2 * asymmetric > ports.len()).then_some("\n[pfc]\nobey = \"all\"\n")
 }
 
 fn delay(metres: f64) -> String {

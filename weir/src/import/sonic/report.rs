@@ -113,8 +113,19 @@ impl MappingGroup {
         let are_names = fields.len() > 1 && fields == values;
         let fields = listed(fields, "fields");
         let values = if are_names { "itself".to_owned() } else { listed(values, "values") };
-        ReportLine { outcome, values: format!("{table} {fields} = {values} ({})", listed(keys, "keys")), detail }
+        let keys = listed(keys, "keys");
+        let [space, fields] = [if fields.is_empty() { "" } else { " " }, &fields];
+        let keys = if keys.is_empty() { keys } else { format!(" ({keys})") };
+        let values = format!("{table}{space}{fields} = {values}{keys}");
+        ReportLine { outcome, values: in_a_line(&values), detail: in_a_line(&detail) }
     }
+}
+
+/// Escapes line breaks and other control characters, which would end a comment of the switch file.
+fn in_a_line(text: &str) -> String {
+    let escaped =
+        |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 /// Joins groups of one table and sentence with equal keys, in their order, from `least` groups on.

@@ -12,6 +12,8 @@ use super::report::{FieldMapping, ImportOutcome, natural};
 #[derive(Debug, Default)]
 pub(super) struct ConfigDb {
     tables: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
+    /// File that a table is in.
+    files: BTreeMap<String, PathBuf>,
     /// Rows of pg_profile_lookup.ini, by speed in Mb/s and cable.
     pub(super) lookup: BTreeMap<(u64, String), LookupRow>,
     outcomes: BTreeMap<(String, String, String), (ImportOutcome, String)>,
@@ -26,6 +28,33 @@ pub(super) struct LookupRow {
     pub(super) threshold: i64,
     pub(super) xon_offset: Option<u64>,
 }
+
+/// Tables whose values the switch file gets.
+const READ: [&str; 20] = [
+    "BUFFER_PG",
+    "BUFFER_POOL",
+    "BUFFER_PORT_EGRESS_PROFILE_LIST",
+    "BUFFER_PORT_INGRESS_PROFILE_LIST",
+    "BUFFER_PROFILE",
+    "BUFFER_QUEUE",
+    "CABLE_LENGTH",
+    "DEVICE_METADATA",
+    "DOT1P_TO_TC_MAP",
+    "DSCP_TO_TC_MAP",
+    "MAP_PFC_PRIORITY_TO_QUEUE",
+    "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+    "PFC_WD",
+    "PORT",
+    "PORT_QOS_MAP",
+    "QUEUE",
+    "SCHEDULER",
+    "TC_TO_PRIORITY_GROUP_MAP",
+    "TC_TO_QUEUE_MAP",
+    "WRED_PROFILE",
+];
+
+/// Value of a field that is not there.
+pub(super) const ABSENT: &str = "absent";
 
 /// Place of a value: table, key and field.
 #[derive(Clone, Copy)]
@@ -73,27 +102,38 @@ impl ConfigDb {
 
     fn add(&mut self, file: &Path, text: &str) -> Result<(), String> {
         let at = file.display();
+        let text = text.trim_start_matches('\u{feff}');
         if file.extension().is_some_and(|extension| extension == "ini") {
             return self.add_lookup(text).map_err(|what| format!("{at}: {what}"));
         }
-        if file.extension().is_some_and(|extension| extension == "j2") || text.contains("{%") {
-            let help = "render it first: sonic-cfggen -j config_db.json -t buffers.json.j2";
-            return Err(format!("{at}: this is a template, and no JSON; {help}"));
-        }
-        let value: Value = serde_json::from_str(text).map_err(|error| format!("{at}: this is no JSON: {error}"))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            if file.extension().is_some_and(|extension| extension == "j2") || text.contains("{%") {
+                let help = "render it first: sonic-cfggen -j config_db.json -t buffers.json.j2";
+                return format!("{at}: this is a template, and no JSON; {help}");
+            }
+            format!("{at}: this is no JSON: {error}")
+        })?;
         let Value::Object(tables) = value else {
             let help =
                 "write CONFIG_DB's form, {\"BUFFER_POOL\": {\"ingress_lossless_pool\": {\"size\": \"12766208\"}}}";
             return Err(format!("{at}: this is no object of tables; {help}"));
         };
         for (table, rows) in tables {
-            let Value::Object(rows) = rows else {
-                return Err(format!("{at}: {table} is no table: write {{KEY: {{FIELD: VALUE}}}}"));
-            };
+            self.files.entry(table.clone()).or_insert_with(|| file.to_owned());
+            let is_read = READ.contains(&table.as_str());
             let into = self.tables.entry(table.clone()).or_default();
+            let rows = match rows {
+                Value::Object(rows) => rows,
+                _ if is_read => return Err(format!("{at}: {table} is no table: write {{KEY: {{FIELD: VALUE}}}}")),
+                value => serde_json::Map::from_iter([(String::new(), value)]),
+            };
             for (key, fields) in rows {
-                let Value::Object(fields) = fields else {
-                    return Err(format!("{at}: {table}|{key} has no fields: write {{FIELD: VALUE}}"));
+                let fields = match fields {
+                    Value::Object(fields) => fields,
+                    _ if is_read => {
+                        return Err(format!("{at}: {table}|{key} has no fields: write {{FIELD: VALUE}}"));
+                    }
+                    value => serde_json::Map::from_iter([(String::new(), value)]),
                 };
                 let fields = fields.into_iter().map(|(field, value)| (field, plain(&value)));
                 into.entry(key).or_default().extend(fields);
@@ -158,6 +198,54 @@ impl ConfigDb {
         text.trim().parse().map(Some).map_err(|_| wrong())
     }
 
+    /// File that has a table, or that the ports are in.
+    pub(super) fn file_of(&self, table: &str) -> String {
+        let file = [table, "PORT"].iter().find_map(|table| self.files.get(*table)).or(self.files.values().next());
+        file.map_or("config_db.json".to_owned(), |file| file.display().to_string())
+    }
+
+    /// Ports and numbers of a key, as `Ethernet0,Ethernet4|3-4`. Keys of a VOQ chassis, `sw1|Asic0|Ethernet0|3-4`, have the ports of this
+    /// line card and ASIC.
+    pub(super) fn ports_and_numbers(&self, key: &str) -> Option<(Vec<String>, Vec<u8>)> {
+        let (ports, numbers) = key.rsplit_once('|')?;
+        let numbers = numbers_of(numbers)?;
+        let Some((system, ports)) = ports.rsplit_once('|') else { return Some((names(ports), numbers)) };
+        let (host, asic) = system.split_once('|')?;
+        let is_own = |field, name: &str| {
+            self.field("DEVICE_METADATA", "localhost", field).is_none_or(|own| own.eq_ignore_ascii_case(name))
+        };
+        let is_ours = is_own("hostname", host) && is_own("asic_name", asic);
+        Some((if is_ours { names(ports) } else { Vec::new() }, numbers))
+    }
+
+    /// Checks that keys of a VOQ chassis are of one line card, or that the file says of which one it is.
+    pub(super) fn check_system_ports(&self) -> Result<(), String> {
+        let keys = ["QUEUE", "BUFFER_QUEUE"]
+            .iter()
+            .flat_map(|table| self.keys(table).into_iter().map(move |key| (table, key)));
+        let mut first: Option<String> = None;
+        for (table, key) in keys.filter(|(_, key)| key.matches('|').count() > 1) {
+            let [host, asic, ..] = key.split('|').collect::<Vec<_>>()[..] else { continue };
+            for (field, own) in [("hostname", host), ("asic_name", asic)] {
+                let is_known = self.field("DEVICE_METADATA", "localhost", field).is_some();
+                let of_first = first.get_or_insert_with(|| key.clone());
+                if !is_known && !of_first.split('|').any(|part| part == own) {
+                    return Err(format!(
+                        "{table}|{key} and {table}|{of_first} are of two line cards or ASICs; write this switch's into \
+                         DEVICE_METADATA|localhost, {field} = \"{own}\""
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the meaning of a field's absence.
+    pub(super) fn account_absent(&mut self, outcome: ImportOutcome, at: FieldPath<'_>, detail: impl Into<String>) {
+        let FieldPath { table, key, field } = at;
+        self.outcomes.insert((table.to_owned(), key.to_owned(), field.to_owned()), (outcome, detail.into()));
+    }
+
     /// Records the outcome of a field. The last call wins.
     pub(super) fn account(&mut self, outcome: ImportOutcome, at: FieldPath<'_>, detail: impl Into<String>) {
         let FieldPath { table, key, field } = at;
@@ -203,7 +291,7 @@ impl ConfigDb {
                     table: table.clone(),
                     key: key.clone(),
                     field: field.clone(),
-                    value: self.field(table, key, field).unwrap_or_default().to_owned(),
+                    value: self.field(table, key, field).unwrap_or(ABSENT).to_owned(),
                     outcome: *outcome,
                     detail: detail.clone(),
                 }
@@ -226,10 +314,9 @@ pub(super) fn reference(text: &str) -> &str {
     inner.rsplit('|').next().unwrap_or(inner)
 }
 
-/// `Ethernet0,Ethernet4|3-4` as ports and numbers.
-pub(super) fn ports_and_numbers(key: &str) -> Option<(Vec<&str>, Vec<u8>)> {
-    let (ports, numbers) = key.rsplit_once('|')?;
-    Some((ports.split(',').collect(), numbers_of(numbers)?))
+/// Parses `Ethernet0,Ethernet4`.
+pub(super) fn names(list: &str) -> Vec<String> {
+    list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
 /// Parses `3-4`, `0,2`, or `5` into numbers.

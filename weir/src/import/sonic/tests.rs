@@ -8,7 +8,7 @@ use weir_config::SwitchConfig;
 use weir_units::{Bytes, Span};
 
 use super::report::{ImportOutcome, lines};
-use super::tables::ConfigDb;
+use super::tables::{ABSENT, ConfigDb};
 use super::{Imported, import};
 
 fn tables(platform: &str) -> ConfigDb {
@@ -21,13 +21,10 @@ fn imported(platform: &str, ports: &[&str]) -> (Imported, SwitchConfig) {
     let tables = tables(platform);
     let values = tables.values();
     let wanted: Vec<String> = ports.iter().map(|port| (*port).to_owned()).collect();
-    let imported = import(tables, &wanted).unwrap();
-    let accounted: BTreeSet<_> = imported.mappings.iter().map(|of| (&of.table, &of.key, &of.field)).collect();
-    assert_eq!(
-        (accounted.len(), imported.mappings.len()),
-        (values, values),
-        "{platform}: values, and what became of them"
-    );
+    let imported = import(tables, &wanted, None).unwrap();
+    let present = || imported.mappings.iter().filter(|of| of.value != ABSENT);
+    let accounted: BTreeSet<_> = present().map(|of| (&of.table, &of.key, &of.field)).collect();
+    assert_eq!((accounted.len(), present().count()), (values, values), "{platform}: values, and what became of them");
     assert!(imported.mappings.iter().all(|account| !account.detail.is_empty()));
     for line in lines(&imported.mappings) {
         assert!(imported.text.contains(&format!("# {}: {}: {}\n", line.outcome.name(), line.values, line.detail)));
@@ -218,7 +215,7 @@ fn a_static_pool_makes_static_thresholds_and_0_is_no_limit() {
             "BUFFER_PG": {{"Ethernet0,Ethernet4|3": {{"profile": "p"}}}}}}"#
         );
         fs::write(&file, text).unwrap();
-        let imported = import(ConfigDb::read(std::slice::from_ref(&file)).unwrap(), &[]).unwrap();
+        let imported = import(ConfigDb::read(std::slice::from_ref(&file)).unwrap(), &[], None).unwrap();
         weir_config::parse("static", &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         pool(&imported, "threshold")
     };
@@ -255,7 +252,7 @@ fn wrong_tables_are_told_with_their_place() {
         ),
     ] {
         fs::write(&file, text).unwrap();
-        let result = ConfigDb::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[]));
+        let result = ConfigDb::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[], None));
         let Err(message) = result else { panic!("{text}") };
         assert!(message.contains(said), "{text}: {message}");
     }
@@ -263,6 +260,249 @@ fn wrong_tables_are_told_with_their_place() {
     fs::write(&lookup, "# speed\n40000 5m 1 2\n").unwrap();
     let message = ConfigDb::read(&[lookup]).unwrap_err();
     assert!(message.contains("line 2") && message.contains("no row of a lookup table"), "{message}");
-    let unknown = import(tables("td2"), &["Ethernet2".to_owned()]).unwrap_err();
+    let unknown = import(tables("td2"), &["Ethernet2".to_owned()], None).unwrap_err();
     assert!(unknown.contains("there is no port Ethernet2"), "{unknown}");
+}
+
+/// Import of the TD2 tables after a change to them.
+fn changed(
+    change: impl FnOnce(&mut serde_json::Value),
+    lossless: Option<&[u8]>,
+) -> Result<(Imported, SwitchConfig), String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sonic/td2");
+    let mut tables = serde_json::from_str(&fs::read_to_string(source.join("config_db.json")).unwrap()).unwrap();
+    change(&mut tables);
+    let directory = tempfile::tempdir().unwrap();
+    fs::copy(source.join("pg_profile_lookup.ini"), directory.path().join("pg_profile_lookup.ini")).unwrap();
+    fs::write(directory.path().join("config_db.json"), tables.to_string()).unwrap();
+    let imported = import(ConfigDb::read(&[directory.path().to_owned()])?, &[], lossless)?;
+    let switch = weir_config::parse("td2", &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    Ok((imported, switch))
+}
+
+fn refusal(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    match changed(change, None) {
+        Err(message) => message,
+        Ok((imported, _)) => panic!("imported: {}", imported.text),
+    }
+}
+
+fn remove(tables: &mut serde_json::Value, path: &[&str]) {
+    let (last, path) = path.split_last().unwrap();
+    let parent = path.iter().fold(tables, |parent, key| &mut parent[*key]);
+    parent.as_object_mut().unwrap().remove(*last).unwrap_or_else(|| panic!("no {last}"));
+}
+
+#[test]
+fn code_points_that_a_map_lacks_have_traffic_class_0() {
+    let (imported, switch) = imported("td2", &[]);
+    // DSCP 6 is not in the map; 26 is.
+    assert_eq!((switch.classes.dscp[6], switch.classes.dscp[26], switch.classes.dscp[3]), (0, 1, 3));
+    let (how, said) = outcome(&imported, "DSCP_TO_TC_MAP 6, 9-25");
+    assert!(how == ImportOutcome::Taken && said.contains("class 0") && said.contains("SAI"), "{said}");
+    // Traffic class 0 is in another queue.
+    let (_, switch) = changed(|tables| tables["TC_TO_QUEUE_MAP"]["AZURE"]["0"] = "2".into(), None).unwrap();
+    assert_eq!((switch.classes.dscp[6], switch.ports[0].priority), (2, 2));
+    // No map is in force.
+    let (_, switch) = changed(|tables| remove(tables, &["PORT_QOS_MAP", "global"]), None).unwrap();
+    assert_eq!(switch.classes.dscp, [0; 64]);
+}
+
+#[test]
+fn a_map_of_pcps_gives_classes_where_no_dscp_does() {
+    let map: serde_json::Value = serde_json::json!({"dot1p": {"3": "3", "4": "4", "5": "1"}});
+    let bind = |tables: &mut serde_json::Value| {
+        tables["DOT1P_TO_TC_MAP"] = map.clone();
+        for port in ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"] {
+            tables["PORT_QOS_MAP"][port]["dot1p_to_tc_map"] = "dot1p".into();
+        }
+    };
+    let alone = |tables: &mut serde_json::Value| {
+        bind(tables);
+        remove(tables, &["PORT_QOS_MAP", "global"]);
+    };
+    let (imported, switch) = changed(alone, None).unwrap();
+    assert_eq!((switch.classes.trust, switch.classes.pcp), (weir_config::Trust::Pcp, [0, 0, 0, 3, 4, 1, 0, 0]));
+    assert_eq!(outcome(&imported, "DOT1P_TO_TC_MAP 3 = 3").0, ImportOutcome::Taken);
+    let (imported, switch) = changed(bind, None).unwrap();
+    assert_eq!(switch.classes.trust, weir_config::Trust::Dscp);
+    assert!(outcome(&imported, "DOT1P_TO_TC_MAP 3 = 3").1.contains("not in force"));
+}
+
+#[test]
+fn names_without_a_table_are_refused() {
+    for (change, said) in [
+        (&["PORT_QOS_MAP", "global", "dscp_to_tc_map"][..], "there is no DSCP_TO_TC_MAP|X"),
+        (&["PORT_QOS_MAP", "Ethernet0", "tc_to_queue_map"], "there is no TC_TO_QUEUE_MAP|X"),
+        (&["PORT_QOS_MAP", "Ethernet4", "tc_to_pg_map"], "there is no TC_TO_PRIORITY_GROUP_MAP|X"),
+        (&["PORT_QOS_MAP", "Ethernet4", "pfc_to_queue_map"], "there is no MAP_PFC_PRIORITY_TO_QUEUE|X"),
+        (&["QUEUE", "Ethernet0|3", "scheduler"], "there is no SCHEDULER|X"),
+        (&["QUEUE", "Ethernet0|3", "wred_profile"], "there is no WRED_PROFILE|X"),
+        (&["BUFFER_PG", "Ethernet0|0", "profile"], "there is no BUFFER_PROFILE|X"),
+        (&["BUFFER_QUEUE", "Ethernet0|3-4", "profile"], "there is no BUFFER_PROFILE|X"),
+        (&["BUFFER_PROFILE", "ingress_lossy_profile", "pool"], "there is no BUFFER_POOL|X"),
+    ] {
+        let message = refusal(|tables| {
+            *change.iter().fold(tables, |parent, key| &mut parent[*key]) = "X".into();
+        });
+        assert!(message.contains(said) && message.contains("config_db.json"), "{change:?}: {message}");
+    }
+    let message = refusal(|tables| remove(tables, &["BUFFER_PROFILE", "ingress_lossy_profile", "pool"]));
+    assert!(
+        message.contains("BUFFER_PROFILE|ingress_lossy_profile, of BUFFER_PG|Ethernet0|0, has no pool"),
+        "{message}"
+    );
+}
+
+#[test]
+fn alpha_outside_sonics_range_is_refused() {
+    for n in ["99", "9", "-9"] {
+        let message = refusal(|tables| tables["BUFFER_PROFILE"]["egress_lossy_profile"]["dynamic_th"] = n.into());
+        assert!(message.contains(&format!("dynamic_th = {n} is outside SONiC's range")), "{message}");
+    }
+}
+
+#[test]
+fn lossless_classes_are_those_of_port_qos_map_or_are_asked_for() {
+    let without = |tables: &mut serde_json::Value| remove(tables, &["PORT_QOS_MAP"]);
+    let message = refusal(without);
+    assert!(message.contains("PORT_QOS_MAP") && message.contains("--lossless 3,4"), "{message}");
+    let (imported, switch) = changed(without, Some(&[3, 4])).unwrap();
+    assert_eq!(switch.classes.lossless.iter().map(|class| class.index()).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(switch.classes.dscp[3], 3, "the only map is meant");
+    assert_eq!(outcome(&imported, "PORT_QOS_MAP pfc_enable = absent").0, ImportOutcome::Approximated);
+    let (_, switch) = changed(without, Some(&[])).unwrap();
+    assert!(switch.classes.lossless.is_empty());
+    let Err(message) = changed(|_| {}, Some(&[3])) else { panic!("two sources") };
+    assert!(message.contains("--lossless"), "{message}");
+}
+
+#[test]
+fn the_watchdog_watches_the_ports_that_it_names() {
+    let unwatch = |tables: &mut serde_json::Value| {
+        remove(tables, &["PFC_WD", "Ethernet8"]);
+        remove(tables, &["PFC_WD", "Ethernet12"]);
+    };
+    let watched = |switch: &SwitchConfig| switch.ports.iter().map(|port| port.pfc_watchdog).collect::<Vec<_>>();
+    let (imported, switch) = changed(unwatch, None).unwrap();
+    assert_eq!(watched(&switch), [true, true, false, false]);
+    let (how, said) = outcome(&imported, "PFC_WD detection_time = 200");
+    assert!(how == ImportOutcome::Taken && said.ends_with("at the watched ports"), "{said}");
+    for key in ["Ethernet0,Ethernet4", "Ethernet0, Ethernet4|3-4"] {
+        let (imported, switch) = changed(
+            |tables| {
+                unwatch(tables);
+                remove(tables, &["PFC_WD", "Ethernet4"]);
+                tables["PFC_WD"][key] = tables["PFC_WD"]["Ethernet0"].clone();
+                remove(tables, &["PFC_WD", "Ethernet0"]);
+            },
+            None,
+        )
+        .unwrap();
+        assert_eq!(watched(&switch), [true, true, false, false], "{key}");
+        let how = outcome(&imported, "PFC_WD action = drop").0;
+        assert_eq!(how == ImportOutcome::Taken, !key.contains('|'), "{key}");
+    }
+}
+
+#[test]
+fn a_port_without_cable_or_speed_is_left_out() {
+    let without_cable = |tables: &mut serde_json::Value| remove(tables, &["CABLE_LENGTH", "AZURE", "Ethernet0"]);
+    let without_speed = |tables: &mut serde_json::Value| remove(tables, &["PORT", "Ethernet0", "speed"]);
+    let without_row = |tables: &mut serde_json::Value| tables["CABLE_LENGTH"]["AZURE"]["Ethernet0"] = "7m".into();
+    for (change, place) in [
+        (&without_cable as &dyn Fn(&mut serde_json::Value), "CABLE_LENGTH Ethernet0 = absent (AZURE)"),
+        (&without_speed, "PORT speed = absent (Ethernet0)"),
+        (&without_row, "CABLE_LENGTH Ethernet0 = 7m (AZURE)"),
+    ] {
+        let (imported, switch) = changed(change, None).unwrap();
+        let names: Vec<&str> = switch.ports.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(names, ["Ethernet4", "Ethernet8", "Ethernet12"]);
+        let (how, said) = outcome(&imported, place);
+        assert!(how == ImportOutcome::Refused && said.starts_with("the port is left out: "), "{place}: {said}");
+        // The port reserves nothing.
+        assert_eq!(pool(&imported, "ingress_pool"), 12_766_208 - 4 * 64_064 - 2 * 41_808, "{place}");
+    }
+    let message = refusal(|tables| remove(tables, &["CABLE_LENGTH"]));
+    assert!(
+        message.contains("config_db.json: Ethernet0: there is no CABLE_LENGTH") && message.contains("4 ports"),
+        "{message}"
+    );
+    let (imported, switch) =
+        changed(|tables| tables["CABLE_LENGTH"]["AZURE"]["Ethernet0"] = "0m".into(), None).unwrap();
+    assert_eq!(switch.ports[0].flow_control.label(), "none");
+    assert_eq!(outcome(&imported, "CABLE_LENGTH Ethernet0 = 0m").0, ImportOutcome::Approximated);
+}
+
+#[test]
+fn asymmetric_pfc_pauses_lossy_classes_too() {
+    let on = |ports: &'static [&str]| {
+        move |tables: &mut serde_json::Value| {
+            ports.iter().for_each(|port| tables["PORT"][*port]["pfc_asym"] = "on".into());
+        }
+    };
+    let (imported, switch) = changed(on(&["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"]), None).unwrap();
+    assert!(switch.pfc.obeys_for_lossy);
+    assert_eq!(outcome(&imported, "PORT pfc_asym = on").0, ImportOutcome::Taken);
+    let (imported, switch) = changed(on(&["Ethernet0"]), None).unwrap();
+    assert!(!switch.pfc.obeys_for_lossy);
+    assert_eq!(outcome(&imported, "PORT pfc_asym = on").0, ImportOutcome::Refused);
+}
+
+#[test]
+fn queues_of_other_line_cards_are_left_out() {
+    let move_queues = |host: &'static str| {
+        move |tables: &mut serde_json::Value| {
+            for table in ["QUEUE", "BUFFER_QUEUE"] {
+                let rows = tables[table].as_object_mut().unwrap();
+                *rows =
+                    std::mem::take(rows).into_iter().map(|(key, row)| (format!("{host}|Asic0|{key}"), row)).collect();
+            }
+        }
+    };
+    let (imported, switch) = changed(move_queues("sw1"), None).unwrap();
+    assert!(imported.text.contains("\nweight = 15") && imported.text.contains("lossy_alpha = 8\n"));
+    assert!(switch.classes.queues[3].ecn.is_some());
+    let named = |tables: &mut serde_json::Value| {
+        move_queues("sw2")(tables);
+        tables["DEVICE_METADATA"]["localhost"]["hostname"] = "sw1".into();
+    };
+    let (imported, _) = changed(named, None).unwrap();
+    assert!(!imported.text.contains("\nweight = 15"), "queues of another line card");
+    let message = refusal(|tables| {
+        move_queues("sw1")(tables);
+        tables["QUEUE"]["sw2|Asic0|Ethernet0|3"] = serde_json::json!({"scheduler": "scheduler.1"});
+    });
+    assert!(message.contains("two line cards") && message.contains("hostname"), "{message}");
+}
+
+#[test]
+fn what_is_not_read_may_have_any_form() {
+    let (imported, _) = changed(
+        |tables| {
+            tables["bgp_asn"] = "65100".into();
+            tables["LIST"] = serde_json::json!(["a", "b"]);
+            tables["FEATURE"] = serde_json::json!({"x": {"state": "{% if a %}enabled{% endif %}"}, "y": "z"});
+            tables["PORT"]["Ethernet0"]["description"] = "two\nlines = 3".into();
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(outcome(&imported, "bgp_asn = 65100").0, ImportOutcome::Refused);
+    assert!(imported.text.contains(r"two\nlines = 3"), "{}", imported.text);
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sonic/td2");
+    fs::copy(source.join("pg_profile_lookup.ini"), directory.path().join("pg_profile_lookup.ini")).unwrap();
+    let text = fs::read_to_string(source.join("config_db.json")).unwrap();
+    fs::write(directory.path().join("config_db.json"), format!("\u{feff}{text}")).unwrap();
+    import(ConfigDb::read(&[directory.path().to_owned()]).unwrap(), &[], None).unwrap();
+}
+
+#[test]
+fn wred_of_probability_0_is_a_step_at_the_maximum() {
+    let (_, switch) =
+        changed(|tables| tables["WRED_PROFILE"]["AZURE_LOSSLESS"]["green_drop_probability"] = "0".into(), None)
+            .unwrap();
+    let ecn = switch.classes.queues[3].ecn.unwrap();
+    assert_eq!((ecn.kmin, ecn.kmax), (Bytes::new(2_097_152), Bytes::new(2_097_152)));
 }
