@@ -1,6 +1,7 @@
 //! `weir import sonic`: a SONiC switch's buffers, classes and ports as a switch file, with a report on each value.
 
 mod buffer;
+mod chip;
 mod classes;
 mod groups;
 mod ports;
@@ -19,6 +20,7 @@ use weir_config::SwitchConfig;
 use weir_experiments::Failure;
 
 use buffer::Buffer;
+use chip::Chip;
 use classes::Classes;
 use groups::LosslessGroups;
 use report::{FieldMapping, lines, report_text};
@@ -37,6 +39,9 @@ pub(crate) struct SonicArguments {
     /// Lossless classes of all ports, such as 3,4, or none: where the files have no pfc_enable in PORT_QOS_MAP.
     #[arg(long, value_name = "CLASSES", value_parser = lossless_classes)]
     lossless: Option<LosslessClasses>,
+    /// Switch chip, which decides the shared part of a pool: td2, td3, th, th2, spc1 to spc4, nvidia. By default that of hwsku.
+    #[arg(long, value_name = "CHIP", value_parser = chip::chip)]
+    chip: Option<&'static Chip>,
     /// The switch file to write.
     #[arg(short, long, value_name = "SWITCH.toml")]
     output: PathBuf,
@@ -71,7 +76,7 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     let output = arguments.output.display();
     let tables = ConfigDb::read(&arguments.paths).map_err(Failure::Argument)?;
     let lossless = arguments.lossless.as_ref().map(|lossless| lossless.0.as_slice());
-    let imported = import(tables, &arguments.ports, lossless).map_err(Failure::Argument)?;
+    let imported = import(tables, &arguments.ports, lossless, arguments.chip).map_err(Failure::Argument)?;
     // Validates the switch file before writing.
     weir_config::parse("sonic", &imported.text).map_err(|errors| {
         let first = errors.render(false);
@@ -95,7 +100,12 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
 /// Default of `[switch] mtu`.
 const DEFAULT_MTU: u64 = 1_500;
 
-fn import(mut tables: ConfigDb, wanted: &[String], lossless: Option<&[u8]>) -> Result<Imported, String> {
+fn import(
+    mut tables: ConfigDb,
+    wanted: &[String],
+    lossless: Option<&[u8]>,
+    chip: Option<&'static Chip>,
+) -> Result<Imported, String> {
     tables.check_system_ports()?;
     let mut ports = ports::ports(&tables, wanted)?;
     let mut classes = Classes::with_lossless(&tables, &ports, lossless)?;
@@ -105,7 +115,8 @@ fn import(mut tables: ConfigDb, wanted: &[String], lossless: Option<&[u8]>) -> R
     let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
     classes.read(&mut tables, &names)?;
     let frame_max = if mtu > 0 { mtu } else { DEFAULT_MTU } + SwitchConfig::FRAME_OVERHEAD_BYTES;
-    let buffer = Buffer::from_tables(&mut tables, &ports, &classes, &groups, frame_max)?;
+    let chip = chip::of_tables(&mut tables, chip);
+    let buffer = Buffer::from_tables(&mut tables, &ports, &classes, &groups, frame_max, chip)?;
     groups.account_missing(&mut tables);
     let mappings = tables.mappings();
     let mut text = String::from("# Made by weir import sonic. What became of SONiC's values:\n");

@@ -1,11 +1,12 @@
 //! Buffer: SONiC's pools and profiles as `policy = "sonic"`, or `"static"` where the pool's mode is.
 //!
-//! In SONiC a pool's size includes the reservations of its priority groups, and its `xoff`, which is a pool of headroom. A group reserves
-//! its profile's `size`. Without a headroom pool, `size` includes the group's `xoff`; with one, `xoff` is the group's limit in that pool.
+//! A pool's `xoff` is a pool of headroom. Whether a pool's size includes it, and the reservations of priority groups, depends on the
+//! [chip](super::chip). A group reserves its profile's `size`. Without a headroom pool, `size` includes the group's `xoff`; with one, `xoff` is the group's limit in that pool.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::chip::{Chip, SharedPool};
 use super::classes::Classes;
 use super::groups::{GROUP, LosslessGroups, PROFILE};
 use super::most_common;
@@ -38,6 +39,7 @@ impl Buffer {
         classes: &Classes,
         lossless: &LosslessGroups,
         frame_max: u64,
+        chip: Option<&Chip>,
     ) -> Result<Buffer, String> {
         let Some(size) = tables.number::<u64>(POOL, LOSSLESS, "size")? else {
             return Err(no_pool(tables));
@@ -58,27 +60,60 @@ impl Buffer {
         // Reservations of all groups of the switch, imported or not, reduce the shared buffer.
         let reserved: u64 = all_reserved(tables, profiles, classes)?;
         let lossy_pool = tables.number::<u64>(POOL, LOSSY, "size")?.unwrap_or(0);
-        let shared_lossless = size.checked_sub(xoff_pool + reserved).filter(|shared| *shared > 0).ok_or_else(|| {
-            format!(
+        let rest = size.checked_sub(xoff_pool + reserved).unwrap_or(0);
+        let rule = chip.map_or(SharedPool::Rest, |chip| chip.pool);
+        let slices = if let SharedPool::Full { slices } = rule { slices } else { 1 };
+        let shared_lossless = if rule == SharedPool::Rest { rest } else { size / slices };
+        if shared_lossless == 0 {
+            return Err(format!(
                 "{POOL}|{LOSSLESS}: size = \"{size}\" leaves nothing to share: {xoff_pool} B are xoff, {reserved} B are reserved by \
-                 priority groups; write the pool's whole size"
-            )
-        })?;
-        let shared = shared_lossless + lossy_pool;
+                 priority groups; write the pool's full size, or the chip: --chip"
+            ));
+        }
+        let shared = shared_lossless + lossy_pool / slices;
         let queues = 8 * ports.len() as u64;
         let of_groups = |of: &[Profile]| port_headroom(of).unwrap_or(0) * of.len() as u64;
         let pooled = if xoff_pool > 0 { xoff_pool } else { profiles.values().map(|of| of_groups(of)).sum() };
         let total = private * queues + pooled + shared;
 
         let mut text = format!("\n[buffer]\nsize = \"{total}B\"\n");
+        if let Some(cell_bytes) = chip.and_then(|chip| chip.cell_bytes) {
+            let _ = writeln!(text, "cell_bytes = {cell_bytes}");
+        }
         if private > 0 {
             let _ = writeln!(text, "private = \"{private}B\"");
         }
         if !groups.is_empty() {
             let _ = writeln!(text, "headroom = \"{headroom}B\"");
         }
-        let partition =
-            PoolPartition { size, xoff_pool, reserved, lossy_pool, shared, total, pooled, private, headroom };
+        let sum = match (rule, chip) {
+            (SharedPool::Full { slices: 1 }, _) => format!("{size}, xoff and reservations aside"),
+            (SharedPool::Full { slices }, _) => {
+                format!(
+                    "{size} / {slices}, one of the chip's {slices} slices, which share nothing: a queue alone has no more"
+                )
+            }
+            (SharedPool::Rest, Some(_)) => {
+                format!("{size} - {xoff_pool} xoff - {reserved} reserved by priority groups")
+            }
+            (SharedPool::Rest, None) => format!(
+                "{size} - {xoff_pool} xoff - {reserved} reserved by priority groups, as on td2 and td3; on NVIDIA's chips it is {size}, on th \
+                 and th2 {}: the chip is unknown, see --chip",
+                size / 4
+            ),
+        };
+        let partition = PoolPartition {
+            sum,
+            is_known: chip.is_some(),
+            slices,
+            xoff_pool,
+            lossy_pool,
+            shared,
+            total,
+            pooled,
+            private,
+            headroom,
+        };
         partition.account_pools(tables);
         let threshold = common_threshold(tables, &groups);
         let resume = ResumeThreshold::new(&groups, private, threshold, frame_max);
@@ -102,7 +137,7 @@ impl Buffer {
             threshold => {
                 let n = if let Threshold::Dynamic(n) = threshold { n } else { 0 };
                 text += "policy = \"sonic\"\n";
-                let egress = egress_lossy(tables, shared)?;
+                let egress = egress_lossy(tables, shared, slices)?;
                 let _ = writeln!(
                     text,
                     "lossy_alpha = {lossy_alpha}\n\n[buffer.sonic]\nalpha = {}\ningress_pool = \"{shared}B\"\nheadroom_pool = \
@@ -157,11 +192,12 @@ fn all_reserved(
 
 /// Partition of SONiC's buffer, and of Weir's, in bytes.
 struct PoolPartition {
-    /// Size of SONiC's lossless pool, headroom included.
-    size: u64,
+    /// Origin of `shared` in SONiC's values.
+    sum: String,
+    is_known: bool,
+    /// Slices of SONiC's buffer, one of which is Weir's.
+    slices: u64,
     xoff_pool: u64,
-    /// Reservations of all priority groups.
-    reserved: u64,
     lossy_pool: u64,
     /// Weir's ingress pool.
     shared: u64,
@@ -176,18 +212,18 @@ struct PoolPartition {
 
 impl PoolPartition {
     fn account_pools(&self, tables: &mut ConfigDb) {
-        let PoolPartition { size, xoff_pool: xoff, reserved, lossy_pool: lossy, shared, total, pooled, .. } = *self;
-        let sum = format!("{size} - {xoff} xoff - {reserved} reserved by priority groups");
+        let PoolPartition {
+            ref sum, is_known, slices, xoff_pool: xoff, lossy_pool: lossy, shared, total, pooled, ..
+        } = *self;
         let at = FieldPath::new(POOL, LOSSLESS, "size");
         if lossy == 0 {
-            tables.account(
-                ImportOutcome::Taken,
-                at,
-                format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"),
-            );
+            let is_exact = is_known && slices == 1;
+            let outcome = if is_exact { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            tables.account(outcome, at, format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"));
         } else {
             let detail = format!(
-                "ingress_pool = {shared} = {sum} + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
+                "ingress_pool = {shared} = {sum}, + {} of {LOSSY}: lossless and lossy classes share one pool here",
+                lossy / slices
             );
             tables.account(ImportOutcome::Approximated, at, detail.clone());
             tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, LOSSY, "size"), detail);
@@ -331,19 +367,21 @@ fn egress_lossy_profile(tables: &ConfigDb) -> Option<String> {
     Some(most_common(of_queues.into_iter()))
 }
 
-fn egress_lossy(tables: &mut ConfigDb, shared: u64) -> Result<u64, String> {
+fn egress_lossy(tables: &mut ConfigDb, shared: u64, slices: u64) -> Result<u64, String> {
     let Some(size) = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")? else { return Ok(shared) };
-    let kept = size.min(shared);
-    if kept == size {
-        tables.account(
-            ImportOutcome::Taken,
-            FieldPath::new(POOL, EGRESS_LOSSY, "size"),
-            format!("buffer.sonic.egress_lossy_pool = {size}"),
-        );
+    let own = size / slices;
+    let kept = own.min(shared);
+    if kept == own {
+        let (outcome, why) = match slices {
+            1 => (ImportOutcome::Taken, String::new()),
+            slices => (ImportOutcome::Approximated, format!(", that of one of {slices} slices")),
+        };
+        let detail = format!("buffer.sonic.egress_lossy_pool = {kept}{why}");
+        tables.account(outcome, FieldPath::new(POOL, EGRESS_LOSSY, "size"), detail);
     } else {
         let detail = format!(
             "buffer.sonic.egress_lossy_pool = {kept}, {} B less: it is no larger than the ingress pool, which all frames are in",
-            size - kept
+            own - kept
         );
         tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, EGRESS_LOSSY, "size"), detail);
     }

@@ -65,7 +65,7 @@ pub(super) struct FieldPath<'a> {
 }
 
 impl<'a> FieldPath<'a> {
-    pub(super) fn new(table: &'a str, key: &'a str, field: &'a str) -> FieldPath<'a> {
+    pub(super) const fn new(table: &'a str, key: &'a str, field: &'a str) -> FieldPath<'a> {
         FieldPath { table, key, field }
     }
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use weir_config::SwitchConfig;
-use weir_units::{Bytes, Span};
+use weir_mmu::{BufferRequest, Mmu};
+use weir_switch_core::buffer::{buffer_layout, buffer_policy};
+use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use super::report::{ImportOutcome, lines};
 use super::tables::{ABSENT, ConfigDb};
@@ -21,7 +23,7 @@ fn imported(platform: &str, ports: &[&str]) -> (Imported, SwitchConfig) {
     let tables = tables(platform);
     let values = tables.values();
     let wanted: Vec<String> = ports.iter().map(|port| (*port).to_owned()).collect();
-    let imported = import(tables, &wanted, None).unwrap();
+    let imported = import(tables, &wanted, None, None).unwrap();
     let present = || imported.mappings.iter().filter(|of| of.value != ABSENT);
     let accounted: BTreeSet<_> = present().map(|of| (&of.table, &of.key, &of.field)).collect();
     assert_eq!((accounted.len(), present().count()), (values, values), "{platform}: values, and what became of them");
@@ -147,7 +149,11 @@ fn rendered_templates_become_what_they_say() {
         ("sn2700", 9_595_904, 614_400, 19_456, [22_528, 25_600], ["1", "8"], 9_595_904, 19_456),
     ] {
         let (imported, switch) = imported(&format!("rendered/{platform}"), &[]);
-        let shared = size - xoff - 8 * reserves;
+        let (shared, slices) = match platform {
+            "td2" => (size - xoff - 8 * reserves, 1),
+            "sn2700" => (size, 1),
+            _ => (size / 4, 4),
+        };
         assert_eq!(pool(&imported, "ingress_pool"), shared, "{platform}");
         let pooled = if xoff > 0 { xoff } else { 8 * headrooms[0] };
         assert_eq!(pool(&imported, "headroom_pool"), pooled, "{platform}");
@@ -162,7 +168,7 @@ fn rendered_templates_become_what_they_say() {
             assert_eq!(how, ImportOutcome::Taken, "{platform}: {said}");
         }
         assert_eq!(switch.buffer.size, Bytes::new(shared + pooled + 32 * private), "{platform}");
-        assert_eq!(pool(&imported, "egress_lossy_pool"), lossy.min(shared), "{platform}");
+        assert_eq!(pool(&imported, "egress_lossy_pool"), (lossy / slices).min(shared), "{platform}");
         let [near, far] = headrooms;
         let sizes: Vec<_> = (0..4).map(|port| switch.headroom(port).unwrap().get()).collect();
         assert_eq!(sizes, [near, near, far, far], "{platform}");
@@ -215,7 +221,7 @@ fn a_static_pool_makes_static_thresholds_and_0_is_no_limit() {
             "BUFFER_PG": {{"Ethernet0,Ethernet4|3": {{"profile": "p"}}}}}}"#
         );
         fs::write(&file, text).unwrap();
-        let imported = import(ConfigDb::read(std::slice::from_ref(&file)).unwrap(), &[], None).unwrap();
+        let imported = import(ConfigDb::read(std::slice::from_ref(&file)).unwrap(), &[], None, None).unwrap();
         weir_config::parse("static", &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
         pool(&imported, "threshold")
     };
@@ -252,7 +258,7 @@ fn wrong_tables_are_told_with_their_place() {
         ),
     ] {
         fs::write(&file, text).unwrap();
-        let result = ConfigDb::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[], None));
+        let result = ConfigDb::read(std::slice::from_ref(&file)).and_then(|tables| import(tables, &[], None, None));
         let Err(message) = result else { panic!("{text}") };
         assert!(message.contains(said), "{text}: {message}");
     }
@@ -260,7 +266,7 @@ fn wrong_tables_are_told_with_their_place() {
     fs::write(&lookup, "# speed\n40000 5m 1 2\n").unwrap();
     let message = ConfigDb::read(&[lookup]).unwrap_err();
     assert!(message.contains("line 2") && message.contains("no row of a lookup table"), "{message}");
-    let unknown = import(tables("td2"), &["Ethernet2".to_owned()], None).unwrap_err();
+    let unknown = import(tables("td2"), &["Ethernet2".to_owned()], None, None).unwrap_err();
     assert!(unknown.contains("there is no port Ethernet2"), "{unknown}");
 }
 
@@ -275,7 +281,7 @@ fn changed(
     let directory = tempfile::tempdir().unwrap();
     fs::copy(source.join("pg_profile_lookup.ini"), directory.path().join("pg_profile_lookup.ini")).unwrap();
     fs::write(directory.path().join("config_db.json"), tables.to_string()).unwrap();
-    let imported = import(ConfigDb::read(&[directory.path().to_owned()])?, &[], lossless)?;
+    let imported = import(ConfigDb::read(&[directory.path().to_owned()])?, &[], lossless, None)?;
     let switch = weir_config::parse("td2", &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     Ok((imported, switch))
 }
@@ -495,7 +501,7 @@ fn what_is_not_read_may_have_any_form() {
     fs::copy(source.join("pg_profile_lookup.ini"), directory.path().join("pg_profile_lookup.ini")).unwrap();
     let text = fs::read_to_string(source.join("config_db.json")).unwrap();
     fs::write(directory.path().join("config_db.json"), format!("\u{feff}{text}")).unwrap();
-    import(ConfigDb::read(&[directory.path().to_owned()]).unwrap(), &[], None).unwrap();
+    import(ConfigDb::read(&[directory.path().to_owned()]).unwrap(), &[], None, None).unwrap();
 }
 
 #[test]
@@ -505,4 +511,86 @@ fn wred_of_probability_0_is_a_step_at_the_maximum() {
             .unwrap();
     let ecn = switch.classes.queues[3].ecn.unwrap();
     assert_eq!((ecn.kmin, ecn.kmax), (Bytes::new(2_097_152), Bytes::new(2_097_152)));
+}
+
+/// Number of cells at which the only active queue is paused, by sonic-mgmt's tables for the templates of sonic-buildimage.
+#[test]
+fn a_queue_alone_is_paused_where_chips_pause_it() {
+    // Model; ports; pool; xoff; size, xon, xoff and threshold of groups; cells; difference.
+    for (model, ports, size, pool_xoff, [group, xon, xoff], n, cell, expected, within) in [
+        ("Force10-S6000", 32, 12_766_208, 0, [56_368, 18_432, 55_120], -3, 208, 4_898, 1),
+        ("Force10-S6100", 64, 10_875_072, 4_194_112, [1_248, 2_288, 66_560], 0, 208, 6_542, 0),
+        ("Arista-7260CX3-D108C8", 64, 33_169_344, 7_827_456, [1_248, 1_248, 101_088], 0, 208, 19_939, 1),
+        ("Arista-7260CX3-C64", 64, 33_262_528, 8_965_632, [1_248, 1_248, 101_088], 0, 208, 19_994, 2),
+        // The pool of C32's template, whose reservations account for the difference to the byte.
+        ("Arista-7050CX3-32S-C32", 32, 32_732_160, 1_622_016, [4_608, 4_608, 160_000], 0, 256, 60_204, 1),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..ports).map(|port| format!("Ethernet{port}")).collect();
+        let each = |value: serde_json::Value| -> serde_json::Value {
+            names.iter().map(|name| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into()
+        };
+        let tables = serde_json::json!({
+            "DEVICE_METADATA": {"localhost": {"hwsku": model}},
+            "PORT": each(serde_json::json!({"speed": "40000"})),
+            "CABLE_LENGTH": {"AZURE": each("300m".into())},
+            "PORT_QOS_MAP": each(serde_json::json!({"pfc_enable": "3,4"})),
+            "BUFFER_POOL": {"ingress_lossless_pool": {
+                "size": size.to_string(), "xoff": pool_xoff.to_string(), "mode": "dynamic", "type": "ingress",
+            }},
+        });
+        fs::write(directory.path().join("config_db.json"), tables.to_string()).unwrap();
+        let row = format!("40000 300m {group} {xon} {xoff} {n} 2496\n");
+        fs::write(directory.path().join("pg_profile_lookup.ini"), row).unwrap();
+        let tables = ConfigDb::read(&[directory.path().to_owned()]).unwrap();
+        let wanted = names[..2].to_vec();
+        let imported = import(tables, &wanted, None, None).unwrap();
+        let switch =
+            weir_config::parse(model, &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        assert_eq!(switch.buffer.cell_bytes, cell, "{model}");
+        let cells = cells_until_pause(&switch);
+        assert!(
+            cells.abs_diff(expected) <= within,
+            "{model}: {cells} cells, {expected} in the table\n{}",
+            imported.text
+        );
+    }
+}
+
+/// Cells that a lossless queue alone takes until it is OFF.
+fn cells_until_pause(switch: &SwitchConfig) -> u64 {
+    let layout = buffer_layout(switch).unwrap();
+    let rates: Vec<BitRate> = switch.ports.iter().map(|port| port.rate.unwrap()).collect();
+    let policy = buffer_policy(switch, &layout, &rates).unwrap();
+    let mmu = Mmu::new(layout, policy, switch.xon(), switch.buffer.lossy_alpha).for_one_lcore();
+    let [ingress, egress] = [0, 1].map(|port| QueueId::new(PortId(port), Class::new(3)));
+    let mut writer = mmu.writer(ingress.port()).unwrap();
+    let packet = BufferRequest { ingress, egress, bytes: switch.buffer.cell_bytes };
+    let mut cells = 0;
+    while !mmu.admit_one(&mut writer, Time::ZERO, &packet).1.contains(ingress.class()) {
+        cells += 1;
+    }
+    cells + 1
+}
+
+#[test]
+fn nvidias_pools_are_not_reduced_and_an_unknown_chip_is_reported() {
+    let (imported, switch) = imported("rendered/sn2700", &[]);
+    assert_eq!((pool(&imported, "ingress_pool"), switch.buffer.cell_bytes), (9_595_904, 96));
+    assert_eq!(
+        outcome(&imported, "DEVICE_METADATA hwsku = Mellanox-SN2700-D48C8"),
+        (ImportOutcome::Taken, "chip spc1".into())
+    );
+    let (imported, _) = self::imported("th", &[]);
+    let (how, said) = outcome(&imported, "DEVICE_METADATA hwsku = Test-th");
+    assert!(how == ImportOutcome::Approximated && said.contains("unknown chip"), "{said}");
+    let (how, said) = outcome(&imported, "BUFFER_POOL size = 10875072");
+    assert_eq!(how, ImportOutcome::Approximated);
+    for reading in ["4194112 xoff", "NVIDIA's chips it is 10875072", "th2 2718768", "--chip"] {
+        assert!(said.contains(reading), "{said}");
+    }
+    let chip = super::chip::chip("th").unwrap();
+    let imported = import(tables("th"), &[], None, Some(chip)).unwrap();
+    assert_eq!(pool(&imported, "ingress_pool"), 10_875_072 / 4);
+    assert!(super::chip::chip("td9").unwrap_err().contains("td2, td3, th, th2, spc1"));
 }
