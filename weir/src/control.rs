@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use weir_control::protocol::{ClearRequest, Clearable, Reply, Request};
 use weir_control::{Client, ClientError, sockets};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
+
+use crate::command_table::{PathCommand, command_of, with_commands};
 
 /// Selection of a running switch.
 #[derive(Clone, clap::Args)]
@@ -30,23 +33,66 @@ pub(crate) struct ClearArguments {
     what: ClearCommand,
 }
 
-#[derive(Clone, Copy, clap::Subcommand)]
-enum ClearCommand {
-    /// Count from 0 for all clients. The run's summary, record and metrics go on.
-    Counters,
-    /// Reset watermarks, except the persistent ones.
-    Watermarks,
-    /// Forget the addresses that were learned.
-    Mac,
+struct ClearCommand(Clearable);
+
+impl FromArgMatches for ClearCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ClearCommand, clap::Error> {
+        command_of(matches, CLEAR).map(|(command, _)| ClearCommand(command.target))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = ClearCommand::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
+
+impl Subcommand for ClearCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        with_commands(command, CLEAR, &[], false)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        ClearCommand::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        CLEAR.iter().any(|of| of.path.split(' ').next() == Some(name))
+    }
+}
+
+const fn clear_command(path: &'static str, target: Clearable) -> PathCommand<Clearable> {
+    let help = match target {
+        Clearable::Counters => "Count from 0 for all clients. The run's summary, record and metrics go on.",
+        Clearable::Watermarks => "Reset watermarks, except the persistent ones.",
+        Clearable::Mac => "Forget the addresses that were learned.",
+    };
+    PathCommand { path, help, target }
+}
+
+/// Weir's commands, and those of SONiC's sonic-clear. Each clears all counters, or all watermarks.
+#[rustfmt::skip]
+static CLEAR: &[PathCommand<Clearable>] = &[
+    clear_command("counters", Clearable::Counters),
+    clear_command("watermarks", Clearable::Watermarks),
+    clear_command("mac", Clearable::Mac),
+    clear_command("pfccounters", Clearable::Counters),
+    clear_command("queuecounters", Clearable::Counters),
+    clear_command("dropcounters", Clearable::Counters),
+    clear_command("queue wredcounters", Clearable::Counters),
+    clear_command("queue watermark unicast", Clearable::Watermarks),
+    clear_command("queue watermark multicast", Clearable::Watermarks),
+    clear_command("queue watermark all", Clearable::Watermarks),
+    clear_command("priority-group drop counters", Clearable::Counters),
+    clear_command("priority-group watermark headroom", Clearable::Watermarks),
+    clear_command("priority-group watermark shared", Clearable::Watermarks),
+    clear_command("buffer_pool watermark", Clearable::Watermarks),
+    clear_command("headroom-pool watermark", Clearable::Watermarks),
+    clear_command("fdb all", Clearable::Mac),
+];
 
 /// Runs `weir clear`: resets counters, watermarks or learned addresses.
 pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
-    let what = match arguments.what {
-        ClearCommand::Counters => Clearable::Counters,
-        ClearCommand::Watermarks => Clearable::Watermarks,
-        ClearCommand::Mac => Clearable::Mac,
-    };
+    let ClearCommand(what) = arguments.what;
     let mut client = arguments.target.connect()?;
     match client
         .ask(&Request::Clear(ClearRequest { what, switch: arguments.target.switch.clone() }))
@@ -122,4 +168,37 @@ fn no_match_error(wanted: Option<&String>, others: &[RunningProcess], silent: &[
 /// Maps a client's error to wrong input, or to a failed run.
 pub(crate) fn failure(error: ClientError) -> Failure {
     if error.is_failure() { Failure::Run(error.to_string()) } else { Failure::Argument(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: ClearArguments,
+    }
+
+    #[test]
+    fn sonics_commands_clear_counters_or_watermarks() {
+        for (line, expected) in [
+            ("clear counters", Clearable::Counters),
+            ("clear pfccounters", Clearable::Counters),
+            ("clear queuecounters", Clearable::Counters),
+            ("clear dropcounters", Clearable::Counters),
+            ("clear priority-group drop counters", Clearable::Counters),
+            ("clear priority-group watermark shared", Clearable::Watermarks),
+            ("clear queue watermark unicast", Clearable::Watermarks),
+            ("clear buffer_pool watermark", Clearable::Watermarks),
+            ("clear headroom-pool watermark", Clearable::Watermarks),
+            ("clear fdb all", Clearable::Mac),
+        ] {
+            let parsed = Line::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(parsed.arguments.what.0, expected, "{line}");
+        }
+        assert!(Line::try_parse_from(["clear"]).is_err() && Line::try_parse_from(["clear", "queue"]).is_err());
+    }
 }

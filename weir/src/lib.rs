@@ -16,6 +16,7 @@
 mod calibrate;
 mod capture;
 mod check;
+mod command_table;
 mod compare;
 mod control;
 mod demo;
@@ -36,6 +37,7 @@ mod top;
 mod version;
 mod vm;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -218,12 +220,33 @@ enum Command {
     },
 }
 
+/// SONiC's tools besides `show`, in words of `show` and `clear`.
+const SONICS_TOOLS: [(&[&str], &[&str]); 7] = [
+    (&["sonic-clear"], &["clear"]),
+    (&["pfcwd", "show"], &["show", "pfcwd"]),
+    (&["pfc", "show"], &["show", "pfc"]),
+    (&["ecnconfig", "-l"], &["show", "ecn"]),
+    (&["portstat"], &["show", "interfaces", "counters"]),
+    (&["queuestat"], &["show", "queue", "counters"]),
+    (&["pfcstat"], &["show", "pfc", "counters"]),
+];
+
+/// Arguments with the name of SONiC's tool at their beginning replaced.
+fn without_sonics_tools(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let after = arguments.get(1..).unwrap_or_default();
+    let is_meant = |tool: &&[&str]| after.len() >= tool.len() && after.iter().zip(*tool).all(|(own, word)| own == word);
+    if let Some((tool, replacement)) = SONICS_TOOLS.iter().find(|(tool, _)| is_meant(tool)) {
+        arguments.splice(1..=tool.len(), replacement.iter().map(OsString::from));
+    }
+    arguments
+}
+
 /// Runs the command of the program's arguments, with real frames from this source. The exit code is 0 for success, 1 if
 /// something failed or was lost, and 2 for wrong input.
 pub fn main(real_frames: BackendSource) -> ExitCode {
     real_frames::set_source(real_frames);
     end_quietly_without_reader();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(without_sonics_tools(std::env::args_os().collect()));
     if arguments.command.may_simulate() {
         restart_with_huge_pages();
     }

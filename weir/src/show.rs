@@ -1,5 +1,8 @@
 //! `weir show`: state of a running switch.
 
+mod commands;
+mod sonic;
+mod sonic_config;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -7,14 +10,15 @@ mod tests;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
-use weir_control::protocol::{Reply, Request, ShowRequest, ShowView};
+use weir_control::protocol::{Reply, Request, ShowRequest};
+use weir_control::runtime_config::SwitchSelector;
 use weir_control::state::{State, ViewReply};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 use weir_experiments::real_frames::duration;
 
 use crate::control::{Target, failure};
+use commands::{Content, Shows, View};
 
 /// Arguments of `weir show`.
 #[derive(clap::Args)]
@@ -22,10 +26,10 @@ pub(crate) struct ShowArguments {
     #[command(flatten)]
     target: Target,
     /// Show this port only; repeat it for several.
-    #[arg(short, long, global = true, value_name = "PORT")]
+    #[arg(short, long, global = true, value_name = "PORT", short_alias = 'i', alias = "interface")]
     port: Vec<String>,
     /// Print JSON: the complete reply, also values that the table omits.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, short_alias = 'j')]
     json: bool,
     /// Again every so often, such as 500ms, until Ctrl-C; a bare number counts seconds.
     #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, default_missing_value = "2s", value_parser = interval)]
@@ -34,110 +38,9 @@ pub(crate) struct ShowArguments {
     view: View,
 }
 
-/// A view, with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum View {
-    /// Links, traffic, drops, and losses at devices.
-    Interfaces,
-    /// PFC frames and pauses, how long they take, and the PFC watchdog.
-    #[command(subcommand)]
-    Pfc(PfcView),
-    /// Ingress queues: watermarks and drops.
-    #[command(subcommand)]
-    PriorityGroup(GroupView),
-    /// Egress queues: traffic and watermarks.
-    #[command(subcommand)]
-    Queue(QueueView),
-    /// The buffer's pools and its partition.
-    #[command(subcommand)]
-    Buffer(BufferView),
-    /// Stations' addresses, and the ports that they are behind.
-    Mac,
-    /// Lossless ingress queues under any buffer policy: lengths, thresholds, headroom, the policy's own gauges.
-    Policy,
-    /// Victims and normal ports under SPFC, lengths, thresholds.
-    Spfc,
-    /// States of ports and queues under DSH, headroom.
-    Dsh,
-    /// Ports under other flow controls than PFC and PAUSE: messages, rates, queues, gauges.
-    FlowControl,
-    /// Ports that speak GFC: messages, rates, queues.
-    Gfc,
-    /// Ports that speak CBFC: messages, credits, queues.
-    Cbfc,
-    /// Load of the lcores, and gaps between their polls.
-    Lcores,
-    /// Lost frames: where, and why.
-    Losses,
-    /// Recent events.
-    Events,
-    /// All counters since the start, in OpenMetrics' format.
-    Metrics,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum PfcView {
-    /// PFC frames received and sent, by class.
-    Counters {
-        /// Count and duration of the peer's pauses of each class, instead.
-        #[arg(long)]
-        history: bool,
-    },
-    /// Queues that are watched for PFC storms.
-    Watchdog,
-    /// Delays until flow-control messages are sent, and until they are obeyed.
-    Delays,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum GroupView {
-    /// Highest occupancy since watermarks were cleared.
-    Watermark {
-        /// Segment of the buffer.
-        segment: Segment,
-    },
-    /// Highest occupancy since the start.
-    PersistentWatermark {
-        /// Segment of the buffer.
-        segment: Segment,
-    },
-    /// Frames that found no room.
-    Drop,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Segment {
-    /// Shared segment: w_s.
-    Shared,
-    /// Headroom: w_h.
-    Headroom,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum QueueView {
-    /// Highest occupancy since watermarks were cleared.
-    Watermark,
-    /// Highest occupancy since the start.
-    PersistentWatermark,
-    /// Frames and bytes sent, marked, dropped.
-    Counters,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum BufferView {
-    /// Pools: size, use, watermarks.
-    Pool,
-    /// Partition of the buffer, and current thresholds.
-    Configuration,
-}
-
 /// Prints the requested state.
 pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
-    let request = Request::Show(ShowRequest {
-        what: arguments.view.what(),
-        switch: arguments.target.switch.clone(),
-        ports: arguments.port.clone(),
-    });
+    let request = arguments.request();
     let Some(every) = arguments.watch else {
         let text = arguments.ask(&request)?;
         print!("{text}");
@@ -155,6 +58,21 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 }
 
 impl ShowArguments {
+    /// Ports to be shown; empty means all.
+    fn ports(&self) -> Vec<String> {
+        self.port.iter().chain(&self.view.port).cloned().collect()
+    }
+
+    fn request(&self) -> Request {
+        let switch = self.target.switch.clone();
+        match self.view.command.target {
+            Content::State { view: what, .. } | Content::Process(what) => {
+                Request::Show(ShowRequest { what, switch, ports: self.ports() })
+            }
+            Content::Configuration(_) => Request::Configuration(SwitchSelector { switch }),
+        }
+    }
+
     /// Sends one request on a new connection: the switch may have restarted.
     fn ask(&self, request: &Request) -> Result<String, Failure> {
         let mut client = self.target.connect()?;
@@ -163,40 +81,23 @@ impl ShowArguments {
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
-            (reply, false) => tables::text(self.view, reply).ok_or_else(|| failure(client.unexpected_reply())),
+            (reply, false) => {
+                tables::text(&self.view, reply, &self.ports()).ok_or_else(|| failure(client.unexpected_reply()))
+            }
         }
     }
 }
 
 impl View {
-    fn what(self) -> ShowView {
-        match self {
-            View::Interfaces => ShowView::Interfaces,
-            View::Pfc(PfcView::Counters { .. }) => ShowView::PfcCounters,
-            View::Pfc(PfcView::Watchdog) => ShowView::PfcWatchdog,
-            View::Pfc(PfcView::Delays) => ShowView::PauseDelays,
-            View::PriorityGroup(_) => ShowView::PriorityGroups,
-            View::Queue(_) => ShowView::Queues,
-            View::Buffer(BufferView::Pool) => ShowView::BufferPools,
-            View::Buffer(BufferView::Configuration) => ShowView::BufferConfiguration,
-            View::Mac => ShowView::Mac,
-            View::Policy | View::Spfc | View::Dsh => ShowView::Policy,
-            View::FlowControl | View::Gfc | View::Cbfc => ShowView::FlowControl,
-            View::Lcores => ShowView::Lcores,
-            View::Losses => ShowView::Losses,
-            View::Events => ShowView::Events,
-            View::Metrics => ShowView::Metrics,
-        }
-    }
-
     /// Filters a reply by this view; an error is the reason for an empty result.
-    fn filter_reply(self, reply: Reply) -> Result<Reply, String> {
-        match (self, reply) {
-            (View::Spfc, Reply::Switches(shown)) => filter_by_policy("spfc", shown),
-            (View::Dsh, Reply::Switches(shown)) => filter_by_policy("dsh", shown),
-            (View::FlowControl, Reply::Switches(shown)) => filter_by_flow_control("", shown),
-            (View::Gfc, Reply::Switches(shown)) => filter_by_flow_control("gfc", shown),
-            (View::Cbfc, Reply::Switches(shown)) => filter_by_flow_control("cbfc", shown),
+    fn filter_reply(&self, reply: Reply) -> Result<Reply, String> {
+        match (&self.command.target, reply) {
+            (Content::State { shows: Shows::Policy(name), .. }, Reply::Switches(shown)) => {
+                filter_by_policy(name, shown)
+            }
+            (Content::State { shows: Shows::FlowControl(family), .. }, Reply::Switches(shown)) => {
+                filter_by_flow_control(family, shown)
+            }
             (_, reply) => Ok(reply),
         }
     }

@@ -91,6 +91,9 @@ pub struct Traffic {
     pub bits_per_second: Option<u64>,
     /// Frames dropped by the switch in this direction.
     pub dropped: u64,
+    /// Malformed and oversized frames among the dropped ones.
+    #[serde(default)]
+    pub errors: u64,
     /// Losses counted by the device; `None` where it counted none and does not count all.
     pub lost_at_device: Option<u64>,
 }

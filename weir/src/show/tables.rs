@@ -1,78 +1,63 @@
-//! Tables with SONiC's columns, in SONiC's order.
+//! Tables of replies: Weir's own, and SONiC's that have no other.
 
 use std::collections::BTreeSet;
 
 use weir_control::protocol::Reply;
+use weir_control::runtime_config::Configuration;
 use weir_control::state::{
     BufferConfiguration, BufferPool, ByClass, Event, FlowControlPort, Interface, Lcore, Loss, LossPlace, MacEntry,
-    PauseDelays, PfcCounters, PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, ViewReply,
-    WatchedQueue,
+    PauseDelays, PfcCounters, PolicyState, State, StormPackets, Traffic, ViewReply, WatchedQueue,
 };
 use weir_experiments::table::{Table, count};
 use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{BUFFER_POLICIES, Gauge, Unit};
 use weir_units::{BitRate, CLASSES};
 
-use super::{BufferView, GroupView, PfcView, QueueView, Segment, View};
+use super::commands::{Content, View};
 
 /// SONiC's text for a missing value.
-const NOT_KNOWN: &str = "N/A";
+pub(super) const NOT_KNOWN: &str = "N/A";
 
-/// Formats a reply; `None` if it belongs to another view.
-pub(super) fn text(view: View, reply: &Reply) -> Option<String> {
-    match (view, reply) {
-        (View::Lcores, Reply::Lcores(lcores)) => Some(lcores_text(lcores)),
-        (View::Events, Reply::Events(events)) => Some(events_table(events).to_string()),
-        (View::Metrics, Reply::Metrics(text)) => Some(text.clone()),
-        (_, Reply::Switches(switches)) => {
-            let parts: Option<Vec<String>> =
-                switches.iter().map(|shown| switch_text(view, shown, switches.len() > 1)).collect();
-            Some(parts?.join("\n"))
+/// Formats a reply; `None` if it belongs to another view. `ports` are those of a configuration to be shown; empty means all.
+pub(super) fn text(view: &View, reply: &Reply, ports: &[String]) -> Option<String> {
+    match (&view.command.target, reply) {
+        (_, Reply::Lcores(lcores)) => Some(lcores_text(lcores)),
+        (_, Reply::Events(events)) => Some(events_table(events).to_string()),
+        (_, Reply::Metrics(text)) => Some(text.clone()),
+        (Content::State { counts, table, .. }, Reply::Switches(switches)) => {
+            let text = |shown: &ViewReply| switch_text(*counts, *table, shown, switches.len() > 1);
+            Some(switches.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
+        }
+        (Content::Configuration(text), Reply::Configurations(all)) => {
+            let text = |of: &Configuration| {
+                let config = weir_config::parse(&of.file, &of.text).ok()?;
+                let head = if all.len() > 1 { format!("{}\n", of.switch) } else { String::new() };
+                Some(head + &text(&config, ports))
+            };
+            Some(all.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
         }
         _ => None,
     }
 }
 
-fn switch_text(view: View, shown: &ViewReply, is_one_of_several: bool) -> Option<String> {
+fn switch_text(
+    counts: bool,
+    table: fn(&State) -> Option<String>,
+    shown: &ViewReply,
+    is_one_of_several: bool,
+) -> Option<String> {
     let mut text = String::new();
     if is_one_of_several {
         text += &format!("{}\n", shown.switch);
     }
-    if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| has_counters(view)) {
+    if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| counts) {
         text += &format!("Counters since {}, when they were cleared\n", instant(ms));
     }
-    text += &match (view, &shown.state) {
-        (View::Interfaces, State::Interfaces(ports)) => interface_table(ports).to_string(),
-        (View::Pfc(PfcView::Counters { history: false }), State::PfcCounters(ports)) => pfc_text(ports),
-        (View::Pfc(PfcView::Counters { history: true }), State::PfcCounters(ports)) => history_table(ports).to_string(),
-        (View::Pfc(PfcView::Watchdog), State::PfcWatchdog(queues)) => watchdog_table(queues).to_string(),
-        (View::Pfc(PfcView::Delays), State::PauseDelays(delays)) => delays_text(delays),
-        (View::PriorityGroup(view), State::PriorityGroups(ports)) => groups_text(view, ports),
-        (View::Queue(view), State::Queues(ports)) => queues_text(view, ports),
-        (View::Buffer(BufferView::Pool), State::BufferPools(pools)) => pool_table(pools).to_string(),
-        (View::Buffer(BufferView::Configuration), State::BufferConfiguration(buffer)) => buffer_text(buffer),
-        (View::Mac, State::Mac(entries)) => mac_text(entries),
-        (View::Policy, State::Policy(policy)) => format!("Buffer policy: {}\n{}", policy.policy, policy_table(policy)),
-        (View::Spfc | View::Dsh, State::Policy(policy)) => policy_table(policy).to_string(),
-        (View::FlowControl | View::Gfc | View::Cbfc, State::FlowControl(ports)) => flow_control_text(ports),
-        (View::Losses, State::Losses(losses)) => loss_table(losses).to_string(),
-        _ => return None,
-    };
-    Some(text)
+    Some(text + &table(&shown.state)?)
 }
 
-fn has_counters(view: View) -> bool {
-    let without =
-        matches!(
-            view,
-            View::Buffer(_) | View::Mac | View::Policy | View::Spfc | View::Dsh | View::Pfc(PfcView::Delays)
-        ) || matches!(view, View::PriorityGroup(GroupView::Watermark { .. } | GroupView::PersistentWatermark { .. }))
-            || matches!(view, View::Queue(QueueView::Watermark | QueueView::PersistentWatermark));
-    !without
-}
-
-/// SONiC's `show interfaces counters`; errors are among drops.
-fn interface_table(ports: &[Interface]) -> Table {
+/// Ports; damaged frames are among drops.
+pub(super) fn interfaces(ports: &[Interface]) -> Table {
     let mut table = Table::new([
         "IFACE", "STATE", "SPEED", "RX_OK", "RX_BPS", "RX_UTIL", "RX_DRP", "RX_OVR", "TX_OK", "TX_BPS", "TX_UTIL",
         "TX_DRP", "TX_OVR",
@@ -89,27 +74,31 @@ fn interface_table(ports: &[Interface]) -> Table {
                 known(traffic.lost_at_device),
             ]
         };
-        let state = match port.state.as_str() {
-            "down" => "X",
-            "blocked" => "B",
-            _ if port.link_up => "U",
-            _ => "D",
-        };
-        let first = [port.port.clone(), state.to_owned(), rate_text(port.rate_bps, NOT_KNOWN)];
+        let first = [port.port.clone(), link_state(port).to_owned(), rate_text(port.rate_bps, NOT_KNOWN)];
         table.row(first.into_iter().chain(traffic_columns(&port.rx)).chain(traffic_columns(&port.tx)));
     }
     table
 }
 
+/// State in a letter, SONiC's but for B: blocked.
+pub(super) fn link_state(port: &Interface) -> &'static str {
+    match port.state.as_str() {
+        "down" => "X",
+        "blocked" => "B",
+        _ if port.link_up => "U",
+        _ => "D",
+    }
+}
+
 /// SONiC's `show pfc counters`.
-fn pfc_text(ports: &[PfcCounters]) -> String {
+pub(super) fn pfc_counters(ports: &[PfcCounters]) -> String {
     let rows = |of: fn(&PfcCounters) -> &ByClass| ports.iter().map(move |port| (port.port.as_str(), of(port)));
     let [rx, tx] = ["Port Rx", "Port Tx"];
     format!("{}\n{}", class_table(rx, "PFC", rows(|port| &port.rx)), class_table(tx, "PFC", rows(|port| &port.tx)))
 }
 
 /// SONiC's `show pfc counters --history`.
-fn history_table(ports: &[PfcCounters]) -> Table {
+pub(super) fn pfc_history(ports: &[PfcCounters]) -> Table {
     let mut table = Table::new([
         "Port",
         "Priority",
@@ -131,7 +120,7 @@ fn history_table(ports: &[PfcCounters]) -> Table {
 }
 
 /// SONiC's `show pfcwd stats`.
-fn watchdog_table(queues: &[WatchedQueue]) -> Table {
+pub(super) fn watchdog(queues: &[WatchedQueue]) -> Table {
     let mut table = Table::new([
         "QUEUE",
         "STATUS",
@@ -142,7 +131,7 @@ fn watchdog_table(queues: &[WatchedQueue]) -> Table {
         "RX LAST OK/DROP",
     ]);
     for queue in queues {
-        let pair = |one: u64, other: u64| format!("{}/{}", count(one), count(other));
+        let pair = |one: u64, other: u64| format!("{one}/{other}");
         let packets =
             |packets: &StormPackets| [pair(packets.tx, packets.tx_dropped), pair(packets.rx, packets.rx_dropped)];
         let status = if queue.in_storm { "stormed" } else { "operational" };
@@ -153,55 +142,7 @@ fn watchdog_table(queues: &[WatchedQueue]) -> Table {
     table
 }
 
-/// SONiC's `show priority-group`, with its titles.
-fn groups_text(view: GroupView, ports: &[PriorityGroups]) -> String {
-    type Selector = fn(&PriorityGroups) -> &ByClass;
-    let (title, of): (&str, Selector) = match view {
-        GroupView::Watermark { segment: Segment::Shared } => {
-            ("Ingress shared pool occupancy per PG:", |port| &port.shared_watermark_bytes)
-        }
-        GroupView::Watermark { segment: Segment::Headroom } => {
-            ("Ingress headroom per PG:", |port| &port.headroom_watermark_bytes)
-        }
-        GroupView::PersistentWatermark { segment: Segment::Shared } => {
-            ("Ingress shared pool occupancy per PG:", |port| &port.shared_persistent_watermark_bytes)
-        }
-        GroupView::PersistentWatermark { segment: Segment::Headroom } => {
-            ("Ingress headroom per PG:", |port| &port.headroom_persistent_watermark_bytes)
-        }
-        GroupView::Drop => ("Ingress PG dropped packets:", |port| &port.dropped),
-    };
-    let rows = ports.iter().map(|port| (port.port.as_str(), of(port)));
-    format!("{title}\n{}", class_table("Port", "PG", rows))
-}
-
-/// SONiC's `show queue watermark unicast` and `show queue counters`.
-fn queues_text(view: QueueView, ports: &[Queues]) -> String {
-    let title = "Egress shared pool occupancy per unicast queue:";
-    let marks = |of: fn(&Queues) -> &ByClass| {
-        format!("{title}\n{}", class_table("Port", "UC", ports.iter().map(|port| (port.port.as_str(), of(port)))))
-    };
-    match view {
-        QueueView::Watermark => marks(|port| &port.watermark_bytes),
-        QueueView::PersistentWatermark => marks(|port| &port.persistent_watermark_bytes),
-        QueueView::Counters => {
-            let mut table =
-                Table::new(["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes", "ECN/pkts"]);
-            for port in ports {
-                for queue in 0..CLASSES {
-                    let [frames, bytes] = [port.frames[queue], port.bytes[queue]].map(count);
-                    let [dropped, marked] = [port.dropped[queue], port.ce_marked[queue]].map(count);
-                    // The switch does not count the bytes of dropped frames.
-                    let lost = NOT_KNOWN.to_owned();
-                    table.row([port.port.clone(), format!("UC{queue}"), frames, bytes, dropped, lost, marked]);
-                }
-            }
-            table.to_string()
-        }
-    }
-}
-
-fn pool_table(pools: &[BufferPool]) -> Table {
+pub(super) fn pools(pools: &[BufferPool]) -> Table {
     let mut table = Table::new(["Pool", "Size", "Used", "Watermark", "Persistent watermark"]);
     for pool in pools {
         let levels = [pool.size_bytes, pool.used_bytes, pool.watermark_bytes, pool.persistent_watermark_bytes];
@@ -210,7 +151,7 @@ fn pool_table(pools: &[BufferPool]) -> Table {
     table
 }
 
-fn buffer_text(buffer: &BufferConfiguration) -> String {
+pub(super) fn buffer(buffer: &BufferConfiguration) -> String {
     let mut table = Table::new(["Port", "PG", "Type", "Private", "Threshold now", "Headroom now"]);
     for queue in &buffer.queues {
         let kind = if queue.lossless { "lossless" } else { "lossy" };
@@ -231,7 +172,7 @@ fn buffer_text(buffer: &BufferConfiguration) -> String {
 }
 
 /// SONiC's `show mac`, without VLANs.
-fn mac_text(entries: &[MacEntry]) -> String {
+pub(super) fn mac(entries: &[MacEntry]) -> String {
     let mut table = Table::new(["No.", "MacAddress", "Port", "Type"]);
     for (number, entry) in (1..).zip(entries) {
         let kind = if entry.is_static { "Static" } else { "Dynamic" };
@@ -240,7 +181,12 @@ fn mac_text(entries: &[MacEntry]) -> String {
     format!("{table}Total number of entries {}\n", count(entries.len() as u64))
 }
 
-fn policy_table(policy: &PolicyState) -> Table {
+/// Queues under any policy, with its name.
+pub(super) fn any_policy(state: &PolicyState) -> String {
+    format!("Buffer policy: {}\n{}", state.policy, policy(state))
+}
+
+pub(super) fn policy(policy: &PolicyState) -> Table {
     let names: BTreeSet<&String> = policy.queues.iter().flat_map(|queue| queue.gauges.keys()).collect();
     let head = ["Port", "Class", "State", "Shared", "Threshold", "Headroom", "Headroom limit"];
     let heads = names.iter().map(|name| gauge_head(name));
@@ -260,7 +206,7 @@ fn policy_table(policy: &PolicyState) -> Table {
     table
 }
 
-fn flow_control_text(ports: &[FlowControlPort]) -> String {
+pub(super) fn flow_control(ports: &[FlowControlPort]) -> String {
     let mut messages =
         Table::new(["Port", "Flow control", "Received", "Sent", "Odd", "Of another kind", "Aged", "Counts set anew"]);
     for port in ports {
@@ -288,7 +234,7 @@ fn flow_control_text(ports: &[FlowControlPort]) -> String {
     if table.is_empty() { messages.to_string() } else { format!("{messages}\n{table}") }
 }
 
-fn loss_table(losses: &[Loss]) -> Table {
+pub(super) fn losses(losses: &[Loss]) -> Table {
     let mut table = Table::new(["Port", "Where", "Class", "Frames", "Why"]).with_text_last();
     for loss in losses {
         let place = match loss.place {
@@ -349,7 +295,7 @@ fn gap_table(lcores: &[Lcore]) -> Table {
 }
 
 /// Formats percentiles and a histogram of lengths, without empty bins at either end.
-fn delays_text(delays: &PauseDelays) -> String {
+pub(super) fn delays(delays: &PauseDelays) -> String {
     let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let kinds = [("Xoff to message", &delays.message), ("message to obeyed", &delays.reaction)];
     let mut table = Table::new(["Delay", "Measured", "p50 us", "p99 us", "p99.9 us", "Longest us"]);
@@ -428,7 +374,7 @@ fn gauge_of(name: &str) -> Option<&'static Gauge> {
     BUFFER_POLICIES.gauges().into_iter().chain(FLOW_CONTROLS.gauges()).find(|gauge| gauge.name == name)
 }
 
-fn known(value: Option<u64>) -> String {
+pub(super) fn known(value: Option<u64>) -> String {
     value.map_or(NOT_KNOWN.to_owned(), count)
 }
 

@@ -3,6 +3,7 @@
 use clap::Parser;
 use weir_control::state::*;
 
+use super::commands::COMMANDS;
 use super::*;
 
 const NONE: ByClass = [0; 8];
@@ -15,8 +16,13 @@ fn shown(state: State) -> Reply {
     Reply::Switches(vec![ViewReply { switch: "lab".into(), counters_cleared_unix_ms: None, state }])
 }
 
-fn text(view: View, reply: &Reply) -> String {
-    tables::text(view, reply).expect("a reply to this view")
+fn view(path: &str) -> View {
+    let command = COMMANDS.iter().find(|of| of.path == path);
+    View { command: command.unwrap_or_else(|| panic!("no command {path}")), port: None }
+}
+
+fn text(path: &str, reply: &Reply) -> String {
+    tables::text(&view(path), reply, &[]).expect("a reply to this view")
 }
 
 /// Text without its empty first line and its indentation.
@@ -31,6 +37,7 @@ fn interfaces() -> Vec<Interface> {
         bytes: 1_234_567_000,
         bits_per_second: Some(998_000_000),
         dropped: 3,
+        errors: 1,
         lost_at_device: None,
     };
     let port = |name: &str, link_up| Interface {
@@ -58,7 +65,7 @@ fn interfaces_have_sonics_columns() {
           p0          U  10Gbps  1,234,567  998Mbps    9.98%       3     N/A      0     N/A      N/A       0   1,000
           uplink      D     N/A  1,234,567  998Mbps      N/A       3     N/A      0    0bps      N/A       0   1,000
         ";
-    assert_eq!(text(View::Interfaces, &reply), lines(expected));
+    assert_eq!(text("interfaces", &reply), lines(expected));
 }
 
 fn pfc_port() -> PfcCounters {
@@ -79,7 +86,6 @@ fn pfc_port() -> PfcCounters {
 
 #[test]
 fn pfc_counters_have_sonics_columns() {
-    let view = |history| View::Pfc(PfcView::Counters { history });
     let reply = shown(State::PfcCounters(vec![pfc_port()]));
     let expected = "
           Port Rx  PFC0  PFC1  PFC2    PFC3  PFC4  PFC5  PFC6  PFC7
@@ -90,8 +96,8 @@ fn pfc_counters_have_sonics_columns() {
           -------------------------------------------------------
           p0          0     0     0     0     0     0     0     0
         ";
-    assert_eq!(text(view(false), &reply), lines(expected));
-    let history = text(view(true), &reply);
+    assert_eq!(text("pfc counters", &reply), lines(expected));
+    let history = text("pfc counters --history", &reply);
     let head = "  Port  Priority  RX Pause Transitions  Total RX Pause Time US  Recent RX Pause Time US  Recent RX Pause Timestamp";
     assert_eq!(history.lines().next(), Some(head));
     let at_three = "  p0        PFC3                     6               1,000,000                   51,200   2025-11-25T13:46:54.123Z";
@@ -128,8 +134,8 @@ fn delays_are_listed_by_lengths_that_occurred() {
           1.024                   0                  4
           longer                  0                  1
         ";
-    assert_eq!(text(View::Pfc(PfcView::Delays), &shown(State::PauseDelays(delays))), lines(expected));
-    let none = text(View::Pfc(PfcView::Delays), &shown(State::PauseDelays(PauseDelays::default())));
+    assert_eq!(text("pfc delays", &shown(State::PauseDelays(delays))), lines(expected));
+    let none = text("pfc delays", &shown(State::PauseDelays(PauseDelays::default())));
     assert_eq!(none.lines().count(), 4, "no table by length: {none}");
 }
 
@@ -149,16 +155,15 @@ fn watermarks_have_a_column_for_each_class() {
         dropped: at_three(5),
     }];
     let reply = shown(State::PriorityGroups(ports));
-    let (shared, headroom) = (Segment::Shared, Segment::Headroom);
     let views = [
-        (GroupView::Watermark { segment: shared }, "Ingress shared pool occupancy per PG:", "1"),
-        (GroupView::Watermark { segment: headroom }, "Ingress headroom per PG:", "2"),
-        (GroupView::PersistentWatermark { segment: shared }, "Ingress shared pool occupancy per PG:", "3"),
-        (GroupView::PersistentWatermark { segment: headroom }, "Ingress headroom per PG:", "4,000"),
-        (GroupView::Drop, "Ingress PG dropped packets:", "5"),
+        ("priority-group watermark shared", "Ingress shared pool occupancy per PG:", "1"),
+        ("priority-group watermark headroom", "Ingress headroom per PG:", "2"),
+        ("priority-group persistent-watermark shared", "Ingress shared pool occupancy per PG:", "3"),
+        ("priority-group persistent-watermark headroom", "Ingress headroom per PG:", "4000"),
+        ("priority-group drop", "Ingress PG dropped packets:", "5"),
     ];
     for (view, title, value) in views {
-        let text = text(View::PriorityGroup(view), &reply);
+        let text = text(view, &reply);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(text.lines().next(), Some(title));
         assert_eq!(lines[1], ["Port", "PG0", "PG1", "PG2", "PG3", "PG4", "PG5", "PG6", "PG7"]);
@@ -174,9 +179,9 @@ fn the_watchdog_has_sonics_columns() {
     let expected = "
           QUEUE   STATUS  STORM DETECTED/RESTORED  TX OK/DROP  RX OK/DROP  TX LAST OK/DROP  RX LAST OK/DROP
           -------------------------------------------------------------------------------------------------
-          p0:3   stormed                      2/1     1/2,000         3/4              5/6              7/8
+          p0:3   stormed                      2/1      1/2000         3/4              5/6              7/8
         ";
-    let text = text(View::Pfc(PfcView::Watchdog), &shown(State::PfcWatchdog(vec![queue])));
+    let text = text("pfc watchdog", &shown(State::PfcWatchdog(vec![queue])));
     assert_eq!(text, lines(expected));
 }
 
@@ -191,7 +196,7 @@ fn addresses_are_numbered_and_counted() {
           2    02:00:00:00:00:02    p0  Dynamic
         Total number of entries 2
         ";
-    assert_eq!(text(View::Mac, &shown(State::Mac(entries))), lines(expected));
+    assert_eq!(text("mac", &shown(State::Mac(entries))), lines(expected));
 }
 
 #[test]
@@ -202,12 +207,12 @@ fn a_run_of_several_switches_and_cleared_counters_say_so() {
         state: State::Losses(Vec::new()),
     };
     let reply = Reply::Switches(vec![part("left", None), part("right", Some(1_700_000_000_123))]);
-    let text = text(View::Losses, &reply);
+    let losses = text("losses", &reply);
     let said = "right\nCounters since 2023-11-14T22:13:20.123Z, when they were cleared\n";
-    assert!(text.starts_with("left\n  Port") && text.contains(said), "{text}");
+    assert!(losses.starts_with("left\n  Port") && losses.contains(said), "{losses}");
     // Watermarks have a base of their own.
     let pools = ViewReply { state: State::BufferPools(Vec::new()), ..part("lab", Some(0)) };
-    let pools = tables::text(View::Buffer(BufferView::Pool), &Reply::Switches(vec![pools])).unwrap();
+    let pools = text("buffer pool", &Reply::Switches(vec![pools]));
     assert!(!pools.contains("cleared"), "{pools}");
 }
 
@@ -238,7 +243,7 @@ fn lcores_show_their_work_and_their_gaps_by_powers_of_two() {
         cpu_stolen_ms: None,
     };
     let reply = Reply::Lcores(vec![lcore(0, &[(895, 10), (1_023, 5)]), lcore(2, &[(1_279, 1)])]);
-    let text = text(View::Lcores, &reply);
+    let text = text("lcores", &reply);
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[2][..7], ["0", "25.0", "2,000", "6,400", "25.6", "150", "50.0"], "{text}");
     assert_eq!(rows[3][..7], ["2", "25.0", "2,000", "0", "-", "-", "-"], "{text}");
@@ -249,7 +254,7 @@ fn lcores_show_their_work_and_their_gaps_by_powers_of_two() {
 #[test]
 fn a_policy_or_flow_control_that_is_not_there_is_told() {
     let policy = |name: &str| shown(State::Policy(PolicyState { policy: name.into(), queues: Vec::new() }));
-    assert!(View::Dsh.filter_reply(policy("dsh")).is_ok());
+    assert!(view("dsh").filter_reply(policy("dsh")).is_ok());
     let victim = PolicyQueue {
         port: "p0".into(),
         class: 3,
@@ -263,16 +268,16 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
     };
     let spfc = PolicyState { policy: "spfc".into(), queues: vec![victim] };
     let spfc = shown(State::Policy(spfc));
-    let of_any = text(View::Policy, &spfc);
+    let of_any = text("policy", &spfc);
     assert!(of_any.contains("Buffer policy: spfc\n") && of_any.contains("victim"), "{of_any}");
-    let rows = text(View::Spfc, &spfc);
+    let rows = text("spfc", &spfc);
     let row: Vec<&str> = rows.lines().last().unwrap_or_default().split_whitespace().collect();
     assert_eq!(row, ["p0", "3", "port", "OFF", "1,000", "2,000", "0", "60,000", "victim"], "{rows}");
     assert_eq!(
-        View::Spfc.filter_reply(policy("dt")).unwrap_err(),
+        view("spfc").filter_reply(policy("dt")).unwrap_err(),
         "no switch of this run has the buffer policy spfc: lab has dt"
     );
-    assert!(View::Policy.filter_reply(policy("one-of-its-own")).is_ok());
+    assert!(view("policy").filter_reply(policy("one-of-its-own")).is_ok());
     let port = |name: &str, kind: &str| FlowControlPort {
         port: name.into(),
         flow_control: kind.into(),
@@ -292,21 +297,21 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
         }],
     };
     let ports = || shown(State::FlowControl(vec![port("p0", "gfc-buffer"), port("p1", "gfc-time")]));
-    assert!(View::Cbfc.filter_reply(ports()).unwrap_err().contains("speaks CBFC"));
+    assert!(view("cbfc").filter_reply(ports()).unwrap_err().contains("speaks CBFC"));
     let own = || shown(State::FlowControl(vec![port("p0", "one-of-its-own")]));
-    assert!(text(View::FlowControl, &View::FlowControl.filter_reply(own()).unwrap()).contains("one-of-its-own"));
-    assert!(View::Gfc.filter_reply(own()).is_err());
-    let none = View::FlowControl.filter_reply(shown(State::FlowControl(Vec::new()))).unwrap_err();
+    assert!(text("flow-control", &view("flow-control").filter_reply(own()).unwrap()).contains("one-of-its-own"));
+    assert!(view("gfc").filter_reply(own()).is_err());
+    let none = view("flow-control").filter_reply(shown(State::FlowControl(Vec::new()))).unwrap_err();
     assert!(none.contains("speaks more than PFC or PAUSE"), "{none}");
-    let text = text(View::Gfc, &View::Gfc.filter_reply(ports()).unwrap());
+    let text = text("gfc", &view("gfc").filter_reply(ports()).unwrap());
     assert!(text.contains("gfc-buffer") && text.contains("5Gbps") && text.contains("stage"), "{text}");
 }
 
 /// A reply of another kind than requested makes no table.
 #[test]
 fn another_views_state_makes_no_table() {
-    assert!(tables::text(View::Mac, &shown(State::Interfaces(Vec::new()))).is_none());
-    assert!(tables::text(View::Lcores, &Reply::Done(Vec::new())).is_none());
+    assert!(tables::text(&view("mac"), &shown(State::Interfaces(Vec::new())), &[]).is_none());
+    assert!(tables::text(&view("lcores"), &Reply::Done(Vec::new()), &[]).is_none());
 }
 
 #[derive(Parser)]
@@ -320,16 +325,16 @@ fn options_stand_before_and_after_what_is_shown() {
     let parse = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.arguments);
     let after = parse("show pfc counters --history --json --watch 0.5 -p p0 --port p1 --switch lab")
         .unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(after.view, View::Pfc(PfcView::Counters { history: true }));
+    assert_eq!(after.view.command.path, "pfc counters --history");
     assert_eq!((after.watch, after.json), (Some(Duration::from_millis(500)), true));
     assert_eq!(
         (after.port.as_slice(), after.target.switch.as_deref()),
         (&["p0".to_owned(), "p1".to_owned()][..], Some("lab"))
     );
     let before = parse("show --json interfaces --watch").unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!((before.view, before.watch), (View::Interfaces, Some(Duration::from_secs(2))));
+    assert_eq!((before.view.command.path, before.watch), ("interfaces", Some(Duration::from_secs(2))));
     let group = parse("show priority-group persistent-watermark headroom").unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(group.view, View::PriorityGroup(GroupView::PersistentWatermark { segment: Segment::Headroom }));
+    assert_eq!(group.view.command.path, "priority-group persistent-watermark headroom");
     for wrong in [
         "show",
         "show pfc",
@@ -340,4 +345,133 @@ fn options_stand_before_and_after_what_is_shown() {
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");
     }
+}
+
+/// Commands as SONiC's operators type them, and heads of their tables in sonic-utilities' tests (commit 691b1bbc): portstat_test.py,
+/// pfcstat_input, queue_counter_test.py, wm_input, pgdropstat_test.py, pfcwd_input, pfc_input, ecn_input, intfutil_test.py.
+#[test]
+fn sonics_commands_have_its_columns() {
+    const CLASSES: [&str; 3] = ["PG", "UC", "ALL"];
+    let by_class = |column: &str| {
+        let columns: Vec<String> = (0..8).map(|class| format!("{column}{class}")).collect();
+        format!("Port {}", columns.join(" "))
+    };
+    let [groups, queues, all] = CLASSES.map(by_class);
+    let shared = "Ingress shared pool occupancy per PG:";
+    let pools = "Shared pool maximum occupancy:";
+    let unicast = "Egress shared pool occupancy per unicast queue:";
+    let counters = "IFACE STATE RX_OK RX_BPS RX_UTIL RX_ERR RX_DRP RX_OVR TX_OK TX_BPS TX_UTIL TX_ERR TX_DRP TX_OVR";
+    let watchdog = "QUEUE STATUS STORM DETECTED/RESTORED TX OK/DROP RX OK/DROP TX LAST OK/DROP RX LAST OK/DROP";
+    let watched = "PORT ACTION DETECTION TIME RESTORATION TIME HISTORY";
+    let history =
+        "Port Priority RX Pause Transitions Total RX Pause Time US Recent RX Pause Time US Recent RX Pause Timestamp";
+    for (line, heads) in [
+        ("show interfaces counters", &[counters][..]),
+        ("show interfaces counters -i p0", &[counters]),
+        ("show interfaces counters errors", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
+        ("show interfaces counters rates", &["IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL"]),
+        ("show interfaces status", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
+        ("show interfaces status p0", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
+        (
+            "show pfc counters",
+            &["Port Rx PFC0 PFC1 PFC2 PFC3 PFC4 PFC5 PFC6 PFC7", "Port Tx PFC0 PFC1 PFC2 PFC3 PFC4 PFC5 PFC6 PFC7"],
+        ),
+        ("show pfc counters --history", &[history]),
+        ("show pfc priority", &["Interface Lossless priorities"]),
+        ("show pfc asymmetric", &["Interface Asymmetric"]),
+        ("show pfcwd stats", &[watchdog]),
+        ("show pfcwd config", &["Changed polling interval to 200ms", watched]),
+        ("show queue counters", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
+        ("show queue counters p0", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
+        ("show queue watermark unicast", &[unicast, &queues]),
+        ("show queue watermark all", &["Egress shared pool occupancy per all queues:", &all]),
+        (
+            "show queue watermark multicast",
+            &[
+                "Object map from the COUNTERS_DB is empty because the multicast queues are not configured in the CONFIG_DB!",
+            ],
+        ),
+        ("show queue persistent-watermark unicast", &[unicast, &queues]),
+        ("show queue persistent-watermark all", &["Egress shared pool occupancy per all queues:", &all]),
+        ("show queue wredcounters", &["Port TxQ WredDrp/pkts WredDrp/bytes EcnMarked/pkts EcnMarked/bytes"]),
+        ("show priority-group watermark shared", &[shared, &groups]),
+        ("show priority-group watermark headroom", &["Ingress headroom per PG:", &groups]),
+        ("show priority-group persistent-watermark shared", &[shared, &groups]),
+        ("show priority-group persistent-watermark headroom", &["Ingress headroom per PG:", &groups]),
+        ("show priority-group drop counters", &["Ingress PG dropped packets:", &groups]),
+        ("show buffer_pool watermark", &[pools, "Pool Bytes"]),
+        ("show buffer_pool persistent-watermark", &[pools, "Pool Bytes"]),
+        ("show headroom-pool watermark", &["Headroom pool maximum occupancy:", "Pool Bytes"]),
+        ("show headroom-pool persistent-watermark", &["Headroom pool maximum occupancy:", "Pool Bytes"]),
+        ("show ecn", &["Profile: queue3", "green_min_threshold 1000", "green_drop_probability 5"]),
+        ("show qos map dscp-tc", &["DSCP TC"]),
+        ("show qos map tc-queue", &["TC QUEUE"]),
+    ] {
+        let arguments =
+            Line::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}")).arguments;
+        if line.ends_with(" p0") {
+            assert_eq!(arguments.ports(), ["p0"], "{line}");
+        }
+        let text = tables::text(&arguments.view, &reply_to(&arguments.request()), &arguments.ports());
+        let text = text.unwrap_or_else(|| panic!("{line}: another view's reply"));
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for head in heads {
+            assert!(lines.iter().any(|line| line == head), "{line}: {head}\n{text}");
+        }
+    }
+}
+
+/// Reply to a request, with a row or none.
+fn reply_to(request: &Request) -> Reply {
+    let Request::Show(ShowRequest { what, .. }) = request else {
+        let ports = "[[ports]]\nname = \"p0\"\nnull = {}\nrate = \"10Gbps\"\n[[ports]]\nname = \"p1\"\nnull = {}\nrate = \"10Gbps\"\n";
+        let ecn = "[[classes.queues]]\nclass = 3\necn = { kmin = \"1000B\", kmax = \"2000B\", pmax = 0.05 }\n";
+        let text = format!("[buffer]\nheadroom = \"60KB\"\n[pfc_watchdog]\n{ecn}{ports}");
+        let (switch, file) = ("lab".to_owned(), "lab.toml".to_owned());
+        return Reply::Configurations(vec![weir_control::runtime_config::Configuration {
+            switch,
+            file,
+            text,
+            for_a_time: Vec::new(),
+        }]);
+    };
+    use weir_control::protocol::ShowView;
+    shown(match what {
+        ShowView::Interfaces => State::Interfaces(interfaces()),
+        ShowView::PfcCounters => State::PfcCounters(vec![pfc_port()]),
+        ShowView::PfcWatchdog => State::PfcWatchdog(Vec::new()),
+        ShowView::PriorityGroups => State::PriorityGroups(Vec::new()),
+        ShowView::Queues => State::Queues(Vec::new()),
+        ShowView::BufferPools => State::BufferPools(Vec::new()),
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn rates_and_errors_are_in_sonics_units() {
+    let reply = shown(State::Interfaces(interfaces()));
+    let expected = "
+          IFACE   STATE      RX_OK       RX_BPS  RX_UTIL  RX_ERR  RX_DRP  RX_OVR  TX_OK    TX_BPS  TX_UTIL  TX_ERR  TX_DRP  TX_OVR
+          ------------------------------------------------------------------------------------------------------------------------
+          p0          U  1,234,567  124.75 MB/s    9.98%       1       2     N/A      0       N/A      N/A       0       0   1,000
+          uplink      D  1,234,567  124.75 MB/s      N/A       1       2     N/A      0  0.00 B/s      N/A       0       0   1,000
+        ";
+    assert_eq!(text("interfaces counters", &reply), lines(expected));
+    let pool = |pool: &str, watermark_bytes| BufferPool {
+        pool: pool.into(),
+        size_bytes: 9_000_000,
+        used_bytes: 0,
+        watermark_bytes,
+        persistent_watermark_bytes: 3_000_000,
+    };
+    let pools =
+        shown(State::BufferPools(vec![pool("shared", 2_000_000), pool("headroom", 1_000), pool("egress_lossy", 0)]));
+    let rows = |path: &str| -> Vec<String> {
+        let text = text(path, &pools);
+        text.lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(rows("buffer_pool watermark"), ["ingress_lossless_pool 2000000", "egress_lossy_pool 0"]);
+    assert_eq!(rows("headroom-pool watermark"), ["ingress_lossless_pool 1000"]);
+    assert_eq!(rows("headroom-pool persistent-watermark"), ["ingress_lossless_pool 3000000"]);
 }

@@ -133,6 +133,7 @@ impl SwitchReading<'_> {
                     bytes: sum(|class| class.rx_bytes),
                     bits_per_second: rate(0),
                     dropped: sum(|class| class.rx_drops.iter().sum()),
+                    errors: sum(|class| errors(&class.rx_drops)),
                     lost_at_device: lost.map_or(Some(0), |lost| frames(&lost.receive)),
                 },
                 tx: Traffic {
@@ -140,6 +141,7 @@ impl SwitchReading<'_> {
                     bytes: sum(|class| class.tx_bytes),
                     bits_per_second: rate(1),
                     dropped: sum(|class| class.tx_drops.iter().sum()),
+                    errors: sum(|class| errors(&class.tx_drops)),
                     lost_at_device: lost.map_or(Some(0), |lost| frames(&lost.transmit)),
                 },
             }
@@ -431,6 +433,11 @@ impl SwitchReading<'_> {
 }
 
 /// Returns true if a class was used, or holds frames that its peer pauses.
+/// Frames that were malformed or too long.
+fn errors(drops: &[u64]) -> u64 {
+    [DropReason::Malformed, DropReason::Oversize].iter().map(|reason| drops[*reason as usize]).sum()
+}
+
 fn is_active(class: &ClassReport) -> bool {
     class.is_used() || class.egress > Bytes::ZERO
 }

@@ -1,0 +1,83 @@
+//! Commands of several words, such as `show queue watermark unicast`, from one table.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
+
+/// Command with its words.
+pub(crate) struct PathCommand<T: 'static> {
+    /// Words after the first command's. A last word that begins with `--` is an option.
+    pub(crate) path: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) target: T,
+}
+
+/// Adds the table's commands as subcommands. Commands without further words take a port if `with_port` is set.
+pub(crate) fn with_commands<T>(
+    parent: Command,
+    table: &'static [PathCommand<T>],
+    groups: &'static [(&'static str, &'static str)],
+    with_port: bool,
+) -> Command {
+    let node = |parent: Command, prefix: &str| add(parent, prefix, table, groups, with_port);
+    node(parent, "").subcommand_required(true).arg_required_else_help(true)
+}
+
+fn add<T>(
+    parent: Command,
+    prefix: &str,
+    table: &'static [PathCommand<T>],
+    groups: &'static [(&'static str, &'static str)],
+    with_port: bool,
+) -> Command {
+    let mut command = parent;
+    let mut done: Vec<&'static str> = Vec::new();
+    for rest in table.iter().filter_map(|of| of.path.strip_prefix(prefix)) {
+        let rest = rest.trim_start();
+        let Some(word) = rest.split(' ').next().filter(|word| !word.is_empty() && !done.contains(word)) else {
+            continue;
+        };
+        done.push(word);
+        let path = format!("{prefix}{word}");
+        let own = table.iter().find(|of| of.path == path);
+        let help = || own.map_or_else(|| group(groups, &path), |of| of.help);
+        if let Some(option) = word.strip_prefix("--") {
+            command = command.arg(Arg::new(option).long(option).action(ArgAction::SetTrue).help(help()));
+            continue;
+        }
+        let below = format!("{path} ");
+        let has_more = table.iter().any(|of| of.path.strip_prefix(&below).is_some_and(|rest| !rest.starts_with("--")));
+        let mut child = add(Command::new(word).about(help()), &below, table, groups, with_port);
+        if own.is_none() {
+            child = child.subcommand_required(true).arg_required_else_help(true);
+        } else if with_port && !has_more {
+            child = child.arg(Arg::new(INTERFACE).value_name("PORT").help("Show this port only"));
+        }
+        command = command.subcommand(child);
+    }
+    command
+}
+
+/// Command of parsed arguments, with the port that it names.
+pub(crate) fn command_of<T>(
+    matches: &ArgMatches,
+    table: &'static [PathCommand<T>],
+) -> Result<(&'static PathCommand<T>, Option<String>), clap::Error> {
+    let (mut names, mut own) = (Vec::new(), matches);
+    while let Some((word, below)) = own.subcommand() {
+        names.push(word.to_owned());
+        own = below;
+    }
+    let path = names.join(" ");
+    let is_option = |of: &&PathCommand<T>| {
+        let option = of.path.strip_prefix(&path).and_then(|rest| rest.strip_prefix(" --"));
+        option.is_some_and(|option| own.try_get_one::<bool>(option).ok().flatten() == Some(&true))
+    };
+    let found = table.iter().find(is_option).or_else(|| table.iter().find(|of| of.path == path));
+    let port = own.try_get_one::<String>(INTERFACE).ok().flatten().cloned();
+    found.map(|found| (found, port)).ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))
+}
+
+const INTERFACE: &str = "interface";
+
+fn group(groups: &'static [(&'static str, &'static str)], path: &str) -> &'static str {
+    groups.iter().find(|(of, _)| *of == path).map_or("", |(_, help)| help)
+}

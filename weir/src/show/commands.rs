@@ -1,0 +1,196 @@
+//! Table of all commands of `weir show`: Weir's own, and SONiC's with their words and columns.
+
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
+use weir_config::SwitchConfig;
+use weir_control::protocol::ShowView;
+use weir_control::state::{ByClass, PriorityGroups, Queues, State};
+
+use super::{sonic, sonic_config, tables};
+use crate::command_table::{PathCommand, command_of, with_commands};
+
+/// Content of a command.
+pub(super) enum Content {
+    /// State of switches as a table.
+    State {
+        view: ShowView,
+        /// Whether it has counters, which can be cleared.
+        counts: bool,
+        table: fn(&State) -> Option<String>,
+        shows: Shows,
+    },
+    /// State of the process.
+    Process(ShowView),
+    /// Running configuration of switches. The ports are those to be shown; empty means all.
+    Configuration(fn(&SwitchConfig, &[String]) -> String),
+}
+
+/// Part of a state that is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    All,
+    /// Switches with this buffer policy.
+    Policy(&'static str),
+    /// Ports with flow controls of this family; an empty name is any but PFC and PAUSE.
+    FlowControl(&'static str),
+}
+
+/// View, and the port that it was asked of.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(super) command: &'static PathCommand<Content>,
+    pub(super) port: Option<String>,
+}
+
+impl FromArgMatches for View {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<View, clap::Error> {
+        command_of(matches, COMMANDS).map(|(command, port)| View { command, port })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = View::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for View {
+    fn augment_subcommands(command: Command) -> Command {
+        with_commands(command, COMMANDS, GROUPS, true)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        View::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        COMMANDS.iter().any(|of| of.path.split(' ').next() == Some(name))
+    }
+}
+
+const GROUPS: &[(&str, &str)] = &[
+    ("buffer", "The buffer's pools and its partition."),
+    ("buffer_pool", "Highest use of the buffer's pools."),
+    ("headroom-pool", "Highest use of the headroom pool."),
+    ("pfc", "PFC frames and pauses, how long they take, and the PFC watchdog."),
+    ("pfcwd", "The PFC watchdog."),
+    ("priority-group", "Ingress queues: watermarks and drops."),
+    ("priority-group watermark", "Highest occupancy since watermarks were cleared."),
+    ("priority-group persistent-watermark", "Highest occupancy since the start."),
+    ("qos", "Maps to classes."),
+    ("qos map", "Maps to classes."),
+    ("queue", "Egress queues: traffic and watermarks."),
+];
+
+/// Table of a state of one kind.
+macro_rules! table {
+    ($kind:ident, $table:expr) => {
+        |state| match state {
+            State::$kind(state) => Some(($table)(state).to_string()),
+            _ => None,
+        }
+    };
+}
+
+macro_rules! state {
+    ($path:literal, $help:literal, $view:ident, $kind:ident, $counts:literal, $table:expr) => {
+        state!($path, $help, $view, $kind, $counts, $table, Shows::All)
+    };
+    ($path:literal, $help:literal, $view:ident, $kind:ident, $counts:literal, $table:expr, $shows:expr) => {
+        PathCommand {
+            path: $path,
+            help: $help,
+            target: Content::State {
+                view: ShowView::$view,
+                counts: $counts,
+                table: table!($kind, $table),
+                shows: $shows,
+            },
+        }
+    };
+}
+
+macro_rules! groups {
+    ($path:literal, $help:literal, $counts:literal, $title:literal, $of:ident) => {
+        state!($path, $help, PriorityGroups, PriorityGroups, $counts, |ports: &[PriorityGroups]| {
+            sonic::by_class($title, "PG", ports.iter().map(|port| -> (&str, &ByClass) { (&port.port, &port.$of) }))
+        })
+    };
+}
+
+macro_rules! queues {
+    ($path:literal, $help:literal, $type:literal, $column:literal, $of:ident) => {
+        state!($path, $help, Queues, Queues, false, |ports: &[Queues]| {
+            let title = concat!("Egress shared pool occupancy per ", $type, ":");
+            sonic::by_class(title, $column, ports.iter().map(|port| -> (&str, &ByClass) { (&port.port, &port.$of) }))
+        })
+    };
+}
+
+const fn process(path: &'static str, help: &'static str, view: ShowView) -> PathCommand<Content> {
+    PathCommand { path, help, target: Content::Process(view) }
+}
+
+const fn configured(
+    path: &'static str,
+    help: &'static str,
+    text: fn(&SwitchConfig, &[String]) -> String,
+) -> PathCommand<Content> {
+    PathCommand { path, help, target: Content::Configuration(text) }
+}
+
+#[rustfmt::skip]
+pub(super) static COMMANDS: &[PathCommand<Content>] = &[
+    state!("interfaces", "Links, traffic, drops, and losses at devices.", Interfaces, Interfaces, true, tables::interfaces),
+    state!("interfaces counters", "Frames, bytes a second, errors and drops.", Interfaces, Interfaces, true, sonic::interface_counters),
+    state!("interfaces counters errors", "Errors and drops.", Interfaces, Interfaces, true, sonic::interface_errors),
+    state!("interfaces counters rates", "Frames and bytes a second.", Interfaces, Interfaces, true, sonic::interface_rates),
+    state!("interfaces status", "Speed and state of ports.", Interfaces, Interfaces, false, sonic::interface_status),
+    state!("pfc counters", "PFC frames received and sent, by class.", PfcCounters, PfcCounters, true, tables::pfc_counters),
+    state!("pfc counters --history", "Count and duration of the peer's pauses of each class, instead.", PfcCounters, PfcCounters, true, tables::pfc_history),
+    configured("pfc priority", "Lossless classes of ports.", sonic_config::pfc_priority),
+    configured("pfc asymmetric", "Whether PFC pauses lossy classes too.", sonic_config::pfc_asymmetric),
+    state!("pfc watchdog", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
+    state!("pfc delays", "Delays until flow-control messages are sent, and until they are obeyed.", PauseDelays, PauseDelays, false, tables::delays),
+    state!("pfcwd stats", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
+    configured("pfcwd config", "Ports that are watched for PFC storms, times and action.", sonic_config::watchdog),
+    groups!("priority-group watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_watermark_bytes),
+    groups!("priority-group watermark headroom", "Headroom: w_h.", false, "Ingress headroom per PG:", headroom_watermark_bytes),
+    groups!("priority-group persistent-watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_persistent_watermark_bytes),
+    groups!("priority-group persistent-watermark headroom", "Headroom: w_h.", false, "Ingress headroom per PG:", headroom_persistent_watermark_bytes),
+    groups!("priority-group drop", "Frames that found no room.", true, "Ingress PG dropped packets:", dropped),
+    groups!("priority-group drop counters", "Frames that found no room.", true, "Ingress PG dropped packets:", dropped),
+    queues!("queue watermark", "Highest occupancy since watermarks were cleared.", "unicast queue", "UC", watermark_bytes),
+    queues!("queue watermark unicast", "Of each class's queue.", "unicast queue", "UC", watermark_bytes),
+    queues!("queue watermark all", "Of each class's queue.", "all queues", "ALL", watermark_bytes),
+    state!("queue watermark multicast", "None: frames to several ports have no queues of their own.", Queues, Queues, false, sonic::no_multicast),
+    queues!("queue persistent-watermark", "Highest occupancy since the start.", "unicast queue", "UC", persistent_watermark_bytes),
+    queues!("queue persistent-watermark unicast", "Of each class's queue.", "unicast queue", "UC", persistent_watermark_bytes),
+    queues!("queue persistent-watermark all", "Of each class's queue.", "all queues", "ALL", persistent_watermark_bytes),
+    state!("queue persistent-watermark multicast", "None: frames to several ports have no queues of their own.", Queues, Queues, false, sonic::no_multicast),
+    state!("queue counters", "Frames and bytes sent, frames dropped.", Queues, Queues, true, sonic::queue_counters),
+    state!("queue wredcounters", "Frames marked by ECN.", Queues, Queues, true, sonic::ecn_counters),
+    state!("buffer pool", "Pools: size, use, watermarks.", BufferPools, BufferPools, false, tables::pools),
+    state!("buffer configuration", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),
+    state!("buffer information", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),
+    state!("mmu", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),
+    state!("buffer_pool watermark", "Since watermarks were cleared.", BufferPools, BufferPools, false, sonic::pool_watermarks),
+    state!("buffer_pool persistent-watermark", "Since the start.", BufferPools, BufferPools, false, sonic::pool_peaks),
+    state!("headroom-pool watermark", "Since watermarks were cleared.", BufferPools, BufferPools, false, sonic::headroom_watermarks),
+    state!("headroom-pool persistent-watermark", "Since the start.", BufferPools, BufferPools, false, sonic::headroom_peaks),
+    configured("ecn", "ECN marking of queues.", sonic_config::ecn),
+    configured("qos map dscp-tc", "Class of each DSCP.", sonic_config::dscp_map),
+    configured("qos map dot1p-tc", "Class of each PCP.", sonic_config::pcp_map),
+    configured("qos map tc-queue", "Queue of each class.", sonic_config::queue_map),
+    configured("qos map tc-pg", "Priority group of each class.", sonic_config::group_map),
+    configured("qos map pfc-queue", "Queue of each PFC priority.", sonic_config::pfc_map),
+    state!("mac", "Stations' addresses, and the ports that they are behind.", Mac, Mac, false, tables::mac),
+    state!("policy", "Lossless ingress queues under any buffer policy: lengths, thresholds, headroom, the policy's own gauges.", Policy, Policy, false, tables::any_policy),
+    state!("spfc", "Victims and normal ports under SPFC, lengths, thresholds.", Policy, Policy, false, tables::policy, Shows::Policy("spfc")),
+    state!("dsh", "States of ports and queues under DSH, headroom.", Policy, Policy, false, tables::policy, Shows::Policy("dsh")),
+    state!("flow-control", "Ports under other flow controls than PFC and PAUSE: messages, rates, queues, gauges.", FlowControl, FlowControl, true, tables::flow_control, Shows::FlowControl("")),
+    state!("gfc", "Ports that speak GFC: messages, rates, queues.", FlowControl, FlowControl, true, tables::flow_control, Shows::FlowControl("gfc")),
+    state!("cbfc", "Ports that speak CBFC: messages, credits, queues.", FlowControl, FlowControl, true, tables::flow_control, Shows::FlowControl("cbfc")),
+    process("lcores", "Load of the lcores, and gaps between their polls.", ShowView::Lcores),
+    state!("losses", "Lost frames: where, and why.", Losses, Losses, true, tables::losses),
+    process("events", "Recent events.", ShowView::Events),
+    process("metrics", "All counters since the start, in OpenMetrics' format.", ShowView::Metrics),
+];

@@ -1,0 +1,111 @@
+//! SONiC's tables of configuration, from a running switch's.
+
+use std::fmt::Write;
+
+use weir_config::{PortConfig, StormCondition, SwitchConfig, WatchdogAction};
+use weir_experiments::table::Table;
+use weir_flowctl::MessageKind;
+use weir_units::Span;
+
+type Wanted = [String];
+
+fn ports<'c>(config: &'c SwitchConfig, wanted: &'c Wanted) -> impl Iterator<Item = &'c PortConfig> {
+    config.ports.iter().filter(move |port| wanted.is_empty() || wanted.contains(&port.name))
+}
+
+fn has_pfc(port: &PortConfig) -> bool {
+    matches!(port.flow_control.message_kind(), MessageKind::Pfc | MessageKind::Pulses)
+}
+
+/// `show pfc priority`.
+pub(super) fn pfc_priority(config: &SwitchConfig, wanted: &Wanted) -> String {
+    let mut table = Table::new(["Interface", "Lossless priorities"]).with_text_last();
+    let lossless: Vec<String> = config.classes.lossless.iter().map(|class| class.index().to_string()).collect();
+    for port in ports(config, wanted) {
+        table.row([port.name.clone(), if has_pfc(port) { lossless.join(",") } else { "N/A".to_owned() }]);
+    }
+    table.to_string()
+}
+
+/// `show pfc asymmetric`.
+pub(super) fn pfc_asymmetric(config: &SwitchConfig, wanted: &Wanted) -> String {
+    let mut table = Table::new(["Interface", "Asymmetric"]).with_text_last();
+    let state = if config.pfc.obeys_for_lossy { "on" } else { "off" };
+    ports(config, wanted).for_each(|port| table.row([port.name.as_str(), state]));
+    table.to_string()
+}
+
+/// `show pfcwd config`; times in milliseconds.
+pub(super) fn watchdog(config: &SwitchConfig, wanted: &Wanted) -> String {
+    let mut table = Table::new(["PORT", "ACTION", "DETECTION TIME", "RESTORATION TIME", "HISTORY"]);
+    let Some(watchdog) = &config.pfc_watchdog else { return table.to_string() };
+    let milliseconds = |time: Span| (time.as_picos() as f64 / 1e9).to_string();
+    let action = match watchdog.action {
+        WatchdogAction::Drop => "drop",
+        WatchdogAction::Forward => "forward",
+        WatchdogAction::Alert => "alert",
+    };
+    for port in ports(config, wanted).filter(|port| has_pfc(port) && port.pfc_watchdog) {
+        let [detection, restoration] = [watchdog.detection_time, watchdog.restoration_time].map(milliseconds);
+        table.row([&port.name, action, &detection, &restoration, "disable"]);
+    }
+    let condition = match watchdog.condition {
+        StormCondition::PfcReceived => "",
+        StormCondition::QueueStalled => ", condition queue-stalled",
+    };
+    format!("Changed polling interval to {}ms{condition}\n{table}", milliseconds(watchdog.poll_interval))
+}
+
+/// `show ecn`: a profile for each class that marks.
+pub(super) fn ecn(config: &SwitchConfig, _: &Wanted) -> String {
+    let mut text = String::new();
+    for (class, queue) in config.classes.queues.iter().enumerate() {
+        let Some(ecn) = &queue.ecn else { continue };
+        let percent = f64::from(ecn.pmax_ppm) / 1e4;
+        let fields = [
+            ("ecn", "ecn_all".to_owned()),
+            ("green_min_threshold", ecn.kmin.get().to_string()),
+            ("green_max_threshold", ecn.kmax.get().to_string()),
+            ("green_drop_probability", percent.to_string()),
+        ];
+        let line = format!("{}  {}\n", "-".repeat(22), "-".repeat(7));
+        let _ = write!(text, "Profile: queue{class}\n{line}");
+        fields.iter().for_each(|(name, value)| text += &format!("{name:<22}  {value}\n"));
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+/// `show qos map dscp-tc`.
+pub(super) fn dscp_map(config: &SwitchConfig, _: &Wanted) -> String {
+    map("DSCP", "TC", &config.classes.dscp)
+}
+
+/// `show qos map dot1p-tc`.
+pub(super) fn pcp_map(config: &SwitchConfig, _: &Wanted) -> String {
+    map("DOT1P", "TC", &config.classes.pcp)
+}
+
+/// Classes, priority groups and queues, which are one.
+const CLASSES: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// `show qos map tc-queue`.
+pub(super) fn queue_map(_: &SwitchConfig, _: &Wanted) -> String {
+    map("TC", "QUEUE", &CLASSES)
+}
+
+/// `show qos map tc-pg`.
+pub(super) fn group_map(_: &SwitchConfig, _: &Wanted) -> String {
+    map("TC", "PG", &CLASSES)
+}
+
+/// `show qos map pfc-queue`.
+pub(super) fn pfc_map(_: &SwitchConfig, _: &Wanted) -> String {
+    map("PFC", "QUEUE", &CLASSES)
+}
+
+fn map(from: &str, to: &str, classes: &[u8]) -> String {
+    let mut table = Table::new([from, to]);
+    classes.iter().enumerate().for_each(|(point, class)| table.row([point.to_string(), class.to_string()]));
+    table.to_string()
+}
