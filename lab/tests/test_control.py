@@ -289,11 +289,17 @@ def test_every_view_is_shown_as_a_table_and_as_json(path, tmp_path):
             "priority-group persistent-watermark headroom", "priority-group drop", "queue watermark",
             "queue persistent-watermark", "queue counters", "buffer pool", "buffer configuration", "mac", "dsh", "lcores",
             "losses", "events",
+            # As SONiC's operators type them.
+            "interfaces counters", "interfaces counters errors", "interfaces status", "pfcwd stats", "pfcwd config", "pfc priority",
+            "pfc asymmetric", "queue counters lab-0", "queue watermark unicast", "queue wredcounters", "priority-group drop counters",
+            "buffer_pool watermark", "headroom-pool persistent-watermark", "qos map dscp-tc", "qos map tc-queue",
         ]
         for view in views:
             text = told(path, "show", *view.split())
             assert "---" in text or view == "losses", (view, text)
             json.loads(told(path, "show", *view.split(), "--json"))
+        for command in ["pfcwd show stats", "pfcwd show config", "sonic-clear pfccounters", "sonic-clear queue watermark unicast"]:
+            assert told(path, *command.split()), command
         (lcore,) = json.loads(told(path, "show", "lcores", "--json"))["lcores"]
         assert lcore["polls"] > 0 and sum(gap["polls"] for gap in lcore["gaps"]) > 0
         queues = shown(path, "dsh")["queues"]

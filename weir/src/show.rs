@@ -81,9 +81,7 @@ impl ShowArguments {
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
-            (reply, false) => {
-                tables::text(&self.view, reply, &self.ports()).ok_or_else(|| failure(client.unexpected_reply()))
-            }
+            (reply, false) => self.view.text(reply, &self.ports()).ok_or_else(|| failure(client.unexpected_reply())),
         }
     }
 }

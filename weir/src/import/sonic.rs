@@ -23,6 +23,7 @@ use buffer::Buffer;
 use chip::Chip;
 use classes::Classes;
 use groups::LosslessGroups;
+use ports::Port;
 use report::{FieldMapping, lines, report_text};
 use tables::{ConfigDb, numbers_of};
 
@@ -108,12 +109,12 @@ fn import(
 ) -> Result<Imported, String> {
     tables.check_system_ports()?;
     let mut ports = ports::ports(&tables, wanted)?;
-    let mut classes = Classes::with_lossless(&tables, &ports, lossless)?;
+    let names = |ports: &[Port]| -> Vec<String> { ports.iter().map(|port| port.sonic_name.clone()).collect() };
+    let mut classes = Classes::with_lossless(&tables, &names(&ports), lossless)?;
     let groups = LosslessGroups::from_tables(&mut tables, &mut ports, &mut classes)?;
     let (mtu, obey) = (ports::mtu(&tables, &ports)?, ports::obey(&tables, &ports));
     ports::account(&mut tables, &ports, mtu, obey);
-    let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
-    classes.read(&mut tables, &names)?;
+    classes.read(&mut tables, &names(&ports))?;
     let frame_max = if mtu > 0 { mtu } else { DEFAULT_MTU } + SwitchConfig::FRAME_OVERHEAD_BYTES;
     let chip = chip::of_tables(&mut tables, chip);
     let buffer = Buffer::from_tables(&mut tables, &ports, &classes, &groups, frame_max, chip)?;

@@ -2,8 +2,9 @@
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use weir_config::SwitchConfig;
-use weir_control::protocol::ShowView;
-use weir_control::state::{ByClass, PriorityGroups, Queues, State};
+use weir_control::protocol::{Reply, ShowView};
+use weir_control::runtime_config::Configuration;
+use weir_control::state::{ByClass, PriorityGroups, Queues, State, ViewReply};
 
 use super::{sonic, sonic_config, tables};
 use crate::command_table::{PathCommand, command_of, with_commands};
@@ -39,6 +40,46 @@ pub(super) enum Shows {
 pub(crate) struct View {
     pub(super) command: &'static PathCommand<Content>,
     pub(super) port: Option<String>,
+}
+
+impl View {
+    /// Formats a reply; `None` if it belongs to another view. `ports` are those of a configuration to be shown; empty means all.
+    pub(super) fn text(&self, reply: &Reply, ports: &[String]) -> Option<String> {
+        match (&self.command.target, reply) {
+            (_, Reply::Lcores(lcores)) => Some(tables::lcores_text(lcores)),
+            (_, Reply::Events(events)) => Some(tables::events_table(events).to_string()),
+            (_, Reply::Metrics(text)) => Some(text.clone()),
+            (Content::State { counts, table, .. }, Reply::Switches(switches)) => {
+                let text = |shown: &ViewReply| switch_text(*counts, *table, shown, switches.len() > 1);
+                Some(switches.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
+            }
+            (Content::Configuration(text), Reply::Configurations(all)) => {
+                let text = |of: &Configuration| {
+                    let config = weir_config::parse(&of.file, &of.text).ok()?;
+                    let head = if all.len() > 1 { format!("{}\n", of.switch) } else { String::new() };
+                    Some(head + &text(&config, ports))
+                };
+                Some(all.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn switch_text(
+    counts: bool,
+    table: fn(&State) -> Option<String>,
+    shown: &ViewReply,
+    is_one_of_several: bool,
+) -> Option<String> {
+    let mut text = String::new();
+    if is_one_of_several {
+        text += &format!("{}\n", shown.switch);
+    }
+    if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| counts) {
+        text += &format!("Counters since {}, when they were cleared\n", tables::instant(ms));
+    }
+    Some(text + &table(&shown.state)?)
 }
 
 impl FromArgMatches for View {

@@ -2,59 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use weir_control::protocol::Reply;
-use weir_control::runtime_config::Configuration;
 use weir_control::state::{
     BufferConfiguration, BufferPool, ByClass, Event, FlowControlPort, Interface, Lcore, Loss, LossPlace, MacEntry,
-    PauseDelays, PfcCounters, PolicyState, State, StormPackets, Traffic, ViewReply, WatchedQueue,
+    PauseDelays, PfcCounters, PolicyState, StormPackets, Traffic, WatchedQueue,
 };
 use weir_experiments::table::{Table, count};
 use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{BUFFER_POLICIES, Gauge, Unit};
 use weir_units::{BitRate, CLASSES};
 
-use super::commands::{Content, View};
-
 /// SONiC's text for a missing value.
 pub(super) const NOT_KNOWN: &str = "N/A";
-
-/// Formats a reply; `None` if it belongs to another view. `ports` are those of a configuration to be shown; empty means all.
-pub(super) fn text(view: &View, reply: &Reply, ports: &[String]) -> Option<String> {
-    match (&view.command.target, reply) {
-        (_, Reply::Lcores(lcores)) => Some(lcores_text(lcores)),
-        (_, Reply::Events(events)) => Some(events_table(events).to_string()),
-        (_, Reply::Metrics(text)) => Some(text.clone()),
-        (Content::State { counts, table, .. }, Reply::Switches(switches)) => {
-            let text = |shown: &ViewReply| switch_text(*counts, *table, shown, switches.len() > 1);
-            Some(switches.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
-        }
-        (Content::Configuration(text), Reply::Configurations(all)) => {
-            let text = |of: &Configuration| {
-                let config = weir_config::parse(&of.file, &of.text).ok()?;
-                let head = if all.len() > 1 { format!("{}\n", of.switch) } else { String::new() };
-                Some(head + &text(&config, ports))
-            };
-            Some(all.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
-        }
-        _ => None,
-    }
-}
-
-fn switch_text(
-    counts: bool,
-    table: fn(&State) -> Option<String>,
-    shown: &ViewReply,
-    is_one_of_several: bool,
-) -> Option<String> {
-    let mut text = String::new();
-    if is_one_of_several {
-        text += &format!("{}\n", shown.switch);
-    }
-    if let Some(ms) = shown.counters_cleared_unix_ms.filter(|_| counts) {
-        text += &format!("Counters since {}, when they were cleared\n", instant(ms));
-    }
-    Some(text + &table(&shown.state)?)
-}
 
 /// Ports; damaged frames are among drops.
 pub(super) fn interfaces(ports: &[Interface]) -> Table {
@@ -251,7 +209,7 @@ pub(super) fn losses(losses: &[Loss]) -> Table {
     table
 }
 
-fn lcores_text(lcores: &[Lcore]) -> String {
+pub(super) fn lcores_text(lcores: &[Lcore]) -> String {
     let head = ["CPU", "Busy %", "Polls", "Packets", "Packets a burst", "Cycles a packet", "ns a packet", "Does"];
     let mut work = Table::new(head).with_text_last();
     let head = ["CPU", "Gap p50 us", "p99 us", "p99.9 us", "Longest us", "Waited ms", "Preempted", "Stolen ms"];
@@ -318,7 +276,7 @@ pub(super) fn delays(delays: &PauseDelays) -> String {
     format!("{table}\n{by_length}")
 }
 
-fn events_table(events: &[Event]) -> Table {
+pub(super) fn events_table(events: &[Event]) -> Table {
     let mut table = Table::new(["Time", "Switch", "Port", "Class", "Event", "Detail"]).with_text_last();
     for event in events {
         let class = event.class.map_or("-".to_owned(), |class| class.to_string());
@@ -379,7 +337,7 @@ pub(super) fn known(value: Option<u64>) -> String {
 }
 
 /// Formats an instant, as `2026-11-23T20:00:00Z`.
-fn instant(unix_ms: u64) -> String {
+pub(super) fn instant(unix_ms: u64) -> String {
     let instant = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     instant.map_or(NOT_KNOWN.to_owned(), |instant| format!("{instant:.3}"))
 }

@@ -22,7 +22,7 @@ fn view(path: &str) -> View {
 }
 
 fn text(path: &str, reply: &Reply) -> String {
-    tables::text(&view(path), reply, &[]).expect("a reply to this view")
+    view(path).text(reply, &[]).expect("a reply to this view")
 }
 
 /// Text without its empty first line and its indentation.
@@ -310,8 +310,8 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
 /// A reply of another kind than requested makes no table.
 #[test]
 fn another_views_state_makes_no_table() {
-    assert!(tables::text(&view("mac"), &shown(State::Interfaces(Vec::new())), &[]).is_none());
-    assert!(tables::text(&view("lcores"), &Reply::Done(Vec::new()), &[]).is_none());
+    assert!(view("mac").text(&shown(State::Interfaces(Vec::new())), &[]).is_none());
+    assert!(view("lcores").text(&Reply::Done(Vec::new()), &[]).is_none());
 }
 
 #[derive(Parser)]
@@ -412,7 +412,7 @@ fn sonics_commands_have_its_columns() {
         if line.ends_with(" p0") {
             assert_eq!(arguments.ports(), ["p0"], "{line}");
         }
-        let text = tables::text(&arguments.view, &reply_to(&arguments.request()), &arguments.ports());
+        let text = arguments.view.text(&reply_to(&arguments.request()), &arguments.ports());
         let text = text.unwrap_or_else(|| panic!("{line}: another view's reply"));
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

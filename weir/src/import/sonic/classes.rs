@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::most_common;
-use super::ports::Port;
 use super::report::ImportOutcome;
 use super::tables::{ConfigDb, FieldPath, names, numbers_of, reference};
 
@@ -39,7 +38,7 @@ const WITHIN: &str = "a class is here traffic class, priority group and queue in
 
 impl Classes {
     /// Finds the lossless classes of each port, by PORT_QOS_MAP or by the command line.
-    pub(super) fn with_lossless(tables: &ConfigDb, ports: &[Port], given: Option<&[u8]>) -> Result<Classes, String> {
+    pub(super) fn with_lossless(tables: &ConfigDb, ports: &[String], given: Option<&[u8]>) -> Result<Classes, String> {
         let mut classes = Classes {
             lossless: Vec::new(),
             of_port: BTreeMap::new(),
@@ -60,7 +59,7 @@ impl Classes {
             let numbers = numbers.ok_or_else(|| {
                 format!("{MAP}|{key}: pfc_enable = \"{text}\" is no list of priorities; write one such as \"3,4\"")
             })?;
-            for port in names(&key).into_iter().filter(|port| ports.iter().any(|known| known.sonic_name == *port)) {
+            for port in names(&key).into_iter().filter(|port| ports.contains(port)) {
                 is_given = true;
                 classes.of_port.insert(port, numbers.clone());
             }
@@ -68,7 +67,7 @@ impl Classes {
         match given {
             Some(_) if is_given => return Err(format!("--lossless: {MAP} has pfc_enable; take the option away")),
             Some(lossless) => {
-                let of = |port: &Port| (port.sonic_name.clone(), lossless.to_vec());
+                let of = |port: &String| (port.clone(), lossless.to_vec());
                 classes.of_port = ports.iter().map(of).collect();
                 classes.by_command = true;
             }
