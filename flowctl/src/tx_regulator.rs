@@ -149,6 +149,15 @@ impl TxRegulator {
         self.pause_timers.next_wakeup(now)
     }
 
+    /// Whether pauses, rates or gauges may change after `now` even if no message arrives.
+    pub fn depends_on_time(&self, now: Time) -> bool {
+        let rates = self.rates();
+        let ends = |rates: &ClassRates, class| (now..Time::NEVER).contains(&rates.advertised(class).until);
+        let may_change =
+            |class| rates.is_some_and(|rates| ends(rates, class)) || self.gauges(now, class).iter().next().is_some();
+        self.next_wakeup(now).is_some() || Class::ALL.into_iter().any(may_change)
+    }
+
     /// Returns the total paused time of a class until `now`, and its number of changes from running to paused.
     pub fn pause_time(&self, now: Time, class: Class) -> (Span, u64) {
         self.pause_timers.pause_time(now, class)

@@ -91,6 +91,11 @@ pub trait BufferPolicy: Debug + Send + Sync {
         true
     }
 
+    /// Whether the threshold or a gauge of a queue may change with time alone, without a packet.
+    fn depends_on_time(&self) -> bool {
+        self.observes_packets()
+    }
+
     /// Observes the arrival of `bytes` in total for a lossless ingress queue. `queue` is its state before them.
     fn on_arrival(&self, _writer: &mut PortWriter, _queue: &QueueView, _bytes: u64) {}
 

@@ -196,6 +196,11 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
         report
     }
 
+    /// Whether the report would change after `now`, except for its instant, even if no frame arrives and no port is served.
+    pub fn report_depends_on_time(&self, now: Time) -> bool {
+        self.transmission.report_depends_on_time(now)
+    }
+
     /// Returns the shared state, which the control side reads, and where it sets links.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.forwarding.shared

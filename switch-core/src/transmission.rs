@@ -408,6 +408,16 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         &self.counters
     }
 
+    /// Whether a report would change after `now` even if no frame arrives and no port is served.
+    pub(crate) fn report_depends_on_time(&self, now: Time) -> bool {
+        let Transmission { shared, ports, .. } = self;
+        let is_off = |port: &PortTransmitter<M::Port>| !port.generator.advertised_off().is_empty();
+        self.held() > 0
+            || shared.mmu.usage_depends_on_time()
+            || ports.iter().any(is_off)
+            || shared.ports().iter().any(|port| port.regulator.depends_on_time(now))
+    }
+
     pub(crate) fn published(&self) -> Arc<CounterSnapshot> {
         self.counters.published()
     }

@@ -128,6 +128,11 @@ impl Mmu {
         }
     }
 
+    /// Whether the usage of a queue may change with time alone.
+    pub fn usage_depends_on_time(&self) -> bool {
+        self.policy.depends_on_time()
+    }
+
     /// Current maximum length of a lossy egress queue, including an arriving packet.
     pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
         let length = self.egress[id.index()].length();

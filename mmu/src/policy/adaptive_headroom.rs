@@ -204,6 +204,10 @@ impl BufferPolicy for AdaptiveHeadroom {
         sentences
     }
 
+    fn depends_on_time(&self) -> bool {
+        false
+    }
+
     fn gauges(&self, queue: &QueueView) -> Gauges {
         let most = self.ports[queue.queue.port().index()].headroom;
         let headroom = self.headroom(queue.queue).min(most);

@@ -171,6 +171,10 @@ impl BufferPolicy for Dsh {
         lines
     }
 
+    fn depends_on_time(&self) -> bool {
+        false
+    }
+
     fn gauges(&self, queue: &QueueView) -> Gauges {
         Gauges::new([(&HEADROOM_ESTIMATE, self.estimator.estimate(queue.queue))])
     }

@@ -76,6 +76,10 @@ impl BufferPolicy for Reverie {
         Threshold::new(if queue.average <= bound { u64::MAX } else { 0 })
     }
 
+    fn depends_on_time(&self) -> bool {
+        false
+    }
+
     fn reported_threshold(&self, queue: &QueueView) -> u64 {
         self.bound(queue, self.alpha.get())
     }

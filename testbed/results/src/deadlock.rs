@@ -232,6 +232,18 @@ impl Detector {
         self.deadlocks.get(known)
     }
 
+    /// Observes the switches at `now` by their reports. Without a stuck queue that costs little.
+    pub fn observe_reports(&mut self, now: Time, reports: &[Report]) -> Option<&Deadlock> {
+        let is_waiting = !self.standing.is_empty() || self.deadlocks.iter().any(Deadlock::persists);
+        let is_new = |report: &&Report| report.at > self.last_at;
+        if !is_waiting && !reports.iter().filter(is_new).any(has_stuck_queue) {
+            self.last_at = now;
+            return None;
+        }
+        let states: Vec<SwitchState> = reports.iter().map(SwitchState::from_report).collect();
+        self.observe(now, &states)
+    }
+
     /// Returns the first declared deadlock that persists, or else the first of all.
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.deadlocks.iter().find(|deadlock| deadlock.persists()).or(self.deadlocks.first())
@@ -258,6 +270,11 @@ impl Detector {
             self.deadlocks.push(Deadlock { since, declared_at: now, queues, dissolved_at: None });
         }
     }
+}
+
+fn has_stuck_queue(report: &Report) -> bool {
+    let mut queues = report.ports.iter().flat_map(|port| &port.classes);
+    queues.any(|class| !class.blocked_from.is_empty() && class.egress > Bytes::ZERO)
 }
 
 /// Returns the cycles at an instant, one for each maximal set of stuck queues that wait for each other, directly or indirectly.

@@ -108,6 +108,12 @@ impl Ports {
         &self.ports[self.number(place)]
     }
 
+    /// Returns the ports of a switch, with their indices.
+    pub(crate) fn of_switch(&self, switch: usize) -> impl Iterator<Item = (usize, &Port)> {
+        let first = self.first[switch];
+        (first..).zip(self.ports[first..].iter().take_while(move |port| port.place.switch == switch))
+    }
+
     /// Returns all ports, switch by switch.
     pub fn iter(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter()

@@ -364,7 +364,7 @@ impl ActiveRun<'_> {
     fn report(&mut self, depth: SampleScope) {
         for (switch, report) in self.reports.iter_mut().enumerate() {
             if depth == SampleScope::All || self.recorder.ports().shows(switch) {
-                *report = self.sim.report(switch);
+                self.sim.update_report(switch, report);
             } else {
                 report.pool = self.sim.shared(switch).mmu.pool_usage();
             }

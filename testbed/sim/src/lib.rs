@@ -305,6 +305,13 @@ impl Sim {
         self.partition.switch_mut(switch).report(self.now)
     }
 
+    /// Updates the report of a switch if anything but its instant would change.
+    fn update_report(&mut self, switch: usize, report: &mut Report) {
+        if !self.partition.switch(switch).is_current(report) {
+            *report = self.report(switch);
+        }
+    }
+
     /// Returns the reports of all switches.
     pub fn reports(&mut self) -> Vec<Report> {
         (0..self.partition.switches()).map(|switch| self.report(switch)).collect()

@@ -66,6 +66,8 @@ pub(super) struct SwitchEnvironment {
     sweep_at: Time,
     /// Feedback delay τ measured at each port; `None` unless enabled.
     feedback: Option<Box<[EndFeedback]>>,
+    /// Instant since which reports are the same; [`Time::NEVER`] if that is unknown.
+    steady_since: Time,
 }
 
 /// Simulated host, with the wire that leaves it.
@@ -153,6 +155,7 @@ impl SimSwitch {
             wakeups,
             sweep_at: Time::NEVER,
             feedback: scenario.measures_feedback.then_some(feedback),
+            steady_since: Time::NEVER,
         };
         Ok(SimSwitch { pipeline, environment })
     }
@@ -173,6 +176,7 @@ impl SimSwitch {
     /// Sets the link of a port up or down.
     pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
         self.shared().set_link_up(PortId(port as u16), is_up);
+        self.environment.steady_since = Time::NEVER;
         self.environment.wakeups.set(port, now);
     }
 
@@ -199,7 +203,17 @@ impl SimSwitch {
     }
 
     pub(super) fn report(&mut self, now: Time) -> Report {
-        match_pipeline!(&mut self.pipeline, pipeline => pipeline.report(now))
+        match_pipeline!(&mut self.pipeline, pipeline => {
+            if !pipeline.report_depends_on_time(now) {
+                self.environment.steady_since = now.min(self.environment.steady_since);
+            }
+            pipeline.report(now)
+        })
+    }
+
+    /// Whether a report of the switch still holds, except for its instant.
+    pub(super) fn is_current(&self, report: &Report) -> bool {
+        self.environment.steady_since <= report.at
     }
 }
 
@@ -254,6 +268,7 @@ impl SwitchEnvironment {
         mut meanwhile: impl FnMut(&Network),
     ) -> u64 {
         network.begin(self.node as usize, limit);
+        self.steady_since = Time::NEVER;
         let mut instants = 0;
         loop {
             let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);

@@ -38,10 +38,10 @@ impl Survey {
         }
     }
 
-    /// Adds a sample of all switches at `at`.
-    pub(crate) fn record(&mut self, at: Time, reports: &[Report]) {
+    /// Adds a sample of all switches at `at`; `is_new` selects the reports that may have changed since the last one.
+    pub(crate) fn record(&mut self, at: Time, reports: &[Report], is_new: impl Fn(&Report) -> bool) {
         self.samples += 1;
-        for (switch, report) in reports.iter().enumerate() {
+        for (switch, report) in reports.iter().enumerate().filter(|(_, report)| is_new(report)) {
             let mut used = [Bytes::ZERO; 2];
             for (port, of_port) in report.ports.iter().enumerate() {
                 for (class, of_class) in Class::ALL.into_iter().zip(&of_port.classes) {

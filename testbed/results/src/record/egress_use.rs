@@ -13,8 +13,8 @@ const STEP_BYTES: u64 = 100;
 /// Bytes in all egress queues of a switch together, over the samples of the switches with hosts.
 #[derive(Debug)]
 pub(crate) struct EgressUse {
-    /// Number and lossless classes of each switch with hosts.
-    switches: Vec<(usize, ClassSet)>,
+    /// Number and lossless classes of each switch with hosts, and the bytes that its last report has.
+    switches: Vec<(usize, ClassSet, [Bytes; 2])>,
     /// Lengths of lossless queues together, and of lossy ones, in steps.
     held: [ValueCounts; 2],
 }
@@ -24,21 +24,26 @@ impl EgressUse {
         let has_hosts = |switch: usize| scenario.hosts.iter().any(|host| host.switch == switch);
         let switches = scenario.switches.iter().enumerate().filter(|(switch, _)| has_hosts(*switch));
         EgressUse {
-            switches: switches.map(|(switch, config)| (switch, config.classes.lossless)).collect(),
+            switches: switches.map(|(switch, config)| (switch, config.classes.lossless, Default::default())).collect(),
             held: Default::default(),
         }
     }
 
-    /// Adds a sample of all switches.
-    pub(crate) fn record(&mut self, reports: &[Report]) {
-        for (switch, lossless) in &self.switches {
-            let mut held = [Bytes::ZERO; 2];
-            for port in &reports[*switch].ports {
-                for (class, of_class) in Class::ALL.into_iter().zip(&port.classes) {
-                    held[usize::from(!lossless.contains(class))] += of_class.egress;
+    /// Adds a sample of all switches; `is_new` selects the reports that may have changed since the last one.
+    pub(crate) fn record(&mut self, reports: &[Report], is_new: impl Fn(&Report) -> bool) {
+        for (switch, lossless, held) in &mut self.switches {
+            let report = &reports[*switch];
+            if is_new(report) {
+                *held = Default::default();
+                for port in &report.ports {
+                    for (class, of_class) in Class::ALL.into_iter().zip(&port.classes) {
+                        held[usize::from(!lossless.contains(class))] += of_class.egress;
+                    }
                 }
             }
-            self.held.iter_mut().zip(held).for_each(|(all, now)| *all.entry(now.get() / STEP_BYTES).or_insert(0) += 1);
+            for (all, now) in self.held.iter_mut().zip(held) {
+                *all.entry(now.get() / STEP_BYTES).or_insert(0) += 1;
+            }
         }
     }
 

@@ -6,6 +6,34 @@ use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::counts::{ValueCounts, percentile};
 
+/// Sampled messages sent by each port.
+#[derive(Debug, Default)]
+pub(crate) struct MessageRates {
+    /// Samples of each port that has sent none.
+    silent: MessageRate,
+    /// Samples of the other ports, by number, and the messages that they have sent.
+    active: BTreeMap<usize, (MessageRate, u64)>,
+}
+
+impl MessageRates {
+    /// Sets the messages that a port has sent by the next sample.
+    pub(crate) fn set_sent(&mut self, port: usize, sent: u64) {
+        if sent > 0 {
+            self.active.entry(port).or_insert_with(|| (self.silent.clone(), 0)).1 = sent;
+        }
+    }
+
+    /// Adds a sample of all ports at `now`.
+    pub(crate) fn record(&mut self, now: Time) {
+        self.silent.record(now, 0);
+        self.active.values_mut().for_each(|(rate, sent)| rate.record(now, *sent));
+    }
+
+    pub(crate) fn of_port(&self, port: usize) -> &MessageRate {
+        self.active.get(&port).map_or(&self.silent, |(rate, _)| rate)
+    }
+}
+
 /// Sampled messages sent by one port.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageRate {
@@ -113,6 +141,19 @@ mod tests {
         assert_eq!(spread(&shares), [share * 3 / 4, share, share]);
         assert_eq!(spread(&[(1, 99), (7, 1)].into()), [1, 1, 7]);
         assert_eq!(spread(&BTreeMap::new()), [0; 3]);
+    }
+
+    #[test]
+    fn a_port_that_begins_later_has_the_samples_before() {
+        let (mut all, mut alone) = (MessageRates::default(), MessageRate::default());
+        for (n, sent) in (1..).zip([0, 0, 7, 7, 9]) {
+            let now = Time::from_nanos(n * 300_000);
+            all.set_sent(5, sent);
+            all.record(now);
+            alone.record(now, sent);
+        }
+        assert_eq!(format!("{:?}", all.of_port(5)), format!("{alone:?}"));
+        assert_eq!((all.of_port(4).sent(), all.of_port(4).between.values().sum::<u64>()), (0, 5));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct ProgressMeter {
     last: Time,
     first_received: Bytes,
     received: Bytes,
+    /// Pauses in each switch's last report, and its instant.
+    pauses: Vec<(Time, u64)>,
 }
 
 impl ProgressMeter {
@@ -49,13 +51,19 @@ impl ProgressMeter {
         let (first_flow_bps, received_bps) = (bps(first_received, self.first_received), bps(received, self.received));
         (self.last, self.first_received, self.received) = (now, first_received, received);
         let pauses = |port: &PortReport| port.classes.iter().map(|class| class.pauses_tx).sum::<u64>();
+        self.pauses.resize(reports.len(), (Time::ZERO, 0));
+        for (report, (at, counted)) in reports.iter().zip(&mut self.pauses) {
+            if report.at > *at {
+                (*at, *counted) = (report.at, report.ports.iter().map(pauses).sum());
+            }
+        }
         let first_port = reports.first().and_then(|report| report.ports.first());
         Progress {
             now,
             first_flow_bps,
             received_bps,
             first_port_pauses: first_port.map_or(0, pauses),
-            pauses: reports.iter().flat_map(|report| &report.ports).map(pauses).sum(),
+            pauses: self.pauses.iter().map(|(_, pauses)| pauses).sum(),
             first_port_state: first_port.and_then(port_state),
             pool_used: reports.iter().map(|report| report.pool.used).sum(),
             packet_hops: 0,

@@ -13,10 +13,10 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use super::egress_use::EgressUse;
-use super::messages::MessageRate;
+use super::messages::MessageRates;
 use super::sample_summary::SampleSummary;
 use super::xoff_queues::XoffQueueStats;
-use crate::deadlock::{Deadlock, Detector, SwitchState};
+use crate::deadlock::{Deadlock, Detector};
 use crate::measure::Survey;
 use crate::ports::{Ports, SeriesQueue};
 use crate::run_dir::{
@@ -41,6 +41,8 @@ pub struct Recorder<'a> {
     dropped: Vec<u64>,
     /// Instant of the last sample.
     sampled_to: Option<Time>,
+    /// Instant of the last evaluation of all switches.
+    surveyed_to: Option<Time>,
     /// Window edges still ahead, the next one last.
     edges_ahead: Vec<Time>,
     record: RunRecord,
@@ -58,9 +60,9 @@ pub enum MessageOrigin {
 /// Scope of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleScope {
-    /// All reports are of this instant.
+    /// All reports hold at this instant. One of an earlier instant has not changed since.
     All,
-    /// Reports of the switches in the series, and the pools of all switches, are of this instant.
+    /// Reports of the switches in the series, and the pools of all switches, hold at this instant.
     Series,
 }
 
@@ -77,7 +79,7 @@ pub struct RunRecord {
     /// Statistics of each queue of the series since the last edge.
     watched: Vec<SampleSummary>,
     /// Messages sent by each port, switch by switch.
-    pub(crate) messages: Vec<MessageRate>,
+    pub(crate) messages: MessageRates,
     /// Highest stage of GFC that each port advertised, by class.
     pub(crate) stages: Vec<[u16; CLASSES]>,
     /// Statistics over the samples of all switches.
@@ -157,13 +159,14 @@ impl<'a> Recorder<'a> {
             advertised: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
             dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
             sampled_to: None,
+            surveyed_to: None,
             edges_ahead: edges.into_iter().rev().collect(),
             record: RunRecord {
                 flows: vec![FlowSample::default(); scenario.flows.len()],
                 flow_gauges: vec![FlowGauge::default(); columns.flow_gauges.iter().map(Vec::len).sum()],
                 edges: Vec::new(),
                 watched: vec![SampleSummary::default(); ports.queues().len()],
-                messages: vec![MessageRate::default(); ports.len()],
+                messages: MessageRates::default(),
                 stages: vec![[0; CLASSES]; ports.len()],
                 survey: Survey::new(scenario),
                 egress_use: EgressUse::new(scenario),
@@ -306,7 +309,7 @@ impl<'a> Recorder<'a> {
             .collect();
         self.series.write(at, flows, flow_gauges, &samples, &pools)?;
         self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.record(sample));
-        self.record.xoff_queues.record(at, reports);
+        self.record.xoff_queues.record(at, reports, is_after(self.sampled_to));
         self.record.flows.copy_from_slice(flows);
         self.record.flow_gauges.iter_mut().zip(flow_gauges).for_each(|(gauge, value)| gauge.record(*value));
         self.sampled_to = Some(at);
@@ -349,13 +352,16 @@ impl<'a> Recorder<'a> {
     /// Evaluates all switches' reports as of `at`: drops, messages, occupancy, deadlock, standstill.
     fn survey(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.record_drops(at, reports)?;
-        let RunRecord { ports, messages, .. } = &mut self.record;
-        for (port, messages) in ports.iter().zip(messages) {
-            let sent = reports[port.place.switch].ports[port.place.port].control_tx;
-            messages.record(at, sent.messages());
+        let is_new = is_after(self.surveyed_to.replace(at));
+        let RunRecord { ports, messages, survey, egress_use, .. } = &mut self.record;
+        for (switch, report) in reports.iter().enumerate().filter(|(_, report)| is_new(report)) {
+            for (number, port) in ports.of_switch(switch) {
+                messages.set_sent(number, report.ports[port.place.port].control_tx.messages());
+            }
         }
-        self.record.survey.record(at, reports);
-        self.record.egress_use.record(reports);
+        messages.record(at);
+        survey.record(at, reports, is_new);
+        egress_use.record(reports, is_new);
         self.detect_deadlock(at, reports)?;
         let is_deadlocked = self.is_deadlocked();
         self.record.standstills.observe(at, reports, is_deadlocked);
@@ -369,18 +375,21 @@ impl<'a> Recorder<'a> {
     }
 
     fn record_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        let mut before = self.dropped.iter_mut();
-        for of_port in self.record.ports.iter() {
-            let port = &reports[of_port.place.switch].ports[of_port.place.port];
-            for (class, counters) in Class::ALL.into_iter().zip(&port.classes) {
-                for reason in DropReason::ALL {
-                    let now = counters.dropped(reason);
-                    let before = before.next().expect("a counter for each port, class and reason");
-                    if now > *before {
-                        let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };
-                        self.events.write(at, &of_port.name, Some(class), kind)?;
+        const REASONS: usize = DropReason::ALL.len();
+        let is_new = is_after(self.surveyed_to);
+        for (switch, report) in reports.iter().enumerate().filter(|(_, report)| is_new(report)) {
+            for (number, of_port) in self.record.ports.of_switch(switch) {
+                let counters = &report.ports[of_port.place.port].classes;
+                let before = self.dropped[number * CLASSES * REASONS..].chunks_exact_mut(REASONS);
+                for ((class, counters), before) in Class::ALL.into_iter().zip(counters).zip(before) {
+                    for (reason, before) in DropReason::ALL.into_iter().zip(before) {
+                        let now = counters.dropped(reason);
+                        if now > *before {
+                            let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };
+                            self.events.write(at, &of_port.name, Some(class), kind)?;
+                        }
+                        *before = now;
                     }
-                    *before = now;
                 }
             }
         }
@@ -389,8 +398,7 @@ impl<'a> Recorder<'a> {
 
     /// Feeds the switches' state as of `at` to the deadlock detector.
     pub fn detect_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        let states: Vec<SwitchState> = reports.iter().map(SwitchState::from_report).collect();
-        if let Some(deadlock) = self.record.detector.observe(at, &states) {
+        if let Some(deadlock) = self.record.detector.observe_reports(at, reports) {
             let cycle = deadlock.cycle_in(self.scenario);
             self.events.write(at, "", None, EventKind::Deadlock(&cycle))?;
         }
@@ -424,6 +432,11 @@ impl<'a> Recorder<'a> {
         self.flush()?;
         Ok(self.record)
     }
+}
+
+/// Returns whether a report may differ from that of an earlier sample, if there was one.
+fn is_after(sample: Option<Time>) -> impl Fn(&Report) -> bool + Copy {
+    move |report| sample.is_none_or(|sample| report.at > sample)
 }
 
 fn queue_sample(port: &PortReport, class: Class, peer_rate: Option<BitRate>, link_overhead: Bytes) -> QueueSample {

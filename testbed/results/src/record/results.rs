@@ -109,7 +109,7 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
         let watched = all.queues_of(place).map(|n| (all.queues()[n].class, record.queue_summary(n)));
         let config = &scenario.switches[place.switch];
         let number = all.number(place);
-        let messages = &record.messages[number];
+        let messages = record.messages.of_port(number);
         let (rate, on_link) = message_on_link(scenario, place);
         let others = others(&reports[place.switch].ports, place.port);
         let watched: Vec<(Class, SampleSummary)> = watched.collect();
@@ -369,7 +369,7 @@ fn message_shares(scenario: &Scenario, record: &RunRecord) -> [u64; 3] {
     let mut shares = BTreeMap::new();
     for port in record.ports.linked() {
         let (rate, on_link) = message_on_link(scenario, port.place);
-        for (share, times) in record.messages[record.ports.number(port.place)].shares(rate, on_link) {
+        for (share, times) in record.messages.of_port(record.ports.number(port.place)).shares(rate, on_link) {
             *shares.entry(share).or_insert(0) += times;
         }
     }

@@ -22,6 +22,8 @@ struct SwitchSamples {
     /// Headroom of each port with queues, in their order.
     ports: Vec<Peaks>,
     headroom: Peaks,
+    /// Whether the last sample had a queue in XOFF or headroom in use.
+    is_active: bool,
     /// Number of queues in XOFF, in samples with headroom in use.
     off: ValueCounts,
     arrival: ValueCounts,
@@ -116,8 +118,13 @@ impl XoffQueueStats {
         XoffQueueStats { switches: shown.into_iter().map(of_switch).collect() }
     }
 
-    pub(crate) fn record(&mut self, at: Time, reports: &[Report]) {
-        self.switches.iter_mut().for_each(|of| of.record(at, &reports[of.switch]));
+    /// Adds a sample; `is_new` selects the reports that may have changed since the last one.
+    pub(crate) fn record(&mut self, at: Time, reports: &[Report], is_new: impl Fn(&Report) -> bool) {
+        for of in &mut self.switches {
+            if of.is_active || is_new(&reports[of.switch]) {
+                of.record(at, &reports[of.switch]);
+            }
+        }
     }
 
     /// Summarises a switch; `None` if no sample found headroom in use.
@@ -148,6 +155,7 @@ impl SwitchSamples {
                 interval.departure().into_iter().for_each(|rate| *self.departure.entry(rate).or_insert(0) += 1);
             }
         }
+        self.is_active = off > 0 || headroom > Bytes::ZERO;
         self.headroom.record(headroom.get());
         let by_port = self.queues.chunk_by(|one, next| one.port == next.port);
         for (peaks, queues) in self.ports.iter_mut().zip(by_port) {
