@@ -67,7 +67,7 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
     /// Forwards one frame that `port` received at `now`.
     ///
     /// `alone` means that nothing else is due at this instant. The frame is then sent here if it can leave at once; counters and watermarks
-    /// are as if it had been queued.
+    /// are as if it had been queued, and no port is to be served. Returns whether that is so.
     #[inline]
     pub fn handle<D: PacketAllocator<P> + PortOutput<P>>(
         &mut self,
@@ -76,12 +76,15 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
         packet: P,
         alone: bool,
         driver: &mut D,
-    ) {
+    ) -> bool {
         let Pipeline { seen, forwarding, transmission, .. } = self;
         forwarding.set_current_port(port);
         let headers = match packet.parse() {
             Parsed::Data(headers) if !forwarding.has_clones(port) => headers,
-            _ => return self.handle_slowly(now, port, packet, driver),
+            _ => {
+                self.handle_slowly(now, port, packet, driver);
+                return false;
+            }
         };
         let ingress = forwarding.receive(port, Some(&headers), packet.frame_bytes());
         seen.insert(ingress.class());
@@ -89,20 +92,20 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
             ForwardingDecision::To(to) if forwarding.accepts(ingress, to) => {
                 let bytes = forwarding.shared.charge_alone(ingress.class(), packet.frame_bytes());
                 let charged = BufferRequest { ingress, egress: QueueId::new(to, ingress.class()), bytes };
-                let passes = alone && !forwarding.counts(port) && transmission.may_bypass(now, &charged);
-                let stays = if passes { transmission.bypass(now, packet, charged, driver) } else { Some(packet) };
-                match stays {
-                    None => forwarding.counters.add(ingress, queue_stat::HANDED_OVER, 1),
-                    Some(packet) => {
-                        if let Some(queued) = forwarding.admit_one(now, packet, charged) {
-                            transmission.enqueue(now, queued);
-                        }
-                        forwarding.count_arrived(port);
-                    }
+                let is_first = alone && !forwarding.counts(port);
+                let stays = if is_first { transmission.bypass(now, packet, charged, driver) } else { Some(packet) };
+                let Some(packet) = stays else {
+                    forwarding.counters.add(ingress, queue_stat::HANDED_OVER, 1);
+                    return true;
+                };
+                if let Some(queued) = forwarding.admit_one(now, packet, charged) {
+                    transmission.enqueue(now, queued);
                 }
+                forwarding.count_arrived(port);
             }
             decision => self.forward_elsewhere(now, packet, ingress, decision, driver),
         }
+        false
     }
 
     /// Slow path: control frames, malformed frames, and ports with clones.

@@ -11,10 +11,10 @@ use crate::transmission::Transmission;
 
 impl<P: Packet, S: PortBitmap> Transmission<P, PerFrameOutput<P, S>> {
     /// Returns whether a frame that arrives at `now`, when no port is due, would leave at once and leave the buffer in the same state. If
-    /// so, the buffer's watermarks include it.
-    #[inline]
-    pub(super) fn may_bypass(&self, now: Time, frame: &BufferRequest) -> bool {
-        let port = &self.ports[self.position_of[frame.egress.port().index()]];
+    /// so, the buffer's watermarks include it. `index` is the position of its egress port.
+    #[inline(always)]
+    fn may_bypass(&self, now: Time, index: usize, frame: &BufferRequest) -> bool {
+        let port = &self.ports[index];
         let is_idle = port.backlog.is_empty() && port.own.is_none() && port.shaper.is_free(now);
         let is_free = port.limits.are_none() && port.credit_classes.is_empty() && !port.counts_sent;
         // A departure may make a message due at a port whose peer depends on it.
@@ -26,7 +26,8 @@ impl<P: Packet, S: PortBitmap> Transmission<P, PerFrameOutput<P, S>> {
         is_idle && is_free && is_quiet && is_open && self.shared.mmu.bypass_buffer(now, frame)
     }
 
-    /// Sends a frame that may bypass; returns it if the port does not accept it now, and it must be admitted.
+    /// Sends a frame that arrives at `now`, when no port is due, if it may bypass. Otherwise, or if the port does not accept it, returns it
+    /// for admission.
     #[inline]
     pub(super) fn bypass<D: PortOutput<P>>(
         &mut self,
@@ -35,9 +36,13 @@ impl<P: Packet, S: PortBitmap> Transmission<P, PerFrameOutput<P, S>> {
         frame: BufferRequest,
         driver: &mut D,
     ) -> Option<P> {
-        let Transmission { shared, ports, counters, markers, random, stamps, link_overhead, position_of, .. } = self;
         let (queue, class) = (frame.egress, frame.egress.class());
-        let port = &mut ports[position_of[queue.port().index()]];
+        let index = self.position_of[queue.port().index()];
+        if !self.may_bypass(now, index, &frame) {
+            return Some(packet);
+        }
+        let Transmission { shared, ports, counters, markers, random, stamps, link_overhead, .. } = self;
+        let port = &mut ports[index];
         let frame_bytes = packet.frame_bytes();
         // The queue would hold this frame alone.
         let is_marked = match &markers[class.index()] {

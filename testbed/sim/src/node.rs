@@ -292,7 +292,9 @@ impl SwitchEnvironment {
             let port = PortId(port);
             if ports.network.next_arrival() > now {
                 let alone = self.wakeups.first().0.min(self.sweep_at) > now;
-                pipeline.handle(now, port, frame, alone, &mut ports);
+                if pipeline.handle(now, port, frame, alone, &mut ports) {
+                    return;
+                }
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(pipeline, now, network);

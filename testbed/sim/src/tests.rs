@@ -101,16 +101,17 @@ fn without_an_overhead_the_line_rate_counts_frames_alone() {
     assert_eq!(sim.host(0).sender_stats(0).wire, frame * FRAMES);
 }
 
-/// Reports are made anew while frames pass and while a queue is paused, and not afterwards.
+/// Reports are made anew while frames pass, and not afterwards.
 #[test]
 fn a_switch_at_rest_is_reported_once() {
     let mut sim = Sim::new(&scenario(Bytes::kb(100), 1)).unwrap();
     let mut report = sim.report(0);
-    for (until, is_new) in [(5, false), (20, true), (900, true), (1_000, false), (2_000, false)] {
+    for (until, is_new) in [(20, true), (900, true), (1_000, false), (2_000, false)] {
         sim.run_until(Time::from_nanos(until * 1_000));
         sim.update_report(0, &mut report);
         assert_eq!(report.at == sim.now(), is_new, "at {until} us");
-        assert_eq!(Report { at: sim.now(), ..report.clone() }, sim.report(0));
+        let now = Report { at: report.at, ..sim.report(0) };
+        assert_eq!(format!("{report:?}"), format!("{now:?}"));
     }
 }
 
