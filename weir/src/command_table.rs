@@ -40,12 +40,13 @@ fn add<T>(
         let own = table.iter().find(|of| of.path == path);
         let help = || own.map_or_else(|| group(groups, &path), |of| of.help);
         if let Some(option) = word.strip_prefix("--") {
-            command = command.arg(Arg::new(option).long(option).action(ArgAction::SetTrue).help(help()));
+            command = command
+                .arg(Arg::new(option).long(option).action(ArgAction::SetTrue).help(help().trim_end_matches('.')));
             continue;
         }
         let below = format!("{path} ");
         let has_more = table.iter().any(|of| of.path.strip_prefix(&below).is_some_and(|rest| !rest.starts_with("--")));
-        let mut child = add(Command::new(word).about(help()), &below, table, groups, with_port);
+        let mut child = add(Command::new(word).about(help().trim_end_matches('.')), &below, table, groups, with_port);
         if own.is_none() {
             child = child.subcommand_required(true).arg_required_else_help(true);
         } else if with_port && !has_more {

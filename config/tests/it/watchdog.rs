@@ -71,3 +71,11 @@ flow_control = { kind = \"gfc-buffer\", b_m = \"400KB\" }
 ";
     parse("lab.toml", text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
 }
+
+#[test]
+fn ports_are_watched_unless_they_say_otherwise() {
+    let text = "[buffer]\nheadroom = \"10KB\"\n[pfc_watchdog]\n[[ports]]\nname = \"p0\"\ntap = \"t0\"\n[[ports]]\nname = \"p1\"\n\
+                tap = \"t1\"\npfc_watchdog = false\n";
+    let switch = parse("lab.toml", text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    assert_eq!(switch.ports.iter().map(|port| port.pfc_watchdog).collect::<Vec<_>>(), [true, false]);
+}

@@ -60,7 +60,7 @@ impl Buffer {
         // Reservations of all groups of the switch, imported or not, reduce the shared buffer.
         let reserved: u64 = all_reserved(tables, profiles, classes)?;
         let lossy_pool = tables.number::<u64>(POOL, LOSSY, "size")?.unwrap_or(0);
-        let rest = size.checked_sub(xoff_pool + reserved).unwrap_or(0);
+        let rest = size.saturating_sub(xoff_pool + reserved);
         let rule = chip.map_or(SharedPool::Rest, |chip| chip.pool);
         let slices = if let SharedPool::Full { slices } = rule { slices } else { 1 };
         let shared_lossless = if rule == SharedPool::Rest { rest } else { size / slices };
