@@ -70,8 +70,19 @@ impl EcnMarker {
     /// Returns whether [`EcnMarker::marks`] holds on a port with this [scale](EcnMarker::scale_of).
     #[inline]
     pub fn marks_on(&self, scale: u64, length: u64, random: u32) -> bool {
+        self.marks(self.scaled(scale, length), random)
+    }
+
+    /// Returns whether [`EcnMarker::marks_on`] holds for any random number: the length exceeds K_min.
+    #[inline]
+    pub fn may_mark_on(&self, scale: u64, length: u64) -> bool {
+        self.scaled(scale, length) > self.kmin
+    }
+
+    #[inline]
+    fn scaled(&self, scale: u64, length: u64) -> u64 {
         // A queue is below 2^31 B, so the product fits.
-        self.marks(if self.is_by_rate { (length * scale) >> 16 } else { length }, random)
+        if self.is_by_rate { (length * scale) >> 16 } else { length }
     }
 
     /// Returns whether to mark a packet at an egress queue of `length` bytes, itself included; `random` is uniform.

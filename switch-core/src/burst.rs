@@ -21,6 +21,7 @@ mod handoff;
 mod lateness;
 mod lcore;
 mod local_output;
+mod marking;
 mod plan;
 mod queue_bypass;
 mod receiver;

@@ -34,10 +34,10 @@ pub(crate) struct Transmission<P, M: TransmitMode<P>> {
     pub(crate) position_of: Box<[usize]>,
     pub(crate) counters: Counters,
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
-    /// Subset of `markers` that mark at departure.
-    pub(crate) departure_markers: [Option<EcnMarker>; CLASSES],
-    /// Whether any class marks at arrival.
-    pub(crate) marks_arrivals: bool,
+    /// Classes whose markers mark at arrival.
+    pub(crate) arrival_marked: ClassSet,
+    /// Classes whose markers mark at departure.
+    pub(crate) departure_marked: ClassSet,
     /// Source of RED's random draws.
     pub(crate) random: Random,
     /// Ports that may have work.
@@ -51,15 +51,6 @@ pub(crate) struct Transmission<P, M: TransmitMode<P>> {
     /// Bytes of link time per frame beyond its length without FCS.
     pub(crate) link_overhead: Bytes,
     pub(crate) mode: M,
-}
-
-/// Returns the markers that mark at departure; `None` for other classes.
-pub(crate) fn select_departure_markers(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
-    markers.map(|marker| marker.filter(|marker| !marker.marks_at_enqueue()))
-}
-
-pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
-    markers.iter().flatten().any(EcnMarker::marks_at_enqueue)
 }
 
 impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
@@ -84,28 +75,32 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             link_overhead: shared.link_overhead,
             shared,
             ports,
-            departure_markers: select_departure_markers(&markers),
-            marks_arrivals: marks_arrivals(&markers),
             markers,
+            arrival_marked: ClassSet::EMPTY,
+            departure_marked: ClassSet::EMPTY,
             random,
             pending_ports: M::Ports::EMPTY,
             off_ports: M::Ports::EMPTY,
             by_length,
             mode,
         };
-        transmission.find_run_classes();
+        transmission.find_classes();
         transmission
     }
 
-    /// Determines the classes of each port whose frames leave unchanged and in order of arrival.
-    pub(crate) fn find_run_classes(&mut self) {
+    /// Determines the classes that are marked at arrival and at departure, and those of each port that leave in runs.
+    pub(crate) fn find_classes(&mut self) {
         let Transmission { ports, queues, markers, stamps, .. } = self;
-        let unmarked = Class::ALL.into_iter().filter(|class| markers[class.index()].is_none() && !*stamps);
-        let unmarked = ClassSet::from_iter(unmarked.filter(|_| queues.are_in_order()));
+        let marked = |at_enqueue: bool| {
+            let marks = |marker: EcnMarker| marker.marks_at_enqueue() == at_enqueue;
+            ClassSet::from_iter(Class::ALL.into_iter().filter(|class| markers[class.index()].is_some_and(marks)))
+        };
+        (self.arrival_marked, self.departure_marked) = (marked(true), marked(false));
+        let in_runs = if queues.are_in_order() && !*stamps { ClassSet::ALL } else { ClassSet::EMPTY };
         for port in ports {
             let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
-            port.in_runs = unmarked;
-            port.plain = unmarked - port.limits.limited() - port.credit_classes - counted;
+            port.in_runs = in_runs;
+            port.plain = in_runs - port.limits.limited() - port.credit_classes - counted;
         }
     }
 
@@ -135,7 +130,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     pub(crate) fn enqueue(&mut self, now: Time, mut queued: QueuedPacket<P>) {
         let queue = queued.charged.egress;
         self.counters.add(queue, queue_stat::HANDED_OVER, 1);
-        if self.marks_arrivals {
+        if self.arrival_marked.contains(queue.class()) {
             self.mark_arrival(&mut queued);
         }
         if M::HAS_BYPASS {
@@ -150,10 +145,10 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
 
     /// Marks an arriving frame by the length of its queue, including the frame.
     #[inline(never)]
-    fn mark_arrival(&mut self, queued: &mut QueuedPacket<P>) {
+    pub(crate) fn mark_arrival(&mut self, queued: &mut QueuedPacket<P>) {
         let Transmission { shared, ports, counters, markers, random, position_of, .. } = self;
         let queue = queued.charged.egress;
-        let Some(marker) = markers[queue.class().index()].filter(EcnMarker::marks_at_enqueue) else { return };
+        let Some(marker) = &markers[queue.class().index()] else { return };
         let port = &ports[position_of[queue.port().index()]];
         if marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next()) && queued.packet.mark_ce() {
             counters.add(queue, queue_stat::EXTRA, 1);
@@ -276,12 +271,23 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         class: Class,
         ready: &mut ClassSet,
     ) -> Option<QueuedPacket<P>> {
-        let Transmission { shared, queues, ports, counters, departure_markers, random, stamps, link_overhead, .. } =
-            self;
+        let Transmission {
+            shared,
+            queues,
+            ports,
+            counters,
+            departure_marked,
+            markers,
+            random,
+            stamps,
+            link_overhead,
+            ..
+        } = self;
         let port = &mut ports[index];
         let queue = QueueId::new(port.id, class);
         let mut queued = queues.pop(queue)?;
-        if let Some(marker) = &departure_markers[class.index()]
+        if departure_marked.contains(class)
+            && let Some(marker) = &markers[class.index()]
             && marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next())
             && queued.packet.mark_ce()
         {

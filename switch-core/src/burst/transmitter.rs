@@ -150,9 +150,9 @@ impl<P: Packet> Transmitter<P> {
 impl<P: Packet> Transmission<P, BurstOutput<P>> {
     /// Puts the packets of a burst that was admitted without exception into their egress queues.
     #[inline(always)]
-    pub(super) fn enqueue_all(&mut self, now: Time, packets: &mut Burst<P>, request: &BurstRequest) {
-        if self.marks_arrivals {
-            return QueuedPacket::all(packets, request).for_each(|queued| self.enqueue(now, queued));
+    pub(super) fn enqueue_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) {
+        if !self.arrival_marked.is_empty() {
+            self.mark_arrivals(packets, request);
         }
         for route in request.routes() {
             self.counters.add(route.egress, queue_stat::HANDED_OVER, u64::from(route.packets));
@@ -174,11 +174,11 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
 
     /// Appends a packet to its egress queue; `run` counts consecutive packets of a queue together.
     #[inline(always)]
-    fn enqueue_in_run(&mut self, now: Time, queued: QueuedPacket<P>, run: &mut QueueRun) {
-        if self.marks_arrivals {
-            return self.enqueue(now, queued);
-        }
+    fn enqueue_in_run(&mut self, now: Time, mut queued: QueuedPacket<P>, run: &mut QueueRun) {
         let queue = queued.charged.egress;
+        if self.arrival_marked.contains(queue.class()) {
+            self.mark_arrival(&mut queued);
+        }
         if run.packets == 0 || run.queue != queue {
             self.count_run(run);
             run.queue = queue;
@@ -290,6 +290,11 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
                 port.extend_run::<true>(now, class, ready, lengths, *link_overhead, regulator)
             };
             left -= count;
+            if self.departure_marked.contains(class) {
+                self.mark_departures(queue, at, count);
+            }
+            let Transmission { queues, ports, .. } = self;
+            let (port, fifos) = (&mut ports[index], queues.fifos());
             if staged.is_none() && !port.own.is_multi_queue {
                 offer.push(TxSegment { queue, at, count, bytes });
             } else {
@@ -329,11 +334,12 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         left: &mut usize,
         may: bool,
     ) -> Option<Class> {
-        let Transmission { shared, queues, ports, link_overhead, .. } = self;
-        let port = &mut ports[index];
-        let regulator = &shared.port(port.id).regulator;
+        let port = &self.ports[index];
         let plain = if may && !port.own.is_multi_queue { port.plain } else { ClassSet::EMPTY };
-        while *left > 0 && !ready.is_empty() && port.may_send(now) {
+        while *left > 0 && !ready.is_empty() && self.ports[index].may_send(now) {
+            let Transmission { shared, queues, ports, link_overhead, .. } = self;
+            let port = &mut ports[index];
+            let regulator = &shared.port(port.id).regulator;
             let class =
                 port.scheduler.next(*ready, |class| queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0))?;
             if !plain.contains(class) {
@@ -345,6 +351,9 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
             *left -= count;
             offer.push(TxSegment { queue, at, count, bytes });
             port.consume_run(fifos, class, count, ready);
+            if self.departure_marked.contains(class) {
+                self.mark_departures(queue, at, count);
+            }
         }
         None
     }

@@ -96,7 +96,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
 
     /// Takes over the queue configuration, the watchdog's configuration and the forced pauses.
     fn apply_runtime_config(&mut self, now: Time, index: usize) {
-        let Transmission { shared, ports, markers, departure_markers, marks_arrivals, .. } = self;
+        let Transmission { shared, ports, markers, .. } = self;
         let (port, runtime_config) = (&mut ports[index], &shared.runtime_config);
         let state = shared.port(port.id);
         port.scheduler.set(runtime_config.quanta(), runtime_config.strict());
@@ -107,9 +107,7 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         port.forced_xoff = forced_xoff(state);
         // All ports here have the same markers.
         *markers = runtime_config.markers();
-        *departure_markers = super::select_departure_markers(markers);
-        *marks_arrivals = super::marks_arrivals(markers);
-        self.find_run_classes();
+        self.find_classes();
     }
 }
 

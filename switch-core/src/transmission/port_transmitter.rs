@@ -34,7 +34,7 @@ pub(crate) struct PortTransmitter<O> {
     /// State of the transmit mode: [`TransmitMode::Port`](super::TransmitMode::Port).
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
-    /// Classes whose frames leave unchanged and in order of arrival, and may therefore leave in runs.
+    /// Classes whose frames leave without stamps and in order of arrival, and may therefore leave in runs.
     pub(crate) in_runs: ClassSet,
     /// Subset of `in_runs` that only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,

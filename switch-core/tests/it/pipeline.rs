@@ -282,14 +282,13 @@ fn a_port_that_accepts_little_loses_and_reorders_nothing() {
     assert_eq!(bench.data_sent(1), (0..500).collect::<Vec<_>>());
 }
 
-/// Class 4 leaves frame by frame, as it may be marked; the others leave in rows before and behind it.
+/// Ports leave frames of runs of three classes.
 #[test]
-fn ports_that_accept_little_keep_the_order_of_rows_and_frames() {
+fn ports_that_accept_little_keep_the_order_of_each_class() {
     const CLASSES: [u8; 3] = [0, 3, 4];
-    let ecn = "[[classes.queues]]\nclass = 4\necn = { kmin = \"900KB\", kmax = \"900KB\", pmax = 1.0 }\n";
     for accepts in [1, 5, 30, 63] {
         let late = DriverConfig::real_time(CatchUp::at_most(Span::from_micros(60)));
-        let mut bench = Bench::with(&toml(3, ecn), LcoreLayout::Single, late);
+        let mut bench = Bench::with(&toml(3, ""), LcoreLayout::Single, late);
         introduce(&mut bench);
         bench.world.accepts = Some(accepts);
         for n in 0..900 {

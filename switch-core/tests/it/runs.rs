@@ -1,11 +1,11 @@
 //! Frames that leave in runs, from their queues or by the bypass, have the same results as frames taken singly: at each step the same
-//! frames, the same next wakeup, the same credit counts, and the same report. Bypassing frames of classes that share the link leave in
+//! frames and marks, the same next wakeup, the same credit counts, and the same report. Bypassing frames of classes that share the link leave in
 //! order of arrival; then only each class by itself has the same results.
 
 use proptest::prelude::*;
 use weir_config::LcoreLayout;
 use weir_flowctl::{CatchUp, FLOW_CONTROLS};
-use weir_switch_core::DriverConfig;
+use weir_switch_core::{DriverConfig, Packet};
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueLengthFrame};
 
@@ -20,6 +20,16 @@ fn flow_controls() -> impl Strategy<Value = &'static str> {
 
 /// Limits of the queues of two classes.
 const RATES: [&str; 2] = ["", "rate = \"2Gbps\""];
+
+/// ECN of all classes: none, thresholds that no queue or every frame exceeds, and thresholds that runs straddle.
+const ECN: [&str; 6] = [
+    "",
+    "ecn = { kmin = \"3900KB\", kmax = \"3900KB\", pmax = 1.0 }",
+    "ecn = { kmin = \"1B\", kmax = \"1B\", pmax = 1.0 }",
+    "ecn = { kmin = \"5KB\", kmax = \"5KB\", pmax = 1.0 }",
+    "ecn = { kmin = \"400KB\", kmax = \"400KB\", pmax = 1.0, at_rate = \"100Gbps\" }",
+    "ecn = { kmin = \"20KB\", kmax = \"20KB\", pmax = 1.0, mark_on = \"arrival\" }",
+];
 
 /// The DSCP of the class that goes before all others.
 const STRICT: u8 = 46;
@@ -95,16 +105,17 @@ struct Step {
     next: Time,
 }
 
-/// Results of a switch for these arrivals: each step, the frames sent by each port, and the report as text.
+/// Results of a switch for these arrivals: each step, the frames sent by each port and whether they are marked, and the report as text.
 fn outcome(
     flow_control: &str,
-    rate: &str,
+    keys: [&str; 2],
     drive: Drive,
     arrivals: &[(u16, Arriving)],
     in_rows: bool,
-) -> (Vec<Step>, Vec<Vec<u64>>, String) {
-    // A queue that may be marked is taken frame by frame. None of these gets so long that it is.
-    let ecn = if in_rows { "" } else { "ecn = { kmin = \"3900KB\", kmax = \"3900KB\", pmax = 1.0 }" };
+) -> (Vec<Step>, Vec<Vec<(u64, bool)>>, String) {
+    let [rate, ecn] = keys;
+    // A switch that stamps frames takes each singly.
+    let telemetry = !in_rows;
     let queue = |class: u8, more: &str| format!("[[classes.queues]]\nclass = {class}\n{more}\n{ecn}\n");
     let queues = [queue(0, "quantum = \"4KB\""), queue(3, rate), queue(4, ""), queue(5, "strict = true")].concat();
     let threshold = drive.threshold;
@@ -116,7 +127,7 @@ fn outcome(
         })
         .collect();
     let text = format!(
-        "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"{threshold}\"\n\
+        "[switch]\ntelemetry = {telemetry}\n[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"{threshold}\"\n\
          [classes]\nlossless = [3, 4]\n{queues}[pfc]\nreaction = \"0s\"\n{ports}"
     );
     let catch_up = CatchUp::at_most(Span::from_micros(60));
@@ -145,7 +156,11 @@ fn outcome(
         }
     });
     let steps = steps.collect();
-    let sent = (0..PORTS).map(|port| bench.data_sent(port)).collect();
+    let sent = bench.world.sent.iter().map(|sent| {
+        let data = sent.iter().filter(|frame| !frame.is_control());
+        data.map(|frame| (frame.sequence, frame.ce)).collect()
+    });
+    let sent = sent.collect();
     (steps, sent, format!("{:?}", bench.report()))
 }
 
@@ -156,6 +171,7 @@ proptest! {
         arrivals in arrivals(),
         flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
+        ecn in prop::sample::select(ECN.to_vec()),
         layout in prop::sample::select(vec![LcoreLayout::Single, LcoreLayout::RxTx]),
         steps_us in prop::sample::select(vec![[20; 3], [1, 5, 40], [2; 3]]),
         come in prop::sample::select(vec![3, 20, usize::MAX]),
@@ -164,7 +180,7 @@ proptest! {
         let drive = Drive { layout, steps_us, come, threshold: "140KB" };
         // A switch on one lcore sends by the bypass.
         let arrivals = if layout == LcoreLayout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
-        let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, rate, drive, &arrivals, in_rows));
+        let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, [rate, ecn], drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
         for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
             prop_assert_eq!((row.sent, row.counted), (frame.sent, frame.counted), "step {}", step);
@@ -181,15 +197,16 @@ proptest! {
         arrivals in arrivals(),
         flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
+        ecn in prop::sample::select(ECN.to_vec()),
         come in prop::sample::select(vec![3, 10]),
     ) {
         let drive = Drive { layout: LcoreLayout::Single, steps_us: [20; 3], come, threshold: "1MB" };
-        let dscp = |sequence: &u64| match arrivals[*sequence as usize].1 {
+        let dscp = |(sequence, _): &(u64, bool)| match arrivals[*sequence as usize].1 {
             Arriving::Frame { dscp, .. } => dscp,
             Arriving::Message { .. } => unreachable!("messages are obeyed"),
         };
         let [past, frames] = [true, false].map(|in_rows| {
-            let (_, mut sent, _) = outcome(flow_control, rate, drive, &arrivals, in_rows);
+            let (_, mut sent, _) = outcome(flow_control, [rate, ecn], drive, &arrivals, in_rows);
             sent.iter_mut().for_each(|sent| sent.sort_by_key(dscp));
             sent
         });

@@ -78,8 +78,8 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         true
     }
 
-    /// Sends the port's bypassing frames if the wire, limits and credit let all of them leave now; returns the number sent. `None` if any
-    /// has to wait: all then go into the queues.
+    /// Sends the port's bypassing frames if the wire, limits and credit let all of them leave now, unmarked; returns the number sent. `None`
+    /// if any has to wait or may be marked: all then go into the queues.
     #[inline(always)]
     pub(in crate::burst) fn send_bypass<D: PortOutput<P>>(
         &mut self,
@@ -89,6 +89,12 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         missed: Span,
         driver: &mut D,
     ) -> Option<usize> {
+        let port = &self.ports[index];
+        if !(port.own.bypass.classes & self.departure_marked).is_empty()
+            && self.may_mark_departures(port.id, port.own.bypass.classes)
+        {
+            return None;
+        }
         let Transmission { shared, ports, counters, mode, link_overhead, .. } = self;
         let port = &mut ports[index];
         let (id, regulator) = (port.id, &shared.port(port.id).regulator);
