@@ -2,9 +2,11 @@
 
 use weir_arbitration::{Arbiter, DequeuedFrame};
 use weir_config::QueueConfig;
-use weir_units::{CLASSES, PortBitmap, PortId, PortSetRef, QueueId};
+use weir_mmu::BurstRequest;
+use weir_units::{CLASSES, PortBitmap, PortId, PortSet, PortSetRef, QueueId};
 
-use crate::packet::QueuedPacket;
+use crate::burst::chunks::{ChunkCursor, Chunks};
+use crate::packet::{Burst, Packet, QueuedPacket};
 use crate::queues::PacketQueues;
 use crate::random::Random;
 
@@ -13,22 +15,52 @@ use crate::random::Random;
 /// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its subqueues, which take turns.
 #[derive(Debug)]
 pub(crate) struct EgressQueues<F, S> {
+    /// FIFO of each queue in order of arrival, by [`QueueId::index`], and then the subqueues.
     fifos: F,
-    /// Number of subqueues per queue; 1 if all queues are in order of arrival.
-    subqueues: usize,
-    /// Arbitration state of each queue; empty if all queues are in order of arrival.
-    arbiter_states: Box<[ArbiterState<S>]>,
+    /// Subqueues of each queue, `None` in order of arrival; empty if all queues are.
+    subqueues: Box<[Option<IngressFifos<S>>]>,
     random: Random,
 }
 
+/// Subqueues of a queue, by ingress port, and the arbiter among them.
 #[derive(Debug)]
-struct ArbiterState<S> {
-    /// Subqueues with a frame: ingress ports, or subqueue 0 of a queue in order of arrival.
+struct IngressFifos<S> {
+    /// FIFO of the first ingress port's subqueue.
+    first: usize,
+    /// Ingress ports with a frame.
     waiting: S,
-    /// Served subqueue: a waiting one, if any.
-    subqueue: PortId,
-    /// Arbiter that chooses the subqueue; `None` in order of arrival.
-    arbiter: Option<Box<dyn Arbiter>>,
+    /// Served ingress port: a waiting one, if any.
+    served: PortId,
+    arbiter: Box<dyn Arbiter>,
+}
+
+impl<S: PortBitmap> IngressFifos<S> {
+    /// Returns the FIFO of an ingress port's frames.
+    fn subqueue(&self, ingress: PortId) -> usize {
+        self.first + ingress.index()
+    }
+
+    /// Takes notice of frames from an ingress port.
+    fn arrive(&mut self, ingress: PortId) {
+        if self.waiting.is_empty() {
+            self.served = ingress;
+            self.arbiter.start(ingress);
+        }
+        self.waiting.insert(ingress);
+    }
+
+    /// Chooses the ingress port that is served after a frame has left. `is_last`: it was the only one from its port.
+    fn depart(&mut self, frame_bytes: u32, is_last: bool, random: &mut Random) {
+        let IngressFifos { waiting, served, arbiter, .. } = self;
+        if is_last {
+            waiting.remove(*served);
+        }
+        if !waiting.is_empty() {
+            let frame = DequeuedFrame { port: *served, frame_bytes, waiting: PortSetRef::new(waiting) };
+            *served = arbiter.select_next(frame, &mut |n| random.below(n));
+            debug_assert!(waiting.contains(*served), "an arbiter chooses a port that waits");
+        }
+    }
 }
 
 impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
@@ -40,25 +72,36 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
         queues: &[QueueConfig; CLASSES],
         seed: u64,
     ) -> EgressQueues<F, S> {
-        let arbiters = || queues.iter().map(|queue| queue.arbitration.arbiter());
-        let take_turns = arbiters().any(|arbiter| arbiter.is_some());
-        let subqueues = if take_turns { ports } else { 1 };
-        let arbiter_states = (0..if take_turns { ports } else { 0 }).flat_map(|_| arbiters());
+        let mut fifos = ports * CLASSES;
+        let arbiters = (0..ports).flat_map(|_| queues).map(|queue| queue.arbitration.arbiter());
+        let subqueues = arbiters.map(|arbiter| {
+            arbiter.map(|arbiter| {
+                fifos += ports;
+                IngressFifos { first: fifos - ports, waiting: S::EMPTY, served: PortId(0), arbiter }
+            })
+        });
+        let subqueues: Vec<_> = subqueues.collect();
+        let any = subqueues.iter().any(Option::is_some);
         EgressQueues {
-            fifos: F::new(ports * CLASSES * subqueues, limit, places),
-            subqueues,
-            arbiter_states: arbiter_states
-                .map(|arbiter| ArbiterState { waiting: S::EMPTY, subqueue: PortId(0), arbiter })
-                .collect(),
+            fifos: F::new(fifos, limit, places),
+            subqueues: if any { subqueues.into() } else { Box::default() },
             random: Random::new(seed),
         }
+    }
+
+    #[inline(always)]
+    fn ingress_fifos(&self, queue: QueueId) -> Option<&IngressFifos<S>> {
+        self.subqueues.get(queue.index())?.as_ref()
     }
 
     /// Queues a frame; returns it if all places are taken.
     #[inline]
     pub(crate) fn push(&mut self, queued: QueuedPacket<F::Packet>) -> Result<(), QueuedPacket<F::Packet>> {
         let queue = queued.charged.egress;
-        if self.subqueues == 1 { self.fifos.push(queue.index(), queued) } else { self.push_to_subqueue(queue, queued) }
+        match self.ingress_fifos(queue) {
+            None => self.fifos.push(queue.index(), queued),
+            Some(_) => self.push_to_subqueue(queue, queued),
+        }
     }
 
     #[inline(never)]
@@ -67,26 +110,17 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
         queue: QueueId,
         queued: QueuedPacket<F::Packet>,
     ) -> Result<(), QueuedPacket<F::Packet>> {
-        let state = &mut self.arbiter_states[queue.index()];
-        let subqueue = if state.arbiter.is_some() { queued.charged.ingress.port() } else { PortId(0) };
-        self.fifos.push(queue.index() * self.subqueues + subqueue.index(), queued)?;
-        if state.waiting.is_empty() {
-            state.subqueue = subqueue;
-            if let Some(arbiter) = &mut state.arbiter {
-                arbiter.start(subqueue);
-            }
-        }
-        state.waiting.insert(subqueue);
+        let Some(subqueues) = &mut self.subqueues[queue.index()] else { return Err(queued) };
+        let ingress = queued.charged.ingress.port();
+        self.fifos.push(subqueues.subqueue(ingress), queued)?;
+        subqueues.arrive(ingress);
         Ok(())
     }
 
+    /// Returns the FIFO of the frame that leaves next.
     #[inline]
     fn served(&self, queue: QueueId) -> usize {
-        if self.subqueues == 1 {
-            queue.index()
-        } else {
-            queue.index() * self.subqueues + self.arbiter_states[queue.index()].subqueue.index()
-        }
+        self.ingress_fifos(queue).map_or(queue.index(), |subqueues| subqueues.subqueue(subqueues.served))
     }
 
     /// Returns the length of the frame that leaves next, in bytes without FCS.
@@ -101,31 +135,16 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
         let mut queued = self.fifos.pop(served)?;
         // A FIFO may not store the egress queue, and with subqueues can't derive it from its index.
         queued.charged.egress = queue;
-        if self.subqueues > 1 {
-            self.arbitrate(queue, served, queued.frame_bytes);
+        if let Some(Some(subqueues)) = self.subqueues.get_mut(queue.index()) {
+            subqueues.depart(queued.frame_bytes, self.fifos.is_empty(served), &mut self.random);
         }
         Some(queued)
-    }
-
-    fn arbitrate(&mut self, queue: QueueId, served: usize, frame_bytes: u32) {
-        let EgressQueues { fifos, arbiter_states, random, .. } = self;
-        let ArbiterState { waiting, subqueue, arbiter } = &mut arbiter_states[queue.index()];
-        if fifos.is_empty(served) {
-            waiting.remove(*subqueue);
-        }
-        if let Some(arbiter) = arbiter
-            && !waiting.is_empty()
-        {
-            let served = DequeuedFrame { port: *subqueue, frame_bytes, waiting: PortSetRef::new(waiting) };
-            *subqueue = arbiter.select_next(served, &mut |n| random.below(n));
-            debug_assert!(waiting.contains(*subqueue), "an arbiter chooses a port that waits");
-        }
     }
 
     /// Prefetches the head of a queue.
     #[inline]
     pub(crate) fn prefetch(&self, queue: QueueId) {
-        self.fifos.prefetch(queue.index() * self.subqueues);
+        self.fifos.prefetch(queue.index());
     }
 
     #[inline]
@@ -135,30 +154,20 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
 
     #[inline]
     pub(crate) fn is_empty(&self, queue: QueueId) -> bool {
-        if self.subqueues == 1 {
-            self.fifos.is_empty(queue.index())
-        } else {
-            self.arbiter_states[queue.index()].waiting.is_empty()
+        match self.ingress_fifos(queue) {
+            None => self.fifos.is_empty(queue.index()),
+            Some(subqueues) => subqueues.waiting.is_empty(),
         }
     }
 
     /// Returns the ingress ports of a queue's frames. Visits every frame of a queue in order of arrival.
     pub(crate) fn ingress_ports(&self, queue: QueueId) -> S {
-        match self.arbiter_states.get(queue.index()) {
-            Some(ArbiterState { waiting, arbiter: Some(_), .. }) => *waiting,
-            _ => self.fifos.ingress_ports(queue.index() * self.subqueues),
-        }
+        self.ingress_fifos(queue).map_or_else(|| self.fifos.ingress_ports(queue.index()), |subqueues| subqueues.waiting)
     }
 
-    /// Whether all queues are in order of arrival, so that each is one FIFO.
-    pub(crate) fn are_in_order(&self) -> bool {
-        self.subqueues == 1
-    }
-
-    /// Returns the FIFO of each queue, by [`QueueId::index`], if [queues are in order](EgressQueues::are_in_order).
+    /// Returns the storage of the frames.
     #[inline]
     pub(crate) fn fifos(&mut self) -> &mut F {
-        debug_assert!(self.are_in_order());
         &mut self.fifos
     }
 
@@ -167,11 +176,65 @@ impl<F: PacketQueues, S: PortBitmap> EgressQueues<F, S> {
     }
 }
 
+impl<P: Packet> EgressQueues<Chunks<P>, PortSet> {
+    /// Queues the packets of a burst. The caller ensures that there is room.
+    #[inline(always)]
+    pub(crate) fn put_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest) {
+        let EgressQueues { fifos, subqueues, .. } = self;
+        fifos.put_all(packets, request, |route| match subqueues.get_mut(route.egress.index()) {
+            Some(Some(subqueues)) => {
+                subqueues.arrive(route.ingress.port());
+                subqueues.subqueue(route.ingress.port())
+            }
+            _ => route.egress.index(),
+        });
+    }
+
+    /// Returns the position and lengths of frames that leave next in sequence, at most `most`: contiguous ones, and a single one where
+    /// ingress ports take turns.
+    #[inline(always)]
+    pub(crate) fn front(&self, queue: QueueId, most: usize) -> (ChunkCursor, &[u32]) {
+        match self.ingress_fifos(queue) {
+            None => self.fifos.front(queue.index(), most),
+            Some(subqueues) => {
+                let most = if subqueues.waiting.len() == 1 { most } else { most.min(1) };
+                self.fifos.front(subqueues.subqueue(subqueues.served), most)
+            }
+        }
+    }
+
+    /// Removes the first frames, taken from [`EgressQueues::front`]. Returns whether the queue is empty then.
+    #[inline(always)]
+    pub(crate) fn consume(&mut self, queue: QueueId, at: ChunkCursor, count: usize) -> bool {
+        let fifo = self.served(queue);
+        if self.fifos.is_standing(fifo) {
+            self.fifos.prefetch_behind(fifo, count);
+        }
+        let is_empty = self.fifos.consume(fifo, count);
+        match self.ingress_fifos(queue) {
+            None => is_empty,
+            Some(_) => self.arbitrate(queue, at, count, is_empty),
+        }
+    }
+
+    /// Lets the arbiter choose after frames of the served ingress port, all of its frames if it `is_empty`. Returns whether the queue is
+    /// empty.
+    #[inline(never)]
+    fn arbitrate(&mut self, queue: QueueId, at: ChunkCursor, count: usize, is_empty: bool) -> bool {
+        let EgressQueues { fifos, subqueues, random } = self;
+        let Some(subqueues) = &mut subqueues[queue.index()] else { return is_empty };
+        for (left, frame_bytes) in (0..count).rev().zip(fifos.run(at, count).lengths) {
+            subqueues.depart(*frame_bytes, is_empty && left == 0, random);
+        }
+        subqueues.waiting.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use weir_arbitration::{ArbiterChoice, ArbiterConfig, RoundRobin};
     use weir_mmu::BufferRequest;
-    use weir_units::{Class, PortSet};
+    use weir_units::Class;
 
     use super::*;
     use crate::burst::chunks::Chunks;

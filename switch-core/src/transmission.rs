@@ -88,19 +88,17 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
         transmission
     }
 
-    /// Determines the classes that are marked at arrival and at departure, and those of each port that leave in runs.
+    /// Determines the classes that are marked at arrival and at departure, and the plain ones of each port.
     pub(crate) fn find_classes(&mut self) {
-        let Transmission { ports, queues, markers, stamps, .. } = self;
+        let Transmission { ports, markers, .. } = self;
         let marked = |at_enqueue: bool| {
             let marks = |marker: EcnMarker| marker.marks_at_enqueue() == at_enqueue;
             ClassSet::from_iter(Class::ALL.into_iter().filter(|class| markers[class.index()].is_some_and(marks)))
         };
         (self.arrival_marked, self.departure_marked) = (marked(true), marked(false));
-        let in_runs = if queues.are_in_order() && !*stamps { ClassSet::ALL } else { ClassSet::EMPTY };
         for port in ports {
             let counted = if port.counts_sent { ClassSet::ALL } else { ClassSet::EMPTY };
-            port.in_runs = in_runs;
-            port.plain = in_runs - port.limits.limited() - port.credit_classes - counted;
+            port.plain = ClassSet::ALL - port.limits.limited() - port.credit_classes - counted;
         }
     }
 
@@ -251,26 +249,6 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
     #[inline(always)]
     pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<QueuedPacket<P>> {
         let class = self.next_class(index, *ready)?;
-        self.take_of(now, index, class, ready)
-    }
-
-    /// Returns the class among `ready` whose frame goes next. The frame counts as sent.
-    #[inline(always)]
-    pub(crate) fn next_class(&mut self, index: usize, ready: ClassSet) -> Option<Class> {
-        let Transmission { queues, ports, .. } = self;
-        let port = &mut ports[index];
-        port.scheduler.next(ready, |class| queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0))
-    }
-
-    /// [`Transmission::take_next`] for the class that is next.
-    #[inline(always)]
-    pub(crate) fn take_of(
-        &mut self,
-        now: Time,
-        index: usize,
-        class: Class,
-        ready: &mut ClassSet,
-    ) -> Option<QueuedPacket<P>> {
         let Transmission {
             shared,
             queues,
@@ -317,6 +295,14 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             *ready -= self.without_credit(&self.ports[index], *ready & class.alone());
         }
         Some(queued)
+    }
+
+    /// Returns the class among `ready` whose frame goes next. The frame counts as sent.
+    #[inline(always)]
+    pub(crate) fn next_class(&mut self, index: usize, ready: ClassSet) -> Option<Class> {
+        let Transmission { queues, ports, .. } = self;
+        let port = &mut ports[index];
+        port.scheduler.next(ready, |class| queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0))
     }
 
     /// Returns those of `classes` that lack the peer's credit for their next frame.

@@ -92,8 +92,7 @@ impl<P> BurstOutput<P> {
     /// Returns the state for `ports` ports. All memory is allocated now, including that for releases.
     pub(super) fn new(ports: usize, catch_up: CatchUp, pending_bytes: PendingBytes) -> BurstOutput<P> {
         BurstOutput {
-            // One more, for frames that are taken one by one behind runs that a port did not accept.
-            spare: (0..=ports).map(|_| Box::default()).collect(),
+            spare: (0..ports).map(|_| Box::default()).collect(),
             late: LatePollTracker::new(catch_up),
             base: catch_up.base.min(catch_up.most),
             is_behind: false,

@@ -36,21 +36,21 @@ struct Chunk<P> {
 }
 
 /// Contiguous packets at a queue's head.
-pub(super) struct ContiguousRun<'c, P> {
+pub(crate) struct ContiguousRun<'c, P> {
     /// Packets: `Some` until they are taken.
-    pub(super) packets: &'c mut [Option<P>],
+    pub(crate) packets: &'c mut [Option<P>],
     /// Ingress queue of each packet.
     pub(super) ingress: &'c [QueueId],
     /// Charge of each packet, in bytes.
     pub(super) bytes: &'c [u32],
     /// Length of each packet in bytes, without FCS.
-    pub(super) lengths: &'c [u32],
+    pub(crate) lengths: &'c [u32],
 }
 
 /// Position of contiguous packets of a queue. Even after the packets are [consumed](Chunks::consume), their records can be read until a
 /// packet is put into any queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChunkCursor {
+pub(crate) struct ChunkCursor {
     chunk: u32,
     from: u32,
 }
@@ -89,24 +89,31 @@ impl<P> Chunk<P> {
 }
 
 impl<P> Chunks<P> {
-    /// Appends the packets of a burst to their queues, numbered as [`QueueId`](weir_units::QueueId)s. The caller ensures that there is
-    /// room.
+    /// Appends the packets of a burst to the queues of their routes. The caller ensures that there is room.
     #[inline(always)]
-    pub(super) fn put_all(&mut self, packets: &mut Burst<P>, request: &BurstRequest)
-    where
+    pub(crate) fn put_all(
+        &mut self,
+        packets: &mut Burst<P>,
+        request: &BurstRequest,
+        mut queue_of: impl FnMut(&RouteTotal) -> usize,
+    ) where
         P: Packet,
     {
         assert!(self.held + packets.len() <= self.limit, "{OVERFULL}");
         if let [route] = request.routes() {
-            return self.put_run(route.egress.index(), packets, request);
+            return self.put_run(queue_of(route), packets, request);
         }
         self.held += packets.len();
         if let Some(routes) = request.by_egress() {
-            return self.put_routes(packets, routes, request.bytes());
+            return self.put_routes(
+                packets,
+                routes.map(|(route, members)| (queue_of(route), route, members)),
+                request.bytes(),
+            );
         }
         for (packet, (route, bytes)) in packets.drain(..).zip(request.placed()) {
             let charged = BufferRequest { ingress: route.ingress, egress: route.egress, bytes };
-            self.put(route.egress.index(), QueuedPacket::new(packet, charged));
+            self.put(queue_of(route), QueuedPacket::new(packet, charged));
         }
     }
 
@@ -138,12 +145,12 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// [`Chunks::put_all`] of packets of several queues. Each route comes with a bitmap of its packets.
+    /// [`Chunks::put_all`] of packets of several queues. Each route comes with its queue and a bitmap of its packets.
     #[inline(always)]
     fn put_routes<'b>(
         &mut self,
         packets: &mut Burst<P>,
-        routes: impl Iterator<Item = (&'b RouteTotal, u64)>,
+        routes: impl Iterator<Item = (usize, &'b RouteTotal, u64)>,
         bytes: &[u32],
     ) where
         P: Packet,
@@ -151,8 +158,8 @@ impl<P> Chunks<P> {
         let (mut from, mut charged) = ([const { None }; BURST_MAX], [0; BURST_MAX]);
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         charged[..bytes.len()].copy_from_slice(bytes);
-        for (route, mut left) in routes {
-            let (ends, mut count) = (&mut self.ends[route.egress.index()], route.packets as usize);
+        for (queue, route, mut left) in routes {
+            let (ends, mut count) = (&mut self.ends[queue], route.packets as usize);
             while count > 0 {
                 let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
                 let tail = ends.tail as usize;
@@ -224,7 +231,7 @@ impl<P> Chunks<P> {
 
     /// Returns the position and lengths of the contiguous packets at a queue's head, at most `most`.
     #[inline]
-    pub(super) fn front(&self, queue: usize, most: usize) -> (ChunkCursor, &[u32]) {
+    pub(crate) fn front(&self, queue: usize, most: usize) -> (ChunkCursor, &[u32]) {
         let ChunkQueueEnds { first, last, head, tail } = self.ends[queue];
         let place = ChunkCursor { chunk: first, from: head };
         let Some(chunk) = self.chunks.get(first as usize) else { return (place, &[]) };
@@ -234,7 +241,7 @@ impl<P> Chunks<P> {
 
     /// Returns `count` contiguous packets from a position on.
     #[inline]
-    pub(super) fn run(&mut self, ChunkCursor { chunk, from }: ChunkCursor, count: usize) -> ContiguousRun<'_, P> {
+    pub(crate) fn run(&mut self, ChunkCursor { chunk, from }: ChunkCursor, count: usize) -> ContiguousRun<'_, P> {
         let (chunk, from) = (&mut self.chunks[chunk as usize], from as usize);
         let run = from..from + count;
         ContiguousRun {
@@ -247,14 +254,14 @@ impl<P> Chunks<P> {
 
     /// Returns whether a queue is standing, judged by its length: its packets span several chunks.
     #[inline]
-    pub(super) fn is_standing(&self, queue: usize) -> bool {
+    pub(crate) fn is_standing(&self, queue: usize) -> bool {
         self.ends[queue].first != self.ends[queue].last
     }
 
     /// Prefetches `count` packets, one chunk behind the queue's head. The packets of a standing queue left the cache long ago, and a
     /// prefetch at the time of taking comes too late.
     #[inline]
-    pub(super) fn prefetch_behind(&self, queue: usize, count: usize)
+    pub(crate) fn prefetch_behind(&self, queue: usize, count: usize)
     where
         P: Packet,
     {
@@ -267,7 +274,7 @@ impl<P> Chunks<P> {
 
     /// Removes the queue's first `n` packets, which are contiguous and taken. Returns whether the queue is empty then.
     #[inline]
-    pub(super) fn consume(&mut self, queue: usize, n: usize) -> bool {
+    pub(crate) fn consume(&mut self, queue: usize, n: usize) -> bool {
         let ends = &mut self.ends[queue];
         ends.head += n as u32;
         self.held -= n;

@@ -1,11 +1,12 @@
-//! ECN marking on lcores: frames that come or leave together are marked by one length of their queue. Up to K_min, that costs one
-//! comparison.
+//! Marks and stamps of frames on lcores. Frames that come or leave together are marked by one length of their queue; up to K_min, that
+//! costs one comparison. Stamped frames leave one by one.
 
+use weir_flowctl::wire_bytes;
 use weir_mmu::BurstRequest;
-use weir_units::{ClassSet, PortId, QueueId, bits};
+use weir_units::{ClassSet, PortId, QueueId, Time, bits};
 
 use super::burst_output::BurstOutput;
-use super::chunks::ChunkCursor;
+use super::chunks::{ChunkCursor, ContiguousRun};
 use crate::counters::queue_stat;
 use crate::packet::{Burst, Packet};
 use crate::transmission::Transmission;
@@ -38,6 +39,22 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
     #[inline(never)]
     pub(super) fn may_mark_departures(&self, port: PortId, classes: ClassSet) -> bool {
         (classes & self.departure_marked).iter().any(|class| self.mark_decision(QueueId::new(port, class)).is_some())
+    }
+
+    /// Stamps a queue's first frame, which leaves now.
+    #[inline(never)]
+    pub(super) fn stamp_front(&mut self, now: Time, index: usize, queue: QueueId) {
+        let Transmission { shared, queues, ports, random, link_overhead, .. } = self;
+        let port = &mut ports[index];
+        let (at, _) = queues.front(queue, 1);
+        let ContiguousRun { packets: [Some(packet)], bytes: [charged], lengths: [frame_bytes], .. } =
+            queues.fifos().run(at, 1)
+        else {
+            return;
+        };
+        let left = || shared.stamped_length(queue).saturating_sub(u64::from(*charged));
+        port.stamp(now, packet, left, shared, random);
+        port.record_for_digests(now, wire_bytes(*frame_bytes, *link_overhead), shared);
     }
 
     /// Returns the marking decision on a frame of a queue, given a random number; `None` if the queue is not longer than K_min.

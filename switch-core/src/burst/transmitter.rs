@@ -10,7 +10,7 @@ use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
 use super::burst_output::{BurstOutput, BurstPort, WaitReason};
 use super::chunks::{ChunkCursor, Chunks};
-use super::handoff::{OVERFULL, TxRingConsumer};
+use super::handoff::TxRingConsumer;
 use super::tx_batch::TxBatch;
 use crate::counters::{CounterSnapshot, DropReason, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketAllocator, PacketRuns, PortOutput, QueuedPacket};
@@ -164,12 +164,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
             self.flush_bypass(route.egress.port());
             self.mark_backlogged(route.egress);
         }
-        if self.queues.are_in_order() {
-            self.queues.fifos().put_all(packets, request);
-        } else {
-            QueuedPacket::all(packets, request)
-                .for_each(|queued| assert!(self.queues.push(queued).is_ok(), "{OVERFULL}"));
-        }
+        self.queues.put_all(packets, request);
     }
 
     /// Appends a packet to its egress queue; `run` counts consecutive packets of a queue together.
@@ -247,118 +242,59 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         sent
     }
 
-    /// Sends frames that may leave now, except of the `held` classes. Runs of [in-order classes](PortTransmitter::in_runs) go straight from
-    /// their queues; other frames are staged in the port's burst. Frames that the port does not accept stay staged.
+    /// Sends frames that may leave now, except of the `held` classes. Frames that the port does not accept are staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
-        let mut releases = PendingReleases::default();
-        let sent = self.send_runs(now, index, held, &mut releases, driver);
+        let (mut offer, mut releases) = (TxOffer::default(), PendingReleases::default());
+        self.offer_runs(now, index, held, &mut offer);
+        let mut sent = self.send_offered(now, index, &offer, &mut releases, driver);
+        if self.ports[index].own.is_multi_queue {
+            sent += self.send_tx_queues(now, index, driver);
+        }
         // Releases all runs together, so that a queue with several is touched once.
         self.shared.mmu.flush_pending_releases(now, &mut releases);
         sent
     }
 
-    /// [`Transmission::send_ready`] without the release, for which `releases` collects the sent frames.
+    /// Puts runs of frames on the wire that may leave now, except of the `held` classes. The frames stay in place, marked and stamped.
     #[inline(always)]
-    fn send_runs<D: PortOutput<P>>(
-        &mut self,
-        now: Time,
-        index: usize,
-        held: ClassSet,
-        releases: &mut PendingReleases,
-        driver: &mut D,
-    ) -> usize {
+    fn offer_runs(&mut self, now: Time, index: usize, held: ClassSet, offer: &mut TxOffer) {
         let mut ready = self.ready(now, index, held);
-        let (mut offer, mut staged) = (TxOffer::default(), None::<Box<TxBatch<P>>>);
         let mut left = BURST_MAX;
-        while let Some(class) = self.offer_runs(now, index, &mut ready, &mut offer, &mut left, staged.is_none()) {
-            let Transmission { shared, queues, ports, link_overhead, .. } = self;
-            let port = &mut ports[index];
-            if !port.in_runs.contains(class) {
-                let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
-                self.ports[index].own.peak.send(wire_bytes(queued.frame_bytes, self.link_overhead));
-                staged.get_or_insert_with(|| self.mode.take_spare()).push(queued);
-                left -= 1;
-                continue;
+        while left > 0 && !ready.is_empty() && self.ports[index].may_send(now) {
+            let Some(class) = self.next_class(index, ready) else { break };
+            let queue = QueueId::new(self.ports[index].id, class);
+            if self.stamps {
+                self.stamp_front(now, index, queue);
             }
-            let (queue, fifos) = (QueueId::new(port.id, class), queues.fifos());
-            let (at, lengths) = fifos.front(queue.index(), left);
-            let (is_plain, regulator) = (port.plain.contains(class), &shared.port(port.id).regulator);
+            let Transmission { shared, queues, ports, link_overhead, stamps, .. } = self;
+            let port = &mut ports[index];
+            let (at, lengths) = queues.front(queue, if *stamps { 1 } else { left });
+            let regulator = &shared.port(port.id).regulator;
+            let is_plain = port.plain.contains(class);
             let (count, bytes) = if is_plain {
                 port.extend_run::<false>(now, class, ready, lengths, *link_overhead, regulator)
             } else {
                 port.extend_run::<true>(now, class, ready, lengths, *link_overhead, regulator)
             };
             left -= count;
-            if self.departure_marked.contains(class) {
-                self.mark_departures(queue, at, count);
+            offer.push(TxSegment { queue, at, count, bytes });
+            if queues.consume(queue, at, count) {
+                port.backlog.remove(class);
+                ready.remove(class);
+                port.scheduler.handle_empty(class);
             }
-            let Transmission { queues, ports, .. } = self;
-            let (port, fifos) = (&mut ports[index], queues.fifos());
-            if staged.is_none() && !port.own.is_multi_queue {
-                offer.push(TxSegment { queue, at, count, bytes });
-            } else {
-                let staged = staged.get_or_insert_with(|| self.mode.take_spare());
-                staged.take_from(queue, fifos.run(at, count), 0, count);
-            }
-            port.consume_run(fifos, class, count, &mut ready);
             if !is_plain && ready.contains(class) {
                 ready -= self.has_to_wait(now, index, class.alone());
             }
-        }
-        let sent = self.send_offered(now, index, &offer, releases, driver);
-        // Frames that the port did not accept precede those staged after them.
-        match (self.ports[index].own.staged.as_mut(), staged) {
-            (Some(before), Some(mut staged)) => {
-                staged.drain(|queued| before.push(queued));
-                self.mode.spare.push(staged);
-                sent
-            }
-            (Some(_), None) => sent,
-            (None, staged) => {
-                self.ports[index].own.staged = staged;
-                sent + self.send_staged(now, index, releases, driver)
-            }
-        }
-    }
-
-    /// Takes runs of plain classes if they `may` be offered straight from their queues. Returns the class of the next frame that needs
-    /// staging, which counts as scheduled; `None` if no frame may leave.
-    #[inline(always)]
-    fn offer_runs(
-        &mut self,
-        now: Time,
-        index: usize,
-        ready: &mut ClassSet,
-        offer: &mut TxOffer,
-        left: &mut usize,
-        may: bool,
-    ) -> Option<Class> {
-        let port = &self.ports[index];
-        let plain = if may && !port.own.is_multi_queue { port.plain } else { ClassSet::EMPTY };
-        while *left > 0 && !ready.is_empty() && self.ports[index].may_send(now) {
-            let Transmission { shared, queues, ports, link_overhead, .. } = self;
-            let port = &mut ports[index];
-            let regulator = &shared.port(port.id).regulator;
-            let class =
-                port.scheduler.next(*ready, |class| queues.head_bytes(QueueId::new(port.id, class)).unwrap_or(0))?;
-            if !plain.contains(class) {
-                return Some(class);
-            }
-            let (queue, fifos) = (QueueId::new(port.id, class), queues.fifos());
-            let (at, lengths) = fifos.front(queue.index(), *left);
-            let (count, bytes) = port.extend_run::<false>(now, class, *ready, lengths, *link_overhead, regulator);
-            *left -= count;
-            offer.push(TxSegment { queue, at, count, bytes });
-            port.consume_run(fifos, class, count, ready);
             if self.departure_marked.contains(class) {
                 self.mark_departures(queue, at, count);
             }
         }
-        None
     }
 
-    /// Offers the port segments of its queues, and stages those that it does not accept. Returns the number sent.
+    /// Offers the port segments of its queues, and stages those that it does not accept; with several transmit queues, all. Returns the
+    /// number sent.
     #[inline(always)]
     fn send_offered<D: PortOutput<P>>(
         &mut self,
@@ -373,7 +309,8 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         }
         let Transmission { queues, ports, counters, shared, mode, .. } = self;
         let (port, fifos) = (&mut ports[index], queues.fifos());
-        let sent = driver.transmit_runs(port.id, &mut TxSegments { fifos, segments });
+        let offers_now = !port.own.is_multi_queue;
+        let sent = if offers_now { driver.transmit_runs(port.id, &mut TxSegments { fifos, segments }) } else { 0 };
         let candidates = self.off_ports | self.by_length;
         let mut left = sent;
         for TxSegment { queue, at, count, bytes } in segments {
@@ -501,20 +438,6 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
         self.scheduler.end_run(&run);
         self.count_wire(wire_total);
         (count, bytes)
-    }
-
-    /// Removes frames of a class that were taken from its queue. If the queue is empty then, the class leaves `ready`.
-    #[inline(always)]
-    fn consume_run(&mut self, fifos: &mut Chunks<P>, class: Class, count: usize, ready: &mut ClassSet) {
-        let queue = QueueId::new(self.id, class).index();
-        if fifos.is_standing(queue) {
-            fifos.prefetch_behind(queue, count);
-        }
-        if fifos.consume(queue, count) {
-            self.backlog.remove(class);
-            ready.remove(class);
-            self.scheduler.handle_empty(class);
-        }
     }
 
     /// Puts consecutive frames of a class on the wire by the sum of their lengths; the first one is scheduled already. Returns `None`, with

@@ -34,9 +34,7 @@ pub(crate) struct PortTransmitter<O> {
     /// State of the transmit mode: [`TransmitMode::Port`](super::TransmitMode::Port).
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
-    /// Classes whose frames leave without stamps and in order of arrival, and may therefore leave in runs.
-    pub(crate) in_runs: ClassSet,
-    /// Subset of `in_runs` that only the port's rate and the scheduler hold back: no rate of their own, and no credit.
+    /// Classes that only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,
     /// Scale of the ECN thresholds that follow the rate: [`EcnMarker::scale_of`].
     pub(crate) ecn_scale: u64,
@@ -96,7 +94,6 @@ impl<O> PortTransmitter<O> {
             tx_bytes: 0,
             utilisation: Utilisation::default(),
             ecn_scale: EcnMarker::scale_of(state.rate()),
-            in_runs: ClassSet::EMPTY,
             plain: ClassSet::EMPTY,
             credit_classes: state.regulator.credit_classes(),
             counts_sent: state.regulator.counts_sent(),

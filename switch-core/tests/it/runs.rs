@@ -22,14 +22,18 @@ fn flow_controls() -> impl Strategy<Value = &'static str> {
 const RATES: [&str; 2] = ["", "rate = \"2Gbps\""];
 
 /// ECN of all classes: none, thresholds that no queue or every frame exceeds, and thresholds that runs straddle.
-const ECN: [&str; 6] = [
+const ECN: [&str; 7] = [
     "",
     "ecn = { kmin = \"3900KB\", kmax = \"3900KB\", pmax = 1.0 }",
     "ecn = { kmin = \"1B\", kmax = \"1B\", pmax = 1.0 }",
     "ecn = { kmin = \"5KB\", kmax = \"5KB\", pmax = 1.0 }",
+    "ecn = { kmin = \"3KB\", kmax = \"60KB\", pmax = 0.5 }",
     "ecn = { kmin = \"400KB\", kmax = \"400KB\", pmax = 1.0, at_rate = \"100Gbps\" }",
     "ecn = { kmin = \"20KB\", kmax = \"20KB\", pmax = 1.0, mark_on = \"arrival\" }",
 ];
+
+/// Orders in which two classes serve their ingress ports.
+const ARBITRATION: [&str; 3] = ["", "arbitration = \"round-robin\"\narbitration_burst = 3", "arbitration = \"random\""];
 
 /// The DSCP of the class that goes before all others.
 const STRICT: u8 = 46;
@@ -108,16 +112,22 @@ struct Step {
 /// Results of a switch for these arrivals: each step, the frames sent by each port and whether they are marked, and the report as text.
 fn outcome(
     flow_control: &str,
-    keys: [&str; 2],
+    keys: [&str; 3],
     drive: Drive,
     arrivals: &[(u16, Arriving)],
     in_rows: bool,
 ) -> (Vec<Step>, Vec<Vec<(u64, bool)>>, String) {
-    let [rate, ecn] = keys;
+    let [rate, ecn, arbitration] = keys;
     // A switch that stamps frames takes each singly.
     let telemetry = !in_rows;
     let queue = |class: u8, more: &str| format!("[[classes.queues]]\nclass = {class}\n{more}\n{ecn}\n");
-    let queues = [queue(0, "quantum = \"4KB\""), queue(3, rate), queue(4, ""), queue(5, "strict = true")].concat();
+    let queues = [
+        queue(0, "quantum = \"4KB\""),
+        queue(3, &format!("{rate}\n{arbitration}")),
+        queue(4, arbitration),
+        queue(5, "strict = true"),
+    ]
+    .concat();
     let threshold = drive.threshold;
     let ports: String = (0..PORTS)
         .map(|n| {
@@ -172,15 +182,17 @@ proptest! {
         flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
         ecn in prop::sample::select(ECN.to_vec()),
+        arbitration in prop::sample::select(ARBITRATION.to_vec()),
         layout in prop::sample::select(vec![LcoreLayout::Single, LcoreLayout::RxTx]),
         steps_us in prop::sample::select(vec![[20; 3], [1, 5, 40], [2; 3]]),
         come in prop::sample::select(vec![3, 20, usize::MAX]),
         alone in prop::sample::select(vec![0, 3, 4]),
     ) {
         let drive = Drive { layout, steps_us, come, threshold: "140KB" };
-        // A switch on one lcore sends by the bypass.
+        // A switch on one lcore sends by the bypass, in order of arrival.
+        let arbitration = if layout == LcoreLayout::Single { "" } else { arbitration };
         let arrivals = if layout == LcoreLayout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
-        let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, [rate, ecn], drive, &arrivals, in_rows));
+        let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, [rate, ecn, arbitration], drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
         for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
             prop_assert_eq!((row.sent, row.counted), (frame.sent, frame.counted), "step {}", step);
@@ -191,23 +203,24 @@ proptest! {
         prop_assert_eq!(rows.2, frames.2);
     }
 
-    /// Whoever's turn it is, the same frames of each class leave in the same order, and none is lost.
+    /// Whoever's turn it is, the same frames of each class and port leave in the same order, and none is lost.
     #[test]
     fn past_queues_each_class_comes_to_the_same(
         arrivals in arrivals(),
         flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
         ecn in prop::sample::select(ECN.to_vec()),
+        arbitration in prop::sample::select(ARBITRATION[..2].to_vec()),
         come in prop::sample::select(vec![3, 10]),
     ) {
         let drive = Drive { layout: LcoreLayout::Single, steps_us: [20; 3], come, threshold: "1MB" };
-        let dscp = |(sequence, _): &(u64, bool)| match arrivals[*sequence as usize].1 {
-            Arriving::Frame { dscp, .. } => dscp,
-            Arriving::Message { .. } => unreachable!("messages are obeyed"),
+        let flow = |(sequence, _): &(u64, bool)| match arrivals[*sequence as usize] {
+            (from, Arriving::Frame { dscp, .. }) => (dscp, from),
+            (_, Arriving::Message { .. }) => unreachable!("messages are obeyed"),
         };
         let [past, frames] = [true, false].map(|in_rows| {
-            let (_, mut sent, _) = outcome(flow_control, [rate, ecn], drive, &arrivals, in_rows);
-            sent.iter_mut().for_each(|sent| sent.sort_by_key(dscp));
+            let (_, mut sent, _) = outcome(flow_control, [rate, ecn, arbitration], drive, &arrivals, in_rows);
+            sent.iter_mut().for_each(|sent| sent.sort_by_key(flow));
             sent
         });
         prop_assert_eq!(past, frames);

@@ -20,6 +20,9 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
     /// they do.
     #[inline(always)]
     pub(in crate::burst) fn try_bypass(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
+        if self.stamps {
+            return false;
+        }
         let Some(first) = request.routes().first() else { return true };
         let to = first.egress.port();
         let (mut classes, mut frame_bytes, mut differ) = (ClassSet::EMPTY, 0, false);
@@ -139,7 +142,7 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Returns whether frames of these classes may leave in order of arrival.
     #[inline(always)]
     fn may_mix(&self, classes: ClassSet) -> bool {
-        let may = if classes.only().is_some() { self.in_runs } else { self.plain - self.scheduler.strict() };
+        let may = if classes.only().is_some() { ClassSet::ALL } else { self.plain - self.scheduler.strict() };
         ((classes - may) | (classes & self.paused)).is_empty()
     }
 
