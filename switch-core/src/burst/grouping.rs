@@ -1,5 +1,5 @@
-//! Grouping of a burst's frames by route, one route at a time: counters and requests for buffer get a sum for each route. With few routes,
-//! this costs less than handling each frame.
+//! Grouping of a burst's frames by route: counters and requests for buffer get a sum for each route. Routes of many frames are found by a
+//! scan each, others frame by frame.
 
 use arrayvec::ArrayVec;
 use weir_mmu::RouteGroup;
@@ -50,15 +50,13 @@ impl BurstGroup {
     }
 }
 
-/// Largest number of groups: each costs a scan of all frames.
-const ROUTES_MAX: usize = 8;
-/// Number of groups that must hold at least half of the frames; otherwise there are probably many more.
-const ROUTES_OF_HALF: usize = 4;
+/// Frames that cost as much one by one as a scan of the burst.
+const FRAMES_OF_SCAN: usize = 5;
 
-pub(super) type BurstGroups = ArrayVec<BurstGroup, ROUTES_MAX>;
+pub(super) type BurstGroups = ArrayVec<BurstGroup, BURST_MAX>;
 
 /// Groups the first `count` frames, all from one port, by route, in order of their first frames. Routes `differ` in these bits. Returns
-/// whether there are few enough routes.
+/// whether labels distinguish them.
 #[inline(always)]
 pub(super) fn group_by_route(
     count: usize,
@@ -73,8 +71,10 @@ pub(super) fn group_by_route(
     labels.iter_mut().zip(routes).for_each(|(label, route)| *label = route.label());
     let (mut left, mut packets_left) = (u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0), count as u32);
     while let Some(first) = bits(left).next() {
-        if groups.is_full() || groups.len() == ROUTES_OF_HALF && packets_left as usize * 2 > count {
-            return false;
+        // Groups are small so far, so there are many more.
+        if count - (packets_left as usize) < groups.len() * FRAMES_OF_SCAN {
+            group_each(left, routes, &labels, groups);
+            break;
         }
         let route = routes[first];
         let members = members(route.label(), &labels) & left;
@@ -86,6 +86,26 @@ pub(super) fn group_by_route(
         groups.push(BurstGroup { route, members, packets });
     }
     true
+}
+
+/// Adds these frames to groups, one by one. None is of a route that has a group.
+#[inline(never)]
+fn group_each(left: u64, routes: &[QueueRoute; BURST_MAX], labels: &[u8; BURST_MAX], groups: &mut BurstGroups) {
+    // Index of each label's group; for a label without one, that of another's.
+    let mut group_of = [0; 1 << u8::BITS];
+    for n in bits(left) {
+        let (route, index) = (routes[n], &mut group_of[usize::from(labels[n])]);
+        match groups.get_mut(usize::from(*index)) {
+            Some(group) if group.route == route => {
+                group.members |= 1 << n;
+                group.packets += 1;
+            }
+            _ => {
+                *index = groups.len() as u8;
+                groups.push(BurstGroup { route, members: 1 << n, packets: 1 });
+            }
+        }
+    }
 }
 
 /// Returns the bitmap of the frames with this label. Out of line: in its caller's loop the compiler would keep copies of all labels.
@@ -304,8 +324,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compares groups with a frame-by-frame model, for bursts of all lengths and from one route to more than can be grouped. Route 0
-        /// also fills the places behind the frames.
+        /// Compares groups with a frame-by-frame model, for bursts of all lengths and from one route to one for each frame. Route 0 also
+        /// fills the places behind the frames.
         #[test]
         fn as_one_by_one(frames in prop::collection::vec(0..256u16, 0..=BURST_MAX), most in prop_oneof![1..=12u16, Just(256)]) {
             let mut routes = [QueueRoute::default(); BURST_MAX];
@@ -317,11 +337,7 @@ mod tests {
                     None => model.push((routes[n], 1 << n)),
                 }
             }
-            let groups = groups_of(frames.len(), &routes);
-            let of_first: u32 = model.iter().take(ROUTES_OF_HALF).map(|(_, members)| members.count_ones()).sum();
-            let has_few = model.len() <= ROUTES_OF_HALF || model.len() <= ROUTES_MAX && of_first as usize * 2 >= frames.len();
-            prop_assert_eq!(groups.is_some(), has_few);
-            let Some(groups) = groups else { return Ok(()) };
+            let groups = groups_of(frames.len(), &routes).expect("distinct labels");
             prop_assert_eq!(groups.iter().map(|group| (group.route, group.members)).collect::<Vec<_>>(), model);
             prop_assert!(groups.iter().all(|group| group.packets == group.members.count_ones()));
             prop_assert!(groups.iter().all(|group| bits(group.members).fold(0, |all, n| all | 1 << n) == group.members));

@@ -29,15 +29,13 @@ pub(super) struct QueueBypass<P> {
     classes: ClassSet,
     /// Sum of the lengths.
     frame_bytes: u32,
-    routes: ArrayVec<RouteTotal, ROUTES_MAX>,
+    routes: ArrayVec<RouteTotal, BURST_MAX>,
     /// Packets of each route, as a bitmap.
-    members: [u64; ROUTES_MAX],
+    members: [u64; BURST_MAX],
     /// Remaining rounds without bypass, after an attempt that failed.
     backoff: u8,
 }
 
-/// Largest number of routes to a port per round.
-const ROUTES_MAX: usize = 16;
 /// Rounds without bypass after frames could not bypass their queues: an attempt costs as much as a success saves.
 const BACKOFF_ROUNDS: u8 = 16;
 
@@ -53,8 +51,8 @@ impl<P> QueueBypass<P> {
     }
 
     #[inline]
-    fn has_room(&self, packets: usize, routes: usize) -> bool {
-        self.len + packets <= BURST_MAX && self.routes.len() + routes <= ROUTES_MAX
+    fn has_room(&self, packets: usize) -> bool {
+        self.len + packets <= BURST_MAX
     }
 
     /// Records packets that are added next. `each` is their charge, if equal.
@@ -243,7 +241,7 @@ impl<P> Default for QueueBypass<P> {
             classes: ClassSet::EMPTY,
             frame_bytes: 0,
             routes: ArrayVec::new(),
-            members: [0; ROUTES_MAX],
+            members: [0; BURST_MAX],
             backoff: 0,
         }
     }
@@ -254,7 +252,6 @@ struct PortDemand {
     index: usize,
     classes: ClassSet,
     packets: usize,
-    routes: usize,
     /// Sum of the lengths.
     frame_bytes: u32,
 }
@@ -320,7 +317,6 @@ mod tests {
                 index: 0,
                 classes: Class::new(3).alone(),
                 packets: lengths.len(),
-                routes: request.routes().len(),
                 frame_bytes: lengths.iter().sum(),
             };
             bypass.record(&all, request.each_charged());

@@ -5,15 +5,12 @@ use std::mem;
 use arrayvec::ArrayVec;
 use weir_flowctl::TxRegulator;
 use weir_mmu::{BurstRequest, RouteTotal};
-use weir_units::{Bytes, ClassSet, Span, Time};
+use weir_units::{Bytes, ClassSet, PortSet, Span, Time};
 
 use super::{PortDemand, QueueBypass};
 use crate::burst::burst_output::{BurstOutput, BurstPort, WaitReason};
 use crate::packet::{BURST_MAX, Burst, Packet, PortOutput};
 use crate::transmission::{PortTransmitter, Transmission, ingress_ports_among};
-
-/// Largest number of egress ports of a bypassing burst.
-const PORTS_MAX: usize = 8;
 
 impl<P: Packet> Transmission<P, BurstOutput<P>> {
     /// Lets packets of a burst that was admitted without exception bypass the queues of their ports, if all of them may; returns whether
@@ -36,8 +33,7 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
         }
         let index = self.position_of[to.index()];
         let port = &mut self.ports[index];
-        let (packets_of_all, bundles) = (packets.len(), request.routes().len());
-        let demand = PortDemand { index, classes, packets: packets_of_all, routes: bundles, frame_bytes };
+        let demand = PortDemand { index, classes, packets: packets.len(), frame_bytes };
         let may = port.may_bypass(&demand);
         if may {
             port.backlog |= classes;
@@ -50,16 +46,22 @@ impl<P: Packet> Transmission<P, BurstOutput<P>> {
     /// [`Transmission::try_bypass`] of packets to several ports.
     #[inline(never)]
     fn try_bypass_to_several(&mut self, packets: &mut Burst<P>, request: &BurstRequest) -> bool {
-        let mut ports: ArrayVec<PortDemand, PORTS_MAX> = ArrayVec::new();
+        let mut ports: ArrayVec<PortDemand, BURST_MAX> = ArrayVec::new();
+        // Index of each port's demand; for a port without one, that of another's.
+        let mut demand_of = [0; PortSet::PORTS_MAX];
         for RouteTotal { egress, packets, frame_bytes, .. } in request.routes() {
             let index = self.position_of[egress.port().index()];
             let (classes, packets, frame_bytes) = (egress.class().alone(), *packets as usize, *frame_bytes);
-            if let Some(port) = ports.iter_mut().find(|port| port.index == index) {
-                port.classes |= classes;
-                (port.packets, port.routes) = (port.packets + packets, port.routes + 1);
-                port.frame_bytes += frame_bytes;
-            } else if ports.try_push(PortDemand { index, classes, packets, routes: 1, frame_bytes }).is_err() {
-                return false;
+            match ports.get_mut(usize::from(demand_of[index])) {
+                Some(port) if port.index == index => {
+                    port.classes |= classes;
+                    port.packets += packets;
+                    port.frame_bytes += frame_bytes;
+                }
+                _ => {
+                    demand_of[index] = ports.len() as u8;
+                    ports.push(PortDemand { index, classes, packets, frame_bytes });
+                }
             }
         }
         if !ports.iter().all(|demand| self.ports[demand.index].may_bypass(demand)) {
@@ -132,11 +134,11 @@ impl<P: Packet> PortTransmitter<BurstPort<P>> {
     /// Returns whether packets of a burst may bypass the port's queues, behind other bypassing ones.
     #[inline(always)]
     fn may_bypass(&self, demand: &PortDemand) -> bool {
-        let PortDemand { classes, packets, routes: bundles, .. } = *demand;
+        let PortDemand { classes, packets, .. } = *demand;
         let own = &self.own;
         let finds_none = !own.bypass.is_empty()
             || self.backlog.is_empty() && own.staged.is_none() && !own.is_multi_queue && own.bypass.backoff == 0;
-        finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
+        finds_none && own.bypass.has_room(packets) && self.may_mix(own.bypass.classes | classes)
     }
 
     /// Returns whether frames of these classes may leave in order of arrival.
