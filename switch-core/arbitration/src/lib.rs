@@ -80,7 +80,7 @@ pub trait ArbiterConfig: Debug + Send + Sync {
 /// Arbiter of one queue, which chooses the ingress port of the next frame. Frames of one ingress port keep their order.
 ///
 /// The queue calls [`Arbiter::start`] when a frame enters the empty queue, and [`Arbiter::select_next`] after each frame that leaves others
-/// behind. A call takes no lock and allocates nothing.
+/// behind. Frames that need not wait may bypass the queue. A call takes no lock and allocates nothing.
 pub trait Arbiter: Debug + Send {
     /// Starts with the port of a frame that entered the empty queue; the frame leaves next.
     fn start(&mut self, port: PortId);

@@ -7,7 +7,7 @@
 //! `l3fwd` and Open vSwitch take part too; WEIR_L3FWD and WEIR_OPENVSWITCH name them. With `-- --alone` Weir runs without peers, as
 //! a profiler wants it; with `-- --cold` it is measured what packet memory costs that has left the cache; with `-- --latency` how long
 //! frames take from port to port, through l3fwd and testpmd too; with `-- --instructions` it runs under callgrind, and a packet's
-//! instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`; alone also `mixed`) leave
+//! instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`; alone and under callgrind all) leave
 //! the others out, and so do those of peers (`l3fwd`, `io`, `macswap`) of latencies; `--rounds N` takes so many rounds.
 
 #[path = "forwarding/cold.rs"]
@@ -49,52 +49,49 @@ use table::Table;
 
 /// The program that runs under callgrind, one lcore with two ports or as many as the case takes.
 struct Run {
-    /// Description for the output.
-    name: &'static str,
-    /// Argument that has this program run it.
-    argument: &'static str,
     case: Case,
-    policy: &'static str,
-    flow_control: &'static str,
     /// Frames that come to each of two ports between two polls; `None` for as many as a poll takes.
     at_a_time: Option<usize>,
     /// Limit of instructions a packet in an lcore's rounds, ports included (DPDK's capture ports take about 200, rings less): 3 %
     /// above what it takes, on an idle machine as on a busy one, and 6 % for mixed frames, of which a busy machine leaves smaller groups:
-    /// 364 to 382. 15 % for cases behind [`ECN`]. Raise it only with a reason.
+    /// 364 to 382. Raise it only with a reason.
     most: f64,
 }
 
 impl Run {
-    const fn of(name: &'static str, argument: &'static str, case: Case, most: f64) -> Run {
-        Run { name, argument, case, policy: "dt", flow_control: "pfc", at_a_time: None, most }
+    /// Argument that has this program run it.
+    fn argument(&self) -> String {
+        format!("--counted={}", self.case.name)
     }
 }
 
-const RUNS: [Run; 14] = [
-    Run::of("forwarding", "--counted", CASES[1], 308.0),
-    Run::of("two classes in turn", "--counted-two-classes", CASES[3], 320.0),
-    Run::of("four destinations", "--counted-destinations", Case { destinations: 4, ..CASES[0] }, 346.0),
-    Run::of("mixed", "--counted-mixed", CASES[4], 387.0),
-    Run { policy: "reverie", ..Run::of("Reverie", "--counted-reverie", CASES[0], 328.0) },
-    Run { policy: "static", flow_control: "cbfc", ..Run::of("CBFC", "--counted-cbfc", CASES[0], 345.0) },
-    Run { at_a_time: Some(4), ..Run::of("four frames a burst", "--counted-in-fours", CASES[1], 780.0) },
-    Run { at_a_time: Some(1), ..Run::of("one frame a burst", "--counted-one-by-one", CASES[1], 2_786.0) },
-    Run::of("ECN, nothing to mark", "--counted-ecn", Case { queue_keys: ECN, ..CASES[0] }, 308.0),
-    Run::of("1,000 stations a port", "--counted-1000-stations", Case { stations: 1_000, ..CASES[0] }, 622.0),
-    Run::of("8 ports", "--counted-8-ports", Case { destinations: 7, ..CASES[0] }, 418.0),
-    Run::of(
-        "8 ports, two classes in turn",
-        "--counted-8-ports-two-classes",
-        Case { destinations: 7, ..CASES[3] },
-        554.0,
-    ),
-    Run::of("16 ports", "--counted-16-ports", Case { destinations: 15, ..CASES[0] }, 700.0),
-    Run::of("round robin", "--counted-round-robin", Case { queue_keys: ROUND_ROBIN, ..CASES[0] }, 1014.0),
-];
-/// Thresholds far above the queues of a switch that keeps up.
-const ECN: &str = "ecn = { kmin = \"150KB\", kmax = \"1500KB\", pmax = 0.1 }";
-const ROUND_ROBIN: &str = "arbitration = \"round-robin\"";
-/// Parts of the first of [`RUNS`], by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Parts that take few may take two
+fn runs() -> Vec<Run> {
+    let run = |case, most| Run { case, at_a_time: None, most };
+    let of = |name, most| run(*CASES.iter().find(|case| case.name == name).expect("a case"), most);
+    let (alone, stations) = (CASES[0], CASES[1]);
+    vec![
+        of("stations", 308.0),
+        of("two-classes", 320.0),
+        run(Case { name: "ports-5", destinations: 4, ..alone }, 346.0),
+        of("mixed", 387.0),
+        run(Case { name: "reverie", policy: Some("reverie"), ..alone }, 328.0),
+        Run { at_a_time: Some(4), ..run(Case { name: "four-a-burst", ..stations }, 780.0) },
+        Run { at_a_time: Some(1), ..run(Case { name: "one-a-burst", ..stations }, 2_786.0) },
+        of("ecn", 308.0),
+        of("ecn-arrival", 309.0),
+        of("ecn-marks", 370.0),
+        of("round-robin", 308.0),
+        of("beside-round-robin", 306.0),
+        of("ports-8", 368.0),
+        of("ports-8-two-classes", 418.0),
+        of("ports-16", 468.0),
+        of("ports-32", 757.0),
+        of("stations-1000", 622.0),
+        of("gfc-time", 331.0),
+        of("cbfc", 345.0),
+    ]
+}
+/// Parts of the first of [`runs`], by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Parts that take few may take two
 /// more: how many rounds find nothing to do is the processor's matter.
 const PARTS: [BenchmarkPart; 3] = [
     BenchmarkPart {
@@ -134,7 +131,7 @@ fn main() {
         latency::be_a_switch(lcore, socket.as_ref());
     }
     let dir = tempfile::tempdir().expect("a temporary directory");
-    if let Some(run) = RUNS.iter().find(|run| is_asked(run.argument)) {
+    if let Some(run) = runs().iter().find(|run| is_asked(&run.argument())) {
         return println!("packets {}", counted(run, lcore, dir.path()));
     }
     let hugepages = Reserved::at_least(700);
@@ -148,7 +145,10 @@ fn main() {
     if is_asked("--latency") {
         return latency::measure(lcore, dir.path(), hugepages.available(), rounds);
     }
-    let (captures, switches): (Vec<Vec<PathBuf>>, Vec<SwitchConfig>) = CASES
+    // Peers have two ports.
+    let cases = if is_asked("--alone") { &CASES[..] } else { &CASES[..OF_TWO_PORTS] };
+    let cases: Vec<Case> = cases.iter().filter(|case| takes_part(case)).copied().collect();
+    let (captures, switches): (Vec<Vec<PathBuf>>, Vec<SwitchConfig>) = cases
         .iter()
         .map(|case| {
             let lcore = &[lcore];
@@ -159,11 +159,11 @@ fn main() {
         })
         .unzip();
     let memory_of = |switch| Memory::for_switches(std::slice::from_ref(switch), 1, 0).megabytes();
-    let memory_mb = switches.iter().map(memory_of).max().expect("there are cases");
+    let memory_mb = switches.iter().map(memory_of).max().expect("a case with two ports, or --alone");
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     if is_asked("--alone") {
-        for (case, switch) in CASES.iter().zip(&switches).filter(|(case, _)| takes_part(case)) {
+        for (case, switch) in cases.iter().zip(&switches) {
             let Spread { median, max, .. } =
                 Spread::from_values((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
             println!("{}: {max:.1} M packets per CPU-second at best, median {median:.1}", case.what);
@@ -172,45 +172,48 @@ fn main() {
     }
     let all = is_asked("--peers");
     let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
-    // Peers have two ports.
-    let mut tables: [Table; OF_TWO_PORTS] = std::array::from_fn(|_| Table::new(peers));
+    let mut tables: Vec<Table> = cases.iter().map(|_| Table::new(peers)).collect();
     for _ in 0..rounds {
-        let taking_part = captures.iter().zip(&switches).zip(&mut tables).zip(&CASES);
-        for ((files, switch), table) in taking_part.filter(|(_, case)| takes_part(case)).map(|(all, _)| all) {
+        for ((files, switch), table) in captures.iter().zip(&switches).zip(&mut tables) {
             let weir = weir_rate(&runtime, switch, span);
             let files: &[PathBuf; 2] = files.as_slice().try_into().expect("two ports");
             let ground = PeerConfig { ports: &ground::replaying(files), lcore, hugepages: hugepages.available() };
             table.add(weir, peers.iter().map(|peer| peer.rate(&ground, span)));
         }
     }
-    let named = || tables.iter().zip(&CASES).filter(|(_, case)| takes_part(case));
-    for peer in peers.iter().filter(|&&peer| named().all(|(table, _)| table.lacks(peer))) {
+    for peer in peers.iter().filter(|&&peer| tables.iter().all(|table| table.lacks(peer))) {
         println!("{} did not run: {}", peer.name(), peer.wants());
     }
     println!("M packets per CPU-second of the forwarding thread, {rounds} rounds of {} s in turn;", span.as_secs_f64());
     println!("weir/it is Weir's figure by the peer's, round by round: the median, and the range\n");
-    for (table, case) in named() {
+    for (table, case) in tables.iter().zip(&cases) {
         println!("{}\n{table}", case.what);
     }
 }
 
-/// Has each of the [`RUNS`] run under callgrind, and holds an lcore's rounds against their limits.
+/// Has each of the [`runs`], or those named, run under callgrind, and holds an lcore's rounds against their limits.
 fn count_instructions() {
-    let counted = |(n, Run { name, argument, most, .. }): (usize, &'static Run)| InstructionBenchmark {
-        name,
+    let mut runs = runs();
+    let is_named = |run: &Run| std::env::args().any(|argument| argument == run.case.name);
+    if runs.iter().any(is_named) {
+        runs.retain(is_named);
+    }
+    let arguments: Vec<String> = runs.iter().map(Run::argument).collect();
+    let counted = runs.iter().zip(&arguments).map(|(run, argument)| InstructionBenchmark {
+        name: run.case.name,
         argument,
         environment: &[],
         functions: "*SwitchLcore*run_once*",
         each: "packet",
         number_after: "packets ",
-        most: *most,
-        parts: if n == 0 { &PARTS } else { &[] },
-    };
-    check_limits(&RUNS.iter().enumerate().map(counted).collect::<Vec<_>>());
+        most: run.most,
+        parts: if run.case.name == CASES[1].name { &PARTS } else { &[] },
+    });
+    check_limits(&counted.collect::<Vec<_>>());
 }
 
 /// Packets that a run forwards in the time that callgrind has.
-fn counted(Run { case, policy, flow_control, at_a_time, .. }: &Run, lcore: u32, dir: &Path) -> u64 {
+fn counted(Run { case, at_a_time, .. }: &Run, lcore: u32, dir: &Path) -> u64 {
     if let Some(frames) = at_a_time {
         let switch = bursts::switch(lcore).expect("a valid configuration");
         let runtime = start_without_hugepages(lcore, &switch);
@@ -219,7 +222,7 @@ fn counted(Run { case, policy, flow_control, at_a_time, .. }: &Run, lcore: u32, 
             .sent;
     }
     let lcores = &[lcore];
-    let setup = Setup { policy, flow_control, ..Setup::of_one_lcore(lcores, *case) };
+    let setup = Setup::of_one_lcore(lcores, *case);
     let captures = setup.write_captures(dir, case.name).expect("capture files");
     let switch = setup.switch(&captures).expect("a valid configuration");
     weir(&start_without_hugepages(lcore, &switch), &switch, COUNTED).sent

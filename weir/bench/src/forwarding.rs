@@ -40,17 +40,40 @@ pub struct Case {
     pub destinations: u8,
     /// Further keys of the lossless class's queue, in TOML.
     pub queue_keys: &'static str,
+    /// The buffer policy, by its name, if not the plan's.
+    pub policy: Option<&'static str>,
+    /// The ports' flow control, by its name, if not the plan's.
+    pub flow_control: Option<&'static str>,
 }
 
 impl Case {
     const fn new(name: &'static str, what: &'static str, dscps: &'static [u8], stations: u16) -> Case {
-        Case { name, what, dscps, stations, formats: Formats::Ipv4, destinations: 1, queue_keys: "" }
+        Case {
+            name,
+            what,
+            dscps,
+            stations,
+            formats: Formats::Ipv4,
+            destinations: 1,
+            queue_keys: "",
+            policy: None,
+            flow_control: None,
+        }
+    }
+
+    /// Returns the number of ports of an lcore.
+    fn ports(&self) -> usize {
+        usize::from(self.destinations) + 1
+    }
+
+    const fn lossless(name: &'static str, what: &'static str) -> Case {
+        Case::new(name, what, &[26], 1)
     }
 }
 
 /// All cases. The first [`OF_TWO_PORTS`], with two ports and IPv4, also exist for other programs.
-pub const CASES: [Case; 5] = [
-    Case::new("one-class", "a lossless class", &[26], 1),
+pub const CASES: [Case; 17] = [
+    Case::lossless("one-class", "a lossless class"),
     Case::new("stations", "a lossless class, 64 stations a port", &[26], 64),
     Case::new("lossy", "a lossy class", &[0], 1),
     Case::new("two-classes", "a lossless and a lossy class, in turn", &[26, 0], 1),
@@ -64,7 +87,42 @@ pub const CASES: [Case; 5] = [
             64,
         )
     },
+    Case { queue_keys: ECN, ..Case::lossless("ecn", "a lossless class with ECN, nothing to mark") },
+    Case {
+        queue_keys: ECN_ON_ARRIVAL,
+        ..Case::lossless("ecn-arrival", "a lossless class with ECN on arrival, nothing to mark")
+    },
+    Case {
+        queue_keys: ECN_MARKS,
+        ..Case::lossless("ecn-marks", "a lossless class with ECN, one frame of 64 B in ten marked")
+    },
+    Case { queue_keys: ROUND_ROBIN, ..Case::lossless("round-robin", "a lossless class, ingress ports in turn") },
+    Case {
+        queue_keys: ROUND_ROBIN,
+        ..Case::new("beside-round-robin", "a lossy class, beside one whose ingress ports take turns", &[0], 1)
+    },
+    Case { destinations: 7, ..Case::lossless("ports-8", "a lossless class, 8 ports, each to all others") },
+    Case {
+        destinations: 7,
+        ..Case::new("ports-8-two-classes", "a lossless and a lossy class, 8 ports, each to all others", &[26, 0], 1)
+    },
+    Case { destinations: 15, ..Case::lossless("ports-16", "a lossless class, 16 ports, each to all others") },
+    Case { destinations: 31, ..Case::lossless("ports-32", "a lossless class, 32 ports, each to all others") },
+    Case { stations: 1_000, ..Case::lossless("stations-1000", "a lossless class, 1,000 stations a port") },
+    Case {
+        policy: Some("static"),
+        flow_control: Some("gfc-time"),
+        ..Case::lossless("gfc-time", "a lossless class under GFC by time")
+    },
+    Case { policy: Some("static"), flow_control: Some(CBFC), ..Case::lossless("cbfc", "a lossless class under CBFC") },
 ];
+
+/// Thresholds far above the queues of a switch that keeps up.
+const ECN: &str = "ecn = { kmin = \"150KB\", kmax = \"1500KB\", pmax = 0.1 }";
+const ECN_ON_ARRIVAL: &str = "ecn = { kmin = \"150KB\", kmax = \"1500KB\", pmax = 0.1, mark_on = \"arrival\" }";
+/// A queue of 64 frames of 64 B is marked with probability 0.1.
+const ECN_MARKS: &str = "ecn = { kmin = \"1B\", kmax = \"8192B\", pmax = 0.2 }";
+const ROUND_ROBIN: &str = "arbitration = \"round-robin\"";
 
 /// Number of cases, from the first on, with two ports and IPv4.
 pub const OF_TWO_PORTS: usize = 4;
@@ -191,8 +249,8 @@ impl Setup<'_> {
             lcores: lcore,
             frame_bytes: 64,
             case,
-            policy: "dt",
-            flow_control: "pfc",
+            policy: case.policy.unwrap_or("dt"),
+            flow_control: case.flow_control.unwrap_or("pfc"),
             paths: Paths::Own,
             layout: "single",
             has_limits: false,
@@ -205,7 +263,7 @@ impl Setup<'_> {
         let lcores = self.lcores.len();
         match self.paths {
             Paths::ToOne => lcores + 1,
-            Paths::Own | Paths::Across => lcores * (usize::from(self.case.destinations) + 1),
+            Paths::Own | Paths::Across => lcores * self.case.ports(),
         }
     }
 
@@ -463,6 +521,8 @@ pub struct ForwardingRow {
     pub gbps: Spread,
     /// Rate of an lcore relative to a single lcore's, in each round; `None` if a single lcore was not measured.
     pub efficiency: Option<Spread>,
+    /// Rate relative to that of the first case with as many lcores and bytes, in each round.
+    pub relative: Spread,
     /// Time that other tasks had the lcores' CPUs, in percent of the lcores' CPU time.
     pub kept_from_cpu_percent: f64,
 }
@@ -483,14 +543,15 @@ pub fn run(
     let mut setups = Vec::new();
     for case in &plan.cases {
         for frame_bytes in &plan.frame_bytes {
-            for lcores in &plan.lcores {
+            // A case with many ports is measured with as many lcores as DPDK has ports for.
+            for lcores in plan.lcores.iter().filter(|lcores| **lcores * case.ports() <= PORTS_MAX) {
                 let setup = Setup {
                     // The first CPU also runs the control thread.
                     lcores: &allowed[allowed.len() - lcores..],
                     frame_bytes: *frame_bytes,
                     case: *case,
-                    policy: &plan.policy,
-                    flow_control: &plan.flow_control,
+                    policy: case.policy.unwrap_or(&plan.policy),
+                    flow_control: case.flow_control.unwrap_or(&plan.flow_control),
                     paths: if plan.across { Paths::Across } else { Paths::Own },
                     layout: "single",
                     has_limits: false,
@@ -525,13 +586,15 @@ pub fn run(
     }
     let measured = setups.iter().zip(&rounds).filter(|(_, forwarded)| !forwarded.is_empty());
     let rows = measured.map(|((setup, _), forwarded)| {
-        let alone = setups.iter().zip(&rounds).find(|((other, _), rounds)| {
-            !rounds.is_empty()
-                && other.lcores.len() == 1
-                && other.case == setup.case
-                && other.frame_bytes == setup.frame_bytes
-        });
-        row(setup, forwarded, alone.map(|(_, forwarded)| &forwarded[..]))
+        let other = |case: &Case, lcores: usize| {
+            let mut measured = setups.iter().zip(&rounds).filter(|(_, rounds)| !rounds.is_empty());
+            let other = measured.find(|((other, _), _)| {
+                (&other.case, other.lcores.len(), other.frame_bytes) == (case, lcores, setup.frame_bytes)
+            });
+            other.map(|(_, forwarded)| &forwarded[..])
+        };
+        let first = other(&plan.cases[0], setup.lcores.len());
+        row(setup, forwarded, other(&setup.case, 1), first.unwrap_or(forwarded))
     });
     Ok(ForwardingReport {
         machine: HostInfo::with_dpdk(&runtime),
@@ -557,7 +620,7 @@ fn check(plan: &ForwardingPlan) -> Result<(), BenchError> {
             "--lcores {lcores}: this process may use {cpus} CPUs, and two lcores on one would share its time: write 1 to {cpus}"
         ));
     }
-    let ports = plan.cases.iter().map(|case| usize::from(case.destinations) + 1).max().unwrap_or(2);
+    let ports = plan.cases.iter().map(Case::ports).min().unwrap_or(2);
     let lcores_max = PORTS_MAX / ports;
     if let Some(lcores) = plan.lcores.iter().find(|lcores| **lcores > lcores_max) {
         return wrong(format!(
@@ -571,13 +634,14 @@ fn check(plan: &ForwardingPlan) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>) -> ForwardingRow {
+fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>, first: &[Forwarded]) -> ForwardingRow {
     let sum = |of: fn(&Forwarded) -> u64| rounds.iter().map(of).sum();
     let rates = Spread::from_values(rounds.iter().map(Forwarded::rate));
     let bits = (u64::from(setup.frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
     let seconds = |of: fn(&Forwarded) -> Duration| rounds.iter().map(of).sum::<Duration>().as_secs_f64();
-    let ratios =
-        |alone: &[Forwarded]| Spread::from_values(rounds.iter().zip(alone).map(|(all, one)| all.rate() / one.rate()));
+    let ratios = |others: &[Forwarded]| {
+        Spread::from_values(rounds.iter().zip(others).map(|(own, other)| own.rate() / other.rate()))
+    };
     ForwardingRow {
         case: setup.case.name,
         what: setup.case.what,
@@ -591,6 +655,7 @@ fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>) -> 
         ns: rates.map(|rate| 1e9 / rate),
         gbps: rates.map(|rate| rate * bits as f64 / 1e9),
         efficiency: alone.map(ratios),
+        relative: ratios(first),
         kept_from_cpu_percent: seconds(|round| round.kept_from_cpu) * 100.0 / seconds(|round| round.cpu).max(1e-9),
     }
 }
@@ -689,8 +754,9 @@ mod tests {
         let setup = Setup::of_one_lcore(&[0, 1], CASES[0]);
         let alone = [round(10_000_000, 1_000), round(5_000_000, 1_000), round(20_000_000, 1_000)];
         let both = [round(18_000_000, 2_000), round(5_000_000, 2_000), round(40_000_000, 2_000)];
-        let row = row(&setup, &both, Some(&alone));
+        let row = row(&setup, &both, Some(&alone), &both);
         assert_eq!(row.efficiency, Some(Spread { min: 0.5, median: 0.9, max: 1.0 }));
+        assert_eq!(row.relative, Spread { min: 1.0, median: 1.0, max: 1.0 });
         assert_eq!(row.mpps, Spread { min: 2.5, median: 9.0, max: 20.0 });
         assert_eq!((row.ns.min, row.ns.max, row.sent), (50.0, 400.0, 63_000_000));
         assert!((row.gbps.max - 13.44).abs() < 1e-9 && (row.kept_from_cpu_percent - 10.0).abs() < 1e-9);

@@ -36,7 +36,7 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     let mut header = [0; HEADER_BYTES];
     header[0..6].copy_from_slice(&to.mac().0);
     header[6..12].copy_from_slice(&from.mac().0);
-    header[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2]);
+    header[12..16].copy_from_slice(&[8, 0, 0x45, traffic_class(dscp)]);
     header[16..18].copy_from_slice(&(length - 14).to_be_bytes());
     // Time to live, UDP.
     header[22..24].copy_from_slice(&[64, 17]);
@@ -49,6 +49,11 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     // The UDP checksum stays 0: no checksum.
     header[38..40].copy_from_slice(&(length - 34).to_be_bytes());
     header
+}
+
+/// Returns DSCP and ECN field of an ECN-capable packet: ECT(0), as RoCEv2's.
+fn traffic_class(dscp: u8) -> u8 {
+    dscp << 2 | 0b10
 }
 
 /// Formats of test frames after the MAC addresses.
@@ -130,7 +135,8 @@ fn ipv6(ipv4: &[u8; HEADER_BYTES], dscp: u8, length: u16) -> [u8; 14 + 40] {
     const NO_NEXT_HEADER: u8 = 59;
     let mut header = [0; 14 + 40];
     header[..12].copy_from_slice(&ipv4[..12]);
-    header[12..16].copy_from_slice(&[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]);
+    let traffic_class = traffic_class(dscp);
+    header[12..16].copy_from_slice(&[0x86, 0xdd, 0x60 | traffic_class >> 4, traffic_class << 4]);
     header[18..20].copy_from_slice(&(length - 54).to_be_bytes());
     // Hop limit; addresses in the benchmarking network (RFC 5180), derived from those of IPv4.
     header[20..22].copy_from_slice(&[NO_NEXT_HEADER, 64]);

@@ -32,7 +32,7 @@ fn mistakes_are_told_and_start_nothing() {
     for (arguments, said) in [
         (
             vec!["bench", "forwarding", "--case", "two-clases"],
-            "write one of one-class, stations, lossy, two-classes, mixed",
+            "write one of one-class, stations, lossy, two-classes, mixed, ecn",
         ),
         (
             vec!["bench", "forwarding", "--lcores", "99999", "--json", "left.json"],
@@ -113,7 +113,7 @@ fn a_short_run_has_its_table_and_json() {
     for row in rows {
         assert!(of(row, "sent") >= 40_000, "{row}");
         assert_eq!(of(row, "received") + of(row, "copied"), of(row, "sent") + of(row, "dropped"), "{row}");
-        for figure in ["mpps", "ns", "gbps"] {
+        for figure in ["mpps", "ns", "gbps", "relative"] {
             let [min, median, max] = ["min", "median", "max"].map(|key| row[figure][key].as_f64().unwrap());
             assert!(0.0 < min && min <= median && median <= max, "{row}");
         }

@@ -18,7 +18,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
     line(
         &mut text,
         format_args!(
-            "policy {}, flow control {}; two capture ports an lcore{paths}; {} rounds: median (least to most)\n",
+            "policy {}, flow control {}, where the case has no others; capture ports{paths}; {} rounds: median (least to most)\n",
             report.policy, report.flow_control, report.rounds
         ),
     );
@@ -30,6 +30,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
         "ns a packet",
         "Gb/s an lcore",
         "By one lcore",
+        "By the first case",
         "Others had the CPU",
         "Dropped",
     ];
@@ -43,6 +44,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
             spread(row.ns, 1),
             spread(row.gbps, 2),
             row.efficiency.map_or("-".to_owned(), |efficiency| spread(efficiency, 2)),
+            spread(row.relative, 2),
             format!("{:.0} %", row.kept_from_cpu_percent),
             count(row.dropped),
         ]);
