@@ -98,6 +98,9 @@ struct Drive {
     threshold: &'static str,
 }
 
+/// Frames that a port sent, by number, and whether each is marked.
+type SentFrames = Vec<(u64, bool)>;
+
 /// State after a step.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
@@ -116,7 +119,7 @@ fn outcome(
     drive: Drive,
     arrivals: &[(u16, Arriving)],
     in_rows: bool,
-) -> (Vec<Step>, Vec<Vec<(u64, bool)>>, String) {
+) -> (Vec<Step>, Vec<SentFrames>, String) {
     let [rate, ecn, arbitration] = keys;
     // A switch that stamps frames takes each singly.
     let telemetry = !in_rows;
