@@ -4,20 +4,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
-use weir_units::{MacAddr, PortId, Span, Time};
+use weir_units::{Bytes, MacAddr, PortId, Span, Time};
 
 /// Table of addresses that are static, or learned from source addresses and aged. Lock-free: any lcore learns and looks up. A static
 /// address may be behind several ports of equal cost; each flow then takes one of them ([`ForwardingTable::set_routes`]).
 ///
 /// An entry is one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the same address at once may
-/// take two slots; the older one ages out. A full bucket drops its oldest learned entry; frames to that station are then flooded until it
-/// sends again. Relaxed throughout: an entry publishes nothing but itself.
+/// take two slots; the older one ages out. A full bucket drops its oldest learned entry, of equally old ones one that is not
+/// [cached](ForwardingTable::mark_cached); frames to that station are then flooded until it sends again. Relaxed unless stated otherwise:
+/// an entry publishes nothing but itself.
 #[derive(Debug)]
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
     clock: AgeingClock,
-    /// Number of changes: incremented after each entry that is replaced or removed.
+    /// Number of changes: incremented after each cached entry that is replaced or removed.
     version: CachePadded<AtomicU64>,
+    replaced: AtomicU64,
     /// Routes of stations with consecutive addresses: a range of ports, [`GROUP`] and a group, or [`NOWHERE`]. Route sets follow one
     /// another, each with all stations.
     routed: Vec<u16>,
@@ -54,7 +56,7 @@ struct Bucket([Entry; BUCKET_ENTRIES]);
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
+    /// Address in the low 48 bits, port above, and [`CACHED`] and [`MOVED`]; 0 is empty, since no station has address 0.
     word: AtomicU64,
     /// [Tick](AgeingClock) when the station was last heard; [`STATIC`] for a static entry.
     heard: AtomicU64,
@@ -89,8 +91,17 @@ impl AgeingClock {
 }
 
 const BUCKET_ENTRIES: usize = 4;
+const _: () = assert!(BUCKET_ENTRIES == 4, "two bits of a rank");
+/// Entries per station of the capacity: at capacity, fewer than 1 % of stations find their buckets full.
+const ENTRIES_PER_STATION: usize = 4;
+/// Sets of an lcore's cache per bucket; both take a cache line.
+const CACHE_SETS_PER_BUCKET: usize = 2;
 const STATIC: u64 = u64::MAX;
 const ADDRESS_BITS: u32 = 48;
+/// Flag of an entry of which an lcore may have cached a route. If such an entry is replaced or moves, cached routes are outdated.
+const CACHED: u64 = 1 << 63;
+/// Flag of an entry that moved in its last tick. Its routes are not cached, so that a flapping station outdates caches once a tick at most.
+const MOVED: u64 = 1 << 62;
 /// Mark of a port set that is no range; the other bits are the index of a group.
 const GROUP: u16 = 1 << 15;
 const NOWHERE: u16 = u16::MAX;
@@ -116,12 +127,12 @@ fn is_range(ports: &[u16]) -> bool {
 impl ForwardingTable {
     /// Returns a table for at least `capacity` addresses. A learned address ages out after `ageing`, or up to 1 % later.
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
-        let buckets = (capacity * 2 / BUCKET_ENTRIES).max(1).next_power_of_two();
-        let buckets = (0..buckets).map(|_| Default::default()).collect();
+        let buckets = (0..ForwardingTable::buckets_for(capacity)).map(|_| Default::default()).collect();
         ForwardingTable {
             buckets,
             clock: AgeingClock::new(ageing),
             version: CachePadded::default(),
+            replaced: AtomicU64::new(0),
             routed: Vec::new(),
             routed_from: 0,
             stations: 0,
@@ -191,7 +202,7 @@ impl ForwardingTable {
         }
     }
 
-    /// Returns the version of lookups. While it stays the same, learning a known address changes nothing, and a lookup has the same result.
+    /// Returns the version of lookups. While it stays the same, no [cached](ForwardingTable::mark_cached) station has moved or been removed.
     ///
     /// Acquire: pairs with the Release after a change, so that the next lookup is no older.
     #[inline]
@@ -199,7 +210,29 @@ impl ForwardingTable {
         FdbVersion { changes: self.version.load(Ordering::Acquire), tick: self.clock.tick(now) }
     }
 
-    /// Increments the version after an entry was replaced or removed.
+    /// Returns the number of sets of an lcore's cache of routes. With a route per station of the capacity, one in ten finds its set full.
+    pub(crate) fn cache_sets(&self) -> usize {
+        self.buckets.len() * CACHE_SETS_PER_BUCKET
+    }
+
+    /// Returns the bytes of a table for this number of stations, and those of an lcore's cache of routes.
+    pub fn memory(stations: u32) -> (Bytes, Bytes) {
+        let buckets = ForwardingTable::buckets_for(stations as usize);
+        let bytes = |sets: usize| Bytes::new((sets * size_of::<Bucket>()) as u64);
+        (bytes(buckets), bytes(buckets * CACHE_SETS_PER_BUCKET))
+    }
+
+    fn buckets_for(capacity: usize) -> usize {
+        (capacity * ENTRIES_PER_STATION / BUCKET_ENTRIES).max(1).next_power_of_two()
+    }
+
+    /// Returns the number of stations that were replaced, before they aged, because their buckets were full. Replacements by several lcores
+    /// at once may count as one.
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
+    /// Increments the version after a cached entry was replaced or removed.
     #[inline]
     fn bump_version(&self) {
         self.version.fetch_add(1, Ordering::Release);
@@ -247,7 +280,7 @@ impl ForwardingTable {
     pub fn has_static(&self, address: MacAddr, port: PortId) -> bool {
         self.bucket(address.to_u64()).iter().any(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
-            held == word(address.to_u64(), port) && heard == STATIC
+            held & !(CACHED | MOVED) == word(address.to_u64(), port) && heard == STATIC
         })
     }
 
@@ -277,9 +310,10 @@ impl ForwardingTable {
         self.learn_number(address.to_u64(), port, now);
     }
 
-    /// [`ForwardingTable::learn`] of an address [as a number](MacAddr::to_u64).
+    /// [`ForwardingTable::learn`] of an address [as a number](MacAddr::to_u64). Returns whether the station was already known, at this port
+    /// and in this tick: only then routes from it may be cached.
     #[inline(always)]
-    pub(crate) fn learn_number(&self, address: u64, port: PortId, now: Time) {
+    pub(crate) fn learn_number(&self, address: u64, port: PortId, now: Time) -> bool {
         let tick = self.clock.tick(now);
         let bucket = self.bucket(address);
         for entry in bucket {
@@ -289,43 +323,89 @@ impl ForwardingTable {
             }
             let heard = entry.heard.load(Ordering::Relaxed);
             // Written when it changes and once a tick, not once a packet: other lcores read this cache line.
-            if (heard != tick || held != word(address, port)) && heard != STATIC {
-                self.learn_again(entry, address, port, tick);
+            let is_known = heard == tick && port_of(held) == port || heard == STATIC;
+            if !is_known {
+                self.learn_again(entry, held, address, port, tick);
             }
-            return;
+            return is_known;
         }
         self.learn_new(bucket, address, port, tick);
+        false
     }
 
     #[cold]
-    fn learn_again(&self, entry: &Entry, address: u64, port: PortId, tick: u64) {
+    fn learn_again(&self, entry: &Entry, mut held: u64, address: u64, port: PortId, tick: u64) {
         // No station has address 0: an empty entry was found.
-        if address != 0 {
-            let before = entry.word.swap(word(address, port), Ordering::Relaxed);
-            entry.heard.store(tick, Ordering::Relaxed);
-            if before != word(address, port) {
-                self.bump_version();
+        while is_of(held, address) && address != 0 {
+            let moves = port_of(held) != port;
+            let word = if moves { word(address, port) | MOVED } else { held & !MOVED };
+            match entry.word.compare_exchange_weak(held, word, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    entry.heard.store(tick, Ordering::Relaxed);
+                    if moves && held & CACHED != 0 {
+                        self.bump_version();
+                    }
+                    return;
+                }
+                Err(changed) => held = changed,
             }
         }
     }
 
     #[cold]
     fn learn_new(&self, bucket: &[Entry; BUCKET_ENTRIES], address: u64, port: PortId, tick: u64) {
-        let age = |entry: &Entry| match (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed)) {
-            (_, STATIC) => None,
-            (0, _) => Some(u64::MAX),
-            (_, heard) => Some(tick.saturating_sub(heard)),
-        };
-        // The first of several free ones, where it is found soonest.
-        let aged = bucket.iter().rev().filter_map(|entry| age(entry).map(|age| (age, entry)));
-        let oldest = aged.max_by_key(|(age, _)| *age);
-        if let Some((_, entry)) = oldest
-            && address != 0
+        let (mut oldest, mut highest) = (&bucket[0], (0, 0, 0));
+        for (n, entry) in bucket.iter().enumerate() {
+            let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
+            let order = n as u64 ^ address % BUCKET_ENTRIES as u64;
+            let rank = match (held, heard) {
+                (_, STATIC) => continue,
+                // The first of several free ones, where it is found soonest.
+                (0, _) => u64::MAX - n as u64,
+                // Any of several equally old ones.
+                (_, heard) => (tick.saturating_sub(heard) + 1) << 3 | u64::from(held & CACHED == 0) << 2 | order,
+            };
+            if rank > highest.0 {
+                (oldest, highest) = (entry, (rank, held, heard));
+            }
+        }
+        let (entry, (rank, held, heard)) = (oldest, highest);
+        // If another lcore took the entry in between, the station's next frame is learned. SeqCst, also of the loads below: of two lcores
+        // that enter an address at once, one sees the other's entry.
+        if rank == 0
+            || address == 0
+            || entry.word.compare_exchange(held, word(address, port), Ordering::SeqCst, Ordering::Relaxed).is_err()
         {
-            entry.word.store(word(address, port), Ordering::Relaxed);
-            entry.heard.store(tick, Ordering::Relaxed);
+            return;
+        }
+        entry.heard.store(tick, Ordering::Relaxed);
+        let had_station = held != 0 && tick.saturating_sub(heard) < self.clock.ageing;
+        if had_station {
+            self.replaced.store(self.replaced.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let is_again = |other: &&Entry| is_of(other.word.load(Ordering::SeqCst), address);
+        if had_station && held & CACHED != 0 || bucket.iter().filter(is_again).count() > 1 {
             self.bump_version();
         }
+    }
+
+    /// Marks the entries of two stations as cached; returns whether the route between them may be cached: neither moved in this tick, the
+    /// source is behind `port`, and the destination behind `to`. Routes of static stations need no mark.
+    #[inline(never)]
+    pub(crate) fn mark_cached(&self, (source, port): (u64, PortId), (destination, to): (u64, PortId)) -> bool {
+        let mark = |address, port| {
+            let entry = self.bucket(address).iter().find(|entry| is_of(entry.word.load(Ordering::Relaxed), address));
+            entry.is_some_and(|entry| {
+                let held = entry.word.load(Ordering::Relaxed);
+                let is_there = is_of(held, address) && port_of(held) == port && held & MOVED == 0;
+                // A thread that replaces the entry finds the flag, or makes this fail.
+                let sets_mark = |held| {
+                    entry.word.compare_exchange(held, held | CACHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                };
+                entry.heard.load(Ordering::Relaxed) == STATIC || is_there && (held & CACHED != 0 || sets_mark(held))
+            })
+        };
+        mark(destination, to) && mark(source, port)
     }
 
     /// Returns the location of `address`; `None` if it is unknown or has aged.
@@ -346,7 +426,7 @@ impl ForwardingTable {
             if is_of(held, address) {
                 let heard = entry.heard.load(Ordering::Relaxed);
                 if self.clock.is_current(heard, now) && held != 0 {
-                    return Some(Destination::Port(PortId((held >> ADDRESS_BITS) as u16)));
+                    return Some(Destination::Port(port_of(held)));
                 }
             }
         }
@@ -370,7 +450,7 @@ impl ForwardingTable {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
             (held != 0 && self.clock.is_current(heard, now))
-                .then(|| (MacAddr::from_u64(held), PortId((held >> ADDRESS_BITS) as u16), heard == STATIC))
+                .then(|| (MacAddr::from_u64(held), port_of(held), heard == STATIC))
         });
         entries.collect()
     }
@@ -406,7 +486,13 @@ fn is_of(held: u64, address: u64) -> bool {
 
 #[inline]
 fn word(address: u64, port: PortId) -> u64 {
+    debug_assert!(u64::from(port.0) < MOVED >> ADDRESS_BITS);
     u64::from(port.0) << ADDRESS_BITS | address
+}
+
+#[inline(always)]
+fn port_of(held: u64) -> PortId {
+    PortId(((held & !(CACHED | MOVED)) >> ADDRESS_BITS) as u16)
 }
 
 #[cfg(test)]
@@ -463,6 +549,32 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_a_cached_station_makes_routes_stale() {
+        let table = ForwardingTable::new(1, Span::from_secs(256));
+        let address = |n: u32| mac(n).to_u64();
+        let learn = |n, port, now| {
+            let before = table.version_at(seconds(now)).changes;
+            (
+                table.learn_number(address(n), PortId(port), seconds(now)),
+                table.version_at(seconds(now)).changes - before,
+            )
+        };
+        let marks = |from, to| table.mark_cached((address(from), PortId(1)), (address(to), PortId(2)));
+        assert_eq!([learn(1, 1, 1), learn(2, 2, 1), learn(2, 2, 1)], [(false, 0), (false, 0), (true, 0)]);
+        assert_eq!((marks(1, 2), marks(2, 1), marks(1, 3)), (true, false, false));
+        // Caches are outdated once, since the station is then not cached in this tick.
+        assert_eq!([learn(2, 1, 1), learn(2, 2, 1), learn(2, 2, 1)], [(false, 1), (false, 0), (true, 0)]);
+        assert!(!marks(1, 2));
+        assert_eq!((learn(2, 2, 3), marks(1, 2)), ((false, 0), true));
+        // The bucket is full. Of its equally old entries, those that are not cached are replaced first.
+        assert_eq!([1, 3, 4, 5, 6, 7].map(|n| learn(n, 1, 3)), [(false, 0); 6]);
+        assert_eq!([1, 2].map(|n| table.lookup(mac(n), seconds(3)).is_some()), [true; 2]);
+        // Then the first station is the oldest.
+        assert_eq!([(2, 2), (8, 3), (9, 3), (10, 3)].map(|(n, port)| learn(n, port, 5).1), [0, 0, 0, 1]);
+        assert_eq!((table.lookup(mac(1), seconds(5)), marks(1, 2)), (None, false));
+    }
+
+    #[test]
     fn static_addresses_neither_move_nor_age() {
         let table = table();
         assert!(table.insert_static(mac(1), PortId(2)));
@@ -501,7 +613,7 @@ mod tests {
         let found = (0..1_024)
             .filter(|n| table.lookup(mac(n + 1), seconds(1)) == Some(Destination::Port(PortId(*n as u16))))
             .count();
-        assert!(found > 950, "{found} of 1024");
+        assert!(found > 1_014, "{found} of 1024");
     }
 
     #[test]

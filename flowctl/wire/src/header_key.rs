@@ -13,7 +13,7 @@ pub struct HeaderKey {
 /// is used.
 const ECN_OF_WORD: u64 = 0b11 << 56;
 const ECN_OF_TAGGED: u32 = 0b11 << 24;
-const TAG: u16 = u16::from_le_bytes([0x81, 0x00]);
+const TAG: [u8; 2] = [0x81, 0x00];
 
 /// Returns the key of a frame; `None` if it is too short for a fast parse.
 #[inline(always)]
@@ -23,7 +23,7 @@ pub fn header_key(frame: &[u8]) -> Option<HeaderKey> {
     let (addresses, rest) = (eight(0), eight(8));
     let behind = frame[16..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four)) & !ECN_OF_TAGGED;
     // No branch: frames of a burst differ.
-    let behind = if (rest >> 32) as u16 == TAG { behind } else { 0 };
+    let behind = if frame[12..14] == TAG { behind } else { 0 };
     Some(HeaderKey { words: [addresses, rest & !ECN_OF_WORD, u64::from(behind)] })
 }
 

@@ -1,11 +1,11 @@
-//! Fast path for bursts of plain frames, which most are. Frames with a cached header take the [cached route](super::exact_match). Other
-//! headers go through the fast parser, with prefetches some frames ahead. A frame that is not plain takes the slow path, and keeps its position among the others.
+//! Fast path for bursts of plain frames, which most are. Frames with a cached header take the [cached route](super::exact_match). The other
+//! headers of the burst go through the fast parser together, which prefetches their stations, and are then looked up in order. A frame that
+//! is not plain takes the slow path, and keeps its position among the others.
 
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_units::{Class, PortId, QueueId, Time};
-use weir_wire::HeaderKey;
+use weir_units::{Class, PortId, QueueId, Time, bits};
 use weir_wire::ethernet::Parsed;
 
 use super::exact_match::{ExactMatchCache, QueueRoute};
@@ -24,22 +24,28 @@ struct HeaderFields {
     class: Class,
     /// Whether the frame is [plain](weir_wire::ethernet::FastHeaders) and not too long. If not, the other fields are meaningless.
     is_plain: bool,
-    /// Cache key of the frame.
-    key: Option<HeaderKey>,
 }
 
-impl FrameRoutes {
-    /// Adds leading frames that are cached and not too long, up to `most` frames in total.
-    #[inline(always)]
-    fn extend<P: Packet>(&mut self, frame_bytes_max: u32, frames: &[P], cache: &ExactMatchCache, most: usize) {
-        let (routes, lengths) = (&mut self.routes[self.count..most], &mut self.lengths[self.count..]);
-        self.count += find_cached(frame_bytes_max, frames, cache, routes, lengths);
+/// Frames of a burst without a route.
+#[derive(Default)]
+struct UnknownRoutes {
+    /// Bit mask of the frames.
+    frames: u64,
+    /// Header fields of the frames, in order, and of earlier ones.
+    headers: ArrayVec<HeaderFields, BURST_MAX>,
+    /// Number of the earlier ones.
+    earlier: usize,
+    /// Whether all frames are without one, since the forwarding table changed.
+    are_all: bool,
+}
+
+impl UnknownRoutes {
+    /// Removes the first frame.
+    fn pop(&mut self) {
+        self.frames &= self.frames - 1;
+        self.earlier += 1;
     }
 }
-
-/// Frames parsed together at the first cache miss; the number doubles with each further one of the burst. With many misses, prefetches run
-/// well ahead; with a single one, few frames are parsed in vain.
-const PARSE_AHEAD_MIN: usize = 8;
 
 impl<P: Packet> Forwarding<P> {
     /// Forwards the frames received by a port without clones, and empties the burst.
@@ -54,19 +60,20 @@ impl<P: Packet> Forwarding<P> {
         sink: &mut Sink,
     ) {
         self.set_current_port(port);
-        let mut found = FrameRoutes::default();
-        if self.dropping.is_empty() {
-            cache.set_version(self.shared.fdb.version_at(now), port);
-            found.extend(self.shared.frame_bytes_max, burst, cache, BURST_MAX);
-            if found.count < burst.len() && burst[found.count].is_control() {
-                self.find_around_control::<Sink>(now, port, burst, &mut found, cache, allocator);
-            }
+        if !self.dropping.is_empty() {
+            mem::take(burst).into_iter().for_each(|packet| self.handle_packet(now, port, packet, allocator, sink));
+            return self.flush(now, port, allocator, sink);
+        }
+        cache.set_version(self.shared.fdb.version_at(now), port);
+        let mut found = FrameRoutes { count: burst.len(), ..FrameRoutes::default() };
+        let unknown = find_cached(self.shared.frame_bytes_max, burst, cache, &mut found);
+        if unknown != 0 {
+            return self.handle_unknown(now, port, burst, &mut found, unknown, cache, allocator, sink);
         }
         let staged = self.stage_frames(port, &found);
         if staged < burst.len() {
-            let mut packets = mem::take(burst).into_iter();
-            self.staged.extend(packets.by_ref().take(staged));
-            return self.handle_mixed(now, port, &mut packets, cache, allocator, sink);
+            let mut unknown = UnknownRoutes::default();
+            return self.handle_rest(now, port, burst, &mut found, staged, &mut unknown, cache, allocator, sink);
         }
         if !burst.is_empty() {
             self.admit(now, port, burst, allocator, sink);
@@ -74,84 +81,75 @@ impl<P: Packet> Forwarding<P> {
         self.count_arrived(port);
     }
 
-    /// Takes control frames out of a burst. The next frame behind the `found` ones is a control frame. Frames before and behind the control
-    /// frames are then staged and admitted together.
+    /// Forwards a burst with `unknown`, a bit mask of the frames that are not cached.
     #[inline(never)]
-    fn find_around_control<Sink: AdmittedSink<P>>(
+    #[expect(clippy::too_many_arguments, reason = "those of `handle_burst`, and what it found")]
+    fn handle_unknown<Sink: AdmittedSink<P>>(
         &mut self,
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
         found: &mut FrameRoutes,
-        cache: &ExactMatchCache,
-        allocator: &mut impl PacketAllocator<P>,
-    ) {
-        let frame_bytes_max = self.shared.frame_bytes_max;
-        while found.count < burst.len() && burst[found.count].is_control() {
-            let frame = burst.remove(found.count);
-            if let Parsed::Control(control) = frame.parse() {
-                // The control frame's place is behind the found data frames, which are not counted yet.
-                self.handle_control::<Sink>(now, port, &control, |class, arrived| {
-                    let (routes, lengths) = found.frames();
-                    let of_class = routes.iter().zip(lengths).filter(|(route, _)| route.ingress().class() == class);
-                    of_class.map(|(_, frame_bytes)| arrived.count_of(*frame_bytes)).sum()
-                });
-            }
-            allocator.recycle(frame);
-            found.extend(frame_bytes_max, &burst[found.count..], cache, BURST_MAX);
-        }
-    }
-
-    /// Forwards the rest of a burst, whose first frame could not be staged from the cache. Earlier frames are staged already.
-    #[inline(never)]
-    fn handle_mixed<Sink: AdmittedSink<P>>(
-        &mut self,
-        now: Time,
-        port: PortId,
-        packets: &mut arrayvec::IntoIter<P, BURST_MAX>,
+        unknown: u64,
         cache: &mut ExactMatchCache,
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut Sink,
     ) {
-        let mut parse_ahead = PARSE_AHEAD_MIN;
-        while packets.len() > 0 {
-            let mut parsed = ArrayVec::new();
-            self.parse_ahead(port, &packets.as_slice()[..parse_ahead.min(packets.len())], &mut parsed);
-            parse_ahead *= 2;
-            let mut rest = &parsed[..];
-            loop {
-                let staged = self.stage_plain(now, port, rest, cache);
-                self.staged.extend(packets.by_ref().take(staged));
-                let Some((_, behind)) = rest[staged..].split_first() else { break };
-                let Some(packet) = packets.next() else { break };
-                self.handle_packet(now, port, packet, allocator, sink);
-                rest = behind;
+        let mut unknown = UnknownRoutes { frames: unknown, ..UnknownRoutes::default() };
+        self.parse_unknown(port, burst, &mut unknown);
+        self.find_unknown::<Sink>(now, port, burst, found, &mut unknown, cache, allocator);
+        let staged = self.stage_frames(port, found);
+        if staged < burst.len() {
+            return self.handle_rest(now, port, burst, found, staged, &mut unknown, cache, allocator, sink);
+        }
+        if !burst.is_empty() {
+            self.admit(now, port, burst, allocator, sink);
+        }
+        self.count_arrived(port);
+    }
+
+    /// Forwards a burst whose first `staged` frames are staged, and the next one takes the slow path.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "those of `handle_burst`, and what it found")]
+    fn handle_rest<Sink: AdmittedSink<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        burst: &mut Burst<P>,
+        found: &mut FrameRoutes,
+        mut staged: usize,
+        unknown: &mut UnknownRoutes,
+        cache: &mut ExactMatchCache,
+        allocator: &mut impl PacketAllocator<P>,
+        sink: &mut Sink,
+    ) {
+        loop {
+            self.staged.extend(burst.drain(..staged));
+            let Some(packet) = burst.pop_at(0) else { break };
+            self.handle_packet(now, port, packet, allocator, sink);
+            if unknown.frames >> staged & 1 != 0 {
+                unknown.pop();
             }
-            let staged = self.stage_cached(now, port, packets.as_slice(), cache);
-            self.staged.extend(packets.by_ref().take(staged));
+            found.remove_front(staged + 1);
+            unknown.frames = unknown.frames.checked_shr(staged as u32 + 1).unwrap_or(0);
+            self.find_unknown::<Sink>(now, port, burst, found, unknown, cache, allocator);
+            if self.request.room() < found.count {
+                self.flush(now, port, allocator, sink);
+            }
+            staged = self.stage_frames(port, found);
         }
         self.flush(now, port, allocator, sink);
     }
 
-    /// Counts the leading frames as received, and stages their requests: those cached, whose egress port accepts them. Returns their
-    /// number; the caller stages the packets.
+    /// Parses the frames without a route, and prefetches the forwarding entries of their stations.
     #[inline(always)]
-    fn stage_cached(&mut self, now: Time, port: PortId, frames: &[P], cache: &mut ExactMatchCache) -> usize {
-        if !self.dropping.is_empty() {
-            return 0;
-        }
-        cache.set_version(self.shared.fdb.version_at(now), port);
-        let mut found = FrameRoutes::default();
-        found.extend(self.shared.frame_bytes_max, frames, cache, self.request.room());
-        self.stage_frames(port, &found)
-    }
-
-    /// Parses frames, and prefetches the forwarding entries of their stations.
-    #[inline(always)]
-    fn parse_ahead(&self, port: PortId, frames: &[P], parsed: &mut ArrayVec<HeaderFields, BURST_MAX>) {
+    fn parse_unknown(&self, port: PortId, burst: &[P], unknown: &mut UnknownRoutes) {
         let shared = &*self.shared;
         let frame_bytes_max = shared.frame_bytes_max;
-        parsed.extend(frames.iter().map(|packet| {
+        unknown.earlier = 0;
+        unknown.headers.clear();
+        unknown.headers.extend(bits(unknown.frames).map(|n| {
+            let packet = &burst[n];
             let (headers, frame_bytes) = (packet.parse_fast(), packet.frame_bytes());
             shared.fdb.prefetch_address(headers.destination);
             shared.fdb.prefetch_address(headers.source);
@@ -161,63 +159,139 @@ impl<P: Packet> Forwarding<P> {
                 frame_bytes,
                 class: shared.classifier.class_of_plain(port, &headers),
                 is_plain: headers.is_plain & (frame_bytes <= frame_bytes_max),
-                key: packet.header_key(),
             }
         }));
     }
 
-    /// Looks up the leading frames, learns their source addresses, caches their routes, and [stages](Forwarding::stage_cached) them: those
-    /// that are plain and go to a single other port, which accepts them. Returns their number; the caller stages the packets.
+    /// Finds the routes of frames that are not cached, in order, up to one that takes the slow path. Obeys control frames on the way, and
+    /// removes them from the burst. Counts the leading frames with routes in `found`.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "those of `handle_burst`, and what it found")]
+    fn find_unknown<Sink: AdmittedSink<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        burst: &mut Burst<P>,
+        found: &mut FrameRoutes,
+        unknown: &mut UnknownRoutes,
+        cache: &mut ExactMatchCache,
+        allocator: &mut impl PacketAllocator<P>,
+    ) {
+        // The first frame whose route may be outdated.
+        let mut rest = 0;
+        loop {
+            if !unknown.are_all && !cache.is_current(self.shared.fdb.version_at(now)) {
+                // A frame of this burst, or another lcore, changed the table: no later frame counts as cached.
+                unknown.frames = u64::MAX.checked_shr((BURST_MAX - burst.len()) as u32).unwrap_or(0)
+                    & u64::MAX.checked_shl(rest as u32).unwrap_or(0);
+                self.parse_unknown(port, burst, unknown);
+                unknown.are_all = true;
+            }
+            if unknown.frames == 0 {
+                found.count = burst.len();
+                return;
+            }
+            let n = unknown.frames.trailing_zeros() as usize;
+            if let Some(route) = self.find_route(now, port, &burst[n], &unknown.headers[unknown.earlier], cache) {
+                (found.routes[n], found.lengths[n]) = (route, unknown.headers[unknown.earlier].frame_bytes);
+                unknown.pop();
+                rest = n + 1;
+                continue;
+            }
+            if !burst[n].is_control() {
+                found.count = n;
+                return;
+            }
+            let frame = burst.remove(n);
+            if let Parsed::Control(control) = frame.parse() {
+                // The control frame's place is behind the frames with routes, which are not counted yet.
+                self.handle_control::<Sink>(now, port, &control, |class, arrived| {
+                    let of_class = (0..n).filter(|frame| found.routes[*frame].ingress().class() == class);
+                    of_class.map(|frame| arrived.count_of(found.lengths[frame])).sum()
+                });
+            }
+            allocator.recycle(frame);
+            found.remove(n);
+            unknown.pop();
+            // No earlier frame is left.
+            unknown.frames >>= 1;
+            rest = n;
+        }
+    }
+
+    /// Learns a frame's source address, looks its destination up, and caches the route; `None` for a frame that takes the slow path.
     #[inline(always)]
-    fn stage_plain(&mut self, now: Time, port: PortId, frames: &[HeaderFields], cache: &mut ExactMatchCache) -> usize {
-        if !self.dropping.is_empty() {
-            return 0;
+    fn find_route(
+        &self,
+        now: Time,
+        port: PortId,
+        packet: &P,
+        frame: &HeaderFields,
+        cache: &mut ExactMatchCache,
+    ) -> Option<QueueRoute> {
+        if !frame.is_plain {
+            return None;
         }
         let shared = &*self.shared;
-        // As of now: if one of these frames, or another lcore, changes the table, the cached routes are soon outdated.
-        cache.set_version(shared.fdb.version_at(now), port);
-        let mut found = FrameRoutes::default();
-        let places = found.routes.iter_mut().zip(&mut found.lengths).take(self.request.room());
-        for (frame, (to_route, to_length)) in frames.iter().zip(places) {
-            if !frame.is_plain {
-                break;
-            }
-            if shared.learns {
-                shared.fdb.learn_number(frame.source, port, now);
-            }
-            let Some(Destination::Port(to)) = shared.fdb.lookup_number(frame.destination, now) else { break };
-            if to == port || !shared.accepts(to, frame.class) {
-                break;
-            }
-            let route = QueueRoute::new(QueueId::new(port, frame.class), QueueId::new(to, frame.class));
-            if let Some(key) = frame.key {
-                cache.insert(key, route);
-            }
-            (*to_route, *to_length) = (route, frame.frame_bytes);
-            found.count += 1;
+        let is_known = shared.learns && shared.fdb.learn_number(frame.source, port, now);
+        let Some(Destination::Port(to)) = shared.fdb.lookup_number(frame.destination, now) else { return None };
+        if to == port {
+            return None;
         }
-        self.stage_frames(port, &found)
+        let route = QueueRoute::new(QueueId::new(port, frame.class), QueueId::new(to, frame.class));
+        // A station's first frame alone leaves the cache to others.
+        if is_known
+            && let Some(key) = packet.header_key()
+            && !cache.contains(key)
+            && shared.fdb.mark_cached((frame.source, port), (frame.destination, to))
+            && cache.is_current(shared.fdb.version_at(now))
+        {
+            cache.insert(key, route);
+        }
+        Some(route)
     }
 }
 
-/// Finds routes and lengths of the leading frames that are cached and not too long, up to the length of `routes`. Returns their number.
+/// Finds the routes of cached frames that are not too long, and the lengths of all. Returns a bit mask of the other frames.
 #[inline(never)]
-fn find_cached<P: Packet>(
-    frame_bytes_max: u32,
-    frames: &[P],
-    cache: &ExactMatchCache,
-    routes: &mut [QueueRoute],
-    lengths: &mut [u32],
-) -> usize {
-    let mut found = 0;
-    for (frame, (to_route, to_length)) in frames.iter().zip(routes.iter_mut().zip(lengths)) {
-        let Some(route) = frame.header_key().and_then(|key| cache.find(key)) else { break };
-        let frame_bytes = frame.frame_bytes();
-        if frame_bytes > frame_bytes_max {
-            break;
-        }
-        (*to_route, *to_length) = (route, frame_bytes);
-        found += 1;
+fn find_cached<P: Packet>(frame_bytes_max: u32, frames: &[P], cache: &ExactMatchCache, found: &mut FrameRoutes) -> u64 {
+    let (mut unknown, mut longest) = (0, 0);
+    let places = found.routes.iter_mut().zip(&mut found.lengths);
+    for (n, (frame, (to_route, to_length))) in frames.iter().zip(places).enumerate() {
+        *to_length = frame.frame_bytes();
+        longest = longest.max(*to_length);
+        let Some(key) = frame.header_key() else {
+            unknown |= 1 << n;
+            continue;
+        };
+        let (route, is_hit) = cache.first(key);
+        *to_route = route;
+        // No branch: in a burst with some unknown it would be mispredicted.
+        unknown |= u64::from(!is_hit) << n;
     }
-    found
+    if unknown == 0 && longest <= frame_bytes_max {
+        return 0;
+    }
+    let too_long =
+        if longest <= frame_bytes_max { 0 } else { too_long(frame_bytes_max, &found.lengths[..frames.len()]) };
+    find_second(frames, cache, found, unknown & !too_long) | too_long
+}
+
+/// Continues [`find_cached`] for the frames whose routes are not the first of their sets. Returns those that are not cached.
+#[inline(never)]
+fn find_second<P: Packet>(frames: &[P], cache: &ExactMatchCache, found: &mut FrameRoutes, unknown: u64) -> u64 {
+    bits(unknown).fold(unknown, |unknown, n| {
+        let cached = frames[n].header_key().and_then(|key| cache.second(key));
+        cached.map_or(unknown, |route| {
+            found.routes[n] = route;
+            unknown & !(1 << n)
+        })
+    })
+}
+
+/// Returns a bit mask of the frames with more than this length.
+#[cold]
+fn too_long(frame_bytes_max: u32, lengths: &[u32]) -> u64 {
+    let too_long = lengths.iter().enumerate().filter(|(_, length)| **length > frame_bytes_max);
+    too_long.fold(0, |all, (n, _)| all | 1 << n)
 }

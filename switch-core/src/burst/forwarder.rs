@@ -44,7 +44,8 @@ impl<P: Packet> RxForwarder<P> {
     /// Returns a forwarder of `ports`, which include clones.
     pub(super) fn new(shared: Arc<Shared>, ports: &[PortId]) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), cache: ExactMatchCache::new() }
+        let cache = ExactMatchCache::new(shared.fdb.cache_sets());
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), cache }
     }
 
     /// Forwards the frames that `port` received at `now`, and empties the burst.
@@ -86,8 +87,9 @@ impl<P: Packet> Forwarder<P> {
         rings: TxRings<P, false>,
     ) -> Forwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
+        let cache = ExactMatchCache::new(shared.fdb.cache_sets());
         let forwarding = Forwarding::new(shared, ports, counters);
-        Forwarder { forwarding, cache: ExactMatchCache::new(), input, rings, burst: Burst::new() }
+        Forwarder { forwarding, cache, input, rings, burst: Burst::new() }
     }
 
     /// Forwards up to a burst of frames from the receiver; returns their number.

@@ -10,11 +10,12 @@ use crate::counters::Counters;
 use crate::forwarding::Forwarding;
 use crate::packet::{BURST_MAX, Packet};
 
-/// Leading frames of a burst whose routes are known.
+/// Routes and lengths of a burst's frames.
 pub(super) struct FrameRoutes {
     pub(super) routes: [QueueRoute; BURST_MAX],
-    /// Length of each frame in bytes, without FCS; 0 behind the last frame.
+    /// Length of each frame in bytes, without FCS.
     pub(super) lengths: [u32; BURST_MAX],
+    /// Number of leading frames whose routes are known.
     pub(super) count: usize,
 }
 
@@ -26,6 +27,18 @@ impl Default for FrameRoutes {
 }
 
 impl FrameRoutes {
+    /// Removes frame `n` from the burst's frames.
+    pub(super) fn remove(&mut self, n: usize) {
+        self.routes.copy_within(n + 1.., n);
+        self.lengths.copy_within(n + 1.., n);
+    }
+
+    /// Removes the first `n` frames from the burst's frames.
+    pub(super) fn remove_front(&mut self, n: usize) {
+        self.routes.copy_within(n.., 0);
+        self.lengths.copy_within(n.., 0);
+    }
+
     #[inline(always)]
     pub(super) fn frames(&self) -> (&[QueueRoute], &[u32]) {
         (&self.routes[..self.count], &self.lengths[..self.count])

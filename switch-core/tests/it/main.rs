@@ -5,6 +5,7 @@ mod clones;
 mod common;
 mod delays;
 mod fast_path;
+mod forwarding_table;
 mod late_polls;
 mod link_rate;
 mod links;

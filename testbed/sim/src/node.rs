@@ -119,7 +119,7 @@ impl SimSwitch {
             DriverConfig {
                 catch_up: CatchUp::NONE,
                 // Hash buckets of static entries must not overflow.
-                stations: if !routes.is_empty() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
+                stations: if !routes.is_empty() { 1 } else { 2 * config.static_macs.len() + LEARNED_MAX },
                 learns: routes.is_empty(),
                 hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,
@@ -341,7 +341,7 @@ impl SwitchEnvironment {
 }
 
 /// Capacity for learned stations without routes.
-const LEARNED_MAX: usize = 4_096;
+const LEARNED_MAX: usize = 2_048;
 
 impl SimHost {
     /// Creates host `number` of a scenario; `measures` enables τ.
