@@ -68,6 +68,15 @@ pub mod switch {
         Key::time("mac_ageing", times_from(Span::from_millis(1)), "Lifetime of a learned MAC address, plus up to 1 %.")
             .or("300s")
             .restart("the forwarding table counts age in ticks of a length that is set at the start");
+    /// Size of the forwarding table.
+    pub const FDB_SIZE: Key<u32> = Key::<u32>::integer(
+        "fdb_size",
+        64..=131_072,
+        "Number of stations for which the forwarding table has room. Each takes 64 B, and 64 B on each lcore that forwards. \
+         Beyond it a new station replaces the one that was silent longest, to which frames are then flooded.",
+    )
+    .or("16384")
+    .restart("the forwarding table is allocated at the start");
     /// Period of published counters.
     pub const STATS_INTERVAL: Key<Span> = Key::time(
         "stats_interval",
@@ -96,7 +105,7 @@ pub mod switch {
     .restart(reasons::CLOCK);
 
     pub(super) const KEYS: Keys =
-        &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &STATS_INTERVAL, &TELEMETRY, &TELEMETRY_QUEUE];
+        &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &FDB_SIZE, &STATS_INTERVAL, &TELEMETRY, &TELEMETRY_QUEUE];
 }
 
 /// `[lcores]`.

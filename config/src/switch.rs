@@ -19,6 +19,8 @@ pub struct SwitchConfig {
     pub mtu: Bytes,
     /// `[switch] mac_ageing`: idle time after which a learned address is removed.
     pub mac_ageing: Span,
+    /// `[switch] fdb_size`: number of stations for which the forwarding table has room, in real time.
+    pub fdb_size: u32,
     /// `[switch] stats_interval`, in real time.
     pub stats_interval: Span,
     /// `[switch] telemetry`: stamps frames that request it with the state of their egress port.

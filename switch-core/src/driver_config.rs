@@ -4,16 +4,13 @@ use weir_flowctl::CatchUp;
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, LINK_OVERHEAD, MacAddr, SerialisationRounding};
 use weir_wire::digest::DigestConfig;
 
-/// Number of addresses for which the forwarding table is sized.
-const STATIONS_MAX: usize = 16_384;
-
 /// Settings of a switch that its driver decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverConfig {
     /// Bound on the catch-up of late polls; none in virtual time.
     pub catch_up: CatchUp,
-    /// Number of stations for which the forwarding table is sized.
-    pub stations: usize,
+    /// Number of stations for which the forwarding table has room, if not the configuration's.
+    pub stations: Option<usize>,
     /// Whether source addresses are learned; false where all stations are known.
     pub learns: bool,
     /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
@@ -53,7 +50,7 @@ impl DriverConfig {
     pub fn real_time(catch_up: CatchUp) -> DriverConfig {
         DriverConfig {
             catch_up,
-            stations: STATIONS_MAX,
+            stations: None,
             learns: true,
             hash_seed: 0,
             seed: 0,

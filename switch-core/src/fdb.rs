@@ -357,7 +357,7 @@ impl ForwardingTable {
         let (mut oldest, mut highest) = (&bucket[0], (0, 0, 0));
         for (n, entry) in bucket.iter().enumerate() {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
-            let order = n as u64 ^ address % BUCKET_ENTRIES as u64;
+            let order = n as u64 ^ (address % BUCKET_ENTRIES as u64);
             let rank = match (held, heard) {
                 (_, STATIC) => continue,
                 // The first of several free ones, where it is found soonest.

@@ -59,7 +59,8 @@ impl Switch {
         let rates: Vec<BitRate> = real_ports.iter().map(|port| link_rate(*port).get()).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.tagged_frame_bytes_max().get() - FCS_BYTES;
-        let fdb = ForwardingTable::new(driver_config.stations, config.mac_ageing);
+        let stations = driver_config.stations.unwrap_or(config.fdb_size as usize);
+        let fdb = ForwardingTable::new(stations, config.mac_ageing);
         for (address, port) in &config.static_macs {
             if !fdb.insert_static(*address, PortId(*port as u16)) {
                 return Err(BuildError::StaticMac(*address));

@@ -29,6 +29,7 @@ pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConf
         time_dilation,
         mtu,
         mac_ageing: switch.get(&keys::MAC_AGEING),
+        fdb_size: switch.get(&keys::FDB_SIZE),
         stats_interval: switch.get(&keys::STATS_INTERVAL),
         telemetry: switch.get(&keys::TELEMETRY),
         telemetry_queue: switch.get(&keys::TELEMETRY_QUEUE),

@@ -119,7 +119,7 @@ impl SimSwitch {
             DriverConfig {
                 catch_up: CatchUp::NONE,
                 // Hash buckets of static entries must not overflow.
-                stations: if !routes.is_empty() { 1 } else { 2 * config.static_macs.len() + LEARNED_MAX },
+                stations: Some(if !routes.is_empty() { 1 } else { 2 * config.static_macs.len() + LEARNED_MAX }),
                 learns: routes.is_empty(),
                 hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,

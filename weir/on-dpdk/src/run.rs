@@ -246,6 +246,7 @@ impl Session<'_> {
                 self.control.record_rates(index, last, &report);
                 peers.log(index, &configs[index], &report);
                 memory.log(index, &switches[index], &report);
+                memory.log_full_table(index, &switches[index], running.shared(index).fdb.replaced());
                 nics.log(index, &switches[index], running);
                 if !report.conservation.holds {
                     tracing::error!(switch = %switches[index].name, "frames are not conserved: {:?}", report.conservation);

@@ -13,7 +13,7 @@ pub(super) fn switch_text(on: &SwitchResources) -> String {
         lines.push(format!("lcores ({}):", lcores.layout));
         lines.extend(lcores.cpus.iter().map(|on| format!("  CPU {}: {}", on.cpu, on.does)));
     }
-    lines.push(on.late_polls.clone());
+    lines.extend([on.late_polls.clone(), on.forwarding_table.clone()]);
     lines.extend(on.unknown_losses.iter().cloned());
     lines.iter().fold(String::new(), |text, line| format!("{text}  {line}\n"))
 }

@@ -23,6 +23,8 @@ pub struct SwitchResources {
     pub lcores: Option<Lcores>,
     /// Catch-up allowance for late polls, in a sentence.
     pub late_polls: String,
+    /// Memory of the forwarding table and its caches, in a sentence.
+    pub forwarding_table: String,
     /// Kinds of loss that devices do not count, with the ports.
     pub unknown_losses: Vec<String>,
 }

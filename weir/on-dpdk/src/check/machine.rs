@@ -4,6 +4,9 @@ use weir_config::{ConfigErrors, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Memory, Placement};
 use weir_experiments::real_frames::{self, CpuAssignment, Lcores, MachineFindings, PacketMemory, SwitchResources};
 
+use weir_switch_core::fdb::ForwardingTable;
+use weir_units::Bytes;
+
 use super::{interfaces, losses, nics};
 use crate::below_rate;
 
@@ -24,6 +27,7 @@ impl real_frames::MachineResources for MachinePlacement {
         SwitchResources {
             lcores: self.placement.as_ref().ok().map(|placement| lcores(placement, index, switch)),
             late_polls: below_rate::catch_up(switch),
+            forwarding_table: forwarding_table(switch),
             unknown_losses: losses::unknown_losses(switch),
         }
     }
@@ -67,6 +71,17 @@ fn lcores(placement: &Placement, index: usize, switch: &SwitchConfig) -> Lcores 
     let nics = switch.ports.iter().zip(&placed.nics).filter_map(|(port, on)| Some((port, (*on)?)));
     let nics = nics.map(|(port, on)| CpuAssignment { cpu: placement.cpus[on], does: format!("NIC of {}", port.name) });
     Lcores { layout: layout_name(placed.plan.layout), cpus: roles.chain(nics).collect() }
+}
+
+fn forwarding_table(switch: &SwitchConfig) -> String {
+    let (table, cache) = ForwardingTable::memory(switch.fdb_size);
+    let kib = |bytes: Bytes| bytes.get() >> 10;
+    format!(
+        "forwarding table: room for {} stations in {} KiB, and {} KiB on each lcore that forwards",
+        switch.fdb_size,
+        kib(table),
+        kib(cache)
+    )
 }
 
 fn packet_memory(memory: Memory) -> PacketMemory {
