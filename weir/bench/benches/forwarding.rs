@@ -86,7 +86,11 @@ fn runs() -> Vec<Run> {
         of("ports-8-two-classes", 418.0),
         of("ports-16", 468.0),
         of("ports-32", 757.0),
-        of("stations-1000", 622.0),
+        of("stations-1000", 325.0),
+        of("stations-4096", 355.0),
+        of("stations-16384", 490.0),
+        of("new-senders", 570.0),
+        of("flapping-mac", 325.0),
         of("gfc-time", 331.0),
         of("cbfc", 345.0),
     ]

@@ -17,7 +17,7 @@ use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::error::{BenchError, from_arguments};
-use crate::frames::{Formats, LOSSLESS, Traffic};
+use crate::frames::{Formats, LOSSLESS, SenderKind, Traffic};
 use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
 use crate::machine::{HostInfo, HostLoad, HostLoadMeter, kept_from_cpu};
 use crate::spread::Spread;
@@ -36,6 +36,8 @@ pub struct Case {
     pub stations: u16,
     /// Frame formats of the stations.
     pub formats: Formats,
+    /// SenderKind of the frames.
+    pub senders: SenderKind,
     /// Number of destination ports of a port's frames, with equal shares. An lcore has one port more.
     pub destinations: u8,
     /// Further keys of the lossless class's queue, in TOML.
@@ -44,6 +46,8 @@ pub struct Case {
     pub policy: Option<&'static str>,
     /// The ports' flow control, by its name, if not the plan's.
     pub flow_control: Option<&'static str>,
+    /// Number of stations for which the forwarding table has room.
+    pub fdb_size: u32,
 }
 
 impl Case {
@@ -54,8 +58,10 @@ impl Case {
             dscps,
             stations,
             formats: Formats::Ipv4,
+            senders: SenderKind::Known,
             destinations: 1,
             queue_keys: "",
+            fdb_size: 16_384,
             policy: None,
             flow_control: None,
         }
@@ -72,7 +78,7 @@ impl Case {
 }
 
 /// All cases. The first [`OF_TWO_PORTS`], with two ports and IPv4, also exist for other programs.
-pub const CASES: [Case; 17] = [
+pub const CASES: [Case; 21] = [
     Case::lossless("one-class", "a lossless class"),
     Case::new("stations", "a lossless class, 64 stations a port", &[26], 64),
     Case::new("lossy", "a lossy class", &[0], 1),
@@ -109,6 +115,23 @@ pub const CASES: [Case; 17] = [
     Case { destinations: 15, ..Case::lossless("ports-16", "a lossless class, 16 ports, each to all others") },
     Case { destinations: 31, ..Case::lossless("ports-32", "a lossless class, 32 ports, each to all others") },
     Case { stations: 1_000, ..Case::lossless("stations-1000", "a lossless class, 1,000 stations a port") },
+    Case { stations: 4_096, ..Case::lossless("stations-4096", "a lossless class, 4,096 stations a port") },
+    Case {
+        stations: 16_384,
+        fdb_size: 32_768,
+        ..Case::lossless("stations-16384", "a lossless class, 16,384 stations a port")
+    },
+    Case {
+        senders: SenderKind::NewInHalf,
+        stations: 64,
+        fdb_size: 256,
+        ..Case::lossless("new-senders", "a lossless class, 64 stations a port, new ones in half of the frames")
+    },
+    Case {
+        senders: SenderKind::OneMoving,
+        stations: 64,
+        ..Case::lossless("flapping-mac", "a lossless class, 64 stations a port, one of 64 frames from one that flaps")
+    },
     Case {
         policy: Some("static"),
         flow_control: Some("gfc-time"),
@@ -300,6 +323,7 @@ impl Setup<'_> {
                 dscps: self.case.dscps,
                 stations: self.case.stations,
                 formats: self.case.formats,
+                senders: self.case.senders,
                 credit_after: (self.flow_control == CBFC).then(|| self.rounds_to_credit()),
             };
             Ok(traffic.write_capture(directory, &format!("{name}-{port}"))?)
@@ -333,8 +357,9 @@ impl Setup<'_> {
             (false, _) => "mean_frame = \"exact\"".to_owned(),
         };
         let mut text = format!(
-            "[switch]\nname = \"bench\"\nidle = \"poll\"\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = {:?}\n\
+            "[switch]\nname = \"bench\"\nidle = \"poll\"\nmac_ageing = \"1h\"\nfdb_size = {}\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = {:?}\n\
              cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
+            self.case.fdb_size,
             // 2 MB for each port.
             2 * self.ports().next_multiple_of(2),
             self.policy,

@@ -65,6 +65,17 @@ pub enum Formats {
     Mixed,
 }
 
+/// SenderKind of test frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderKind {
+    /// The port's stations.
+    Known,
+    /// 2,048 further stations, in turn, in every second frame, and the stations in the others. A forwarding table without room for them finds each one new.
+    NewInHalf,
+    /// A station of all ports, in one of 64 frames: it moves with each such frame.
+    OneMoving,
+}
+
 /// Contents of a capture file: frames from the stations of one port to those of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
@@ -80,6 +91,8 @@ pub struct Traffic<'a> {
     pub stations: u16,
     /// Formats of the frames.
     pub formats: Formats,
+    /// SenderKind of the frames.
+    pub senders: SenderKind,
     /// Number of rounds of 64 frames before a CBFC message with credit for the whole advertised buffer. `None` sends no
     /// message.
     pub credit_after: Option<u16>,
@@ -103,14 +116,22 @@ impl Traffic<'_> {
             file.extend(bytes);
             file.extend(std::iter::repeat_n(0, usize::from(length) - bytes.len()));
         };
-        let frames = self.stations.next_multiple_of(FRAMES);
+        let frames = match self.senders {
+            SenderKind::NewInHalf => 2 * NEW_SENDERS,
+            SenderKind::Known | SenderKind::OneMoving => self.stations.next_multiple_of(FRAMES),
+        };
         for flow in (0..self.credit_after.unwrap_or(1)).flat_map(|_| 0..frames) {
-            let number = flow % self.stations;
+            let number = if self.senders == SenderKind::NewInHalf { flow / 2 } else { flow } % self.stations;
             // DSCPs change fastest, then destinations, then formats, so that all combinations occur.
             let (classes, turn) = (self.dscps.len(), usize::from(flow));
             let (dscp, to) = (self.dscps[turn % classes], self.to[turn / classes % self.to.len()]);
             let format = turn / (classes * self.to.len());
-            let [from, to] = [self.from, to].map(|port| Station { port, number });
+            let [mut from, mut to] = [self.from, to].map(|port| Station { port, number });
+            match self.senders {
+                SenderKind::NewInHalf if flow % 2 == 1 => from.number = self.stations + flow,
+                SenderKind::OneMoving if flow % FRAMES == 0 => (from.port, to.number) = (MOVING, 1 % self.stations),
+                _ => {}
+            }
             let ipv4 = headers(from, to, dscp, 1_000 + flow, length);
             match (self.formats, format % 4) {
                 (Formats::Ipv4, _) | (Formats::Mixed, 0) => add(&ipv4, length),
@@ -129,6 +150,11 @@ impl Traffic<'_> {
         Ok(path)
     }
 }
+
+/// Port number in the address of a [moving](SenderKind::OneMoving) station.
+const MOVING: u8 = u8::MAX;
+/// Stations of a port that are [new](SenderKind::NewInHalf).
+const NEW_SENDERS: u16 = 2_048;
 
 /// Returns Ethernet and IPv6 headers between the stations of a frame, without UDP: the shortest tagged frame has no room for it.
 fn ipv6(ipv4: &[u8; HEADER_BYTES], dscp: u8, length: u16) -> [u8; 14 + 40] {
@@ -179,7 +205,7 @@ fn checksum(header: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use weir_wire::ethernet::{self, Parsed};
 
@@ -206,6 +232,7 @@ mod tests {
             dscps: &[26, 0],
             stations: 4,
             formats: Formats::Ipv4,
+            senders: SenderKind::Known,
             credit_after: Some(2),
         };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
@@ -216,6 +243,34 @@ mod tests {
         assert_eq!((0..6).map(|n| frame(n)[4]).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1]);
         assert_ne!(frame(0)[34..36], frame(63)[34..36]);
         assert_eq!(frame(5), frame(64 + 5));
+    }
+
+    #[test]
+    fn new_and_moving_senders_only_send() {
+        let directory = tempfile::tempdir().unwrap();
+        let addresses = |senders| {
+            let traffic = Traffic {
+                from: 0,
+                to: &[1],
+                frame_bytes: 64,
+                dscps: &[26],
+                stations: 64,
+                formats: Formats::Ipv4,
+                senders,
+                credit_after: None,
+            };
+            let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
+            let frames = file[24..].chunks_exact(16 + 60).map(|frame| &frame[16..]);
+            let address = |bytes: &[u8]| bytes.first_chunk().map(|bytes| MacAddr(*bytes)).unwrap();
+            frames.map(|frame| (address(&frame[6..]), address(frame))).collect::<Vec<_>>()
+        };
+        let station = |port, number| Station { port, number }.mac();
+        let moving = addresses(SenderKind::OneMoving);
+        assert_eq!((moving.len(), moving[0]), (64, (station(255, 0), station(1, 1))));
+        assert_eq!(moving[63], (station(0, 63), station(1, 63)));
+        let new = addresses(SenderKind::NewInHalf);
+        assert_eq!(new[2..4], [(station(0, 1), station(1, 1)), (station(0, 64 + 3), station(1, 1))]);
+        assert_eq!(new.iter().map(|(from, _)| from).collect::<BTreeSet<_>>().len(), 64 + 2_048);
     }
 
     /// The switch parses equally many frames of each class, destination and format.
@@ -229,6 +284,7 @@ mod tests {
             dscps: &[26, 0],
             stations: 64,
             formats: Formats::Mixed,
+            senders: SenderKind::Known,
             credit_after: None,
         };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
