@@ -72,7 +72,7 @@ pub mod switch {
     pub const FDB_SIZE: Key<u32> = Key::<u32>::integer(
         "fdb_size",
         64..=131_072,
-        "Number of stations for which the forwarding table has room. Each takes 64 B, and 64 B on each lcore that forwards. \
+        "Number of stations for which the forwarding table has room. Each takes 64 B, and 128 B on each lcore that forwards. \
          Beyond it a new station replaces the one that was silent longest, to which frames are then flooded.",
     )
     .or("16384")
@@ -104,8 +104,17 @@ pub mod switch {
     .or("class")
     .restart(reasons::CLOCK);
 
+    /// Whether the switch speaks LLDP.
+    pub const LLDP: Key<bool> = Key::boolean(
+        "lldp",
+        "Whether the switch sends and receives [LLDP and DCBX](OPERATING.md#lldp-dcbx-and-loops), and closes ports that \
+         are cabled to each other.",
+    )
+    .or("false")
+    .restart(reasons::LCORES);
+
     pub(super) const KEYS: Keys =
-        &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &FDB_SIZE, &STATS_INTERVAL, &TELEMETRY, &TELEMETRY_QUEUE];
+        &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &FDB_SIZE, &STATS_INTERVAL, &TELEMETRY, &TELEMETRY_QUEUE, &LLDP];
 }
 
 /// `[lcores]`.

@@ -27,6 +27,8 @@ pub struct SwitchConfig {
     pub telemetry: bool,
     /// `[switch] telemetry_queue`: queue that stamps contain.
     pub telemetry_queue: TelemetryQueue,
+    /// `[switch] lldp`: sends and receives LLDP and DCBX.
+    pub lldp: bool,
     /// `[lcores]`.
     pub lcores: LcoreConfig,
     /// `[control]`.

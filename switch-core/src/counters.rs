@@ -68,8 +68,10 @@ pub(crate) mod port_stat {
     pub(crate) const PUT_OFF: usize = OWN + 1;
     /// PFC frames received that pause a lossy class, and are ignored for it.
     pub(crate) const LOSSY_PAUSES: usize = PUT_OFF + 1;
+    /// LLDP frames received for the switch, or sent by it.
+    pub(crate) const LLDP: usize = LOSSY_PAUSES + 1;
     /// Number of counters per port.
-    pub(crate) const WIDTH: usize = LOSSY_PAUSES + 1;
+    pub(crate) const WIDTH: usize = LLDP + 1;
 }
 
 /// Gauges of a transmitter, published after the counters.
@@ -217,6 +219,19 @@ impl Counters {
         let QueueRow(row) = &mut self.queues[queue.index()];
         row[queue_stat::FRAMES] += frames;
         row[queue_stat::BYTES] += bytes;
+    }
+
+    /// Counts a received frame, which counted as data, as LLDP for the switch itself.
+    pub(crate) fn count_lldp(&mut self, queue: QueueId, frame_bytes: u32) {
+        let bytes = u64::from(frame_bytes);
+        if cfg!(debug_assertions) {
+            self.totals[queue_stat::FRAMES] -= 1;
+            self.totals[queue_stat::BYTES] -= bytes;
+        }
+        let QueueRow(row) = &mut self.queues[queue.index()];
+        row[queue_stat::FRAMES] -= 1;
+        row[queue_stat::BYTES] -= bytes;
+        self.add_port(queue.port(), port_stat::LLDP, 1);
     }
 
     /// Counts frames of these lengths in bytes.

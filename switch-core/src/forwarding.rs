@@ -421,8 +421,20 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         reason: DropReason,
         allocator: &mut impl PacketAllocator<P>,
     ) {
+        if reason == DropReason::LinkLocal && allocator.take_lldp(ingress.port(), packet) {
+            return self.count_lldp(ingress, packet.frame_bytes());
+        }
         allocator.on_drop(now, packet, ingress, Direction::Inbound, reason);
         self.count_drop(ingress, reason);
+    }
+
+    /// Counts a received frame as LLDP for the switch itself, not as data: its sender counts it neither as data nor against credit.
+    fn count_lldp(&mut self, ingress: QueueId, frame_bytes: u32) {
+        self.counters.count_lldp(ingress, frame_bytes);
+        if self.counts(ingress.port()) {
+            let arrived = self.shared.port(ingress.port()).receive_accounting();
+            self.arrived[ingress.class().index()] -= arrived.count_of(frame_bytes);
+        }
     }
 
     fn count_drop(&mut self, ingress: QueueId, reason: DropReason) {

@@ -176,6 +176,13 @@ pub trait PacketAllocator<P> {
     /// The queue's counter of this reason includes it. Not called for drops when the switch stops, nor in virtual time.
     #[inline]
     fn on_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
+
+    /// Copies an LLDP frame that `port` received to the control thread. Returns false if the packet is another link-local frame, or nobody
+    /// takes it: it is dropped then.
+    #[inline]
+    fn take_lldp(&mut self, _port: PortId, _packet: &P) -> bool {
+        false
+    }
 }
 
 /// Transmit interface of the driver.

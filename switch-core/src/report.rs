@@ -195,6 +195,8 @@ pub struct ControlReport {
     pub put_off: u64,
     /// Received PFC frames that pause a lossy class. They are ignored for that class alone.
     pub lossy_pauses: u64,
+    /// LLDP frames.
+    pub lldp: u64,
 }
 
 impl ControlReport {
@@ -261,6 +263,7 @@ impl StatsCollector {
                     malformed: count(port_stat::MALFORMED),
                     put_off: 0,
                     lossy_pauses: count(port_stat::LOSSY_PAUSES),
+                    lldp: count(port_stat::LLDP),
                 },
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
@@ -271,6 +274,7 @@ impl StatsCollector {
                     malformed: 0,
                     put_off: transmitted.port(port, port_stat::PUT_OFF),
                     lossy_pauses: 0,
+                    lldp: transmitted.port(port, port_stat::LLDP),
                 },
                 invalid_messages: state.regulator.invalid_messages(),
                 mismatch: ProtocolMismatch {
@@ -350,7 +354,8 @@ impl StatsCollector {
             // The forwarder makes the frames that clones receive; no receiver has seen them.
             let clones = ports().filter(|(port, state)| state.real_port != *port);
             let by_clones: u64 = clones.map(|(port, _)| fwd.port_total(port, queue_stat::FRAMES)).sum();
-            ports().map(|(port, _)| rx.port(port, port_stat::PASSED_ON)).sum::<u64>() + by_clones
+            let passed_on = |port| rx.port(port, port_stat::PASSED_ON) - fwd.port(port, port_stat::LLDP);
+            ports().map(|(port, _)| passed_on(port)).sum::<u64>() + by_clones
         };
         FrameConservation {
             received,

@@ -3,6 +3,7 @@
 
 mod discard;
 mod link;
+mod lldp;
 mod messages;
 mod mode;
 mod port_transmitter;

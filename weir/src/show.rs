@@ -1,6 +1,7 @@
 //! `weir show`: state of a running switch.
 
 mod commands;
+mod lldp;
 mod sonic;
 mod sonic_config;
 mod tables;

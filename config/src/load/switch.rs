@@ -33,6 +33,7 @@ pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConf
         stats_interval: switch.get(&keys::STATS_INTERVAL),
         telemetry: switch.get(&keys::TELEMETRY),
         telemetry_queue: switch.get(&keys::TELEMETRY_QUEUE),
+        lldp: switch.get(&keys::LLDP),
         lcores: read_lcores(&root.table("lcores", "lcores")),
         control: read_control(&root.table("control", "control")),
         buffer: buffer::read(&root.table("buffer", "buffer")),

@@ -270,6 +270,11 @@ impl Captures {
         self.drops = self.taps.iter().any(|tap| tap.filter.drops);
     }
 
+    /// Whether a port is no clone.
+    pub(crate) fn is_real(&self, port: PortId) -> bool {
+        self.shared.ports()[port.index()].real_port == port
+    }
+
     /// Returns true if there are no captures.
     pub(crate) fn are_none(&self) -> bool {
         self.taps.is_empty()

@@ -140,7 +140,7 @@ pub(crate) fn run(
         let phase = phase_of(word);
         if word != seen {
             seen = word;
-            tasks.iter_mut().for_each(|task| task.on_control());
+            tasks.iter_mut().for_each(|task| task.on_control(&clock));
         }
         let moved: usize = tasks.iter_mut().map(|task| task.poll(&clock, phase)).sum();
         loops += 1;

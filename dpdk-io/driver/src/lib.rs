@@ -64,6 +64,7 @@ mod lcore_timeout;
 mod lcore_work;
 mod limits;
 mod link_rate;
+mod lldp;
 pub mod loopback_test;
 mod losses;
 mod memory;

@@ -11,6 +11,7 @@ use weir_units::{Bytes, FCS_BYTES};
 
 use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, default_descriptors, rx_descriptors};
 use crate::error::DriverError;
+use crate::lldp::{self, POSTED_MAX};
 use crate::nic;
 use crate::replay::replayed;
 
@@ -83,7 +84,9 @@ impl Memory {
         let handed_over = if lcores > 2 { RECEIVED_MAX as u32 } else { 0 };
         // In an lcore's cache, and outside it during a search for the last ones.
         let per_lcore = CACHE * 3 / 2 + PIECED_MAX + handed_over + COPIES + if clones > 0 { COPYING } else { 0 };
-        let in_flight = at_ports + (lcores as u32 + 1) * per_lcore + extra;
+        // Frames of LLDP at each lcore, on their way to the control thread and from it.
+        let lldp = if switches.iter().any(|switch| switch.lldp) { lldp::RECEIVED_MAX + POSTED_MAX } else { 0 };
+        let in_flight = at_ports + (lcores as u32 + 1) * per_lcore + (lcores * lldp) as u32 + extra;
         let frame_max =
             switches.iter().map(|switch| switch.tagged_frame_bytes_max().get() - FCS_BYTES).max().unwrap_or(0) as u32;
         // Others in the process may have such devices.

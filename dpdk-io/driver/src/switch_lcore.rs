@@ -8,11 +8,13 @@ use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Direction, PacketAllocator, PacketRuns, PortOutput, transmit_runs_as_burst};
 use weir_units::{MacAddr, PortId, QueueId, Time};
+use weir_wire::lldp::is_lldp;
 use weir_wire::mac_control::ControlFrame;
 
 use crate::capture::Captures;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_work::PacketTally;
+use crate::lldp::LldpLcore;
 use crate::tap::Tap;
 use crate::task::{Phase, Task};
 
@@ -57,6 +59,7 @@ struct TxPorts {
     /// Whether there is a tap or a capture.
     is_watched: bool,
     captures: Captures,
+    lldp: Option<Box<LldpLcore>>,
     /// Instant at which the current round began to transmit; kept only where frames are watched.
     now: Time,
 }
@@ -164,8 +167,16 @@ impl SwitchLcore {
         let batch = Batch::new();
         let free_memory =
             if lcore.role.transmits.is_empty() { FreeMbufLocation::OtherCores } else { FreeMbufLocation::Memory };
-        let tx_ports =
-            TxPorts { store, tx: by_port, batch, is_tapped, is_watched: is_tapped, captures, now: Time::ZERO };
+        let tx_ports = TxPorts {
+            store,
+            tx: by_port,
+            batch,
+            is_tapped,
+            is_watched: is_tapped,
+            captures,
+            lldp: None,
+            now: Time::ZERO,
+        };
         SwitchLcore {
             lcore,
             rx,
@@ -183,6 +194,20 @@ impl SwitchLcore {
     /// not polled, or raises an interrupt.
     pub(crate) fn may_rest(&mut self) {
         self.may_rest = true;
+    }
+
+    /// Exchanges LLDP frames with the control thread.
+    pub(crate) fn exchange_lldp(&mut self, lldp: LldpLcore) {
+        self.tx_ports.lldp = Some(Box::new(lldp));
+    }
+
+    /// Sends the control thread's LLDP frames.
+    fn send_lldp(&mut self, clock: &Clock) {
+        let SwitchLcore { lcore, tx_ports, .. } = self;
+        let Some(mut lldp) = tx_ports.lldp.take() else { return };
+        tx_ports.now = now(clock);
+        lldp.send(|port, frame| lcore.send_lldp(now(clock), port, frame, tx_ports));
+        tx_ports.lldp = Some(lldp);
     }
 
     /// One round: receive from every port, forward, transmit on every port. Returns how many frames moved, or are overdue.
@@ -247,7 +272,7 @@ impl Task for SwitchLcore {
         moved
     }
 
-    fn on_control(&mut self) {
+    fn on_control(&mut self, clock: &Clock) {
         let TxPorts { captures, tx, is_tapped, is_watched, .. } = &mut self.tx_ports;
         captures.on_control();
         self.rx.retain(|input| !input.queue.is_removed());
@@ -263,6 +288,7 @@ impl Task for SwitchLcore {
             }
         }
         *is_watched = *is_tapped || !captures.are_none();
+        self.send_lldp(clock);
     }
 
     fn next_wakeup(&self, now: Time) -> Option<Time> {
@@ -289,6 +315,14 @@ impl PacketAllocator<Frame> for TxPorts {
 
     fn on_drop(&mut self, now: Time, packet: &Frame, queue: QueueId, direction: Direction, reason: DropReason) {
         self.captures.record_drop(now, queue, direction, reason, packet);
+    }
+
+    fn take_lldp(&mut self, port: PortId, packet: &Frame) -> bool {
+        let Some(lldp) = self.lldp.as_mut().filter(|lldp| lldp.has_room() && is_lldp(packet.0.data())) else {
+            return false;
+        };
+        // A clone's copy came by the real port.
+        self.captures.is_real(port) && self.store.copy(packet).is_some_and(|copy| lldp.pass(port, copy))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod captures;
 mod links;
+mod lldp;
 mod prepared;
 mod removals;
 mod reports;
@@ -26,6 +27,7 @@ use crate::nic::NicStatsCell;
 use crate::replayer::ReplayStats;
 use crate::switch_lcore::DeviceBacklog;
 use captures::CaptureSenders;
+use lldp::LldpChannels;
 pub use prepared::{PortTap, PreparedSwitches, TapPlans};
 pub use removals::Removal;
 use removals::Removals;
@@ -62,4 +64,5 @@ struct RunningSwitch {
     /// Kernel interface by port, if the port drives one.
     interfaces: Vec<Option<String>>,
     captures: Mutex<CaptureSenders>,
+    lldp: Mutex<LldpChannels>,
 }

@@ -18,7 +18,7 @@ pub trait Task: Send {
     }
 
     /// Handles the control thread's requests. Called between two polls after a notification.
-    fn on_control(&mut self) {}
+    fn on_control(&mut self, _clock: &Clock) {}
 
     /// Packets that the task took so far; 0 for a task that takes none, or whose work is not a switch's.
     fn packet_tally(&self) -> PacketTally {

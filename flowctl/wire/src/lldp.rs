@@ -46,7 +46,7 @@ mod dcbx {
     pub(super) const TRAFFIC_CLASSES: u8 = 0x07;
 }
 
-/// IdentifierKind of MAC and network addresses, which differ between chassis IDs and port IDs.
+/// Kind of an identifier, with its subtypes of MAC and network addresses.
 #[derive(Clone, Copy)]
 struct IdentifierKind {
     mac: u8,

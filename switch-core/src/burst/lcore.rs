@@ -255,6 +255,17 @@ impl<P: Packet> Lcore<P> {
         self.transmitter_mut().map_or(0, |transmitter| transmitter.run_once(now(), driver))
     }
 
+    /// Sends an LLDP frame by a port that it transmits on; returns it if the port does not accept it now. Call it between two rounds.
+    pub fn send_lldp<D: PortOutput<P> + PacketAllocator<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        driver: &mut D,
+    ) -> Result<(), P> {
+        self.transmitter_mut().map_or(Ok(()), |transmitter| transmitter.send_lldp(now, port, packet, driver))
+    }
+
     /// Returns whether the last [`Lcore::transmit`] left frames that were due. They go with the next rounds, before which an lcore should
     /// not yield its CPU.
     #[inline]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weir_flowctl::{TxRegulator, wire_bytes};
 use weir_mmu::{BurstRequest, DepartureBatch, PendingReleases};
-use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
+use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use super::burst_output::{BurstOutput, BurstPort, WaitReason};
 use super::chunks::{ChunkCursor, Chunks};
@@ -85,6 +85,17 @@ impl<P: Packet> Transmitter<P> {
         let sent: usize = (0..transmission.ports.len()).map(|port| transmission.serve_port(now, port, driver)).sum();
         transmission.shared.mmu.flush_pending_bytes(now, &mut transmission.mode.pending_bytes);
         taken + sent
+    }
+
+    /// Sends an LLDP frame by one of its ports; returns it if the port does not accept it now.
+    pub(super) fn send_lldp<D: PortOutput<P> + PacketAllocator<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        driver: &mut D,
+    ) -> Result<(), P> {
+        self.transmission.send_lldp(now, port, packet, driver)
     }
 
     /// Returns whether the last [`Transmitter::run_once`] left frames that were due. They go with the next polls, before which an lcore

@@ -9,6 +9,7 @@ mod forwarding_table;
 mod late_polls;
 mod link_rate;
 mod links;
+mod lldp;
 mod packet_memory;
 mod pipeline;
 mod queue_bypass;

@@ -17,8 +17,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::{
-    BufferPool, BufferQueue, ByClass, Delay, FlowControlPort, FrameConservation, Interface, Lcore, Loss, LossPlace,
-    PauseDelays, PfcCounters, PolicyState, PriorityGroups, Queues, WatchedQueue,
+    BufferPool, BufferQueue, ByClass, Delay, FlowControlPort, FrameConservation, Interface, Lcore, LldpPort, Loss,
+    LossPlace, PauseDelays, PfcComparison, PfcCounters, PolicyState, PriorityGroups, Queues, WatchedQueue,
 };
 
 use families::{Families, Labels, by_class, class_labels, labels};
@@ -64,6 +64,8 @@ pub struct SwitchMetrics {
     pub losses: Vec<Loss>,
     /// Delays of flow-control messages.
     pub delays: PauseDelays,
+    /// LLDP by port.
+    pub lldp: Vec<LldpPort>,
 }
 
 impl Metrics {
@@ -124,6 +126,7 @@ impl Collector for Metrics {
         self.policies(&mut families)?;
         self.flow_controls(&mut families)?;
         self.losses(&mut families)?;
+        self.lldp(&mut families)?;
         self.lcores(&mut families)
     }
 }
@@ -223,6 +226,24 @@ impl Metrics {
             families.counter(name, help, None, rows)?;
         }
         Ok(())
+    }
+
+    fn lldp(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Count = fn(&LldpPort) -> u64;
+        let rows = |count: Count| {
+            self.switches.iter().flat_map(move |switch| {
+                let of = |port: &LldpPort| labels([("switch", &switch.switch), ("port", &port.port)]);
+                switch.lldp.iter().map(move |port| (of(port), count(port)))
+            })
+        };
+        families.counter("weir_lldp_rx_frames", "LLDP frames received.", None, rows(|port| port.rx))?;
+        families.counter("weir_lldp_tx_frames", "LLDP frames sent.", None, rows(|port| port.tx))?;
+        let mismatches: Count = |port| {
+            let neighbours = port.neighbours.iter();
+            neighbours.filter(|neighbour| neighbour.pfc_comparison == PfcComparison::Mismatch).count() as u64
+        };
+        let help = "Neighbours with PFC in other classes than the port's, which they keep.";
+        families.gauge("weir_lldp_pfc_mismatches", help, None, rows(mismatches))
     }
 
     fn buffers(&self, families: &mut Families<'_, '_>) -> fmt::Result {

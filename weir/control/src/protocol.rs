@@ -88,6 +88,8 @@ pub enum ShowView {
     Lcores,
     /// Lost frames: where, and why.
     Losses,
+    /// Neighbours by LLDP, with their DCBX configuration.
+    Lldp,
     /// Recent events.
     Events,
     /// All counters, as text in OpenMetrics' format.
@@ -96,7 +98,7 @@ pub enum ShowView {
 
 impl ShowView {
     /// Views of a switch, which together are its state. The others are of the process.
-    pub const OF_A_SWITCH: [ShowView; 12] = [
+    pub const OF_A_SWITCH: [ShowView; 13] = [
         ShowView::Interfaces,
         ShowView::PfcCounters,
         ShowView::PfcWatchdog,
@@ -109,6 +111,7 @@ impl ShowView {
         ShowView::FlowControl,
         ShowView::Losses,
         ShowView::Mac,
+        ShowView::Lldp,
     ];
 }
 

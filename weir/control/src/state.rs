@@ -50,6 +50,8 @@ pub enum State {
     FlowControl(Vec<FlowControlPort>),
     /// A row for each place and reason of losses.
     Losses(Vec<Loss>),
+    /// A row for each port that speaks LLDP.
+    Lldp(Vec<LldpPort>),
 }
 
 /// A port's link and traffic.
@@ -269,6 +271,69 @@ pub struct MacEntry {
     pub port: String,
     /// True if the address is configured, not learned.
     pub is_static: bool,
+}
+
+/// LLDP at a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LldpPort {
+    /// The port.
+    pub port: String,
+    /// LLDP frames received.
+    pub rx: u64,
+    /// LLDP frames sent.
+    pub tx: u64,
+    /// Received frames that break the format, since the start.
+    pub malformed: u64,
+    /// PFC classes that the port announces.
+    pub pfc: Vec<usize>,
+    /// Neighbours.
+    pub neighbours: Vec<LldpNeighbour>,
+}
+
+/// Neighbour of a port, by its last LLDPDU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LldpNeighbour {
+    /// Chassis ID.
+    pub chassis_id: String,
+    /// Port ID.
+    pub port_id: String,
+    /// Seconds for which an LLDPDU is valid.
+    pub ttl: u16,
+    /// Seconds since the first LLDPDU.
+    pub known_for_s: u64,
+    /// Description of the port.
+    pub port_description: Option<String>,
+    /// Name of the system.
+    pub system_name: Option<String>,
+    /// Description of the system.
+    pub system_description: Option<String>,
+    /// Enabled capabilities, as the bitmap of 802.1AB.
+    pub capabilities: u16,
+    /// Classes with PFC; `None` without DCBX.
+    pub pfc: Option<Vec<usize>>,
+    /// Whether the neighbour adopts its peer's PFC classes.
+    pub pfc_willing: bool,
+    /// Comparison of its PFC classes with the port's.
+    pub pfc_comparison: PfcComparison,
+    /// Shares of the bandwidth by traffic class, in percent.
+    pub ets_percent: Option<[u8; CLASSES]>,
+    /// Class of RoCEv2.
+    pub rocev2_class: Option<usize>,
+}
+
+/// Comparison of a neighbour's PFC classes with a port's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PfcComparison {
+    /// The neighbour announces no PFC configuration.
+    #[default]
+    Unknown,
+    /// The classes are equal.
+    Equal,
+    /// The classes differ, and the neighbour adopts the port's.
+    Willing,
+    /// The classes differ, and stay so.
+    Mismatch,
 }
 
 /// Gauges of the buffer policy.

@@ -162,7 +162,7 @@ fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::Forwar
         found.copied().ok_or_else(|| not_known("--case", name, &known))
     };
     let cases = match &arguments.cases[..] {
-        [] => forwarding::CASES[..forwarding::BY_DEFAULT].to_vec(),
+        [] => forwarding::CASES.to_vec(),
         names => names.iter().map(case).collect::<Result<_, _>>()?,
     };
     let lcores = match &arguments.lcores[..] {

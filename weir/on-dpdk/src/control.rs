@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_config::{ControlConfig, ControlSocket, SwitchConfig, port_of_key};
+use weir_config::{ControlConfig, ControlSocket, PortState, SwitchConfig, port_of_key};
 use weir_control::metrics::Metrics;
 use weir_control::protocol::{
     ClearRequest, Clearable, ErrorReply, ErrorReplyKind, Hello, Reply, Request, ShowRequest, ShowView,
 };
-use weir_control::runtime_config::{ChangeOutcome, ChangeReport, SetRequest, SwitchSelector};
+use weir_control::runtime_config::{Assignment, ChangeOutcome, ChangeReport, SetRequest, SwitchSelector};
 use weir_control::state::{GapBucket, Lcore, LcoreWork, ViewReply};
 use weir_control::{Answer, BindError, ControlListener, PendingRequest, Server};
 use weir_dpdk_driver::{CpuUse, GapCounts, LcoreStats, Placement, RunningSwitches, Work, check_access, set_access};
@@ -27,6 +27,7 @@ use weir_units::{Class, PortId, Span};
 use weir_web::{LiveSite, http_address, is_local};
 
 use crate::fault::Fault;
+use crate::lldp::{LldpAgent, PortLoop};
 use crate::losses::LossLog;
 use crate::runtime_config::RuntimeConfigs;
 use capture::CaptureLog;
@@ -72,6 +73,7 @@ pub(crate) struct ControlContext<'a> {
     pub(crate) placement: &'a Placement,
     pub(crate) running: &'a RunningSwitches,
     pub(crate) losses: &'a LossLog,
+    pub(crate) lldp: &'a LldpAgent,
 }
 
 #[derive(Clone, Copy)]
@@ -222,6 +224,26 @@ impl Control {
                 Err(RecvTimeoutError::Disconnected) => self.questions = crossbeam_channel::never(),
             }
         }
+    }
+
+    /// Closes a port that is cabled to another one of its switch, until it is set up again. Returns false if it is closed already.
+    pub(crate) fn close_loop(&mut self, found: PortLoop, running: &RunningSwitches) -> bool {
+        let config = &self.configs()[found.switch];
+        let (port, other) = (&config.ports[found.port.index()], &config.ports[found.other.index()].name);
+        if port.state == PortState::Down {
+            return false;
+        }
+        tracing::error!(
+            switch = %config.name, port = %port.name,
+            "the port is cabled to port {other} of this switch: it is closed; remove the cable, then: weir set ports.{}.state=up",
+            port.name
+        );
+        let change = Assignment { key: format!("ports.{}.state", port.name), value: Some("down".to_owned()) };
+        match self.runtime_configs.set(running, found.switch, &[change], None) {
+            Ok(changed) => self.log_changes("loop guard", found.switch, &changed),
+            Err(refusal) => tracing::error!(switch = %config.name, "loop guard: {}", refusal.message.trim_end()),
+        }
+        true
     }
 
     /// Records an event for `weir show events`.
@@ -476,6 +498,7 @@ impl Control {
             shared: context.running.shared(index),
             report,
             losses: context.losses.last(index),
+            lldp: (index, context.lldp),
             nics: context.running.nic_reports(index),
             base,
             rates: self.rates[index].as_deref(),

@@ -18,6 +18,7 @@ mod check;
 mod control;
 mod event_sink;
 mod fault;
+mod lldp;
 mod losses;
 mod netdevs;
 mod nics;

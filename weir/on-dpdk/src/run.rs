@@ -25,6 +25,7 @@ use crate::below_rate::{self, RateLog};
 use crate::control::{self, Control, ControlContext, ControlEndpoints};
 use crate::event_sink::EventSink;
 use crate::fault::Fault;
+use crate::lldp::LldpAgent;
 use crate::losses::{self, DropLog, LossLog};
 use crate::netdevs;
 use crate::nics::NicLog;
@@ -181,8 +182,9 @@ impl Session<'_> {
         let (mut losses, mut drops) = (LossLog::new(switches, running), DropLog::default());
         let mut dropping = Timer::new(losses::INTERVAL);
         let mut nics = NicLog::new(switches);
+        let mut lldp = LldpAgent::new(switches);
         while !self.signals.stop() && !self.is_over() {
-            let context = ControlContext { switches, placement, running, losses: &losses };
+            let context = ControlContext { switches, placement, running, losses: &losses, lldp: &lldp };
             let next = if self.record.is_some() { look_at.min(sampling.next) } else { look_at };
             self.control.answer_until(next.max(Instant::now() + FOR_CLIENTS), context);
             self.supervisor.beat(running);
@@ -193,6 +195,7 @@ impl Session<'_> {
                 netdevs::log(switches, running);
                 self.follow_removals(running);
                 self.follow_links(running);
+                self.exchange_lldp(&mut lldp, running);
                 log_guest_queues(switches, running);
                 if is_replaying && running.replay_is_done() == Some(true) {
                     is_replaying = false;
@@ -254,7 +257,21 @@ impl Session<'_> {
                 *last = report;
             }
         }
+        lldp.withdraw(running);
         Ok(())
+    }
+
+    /// Sends and receives LLDP, and closes ports that are cabled to each other.
+    fn exchange_lldp(&mut self, lldp: &mut LldpAgent, running: &RunningSwitches) {
+        let configs = self.control.configs();
+        let mut loops = Vec::new();
+        self.emit_events(running, &mut |sink| loops = lldp.poll(&configs, running, sink));
+        for found in loops {
+            if self.control.close_loop(found, running) {
+                let other = &configs[found.switch].ports[found.other.index()].name;
+                self.emit_events(running, &mut |sink| sink(found.switch, found.port, None, EventKind::PortLoop(other)));
+            }
+        }
     }
 
     /// Logs and records the links that have come up or gone down.

@@ -6,7 +6,7 @@ use weir_control::protocol::{Reply, ShowView};
 use weir_control::runtime_config::Configuration;
 use weir_control::state::{ByClass, PriorityGroups, Queues, State, ViewReply};
 
-use super::{sonic, sonic_config, tables};
+use super::{lldp, sonic, sonic_config, tables};
 use crate::command_table::{PathCommand, command_of, with_commands};
 
 /// Content of a command.
@@ -111,6 +111,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("buffer", "The buffer's pools and its partition."),
     ("buffer_pool", "Highest use of the buffer's pools."),
     ("headroom-pool", "Highest use of the headroom pool."),
+    ("lldp", "Neighbours of ports by LLDP, and their DCBX configuration."),
     ("pfc", "PFC frames and pauses, how long they take, and the PFC watchdog."),
     ("pfcwd", "The PFC watchdog."),
     ("priority-group", "Ingress queues: watermarks and drops."),
@@ -232,6 +233,8 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     state!("cbfc", "Ports that speak CBFC: messages, credits, queues.", FlowControl, FlowControl, true, tables::flow_control, Shows::FlowControl("cbfc")),
     process("lcores", "Load of the lcores, and gaps between their polls.", ShowView::Lcores),
     state!("losses", "Lost frames: where, and why.", Losses, Losses, true, tables::losses),
+    state!("lldp neighbors", "Neighbours, in the form of lldpd.", Lldp, Lldp, false, lldp::neighbours_text),
+    state!("lldp table", "A line for each neighbour.", Lldp, Lldp, false, lldp::table_text),
     process("events", "Recent events.", ShowView::Events),
     process("metrics", "All counters since the start, in OpenMetrics' format.", ShowView::Metrics),
 ];

@@ -475,3 +475,64 @@ fn rates_and_errors_are_in_sonics_units() {
     assert_eq!(rows("headroom-pool watermark"), ["ingress_lossless_pool 1000"]);
     assert_eq!(rows("headroom-pool persistent-watermark"), ["ingress_lossless_pool 3000000"]);
 }
+
+fn lldp() -> Reply {
+    let neighbour = LldpNeighbour {
+        chassis_id: "02:00:00:00:00:01".into(),
+        port_id: "Ethernet8".into(),
+        ttl: 120,
+        known_for_s: 90_061,
+        port_description: Some("to weir".into()),
+        system_name: Some("leaf".into()),
+        capabilities: 1 << 2 | 1 << 4,
+        pfc: Some(vec![3]),
+        pfc_comparison: PfcComparison::Mismatch,
+        ets_percent: Some([0, 10, 0, 90, 0, 0, 0, 0]),
+        rocev2_class: Some(3),
+        ..LldpNeighbour::default()
+    };
+    let port = |port: &str, neighbours| LldpPort {
+        port: port.into(),
+        rx: 1,
+        tx: 2,
+        malformed: 0,
+        pfc: vec![3, 4],
+        neighbours,
+    };
+    shown(State::Lldp(vec![port("p0", vec![neighbour]), port("p1", Vec::new())]))
+}
+
+#[test]
+fn neighbours_have_sonics_columns() {
+    let expected = "
+        Capability codes: (R) Router, (B) Bridge, (O) Other
+          LocalPort  RemoteDevice  RemotePortID  Capability  RemotePortDescr  PFC      Local PFC
+          --------------------------------------------------------------------------------------
+          p0                 leaf     Ethernet8          BR          to weir    3  3,4, MISMATCH
+        --------------------------------------------------
+        Total entries displayed:  1
+        ";
+    assert_eq!(text("lldp table", &lldp()), lines(expected));
+    let expected = "
+        -------------------------------------------------------------------------------
+        LLDP neighbors:
+        -------------------------------------------------------------------------------
+        Interface:    p0, via: LLDP, RID: 1, Time: 1 day, 01:01:01
+          Chassis:
+            ChassisID:    02:00:00:00:00:01
+            SysName:      leaf
+            Capability:   Bridge, on
+            Capability:   Router, on
+          Port:
+            PortID:       Ethernet8
+            PortDescr:    to weir
+            TTL:          120
+          DCBX:
+            PFC:          3, willing: no
+            Local PFC:    3,4, MISMATCH
+            ETS:          0% 10% 0% 90% 0% 0% 0% 0%
+            RoCEv2:       3
+        -------------------------------------------------------------------------------
+        ";
+    assert_eq!(text("lldp neighbors", &lldp()), lines(expected));
+}

@@ -72,7 +72,9 @@ impl Snapshot {
         let mut switches: Vec<SwitchSnapshot> = hello.switches.iter().map(named).collect();
         let at = Instant::now();
         // No screen shows these, and there may be thousands of addresses.
-        let is_drawn = |what: &ShowView| !matches!(what, ShowView::PfcWatchdog | ShowView::PauseDelays | ShowView::Mac);
+        let is_drawn = |what: &ShowView| {
+            !matches!(what, ShowView::PfcWatchdog | ShowView::PauseDelays | ShowView::Mac | ShowView::Lldp)
+        };
         for what in ShowView::OF_A_SWITCH.into_iter().filter(is_drawn) {
             let Reply::Switches(shown) = client.ask(&show(what))? else { return Err(client.unexpected_reply()) };
             for (switch, shown) in switches.iter_mut().zip(shown) {
@@ -101,7 +103,7 @@ impl SwitchSnapshot {
             State::Policy(policy) => self.policy = Some(policy),
             State::FlowControl(rows) => self.flow_control = rows,
             State::Losses(rows) => self.losses = rows,
-            State::PfcWatchdog(_) | State::PauseDelays(_) | State::Mac(_) => {}
+            State::PfcWatchdog(_) | State::PauseDelays(_) | State::Mac(_) | State::Lldp(_) => {}
         }
     }
 

@@ -11,6 +11,7 @@ use weir_switch_core::{DriverConfig, Shared, Switch};
 use weir_units::{PortId, Span};
 
 use super::captures::CaptureSenders;
+use super::lldp::LldpChannels;
 use super::removals::Removals;
 use super::{RunningSwitch, RunningSwitches};
 use crate::capture::captures;
@@ -21,6 +22,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::guest_queues::GuestWatch;
 use crate::lcore_loop::{self, LcoreStats, LoopControl};
 use crate::link_rate::{LinkRates, port_info};
+use crate::lldp::lldp_channel;
 use crate::losses::LossMeters;
 use crate::memory::{CACHE, CONTROL_CACHE, Memory, pool};
 use crate::netdevs::Netdevs;
@@ -200,7 +202,9 @@ impl<'a> PreparedSwitches<'a> {
         }
         let is_alone = lcores.len() == 1;
         let mut senders = Vec::new();
-        for (lcore, on) in lcores.into_iter().zip(&placed.on) {
+        let mut lldp = LldpChannels { channels: Vec::new(), transmitter_of: vec![0; config.ports.len()] };
+        for (number, (lcore, on)) in lcores.into_iter().zip(&placed.on).enumerate() {
+            lcore.role.transmits.iter().for_each(|port| lldp.transmitter_of[port.index()] = number);
             let rx = take_queues(&lcore.role.receives, &mut rx);
             let tx = take_queues(&lcore.role.transmits, &mut tx);
             let tapped = &mut self.taps;
@@ -212,6 +216,11 @@ impl<'a> PreparedSwitches<'a> {
             let (captures, sender) = captures(&shared);
             senders.push(sender);
             let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), captures, tap);
+            if config.lldp {
+                let (end, channel) = lldp_channel();
+                task.exchange_lldp(end);
+                lldp.channels.push(channel);
+            }
             if is_alone && config.ports.iter().all(|port| port.nic.is_none() && waits_or_wakes(&port.device)) {
                 task.may_rest();
             }
@@ -234,6 +243,7 @@ impl<'a> PreparedSwitches<'a> {
             nics,
             interfaces,
             captures,
+            lldp: Mutex::new(lldp),
         });
         Ok(())
     }

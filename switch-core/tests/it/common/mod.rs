@@ -86,6 +86,9 @@ pub(crate) struct World {
     pub full_queues: u8,
     /// How many frames ports sent by a queue that is for control frames alone.
     pub sent_as_control: usize,
+    /// Whether LLDP frames are taken, and the ports that received those.
+    pub takes_lldp: bool,
+    pub lldp_from: Vec<u16>,
 }
 
 impl PacketAllocator<TestFrame> for World {
@@ -94,6 +97,12 @@ impl PacketAllocator<TestFrame> for World {
     }
     fn control(&mut self, frame: &ControlFrame, _source: MacAddr) -> Option<TestFrame> {
         Some(control(*frame))
+    }
+    fn take_lldp(&mut self, port: PortId, _packet: &TestFrame) -> bool {
+        if self.takes_lldp {
+            self.lldp_from.push(port.0);
+        }
+        self.takes_lldp
     }
 }
 

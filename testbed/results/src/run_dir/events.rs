@@ -60,6 +60,14 @@ pub enum EventKind<'a> {
     },
     /// `device_removed`: the port's device was removed, as an unplugged NIC.
     DeviceRemoved,
+    /// `lldp_neighbour_found`: the port's neighbour sent its first LLDPDU; detail: its name and port.
+    NeighbourFound(&'a str),
+    /// `lldp_neighbour_lost`: the neighbour's LLDPDU expired or was withdrawn; detail: its name and port.
+    NeighbourLost(&'a str),
+    /// `pfc_mismatch`: the neighbour has PFC in other classes, and does not adopt the port's; detail: its classes, the port's.
+    PfcMismatch(&'a str),
+    /// `port_loop`: the port is cabled to another port of the switch, and is closed; detail: that port.
+    PortLoop(&'a str),
     /// `deadlock`: a cycle of queues wait for each other permanently; detail: the cycle.
     Deadlock(&'a str),
     /// `mark`: the scenario reached a named point; detail: its name.
@@ -106,6 +114,10 @@ impl EventKind<'_> {
             EventKind::StormRestored(_) => "storm_restored",
             EventKind::DeviceLost { .. } => "device_lost",
             EventKind::DeviceRemoved => "device_removed",
+            EventKind::NeighbourFound(_) => "lldp_neighbour_found",
+            EventKind::NeighbourLost(_) => "lldp_neighbour_lost",
+            EventKind::PfcMismatch(_) => "pfc_mismatch",
+            EventKind::PortLoop(_) => "port_loop",
             EventKind::Deadlock(_) => "deadlock",
             EventKind::Mark(_) => "mark",
         }
@@ -128,7 +140,12 @@ impl EventKind<'_> {
             EventKind::Drop { reason, frames } | EventKind::DeviceLost { cause: reason, frames } => {
                 format!("{reason} {frames}")
             }
-            EventKind::Mark(text) | EventKind::Deadlock(text) => (*text).to_owned(),
+            EventKind::NeighbourFound(text)
+            | EventKind::NeighbourLost(text)
+            | EventKind::PfcMismatch(text)
+            | EventKind::PortLoop(text)
+            | EventKind::Mark(text)
+            | EventKind::Deadlock(text) => (*text).to_owned(),
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::state::{DelayBucket, FlowControlClass, GapBucket, LcoreWork, PolicyQueue, Traffic};
+use crate::state::{DelayBucket, FlowControlClass, GapBucket, LcoreWork, LldpNeighbour, PolicyQueue, Traffic};
 
 fn metrics() -> Metrics {
     let at_three = |n: u64| std::array::from_fn(|class| if class == 3 { n } else { 0 });
@@ -41,6 +41,14 @@ fn metrics() -> Metrics {
                 rx_lossy: 101,
             }],
             watchdog: Vec::new(),
+            lldp: vec![LldpPort {
+                port: port.clone(),
+                rx: 5,
+                tx: 6,
+                malformed: 0,
+                pfc: vec![3],
+                neighbours: vec![LldpNeighbour { pfc_comparison: PfcComparison::Mismatch, ..LldpNeighbour::default() }],
+            }],
             priority_groups: vec![PriorityGroups {
                 port: port.clone(),
                 frames: at_three(10),
@@ -152,6 +160,8 @@ fn counters_have_sonics_labels() {
         "weir_pfc_rx_frames_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 4",
         "weir_pfc_rx_pause_seconds_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 1.5",
         "weir_pfc_rx_lossy_frames_total{switch=\"lab\",port=\"p0\"} 101",
+        "weir_lldp_tx_frames_total{switch=\"lab\",port=\"p0\"} 6",
+        "weir_lldp_pfc_mismatches{switch=\"lab\",port=\"p0\"} 1",
         "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 3000",
         "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"headroom\"} 200",
         "weir_priority_group_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 5000",

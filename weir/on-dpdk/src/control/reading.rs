@@ -5,8 +5,8 @@ use weir_control::metrics::SwitchMetrics;
 use weir_control::protocol::ShowView;
 use weir_control::state::{
     BufferConfiguration, BufferPool, BufferQueue, ByClass, Delay, DelayBucket, FlowControlClass, FlowControlPort,
-    FrameConservation, Interface, LastPause, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters, PolicyQueue,
-    PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
+    FrameConservation, Interface, LastPause, LldpPort, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters,
+    PolicyQueue, PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
 };
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_flowctl::{Gauges, MessageKind};
@@ -17,6 +17,7 @@ use weir_switch_core::report::{self, ClassReport, PortReport};
 use weir_switch_core::{Report, Shared};
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
+use crate::lldp::LldpAgent;
 use crate::losses::frames;
 
 /// State of a switch at an instant, with its counters at the last clear.
@@ -26,6 +27,8 @@ pub(crate) struct SwitchReading<'r> {
     pub(crate) report: &'r Report,
     /// Losses of the devices, by port.
     pub(crate) losses: &'r [DeviceLosses],
+    /// Index of the switch, and the agent that knows its neighbours.
+    pub(crate) lldp: (usize, &'r LldpAgent),
     /// Counters of the NICs in front of hosts, by port.
     pub(crate) nics: Vec<Option<ModelReport>>,
     /// Counters at the last clear; `None` if they count since the start.
@@ -63,6 +66,7 @@ impl SwitchReading<'_> {
             ShowView::Policy => State::Policy(self.policy()),
             ShowView::FlowControl => State::FlowControl(self.flow_control()),
             ShowView::Losses => State::Losses(self.lost()),
+            ShowView::Lldp => State::Lldp(self.lldp()),
             ShowView::Lcores | ShowView::Events | ShowView::Metrics => return None,
         })
     }
@@ -90,6 +94,7 @@ impl SwitchReading<'_> {
             policy: self.policy(),
             flow_control: self.flow_control(),
             losses: self.lost(),
+            lldp: self.lldp(),
             delays: self.delays(),
         }
     }
@@ -372,6 +377,16 @@ impl SwitchReading<'_> {
                 .collect(),
         };
         self.real_ports().filter(|(_, config, _)| speaks_more(config)).map(port_state).collect()
+    }
+
+    fn lldp(&self) -> Vec<LldpPort> {
+        let (index, agent) = self.lldp;
+        let ports = self.real_ports().filter_map(|(number, ..)| {
+            let frames =
+                [self.count(number, |port| port.control_rx.lldp), self.count(number, |port| port.control_tx.lldp)];
+            agent.port(index, self.config, number, frames)
+        });
+        ports.collect()
     }
 
     fn lost(&self) -> Vec<Loss> {
