@@ -107,7 +107,7 @@ pub mod switch {
     /// Whether the switch speaks LLDP.
     pub const LLDP: Key<bool> = Key::boolean(
         "lldp",
-        "Whether the switch sends and receives [LLDP and DCBX](OPERATING.md#lldp-dcbx-and-loops), and closes ports that \
+        "Whether `weir run` sends and receives [LLDP and DCBX](OPERATING.md#lldp-dcbx-and-loops), and closes ports that \
          are cabled to each other.",
     )
     .or("false")

@@ -427,5 +427,6 @@ fn text(value: &[u8]) -> String {
 
 /// Returns the longest prefix of up to `most` bytes.
 fn cut(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }

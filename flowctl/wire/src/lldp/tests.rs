@@ -127,4 +127,7 @@ fn texts_do_not_reach_a_terminal_as_commands() {
     lldpdu.system_name = Some("a\x1b[2Jb".to_owned());
     let decoded = Lldpdu::decode(&lldpdu.encode(SOURCE)).unwrap();
     assert_eq!(decoded.system_name.as_deref(), Some("a\u{fffd}[2Jb"));
+    lldpdu.system_name = Some("é".repeat(200));
+    let decoded = Lldpdu::decode(&lldpdu.encode(SOURCE)).unwrap();
+    assert_eq!(decoded.system_name, Some("é".repeat(127)), "cut to 255 bytes");
 }

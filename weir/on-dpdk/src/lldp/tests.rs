@@ -71,7 +71,7 @@ fn an_lldpdu_has_the_configured_classes_and_shares() {
                 [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"10Gbps\"\nflow_control = \"pause\"\n";
     let config = weir_config::parse("lab.toml", text).unwrap();
     let chassis = Identifier::Text { subtype: Identifier::LOCAL, text: "lab-1".into() };
-    let [p0, p1] = [0, 1].map(|port| announcement(&chassis, &config, port));
+    let [p0, p1] = [0, 1].map(|port| port_lldpdu(&chassis, &config, port));
     assert_eq!(p0.pfc.map(|pfc| (pfc.willing, pfc.enabled.bits())), Some((false, 0b11000)));
     assert_eq!(p1.pfc.map(|pfc| pfc.enabled), Some(ClassSet::EMPTY));
     let ets = p0.ets.unwrap();
