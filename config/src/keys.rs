@@ -113,8 +113,18 @@ pub mod switch {
     .or("false")
     .restart(reasons::LCORES);
 
-    pub(super) const KEYS: Keys =
-        &[&NAME, &IDLE, &TIME_DILATION, &MTU, &MAC_AGEING, &FDB_SIZE, &STATS_INTERVAL, &TELEMETRY, &TELEMETRY_QUEUE, &LLDP];
+    pub(super) const KEYS: Keys = &[
+        &NAME,
+        &IDLE,
+        &TIME_DILATION,
+        &MTU,
+        &MAC_AGEING,
+        &FDB_SIZE,
+        &STATS_INTERVAL,
+        &TELEMETRY,
+        &TELEMETRY_QUEUE,
+        &LLDP,
+    ];
 }
 
 /// `[lcores]`.

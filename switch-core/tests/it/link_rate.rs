@@ -318,7 +318,9 @@ fn ports_that_are_served_singly_follow_too() {
     switch.set_routes(station(0), ways.iter().map(|way| &way[..]));
     let mut pipeline = switch.into_pipeline();
     let mut world = World { sent: vec![Vec::new(); ports], ..World::default() };
-    (0..3).for_each(|n| pipeline.handle(Time::ZERO, PortId(0), frame(0, OUT.0, 3, n), false, &mut world));
+    for n in 0..3 {
+        pipeline.handle(Time::ZERO, PortId(0), frame(0, OUT.0, 3, n), false, &mut world);
+    }
     assert_eq!(pipeline.run_ports(Time::ZERO, PortSet::EMPTY, &mut world), OUT.alone());
     assert_eq!(world.sent[OUT.index()].len(), 1);
     let now = Time::ZERO + STEP;
