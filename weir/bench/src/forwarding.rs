@@ -332,6 +332,7 @@ impl Setup<'_> {
                 formats: self.case.formats,
                 senders: self.case.senders,
                 credit_after: (self.flow_control == CBFC).then(|| self.rounds_to_credit()),
+                is_ecn_capable: self.case.queue_keys.starts_with("ecn"),
             };
             Ok(traffic.write_capture(directory, &format!("{name}-{port}"))?)
         };

@@ -36,7 +36,7 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     let mut header = [0; HEADER_BYTES];
     header[0..6].copy_from_slice(&to.mac().0);
     header[6..12].copy_from_slice(&from.mac().0);
-    header[12..16].copy_from_slice(&[8, 0, 0x45, traffic_class(dscp)]);
+    header[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2]);
     header[16..18].copy_from_slice(&(length - 14).to_be_bytes());
     // Time to live, UDP.
     header[22..24].copy_from_slice(&[64, 17]);
@@ -49,11 +49,6 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     // The UDP checksum stays 0: no checksum.
     header[38..40].copy_from_slice(&(length - 34).to_be_bytes());
     header
-}
-
-/// Returns DSCP and ECN field of an ECN-capable packet: ECT(0), as RoCEv2's.
-fn traffic_class(dscp: u8) -> u8 {
-    dscp << 2 | 0b10
 }
 
 /// Formats of test frames after the MAC addresses.
@@ -96,6 +91,8 @@ pub struct Traffic<'a> {
     /// Number of rounds of 64 frames before a CBFC message with credit for the whole advertised buffer. `None` sends no
     /// message.
     pub credit_after: Option<u16>,
+    /// Whether IPv4 packets are ECN-capable: ECT(0), as RoCEv2's.
+    pub is_ecn_capable: bool,
 }
 
 impl Traffic<'_> {
@@ -132,7 +129,13 @@ impl Traffic<'_> {
                 SenderKind::OneMoving if flow % FRAMES == 0 => (from.port, to.number) = (MOVING, 1 % self.stations),
                 _ => {}
             }
-            let ipv4 = headers(from, to, dscp, 1_000 + flow, length);
+            let mut ipv4 = headers(from, to, dscp, 1_000 + flow, length);
+            if self.is_ecn_capable {
+                ipv4[15] |= 0b10;
+                ipv4[24..26].fill(0);
+                let checksum = checksum(&ipv4[14..34]);
+                ipv4[24..26].copy_from_slice(&checksum.to_be_bytes());
+            }
             match (self.formats, format % 4) {
                 (Formats::Ipv4, _) | (Formats::Mixed, 0) => add(&ipv4, length),
                 (Formats::Mixed, 1) => add(&ipv6(&ipv4, dscp, length), length),
@@ -161,8 +164,7 @@ fn ipv6(ipv4: &[u8; HEADER_BYTES], dscp: u8, length: u16) -> [u8; 14 + 40] {
     const NO_NEXT_HEADER: u8 = 59;
     let mut header = [0; 14 + 40];
     header[..12].copy_from_slice(&ipv4[..12]);
-    let traffic_class = traffic_class(dscp);
-    header[12..16].copy_from_slice(&[0x86, 0xdd, 0x60 | traffic_class >> 4, traffic_class << 4]);
+    header[12..16].copy_from_slice(&[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]);
     header[18..20].copy_from_slice(&(length - 54).to_be_bytes());
     // Hop limit; addresses in the benchmarking network (RFC 5180), derived from those of IPv4.
     header[20..22].copy_from_slice(&[NO_NEXT_HEADER, 64]);
@@ -234,6 +236,7 @@ mod tests {
             formats: Formats::Ipv4,
             senders: SenderKind::Known,
             credit_after: Some(2),
+            is_ecn_capable: false,
         };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
         assert_eq!(file.len(), 24 + 2 * 64 * (16 + 508) + 16 + 60);
@@ -258,6 +261,7 @@ mod tests {
                 formats: Formats::Ipv4,
                 senders,
                 credit_after: None,
+                is_ecn_capable: false,
             };
             let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
             let frames = file[24..].chunks_exact(16 + 60).map(|frame| &frame[16..]);
@@ -286,6 +290,7 @@ mod tests {
             formats: Formats::Mixed,
             senders: SenderKind::Known,
             credit_after: None,
+            is_ecn_capable: false,
         };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
         assert_eq!(file.len(), 24 + 64 * (16 + 60));
