@@ -228,7 +228,8 @@ def test_files_in_a_ring_a_pipe_and_an_end_of_its_own(cables, place):
         # A switch that ends ends captures well.
         last = Capturing(switch, place, "-p", "b", "-o", place / "last.pcapng")
         wires["b"].send(Stream(B, A, 0).next())
-        until(lambda: (place / "last.pcapng").stat().st_size, lambda size: size > 300)
+        file = place / "last.pcapng"
+        until(lambda: file.stat().st_size if file.exists() else 0, lambda size: size > 300)
         switch.stop().check_sound()
         assert "frames of b" in last.end(None)
     assert any(frame.way == "in" for frame in read(place / "last.pcapng"))

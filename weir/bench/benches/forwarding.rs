@@ -84,15 +84,15 @@ fn runs() -> Vec<Run> {
         of("beside-round-robin", 306.0),
         of("ports-8", 368.0),
         of("ports-8-two-classes", 418.0),
-        of("ports-16", 468.0),
-        of("ports-32", 757.0),
-        of("stations-1000", 325.0),
-        of("stations-4096", 355.0),
-        of("stations-16384", 490.0),
-        of("new-senders", 570.0),
-        of("flapping-mac", 325.0),
+        of("ports-16", 436.0),
+        of("ports-32", 560.0),
+        of("stations-1000", 315.0),
+        of("stations-4096", 342.0),
+        of("stations-16384", 410.0),
+        of("new-senders", 552.0),
+        of("flapping-mac", 316.0),
         of("gfc-time", 331.0),
-        of("cbfc", 345.0),
+        of("cbfc", 352.0),
     ]
 }
 /// Parts of the first of [`runs`], by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Parts that take few may take two
