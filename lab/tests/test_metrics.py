@@ -43,6 +43,9 @@ LEFT_OUT = {
     "weir_lcore_poll_gap_max_seconds": "one number since the start; percentiles are drawn",
     "weir_pause_message_delay_max_seconds": "one number since the start; percentiles are drawn",
     "weir_pause_reaction_max_seconds": "one number since the start; percentiles are drawn",
+    "weir_lldp_rx_frames_total": "neighbours are shown by weir show lldp",
+    "weir_lldp_tx_frames_total": "neighbours are shown by weir show lldp",
+    "weir_lldp_pfc_mismatches": "an alert tells",
     "weir_lcore_cpu_preempted_total": "the time that others had is drawn",
 }
 

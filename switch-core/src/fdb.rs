@@ -311,7 +311,7 @@ impl ForwardingTable {
     }
 
     /// [`ForwardingTable::learn`] of an address [as a number](MacAddr::to_u64). Returns whether the station was already known, at this port
-    /// and in this tick: only then routes from it may be cached.
+    /// and in this tick, or is static: only then routes from it may be cached.
     #[inline(always)]
     pub(crate) fn learn_number(&self, address: u64, port: PortId, now: Time) -> bool {
         let tick = self.clock.tick(now);
@@ -384,20 +384,21 @@ impl ForwardingTable {
             self.replaced.store(self.replaced.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         let is_again = |other: &&Entry| is_of(other.word.load(Ordering::SeqCst), address);
-        if had_station && held & CACHED != 0 || bucket.iter().filter(is_again).count() > 1 {
+        // Also of a station that has aged: an lcore may have heard it again, and cached its route, since its time was read.
+        if held & CACHED != 0 || bucket.iter().filter(is_again).count() > 1 {
             self.bump_version();
         }
     }
 
-    /// Marks the entries of two stations as cached; returns whether the route between them may be cached: neither moved in this tick, the
-    /// source is behind `port`, and the destination behind `to`. Routes of static stations need no mark.
+    /// Marks the entries of two stations as cached; returns whether the route between them may be cached: each was heard again in a later
+    /// tick than its last move, the source is behind `port`, and the destination behind `to`. Routes of static stations need no mark.
     #[inline(never)]
     pub(crate) fn mark_cached(&self, (source, port): (u64, PortId), (destination, to): (u64, PortId)) -> bool {
         let mark = |address, port| {
             let entry = self.bucket(address).iter().find(|entry| is_of(entry.word.load(Ordering::Relaxed), address));
             entry.is_some_and(|entry| {
                 let held = entry.word.load(Ordering::Relaxed);
-                let is_there = is_of(held, address) && port_of(held) == port && held & MOVED == 0;
+                let is_there = held != 0 && is_of(held, address) && port_of(held) == port && held & MOVED == 0;
                 // A thread that replaces the entry finds the flag, or makes this fail.
                 let sets_mark = |held| {
                     entry.word.compare_exchange(held, held | CACHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()

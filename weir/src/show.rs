@@ -12,7 +12,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use weir_control::protocol::{Reply, Request, ShowRequest};
-use weir_control::runtime_config::SwitchSelector;
+use weir_control::runtime_config::{Configuration, SwitchSelector};
 use weir_control::state::{State, ViewReply};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
@@ -78,7 +78,7 @@ impl ShowArguments {
     fn ask(&self, request: &Request) -> Result<String, Failure> {
         let mut client = self.target.connect()?;
         let reply = client.ask(request).map_err(failure)?;
-        let reply = self.view.filter_reply(reply).map_err(Failure::Argument)?;
+        let reply = self.view.filter_reply(reply, &self.ports()).map_err(Failure::Argument)?;
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
@@ -88,8 +88,8 @@ impl ShowArguments {
 }
 
 impl View {
-    /// Filters a reply by this view; an error is the reason for an empty result.
-    fn filter_reply(&self, reply: Reply) -> Result<Reply, String> {
+    /// Filters a reply by this view. An error is the reason for an empty result, or names a port that no switch has.
+    fn filter_reply(&self, reply: Reply, ports: &[String]) -> Result<Reply, String> {
         match (&self.command.target, reply) {
             (Content::State { shows: Shows::Policy(name), .. }, Reply::Switches(shown)) => {
                 filter_by_policy(name, shown)
@@ -97,9 +97,27 @@ impl View {
             (Content::State { shows: Shows::FlowControl(family), .. }, Reply::Switches(shown)) => {
                 filter_by_flow_control(family, shown)
             }
+            (_, Reply::Configurations(all)) => check_ports(&all, ports).map(|()| Reply::Configurations(all)),
+            (_, Reply::Switches(shown)) if !shown.is_empty() && shown.iter().all(lacks_lldp) => {
+                Err("no switch of this run speaks LLDP; write lldp = true in its [switch]".to_owned())
+            }
             (_, reply) => Ok(reply),
         }
     }
+}
+
+/// Refuses a port that none of the switches has.
+fn check_ports(all: &[Configuration], ports: &[String]) -> Result<(), String> {
+    let configs = all.iter().filter_map(|of| weir_config::parse(&of.file, &of.text).ok());
+    let known: Vec<String> = configs.flat_map(|config| config.ports).map(|port| port.name).collect();
+    match ports.iter().find(|port| !known.contains(port)) {
+        Some(port) => Err(format!("no port is named `{port}`; the ports are: {}", known.join(", "))),
+        None => Ok(()),
+    }
+}
+
+fn lacks_lldp(shown: &ViewReply) -> bool {
+    matches!(&shown.state, State::Lldp(ports) if ports.is_empty())
 }
 
 /// Filters by buffer policy.

@@ -1,4 +1,4 @@
-//! QueueBypass of a port's empty egress queues. If the wire would be free even behind all frames of a round, none of them has to wait. Then no
+//! Bypass of a port's empty egress queues. If the wire would be free even behind all frames of a round, none of them has to wait. Then no
 //! frame needs a queue or the scheduler.
 //!
 //! The scheduler decides among waiting frames. A poll sees frames together that came one after the other. Bypassing frames leave in order

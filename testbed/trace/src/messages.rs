@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use weir_units::Span;
 
-use crate::capture::{Capture, CaptureTime};
+use crate::capture::{Capture, CaptureTime, STEP_BACK_MAX};
 use crate::headers::{Network, Transport, network};
 
 /// Message between two hosts.
@@ -103,11 +103,13 @@ impl Recording {
 /// Key of a connection's direction: addresses, and the queue pair or the ports.
 type Key = (IpAddr, IpAddr, u64, bool);
 
+/// Times of a capture's first and last frame.
+type CaptureSpan = (CaptureTime, CaptureTime);
+
 #[derive(Default)]
 struct Connections {
     idle: Span,
-    /// Times of each capture's first and last frame.
-    spans: Vec<(CaptureTime, CaptureTime)>,
+    spans: Vec<CaptureSpan>,
     numbers: BTreeMap<Key, usize>,
     all: Vec<Connection>,
 }
@@ -168,11 +170,11 @@ impl Connections {
             self.all.push(Connection { capture_index, flow });
         }
         let connection = &mut self.all[number];
-        // The next file of a rotated capture goes on with the connection.
-        if self.spans[capture_index].0 >= self.spans[connection.capture_index].1 {
+        // The next file of a rotated capture goes on with the connection, as does any other one after the end of the first.
+        let known = connection.capture_index;
+        if follows(self.spans[capture_index], self.spans[known]) || at > self.spans[known].1 {
             connection.capture_index = capture_index;
-        }
-        if connection.capture_index != capture_index {
+        } else if capture_index != known && !follows(self.spans[known], self.spans[capture_index]) {
             recording.seen_elsewhere += 1;
             return;
         }
@@ -204,6 +206,14 @@ impl Connections {
             }
         }
     }
+}
+
+/// Whether a capture goes on where another one ends. They may overlap by as much as frames within one are out of order, and by less than
+/// half of either.
+fn follows(later: CaptureSpan, earlier: CaptureSpan) -> bool {
+    let overlap = earlier.1.0 - later.0.0;
+    let shorter = (earlier.1.0 - earlier.0.0).min(later.1.0 - later.0.0);
+    later.1 > earlier.1 && overlap <= i128::from(STEP_BACK_MAX.as_picos()) && overlap <= shorter / 2
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct Case {
     pub stations: u16,
     /// Frame formats of the stations.
     pub formats: Formats,
-    /// SenderKind of the frames.
+    /// Senders of the frames.
     pub senders: SenderKind,
     /// Number of destination ports of a port's frames, with equal shares. An lcore has one port more.
     pub destinations: u8,
@@ -72,9 +72,9 @@ impl Case {
         usize::from(self.destinations) + 1
     }
 
-    /// Returns whether a port's capture of frames of this length, one per station, is at most [`CAPTURE_BYTES_MAX`].
+    /// Returns whether a port's capture of frames of this length is at most [`CAPTURE_BYTES_MAX`].
     fn fits(&self, frame_bytes: u16) -> bool {
-        u32::from(self.stations) * u32::from(frame_bytes) <= CAPTURE_BYTES_MAX
+        self.senders.frames(self.stations) as u32 * u32::from(frame_bytes) <= CAPTURE_BYTES_MAX
     }
 
     const fn lossless(name: &'static str, what: &'static str) -> Case {
@@ -554,8 +554,8 @@ pub struct ForwardingRow {
     pub gbps: Spread,
     /// Rate of an lcore relative to a single lcore's, in each round; `None` if a single lcore was not measured.
     pub efficiency: Option<Spread>,
-    /// Rate relative to that of the first case with as many lcores and bytes, in each round.
-    pub relative: Spread,
+    /// Rate relative to that of the first case with as many lcores and bytes, in each round; `None` if that was not measured.
+    pub relative: Option<Spread>,
     /// Time that other tasks had the lcores' CPUs, in percent of the lcores' CPU time.
     pub kept_from_cpu_percent: f64,
 }
@@ -627,7 +627,7 @@ pub fn run(
             other.map(|(_, forwarded)| &forwarded[..])
         };
         let first = other(&plan.cases[0], setup.lcores.len());
-        row(setup, forwarded, other(&setup.case, 1), first.unwrap_or(forwarded))
+        row(setup, forwarded, other(&setup.case, 1), first)
     });
     Ok(ForwardingReport {
         machine: HostInfo::with_dpdk(&runtime),
@@ -667,7 +667,12 @@ fn check(plan: &ForwardingPlan) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>, first: &[Forwarded]) -> ForwardingRow {
+fn row(
+    setup: &Setup<'_>,
+    rounds: &[Forwarded],
+    alone: Option<&[Forwarded]>,
+    first: Option<&[Forwarded]>,
+) -> ForwardingRow {
     let sum = |of: fn(&Forwarded) -> u64| rounds.iter().map(of).sum();
     let rates = Spread::from_values(rounds.iter().map(Forwarded::rate));
     let bits = (u64::from(setup.frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
@@ -688,7 +693,7 @@ fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>, fir
         ns: rates.map(|rate| 1e9 / rate),
         gbps: rates.map(|rate| rate * bits as f64 / 1e9),
         efficiency: alone.map(ratios),
-        relative: ratios(first),
+        relative: first.map(ratios),
         kept_from_cpu_percent: seconds(|round| round.kept_from_cpu) * 100.0 / seconds(|round| round.cpu).max(1e-9),
     }
 }
@@ -787,9 +792,9 @@ mod tests {
         let setup = Setup::of_one_lcore(&[0, 1], CASES[0]);
         let alone = [round(10_000_000, 1_000), round(5_000_000, 1_000), round(20_000_000, 1_000)];
         let both = [round(18_000_000, 2_000), round(5_000_000, 2_000), round(40_000_000, 2_000)];
-        let row = row(&setup, &both, Some(&alone), &both);
+        let row = row(&setup, &both, Some(&alone), Some(&both));
         assert_eq!(row.efficiency, Some(Spread { min: 0.5, median: 0.9, max: 1.0 }));
-        assert_eq!(row.relative, Spread { min: 1.0, median: 1.0, max: 1.0 });
+        assert_eq!(row.relative, Some(Spread { min: 1.0, median: 1.0, max: 1.0 }));
         assert_eq!(row.mpps, Spread { min: 2.5, median: 9.0, max: 20.0 });
         assert_eq!((row.ns.min, row.ns.max, row.sent), (50.0, 400.0, 63_000_000));
         assert!((row.gbps.max - 13.44).abs() < 1e-9 && (row.kept_from_cpu_percent - 10.0).abs() < 1e-9);

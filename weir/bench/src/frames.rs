@@ -60,15 +60,26 @@ pub enum Formats {
     Mixed,
 }
 
-/// SenderKind of test frames.
+/// Stations that send test frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderKind {
     /// The port's stations.
     Known,
-    /// 2,048 further stations, in turn, in every second frame, and the stations in the others. A forwarding table without room for them finds each one new.
+    /// 2,048 further stations, in turn, in every second frame, and the stations in the others. A forwarding table without room for them
+    /// finds each one new.
     NewInHalf,
     /// A station of all ports, in one of 64 frames: it moves with each such frame.
     OneMoving,
+}
+
+impl SenderKind {
+    /// Returns the number of frames of a round, with as many stations.
+    pub(crate) fn frames(self, stations: u16) -> u16 {
+        match self {
+            SenderKind::NewInHalf => 2 * NEW_SENDERS,
+            SenderKind::Known | SenderKind::OneMoving => stations.next_multiple_of(FRAMES),
+        }
+    }
 }
 
 /// Contents of a capture file: frames from the stations of one port to those of others.
@@ -86,7 +97,7 @@ pub struct Traffic<'a> {
     pub stations: u16,
     /// Formats of the frames.
     pub formats: Formats,
-    /// SenderKind of the frames.
+    /// Senders of the frames.
     pub senders: SenderKind,
     /// Number of rounds of 64 frames before a CBFC message with credit for the whole advertised buffer. `None` sends no
     /// message.
@@ -113,10 +124,7 @@ impl Traffic<'_> {
             file.extend(bytes);
             file.extend(std::iter::repeat_n(0, usize::from(length) - bytes.len()));
         };
-        let frames = match self.senders {
-            SenderKind::NewInHalf => 2 * NEW_SENDERS,
-            SenderKind::Known | SenderKind::OneMoving => self.stations.next_multiple_of(FRAMES),
-        };
+        let frames = self.senders.frames(self.stations);
         for flow in (0..self.credit_after.unwrap_or(1)).flat_map(|_| 0..frames) {
             let number = if self.senders == SenderKind::NewInHalf { flow / 2 } else { flow } % self.stations;
             // DSCPs change fastest, then destinations, then formats, so that all combinations occur.

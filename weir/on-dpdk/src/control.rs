@@ -233,17 +233,23 @@ impl Control {
         if port.state == PortState::Down {
             return false;
         }
-        tracing::error!(
-            switch = %config.name, port = %port.name,
-            "the port is cabled to port {other} of this switch: it is closed; remove the cable, then: weir set ports.{}.state=up",
-            port.name
-        );
+        let cabled = format!("the port is cabled to port {other} of this switch");
         let change = Assignment { key: format!("ports.{}.state", port.name), value: Some("down".to_owned()) };
         match self.runtime_configs.set(running, found.switch, &[change], None) {
-            Ok(changed) => self.log_changes("loop guard", found.switch, &changed),
-            Err(refusal) => tracing::error!(switch = %config.name, "loop guard: {}", refusal.message.trim_end()),
+            Ok(changed) => {
+                tracing::error!(
+                    switch = %config.name, port = %port.name,
+                    "{cabled}: it is closed; remove the cable, then: weir set ports.{}.state=up", port.name
+                );
+                self.log_changes("loop guard", found.switch, &changed);
+                true
+            }
+            Err(refusal) => {
+                let why = refusal.message.trim_end();
+                tracing::error!(switch = %config.name, port = %port.name, "{cabled}, and can't be closed: {why}");
+                false
+            }
         }
-        true
     }
 
     /// Records an event for `weir show events`.

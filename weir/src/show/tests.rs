@@ -254,7 +254,7 @@ fn lcores_show_their_work_and_their_gaps_by_powers_of_two() {
 #[test]
 fn a_policy_or_flow_control_that_is_not_there_is_told() {
     let policy = |name: &str| shown(State::Policy(PolicyState { policy: name.into(), queues: Vec::new() }));
-    assert!(view("dsh").filter_reply(policy("dsh")).is_ok());
+    assert!(view("dsh").filter_reply(policy("dsh"), &[]).is_ok());
     let victim = PolicyQueue {
         port: "p0".into(),
         class: 3,
@@ -274,10 +274,10 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
     let row: Vec<&str> = rows.lines().last().unwrap_or_default().split_whitespace().collect();
     assert_eq!(row, ["p0", "3", "port", "OFF", "1,000", "2,000", "0", "60,000", "victim"], "{rows}");
     assert_eq!(
-        view("spfc").filter_reply(policy("dt")).unwrap_err(),
+        view("spfc").filter_reply(policy("dt"), &[]).unwrap_err(),
         "no switch of this run has the buffer policy spfc: lab has dt"
     );
-    assert!(view("policy").filter_reply(policy("one-of-its-own")).is_ok());
+    assert!(view("policy").filter_reply(policy("one-of-its-own"), &[]).is_ok());
     let port = |name: &str, kind: &str| FlowControlPort {
         port: name.into(),
         flow_control: kind.into(),
@@ -297,13 +297,13 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
         }],
     };
     let ports = || shown(State::FlowControl(vec![port("p0", "gfc-buffer"), port("p1", "gfc-time")]));
-    assert!(view("cbfc").filter_reply(ports()).unwrap_err().contains("speaks CBFC"));
+    assert!(view("cbfc").filter_reply(ports(), &[]).unwrap_err().contains("speaks CBFC"));
     let own = || shown(State::FlowControl(vec![port("p0", "one-of-its-own")]));
-    assert!(text("flow-control", &view("flow-control").filter_reply(own()).unwrap()).contains("one-of-its-own"));
-    assert!(view("gfc").filter_reply(own()).is_err());
-    let none = view("flow-control").filter_reply(shown(State::FlowControl(Vec::new()))).unwrap_err();
+    assert!(text("flow-control", &view("flow-control").filter_reply(own(), &[]).unwrap()).contains("one-of-its-own"));
+    assert!(view("gfc").filter_reply(own(), &[]).is_err());
+    let none = view("flow-control").filter_reply(shown(State::FlowControl(Vec::new())), &[]).unwrap_err();
     assert!(none.contains("speaks more than PFC or PAUSE"), "{none}");
-    let text = text("gfc", &view("gfc").filter_reply(ports()).unwrap());
+    let text = text("gfc", &view("gfc").filter_reply(ports(), &[]).unwrap());
     assert!(text.contains("gfc-buffer") && text.contains("5Gbps") && text.contains("stage"), "{text}");
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use weir_units::Span;
 use weir_wire::rocev2::{Psn, UDP_PORT};
 
 use super::{CapturedMessage, CapturedSegment, ConnectionDirection, PacketClass, Recording};
@@ -17,6 +18,10 @@ const ICRC_BYTES: usize = 4;
 const RETH_BYTES: usize = 16;
 const ATOMIC_BYTES: usize = 28;
 const READ_REQUEST: u8 = 0x0c;
+/// Distance of sequence numbers up to which packets are of one connection and message.
+const PACKETS_BEHIND_MAX: i64 = 1 << 16;
+/// Latest retransmission of a packet; a queue pair with the same numbers after that is a new one.
+const RETRANSMISSION_MAX: Span = Span::from_secs(30);
 
 /// Packets of one sender to one queue pair. Requests and READ responses have sequence numbers of their own.
 #[derive(Default)]
@@ -156,13 +161,16 @@ impl PacketSequence {
     /// Adds a packet, and returns whether its sequence number is known: the packet was sent again.
     ///
     /// # Errors
-    /// The sequence number, if another packet has it: a new connection has the queue pair.
+    /// The sequence number, if a new connection has the queue pair: another packet has the number, or had it long ago, or it is far behind.
     fn insert(&mut self, psn: Psn, packet: DataPacket) -> Result<bool, Psn> {
         // The shorter way round.
         let highest = self.highest.unwrap_or(i64::from(psn.get()));
         let number = highest + i64::from(psn.ahead_of(Psn::new(highest as u32)));
+        if highest - number > PACKETS_BEHIND_MAX {
+            return Err(psn);
+        }
         match self.packets.entry(number) {
-            Entry::Occupied(known) if known.get().payload != packet.payload => return Err(psn),
+            Entry::Occupied(known) if !known.get().may_be_sent_again_as(&packet) => return Err(psn),
             Entry::Occupied(_) => return Ok(true),
             Entry::Vacant(place) => place.insert(packet),
         };
@@ -209,6 +217,11 @@ impl PacketSequence {
 }
 
 impl DataPacket {
+    /// Whether a packet with the same sequence number may be a retransmission of this one.
+    fn may_be_sent_again_as(&self, later: &DataPacket) -> bool {
+        self.payload == later.payload && later.at.0 - self.at.0 <= i128::from(RETRANSMISSION_MAX.as_picos())
+    }
+
     fn begins(&self) -> bool {
         matches!(self.position, PacketPosition::First | PacketPosition::Only)
     }
@@ -249,7 +262,9 @@ impl OpenMessage {
     /// Whether a packet belongs to the message. After a gap it may begin another; without one it can't: a READ that is
     /// requested again from a later packet on has responses that begin there.
     fn goes_on_with(&self, psn: i64, packet: &DataPacket) -> bool {
-        self.end.is_none_or(|end| psn <= end) && (psn == self.newest.0 + 1 || !packet.begins())
+        self.end.is_none_or(|end| psn <= end)
+            && psn - self.newest.0 <= PACKETS_BEHIND_MAX
+            && (psn == self.newest.0 + 1 || !packet.begins())
     }
 
     fn extend(self, psn: i64, packet: &DataPacket) -> OpenMessage {

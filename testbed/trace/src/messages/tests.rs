@@ -372,6 +372,36 @@ fn the_files_of_a_rotated_capture_are_one() {
 }
 
 #[test]
+fn captures_that_overlap_lose_nothing() {
+    let only = |us: u32, psn| (us, write(7, psn, PacketPosition::Only(reth(100)), 100));
+    // The second file begins before the first ends.
+    let rotated = recorded(&[vec![only(0, 0), only(1_000, 1), only(1_002, 3)], vec![only(1_001, 2), only(2_000, 4)]]);
+    assert_eq!((rotated.messages.len(), rotated.missing, rotated.seen_elsewhere), (5, 0, 0));
+    // One host's capture ends in the middle of the other's.
+    let both: Vec<_> = (0..10).map(|n| only(n * 1_000, n)).collect();
+    let halves = recorded(&[both[..5].to_vec(), both.clone()]);
+    assert_eq!((halves.messages.len(), halves.missing, halves.seen_elsewhere), (10, 0, 5));
+}
+
+#[test]
+fn a_queue_pair_of_a_second_run_has_messages_of_its_own() {
+    let run = |from_us: u32, from: u32| {
+        (0..100).map(move |n| (from_us + n, write(7, from + n, PacketPosition::Only(reth(100)), 100)))
+    };
+    let later: Vec<_> = run(0, 0).chain(run(60_000_000, 0)).collect();
+    assert_eq!(recorded(&[later]).messages.len(), 200);
+    let behind: Vec<_> = run(0, 100_000).chain(run(1_000, 0)).collect();
+    assert_eq!(recorded(&[behind]).messages.len(), 200);
+}
+
+#[test]
+fn packets_far_from_each_other_are_of_two_messages() {
+    let send = |psn, opcode, payload| as_send(write(9, psn, PacketPosition::Middle, payload), opcode);
+    let recording = recorded(&[vec![(1, send(5, 0x00, MTU)), (2, send(100_005, 0x02, 40))]]);
+    assert_eq!(told(&recording), [(1, 256, false), (2, 40, false)]);
+}
+
+#[test]
 fn tcp_has_a_message_for_each_stretch_of_data() {
     let start = u32::MAX - 500;
     let at = |offset: u32| start.wrapping_add(1 + offset);

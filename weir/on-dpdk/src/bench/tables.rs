@@ -35,6 +35,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
         "Dropped",
     ];
     let mut table = Table::new(head);
+    let optional = |ratio: Option<Spread>| ratio.map_or("-".to_owned(), |ratio| spread(ratio, 2));
     for row in &report.rows {
         table.row([
             row.what.to_owned(),
@@ -43,8 +44,8 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
             spread(row.mpps, 2),
             spread(row.ns, 1),
             spread(row.gbps, 2),
-            row.efficiency.map_or("-".to_owned(), |efficiency| spread(efficiency, 2)),
-            spread(row.relative, 2),
+            optional(row.efficiency),
+            optional(row.relative),
             format!("{:.0} %", row.kept_from_cpu_percent),
             count(row.dropped),
         ]);

@@ -447,12 +447,12 @@ impl SwitchReading<'_> {
     }
 }
 
-/// Returns true if a class was used, or holds frames that its peer pauses.
-/// Frames that were malformed or too long.
+/// Returns the number of frames that were malformed or too long.
 fn errors(drops: &[u64]) -> u64 {
     [DropReason::Malformed, DropReason::Oversize].iter().map(|reason| drops[*reason as usize]).sum()
 }
 
+/// Returns true if a class was used, or holds frames that its peer pauses.
 fn is_active(class: &ClassReport) -> bool {
     class.is_used() || class.egress > Bytes::ZERO
 }

@@ -205,8 +205,9 @@ struct PoolPartition {
     total: u64,
     /// Weir's pool of headroom.
     pooled: u64,
-    /// Headroom of each queue.
+    /// Private buffer of each queue.
     private: u64,
+    /// Headroom of each queue.
     headroom: u64,
 }
 

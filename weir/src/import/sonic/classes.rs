@@ -73,7 +73,7 @@ impl Classes {
             }
             None if !is_given && has_lossless_profiles(tables) => {
                 return Err(format!(
-                    "{}: no port has pfc_enable in {MAP}, while the buffer has lossless profiles; add qos.json, or give the lossless \
+                    "{}: no imported port has pfc_enable in {MAP}, while the buffer has lossless profiles; add qos.json, or give the lossless \
                      classes with --lossless 3,4 (or none)",
                     tables.file_of(MAP)
                 ));
@@ -431,9 +431,13 @@ fn scheduler(tables: &mut ConfigDb, name: &str) -> Result<Vec<String>, String> {
             "rates of queues are of bytes",
         );
     } else if let Some(pir) = tables.number::<u64>(TABLE, name, "pir")?.filter(|pir| *pir > 0) {
-        tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "pir"), format!("rate = \"{}bps\"", pir * 8));
+        tables.account(
+            ImportOutcome::Taken,
+            FieldPath::new(TABLE, name, "pir"),
+            format!("rate = \"{}bps\"", pir.saturating_mul(8)),
+        );
         tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "meter_type"), "bytes");
-        keys.push(format!("rate = \"{}bps\"", pir * 8));
+        keys.push(format!("rate = \"{}bps\"", pir.saturating_mul(8)));
     }
     for field in ["cir", "cbs", "pbs"] {
         tables.account(

@@ -330,6 +330,8 @@ pub(super) fn numbers_of(text: &str) -> Option<Vec<u8>> {
         }
         numbers.extend(from..=to);
     }
+    numbers.sort_unstable();
+    numbers.dedup();
     Some(numbers)
 }
 
