@@ -11,7 +11,7 @@ use weir_units::{Bytes, MacAddr, PortId, Span, Time};
 ///
 /// An entry is one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the same address at once may
 /// take two slots; the older one ages out. A full bucket drops its oldest learned entry, of equally old ones one that is not
-/// [cached](ForwardingTable::mark_cached); frames to that station are then flooded until it sends again. Relaxed unless stated otherwise:
+/// cached (`mark_cached`); frames to that station are then flooded until it sends again. Relaxed unless stated otherwise:
 /// an entry publishes nothing but itself.
 #[derive(Debug)]
 pub struct ForwardingTable {
@@ -202,7 +202,7 @@ impl ForwardingTable {
         }
     }
 
-    /// Returns the version of lookups. While it stays the same, no [cached](ForwardingTable::mark_cached) station has moved or been removed.
+    /// Returns the version of lookups. While it stays the same, no cached (`mark_cached`) station has moved or been removed.
     ///
     /// Acquire: pairs with the Release after a change, so that the next lookup is no older.
     #[inline]
