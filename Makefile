@@ -35,7 +35,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
+.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -84,7 +84,7 @@ beside-unit:
 	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
 
 beside-without-assertions:
-	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
+	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers-verdicts" \
 		"$(MAKE) --no-print-directory instructions"
 
 # Tests that are held against the clock have no other work beside them. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
@@ -122,8 +122,11 @@ site: setup ## README and docs/ as a site in target/site: static, without a netw
 unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
 
-papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one under each mutation
-	@$(STEP) "the papers' experiments" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored
+papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one under each mutation (which test leaves out)
+	@$(STEP) "the papers' experiments, and mutations" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored --skip each_comes
+
+papers-verdicts: setup
+	@$(STEP) "the papers' experiments" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored --skip mutation
 
 examples: command-of-tests ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
 	@$(STEP) "examples" scripts/examples
