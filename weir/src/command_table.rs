@@ -77,6 +77,11 @@ pub(crate) fn command_of<T>(
     found.map(|found| (found, port)).ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))
 }
 
+/// Whether a command of the table begins with this word.
+pub(crate) fn has_command<T>(table: &'static [PathCommand<T>], word: &str) -> bool {
+    table.iter().any(|of| of.path.split(' ').next() == Some(word))
+}
+
 const INTERFACE: &str = "interface";
 
 fn group(groups: &'static [(&'static str, &'static str)], path: &str) -> &'static str {

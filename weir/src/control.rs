@@ -8,7 +8,7 @@ use weir_control::{Client, ClientError, sockets};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 
-use crate::command_table::{PathCommand, command_of, with_commands};
+use crate::command_table::{PathCommand, command_of, has_command, with_commands};
 
 /// Selection of a running switch.
 #[derive(Clone, clap::Args)]
@@ -57,7 +57,7 @@ impl Subcommand for ClearCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        CLEAR.iter().any(|of| of.path.split(' ').next() == Some(name))
+        has_command(CLEAR, name)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use weir_units::{CLASSES, Class, ClassSet, MacAddr};
+use weir_units::{CLASSES, Class, ClassSet, FCS_BYTES, MacAddr};
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +15,10 @@ mod tests;
 pub const ETHERTYPE: u16 = 0x88cc;
 /// Destination of LLDPDUs for the device at the other end of the link: the nearest bridge group address.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
-/// UDP port of RoCEv2.
-pub const ROCEV2_UDP_PORT: u16 = 4791;
 
 const ETHERNET_BYTES: usize = 14;
-const FRAME_BYTES_MIN: usize = 60;
+/// Length of the shortest frame, without FCS.
+const FRAME_BYTES_MIN: usize = (weir_units::FRAME_BYTES_MIN - FCS_BYTES) as usize;
 /// Length of the longest value of a text or an identifier.
 const TEXT_BYTES_MAX: usize = 255;
 

@@ -7,7 +7,7 @@ use weir_control::runtime_config::Configuration;
 use weir_control::state::{ByClass, PriorityGroups, Queues, State, ViewReply};
 
 use super::{lldp, sonic, sonic_config, tables};
-use crate::command_table::{PathCommand, command_of, with_commands};
+use crate::command_table::{PathCommand, command_of, has_command, with_commands};
 
 /// Content of a command.
 pub(super) enum Content {
@@ -103,7 +103,7 @@ impl Subcommand for View {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        COMMANDS.iter().any(|of| of.path.split(' ').next() == Some(name))
+        has_command(COMMANDS, name)
     }
 }
 

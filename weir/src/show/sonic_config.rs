@@ -7,6 +7,8 @@ use weir_experiments::table::Table;
 use weir_flowctl::MessageKind;
 use weir_units::Span;
 
+use super::tables::NOT_KNOWN;
+
 type Wanted = [String];
 
 fn ports<'c>(config: &'c SwitchConfig, wanted: &'c Wanted) -> impl Iterator<Item = &'c PortConfig> {
@@ -22,7 +24,7 @@ pub(super) fn pfc_priority(config: &SwitchConfig, wanted: &Wanted) -> String {
     let mut table = Table::new(["Interface", "Lossless priorities"]).with_text_last();
     let lossless: Vec<String> = config.classes.lossless.iter().map(|class| class.index().to_string()).collect();
     for port in ports(config, wanted) {
-        table.row([port.name.clone(), if has_pfc(port) { lossless.join(",") } else { "N/A".to_owned() }]);
+        table.row([port.name.clone(), if has_pfc(port) { lossless.join(",") } else { NOT_KNOWN.to_owned() }]);
     }
     table.to_string()
 }
@@ -86,22 +88,22 @@ pub(super) fn pcp_map(config: &SwitchConfig, _: &Wanted) -> String {
     map("DOT1P", "TC", &config.classes.pcp)
 }
 
-/// Classes, priority groups and queues, which are one.
-const CLASSES: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+/// Map of classes to priority groups and queues: each has its own number.
+const IDENTITY: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// `show qos map tc-queue`.
 pub(super) fn queue_map(_: &SwitchConfig, _: &Wanted) -> String {
-    map("TC", "QUEUE", &CLASSES)
+    map("TC", "QUEUE", &IDENTITY)
 }
 
 /// `show qos map tc-pg`.
 pub(super) fn group_map(_: &SwitchConfig, _: &Wanted) -> String {
-    map("TC", "PG", &CLASSES)
+    map("TC", "PG", &IDENTITY)
 }
 
 /// `show qos map pfc-queue`.
 pub(super) fn pfc_map(_: &SwitchConfig, _: &Wanted) -> String {
-    map("PFC", "QUEUE", &CLASSES)
+    map("PFC", "QUEUE", &IDENTITY)
 }
 
 fn map(from: &str, to: &str, classes: &[u8]) -> String {

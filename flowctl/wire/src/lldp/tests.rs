@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::rocev2::UDP_PORT;
 
 fn some_text() -> impl Strategy<Value = Option<String>> {
     prop::option::of("[ -~é]{0,80}")
@@ -104,11 +105,8 @@ fn dcbx_is_encoded_as_in_the_standard() {
     let mut lldpdu = Lldpdu::new(Identifier::Mac(SOURCE), Identifier::Mac(SOURCE), 120);
     lldpdu.ets = Some(ets);
     lldpdu.pfc = Some(PfcConfiguration { willing: false, classes_max: 8, enabled: Class::new(3).alone() });
-    lldpdu.applications = vec![ApplicationPriority {
-        class: Class::new(3),
-        selector: ApplicationPriority::UDP,
-        protocol: ROCEV2_UDP_PORT,
-    }];
+    lldpdu.applications =
+        vec![ApplicationPriority { class: Class::new(3), selector: ApplicationPriority::UDP, protocol: UDP_PORT }];
     let frame = lldpdu.encode(SOURCE);
     let behind_ttl = 14 + 9 + 9 + 4;
     let expected: [&[u8]; 5] = [

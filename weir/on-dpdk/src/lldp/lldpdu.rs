@@ -4,9 +4,8 @@ use weir_config::{Device, SwitchConfig};
 use weir_flowctl::MessageKind;
 use weir_switch_core::Shared;
 use weir_units::{CLASSES, Class, ClassSet, MacAddr};
-use weir_wire::lldp::{
-    ApplicationPriority, Capabilities, EtsConfiguration, Identifier, Lldpdu, PfcConfiguration, ROCEV2_UDP_PORT,
-};
+use weir_wire::lldp::{ApplicationPriority, Capabilities, EtsConfiguration, Identifier, Lldpdu, PfcConfiguration};
+use weir_wire::rocev2;
 
 /// Time for which an LLDPDU is valid, in seconds: four intervals and one second.
 const TTL: u16 = 121;
@@ -39,7 +38,7 @@ pub(super) fn port_lldpdu(chassis: &Identifier, config: &SwitchConfig, number: u
     let rocev2 = rocev2.or_else(|| pfc.iter().next()).map(|class| ApplicationPriority {
         class,
         selector: ApplicationPriority::UDP,
-        protocol: ROCEV2_UDP_PORT,
+        protocol: rocev2::UDP_PORT,
     });
     Lldpdu {
         ttl: TTL,
@@ -64,7 +63,7 @@ pub(super) fn pfc_classes(config: &SwitchConfig, number: usize) -> ClassSet {
 /// Returns the class that a neighbour announces for RoCEv2.
 pub(super) fn rocev2_class(lldpdu: &Lldpdu) -> Option<usize> {
     let is_rocev2 =
-        |entry: &&ApplicationPriority| entry.selector == ApplicationPriority::UDP && entry.protocol == ROCEV2_UDP_PORT;
+        |entry: &&ApplicationPriority| entry.selector == ApplicationPriority::UDP && entry.protocol == rocev2::UDP_PORT;
     lldpdu.applications.iter().find(is_rocev2).map(|entry| entry.class.index())
 }
 

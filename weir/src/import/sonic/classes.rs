@@ -431,13 +431,10 @@ fn scheduler(tables: &mut ConfigDb, name: &str) -> Result<Vec<String>, String> {
             "rates of queues are of bytes",
         );
     } else if let Some(pir) = tables.number::<u64>(TABLE, name, "pir")?.filter(|pir| *pir > 0) {
-        tables.account(
-            ImportOutcome::Taken,
-            FieldPath::new(TABLE, name, "pir"),
-            format!("rate = \"{}bps\"", pir.saturating_mul(8)),
-        );
+        let rate = format!("rate = \"{}bps\"", pir.saturating_mul(8));
+        tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "pir"), rate.clone());
         tables.account(ImportOutcome::Taken, FieldPath::new(TABLE, name, "meter_type"), "bytes");
-        keys.push(format!("rate = \"{}bps\"", pir.saturating_mul(8)));
+        keys.push(rate);
     }
     for field in ["cir", "cbs", "pbs"] {
         tables.account(
