@@ -126,7 +126,7 @@ impl BufferLayout {
     }
 
     /// Converts charges to bytes of headroom.
-    pub(crate) fn of_headroom(&self, charges: Bytes) -> Bytes {
+    pub fn of_headroom(&self, charges: Bytes) -> Bytes {
         charges.divided_by(u64::from(self.headroom_times))
     }
 

@@ -258,7 +258,7 @@ pub struct BufferQueue {
     pub private_bytes: u64,
     /// Current Xoff: T(t), or the policy's own threshold.
     pub threshold_bytes: u64,
-    /// Φ now.
+    /// Current Φ, in bytes (not charges).
     pub headroom_bytes: u64,
 }
 

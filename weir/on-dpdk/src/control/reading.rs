@@ -304,7 +304,8 @@ impl SwitchReading<'_> {
                     lossless: layout.is_lossless(PortId(number as u16), class),
                     private_bytes: layout.ports()[number].private[class.index()].get(),
                     threshold_bytes: of.ingress.threshold.get(),
-                    headroom_bytes: of.ingress.headroom_limit.get(),
+                    // In bytes, as in the switch's file and in the sum below: it may hold more charges than the buffer.
+                    headroom_bytes: layout.of_headroom(of.ingress.headroom_limit).get(),
                 });
             }
         }
