@@ -35,7 +35,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
+.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -78,7 +78,7 @@ test: setup lint beside by-the-clock ## Set-up, then every check and test
 # there, what uses one CPU runs beside what leaves one idle at its end.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
-		"$(MAKE) --no-print-directory beside-unit sim-test release-build beside-without-assertions"
+		"$(MAKE) --no-print-directory beside-unit sim-check release-build beside-without-assertions"
 
 beside-unit:
 	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
@@ -131,8 +131,11 @@ papers-verdicts: setup
 examples: command-of-tests ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
 	@$(STEP) "examples" scripts/examples
 
-sim-test: setup ## make sim in a root that has Rust, cc and make alone; it writes nothing, and is quick after unit (root or user namespaces)
+sim-check: setup
 	@$(STEP) "what virtual time needs" scripts/sim-needs
+	@$(STEP) "virtual time alone, checked in a clean root" scripts/clean-root cargo check --quiet -p weir --no-default-features --target-dir $(TARGET)
+
+sim-test: sim-check ## make sim in a root that has Rust, cc and make alone, where test checks the code; it writes nothing, and is quick after unit (root or user namespaces)
 	@$(STEP) "virtual time in a clean root" scripts/clean-root make sim SIM_TARGET=$(TARGET) SIM_PROFILE=dev
 
 loom: setup ## What lcores share, under every interleaving
@@ -144,8 +147,9 @@ release-build: setup
 
 release-tests: release-tests-together release-tests-by-the-clock ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 
+# Tests that are the same with assertions and without are among those of all crates.
 release-tests-together: setup
-	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it -- --skip by_the_clock::
+	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it -- allocation:: clones:: fabric:: incast:: workloads::
 
 release-tests-by-the-clock: setup
 	@$(STEP) "tests without assertions by the clock" $(CARGO) test $(HEAVY) --test it by_the_clock::
