@@ -143,6 +143,7 @@ class _Apt:
             "Dir::Etc::sourcelist": sources,
             "Dir::Etc::sourceparts": folder / "empty",
             "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
+            "Acquire::Languages": "none",
             "APT::Install-Recommends": "false",
             "Debug::NoLocking": "true",
         }
