@@ -124,8 +124,12 @@ def test_the_delay_is_the_peers(cabled):
     fragment = directory / "fragment.toml"
     by_the_rule = headroom_now(directory)
     with Host(wires["a"], obeys=True) as host:
-        # A host of Python's on a busy machine takes its time to obey.
-        done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "400ms", "--json", "--apply", "-o", fragment)
+        # An lcore that had no CPU for long advises nothing; called again, it may have one.
+        for _ in range(3):
+            # A host of Python's on a busy machine takes its time to obey.
+            done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "400ms", "--json", "--apply", "-o", fragment)
+            if done.returncode != 3:
+                break
         if done.returncode == 0:
             # A queue's headroom is reckoned anew as a frame comes.
             until(lambda: headroom_now(directory) != by_the_rule, "headroom by the measured delay")
