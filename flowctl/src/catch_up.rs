@@ -180,7 +180,7 @@ impl PeakRateLimiter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -255,7 +255,7 @@ impl ClassRateLimiter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -133,7 +133,7 @@ impl MessageGenerator {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use weir_units::{LINK_OVERHEAD, Span};
 

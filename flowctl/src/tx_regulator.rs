@@ -194,7 +194,7 @@ impl TxRegulator {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use weir_units::Bytes;
 

@@ -88,7 +88,7 @@ impl RateMapping {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -127,7 +127,7 @@ impl LengthRateAdjuster {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::RATE_MIN;

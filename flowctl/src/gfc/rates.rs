@@ -94,7 +94,7 @@ impl ClassRates {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

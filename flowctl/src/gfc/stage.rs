@@ -161,7 +161,7 @@ impl StageRateAdjuster {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
     use weir_units::BitRate;

@@ -90,7 +90,7 @@ impl TimeRateAdjuster {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use weir_units::{BitRate, CLASSES};
 

@@ -54,7 +54,7 @@ impl FlowControlReceiver for PauseReceiver {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use weir_units::{BitRate, CLASSES, ClassSet};
     use weir_wire::mac_control::PfcFrame;

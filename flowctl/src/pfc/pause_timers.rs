@@ -156,7 +156,7 @@ impl PauseTimer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use weir_units::BitRate;
 

@@ -348,5 +348,5 @@ impl StormPackets {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
