@@ -31,6 +31,11 @@ impl MessageKind {
         matches!(self, MessageKind::Nothing | MessageKind::Pfc | MessageKind::Pause)
     }
 
+    /// Whether the messages pause single classes, and the port obeys such pauses: it has PFC.
+    pub fn has_pfc(self) -> bool {
+        matches!(self, MessageKind::Pfc | MessageKind::Pulses)
+    }
+
     /// Whether the messages advertise the MMU's XOFF classes: PFC and PAUSE.
     pub fn advertises_xoff(self) -> bool {
         matches!(self, MessageKind::Pfc | MessageKind::Pause)

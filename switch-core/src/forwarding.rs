@@ -421,16 +421,18 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         reason: DropReason,
         allocator: &mut impl PacketAllocator<P>,
     ) {
-        if reason == DropReason::LinkLocal && allocator.take_lldp(ingress.port(), packet) {
-            return self.count_lldp(ingress, packet.frame_bytes());
+        if reason == DropReason::LinkLocal {
+            self.remove_arrived(ingress, packet.frame_bytes());
+            if allocator.take_lldp(ingress.port(), packet) {
+                return self.counters.count_lldp(ingress, packet.frame_bytes());
+            }
         }
         allocator.on_drop(now, packet, ingress, Direction::Inbound, reason);
         self.count_drop(ingress, reason);
     }
 
-    /// Counts a received frame as LLDP for the switch itself, not as data: its sender counts it neither as data nor against credit.
-    fn count_lldp(&mut self, ingress: QueueId, frame_bytes: u32) {
-        self.counters.count_lldp(ingress, frame_bytes);
+    /// Takes a link-local frame from the data received from the peer: the peer counts none against credit, as bridges forward none.
+    fn remove_arrived(&mut self, ingress: QueueId, frame_bytes: u32) {
         if self.counts(ingress.port()) {
             let arrived = self.shared.port(ingress.port()).receive_accounting();
             self.arrived[ingress.class().index()] -= arrived.count_of(frame_bytes);

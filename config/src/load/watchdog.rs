@@ -1,6 +1,5 @@
 //! `[pfc_watchdog]`.
 
-use weir_flowctl::MessageKind;
 use weir_reader::{Doc, Key, Problem, Table};
 use weir_units::Span;
 
@@ -50,7 +49,7 @@ fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span
 /// Records an error for a watchdog without any port that receives PFC.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     let may_hear_pfc = |index: usize| {
-        let hears = matches!(config.ports[index].flow_control.message_kind(), MessageKind::Pfc | MessageKind::Pulses);
+        let hears = config.ports[index].flow_control.message_kind().has_pfc();
         hears || !doc.sound(&[&format!("ports[{index}].flow_control")])
     };
     let ports = config.ports.len();

@@ -1,13 +1,18 @@
 //! LLDP frames: for the switch itself, and outside of the conservation of data frames.
 
 use weir_switch_core::counters::DropReason;
-use weir_units::{ClassSet, MacAddr, PortId};
+use weir_units::{Class, ClassSet, MacAddr, PortId};
 use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::{ControlFrame, CreditAccount, CreditFrame};
 
-use crate::common::{Bench, LAYOUTS, STEP, TestFrame, clones, frame, introduce, pfc, toml};
+use crate::common::{Bench, LAYOUTS, STEP, TestFrame, clones, control, frame, introduce, pfc, toml};
 
 fn lldp() -> TestFrame {
-    let mut lldp = frame(0, 1, 0, 77);
+    lldp_of_class(0)
+}
+
+fn lldp_of_class(dscp: u8) -> TestFrame {
+    let mut lldp = frame(0, 1, dscp, 77);
     if let Parsed::Data(headers) = &mut lldp.parsed {
         headers.destination = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
     }
@@ -47,6 +52,28 @@ fn received_frames_are_taken_and_are_neither_data_nor_losses() {
         bench.arrive(1, lldp());
         bench.run(20, STEP);
         assert_eq!(bench.report().dropped(DropReason::LinkLocal), 1, "{layout:?}");
+    }
+}
+
+#[test]
+fn frames_that_nobody_takes_count_against_no_credit() {
+    let class = Class::new(3);
+    let flow_control = "flow_control = { kind = \"cbfc\", buffer = \"100KB\" }\n[[ports]]";
+    for (layout, takes_lldp) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
+        let text =
+            toml(3, "[classes]\nlossless = [3]\n") + "[[ports]]\nname = \"last\"\nring = \"last\"\nrate = \"10Gbps\"\n";
+        let text = text.replace("delay = \"1us\"\n[[ports]]", &format!("delay = \"1us\"\n{flow_control}"));
+        let mut bench = Bench::new(&text, layout);
+        introduce(&mut bench);
+        bench.world.takes_lldp = takes_lldp;
+        bench.arrive(1, frame(1, 2, 3, 1));
+        bench.arrive(1, lldp_of_class(3));
+        bench.run(20, STEP);
+        // The peer has counted the data frame alone: 1,518 B in blocks of 64 B.
+        let account = CreditAccount::Sent { class, blocks: 24 };
+        bench.arrive(1, control(ControlFrame::Credit(CreditFrame { enabled: class.alone(), limits: [0; 8], account })));
+        bench.run(20, STEP);
+        assert_eq!(bench.report().ports[1].mismatch.resyncs, 0, "{layout:?}, {takes_lldp}");
     }
 }
 

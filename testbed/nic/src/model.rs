@@ -25,7 +25,7 @@ use weir_flowctl::{
     BufferState, ClassRateLimiters, MessageGenerator, PortFlowControl, ReceiveAccounting, Shaper, TxRegulator,
     wire_bytes,
 };
-use weir_units::{CLASSES, Class, ClassSet, LINK_OVERHEAD, Time};
+use weir_units::{CLASSES, Class, ClassSet, LINK_OVERHEAD, MacAddr, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::DelayLine;
@@ -160,7 +160,7 @@ impl<F: ModelFrame> NicModel<F> {
     }
 
     fn take_in(&mut self, class: Class, frame: F) {
-        if self.arrived.is_counted() {
+        if self.arrived.is_counted() && !is_link_local(&frame) {
             self.arrived.count(class, self.arrived.count_of(frame.frame_bytes()));
         }
         if self.receive.push(class, frame) {
@@ -251,7 +251,9 @@ impl<F: ModelFrame> NicModel<F> {
         let regulator = &self.regulator;
         let (class, frame) = self.send.next(open, |class, bytes| regulator.has_credit(class, bytes))?;
         let frame_bytes = frame.frame_bytes();
-        self.regulator.handle_sent(class, frame_bytes);
+        if !is_link_local(&frame) {
+            self.regulator.handle_sent(class, frame_bytes);
+        }
         self.limits.send(now, class, wire_bytes(frame_bytes, LINK_OVERHEAD));
         self.counters.classes[class.index()].to_switch += 1;
         Some(frame)
@@ -318,6 +320,11 @@ impl<F: ModelFrame> NicModel<F> {
         report.pausing = self.generator.advertised_off();
         report
     }
+}
+
+/// Whether a frame is for the switch itself, or from it: neither end counts it against credit.
+fn is_link_local(frame: &impl ModelFrame) -> bool {
+    frame.bytes().first_chunk().is_some_and(|destination| MacAddr(*destination).is_link_local())
 }
 
 /// Returns the class after `last`, round robin among those of a set.

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use weir_config::{PortConfig, StormCondition, SwitchConfig, WatchdogAction};
 use weir_experiments::table::Table;
-use weir_flowctl::MessageKind;
 use weir_units::Span;
 
 use super::tables::NOT_KNOWN;
@@ -16,7 +15,7 @@ fn ports<'c>(config: &'c SwitchConfig, wanted: &'c Wanted) -> impl Iterator<Item
 }
 
 fn has_pfc(port: &PortConfig) -> bool {
-    matches!(port.flow_control.message_kind(), MessageKind::Pfc | MessageKind::Pulses)
+    port.flow_control.message_kind().has_pfc()
 }
 
 /// `show pfc priority`.

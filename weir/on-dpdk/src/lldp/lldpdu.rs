@@ -1,7 +1,6 @@
 //! LLDPDU of a port: identity, and DCBX from the configuration.
 
 use weir_config::{Device, SwitchConfig};
-use weir_flowctl::MessageKind;
 use weir_switch_core::Shared;
 use weir_units::{CLASSES, Class, ClassSet, MacAddr};
 use weir_wire::lldp::{ApplicationPriority, Capabilities, EtsConfiguration, Identifier, Lldpdu, PfcConfiguration};
@@ -13,16 +12,25 @@ const TTL: u16 = 121;
 const ROCEV2_DSCP: usize = 26;
 
 /// Returns the chassis ID of a switch: the MAC address of its first NIC or kernel interface. Drivers of other devices give equal addresses
-/// to the ports of several processes; a switch with such ports alone is named by its process.
+/// to the ports of several processes; a switch with such ports alone is named by its machine and first socket, or by its process.
 pub(super) fn chassis(config: &SwitchConfig, shared: &Shared) -> Identifier {
     let has_own_mac =
         |device: &Device| matches!(device, Device::Pci(_) | Device::AfPacket(_) | Device::AfXdp(_) | Device::Tap(_));
     let ports = config.real_ports().filter(|port| has_own_mac(&config.ports[*port].device));
     let mac = ports.map(|port| shared.ports()[port].mac).find(|mac| *mac != MacAddr::default());
-    mac.map_or_else(
-        || Identifier::Text { subtype: Identifier::LOCAL, text: format!("{}-{}", config.name, std::process::id()) },
-        Identifier::Mac,
-    )
+    mac.map_or_else(|| Identifier::Text { subtype: Identifier::LOCAL, text: local_name(config) }, Identifier::Mac)
+}
+
+/// Returns a name of the switch that no other one has. A socket has one listener at a time, so the name stays across restarts.
+pub(super) fn local_name(config: &SwitchConfig) -> String {
+    let own_socket = config
+        .ports
+        .iter()
+        .map(|port| &port.device)
+        .find(|device| matches!(device, Device::VhostUser(_) | Device::Memif { .. }));
+    let own = own_socket.map_or_else(|| std::process::id().to_string(), Device::to_string);
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{} {} {own}", config.name, machine.trim_end())
 }
 
 /// Returns the shutdown LLDPDU of a port, which withdraws all others.
@@ -57,7 +65,7 @@ pub(super) fn port_lldpdu(chassis: &Identifier, config: &SwitchConfig, number: u
 /// Returns the classes in which a port sends and obeys PFC.
 pub(super) fn pfc_classes(config: &SwitchConfig, number: usize) -> ClassSet {
     let kind = config.ports[config.real_port(number)].flow_control.message_kind();
-    if kind == MessageKind::Pfc { config.classes.lossless } else { ClassSet::EMPTY }
+    if kind.has_pfc() { config.classes.lossless } else { ClassSet::EMPTY }
 }
 
 /// Returns the class that a neighbour announces for RoCEv2.

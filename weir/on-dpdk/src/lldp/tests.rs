@@ -69,7 +69,12 @@ fn an_lldpdu_has_the_configured_classes_and_shares() {
     let text = "[classes]\nlossless = [3, 4]\n[[classes.queues]]\nclass = 3\nweight = 4\n[[classes.queues]]\nclass = 6\nstrict = true\n\
                 [[ports]]\nname = \"p0\"\nring = \"a\"\nrate = \"10Gbps\"\n\
                 [[ports]]\nname = \"p1\"\nring = \"b\"\nrate = \"10Gbps\"\nflow_control = \"pause\"\n";
-    let config = weir_config::parse("lab.toml", text).unwrap();
+    let text = text.to_owned()
+        + "[[ports]]\nname = \"p2\"\nring = \"c\"\nrate = \"10Gbps\"\n\
+           flow_control = { kind = \"gfc-buffer\", peer = \"pfc\", pulse_period = \"50us\", b_m = \"400KB\" }\n";
+    let config = weir_config::parse("lab.toml", &text).unwrap();
+    let pulses = port_lldpdu(&Identifier::Mac(weir_units::MacAddr::default()), &config, 2);
+    assert_eq!(pulses.pfc.map(|pfc| pfc.enabled.bits()), Some(0b11000));
     let chassis = Identifier::Text { subtype: Identifier::LOCAL, text: "lab-1".into() };
     let [p0, p1] = [0, 1].map(|port| port_lldpdu(&chassis, &config, port));
     assert_eq!(p0.pfc.map(|pfc| (pfc.willing, pfc.enabled.bits())), Some((false, 0b11000)));
@@ -78,4 +83,17 @@ fn an_lldpdu_has_the_configured_classes_and_shares() {
     assert_eq!((ets.percent, ets.algorithms), ([10, 10, 10, 40, 10, 10, 0, 10], [2, 2, 2, 2, 2, 2, 0, 2]));
     assert_eq!((lldpdu::rocev2_class(&p0), lldpdu::rocev2_class(&p1)), (Some(3), None));
     assert_eq!(sender(&config, &p1), Some(PortId(1)));
+}
+
+#[test]
+fn a_switch_without_addresses_has_the_name_of_its_socket() {
+    let config = |device: &str| {
+        let port = |name| format!("[[ports]]\nname = \"{name}\"\n{device}\nrate = \"10Gbps\"\n");
+        let text = port("a").replace("ID", "1") + &port("b").replace("ID", "2");
+        weir_config::parse("lab.toml", &text).unwrap()
+    };
+    let name = |device| lldpdu::local_name(&config(device));
+    let socket = "memif = { socket = \"/run/m.sock\", id = ID, role = \"client\" }";
+    assert!(name(socket).ends_with(" memif \"/run/m.sock\" id 1 as client"), "{}", name(socket));
+    assert!(name("ring = \"ID\"").ends_with(&format!(" {}", std::process::id())));
 }
