@@ -113,6 +113,16 @@ pub mod switch {
     .or("false")
     .restart(reasons::LCORES);
 
+    /// Limit of the frames that a port may flood.
+    pub const STORM_CONTROL: Key<BitRate> = Key::rate(
+        "storm_control",
+        rates(),
+        "Rate on the wire at which each port may send broadcasts, multicasts, and frames to unknown stations; 100 ms of it at once. \
+         Beyond it they are [dropped](OPERATING.md#storms-moves-and-stations), lossless ones too.",
+    )
+    .or_else("no limit")
+    .live();
+
     pub(super) const KEYS: Keys = &[
         &NAME,
         &IDLE,
@@ -124,6 +134,7 @@ pub mod switch {
         &TELEMETRY,
         &TELEMETRY_QUEUE,
         &LLDP,
+        &STORM_CONTROL,
     ];
 }
 
@@ -606,6 +617,15 @@ pub mod port {
     )
     .or("true")
     .restart("queues are watched for storms from the start");
+    /// Maximum of learned stations.
+    pub const STATIONS_MAX: Key<u32> = Key::<u32>::integer(
+        "stations_max",
+        1..=131_072,
+        "Maximum number of [learned stations](OPERATING.md#storms-moves-and-stations) behind the port. Frames of others are \
+         forwarded, and frames to them flooded.",
+    )
+    .or_else("no limit")
+    .live();
     const NIC: Key<()> =
         Key::other("nic", "table", "[NIC with flow control](CONFIGURATION.md#nic), in front of a host that has none.")
             .or_else("none")
@@ -638,6 +658,7 @@ pub mod port {
         &PRIORITY,
         &WATCHDOG,
         &STATE,
+        &STATIONS_MAX,
     ];
 
     pub(crate) const REQUIRE_OFF: Key<bool> = Key::choice(

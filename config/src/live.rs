@@ -125,6 +125,8 @@ mod tests {
             "ports.a.rate",
             "ports.a.state",
             "ports.a.b.state",
+            "ports.a.stations_max",
+            "switch.storm_control",
             "ports.a.flow_control",
             "ports.a.flow_control.kind",
             "static_macs.02:00:00:00:00:01",

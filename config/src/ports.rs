@@ -42,6 +42,8 @@ pub struct PortConfig {
     pub pfc_watchdog: bool,
     /// `state`: administrative state of the port.
     pub state: PortState,
+    /// `stations_max`: maximum number of learned stations behind the port.
+    pub stations_max: Option<u32>,
 }
 
 /// Peer of a port.

@@ -1,6 +1,6 @@
 //! Switch-wide configuration, and its lcores.
 
-use weir_units::{Bytes, Class, ClassSet, MacAddr, Span};
+use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span};
 
 use crate::{
     BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, SocketAccess, Source, Trust, WatchdogConfig,
@@ -29,6 +29,8 @@ pub struct SwitchConfig {
     pub telemetry_queue: TelemetryQueue,
     /// `[switch] lldp`: sends and receives LLDP and DCBX.
     pub lldp: bool,
+    /// `[switch] storm_control`: limit of the frames that each port may flood.
+    pub storm_control: Option<BitRate>,
     /// `[lcores]`.
     pub lcores: LcoreConfig,
     /// `[control]`.

@@ -1,6 +1,6 @@
 //! Forwarding database (802.1Q 8.8): the port behind which each station is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
@@ -11,7 +11,8 @@ use weir_units::{Bytes, MacAddr, PortId, Span, Time};
 ///
 /// An entry is one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the same address at once may
 /// take two slots; the older one ages out. A full bucket drops its oldest learned entry, of equally old ones one that is not
-/// cached (`mark_cached`); frames to that station are then flooded until it sends again. Relaxed unless stated otherwise:
+/// cached (`mark_cached`); frames to that station are then flooded until it sends again. A port with more than its share of the stations
+/// drops none that has not aged: a flood of addresses leaves others known. Relaxed unless stated otherwise:
 /// an entry publishes nothing but itself.
 #[derive(Debug)]
 pub struct ForwardingTable {
@@ -20,6 +21,14 @@ pub struct ForwardingTable {
     /// Number of changes: incremented after each cached entry that is replaced or removed.
     version: CachePadded<AtomicU64>,
     replaced: AtomicU64,
+    /// Learning at each port; empty where it is not counted.
+    ports: Box<[PortStations]>,
+    /// Stations of a port that may replace others of a full bucket: the capacity, divided by the ports.
+    share: u32,
+    /// Number of moves of stations that had moved before in the same tick.
+    repeated_moves: AtomicU64,
+    /// First of them since the last [`ForwardingTable::take_repeated_move`]: address, and the two ports above, eight bits each; 0 for none.
+    repeated_move: AtomicU64,
     /// Routes of stations with consecutive addresses: a range of ports, [`GROUP`] and a group, or [`NOWHERE`]. Route sets follow one
     /// another, each with all stations.
     routed: Vec<u16>,
@@ -38,6 +47,41 @@ pub(crate) struct FdbVersion {
     pub(crate) changes: u64,
     /// [Tick](AgeingClock) of the ageing clock.
     pub(crate) tick: u64,
+}
+
+/// Learning at one port. The control thread corrects the number of stations ([`ForwardingTable::count_stations`]); lcores only approximate it.
+#[derive(Debug)]
+struct PortStations {
+    stations: AtomicU32,
+    /// Maximum of `stations`.
+    stations_max: AtomicU32,
+    /// Number of frames whose sources were not learned, because of the maximum or the share.
+    refused: AtomicU64,
+    /// Number of stations that moved to the port.
+    moves: AtomicU64,
+}
+
+/// Learned stations of a port, and events since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StationCounters {
+    /// Learned stations that have not aged, as last counted, and those learned since.
+    pub stations: u32,
+    /// Frames whose sources were not learned, as the port had its maximum of stations, or its share of a full table. A flooded
+    /// frame counts twice.
+    pub refused: u64,
+    /// Stations that moved to the port from another one.
+    pub moves: u64,
+}
+
+/// Move of a station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacMove {
+    /// Address of the station.
+    pub station: MacAddr,
+    /// Port at which the station was heard before.
+    pub from: PortId,
+    /// Port to which it returned.
+    pub to: PortId,
 }
 
 /// Location of an address.
@@ -69,6 +113,23 @@ struct AgeingClock {
     shift: u32,
     /// Ageing time in ticks, rounded so that an entry ages after its time, and less than 1 % of it later.
     ageing: u64,
+}
+
+impl PortStations {
+    /// Returns whether the port has its maximum of stations, and counts the frame of a new one.
+    #[inline]
+    fn refuses(&self) -> bool {
+        self.refuses_above(self.stations_max.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn refuses_above(&self, stations_max: u32) -> bool {
+        let is_full = self.stations.load(Ordering::Relaxed) >= stations_max;
+        if is_full {
+            self.refused.store(self.refused.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        is_full
+    }
 }
 
 impl AgeingClock {
@@ -133,12 +194,67 @@ impl ForwardingTable {
             clock: AgeingClock::new(ageing),
             version: CachePadded::default(),
             replaced: AtomicU64::new(0),
+            ports: Box::default(),
+            share: 0,
+            repeated_moves: AtomicU64::new(0),
+            repeated_move: AtomicU64::new(0),
             routed: Vec::new(),
             routed_from: 0,
             stations: 0,
             used: AtomicU64::new(0),
             groups: Vec::new(),
         }
+    }
+
+    /// Returns the table with learning counted for these ports. Each has a maximum of learned stations, or none.
+    pub fn with_ports(self, stations_max: impl Iterator<Item = Option<u32>>) -> ForwardingTable {
+        let port = |max: Option<u32>| PortStations {
+            stations: AtomicU32::new(0),
+            stations_max: AtomicU32::new(max.unwrap_or(u32::MAX)),
+            refused: AtomicU64::new(0),
+            moves: AtomicU64::new(0),
+        };
+        let ports: Box<[PortStations]> = stations_max.map(port).collect();
+        let share = self.buckets.len() / ports.len().max(1);
+        ForwardingTable { ports, share: share as u32, ..self }
+    }
+
+    /// Sets a port's maximum of learned stations, or none. Stations that it already has stay.
+    pub fn set_stations_max(&self, port: PortId, stations_max: Option<u32>) {
+        self.ports[port.index()].stations_max.store(stations_max.unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns a port's learned stations, and events since the start.
+    pub fn station_counters(&self, port: PortId) -> StationCounters {
+        self.ports.get(port.index()).map_or_else(StationCounters::default, |port| StationCounters {
+            stations: port.stations.load(Ordering::Relaxed),
+            refused: port.refused.load(Ordering::Relaxed),
+            moves: port.moves.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Counts the learned stations of each port, from the control thread: about once a second, since aged ones count until then.
+    pub fn count_stations(&self, now: Time) {
+        let mut counts = vec![0; self.ports.len()];
+        for (_, port, is_static) in self.current_entries(now) {
+            if let Some(count) = counts.get_mut(port.index()).filter(|_| !is_static) {
+                *count += 1;
+            }
+        }
+        self.ports.iter().zip(counts).for_each(|(port, count)| port.stations.store(count, Ordering::Relaxed));
+    }
+
+    /// Returns the number of moves of stations that had moved before in the same 256th of the ageing time, and takes the first of them since
+    /// the last call. Simultaneous ones of several lcores may count as one.
+    pub fn take_repeated_move(&self) -> (u64, Option<MacMove>) {
+        let held = self.repeated_move.swap(0, Ordering::Relaxed);
+        let port = |shift: u32| PortId((held >> shift & 0xff) as u16);
+        let repeated_move = (held != 0).then(|| MacMove {
+            station: MacAddr::from_u64(held),
+            from: port(ADDRESS_BITS),
+            to: port(ADDRESS_BITS + 8),
+        });
+        (self.repeated_moves.load(Ordering::Relaxed), repeated_move)
     }
 
     /// Sets the routes of stations: each has several ports of equal cost, one, or none. The first station has the address `first`, each
@@ -335,13 +451,20 @@ impl ForwardingTable {
 
     #[cold]
     fn learn_again(&self, entry: &Entry, mut held: u64, address: u64, port: PortId, tick: u64) {
+        let heard = entry.heard.load(Ordering::Relaxed);
         // No station has address 0: an empty entry was found.
         while is_of(held, address) && address != 0 {
             let moves = port_of(held) != port;
+            if moves && self.ports.get(port.index()).is_some_and(PortStations::refuses) {
+                return;
+            }
             let word = if moves { word(address, port) | MOVED } else { held & !MOVED };
             match entry.word.compare_exchange_weak(held, word, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     entry.heard.store(tick, Ordering::Relaxed);
+                    if moves {
+                        self.count_move(address, port_of(held), port, held & MOVED != 0 && heard == tick);
+                    }
                     if moves && held & CACHED != 0 {
                         self.bump_version();
                     }
@@ -352,8 +475,38 @@ impl ForwardingTable {
         }
     }
 
+    /// Counts a station that is learned at a port.
+    fn add_station(&self, port: PortId) {
+        if let Some(port) = self.ports.get(port.index()) {
+            port.stations.store(port.stations.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn remove_station(&self, port: PortId) {
+        if let Some(port) = self.ports.get(port.index()) {
+            port.stations.store(port.stations.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        }
+    }
+
+    fn count_move(&self, address: u64, from: PortId, to: PortId, is_repeated: bool) {
+        self.remove_station(from);
+        self.add_station(to);
+        if let Some(port) = self.ports.get(to.index()) {
+            port.moves.store(port.moves.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        if is_repeated {
+            self.repeated_moves.store(self.repeated_moves.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let word = u64::from(to.0 as u8) << (ADDRESS_BITS + 8) | u64::from(from.0 as u8) << ADDRESS_BITS | address;
+            let _ = self.repeated_move.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     #[cold]
     fn learn_new(&self, bucket: &[Entry; BUCKET_ENTRIES], address: u64, port: PortId, tick: u64) {
+        let own = self.ports.get(port.index());
+        if own.is_some_and(PortStations::refuses) {
+            return;
+        }
         let (mut oldest, mut highest) = (&bucket[0], (0, 0, 0));
         for (n, entry) in bucket.iter().enumerate() {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
@@ -370,6 +523,10 @@ impl ForwardingTable {
             }
         }
         let (entry, (rank, held, heard)) = (oldest, highest);
+        let had_station = held != 0 && tick.saturating_sub(heard) < self.clock.ageing;
+        if had_station && own.is_some_and(|own| own.refuses_above(self.share)) {
+            return;
+        }
         // If another lcore took the entry in between, the station's next frame is learned. SeqCst, also of the loads below: of two lcores
         // that enter an address at once, one sees the other's entry.
         if rank == 0
@@ -379,10 +536,11 @@ impl ForwardingTable {
             return;
         }
         entry.heard.store(tick, Ordering::Relaxed);
-        let had_station = held != 0 && tick.saturating_sub(heard) < self.clock.ageing;
         if had_station {
             self.replaced.store(self.replaced.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.remove_station(port_of(held));
         }
+        self.add_station(port);
         let is_again = |other: &&Entry| is_of(other.word.load(Ordering::SeqCst), address);
         // Also of a station that has aged: an lcore may have heard it again, and cached its route, since its time was read.
         if held & CACHED != 0 || bucket.iter().filter(is_again).count() > 1 {
@@ -448,12 +606,15 @@ impl ForwardingTable {
 
     /// Returns all entries that have not aged, without routes: address, port, whether static.
     pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
-        let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(|entry| {
+        self.current_entries(now).collect()
+    }
+
+    fn current_entries(&self, now: Time) -> impl Iterator<Item = (MacAddr, PortId, bool)> {
+        self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(move |entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
             (held != 0 && self.clock.is_current(heard, now))
                 .then(|| (MacAddr::from_u64(held), port_of(held), heard == STATIC))
-        });
-        entries.collect()
+        })
     }
 
     /// Removes all learned addresses, from the control thread, while lcores learn and look up. Static addresses and routes stay. Returns
@@ -463,6 +624,7 @@ impl ForwardingTable {
         // Only this thread adds static entries, so no entry becomes static in between.
         let learned = entries.filter(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
         let cleared = learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count();
+        self.ports.iter().for_each(|port| port.stations.store(0, Ordering::Relaxed));
         self.bump_version();
         cleared
     }
@@ -605,6 +767,63 @@ mod tests {
         assert_eq!(table.lookup(mac(100), seconds(100)), Some(Destination::Port(PortId(1))));
         assert_eq!(table.lookup(mac(1), seconds(100)), None);
         assert_eq!(table.lookup(mac(0xffff), seconds(100)), Some(Destination::Port(PortId(9))));
+    }
+
+    /// A flood of new addresses from one port, more than the table holds, and from each bucket's point of view older stations of others.
+    #[test]
+    fn a_flood_of_addresses_leaves_others_known() {
+        let table = ForwardingTable::new(64, Span::from_secs(300)).with_ports([None; 4].into_iter());
+        let hosts: Vec<(MacAddr, PortId)> = (0..24u32).map(|n| (mac(n + 1), PortId(n as u16 % 3))).collect();
+        hosts.iter().for_each(|(host, port)| table.learn(*host, *port, seconds(1)));
+        (0..100_000).for_each(|n| table.learn(mac(0x10_0000 + n), PortId(3), seconds(2 + u64::from(n) / 1_000)));
+        for (host, port) in &hosts {
+            assert_eq!(table.lookup(*host, seconds(102)), Some(Destination::Port(*port)), "{host}");
+        }
+        assert!(table.station_counters(PortId(3)).refused > 90_000);
+        // A new host is learned among them.
+        table.learn(mac(99), PortId(0), seconds(102));
+        assert_eq!(table.lookup(mac(99), seconds(102)), Some(Destination::Port(PortId(0))));
+        let stations = |port| table.station_counters(PortId(port)).stations;
+        let counted = [0, 1, 2, 3].map(stations);
+        table.count_stations(seconds(102));
+        assert_eq!((counted, [0, 1, 2, 3].map(stations)), ([9, 8, 8, 231], [9, 8, 8, 231]));
+        table.count_stations(seconds(1_000));
+        assert_eq!(stations(3), 0, "aged");
+    }
+
+    #[test]
+    fn a_port_is_full_with_its_last_station() {
+        let table = table().with_ports([None, Some(2)].into_iter());
+        (1..=5).for_each(|n| table.learn(mac(n), PortId(1), seconds(1)));
+        assert_eq!([1, 2, 3].map(|n| table.lookup(mac(n), seconds(1)).is_some()), [true, true, false]);
+        // Nor does a station of another port move there.
+        table.learn(mac(9), PortId(0), seconds(1));
+        table.learn(mac(9), PortId(1), seconds(2));
+        assert_eq!(table.lookup(mac(9), seconds(2)), Some(Destination::Port(PortId(0))));
+        assert_eq!(table.station_counters(PortId(1)), StationCounters { stations: 2, refused: 4, moves: 0 });
+        // A known station is refreshed; one that has aged leaves its place to another.
+        table.learn(mac(1), PortId(1), seconds(200));
+        table.count_stations(seconds(400));
+        table.learn(mac(3), PortId(1), seconds(400));
+        assert_eq!([1, 2, 3].map(|n| table.lookup(mac(n), seconds(400)).is_some()), [true, false, true]);
+        table.set_stations_max(PortId(1), None);
+        table.learn(mac(4), PortId(1), seconds(400));
+        assert_eq!(table.station_counters(PortId(1)).stations, 3);
+    }
+
+    #[test]
+    fn moves_are_counted_and_repeated_ones_reported() {
+        let table = table().with_ports([None; 3].into_iter());
+        let learn = |port, second| table.learn(mac(1), PortId(port), seconds(second));
+        [0, 0, 1, 1].into_iter().zip([0, 10, 10, 20]).for_each(|(port, second)| learn(port, second));
+        assert_eq!(table.take_repeated_move(), (0, None), "a station that moved once");
+        (0..6).for_each(|n| learn(n % 2 + 1, 30));
+        // It was heard at port 1 before, and moved to port 2 first.
+        let last = MacMove { station: mac(1), from: PortId(2), to: PortId(1) };
+        assert_eq!(table.take_repeated_move(), (4, Some(last)));
+        assert_eq!(table.take_repeated_move(), (4, None));
+        assert_eq!([0, 1, 2].map(|port| table.station_counters(PortId(port)).moves), [0, 3, 3]);
+        assert_eq!([0, 1, 2].map(|port| table.station_counters(PortId(port)).stations), [0, 0, 1]);
     }
 
     #[test]

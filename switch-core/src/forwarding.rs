@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::ReceiveAccounting;
+use weir_flowctl::{RateLimiter, ReceiveAccounting, wire_bytes};
 use weir_mmu::{Admission, BURST_REQUEST_MAX, BufferRequest, BurstRequest, PortWriter};
-use weir_units::{CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
+use weir_units::{BitRate, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
@@ -34,6 +34,8 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     /// Classes of the current port whose arriving frames are dropped, because of a storm or a closed port, as of [`Forwarding::set_current_port`].
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
+    /// Storm control of each port; empty where nothing is learned, so that no frame is flooded.
+    storm_control: Box<[RateLimiter]>,
     /// Clones of each port that is forwarded here; mostly empty.
     clones: Box<[Box<[PortId]>]>,
     /// Received data that is not yet counted, by class: of the current port, if its flow control counts.
@@ -44,6 +46,9 @@ pub(crate) struct Forwarding<P, S = PortSet> {
 }
 
 const _: () = assert!(BURST_MAX == BURST_REQUEST_MAX);
+
+/// Time whose worth of its rate a port may flood at once, such as the ARP requests of hosts that start together.
+const STORM_CONTROL_BURST: Span = Span::from_millis(100);
 
 /// Next stage of admitted frames.
 pub(crate) trait AdmittedSink<P> {
@@ -83,6 +88,13 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
         let counts = |port: &PortId| shared.port(*port).receive_accounting().is_counted();
         let counting = all().filter(counts).collect();
+        let flooding = all().filter(|_| shared.learns);
+        let limiter = |_| {
+            let mut limiter = RateLimiter::new(BitRate::bps(u64::MAX), STORM_CONTROL_BURST);
+            shared.storm_control().into_iter().for_each(|rate| limiter.set_rate(Time::ZERO, rate));
+            limiter
+        };
+        let storm_control = flooding.map(limiter).collect();
         Forwarding {
             shared,
             writers,
@@ -93,6 +105,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             cloned,
             counting,
             arrived: [0; CLASSES],
+            storm_control,
             dropping: ClassSet::EMPTY,
             pending_ports: S::EMPTY,
         }
@@ -326,6 +339,18 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         in_turn.into_iter().find(|port| self.shared.is_open(*port)).unwrap_or(ports[chosen])
     }
 
+    /// Returns whether storm control drops a frame that is to be flooded: broadcast, multicast, or to an unknown station.
+    fn exceeds_storm_control(&mut self, now: Time, port: PortId, frame_bytes: u32) -> bool {
+        let Some(rate) = self.shared.storm_control() else { return false };
+        let Some(limiter) = self.storm_control.get_mut(port.index()) else { return false };
+        limiter.set_rate(now, rate);
+        let exceeds = !limiter.is_free(now);
+        if !exceeds {
+            limiter.send(now, wire_bytes(frame_bytes, self.shared.link_overhead));
+        }
+        exceeds
+    }
+
     /// Floods a frame to every port but its own: copies to all but the last, and the frame itself to the last.
     fn flood(
         &mut self,
@@ -335,6 +360,9 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
     ) {
+        if self.exceeds_storm_control(now, ingress.port(), packet.frame_bytes()) {
+            return self.drop_packet(now, &packet, ingress, DropReason::StormControl, allocator);
+        }
         let from = self.shared.port(ingress.port()).real_port;
         let mut last = None;
         for to in (0..self.shared.ports().len() as u16).map(PortId) {

@@ -52,6 +52,8 @@ pub struct Shared {
     pub(crate) digest_encoder: Option<DigestEncoder>,
     /// True if source addresses are learned.
     pub(crate) learns: bool,
+    /// Limit of the frames that each port may flood, in bits per second; 0 for none.
+    pub(crate) storm_control: AtomicU64,
     /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
     pub(crate) hash_seed: u32,
     /// Bitmap of ports that were ever closed. Bit n stands for the ports n, n + 64, …. It is mostly 0, and frames then skip the look at
@@ -179,6 +181,20 @@ impl Shared {
     #[inline]
     pub(crate) fn charge_alone(&self, class: Class, frame_bytes: u32) -> u32 {
         if self.unbuffered.contains(class) { 0 } else { self.charge.frame_charge(frame_bytes) }
+    }
+
+    /// Sets the limit of the frames that each port may flood, or none.
+    pub fn set_storm_control(&self, rate: Option<BitRate>) {
+        self.storm_control.store(rate.map_or(0, BitRate::as_bps), Ordering::Relaxed);
+    }
+
+    /// Returns the limit of the frames that each port may flood.
+    #[inline]
+    pub(crate) fn storm_control(&self) -> Option<BitRate> {
+        match self.storm_control.load(Ordering::Relaxed) {
+            0 => None,
+            bps => Some(BitRate::bps(bps)),
+        }
     }
 
     /// Returns whether a port may be closed in any respect.

@@ -60,7 +60,8 @@ impl Switch {
         let policy = buffer_policy(config, &layout, &rates)?;
         let frame_bytes_max = config.tagged_frame_bytes_max().get() - FCS_BYTES;
         let stations = driver_config.stations.unwrap_or(config.fdb_size as usize);
-        let fdb = ForwardingTable::new(stations, config.mac_ageing);
+        let fdb = ForwardingTable::new(stations, config.mac_ageing)
+            .with_ports(config.ports.iter().map(|port| port.stations_max).filter(|_| driver_config.learns));
         for (address, port) in &config.static_macs {
             if !fdb.insert_static(*address, PortId(*port as u16)) {
                 return Err(BuildError::StaticMac(*address));
@@ -99,6 +100,7 @@ impl Switch {
             telemetry_queue: config.telemetry_queue,
             digest_encoder: driver_config.digest.map(DigestEncoder::new),
             learns: driver_config.learns,
+            storm_control: AtomicU64::new(config.storm_control.map_or(0, BitRate::as_bps)),
             hash_seed: driver_config.hash_seed,
             ports,
             ever_closed: AtomicU64::new(0),

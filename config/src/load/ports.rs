@@ -70,6 +70,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         priority: table.get(&keys::PRIORITY),
         pfc_watchdog: table.get(&keys::WATCHDOG),
         state: table.get(&keys::STATE),
+        stations_max: table.given(&keys::STATIONS_MAX),
     }
 }
 

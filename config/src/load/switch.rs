@@ -34,6 +34,7 @@ pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConf
         telemetry: switch.get(&keys::TELEMETRY),
         telemetry_queue: switch.get(&keys::TELEMETRY_QUEUE),
         lldp: switch.get(&keys::LLDP),
+        storm_control: switch.given(&keys::STORM_CONTROL),
         lcores: read_lcores(&root.table("lcores", "lcores")),
         control: read_control(&root.table("control", "control")),
         buffer: buffer::read(&root.table("buffer", "buffer")),

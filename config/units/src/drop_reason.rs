@@ -55,6 +55,8 @@ drop_reasons! {
         PortDown = "port_down",
         /// The egress queue or the ingress queue is in a PFC storm.
         PfcWatchdog = "pfc_watchdog",
+        /// The ingress port floods more than `storm_control` allows.
+        StormControl = "storm_control",
         /// Packet memory is exhausted, for a copy or for an admitted frame. That is a fault of the set-up, since the pool is sized for the
         /// buffer.
         NoMemory = "no_memory",

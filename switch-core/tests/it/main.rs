@@ -16,6 +16,7 @@ mod queue_bypass;
 mod recovery;
 mod runs;
 mod steering;
+mod storm_control;
 mod telemetry;
 mod tx_queues;
 mod watchdog;

@@ -159,7 +159,20 @@ impl Metrics {
         let up = ports().map(|(switch, port)| (of(switch, port), u64::from(port.link_up)));
         families.gauge("weir_port_link_up", "Whether the port has a link.", None, up)?;
         let rates = ports().filter_map(|(switch, port)| Some((of(switch, port), port.rate_bps? / 8)));
-        families.gauge("weir_port_speed", "The port's rate C, in bytes per second.", Some(Unit::Bytes), rates)
+        families.gauge("weir_port_speed", "The port's rate C, in bytes per second.", Some(Unit::Bytes), rates)?;
+        let stations = ports().map(|(switch, port)| (of(switch, port), u64::from(port.stations.learned)));
+        families.gauge("weir_port_stations", "Learned stations behind the port.", None, stations)?;
+        let moves = ports().map(|(switch, port)| (of(switch, port), port.stations.moves));
+        families.counter(
+            "weir_port_station_moves",
+            "Stations that moved to the port from another one.",
+            None,
+            moves,
+        )?;
+        let refused = ports().map(|(switch, port)| (of(switch, port), port.stations.refused_frames));
+        let help = "Frames whose sources were not learned, as the port had its maximum of stations, or its share of a full table; flooded ones \
+                    count twice.";
+        families.counter("weir_port_stations_refused_frames", help, None, refused)
     }
 
     fn traffic(&self, families: &mut Families<'_, '_>) -> fmt::Result {

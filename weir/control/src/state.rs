@@ -80,6 +80,23 @@ pub struct Interface {
     pub rx: Traffic,
     /// Data frames sent.
     pub tx: Traffic,
+    /// Stations behind the port.
+    #[serde(default)]
+    pub stations: Stations,
+}
+
+/// Stations behind a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stations {
+    /// Learned stations.
+    pub learned: u32,
+    /// Maximum of `learned`, if there is one.
+    pub max: Option<u32>,
+    /// Frames whose sources were not learned, because of the maximum or a full table, since the start; flooded ones
+    /// count twice.
+    pub refused_frames: u64,
+    /// Stations that moved to the port from another one, since the start.
+    pub moves: u64,
 }
 
 /// Data frames of a port in one direction.

@@ -30,6 +30,7 @@ mod run;
 mod runtime_config;
 mod screen;
 mod signals;
+mod stations;
 mod storms;
 mod summary;
 mod supervisor;

@@ -34,6 +34,7 @@ use crate::peers::PeerLog;
 use crate::recording::{self, CaptureSelection, Recording};
 use crate::screen::Screen;
 use crate::signals::Signals;
+use crate::stations::StationLog;
 use crate::storms::StormLog;
 use crate::summary::{RunSummary, summary_text};
 use crate::supervisor::Supervisor;
@@ -182,6 +183,7 @@ impl Session<'_> {
         let (mut losses, mut drops) = (LossLog::new(switches, running), DropLog::default());
         let mut dropping = Timer::new(losses::INTERVAL);
         let mut nics = NicLog::new(switches);
+        let mut stations = StationLog::new(switches);
         let mut lldp = LldpAgent::new(switches);
         while !self.signals.stop() && !self.is_over() {
             let context = ControlContext { switches, placement, running, losses: &losses, lldp: &lldp };
@@ -207,6 +209,7 @@ impl Session<'_> {
                 self.emit_events(running, &mut |sink| losses.log(switches, running, sink));
                 if dropping.is_due() {
                     let reports = running.reports()?;
+                    self.emit_events(running, &mut |sink| stations.log(switches, running, &reports, sink));
                     // The record has drops of its own.
                     drops.log(switches, &reports, &mut |switch, port, class, kind| {
                         self.control.record_event(&switches[switch], port, class, &kind);

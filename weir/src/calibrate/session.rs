@@ -270,6 +270,7 @@ mod tests {
             flow_control: String::new(),
             rx: Default::default(),
             tx: Default::default(),
+            stations: Default::default(),
         };
         let rate = Some(BitRate::gbps(1));
         let reason =

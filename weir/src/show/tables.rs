@@ -139,6 +139,17 @@ pub(super) fn mac(entries: &[MacEntry]) -> String {
     format!("{table}Total number of entries {}\n", count(entries.len() as u64))
 }
 
+/// Stations behind ports.
+pub(super) fn stations(ports: &[Interface]) -> Table {
+    let mut table = Table::new(["Port", "Stations", "Maximum", "Moves", "Not learned"]);
+    for Interface { port, stations, .. } in ports {
+        let max = stations.max.map_or("none".to_owned(), |max| count(max.into()));
+        let [learned, moves, refused] = [stations.learned.into(), stations.moves, stations.refused_frames].map(count);
+        table.row([port.clone(), learned, max, moves, refused]);
+    }
+    table
+}
+
 /// Queues under any policy, with its name.
 pub(super) fn any_policy(state: &PolicyState) -> String {
     format!("Buffer policy: {}\n{}", state.policy, policy(state))

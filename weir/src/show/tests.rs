@@ -51,6 +51,7 @@ fn interfaces() -> Vec<Interface> {
         flow_control: "pfc".into(),
         rx,
         tx: Traffic { lost_at_device: Some(1_000), ..Traffic::default() },
+        stations: Stations { learned: 2, max: Some(2), refused_frames: 1_234, moves: 7 },
     };
     let idle = Traffic { bits_per_second: Some(0), lost_at_device: Some(1_000), ..Traffic::default() };
     vec![port("p0", true), Interface { rate_bps: None, tx: idle, ..port("uplink", false) }]
@@ -66,6 +67,19 @@ fn interfaces_have_sonics_columns() {
           uplink      D     N/A  1,234,567  998Mbps      N/A       3     N/A      0    0bps      N/A       0   1,000
         ";
     assert_eq!(text("interfaces", &reply), lines(expected));
+}
+
+#[test]
+fn ports_have_stations() {
+    let mut ports = interfaces();
+    ports[1].stations = Stations::default();
+    let expected = "
+          Port    Stations  Maximum  Moves  Not learned
+          ---------------------------------------------
+          p0             2        2      7        1,234
+          uplink         0     none      0            0
+        ";
+    assert_eq!(text("mac ports", &shown(State::Interfaces(ports))), lines(expected));
 }
 
 fn pfc_port() -> PfcCounters {

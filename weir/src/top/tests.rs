@@ -35,6 +35,7 @@ fn switch(name: &str, seconds: u64) -> SwitchSnapshot {
         flow_control: "pfc".into(),
         rx: Traffic::default(),
         tx: Traffic::default(),
+        stations: Default::default(),
     };
     let group = PriorityGroups {
         port: "p0".into(),

@@ -68,6 +68,12 @@ pub enum EventKind<'a> {
     PfcMismatch(&'a str),
     /// `port_loop`: the port is cabled to another port of the switch, and is closed; detail: that port.
     PortLoop(&'a str),
+    /// `storm_control`: storm control dropped frames from the port; detail: number since the previous event.
+    StormControl(u64),
+    /// `stations_refused`: the port has its maximum of stations; detail: number of frames of others since the previous event.
+    StationsRefused(u64),
+    /// `mac_move`: a station moves between two ports repeatedly; detail: its address, the other port.
+    MacMove(&'a str),
     /// `deadlock`: a cycle of queues wait for each other permanently; detail: the cycle.
     Deadlock(&'a str),
     /// `mark`: the scenario reached a named point; detail: its name.
@@ -118,6 +124,9 @@ impl EventKind<'_> {
             EventKind::NeighbourLost(_) => "lldp_neighbour_lost",
             EventKind::PfcMismatch(_) => "pfc_mismatch",
             EventKind::PortLoop(_) => "port_loop",
+            EventKind::StormControl(_) => "storm_control",
+            EventKind::StationsRefused(_) => "stations_refused",
+            EventKind::MacMove(_) => "mac_move",
             EventKind::Deadlock(_) => "deadlock",
             EventKind::Mark(_) => "mark",
         }
@@ -131,7 +140,10 @@ impl EventKind<'_> {
             | EventKind::PauseReceived(number)
             | EventKind::StageSent(number)
             | EventKind::StageReceived(number) => number.to_string(),
-            EventKind::StormDetected(number) | EventKind::StormRestored(number) => number.to_string(),
+            EventKind::StormDetected(number)
+            | EventKind::StormRestored(number)
+            | EventKind::StormControl(number)
+            | EventKind::StationsRefused(number) => number.to_string(),
             EventKind::ResumeSent
             | EventKind::ResumeReceived
             | EventKind::LinkUp
@@ -144,6 +156,7 @@ impl EventKind<'_> {
             | EventKind::NeighbourLost(text)
             | EventKind::PfcMismatch(text)
             | EventKind::PortLoop(text)
+            | EventKind::MacMove(text)
             | EventKind::Mark(text)
             | EventKind::Deadlock(text) => (*text).to_owned(),
         }

@@ -1,5 +1,7 @@
 use super::*;
-use crate::state::{DelayBucket, FlowControlClass, GapBucket, LcoreWork, LldpNeighbour, PolicyQueue, Traffic};
+use crate::state::{
+    DelayBucket, FlowControlClass, GapBucket, LcoreWork, LldpNeighbour, PolicyQueue, Stations, Traffic,
+};
 
 fn metrics() -> Metrics {
     let at_three = |n: u64| std::array::from_fn(|class| if class == 3 { n } else { 0 });
@@ -28,6 +30,7 @@ fn metrics() -> Metrics {
                 flow_control: "pfc".into(),
                 rx: Traffic::default(),
                 tx: Traffic::default(),
+                stations: Stations { learned: 11, max: Some(12), refused_frames: 13, moves: 14 },
             }],
             pfc: vec![PfcCounters {
                 port: port.clone(),
@@ -161,6 +164,9 @@ fn counters_have_sonics_labels() {
         "weir_pfc_rx_pause_seconds_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 1.5",
         "weir_pfc_rx_lossy_frames_total{switch=\"lab\",port=\"p0\"} 101",
         "weir_lldp_tx_frames_total{switch=\"lab\",port=\"p0\"} 6",
+        "weir_port_stations{switch=\"lab\",port=\"p0\"} 11",
+        "weir_port_station_moves_total{switch=\"lab\",port=\"p0\"} 14",
+        "weir_port_stations_refused_frames_total{switch=\"lab\",port=\"p0\"} 13",
         "weir_lldp_pfc_mismatches{switch=\"lab\",port=\"p0\"} 1",
         "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 3000",
         "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"headroom\"} 200",

@@ -6,13 +6,14 @@ use weir_control::protocol::ShowView;
 use weir_control::state::{
     BufferConfiguration, BufferPool, BufferQueue, ByClass, Delay, DelayBucket, FlowControlClass, FlowControlPort,
     FrameConservation, Interface, LastPause, LldpPort, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters,
-    PolicyQueue, PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
+    PolicyQueue, PolicyState, PriorityGroups, Queues, State, Stations, StormPackets, Traffic, WatchedQueue,
 };
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_flowctl::{Gauges, MessageKind};
 use weir_mmu::PoolUsage;
 use weir_nic::model::{ModelDrop, ModelReport};
 use weir_switch_core::counters::DropReason;
+use weir_switch_core::fdb::StationCounters;
 use weir_switch_core::report::{self, ClassReport, PortReport};
 use weir_switch_core::{Report, Shared};
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
@@ -133,6 +134,7 @@ impl SwitchReading<'_> {
                 forced_pause: self.shared.ports()[number].forced_pause().iter().map(Class::index).collect(),
                 rate_bps: config.rate.or(report.link_rate).map(BitRate::as_bps),
                 flow_control: config.flow_control.kind().to_owned(),
+                stations: self.stations(number),
                 rx: Traffic {
                     frames: sum(|class| class.rx_frames),
                     bytes: sum(|class| class.rx_bytes),
@@ -329,6 +331,11 @@ impl SwitchReading<'_> {
             is_static,
         };
         entries.into_iter().map(entry).collect()
+    }
+
+    fn stations(&self, port: usize) -> Stations {
+        let StationCounters { stations, refused, moves } = self.shared.fdb.station_counters(PortId(port as u16));
+        Stations { learned: stations, max: self.config.ports[port].stations_max, refused_frames: refused, moves }
     }
 
     fn policy(&self) -> PolicyState {

@@ -38,6 +38,7 @@ pub(super) fn apply(
     if any("classes.queues.") {
         shared.set_queues(&config.classes.queues);
     }
+    shared.set_storm_control(config.storm_control);
     if let Some(watchdog) = config.pfc_watchdog.as_ref().filter(|_| any("pfc_watchdog.")) {
         shared.set_watchdog(watchdog);
     }
@@ -56,6 +57,7 @@ pub(super) fn apply(
             notes.extend(state_note(shared, id, port));
             shared.set_port_state(id, port.state);
         }
+        shared.fdb.set_stations_max(id, port.stations_max);
         let pause = |setup: &RunningConfig| setup.pauses.get(&port.name).copied().unwrap_or(ClassSet::EMPTY);
         if pause(before) != pause(wanted) {
             shared.force_pause(id, pause(wanted));
