@@ -281,7 +281,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             self.shared.fdb.learn(packet.source(), port, now);
         }
         match self.destination(headers, packet, now) {
-            Some(to) if to == port => ForwardingDecision::Drop(DropReason::SamePort),
+            // In a fabric whose routes have changed the way may lead back.
+            Some(to) if to == port && self.shared.learns => ForwardingDecision::Drop(DropReason::SamePort),
             Some(to) => ForwardingDecision::To(to),
             None => ForwardingDecision::Flood,
         }
