@@ -34,7 +34,7 @@ mod tcp_frames;
 mod tests;
 mod transport;
 
-pub use config::{HostConfig, HostError, Peer, ReceiveLimit, RemoteMemory};
+pub use config::{AckClass, HostConfig, HostError, Peer, ReceiveLimit, RemoteMemory};
 pub use congestion::CongestionControlChoice;
 pub use connection::Connection;
 pub use flow::{FlowConfig, Repeat};

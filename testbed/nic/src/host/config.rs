@@ -10,6 +10,17 @@ use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
 use super::{FrameSizes, RoundRobinUnit, TelemetryMode};
 
+/// Source of the class and code point of RDMA acknowledgements, and their reaction to PAUSE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckClass {
+    /// [`HostConfig::ack_class`] and [`HostConfig::ack_dscp`].
+    Own,
+    /// The acknowledged data.
+    WithData,
+    /// The acknowledged data, but the host sends them during its PAUSE too.
+    WithDataUnpaused,
+}
+
 /// Configuration of a host's NIC.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
@@ -31,9 +42,8 @@ pub struct HostConfig {
     pub ack_dscp: Dscp,
     /// Class of acknowledgements and congestion notifications, for PFC: the switch's class for `ack_dscp`.
     pub ack_class: Class,
-    /// Whether RDMA acknowledgements take the class and code point of the acknowledged data, instead of `ack_class`
-    /// and `ack_dscp`.
-    pub acks_with_data: bool,
+    /// Source of the class and code point of RDMA acknowledgements.
+    pub acks: AckClass,
     /// Unit of the round robin among data senders.
     pub round_robin: RoundRobinUnit,
     /// Whether TCP frames wait in one FIFO of the host once they may be sent, data and acknowledgements in order.
@@ -143,7 +153,7 @@ impl HostConfig {
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
-            acks_with_data: false,
+            acks: AckClass::Own,
             round_robin: RoundRobinUnit::Flows,
             queues_tcp: false,
             slack: Span::ZERO,

@@ -8,7 +8,7 @@ use weir_units::{Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Ecn, QueuePair};
 
-use super::config::RemoteMemory;
+use super::config::{AckClass, RemoteMemory};
 use super::outgoing::{Outgoing, answer};
 use super::packet::{NicFrame, NicPacket, PacketKind, TelemetryMode};
 use super::tcp_frames::TCP_QUEUE;
@@ -71,7 +71,7 @@ impl Host {
         self.limits.follow(now, &self.regulator);
         let outgoing = self.poll_control(now).or_else(|| {
             let held_back = self.held_back(now);
-            let answer = if !held_back.contains(self.answer_class()) { self.poll_answer(now) } else { None };
+            let answer = if self.may_answer(held_back) { self.poll_answer(now) } else { None };
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
         let frame_bytes = outgoing.frame.frame_bytes();
@@ -103,11 +103,17 @@ impl Host {
     #[inline]
     pub(super) fn answer_class(&self) -> Class {
         match self.acks_due.front() {
-            Some((place, _)) if self.config.acks_with_data && self.cnps_due.is_empty() => {
+            Some((place, _)) if self.config.acks != AckClass::Own && self.cnps_due.is_empty() => {
                 self.receivers[*place].config().class
             }
             _ => self.config.ack_class,
         }
+    }
+
+    /// Returns whether the first answer may leave while flow control holds back these classes.
+    #[inline]
+    fn may_answer(&self, held_back: ClassSet) -> bool {
+        !held_back.contains(self.answer_class()) || self.config.acks == AckClass::WithDataUnpaused
     }
 
     #[inline]
@@ -167,7 +173,7 @@ impl Host {
         let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::Ect0, PacketKind::Ack(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.frame {
             packet.telemetry = telemetry;
-            if self.config.acks_with_data {
+            if self.config.acks != AckClass::Own {
                 packet.dscp = receiver.config().dscp;
             }
         }
@@ -296,6 +302,9 @@ impl Host {
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
         let has_answers = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
+        if has_answers && self.config.acks == AckClass::WithDataUnpaused {
+            return free;
+        }
         let own = if has_answers { self.answer_class().alone() } else { ClassSet::EMPTY };
         let ready = self.schedule.ready_classes() | own | self.tcp_acks.classes();
         let opens = ready.iter().map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);

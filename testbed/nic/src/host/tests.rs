@@ -298,6 +298,14 @@ fn acknowledgements_obey_pfc_in_their_own_class() {
     assert_eq!(pair.receiver.next_wakeup(pair.now), at(51_200));
     pair.run_until(at(53_000));
     assert_eq!(pair.sender.sender_stats(0).messages_done, 1);
+    // With their data: in its class, or in none.
+    for (acks, done) in [(AckClass::WithData, 0), (AckClass::WithDataUnpaused, 1)] {
+        let mut pair = Pair::new(&[FlowConfig { total: Some(Bytes::kb(64)), ..flow(0) }]);
+        pair.receiver.config.acks = acks;
+        pair.receiver.handle_frame(at(0), &pfc(LOSSLESS, 10_000));
+        pair.run_until(at(51_000));
+        assert_eq!(pair.sender.sender_stats(0).messages_done, done, "{acks:?}");
+    }
 }
 
 #[test]

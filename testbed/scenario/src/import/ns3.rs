@@ -89,8 +89,8 @@ struct Ns3Experiment {
     classes: Vec<u8>,
     /// Timeout of retransmissions.
     retransmission: Span,
-    /// Whether acknowledgements are queued with data in switches.
-    has_low_acks: bool,
+    /// `ack_class` of `[nic]`, if acknowledgements are queued with data in switches.
+    acks: Option<&'static str>,
     cuts_times: bool,
     /// TCP tables of `[nic]`, if there is TCP.
     tcp: Vec<(&'static str, Vec<(&'static str, String)>)>,
@@ -139,7 +139,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
         None => Times::from_files(sources, &config, flows.as_ref(), simulator, &mut report)?,
     };
     let alphas = arguments.map(|_| inet_tub::Alphas::read(sources.alphas.as_ref(), &mut report)).transpose()?;
-    let workloads = match (&flows, &sources.sizes) {
+    let mut workloads = match (&flows, &sources.sizes) {
         _ if arguments.is_some() => {
             let arguments = arguments.expect("it is there");
             if let Some(flows) = &sources.flows {
@@ -164,6 +164,12 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
             Vec::new()
         }
     };
+    for workload in &mut workloads {
+        if let Some(line) = workload.line {
+            let quiet = &mut ImportReport::default();
+            workload.control = Some(control::choose(&config, simulator, line, &trips, wanted, false, quiet)?);
+        }
+    }
     let lossless = workloads.iter().map(|workload| workload.class);
     // The program keeps headroom for the queue of acknowledgements too.
     let mut classes: Vec<u8> = match arguments {
@@ -171,7 +177,11 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
         None => lossless.collect(),
     };
     // ACK_HIGH_PRIO reaches hosts only; ConWeave's switches have it on.
-    let has_low_acks = simulator != Simulator::ConWeave;
+    let acks = match config.is_on("ACK_HIGH_PRIO", false) {
+        _ if simulator == Simulator::ConWeave => None,
+        true => Some("with-data-unpaused"),
+        false => Some("with-data"),
+    };
     classes.extend(Some(3).filter(|_| classes.is_empty()));
     classes.sort();
     classes.dedup();
@@ -189,7 +199,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
         workloads,
         classes,
         retransmission: simulator.retransmission(trips.base_rtt),
-        has_low_acks,
+        acks,
         cuts_times: options.cuts_times,
         tcp,
         config,
@@ -449,18 +459,20 @@ impl Ns3Experiment {
             );
             report.approximated.push(ImportNote::general(text));
         }
-        let text = match self.has_low_acks {
-            true => "acknowledgements wait with the data of their priority group in switches".to_owned(),
-            false => "acknowledgements go first in class 6, through the buffer, which they bypass in the simulator"
-                .to_owned(),
-        };
-        match self.has_low_acks {
-            true => report.taken.push(ImportNote::general(text)),
-            false => report.approximated.push(ImportNote::general(text)),
+        match self.acks {
+            Some(_) => {
+                let text = "acknowledgements wait with the data of their priority group in switches";
+                report.taken.push(ImportNote::general(text));
+            }
+            None => {
+                let text =
+                    "acknowledgements go first in class 6, through the buffer, which they bypass in the simulator";
+                report.approximated.push(ImportNote::general(text));
+            }
         }
-        if self.has_low_acks && config.is_on("ACK_HIGH_PRIO", false) {
-            let text = "ACK_HIGH_PRIO 1: reaches hosts only, whose acknowledgements no PAUSE stops there; here one of their class does";
-            report.approximated.push(ImportNote::for_line(&config.file, line("ACK_HIGH_PRIO"), text));
+        if self.acks.is_some() && config.is_on("ACK_HIGH_PRIO", false) {
+            let text = "ACK_HIGH_PRIO 1: reaches hosts only, whose acknowledgements no PAUSE stops there";
+            report.taken.push(ImportNote::for_line(&config.file, line("ACK_HIGH_PRIO"), text));
         }
         let here: Vec<&str> = config::OTHERS.iter().copied().filter(|key| config.has(key)).collect();
         for (keys, why) in

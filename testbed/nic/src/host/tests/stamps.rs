@@ -59,18 +59,18 @@ fn what_ports_stamp_sets_the_senders_window() {
 
 #[test]
 fn acknowledgements_may_have_the_class_of_their_data() {
-    for (with_data, dscp) in [(false, 48), (true, flow(0).dscp.get())] {
+    for (acks, dscp) in [(AckClass::Own, 48), (AckClass::WithData, flow(0).dscp.get())] {
         let mut pair = Pair::new(&[FlowConfig { message: Bytes::new(64), ..flow(0) }]);
-        pair.receiver.config.acks_with_data = with_data;
+        pair.receiver.config.acks = acks;
         pair.run_until(at(999));
         let arrived = pair.there.poll(at(2_000)).unwrap();
         pair.receiver.handle_frame(at(2_000), &arrived);
-        let class = if with_data { flow(0).class } else { pair.receiver.config.ack_class };
+        let class = if acks == AckClass::Own { pair.receiver.config.ack_class } else { flow(0).class };
         assert_eq!(pair.receiver.answer_class(), class);
         let mut buffer = [0; 2_000];
         assert!(pair.receiver.poll_transmit(at(2_000), &mut buffer).is_some());
         // The type of service, behind Ethernet's header.
-        assert_eq!(buffer[15] >> 2, dscp, "with data: {with_data}");
+        assert_eq!(buffer[15] >> 2, dscp, "{acks:?}");
     }
 }
 

@@ -68,6 +68,8 @@ const OTHERS: [&[FlowField]; 7] = [
 ];
 /// Latest plausible start and end of a flow.
 const INSTANT_MAX: Span = Span::from_secs(100_000);
+/// Destination ports of background and incast.
+const KINDS: [u64; 2] = [100, 200];
 /// Least plausible last start of a list in nanoseconds: a list with earlier starts is of whole seconds.
 const NANOS_MIN: u64 = 1_000;
 
@@ -172,7 +174,7 @@ impl FlowColumns {
 }
 
 /// Whether values that HPCC's lists have as destination ports are more plausible as such than those that they have as sizes: as ports
-/// count up, or are few, or are smaller.
+/// count up, or are fewer, or are smaller and as few. The ports that mean background and incast may be of equal sizes.
 fn are_ports(ports: &[u64], sizes: &[u64]) -> bool {
     let distinct = |values: &[u64]| values.iter().collect::<BTreeSet<_>>().len();
     let count_up = |values: &[u64]| values.len() > 1 && counts_up(values);
@@ -180,7 +182,8 @@ fn are_ports(ports: &[u64], sizes: &[u64]) -> bool {
     match [count_up(ports), count_up(sizes)] {
         [true, false] => true,
         [false, true] => false,
-        _ => are_smaller() || distinct(ports) < distinct(sizes),
+        _ if distinct(ports) < distinct(sizes) => true,
+        _ => are_smaller() && (distinct(ports) == distinct(sizes) || ports.iter().all(|port| KINDS.contains(port))),
     }
 }
 

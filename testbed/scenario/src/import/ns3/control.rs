@@ -214,13 +214,15 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Preset
         Some(stages) if *stages > 0 => ("hpcc", 5, of_line(1_000)),
         _ => ("hpcc-simulator", 0, BitRate::gbps(1)),
     };
-    differs.keys.push(("GLOBAL_T", "base_rtt", quoted(exact_span(trips.base_rtt))));
+    // All windows begin with the bandwidth-delay product of the largest pair.
+    let round_trip = trips.of_window(line);
+    differs.keys.push(("GLOBAL_T", "base_rtt", quoted(exact_span(round_trip))));
     let eta = config.shares.get("U_TARGET").copied();
     differs.key("U_TARGET", "eta", eta, 950_000_000, share);
     differs.number("MI_THRESH", "max_stage", stages);
     // W_AI is a step per round trip, RATE_AI the corresponding rate.
     if let Some(rate) = config.rates.get("RATE_AI") {
-        let step = rate.bytes_in(trips.base_rtt).max(Bytes::new(1));
+        let step = rate.bytes_in(round_trip).max(Bytes::new(1));
         differs.keys.push(("RATE_AI", "w_ai", quoted(exact_size(step))));
     }
     differs.rate("MIN_RATE", "rate_min", rate_min);

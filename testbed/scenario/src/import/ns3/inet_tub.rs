@@ -255,6 +255,8 @@ pub(super) fn workloads(
                     name,
                     class,
                     dport: None,
+                    line: None,
+                    control: None,
                     traffic: WorkloadTraffic::Pattern(pattern),
                     file,
                     text,

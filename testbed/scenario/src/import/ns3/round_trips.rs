@@ -64,6 +64,11 @@ impl RoundTrips {
         }
         largest
     }
+
+    /// Returns the time in which a line sends the largest bandwidth-delay product: the longest round trip, unless paths' rates differ.
+    pub(super) fn of_window(&self, line: BitRate) -> Span {
+        if line.bytes_in(self.base_rtt) == self.bdp { self.base_rtt } else { line.time_for(self.bdp) }
+    }
 }
 
 /// Returns the first of the shortest paths to each switch.

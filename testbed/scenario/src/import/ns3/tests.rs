@@ -167,6 +167,8 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
         // One message is smaller than its port's number; ports count up.
         ("0 1 3 20000 100 2\n1 0 3 80 100 2.1\n", "src dst pg bytes dport start", 20_000, 2_000_000),
         ("0 1 3 500 10000 2\n1 0 3 600 10001 2.1\n", "src dst pg bytes dport start", 500, 2_000_000),
+        // As ports differ and messages do not.
+        ("0 1 3 500 10000 2\n1 0 3 600 10000 2.1\n", "src dst pg bytes dport start", 500, 2_000_000),
         // No start is later than 1 ms, and the first one is 0.
         ("0 1 3 100 20000 3000\n1 0 3 100 20000 90000\n", "src dst pg dport bytes start-ns", 20_000, 3),
         ("0 1 3 20000 0\n1 0 3 20000 90000\n", "src dst pg bytes start-ns", 20_000, 0),
@@ -186,7 +188,8 @@ fn flow_lists_that_mean_something_else_are_refused_until_their_columns_are_given
         "0 1 3 10000 200000 0.5\n1 0 3 10001 300 0.6\n",
         "0 1 3 64000 2\n1 0 3 64000 2\n",
         "0 1 1 3 64000 2\n0 1 1 3 64000 2\n",
-        // Ports that count up, and smaller messages; kinds of flows, and messages of 64 B.
+        // Ports that count up, and smaller messages; kinds of flows, and messages of 64 B or all alike.
+        "0 1 3 100 64000 2\n1 0 3 200 64000 2\n",
         "0 1 3 10000 300 0.5\n1 0 3 10001 400 0.6\n",
         "0 1 3 100 64 2\n1 0 3 100 64000 2\n",
         "0 1 3 100 64000 0\n1 0 3 100 64000 3\n",
@@ -447,6 +450,7 @@ fn switches_are_as_the_configuration_has_them() {
     for line in [
         "size = \"4152KiB\"",
         "headroom = \"37500B\"",
+        "ack_class = \"with-data-unpaused\"",
         "lossless = [5]",
         "40 = 5",
         "ecn = { kmin = \"400KB\", kmax = \"400KB\", pmax = 1.0 }",
@@ -534,7 +538,7 @@ fn flows_of_a_kind_are_a_workload() {
         imported.files.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(kinds("2\n0 1 3 100 1000 2\n1 0 3 100 1000 2\n"), ["x-flows.csv"]);
-    assert_eq!(kinds("2\n0 1 3 100 1000 2\n1 0 3 300 1000 2\n"), ["x-background.csv", "x-dport-300.csv"]);
+    assert_eq!(kinds("2\n0 1 3 100 70000 2\n1 0 3 300 70000 2\n"), ["x-background.csv", "x-dport-300.csv"]);
     assert_eq!(kinds("2\n0 1 3 100 1000 2\n1 0 4 100 1000 2\n"), ["x-background-pg3.csv", "x-background-pg4.csv"]);
     let rates = LINKS.replacen("100Gbps", "25Gbps", 1);
     let imported = with(&rates, "CC_MODE 1\nBUFFER_SIZE 16\n", "2\n0 1 3 100 1000 2\n1 0 3 100 1000 2\n").unwrap();
@@ -543,6 +547,18 @@ fn flows_of_a_kind_are_a_workload() {
     let runs = crate::file::parse(&folder.path().join("x.toml"), &imported.scenario);
     let traffic = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario.traffic;
     assert_eq!(traffic.iter().map(|plan| &*plan.name).collect::<Vec<_>>(), ["flows-25Gbps", "flows-100Gbps"]);
+    // RATE_AI is the preset's at one of the rates alone; the window of 13,750 B is sent in 4,400 and 1,100 ns.
+    let keys_of = |config: &str, kind: &str, key: &str| {
+        let flows = "3\n0 1 3 100 1000 2\n1 0 3 100 1000 2\n1 0 4 100 1000 2\n";
+        let scenario = with(&rates, &format!("BUFFER_SIZE 16\n{config}"), flows).unwrap().scenario;
+        let scenario: toml::Table = scenario.parse().unwrap();
+        assert_eq!(scenario["switch"]["classes"]["scheduler"].as_str(), Some("packet-rr"));
+        let of_workload = |table: &toml::Value| Some(table.get(kind)?.get(key)?.as_str()?.to_owned());
+        scenario["workloads"].as_array().unwrap()[..2].iter().map(of_workload).collect::<Vec<_>>()
+    };
+    let some = |value: &str| Some(value.to_owned());
+    assert_eq!(keys_of("CC_MODE 1\nRATE_AI 20Mb/s\n", "dcqcn-ns3", "rate_ai"), [some("20Mbps"), None]);
+    assert_eq!(keys_of("CC_MODE 3\n", "hpcc", "base_rtt"), [some("4400ns"), some("1100ns")]);
     let ports: String = (0..9).map(|port| format!("0 1 3 {} 100000 2\n", 10_000 + port)).collect();
     assert_eq!(kinds(&format!("9\n{ports}")), ["x-flows.csv"]);
     let found = problems(with(LINKS, "SIMULATOR_STOP_TIME 1\n", "1\n0 1 3 100 1000 2\n"));

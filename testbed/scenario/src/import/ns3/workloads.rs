@@ -6,6 +6,7 @@ use std::fmt::Write;
 use weir_units::{BitRate, Bytes, Span};
 
 use super::Options;
+use super::control::CongestionPreset;
 use super::document::decimal_micros;
 use super::flows::{Flow, FlowList};
 use super::text::count;
@@ -21,6 +22,10 @@ pub(super) struct Workload {
     pub class: u8,
     /// Destination port of all its flows, if they share one.
     pub dport: Option<u32>,
+    /// Rate of its senders' links, if others have another one.
+    pub line: Option<BitRate>,
+    /// Congestion control for that rate.
+    pub control: Option<CongestionPreset>,
     pub traffic: WorkloadTraffic,
     /// Name and text of the file in the scenario's folder.
     pub file: String,
@@ -67,6 +72,8 @@ impl Workload {
             name: "background".to_owned(),
             class: CLASS,
             dport: Some(100),
+            line: None,
+            control: None,
             traffic: WorkloadTraffic::Drawn(load_ppb),
             file,
             text,
@@ -119,7 +126,16 @@ pub(super) fn of_list(
         let name = if has_several_rates { format!("{kind}-{rate}") } else { kind };
         report.taken.push(ImportNote::general(format!("{}: workload {name}, class {pg}", count(flows.len(), "flow"))));
         let file = format!("{}-{name}.csv", options.stem);
-        Workload { name, class: pg, dport, traffic: WorkloadTraffic::List, file, text: csv(&flows, topology, times) }
+        Workload {
+            name,
+            class: pg,
+            dport,
+            line: Some(rate).filter(|_| has_several_rates),
+            control: None,
+            traffic: WorkloadTraffic::List,
+            file,
+            text: csv(&flows, topology, times),
+        }
     };
     of_kind.into_iter().map(workload).collect()
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_units::Bytes;
 use weir_units::Span;
 
+use super::control::CongestionPreset;
 use super::document::{Document, array, exact_rate, exact_size, exact_span, quoted, share};
 use super::inet_tub;
 use super::switches::Ecn;
@@ -72,7 +73,11 @@ pub(super) fn scenario(experiment: &Ns3Experiment, sources: &Sources, report: &m
         if let Some(dport) = workload.dport.filter(|dport| (1..=65_535).contains(dport)) {
             document.bare("dport", dport);
         }
-        document.word("congestion_control", &experiment.control.preset);
+        let control = workload.control.as_ref().unwrap_or(&experiment.control);
+        document.word("congestion_control", &control.preset);
+        if workload.control.is_some() {
+            congestion_control(&mut document, "workloads", control);
+        }
     }
     if let Some((link, at)) = outage {
         document.table("[[outages]]");
@@ -139,22 +144,28 @@ fn head(document: &mut Document, experiment: &Ns3Experiment, names: &Names, has_
     document.word("frames", "ns3-stamped");
     document.bare("mtu", experiment.payload);
     document.bare("ack_every", 1);
-    if experiment.has_low_acks {
-        document.word("ack_class", "with-data");
+    if let Some(acks) = experiment.acks {
+        document.word("ack_class", acks);
     }
     if experiment.switches.policy.is_some() {
         document.word("round_robin", "classes");
         document.word("tcp_queueing", "queued");
     }
     document.word("retransmit", exact_span(experiment.retransmission));
-    let control = &experiment.control;
-    if !control.keys.is_empty() {
-        document.table(&format!("[nic.{}]", control.kind));
-        control.keys.iter().for_each(|(key, value)| document.bare(key, value));
+    if experiment.workloads.iter().all(|workload| workload.control.is_none()) {
+        congestion_control(document, "nic", &experiment.control);
     }
     for (table, keys) in &experiment.tcp {
         document.table(table);
         keys.iter().for_each(|(key, value)| document.bare(key, value));
+    }
+}
+
+/// Writes the parameters of a congestion control in a table of this one.
+fn congestion_control(document: &mut Document, table: &str, control: &CongestionPreset) {
+    if !control.keys.is_empty() {
+        document.table(&format!("[{table}.{}]", control.kind));
+        control.keys.iter().for_each(|(key, value)| document.bare(key, value));
     }
 }
 
@@ -187,7 +198,7 @@ fn switch(document: &mut Document, experiment: &Ns3Experiment) {
     }
     document.table("[switch.classes]");
     document.word("preset", "roce");
-    if switches.policy.is_some() {
+    if switches.policy.is_some() || experiment.classes.len() > 1 {
         document.word("scheduler", "packet-rr");
     }
     let lossless: Vec<String> = experiment.classes.iter().filter(|_| switches.has_pfc).map(u8::to_string).collect();
@@ -289,6 +300,9 @@ fn outage(experiment: &Ns3Experiment, names: &Names, report: &mut ImportReport) 
         false => names.link_ends(number, link),
     };
     report.taken.push(at(format!("LINK_DOWN: {} and {} are parted at {}", ends[0], ends[1], exact_span(when))));
+    let text =
+        "LINK_DOWN: frames queued for the link are lost; in the simulator they keep their buffer, and flows may hang";
+    report.approximated.push(at(text.to_owned()));
     Some((ends, when))
 }
 

@@ -155,7 +155,7 @@ impl<'p> Build<'p> {
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
-                acks_with_data: self.plan.nic.acks_with_data,
+                acks: self.plan.nic.acks,
                 round_robin: self.plan.nic.turns,
                 queues_tcp: self.plan.nic.queues_tcp,
                 slack: Span::ZERO,

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use weir_config::keys::{device, port, switch as switch_file};
+use weir_nic::host::AckClass;
 use weir_nic::host::congestion::NONE;
 use weir_reader::{AnyKey, Format, Key, Keys, TableSchema, rates};
 use weir_units::{Alpha, BitRate, Bytes, SerialisationRounding, Span};
@@ -519,11 +520,15 @@ pub(super) mod nic {
          [telemetry trailer](FRAMES.md#telemetry-trailer) in use: 96 B for HPCC or PowerTCP, 16 B for TIMELY or θ-PowerTCP.",
     )
     .or_else("1024; with lengths of ns-3 1000");
-    pub(crate) const ACK_CLASS: Key<bool> = Key::choice(
+    pub(crate) const ACK_CLASS: Key<AckClass> = Key::choice(
         "ack_class",
-        &[("own-class", false), ("with-data", true)],
+        &[
+            ("own-class", AckClass::Own),
+            ("with-data", AckClass::WithData),
+            ("with-data-unpaused", AckClass::WithDataUnpaused),
+        ],
         "DSCP and class of RDMA acknowledgements: DSCP 48 and its class, or those of their data, as in the public \
-         ns-3 simulators. CNPs keep DSCP 48.",
+         ns-3 simulators; unpaused: no PAUSE stops them at the host (ACK_HIGH_PRIO). CNPs keep DSCP 48.",
     )
     .or("own-class");
     pub(crate) const ROUND_ROBIN: Key<RoundRobinUnit> = Key::choice(

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use weir_nic::host::congestion::{self, NONE};
-use weir_nic::host::{FrameSizes, RoundRobinUnit, TelemetryMode, Transport};
+use weir_nic::host::{AckClass, FrameSizes, RoundRobinUnit, TelemetryMode, Transport};
 use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpCongestionKind};
 use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, Span};
@@ -24,8 +24,7 @@ const ETHERNET_HEADER: u64 = 14;
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     frames: FrameFormat,
-    /// Whether acknowledgements have the class of their data.
-    pub acks_with_data: bool,
+    pub acks: AckClass,
     /// Round-robin unit of data.
     pub turns: RoundRobinUnit,
     /// Whether TCP's frames have a queue.
@@ -70,7 +69,7 @@ impl Nic {
             transport: transport_name(&table).flatten(),
             kinds,
             frames,
-            acks_with_data: table.get(&keys::ACK_CLASS),
+            acks: table.get(&keys::ACK_CLASS),
             turns: table.get(&keys::ROUND_ROBIN),
             queues_tcp: table.get(&keys::TCP_QUEUEING),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
