@@ -1,6 +1,7 @@
 //! Tests of virtual time, in one program.
 
 mod allocation;
+mod fidelity;
 mod import;
 mod rings;
 mod run_directory;
