@@ -24,6 +24,7 @@ mod reasons {
     pub(super) const QUEUES: &str = "egress queues are created for one arbitration at the start";
     pub(super) const PFC: &str = "each port's flow control is created with it at the start";
     pub(super) const HEADROOM: &str = "headroom is sized with it at the start";
+    pub(super) const VLANS: &str = "lcores and the forwarding table know the VLANs from the start";
     pub(super) const DEVICES: &str = "devices are opened at the start";
 }
 
@@ -603,6 +604,23 @@ pub mod port {
         Key::<u8>::integer("priority", 0..=7, "Class of frames without the field that `trust` names.")
             .or("0")
             .restart("the maps to classes are set at the start");
+    /// VLAN of untagged frames.
+    pub(crate) const VLAN: Key<u16> = Key::<u16>::integer(
+        "vlan",
+        1..=4_094,
+        "VLAN of the port's untagged frames, received and sent (PVID). A switch without [VLANs](CONFIGURATION.md#vlans) \
+         carries tags unchanged.",
+    )
+    .or_else("1 beside ports with VLANs, unless `tagged` is given")
+    .restart(reasons::VLANS);
+    /// VLANs of tagged frames.
+    pub(crate) const TAGGED: Key<()> = Key::other(
+        "tagged",
+        "list of VLANs",
+        "VLANs of which the port is a tagged member, as in `[10, 20]`: it sends their frames with a tag.",
+    )
+    .or_else("none")
+    .restart(reasons::VLANS);
     pub(crate) const STATE: Key<PortState> = Key::choice(
         "state",
         &[("up", PortState::Up), ("down", PortState::Down), ("blocked", PortState::Blocked)],
@@ -656,6 +674,8 @@ pub mod port {
         &RX_DESCRIPTORS,
         &NIC,
         &PRIORITY,
+        &VLAN,
+        &TAGGED,
         &WATCHDOG,
         &STATE,
         &STATIONS_MAX,

@@ -57,6 +57,7 @@ pub use process::check_process;
 pub use replay::{PausedAction, ReplayConfig, ReplayDirection, ReplayPace};
 pub use switch::{
     CatchUpBound, ControlConfig, ControlSocket, IdlePolicy, LcoreConfig, LcoreLayout, SwitchConfig, TelemetryQueue,
+    VlanMembers,
 };
 pub use tx_backlog::TX_DESCRIPTORS;
 pub use weir_arbitration::ArbiterChoice;

@@ -14,6 +14,7 @@ mod ports;
 mod reserves;
 mod rules;
 mod switch;
+mod vlans;
 mod watchdog;
 
 use std::path::Path;
@@ -48,7 +49,7 @@ pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
 }
 
 /// Checks a text as [`parse`] does, for a switch that runs in virtual time only: up to [`LargePortSet::PORTS_MAX`] ports, where lcores keep
-/// their ports in one word.
+/// their ports in one word, and no VLANs.
 ///
 /// # Errors
 /// Those of [`parse`].
@@ -60,6 +61,9 @@ fn parse_with(ports_max: usize, name: &str, text: &str) -> Result<SwitchConfig, 
     let read = |root: &Table<'_>| {
         let config = switch::read(root, name, ports_max);
         rules::check(root.doc(), &config);
+        if ports_max > PortSet::PORTS_MAX {
+            vlans::refuse(root.doc(), &config);
+        }
         config
     };
     let (mut config, source) = read_text(name, text, &format(), read)?;

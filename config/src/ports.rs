@@ -38,6 +38,10 @@ pub struct PortConfig {
     pub nic: Option<NicModelConfig>,
     /// Class of frames for which `trust` finds no class.
     pub priority: u8,
+    /// `vlan`: VLAN of untagged frames, both ways (PVID); 1 by default if other ports have VLANs. `None` drops received ones.
+    pub vlan: Option<u16>,
+    /// `tagged`: VLANs whose frames the port sends with a tag.
+    pub tagged: Vec<u16>,
     /// `pfc_watchdog`: whether the PFC watchdog, if there is one, watches the port's queues.
     pub pfc_watchdog: bool,
     /// `state`: administrative state of the port.

@@ -1,5 +1,7 @@
 //! Switch-wide configuration, and its lcores.
 
+use std::collections::BTreeMap;
+
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span};
 
 use crate::{
@@ -51,7 +53,21 @@ pub struct SwitchConfig {
     pub source: Source,
 }
 
+/// Ports that are members of a VLAN, clones included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanMembers {
+    /// Number of the VLAN, 1 to 4094.
+    pub vlan: u16,
+    /// Ports that send its frames without a tag.
+    pub untagged: Vec<usize>,
+    /// Ports that send its frames with a tag.
+    pub tagged: Vec<usize>,
+}
+
 impl SwitchConfig {
+    /// Maximum number of VLANs.
+    pub const VLANS_MAX: usize = 255;
+
     /// Maximum frame overhead beyond the MTU: 14 B Ethernet header, 4 B VLAN tag, 4 B FCS.
     pub const FRAME_OVERHEAD_BYTES: u64 = 22;
 
@@ -92,6 +108,16 @@ impl SwitchConfig {
     pub fn clones_of(&self, port: usize) -> impl Iterator<Item = usize> {
         let name = self.ports[port].name.as_str();
         (0..self.ports.len()).filter(move |clone| self.ports[*clone].clone_of() == Some(name))
+    }
+
+    /// Members of each VLAN, in the order of numbers; none where no port has VLANs.
+    pub fn vlan_members(&self) -> Vec<VlanMembers> {
+        let mut vlans: BTreeMap<u16, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        for (index, port) in self.ports.iter().enumerate() {
+            port.vlan.into_iter().for_each(|vlan| vlans.entry(vlan).or_default().0.push(index));
+            port.tagged.iter().for_each(|vlan| vlans.entry(*vlan).or_default().1.push(index));
+        }
+        vlans.into_iter().map(|(vlan, (untagged, tagged))| VlanMembers { vlan, untagged, tagged }).collect()
     }
 
     /// Classes that frames received on a port, or on a clone of it, can have.

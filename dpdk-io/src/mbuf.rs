@@ -97,6 +97,15 @@ impl Mbuf {
         unsafe { sys::weir_mbuf_trim(self.0.as_ptr(), n) == 0 }
     }
 
+    /// Cuts `n` bytes from the front; false (and nothing cut) if the first segment is shorter.
+    pub fn trim_front(&mut self, n: u16) -> bool {
+        let Some(data_len) = self.data_len().checked_sub(n) else { return false };
+        self.set_field(sys::WEIR_MBUF_DATA_OFF, self.field::<u16>(sys::WEIR_MBUF_DATA_OFF) + n);
+        self.set_field(sys::WEIR_MBUF_DATA_LEN, data_len);
+        self.set_field(sys::WEIR_MBUF_PKT_LEN, self.len() - u32::from(n));
+        true
+    }
+
     /// Moves a frame's segments into the first; false (and nothing changed) if that has no room.
     pub fn join_segments(&mut self) -> bool {
         debug_assert_eq!(self.reference_count(), 1, "somebody else reads this mbuf");

@@ -17,6 +17,8 @@ use weir_units::{Bytes, MacAddr, PortId, Span, Time};
 #[derive(Debug)]
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
+    /// Bits of a key: [`ADDRESS_MASK`], and with VLANs [`VLAN_MASK`].
+    key_mask: u64,
     clock: AgeingClock,
     /// Number of changes: incremented after each cached entry that is replaced or removed.
     version: CachePadded<AtomicU64>,
@@ -84,6 +86,44 @@ pub struct MacMove {
     pub to: PortId,
 }
 
+/// Key of an entry: an address, and with VLANs the index of the VLAN, since each VLAN learns independently (802.1Q 8.8.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbKey(u64);
+
+impl FdbKey {
+    /// Returns the key of an address in a VLAN, by the VLAN's index; index 0 is that of a switch without VLANs.
+    #[inline]
+    pub(crate) fn in_vlan(index: u8, address: MacAddr) -> FdbKey {
+        FdbKey(u64::from(index) << VLAN_MASK.trailing_zeros() | address.to_u64())
+    }
+
+    /// Returns the key as a number.
+    #[inline]
+    pub(crate) fn to_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<MacAddr> for FdbKey {
+    #[inline]
+    fn from(address: MacAddr) -> FdbKey {
+        FdbKey(address.to_u64())
+    }
+}
+
+/// Entry of the table that has not aged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FdbEntry {
+    /// Address of the station.
+    pub address: MacAddr,
+    /// Index of the VLAN; 0 without VLANs.
+    pub vlan_index: u8,
+    /// Port behind which the station is.
+    pub port: PortId,
+    /// Whether the address is configured, not learned.
+    pub is_static: bool,
+}
+
 /// Location of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination<'t> {
@@ -100,7 +140,8 @@ struct Bucket([Entry; BUCKET_ENTRIES]);
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Address in the low 48 bits, port above, and [`CACHED`] and [`MOVED`]; 0 is empty, since no station has address 0.
+    /// Address in the low 48 bits, port above, with VLANs the VLAN's index in [`VLAN_MASK`], and [`CACHED`] and [`MOVED`]; 0 is empty,
+    /// since no station has address 0.
     word: AtomicU64,
     /// [Tick](AgeingClock) when the station was last heard; [`STATIC`] for a static entry.
     heard: AtomicU64,
@@ -159,6 +200,9 @@ const ENTRIES_PER_STATION: usize = 4;
 const CACHE_SETS_PER_BUCKET: usize = 2;
 const STATIC: u64 = u64::MAX;
 const ADDRESS_BITS: u32 = 48;
+const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+/// Bits of a VLAN's index, in a table with VLANs. Ports then have the 6 bits below: lcores run at most 64.
+const VLAN_MASK: u64 = 0xff << (ADDRESS_BITS + 6);
 /// Flag of an entry of which an lcore may have cached a route. If such an entry is replaced or moves, cached routes are outdated.
 const CACHED: u64 = 1 << 63;
 /// Flag of an entry that moved in its last tick. Its routes are not cached, so that a flapping station outdates caches once a tick at most.
@@ -190,6 +234,7 @@ impl ForwardingTable {
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
         let buckets = (0..ForwardingTable::buckets_for(capacity)).map(|_| Default::default()).collect();
         ForwardingTable {
+            key_mask: ADDRESS_MASK,
             buckets,
             clock: AgeingClock::new(ageing),
             version: CachePadded::default(),
@@ -236,8 +281,8 @@ impl ForwardingTable {
     /// Counts the learned stations of each port, from the control thread: about once a second, since aged ones count until then.
     pub fn count_stations(&self, now: Time) {
         let mut counts = vec![0; self.ports.len()];
-        for (_, port, is_static) in self.current_entries(now) {
-            if let Some(count) = counts.get_mut(port.index()).filter(|_| !is_static) {
+        for entry in self.current_entries(now) {
+            if let Some(count) = counts.get_mut(entry.port.index()).filter(|_| !entry.is_static) {
                 *count += 1;
             }
         }
@@ -255,6 +300,11 @@ impl ForwardingTable {
             to: port(ADDRESS_BITS + 8),
         });
         (self.repeated_moves.load(Ordering::Relaxed), repeated_move)
+    }
+
+    /// Returns an empty table whose keys have VLANs, for a switch of at most 64 ports.
+    pub(crate) fn with_vlans(self) -> ForwardingTable {
+        ForwardingTable { key_mask: ADDRESS_MASK | VLAN_MASK, ..self }
     }
 
     /// Sets the routes of stations: each has several ports of equal cost, one, or none. The first station has the address `first`, each
@@ -365,11 +415,12 @@ impl ForwardingTable {
     }
 
     /// Adds a static address; `false` if its bucket is full of static ones.
-    pub(crate) fn insert_static(&self, address: MacAddr, port: PortId) -> bool {
-        let bucket = self.bucket(address.to_u64());
+    pub(crate) fn insert_static(&self, station: impl Into<FdbKey>, port: PortId) -> bool {
+        let FdbKey(key) = station.into();
+        let bucket = self.bucket(key);
         let free = bucket.iter().find(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
         let Some(entry) = free else { return false };
-        entry.word.store(word(address.to_u64(), port), Ordering::Relaxed);
+        entry.word.store(word(key, port), Ordering::Relaxed);
         entry.heard.store(STATIC, Ordering::Relaxed);
         self.bump_version();
         true
@@ -379,12 +430,12 @@ impl ForwardingTable {
     ///
     /// An lcore that has just chosen the same slot for an address that it learns may overwrite the entry. Once each lcore has ended its
     /// current burst, none does any more. Then check [`ForwardingTable::has_static`], and add the address again if it is gone.
-    pub fn enter_static(&self, address: MacAddr, port: PortId) -> bool {
-        let number = address.to_u64();
-        let known = |entry: &&Entry| is_of(entry.word.load(Ordering::Relaxed), number);
-        let mut entries = self.bucket(number).iter().filter(known);
-        let Some(first) = entries.next() else { return self.insert_static(address, port) };
-        first.word.store(word(number, port), Ordering::Relaxed);
+    pub fn enter_static(&self, station: impl Into<FdbKey>, port: PortId) -> bool {
+        let FdbKey(key) = station.into();
+        let known = |entry: &&Entry| self.is_of(entry.word.load(Ordering::Relaxed), key);
+        let mut entries = self.bucket(key).iter().filter(known);
+        let Some(first) = entries.next() else { return self.insert_static(FdbKey(key), port) };
+        first.word.store(word(key, port), Ordering::Relaxed);
         first.heard.store(STATIC, Ordering::Relaxed);
         // Two lcores may have learned it at once.
         entries.for_each(|entry| entry.word.store(0, Ordering::Relaxed));
@@ -393,20 +444,21 @@ impl ForwardingTable {
     }
 
     /// Whether an address is static behind this port.
-    pub fn has_static(&self, address: MacAddr, port: PortId) -> bool {
-        self.bucket(address.to_u64()).iter().any(|entry| {
+    pub fn has_static(&self, station: impl Into<FdbKey>, port: PortId) -> bool {
+        let FdbKey(key) = station.into();
+        self.bucket(key).iter().any(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
-            held & !(CACHED | MOVED) == word(address.to_u64(), port) && heard == STATIC
+            held & !(CACHED | MOVED) == word(key, port) && heard == STATIC
         })
     }
 
     /// Removes a static address, from a control thread; `false` if there is none. Its frames are flooded until it is learned.
-    pub fn remove_static(&self, address: MacAddr) -> bool {
-        let number = address.to_u64();
+    pub fn remove_static(&self, station: impl Into<FdbKey>) -> bool {
+        let FdbKey(key) = station.into();
         let is_it = |entry: &&Entry| {
-            entry.heard.load(Ordering::Relaxed) == STATIC && is_of(entry.word.load(Ordering::Relaxed), number)
+            entry.heard.load(Ordering::Relaxed) == STATIC && self.is_of(entry.word.load(Ordering::Relaxed), key)
         };
-        let Some(entry) = self.bucket(number).iter().find(is_it) else { return false };
+        let Some(entry) = self.bucket(key).iter().find(is_it) else { return false };
         // Lcores do not touch the entry until the second store.
         entry.word.store(0, Ordering::Relaxed);
         entry.heard.store(0, Ordering::Relaxed);
@@ -426,7 +478,7 @@ impl ForwardingTable {
         self.learn_number(address.to_u64(), port, now);
     }
 
-    /// [`ForwardingTable::learn`] of an address [as a number](MacAddr::to_u64). Returns whether the station was already known, at this port
+    /// [`ForwardingTable::learn`] of a [key](FdbKey) as a number. Returns whether the station was already known, at this port
     /// and in this tick, or is static: only then routes from it may be cached.
     #[inline(always)]
     pub(crate) fn learn_number(&self, address: u64, port: PortId, now: Time) -> bool {
@@ -434,12 +486,12 @@ impl ForwardingTable {
         let bucket = self.bucket(address);
         for entry in bucket {
             let held = entry.word.load(Ordering::Relaxed);
-            if !is_of(held, address) {
+            if !self.is_of(held, address) {
                 continue;
             }
             let heard = entry.heard.load(Ordering::Relaxed);
             // Written when it changes and once a tick, not once a packet: other lcores read this cache line.
-            let is_known = heard == tick && port_of(held) == port || heard == STATIC;
+            let is_known = heard == tick && self.port_of(held) == port || heard == STATIC;
             if !is_known {
                 self.learn_again(entry, held, address, port, tick);
             }
@@ -453,8 +505,8 @@ impl ForwardingTable {
     fn learn_again(&self, entry: &Entry, mut held: u64, address: u64, port: PortId, tick: u64) {
         let heard = entry.heard.load(Ordering::Relaxed);
         // No station has address 0: an empty entry was found.
-        while is_of(held, address) && address != 0 {
-            let moves = port_of(held) != port;
+        while self.is_of(held, address) && address != 0 {
+            let moves = self.port_of(held) != port;
             if moves && self.ports.get(port.index()).is_some_and(PortStations::refuses) {
                 return;
             }
@@ -463,7 +515,7 @@ impl ForwardingTable {
                 Ok(_) => {
                     entry.heard.store(tick, Ordering::Relaxed);
                     if moves {
-                        self.count_move(address, port_of(held), port, held & MOVED != 0 && heard == tick);
+                        self.count_move(address, self.port_of(held), port, held & MOVED != 0 && heard == tick);
                     }
                     if moves && held & CACHED != 0 {
                         self.bump_version();
@@ -496,7 +548,8 @@ impl ForwardingTable {
         }
         if is_repeated {
             self.repeated_moves.store(self.repeated_moves.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            let word = u64::from(to.0 as u8) << (ADDRESS_BITS + 8) | u64::from(from.0 as u8) << ADDRESS_BITS | address;
+            let ports = u64::from(to.0 as u8) << (ADDRESS_BITS + 8) | u64::from(from.0 as u8) << ADDRESS_BITS;
+            let word = ports | address & ADDRESS_MASK;
             let _ = self.repeated_move.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -530,7 +583,7 @@ impl ForwardingTable {
         // If another lcore took the entry in between, the station's next frame is learned. SeqCst, also of the loads below: of two lcores
         // that enter an address at once, one sees the other's entry.
         if rank == 0
-            || address == 0
+            || address & ADDRESS_MASK == 0
             || entry.word.compare_exchange(held, word(address, port), Ordering::SeqCst, Ordering::Relaxed).is_err()
         {
             return;
@@ -538,10 +591,10 @@ impl ForwardingTable {
         entry.heard.store(tick, Ordering::Relaxed);
         if had_station {
             self.replaced.store(self.replaced.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            self.remove_station(port_of(held));
+            self.remove_station(self.port_of(held));
         }
         self.add_station(port);
-        let is_again = |other: &&Entry| is_of(other.word.load(Ordering::SeqCst), address);
+        let is_again = |other: &&Entry| self.is_of(other.word.load(Ordering::SeqCst), address);
         // Also of a station that has aged: an lcore may have heard it again, and cached its route, since its time was read.
         if held & CACHED != 0 || bucket.iter().filter(is_again).count() > 1 {
             self.bump_version();
@@ -553,10 +606,12 @@ impl ForwardingTable {
     #[inline(never)]
     pub(crate) fn mark_cached(&self, (source, port): (u64, PortId), (destination, to): (u64, PortId)) -> bool {
         let mark = |address, port| {
-            let entry = self.bucket(address).iter().find(|entry| is_of(entry.word.load(Ordering::Relaxed), address));
+            let entry =
+                self.bucket(address).iter().find(|entry| self.is_of(entry.word.load(Ordering::Relaxed), address));
             entry.is_some_and(|entry| {
                 let held = entry.word.load(Ordering::Relaxed);
-                let is_there = held != 0 && is_of(held, address) && port_of(held) == port && held & MOVED == 0;
+                let is_there =
+                    held != 0 && self.is_of(held, address) && self.port_of(held) == port && held & MOVED == 0;
                 // A thread that replaces the entry finds the flag, or makes this fail.
                 let sets_mark = |held| {
                     entry.word.compare_exchange(held, held | CACHED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -573,7 +628,7 @@ impl ForwardingTable {
         self.lookup_number(address.to_u64(), now)
     }
 
-    /// [`ForwardingTable::lookup`] of an address [as a number](MacAddr::to_u64).
+    /// [`ForwardingTable::lookup`] of a [key](FdbKey) as a number.
     #[inline(always)]
     pub(crate) fn lookup_number(&self, address: u64, now: Time) -> Option<Destination<'_>> {
         let routed = address.wrapping_sub(self.routed_from);
@@ -582,10 +637,10 @@ impl ForwardingTable {
         }
         for entry in self.bucket(address) {
             let held = entry.word.load(Ordering::Relaxed);
-            if is_of(held, address) {
+            if self.is_of(held, address) {
                 let heard = entry.heard.load(Ordering::Relaxed);
                 if self.clock.is_current(heard, now) && held != 0 {
-                    return Some(Destination::Port(port_of(held)));
+                    return Some(Destination::Port(self.port_of(held)));
                 }
             }
         }
@@ -604,16 +659,20 @@ impl ForwardingTable {
         }
     }
 
-    /// Returns all entries that have not aged, without routes: address, port, whether static.
-    pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
+    /// Returns all entries that have not aged, without routes.
+    pub fn entries(&self, now: Time) -> Vec<FdbEntry> {
         self.current_entries(now).collect()
     }
 
-    fn current_entries(&self, now: Time) -> impl Iterator<Item = (MacAddr, PortId, bool)> {
+    fn current_entries(&self, now: Time) -> impl Iterator<Item = FdbEntry> {
         self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(move |entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
-            (held != 0 && self.clock.is_current(heard, now))
-                .then(|| (MacAddr::from_u64(held), port_of(held), heard == STATIC))
+            (held != 0 && self.clock.is_current(heard, now)).then(|| FdbEntry {
+                address: MacAddr::from_u64(held & ADDRESS_MASK),
+                vlan_index: ((held & self.key_mask & VLAN_MASK) >> VLAN_MASK.trailing_zeros()) as u8,
+                port: self.port_of(held),
+                is_static: heard == STATIC,
+            })
         })
     }
 
@@ -636,26 +695,27 @@ impl ForwardingTable {
 
     #[inline]
     fn bucket_of(&self, address: u64) -> usize {
-        // Fibonacci hashing: the high bits of the product depend on every octet.
-        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        // Fibonacci hashing: the high bits of the product depend on every octet. An address has another bucket in each VLAN.
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 ^ address >> VLAN_MASK.trailing_zeros();
         hash as usize & (self.buckets.len() - 1)
     }
-}
 
-#[inline(always)]
-fn is_of(held: u64, address: u64) -> bool {
-    (held ^ address) << (64 - ADDRESS_BITS) == 0
+    /// Returns whether an entry has this key.
+    #[inline(always)]
+    fn is_of(&self, held: u64, key: u64) -> bool {
+        (held ^ key) & self.key_mask == 0
+    }
+
+    #[inline(always)]
+    fn port_of(&self, held: u64) -> PortId {
+        PortId(((held & !(CACHED | MOVED | self.key_mask)) >> ADDRESS_BITS) as u16)
+    }
 }
 
 #[inline]
 fn word(address: u64, port: PortId) -> u64 {
     debug_assert!(u64::from(port.0) < MOVED >> ADDRESS_BITS);
     u64::from(port.0) << ADDRESS_BITS | address
-}
-
-#[inline(always)]
-fn port_of(held: u64) -> PortId {
-    PortId(((held & !(CACHED | MOVED)) >> ADDRESS_BITS) as u16)
 }
 
 #[cfg(test)]
@@ -751,7 +811,8 @@ mod tests {
         assert!(table.insert_static(mac(1), PortId(2)));
         (2..5).for_each(|n| table.learn(mac(n), PortId(3), seconds(0)));
         assert_eq!((table.clear_learned(), table.clear_learned()), (3, 0));
-        assert_eq!(table.entries(seconds(0)), [(mac(1), PortId(2), true)]);
+        let left = FdbEntry { address: mac(1), vlan_index: 0, port: PortId(2), is_static: true };
+        assert_eq!(table.entries(seconds(0)), [left]);
         assert_eq!(table.lookup(mac(2), seconds(0)), None);
         table.learn(mac(2), PortId(1), seconds(0));
         assert_eq!(table.lookup(mac(2), seconds(0)), Some(Destination::Port(PortId(1))));
@@ -834,6 +895,25 @@ mod tests {
             .filter(|n| table.lookup(mac(n + 1), seconds(1)) == Some(Destination::Port(PortId(*n as u16))))
             .count();
         assert!(found > 1_014, "{found} of 1024");
+    }
+
+    #[test]
+    fn an_address_is_elsewhere_in_each_vlan() {
+        let table = table().with_vlans();
+        let ports = |n: u8| PortId(u16::from(n) % 64);
+        for n in 1..=255 {
+            table.learn_number(FdbKey::in_vlan(n, mac(7)).to_u64(), ports(n), seconds(1));
+        }
+        let places = |n| table.lookup_number(FdbKey::in_vlan(n, mac(7)).to_u64(), seconds(1));
+        (1..=255).for_each(|n| assert_eq!(places(n), Some(Destination::Port(ports(n))), "VLAN {n}"));
+        assert_eq!((places(0), table.entries(seconds(1)).len()), (None, 255));
+        assert!(table.insert_static(FdbKey::in_vlan(255, mac(8)), PortId(63)));
+        let entry = FdbEntry { address: mac(8), vlan_index: 255, port: PortId(63), is_static: true };
+        assert!(table.entries(seconds(1)).contains(&entry));
+        assert!(!table.has_static(FdbKey::in_vlan(254, mac(8)), PortId(63)));
+        assert!(table.remove_static(FdbKey::in_vlan(255, mac(8))));
+        table.learn_number(FdbKey::in_vlan(3, MacAddr::default()).to_u64(), PortId(1), seconds(1));
+        assert_eq!(table.clear_learned(), 255);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::ecmp;
 use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketAllocator, QueuedPacket};
 use crate::shared::Shared;
+use crate::vlans::Vlans;
 
 /// Forwarder of the frames of some ports, and of a copy for each clone. Fields that each frame touches come first, and bursts last.
 ///
@@ -278,6 +279,9 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             return ForwardingDecision::Drop(DropReason::LinkLocal);
         }
         if self.shared.learns {
+            if let Some(vlans) = &self.shared.vlans {
+                return self.decide_in_vlan(vlans, now, port, headers, packet);
+            }
             self.shared.fdb.learn(packet.source(), port, now);
         }
         match self.destination(headers, packet, now) {
@@ -285,6 +289,34 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             Some(to) if to == port && self.shared.learns => ForwardingDecision::Drop(DropReason::SamePort),
             Some(to) => ForwardingDecision::To(to),
             None => ForwardingDecision::Flood,
+        }
+    }
+
+    /// [`Forwarding::decide`] with VLANs: filters by the frame's VLAN, in which it learns and looks up.
+    #[inline(never)]
+    fn decide_in_vlan(
+        &self,
+        vlans: &Vlans,
+        now: Time,
+        port: PortId,
+        headers: &Headers,
+        packet: &P,
+    ) -> ForwardingDecision {
+        let tag = packet.tag();
+        // A port that sends it with a tag must not need a longer frame.
+        if tag.is_none() && packet.frame_bytes() + TAG_BYTES > self.shared.frame_bytes_max {
+            return ForwardingDecision::Drop(DropReason::Oversize);
+        }
+        let Some(vlan) = vlans.of_frame(port, tag) else { return ForwardingDecision::Drop(DropReason::VlanFilter) };
+        let fdb = &self.shared.fdb;
+        fdb.learn_number(vlan.key(packet.source()).to_u64(), port, now);
+        if headers.destination.is_group() {
+            return ForwardingDecision::Flood;
+        }
+        match fdb.lookup_number(vlan.key(headers.destination).to_u64(), now) {
+            Some(Destination::Port(to)) if to == port => ForwardingDecision::Drop(DropReason::SamePort),
+            Some(Destination::Port(to)) => ForwardingDecision::To(to),
+            Some(Destination::AnyOf(_)) | None => ForwardingDecision::Flood,
         }
     }
 
@@ -352,7 +384,8 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         exceeds
     }
 
-    /// Floods a frame to every port but its own: copies to all but the last, and the frame itself to the last.
+    /// Floods a frame to every port of its VLAN but its own: copies to all but the last, and the frame itself to the last. Copies are whole, so
+    /// that each can have a tag of its own.
     fn flood(
         &mut self,
         now: Time,
@@ -365,10 +398,15 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             return self.drop_packet(now, &packet, ingress, DropReason::StormControl, allocator);
         }
         let from = self.shared.port(ingress.port()).real_port;
-        let mut last = None;
+        let vlan = self.shared.vlans.as_ref().and_then(|vlans| vlans.of_frame(from, packet.tag())).copied();
+        let (mut last, mut has_members) = (None, vlan.is_none());
         for to in (0..self.shared.ports().len() as u16).map(PortId) {
             let state = self.shared.port(to);
-            if to == from || state.real_port != to || !state.is_open() {
+            if to == from || state.real_port != to || vlan.is_some_and(|vlan| !vlan.contains(to)) {
+                continue;
+            }
+            has_members = true;
+            if !state.is_open() {
                 continue;
             }
             let Some(before) = last.replace(to) else { continue };
@@ -380,7 +418,10 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
         match last {
             Some(last) => self.stage(now, packet, ingress, last, allocator, sink),
-            None => self.drop_packet(now, &packet, ingress, DropReason::PortDown, allocator),
+            None => {
+                let reason = if has_members { DropReason::PortDown } else { DropReason::VlanFilter };
+                self.drop_packet(now, &packet, ingress, reason, allocator);
+            }
         }
     }
 
@@ -409,7 +450,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     fn stage(
         &mut self,
         now: Time,
-        packet: P,
+        mut packet: P,
         ingress: QueueId,
         to: PortId,
         allocator: &mut impl PacketAllocator<P>,
@@ -417,6 +458,11 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     ) {
         if !self.shared.accepts(to, ingress.class()) {
             return self.refuse(now, &packet, ingress, to, allocator);
+        }
+        if let Some(vlans) = &self.shared.vlans
+            && !vlans.set_tag(ingress, to, &mut packet)
+        {
+            return self.drop_packet(now, &packet, ingress, DropReason::NoMemory, allocator);
         }
         if self.request.room() == 0 {
             self.flush(now, ingress.port(), allocator, sink);
@@ -644,4 +690,6 @@ fn count_admitted_in_storm(shared: &Shared, ingress: QueueId) {
     }
 }
 
+/// Bytes of a VLAN tag.
+const TAG_BYTES: u32 = 4;
 const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";

@@ -72,6 +72,7 @@ mod storm_counters;
 mod switch;
 mod transmission;
 mod utilisation;
+mod vlans;
 mod watchdog;
 
 pub use build_error::BuildError;
@@ -82,3 +83,4 @@ pub use packet::{
 pub use report::Report;
 pub use shared::{FeedbackInstants, PacketContext, RateChange, Shared};
 pub use switch::Switch;
+pub use vlans::Vlans;

@@ -61,6 +61,20 @@ pub trait Packet: Sized + Send + 'static {
     /// Returns the source address of a data frame. Called only where stations are learned.
     fn source(&self) -> MacAddr;
 
+    /// Returns the tag control information (PCP, DEI and VLAN) of the frame, if its outer tag is an 802.1Q one. Called only where there are
+    /// VLANs, which virtual time has not.
+    #[inline]
+    fn tag(&self) -> Option<u16> {
+        None
+    }
+
+    /// Adds, changes or removes that tag; returns false, and changes nothing, without memory for a tag. A removed tag of a short frame is
+    /// replaced by padding. Called only where there are VLANs.
+    #[inline]
+    fn set_tag(&mut self, _tag: Option<u16>) -> bool {
+        false
+    }
+
     /// Sets CE if the packet is ECN-capable, and updates the checksum; returns whether it carries CE now.
     fn mark_ce(&mut self) -> bool;
 

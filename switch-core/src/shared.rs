@@ -26,6 +26,7 @@ use crate::fdb::ForwardingTable;
 use crate::line_time::{LineTimeCounters, LineTimeLoss};
 use crate::storm_counters::SharedStormCounters;
 use crate::utilisation::DigestEncoder;
+use crate::vlans::Vlans;
 
 /// State shared by all lcores of a switch.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct Shared {
     pub mmu: Mmu,
     /// Forwarding database (802.1Q 8.8).
     pub fdb: ForwardingTable,
+    /// VLANs; `None` for a switch that carries tags unchanged.
+    pub vlans: Option<Box<Vlans>>,
     pub(crate) classifier: Classifier,
     pub(crate) charge: Charge,
     /// Classes whose frames are charged 0 bytes; only in virtual time.
@@ -164,6 +167,36 @@ impl Shared {
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &PortState {
         &self.ports[port.index()]
+    }
+
+    /// Adds a static address from a control thread, in all VLANs of its port ([`ForwardingTable::enter_static`]); `false` if it finds no
+    /// room.
+    pub fn enter_static(&self, address: MacAddr, port: PortId) -> bool {
+        let Some(vlans) = &self.vlans else { return self.fdb.enter_static(address, port) };
+        vlans.iter().all(|vlan| {
+            let enters = vlan.contains(port);
+            if !enters {
+                self.fdb.remove_static(vlan.key(address));
+            }
+            !enters || self.fdb.enter_static(vlan.key(address), port)
+        })
+    }
+
+    /// Whether an address is static behind this port, in all its VLANs.
+    pub fn has_static(&self, address: MacAddr, port: PortId) -> bool {
+        let Some(vlans) = &self.vlans else { return self.fdb.has_static(address, port) };
+        vlans.iter().filter(|vlan| vlan.contains(port)).all(|vlan| self.fdb.has_static(vlan.key(address), port))
+    }
+
+    /// Removes a static address, from a control thread ([`ForwardingTable::remove_static`]).
+    pub fn remove_static(&self, address: MacAddr) {
+        let Some(vlans) = &self.vlans else {
+            self.fdb.remove_static(address);
+            return;
+        };
+        for vlan in vlans.iter() {
+            self.fdb.remove_static(vlan.key(address));
+        }
     }
 
     /// Returns the queue that a stamp on a frame of `queue` contains, with the frame.

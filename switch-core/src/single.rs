@@ -46,9 +46,10 @@ impl Switch {
     /// Returns a pipeline that runs the whole switch on one lcore, with port sets of type `S`.
     ///
     /// # Panics
-    /// If the switch's shared state has other owners, or the switch has more ports than `S` can hold.
+    /// If the switch's shared state has other owners, or the switch has VLANs, or more ports than `S` can hold.
     pub fn into_pipeline<P: Packet, S: PortBitmap>(self) -> Pipeline<P, S> {
         let ports = self.shared().ports().len();
+        assert!(self.shared().vlans.is_none(), "VLANs take lcores");
         assert!(ports <= S::PORTS_MAX, "{ports} ports; the port set holds at most {}", S::PORTS_MAX);
         let switch = self.for_one_lcore();
         let shared = switch.shared().clone();

@@ -24,6 +24,7 @@ use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, RuntimeConfig, Shared};
 use crate::transmission::{EgressTiming, PortTransmitter, Transmission, TransmitMode};
 use crate::utilisation::DigestEncoder;
+use crate::vlans::Vlans;
 use crate::watchdog::PortWatchdogs;
 
 /// One switch: its shared state, to be run by lcores or in virtual time.
@@ -62,11 +63,8 @@ impl Switch {
         let stations = driver_config.stations.unwrap_or(config.fdb_size as usize);
         let fdb = ForwardingTable::new(stations, config.mac_ageing)
             .with_ports(config.ports.iter().map(|port| port.stations_max).filter(|_| driver_config.learns));
-        for (address, port) in &config.static_macs {
-            if !fdb.insert_static(*address, PortId(*port as u16)) {
-                return Err(BuildError::StaticMac(*address));
-            }
-        }
+        let vlans = Vlans::new(config).map(Box::new);
+        let fdb = if vlans.is_some() { fdb.with_vlans() } else { fdb };
         let ports = config.ports.iter().zip(real_ports).zip(rates).enumerate().map(|(index, ((port, real), rate))| {
             let mac = config.ports[real].mac.unwrap_or(port_infos[real].mac);
             let flow_control = port_flow_control(config, real, rate)?;
@@ -90,6 +88,7 @@ impl Switch {
             mmu: Mmu::new(layout, policy, config.xon(), config.buffer.lossy_alpha)
                 .with_unscheduled_alpha(driver_config.unscheduled_alpha),
             fdb,
+            vlans,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge,
             unbuffered: driver_config.unbuffered,
@@ -106,6 +105,11 @@ impl Switch {
             ever_closed: AtomicU64::new(0),
             runtime_config: RuntimeConfig::new(&config.classes.queues, config.pfc_watchdog.as_ref()),
         };
+        for (address, port) in &config.static_macs {
+            if !shared.enter_static(*address, PortId(*port as u16)) {
+                return Err(BuildError::StaticMac(*address));
+            }
+        }
         for (port, state) in config.real_ports().map(|port| (PortId(port as u16), config.ports[port].state)) {
             shared.set_port_state(port, state);
         }

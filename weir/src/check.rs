@@ -45,6 +45,7 @@ struct SwitchChecked {
     buffer: buffer::BufferPartition,
     policy: buffer::PolicyChecked,
     ports: Vec<ports::PortChecked>,
+    vlans: Vec<ports::VlanChecked>,
     nics: Vec<nics::NicChecked>,
     flow_control: Vec<flow_control::FlowControlDescription>,
     /// Needs of the switch on this machine; none with `files_only`.
@@ -111,6 +112,7 @@ fn of_switch(
         buffer: buffer::partition(switch, &layout),
         policy: buffer::policy(switch, &layout, &*policy),
         ports: ports::ports(switch, &layout),
+        vlans: ports::vlans(switch),
         nics: nics::nics(switch),
         flow_control: flow_control::flow_control(switch).map_err(|error| error.at_line(switch))?,
         on_this_machine: machine.map(|machine| machine.of_switch(index, switch)),
@@ -128,6 +130,7 @@ impl SwitchChecked {
         println!("{}: {} ports", self.name, self.ports.len());
         println!("  classes by {}; lossless: {lossless}", self.classes.by);
         print!("{}{}{}", self.buffer, self.policy, ports::table(&self.ports, &self.buffer));
+        print!("{}", ports::vlan_lines(&self.vlans));
         let nics = nics::table(&self.nics);
         if !nics.is_empty() {
             print!("{nics}");

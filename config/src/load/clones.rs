@@ -6,7 +6,7 @@ use crate::{Device, PortConfig};
 
 /// Keys that a clone inherits from its port and can't override.
 const INHERITED: &[&str] =
-    &["rate", "delay", "headroom", "private", "alpha", "peer", "mac", "flow_control", "state", "stations_max"];
+    &["rate", "delay", "headroom", "private", "alpha", "peer", "mac", "flow_control", "vlan", "tagged", "state", "stations_max"];
 
 /// Sets each clone's inherited values. `tables` are the tables of the ports.
 pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
@@ -39,14 +39,15 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
 }
 
 fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
-    let PortConfig { rate, delay, headroom, private, alpha, peer, ref flow_control, priority, state, .. } = ports[real];
-    let flow_control = flow_control.clone();
+    let PortConfig { rate, delay, headroom, private, alpha, peer, vlan, priority, state, .. } = ports[real];
+    let (flow_control, tagged) = (ports[real].flow_control.clone(), ports[real].tagged.clone());
     let clone = &mut ports[clone];
     clone.rate = rate;
     clone.delay = delay;
     (clone.headroom, clone.private, clone.alpha) = (headroom, private, alpha);
     clone.peer = peer;
     clone.flow_control = flow_control;
+    (clone.vlan, clone.tagged) = (vlan, tagged);
     clone.state = state;
     if !table.has("priority") {
         clone.priority = priority;

@@ -3,7 +3,7 @@
 use weir_reader::{Doc, Problem, Table, check_name};
 
 use super::address::unicast;
-use super::{clones, device, flow_control, nic};
+use super::{clones, device, flow_control, nic, vlans};
 use crate::keys::port as keys;
 use crate::{Device, DeviceFlowControl, PortConfig};
 
@@ -14,6 +14,7 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, ports_max: usize) -> Vec<PortConf
     let doc = root.doc();
     let tables = root.tables("ports", "ports");
     let mut ports: Vec<PortConfig> = tables.iter().map(|table| port(table, mtu)).collect();
+    vlans::resolve(&mut ports);
     clones::resolve(&tables, &mut ports);
     if doc.sound(&["ports"]) || !ports.is_empty() {
         check_count(doc, &ports, ports_max);
@@ -68,6 +69,8 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         rx_descriptors: rx_descriptors(table),
         nic: nic::read(table),
         priority: table.get(&keys::PRIORITY),
+        vlan: table.given(&keys::VLAN),
+        tagged: vlans::tagged(table),
         pfc_watchdog: table.get(&keys::WATCHDOG),
         state: table.get(&keys::STATE),
         stations_max: table.given(&keys::STATIONS_MAX),

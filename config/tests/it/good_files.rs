@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{
     CatchUpBound, ControlConfig, ControlSocket, Device, DeviceFlowControl, EcnConfig, Headroom, IdlePolicy,
-    LcoreLayout, PciDevice, SchedulerKind, SocketAccess, Trust, VhostUser, load, parse,
+    LcoreLayout, PciDevice, SchedulerKind, SocketAccess, Trust, VhostUser, VlanMembers, load, parse,
 };
 use weir_mmu::policy::{DynamicThresholdConfig, StaticThresholdConfig};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
@@ -231,4 +231,29 @@ fn packets_that_take_turns_have_weights_in_frames() {
     let classes = good(&text).classes;
     let quanta = classes.queues.each_ref().map(|queue| queue.quantum);
     assert_eq!((classes.scheduler, quanta), (SchedulerKind::PacketRr, [1, 1, 1, 1, 3, 1, 1, 1]));
+}
+
+#[test]
+fn a_port_without_vlan_keys_is_in_the_default_vlan_beside_others() {
+    let ports = |keys: [&str; 3]| -> String {
+        let port = |(n, keys): (usize, &str)| {
+            format!("[[ports]]\nname = \"p{n}\"\nring = \"r{n}\"\nrate = \"10Gbps\"\n{keys}\n")
+        };
+        keys.into_iter().enumerate().map(port).collect()
+    };
+    assert_eq!(good(&ports(["", "", ""])).vlan_members(), []);
+    let config =
+        good(&(ports(["vlan = 4094", "tagged = [20, 1]", ""]) + "[[ports]]\nname = \"c\"\nclone_of = \"p1\"\n"));
+    let members = |vlan, untagged: &[usize], tagged: &[usize]| VlanMembers {
+        vlan,
+        untagged: untagged.to_vec(),
+        tagged: tagged.to_vec(),
+    };
+    assert_eq!(
+        config.vlan_members(),
+        [members(1, &[2], &[1, 3]), members(20, &[], &[1, 3]), members(4_094, &[0], &[])]
+    );
+    let refused =
+        weir_config::parse_for_virtual_time("lab.toml", &ports(["", "", "vlan = 1"])).unwrap_err().render(false);
+    assert!(refused.contains("scenarios have no VLANs") && refused.contains("lab.toml:15"), "{refused}");
 }

@@ -49,6 +49,8 @@ drop_reasons! {
         Oversize = "oversize",
         /// The destination is in 01-80-C2-00-00-00 to -0F, which bridges never forward.
         LinkLocal = "link_local",
+        /// The ingress port is no member of the frame's VLAN, or an untagged frame has none; or the VLAN has no other member.
+        VlanFilter = "vlan_filter",
         /// The destination is behind the ingress port.
         SamePort = "same_port",
         /// The egress port has no link or is closed.

@@ -2,7 +2,7 @@
 
 use weir_dpdk_io::{Mbuf, Mempool};
 use weir_switch_core::{Packet, PacketAllocator};
-use weir_units::MacAddr;
+use weir_units::{FCS_BYTES, FRAME_BYTES_MIN, MacAddr};
 use weir_wire::ethernet::{FastHeaders, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::{self, Telemetry};
@@ -69,6 +69,34 @@ impl Packet for Frame {
         ethernet::source(self.0.data())
     }
 
+    #[inline]
+    fn tag(&self) -> Option<u16> {
+        ethernet::tag(self.0.data())
+    }
+
+    fn set_tag(&mut self, tag: Option<u16>) -> bool {
+        const TAG_BYTES: u16 = ethernet::TAG_BYTES as u16;
+        match (self.tag(), tag) {
+            (None, None) => {}
+            (Some(_), Some(tag)) => ethernet::write_tag(self.0.data_mut(), tag),
+            (None, Some(tag)) => {
+                if self.0.prepend(TAG_BYTES).is_none() {
+                    return false;
+                }
+                ethernet::insert_tag(self.0.data_mut(), tag);
+            }
+            (Some(_), None) => {
+                ethernet::remove_tag(self.0.data_mut());
+                self.0.trim_front(TAG_BYTES);
+                let missing = SHORTEST_BYTES.saturating_sub(self.0.len()).min(u32::from(TAG_BYTES));
+                if let Some(padding) = self.0.append(missing as u16) {
+                    padding.fill(0);
+                }
+            }
+        }
+        true
+    }
+
     fn mark_ce(&mut self) -> bool {
         ethernet::mark_ce(self.0.data_mut())
     }
@@ -87,6 +115,9 @@ impl Packet for Frame {
         trailer::stamp(self.0.data_mut(), telemetry);
     }
 }
+
+/// Length of the shortest Ethernet frame, without FCS.
+const SHORTEST_BYTES: u32 = (FRAME_BYTES_MIN - FCS_BYTES) as u32;
 
 /// Pools of the frames that the switch makes itself.
 #[derive(Clone, Debug)]

@@ -258,6 +258,8 @@ fn counters(before: Option<PortStats>, after: Option<PortStats>, [given, taken]:
 /// The switch with its first two ports, between which frames for [`DESTINATIONS`] pass.
 fn pipeline(switch: &SwitchConfig) -> Result<Pipeline<Frame>, DriverError> {
     let mut config = switch.clone();
+    // Frames of all tags are to pass unchanged.
+    config.ports.iter_mut().for_each(|port| (port.vlan, port.tagged) = (None, Vec::new()));
     config.static_macs = vec![(DESTINATIONS[0], 0), (DESTINATIONS[1], 1)];
     let facts = vec![PortInfo::default(); config.ports.len()];
     let made =

@@ -5,7 +5,9 @@ use weir_units::MacAddr;
 use crate::mac_control::{ControlFrame, DecodeError};
 
 const ETHERNET_BYTES: usize = 14;
-const TAG_BYTES: usize = 4;
+const ADDRESSES_BYTES: usize = 12;
+/// Length of a VLAN tag.
+pub const TAG_BYTES: usize = 4;
 const IPV4_BYTES_MIN: usize = 20;
 pub(crate) const IPV6_BYTES: usize = 40;
 
@@ -121,6 +123,42 @@ pub fn source(frame: &[u8]) -> MacAddr {
     frame.first_chunk().map_or(MacAddr::default(), |[_, _, _, _, _, _, s0, s1, s2, s3, s4, s5]| {
         MacAddr([*s0, *s1, *s2, *s3, *s4, *s5])
     })
+}
+
+/// Returns the tag control information of a frame whose outer tag is an 802.1Q one (9.6): PCP, DEI and VLAN.
+#[inline]
+pub fn tag(frame: &[u8]) -> Option<u16> {
+    let [.., high, low, tag_high, tag_low, _, _] = *frame.first_chunk::<{ ETHERNET_BYTES + TAG_BYTES }>()?;
+    (u16::from_be_bytes([high, low]) == ETHERTYPE_VLAN).then_some(u16::from_be_bytes([tag_high, tag_low]))
+}
+
+/// Writes the tag control information of a frame that has a tag.
+///
+/// # Panics
+/// If the frame is too short for a tag.
+#[inline]
+pub fn write_tag(frame: &mut [u8], tag: u16) {
+    frame[ETHERNET_BYTES..][..2].copy_from_slice(&tag.to_be_bytes());
+}
+
+/// Inserts an 802.1Q tag into a frame that begins behind [`TAG_BYTES`] free bytes.
+///
+/// # Panics
+/// If the frame is too short for addresses.
+#[inline]
+pub fn insert_tag(room_and_frame: &mut [u8], tag: u16) {
+    room_and_frame.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
+    room_and_frame[ADDRESSES_BYTES..ETHERNET_BYTES].copy_from_slice(&ETHERTYPE_VLAN.to_be_bytes());
+    write_tag(room_and_frame, tag);
+}
+
+/// Removes a frame's outer tag: the frame then begins behind [`TAG_BYTES`] unused bytes.
+///
+/// # Panics
+/// If the frame is too short for a tag.
+#[inline]
+pub fn remove_tag(frame: &mut [u8]) {
+    frame.copy_within(..ADDRESSES_BYTES, TAG_BYTES);
 }
 
 /// Sets CE on an ECN-capable IPv4 or IPv6 packet, and updates the IPv4 header checksum (RFC 1624, RFC 3168); returns whether it carries CE
@@ -269,6 +307,20 @@ pub(crate) mod tests {
         let double = headers(&frame(&[(0x88a8, 0xa001), (0x8100, 0x2002)], 0x0800, &ipv4(0)));
         assert_eq!((double.pcp, double.dscp), (Some(5), Some(0)));
         assert_eq!(headers(&frame(&[], 0x0806, &[0; 28])).dscp, None);
+    }
+
+    #[test]
+    fn tags_are_written_and_removed() {
+        let plain = frame(&[], 0x0800, &ipv4(0));
+        let mut bytes = [&[0xee; TAG_BYTES][..], &plain].concat();
+        insert_tag(&mut bytes, 0x600a);
+        assert_eq!((&bytes[..], tag(&bytes)), (&frame(&[(0x8100, 0x600a)], 0x0800, &ipv4(0))[..], Some(0x600a)));
+        write_tag(&mut bytes, 0xb014);
+        assert_eq!(bytes, frame(&[(0x8100, 0xb014)], 0x0800, &ipv4(0)));
+        remove_tag(&mut bytes);
+        assert_eq!((&bytes[TAG_BYTES..], tag(&bytes[TAG_BYTES..])), (&plain[..], None));
+        assert_eq!(tag(&frame(&[(0x88a8, 10)], 0x0800, &ipv4(0))), None, "a service tag");
+        assert_eq!(tag(&frame(&[(0x8100, 10)], 0x0800, &[])[..17]), None, "a tag without an end");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl<P: Packet> Forwarding<P> {
         sink: &mut Sink,
     ) {
         self.set_current_port(port);
-        if !self.dropping.is_empty() {
+        if !self.dropping.is_empty() || self.shared.vlans.is_some() {
             mem::take(burst).into_iter().for_each(|packet| self.handle_packet(now, port, packet, allocator, sink));
             return self.flush(now, port, allocator, sink);
         }

@@ -5,7 +5,7 @@ use weir_units::{Class, PortId, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
 use super::Shared;
-use crate::fdb::Destination;
+use crate::fdb::{Destination, FdbKey};
 use crate::packet::{Direction, Packet};
 
 /// Class and queues of a frame, derived from its headers and the forwarding table, with the queues' present occupancy.
@@ -28,7 +28,12 @@ impl Shared {
         let Parsed::Data(headers) = packet.parse() else {
             return PacketContext { shared_used, ..PacketContext::default() };
         };
-        let behind = |address| match self.fdb.lookup(address, now) {
+        // A frame of a VLAN has the same tag both ways.
+        let key = |address| match &self.vlans {
+            None => Some(FdbKey::from(address)),
+            Some(vlans) => Some(vlans.of_frame(at, packet.tag())?.key(address)),
+        };
+        let behind = |address| match self.fdb.lookup_number(key(address)?.to_u64(), now) {
             Some(Destination::Port(port)) => Some(port),
             Some(Destination::AnyOf(_)) | None => None,
         };

@@ -1,14 +1,15 @@
 //! Ports that copy another's ingress: what arrives at the real port also arrives at each of its clones.
 
 use weir_config::LcoreLayout;
-use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::ClassReport;
 use weir_units::{Class, ClassSet, PortId, QueueId, Span};
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::ControlFrame;
 
-use crate::common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, toml};
+use crate::common::{
+    Bench, LAYOUTS, STEP, Senders, TestFrame, assert_balanced, assert_empty, clones, frame, introduce, pfc, toml,
+};
 
 /// p0 to p2, and two clones of p0: c0 is port 3, c1 is port 4.
 fn cloned(extra: &str) -> String {
@@ -33,21 +34,6 @@ fn assert_ordered(sequences: &[u64], copies: usize, frames: u64) {
         next[copy] += 1;
     }
     assert_eq!(next, vec![frames; copies]);
-}
-
-fn assert_balanced(report: &Report) {
-    let balance = report.conservation;
-    assert!(balance.holds, "{balance:?}");
-    assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
-}
-
-fn assert_empty(report: &Report) {
-    assert_balanced(report);
-    assert_eq!((report.conservation.held(), report.pool.used.get()), (0, 0));
-    for class in report.ports.iter().flat_map(|port| &port.classes) {
-        let ingress = [class.ingress.private, class.ingress.shared, class.ingress.headroom];
-        assert_eq!((ingress.map(|bytes| bytes.get()), class.egress.get(), class.ingress.off), ([0; 3], 0, false));
-    }
 }
 
 #[test]
@@ -174,7 +160,7 @@ fn clones_are_neither_flooded_to_nor_learnt() {
         bench.run(20, STEP);
         assert_eq!((bench.data_sent(0), bench.data_sent(2)), (vec![2, 3], vec![1, 1, 1, 2]), "{layout:?}");
         let entries = bench.shared.fdb.entries(bench.now);
-        assert!(entries.iter().all(|(_, port, _)| port.0 < 3), "{layout:?}: {entries:?}");
+        assert!(entries.iter().all(|entry| entry.port.0 < 3), "{layout:?}: {entries:?}");
         // To a neighbour on the same link, and what no bridge forwards: not forwarded from any of them.
         bench.arrive(0, frame(0, 0, 0, 4));
         bench.arrive(0, TestFrame { parsed: Parsed::Malformed, ..frame(0, 1, 0, 5) });

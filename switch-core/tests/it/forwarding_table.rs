@@ -135,7 +135,8 @@ fn check(turns: &[Turn], layout: LcoreLayout) -> Result<(), TestCaseError> {
         let port = model.port_of(station, bench.now)?;
         known.extend(port.map(|port| (mac(station), PortId(port), model.0[&station].1.is_none())));
     }
-    let mut entries = bench.shared.fdb.entries(bench.now);
+    let entries = bench.shared.fdb.entries(bench.now).into_iter();
+    let mut entries: Vec<_> = entries.map(|entry| (entry.address, entry.port, entry.is_static)).collect();
     entries.sort();
     prop_assert_eq!(entries, known);
     Ok(())

@@ -19,5 +19,6 @@ mod steering;
 mod storm_control;
 mod telemetry;
 mod tx_queues;
+mod vlans;
 mod watchdog;
 mod wide;

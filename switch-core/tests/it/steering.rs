@@ -342,7 +342,7 @@ fn static_addresses_come_and_go() {
     assert_eq!(known(1), Some(Destination::Port(PortId(2))), "it stays");
     // To another port, and away.
     assert!(fdb.enter_static(station(1), PortId(0)) && !fdb.has_static(station(1), PortId(2)));
-    assert_eq!(fdb.entries(now).iter().filter(|(mac, ..)| *mac == station(1)).count(), 1);
+    assert_eq!(fdb.entries(now).iter().filter(|entry| entry.address == station(1)).count(), 1);
     assert!(fdb.remove_static(station(1)) && !fdb.remove_static(station(1)));
     assert_eq!(known(1), None);
     fdb.learn(station(1), PortId(1), now);

@@ -42,6 +42,8 @@ pub struct Case {
     pub destinations: u8,
     /// Further keys of the lossless class's queue, in TOML.
     pub queue_keys: &'static str,
+    /// Further keys of ports, in TOML.
+    pub port_keys: &'static str,
     /// The buffer policy, by its name, if not the plan's.
     pub policy: Option<&'static str>,
     /// The ports' flow control, by its name, if not the plan's.
@@ -61,6 +63,7 @@ impl Case {
             senders: SenderKind::Known,
             destinations: 1,
             queue_keys: "",
+            port_keys: "",
             fdb_size: 16_384,
             policy: None,
             flow_control: None,
@@ -83,7 +86,7 @@ impl Case {
 }
 
 /// All cases. The first [`OF_TWO_PORTS`], with two ports and IPv4, also exist for other programs.
-pub const CASES: [Case; 21] = [
+pub const CASES: [Case; 22] = [
     Case::lossless("one-class", "a lossless class"),
     Case::new("stations", "a lossless class, 64 stations a port", &[26], 64),
     Case::new("lossy", "a lossy class", &[0], 1),
@@ -142,6 +145,7 @@ pub const CASES: [Case; 21] = [
         flow_control: Some("gfc-time"),
         ..Case::lossless("gfc-time", "a lossless class under GFC by time")
     },
+    Case { port_keys: "vlan = 10", ..Case::new("vlans", "a lossless class, 64 stations a port, in a VLAN", &[26], 64) },
     Case { policy: Some("static"), flow_control: Some(CBFC), ..Case::lossless("cbfc", "a lossless class under CBFC") },
 ];
 
@@ -389,9 +393,10 @@ impl Setup<'_> {
         for (port, file) in captures.iter().enumerate() {
             // Above the load, so that the rate never limits.
             text += &format!(
-                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = {} }}\nrate = \"{PORT_RATE}\"\nflow_control = {flow_control}\n",
+                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = {} }}\nrate = \"{PORT_RATE}\"\nflow_control = {flow_control}\n{}\n",
                 file.display(),
-                self.is_endless(port)
+                self.is_endless(port),
+                self.case.port_keys
             );
         }
         weir_config::parse("weir bench forwarding", &text).map_err(|errors| from_arguments(&errors))

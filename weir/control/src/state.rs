@@ -282,6 +282,9 @@ pub struct BufferQueue {
 /// A station's address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MacEntry {
+    /// VLAN in which it was learned; none in a switch without VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
     /// The address.
     pub mac: String,
     /// The port that the station is behind.

@@ -1,7 +1,7 @@
 //! Ports of a switch, with their headroom.
 
 use serde::Serialize;
-use weir_config::SwitchConfig;
+use weir_config::{SwitchConfig, VlanMembers};
 use weir_experiments::table::{Table, count};
 use weir_mmu::BufferLayout;
 use weir_units::Bytes;
@@ -41,6 +41,36 @@ pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChe
         tx_backlog_bytes: switch.tx_backlog_bytes(port).map(Bytes::get),
     });
     port.collect()
+}
+
+/// VLAN with the names of its members, without clones.
+#[derive(Serialize)]
+pub(super) struct VlanChecked {
+    vlan: u16,
+    untagged: Vec<String>,
+    tagged: Vec<String>,
+}
+
+/// VLANs of a switch.
+pub(super) fn vlans(switch: &SwitchConfig) -> Vec<VlanChecked> {
+    let names = |members: &[usize]| -> Vec<String> {
+        let ports = members.iter().map(|port| &switch.ports[*port]).filter(|port| port.clone_of().is_none());
+        ports.map(|port| port.name.clone()).collect()
+    };
+    let vlan =
+        |of: VlanMembers| VlanChecked { vlan: of.vlan, untagged: names(&of.untagged), tagged: names(&of.tagged) };
+    switch.vlan_members().into_iter().map(vlan).collect()
+}
+
+/// Formats a line for each VLAN.
+pub(super) fn vlan_lines(vlans: &[VlanChecked]) -> String {
+    let line = |of: &VlanChecked| {
+        let part = |names: &[String], kind: &str| (!names.is_empty()).then(|| format!("{} {kind}", names.join(", ")));
+        let parts: Vec<String> =
+            [part(&of.untagged, "untagged"), part(&of.tagged, "tagged")].into_iter().flatten().collect();
+        format!("  VLAN {}: {}\n", of.vlan, parts.join("; "))
+    };
+    vlans.iter().map(line).collect()
 }
 
 /// Formats a row for each port.

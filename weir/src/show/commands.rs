@@ -120,6 +120,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("qos", "Maps to classes."),
     ("qos map", "Maps to classes."),
     ("queue", "Egress queues: traffic and watermarks."),
+    ("vlan", "VLANs."),
 ];
 
 /// Table of a state of one kind.
@@ -226,6 +227,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     configured("qos map pfc-queue", "Queue of each PFC priority.", sonic_config::pfc_map),
     state!("mac", "Stations' addresses, and the ports that they are behind.", Mac, Mac, false, tables::mac),
     state!("mac ports", "Learned stations of each port, and stations that moved to it.", Interfaces, Interfaces, false, tables::stations),
+    configured("vlan brief", "Members of VLANs.", sonic_config::vlans),
     state!("policy", "Lossless ingress queues under any buffer policy: lengths, thresholds, headroom, the policy's own gauges.", Policy, Policy, false, tables::any_policy),
     state!("spfc", "Victims and normal ports under SPFC, lengths, thresholds.", Policy, Policy, false, tables::policy, Shows::Policy("spfc")),
     state!("dsh", "States of ports and queues under DSH, headroom.", Policy, Policy, false, tables::policy, Shows::Policy("dsh")),

@@ -64,7 +64,7 @@ fn byte_rate(bits_per_second: u64) -> String {
     }
 }
 
-/// `show interfaces status`. Weir has no lanes, FEC, aliases, VLANs and transceivers.
+/// `show interfaces status`. Weir has no lanes, FEC, aliases and transceivers; VLANs are in `show vlan brief`.
 pub(super) fn interface_status(ports: &[Interface]) -> Table {
     let head = ["Interface", "Lanes", "Speed", "MTU", "FEC", "Alias", "Vlan", "Oper", "Admin", "Type", "Asym PFC"];
     let mut table = Table::new(head);

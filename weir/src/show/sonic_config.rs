@@ -105,6 +105,27 @@ pub(super) fn pfc_map(_: &SwitchConfig, _: &Wanted) -> String {
     map("PFC", "QUEUE", &IDENTITY)
 }
 
+/// `show vlan brief`: a row for each member. Weir routes nothing: a VLAN has no address.
+pub(super) fn vlans(config: &SwitchConfig, wanted: &Wanted) -> String {
+    let mut table = Table::new(["VLAN ID", "IP Address", "Ports", "Port Tagging", "Proxy ARP"]).with_text_last();
+    for members in config.vlan_members() {
+        let mut id = members.vlan.to_string();
+        for (index, port) in config.ports.iter().enumerate() {
+            let tagging = match () {
+                () if members.tagged.contains(&index) => "tagged",
+                () if members.untagged.contains(&index) => "untagged",
+                () => continue,
+            };
+            if port.clone_of().is_none() && (wanted.is_empty() || wanted.contains(&port.name)) {
+                let proxy = if id.is_empty() { "" } else { "disabled" };
+                table.row([&id, "", &port.name, tagging, proxy]);
+                id.clear();
+            }
+        }
+    }
+    table.to_string()
+}
+
 fn map(from: &str, to: &str, classes: &[u8]) -> String {
     let mut table = Table::new([from, to]);
     classes.iter().enumerate().for_each(|(point, class)| table.row([point.to_string(), class.to_string()]));

@@ -129,12 +129,17 @@ pub(super) fn buffer(buffer: &BufferConfiguration) -> String {
     )
 }
 
-/// SONiC's `show mac`, without VLANs.
+/// SONiC's `show mac`; its column of VLANs only where there are some.
 pub(super) fn mac(entries: &[MacEntry]) -> String {
-    let mut table = Table::new(["No.", "MacAddress", "Port", "Type"]);
+    let has_vlans = entries.iter().any(|entry| entry.vlan.is_some());
+    let vlan = |text: &str| has_vlans.then(|| text.to_owned());
+    let cells = |cells: [&str; 3]| cells.map(str::to_owned);
+    let head = ["No.".to_owned()].into_iter().chain(vlan("Vlan")).chain(cells(["MacAddress", "Port", "Type"]));
+    let mut table = Table::new(head);
     for (number, entry) in (1..).zip(entries) {
         let kind = if entry.is_static { "Static" } else { "Dynamic" };
-        table.row([number.to_string(), entry.mac.clone(), entry.port.clone(), kind.to_owned()]);
+        let own = vlan(&entry.vlan.map_or(String::new(), |vlan| vlan.to_string()));
+        table.row([number.to_string()].into_iter().chain(own).chain(cells([&entry.mac, &entry.port, kind])));
     }
     format!("{table}Total number of entries {}\n", count(entries.len() as u64))
 }

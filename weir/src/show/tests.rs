@@ -201,7 +201,7 @@ fn the_watchdog_has_sonics_columns() {
 
 #[test]
 fn addresses_are_numbered_and_counted() {
-    let entry = |mac: &str, is_static| MacEntry { mac: mac.into(), port: "p0".into(), is_static };
+    let entry = |mac: &str, is_static| MacEntry { vlan: None, mac: mac.into(), port: "p0".into(), is_static };
     let entries = vec![entry("02:00:00:00:00:01", true), entry("02:00:00:00:00:02", false)];
     let expected = "
           No.         MacAddress  Port     Type

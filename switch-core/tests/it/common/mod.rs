@@ -20,6 +20,8 @@ pub(crate) struct TestFrame {
     pub frame_bytes: u32,
     pub parsed: Parsed,
     pub source: MacAddr,
+    /// Tag control information of the 802.1Q tag.
+    pub tag: Option<u16>,
     pub sequence: u64,
     pub ce: bool,
     /// What switches have stamped; `None` where it does not ask for that.
@@ -57,6 +59,14 @@ impl Packet for TestFrame {
     }
     fn source(&self) -> MacAddr {
         self.source
+    }
+    fn tag(&self) -> Option<u16> {
+        self.tag
+    }
+    fn set_tag(&mut self, tag: Option<u16>) -> bool {
+        self.frame_bytes = self.frame_bytes + 4 * u32::from(tag.is_some()) - 4 * u32::from(self.tag.is_some());
+        self.tag = tag;
+        true
     }
     fn mark_ce(&mut self) -> bool {
         self.ce = true;
@@ -279,7 +289,7 @@ pub(crate) fn station(n: u16) -> MacAddr {
 pub(crate) fn frame(from: u16, to: u16, dscp: u8, sequence: u64) -> TestFrame {
     let headers = Headers { destination: station(to), pcp: None, dscp: Some(dscp) };
     let (parsed, source) = (Parsed::Data(headers), station(from));
-    TestFrame { frame_bytes: 1_514, parsed, source, sequence, ce: false, stamps: None, shows: true }
+    TestFrame { frame_bytes: 1_514, parsed, source, tag: None, sequence, ce: false, stamps: None, shows: true }
 }
 
 pub(crate) fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
@@ -288,7 +298,7 @@ pub(crate) fn pfc(enabled: ClassSet, quanta: u16) -> TestFrame {
 
 pub(crate) fn control(frame: ControlFrame) -> TestFrame {
     let (parsed, source) = (Parsed::Control(Ok(frame)), MacAddr::default());
-    TestFrame { frame_bytes: 60, parsed, source, sequence: 0, ce: false, stamps: None, shows: true }
+    TestFrame { frame_bytes: 60, parsed, source, tag: None, sequence: 0, ce: false, stamps: None, shows: true }
 }
 
 /// Lets every station speak once, so that nothing is flooded.
@@ -300,4 +310,19 @@ pub(crate) fn introduce(bench: &mut Bench) {
     }
     bench.run(4, STEP);
     bench.world.sent.iter_mut().for_each(Vec::clear);
+}
+
+pub(crate) fn assert_balanced(report: &Report) {
+    let balance = report.conservation;
+    assert!(balance.holds, "{balance:?}");
+    assert_eq!(balance.received + balance.copied, balance.sent + balance.dropped + balance.held(), "{balance:?}");
+}
+
+pub(crate) fn assert_empty(report: &Report) {
+    assert_balanced(report);
+    assert_eq!((report.conservation.held(), report.pool.used.get()), (0, 0));
+    for class in report.ports.iter().flat_map(|port| &port.classes) {
+        let ingress = [class.ingress.private, class.ingress.shared, class.ingress.headroom];
+        assert_eq!((ingress.map(|bytes| bytes.get()), class.egress.get(), class.ingress.off), ([0; 3], 0, false));
+    }
 }

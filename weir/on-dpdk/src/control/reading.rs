@@ -13,7 +13,7 @@ use weir_flowctl::{Gauges, MessageKind};
 use weir_mmu::PoolUsage;
 use weir_nic::model::{ModelDrop, ModelReport};
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::fdb::StationCounters;
+use weir_switch_core::fdb::{FdbEntry, StationCounters};
 use weir_switch_core::report::{self, ClassReport, PortReport};
 use weir_switch_core::{Report, Shared};
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
@@ -323,12 +323,13 @@ impl SwitchReading<'_> {
 
     fn macs(&self) -> Vec<MacEntry> {
         let mut entries = self.shared.fdb.entries(self.now);
-        entries.retain(|(_, port, _)| self.ports.contains(&port.index()));
-        entries.sort_by_key(|(mac, ..)| mac.to_u64());
-        let entry = |(mac, port, is_static): (weir_units::MacAddr, PortId, bool)| MacEntry {
-            mac: mac.to_string(),
-            port: self.config.ports[port.index()].name.clone(),
-            is_static,
+        entries.retain(|entry| self.ports.contains(&entry.port.index()));
+        entries.sort_by_key(|entry| (entry.vlan_index, entry.address.to_u64()));
+        let entry = |entry: FdbEntry| MacEntry {
+            vlan: self.shared.vlans.as_ref().and_then(|vlans| vlans.id(entry.vlan_index)),
+            mac: entry.address.to_string(),
+            port: self.config.ports[entry.port.index()].name.clone(),
+            is_static: entry.is_static,
         };
         entries.into_iter().map(entry).collect()
     }

@@ -204,30 +204,31 @@ fn set_static_macs(
     let new: Vec<(MacAddr, PortId)> =
         is.iter().filter(|entry| !was.contains(entry)).map(|(mac, port)| (*mac, PortId(*port as u16))).collect();
     let restore = |mac: &MacAddr| match was.iter().find(|(known, _)| known == mac) {
-        Some((mac, port)) => drop(shared.fdb.enter_static(*mac, PortId(*port as u16))),
-        None => drop(shared.fdb.remove_static(*mac)),
+        Some((mac, port)) => drop(shared.enter_static(*mac, PortId(*port as u16))),
+        None => shared.remove_static(*mac),
     };
     for (number, (mac, port)) in new.iter().enumerate() {
-        if !shared.fdb.enter_static(*mac, *port) {
-            new[..number].iter().for_each(|(mac, _)| restore(mac));
+        if !shared.enter_static(*mac, *port) {
+            // In some VLANs it may have found room.
+            new[..=number].iter().for_each(|(mac, _)| restore(mac));
             return Err(BuildError::StaticMac(*mac).at_line(wanted).render(false));
         }
     }
     for (mac, _) in was.iter().filter(|(mac, _)| !is.iter().any(|(other, _)| other == mac)) {
-        shared.fdb.remove_static(*mac);
+        shared.remove_static(*mac);
     }
     // Once each lcore has answered, no burst is left in which one may have chosen an entry's place.
     for _ in 0..TRIES {
         if new.is_empty() || running.reports().is_err() {
             break;
         }
-        let is_lost = |(mac, port): &&(MacAddr, PortId)| !shared.fdb.has_static(*mac, *port);
+        let is_lost = |(mac, port): &&(MacAddr, PortId)| !shared.has_static(*mac, *port);
         let lost: Vec<&(MacAddr, PortId)> = new.iter().filter(is_lost).collect();
         if lost.is_empty() {
             break;
         }
         for (mac, port) in lost {
-            shared.fdb.enter_static(*mac, *port);
+            shared.enter_static(*mac, *port);
         }
     }
     Ok(())

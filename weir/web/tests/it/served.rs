@@ -62,9 +62,12 @@ fn answer(request: &Request, states: &AtomicU64) -> Result<Reply, ErrorReply> {
         ShowView::Metrics => return Ok(Reply::Metrics("# EOF\n".into())),
         ShowView::Lcores => return Ok(Reply::Lcores(Vec::new())),
         ShowView::Events => return Ok(Reply::Events(Vec::new())),
-        ShowView::Mac => {
-            State::Mac(vec![MacEntry { mac: "02:00:00:00:00:01".into(), port: "p0".into(), is_static: true }])
-        }
+        ShowView::Mac => State::Mac(vec![MacEntry {
+            vlan: None,
+            mac: "02:00:00:00:00:01".into(),
+            port: "p0".into(),
+            is_static: true,
+        }]),
         ShowView::Losses => State::Losses(Vec::new()),
         _ => State::Interfaces(Vec::new()),
     };
