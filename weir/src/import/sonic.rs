@@ -4,6 +4,7 @@ mod buffer;
 mod chip;
 mod classes;
 mod groups;
+mod port;
 mod ports;
 mod profile;
 mod report;
@@ -23,7 +24,7 @@ use buffer::Buffer;
 use chip::Chip;
 use classes::Classes;
 use groups::LosslessGroups;
-use ports::Port;
+use port::Port;
 use report::{FieldMapping, lines, report_text};
 use tables::{ConfigDb, numbers_of};
 
@@ -98,9 +99,6 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Default of `[switch] mtu`.
-const DEFAULT_MTU: u64 = 1_500;
-
 fn import(
     mut tables: ConfigDb,
     wanted: &[String],
@@ -114,8 +112,8 @@ fn import(
     let groups = LosslessGroups::from_tables(&mut tables, &mut ports, &mut classes)?;
     let (mtu, obey) = (ports::mtu(&tables, &ports)?, ports::obey(&tables, &ports));
     ports::account(&mut tables, &ports, mtu, obey);
-    classes.read(&mut tables, &names(&ports))?;
-    let frame_max = if mtu > 0 { mtu } else { DEFAULT_MTU } + SwitchConfig::FRAME_OVERHEAD_BYTES;
+    classes.read(&mut tables, &ports)?;
+    let frame_max = mtu + SwitchConfig::FRAME_OVERHEAD_BYTES;
     let chip = chip::of_tables(&mut tables, chip);
     let buffer = Buffer::from_tables(&mut tables, &ports, &classes, &groups, frame_max, chip)?;
     groups.account_missing(&mut tables);
@@ -126,9 +124,7 @@ fn import(
     }
     text += "#\n# Headroom is SONiC's, for a chip that reacts at once. A switch on DPDK takes longer, and may lose lossless frames: weir check\n\
              # says what each port needs by the rule; headroom = \"auto\" takes that.\n";
-    if mtu > 0 {
-        let _ = write!(text, "\n[switch]\nmtu = {mtu}\n");
-    }
+    let _ = write!(text, "\n[switch]\nmtu = {mtu}\n");
     text += &buffer.text;
     text += obey.unwrap_or_default();
     text += &classes.text();

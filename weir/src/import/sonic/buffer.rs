@@ -10,11 +10,11 @@ use super::chip::{Chip, SharedPool};
 use super::classes::Classes;
 use super::groups::{GROUP, LosslessGroups, PROFILE};
 use super::most_common;
-use super::ports::Port;
+use super::port::Port;
 use super::profile::{Profile, Threshold, each_once};
 use super::report::ImportOutcome;
 use super::resume::ResumeThreshold;
-use super::tables::{ConfigDb, FieldPath, LOOKUP, reference};
+use super::tables::{ConfigDb, FieldPath, LOOKUP, names, reference};
 
 const POOL: &str = "BUFFER_POOL";
 const QUEUE: &str = "BUFFER_QUEUE";
@@ -120,7 +120,7 @@ impl Buffer {
         resume.write(&mut text);
         partition.account_profiles(tables, profiles);
         resume.account(tables, &groups);
-        let lossy_alpha = lossy_alpha(tables)?;
+        let lossy_alpha = lossy_alpha(tables, ports)?;
         match threshold {
             Threshold::Static(bytes) if is_static => {
                 let limit = if bytes == 0 { shared } else { bytes.min(shared) };
@@ -174,8 +174,10 @@ fn all_reserved(
     let per_port = of_lossless / with_groups.max(1) as u64;
     let all = tables.keys("PORT_QOS_MAP");
     let enabled = |key: &&String| tables.field("PORT_QOS_MAP", key, "pfc_enable").is_some_and(|text| !text.is_empty());
-    let lossless_ports: usize = all.iter().filter(enabled).map(|key| key.split(',').count()).sum();
-    let others = lossless_ports.saturating_sub(profiles.len() + classes.skipped.len()) as u64;
+    let is_other = |port: &String| !profiles.contains_key(port) && !classes.skipped.contains(port);
+    let mut others: Vec<String> = all.iter().filter(enabled).flat_map(|key| names(key)).filter(is_other).collect();
+    others.sort();
+    others.dedup();
     let mut lossy = 0;
     for key in tables.keys(GROUP) {
         let Some((of, numbers)) = tables.ports_and_numbers(&key) else { continue };
@@ -187,7 +189,7 @@ fn all_reserved(
             lossy += size * (of.len() * numbers.len()) as u64;
         }
     }
-    Ok(of_lossless + per_port * others + lossy)
+    Ok(of_lossless + per_port * others.len() as u64 + lossy)
 }
 
 /// Partition of SONiC's buffer, and of Weir's, in bytes.
@@ -326,8 +328,8 @@ fn common_threshold(tables: &mut ConfigDb, groups: &[&Profile]) -> Threshold {
 }
 
 /// Returns α° of lossy egress queues.
-fn lossy_alpha(tables: &mut ConfigDb) -> Result<String, String> {
-    let Some(name) = egress_lossy_profile(tables) else { return Ok("1".to_owned()) };
+fn lossy_alpha(tables: &mut ConfigDb, ports: &[Port]) -> Result<String, String> {
+    let Some(name) = egress_lossy_profile(tables, ports) else { return Ok("1".to_owned()) };
     tables.account(ImportOutcome::Taken, FieldPath::new(PROFILE, &name, "pool"), "the egress lossy pool");
     if tables.number::<u64>(PROFILE, &name, "size")? == Some(0) {
         tables.account(ImportOutcome::Taken, FieldPath::new(PROFILE, &name, "size"), "nothing is reserved");
@@ -354,14 +356,17 @@ fn lossy_alpha(tables: &mut ConfigDb) -> Result<String, String> {
     Ok(alpha(n))
 }
 
-/// The profile of most queues that are in the egress lossy pool.
-fn egress_lossy_profile(tables: &ConfigDb) -> Option<String> {
-    let keys = tables.keys(QUEUE);
-    let names = keys.iter().filter_map(|key| tables.field(QUEUE, key, "profile"));
-    let names = names.map(|name| reference(name).to_owned());
+/// The profile of most of the ports' queues that are in the egress lossy pool.
+fn egress_lossy_profile(tables: &ConfigDb, ports: &[Port]) -> Option<String> {
     let is_lossy =
         |name: &String| tables.field(PROFILE, name, "pool").is_some_and(|pool| reference(pool) == EGRESS_LOSSY);
-    let of_queues: Vec<String> = names.filter(is_lossy).collect();
+    let of_key = |key: &String| {
+        let name = reference(tables.field(QUEUE, key, "profile")?).to_owned();
+        let (of, numbers) = tables.ports_and_numbers(key)?;
+        let ours = ports.iter().filter(|port| of.contains(&port.sonic_name)).count();
+        Some(std::iter::repeat_n(name, ours * numbers.len()))
+    };
+    let of_queues: Vec<String> = tables.keys(QUEUE).iter().filter_map(of_key).flatten().filter(is_lossy).collect();
     if of_queues.is_empty() {
         return tables.keys(PROFILE).into_iter().find(is_lossy);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::most_common;
+use super::port::Port;
 use super::report::ImportOutcome;
 use super::tables::{ConfigDb, FieldPath, names, numbers_of, reference};
 
@@ -84,7 +85,7 @@ impl Classes {
     }
 
     /// Reads all else, after the lossless classes are settled.
-    pub(super) fn read(&mut self, tables: &mut ConfigDb, ports: &[String]) -> Result<(), String> {
+    pub(super) fn read(&mut self, tables: &mut ConfigDb, ports: &[Port]) -> Result<(), String> {
         self.account_lossless(tables);
         let dscp_map = self.chosen_map(tables, ports, "dscp_to_tc_map", "DSCP_TO_TC_MAP")?;
         let pcp_map = self.chosen_map(tables, ports, "dot1p_to_tc_map", "DOT1P_TO_TC_MAP")?;
@@ -98,13 +99,14 @@ impl Classes {
             let rule = if self.trusts_pcp { "classes.pcp" } else { "classes.pcp, not in force: ports trust the DSCP" };
             self.pcp = Some(read_map(tables, "DOT1P_TO_TC_MAP", pcp_map.as_deref(), &queue_of, rule));
         }
-        self.check_groups(tables, group_map.as_deref());
+        self.check_groups(tables, group_map.as_deref(), &queue_of)?;
         let pfc_map = self.chosen_map(tables, ports, "pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE")?;
-        check_identity(tables, "MAP_PFC_PRIORITY_TO_QUEUE", pfc_map.as_deref());
+        self.check_identity(tables, "MAP_PFC_PRIORITY_TO_QUEUE", pfc_map.as_deref())?;
         let pfc_group = self.chosen_map(tables, ports, "pfc_to_pg_map", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP")?;
-        check_identity(tables, "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", pfc_group.as_deref());
-        self.read_queues(tables, ports)?;
-        self.read_watchdog(tables, ports)
+        self.check_identity(tables, "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", pfc_group.as_deref())?;
+        let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
+        self.read_queues(tables, &names)?;
+        self.read_watchdog(tables, &names)
     }
 
     /// Whether the PFC watchdog, if there is one, watches the port.
@@ -165,26 +167,41 @@ impl Classes {
         }
     }
 
-    /// Returns the map of most imported ports, or of all by `global`.
+    /// Returns the map of all imported ports: their own, or the one of `global`. Ports that are down have no say.
+    ///
+    /// # Errors
+    /// Maps with different content.
     fn chosen_map(
         &self,
         tables: &mut ConfigDb,
-        ports: &[String],
+        ports: &[Port],
         field: &str,
         table: &str,
     ) -> Result<Option<String>, String> {
         let keys = tables.keys(MAP);
         let named = |key: &String| Some((key.clone(), reference(tables.field(MAP, key, field)?).to_owned()));
         let all: Vec<(String, String)> = keys.iter().filter_map(named).filter(|(_, name)| !name.is_empty()).collect();
-        let is_ours = |key: &str| key == "global" || names(key).iter().any(|port| ports.contains(port));
-        let ours: Vec<&(String, String)> = all.iter().filter(|(key, _)| is_ours(key)).collect();
-        if let Some((key, name)) = ours.iter().find(|(_, name)| tables.fields(table, name).is_empty()) {
+        let is_of = |key: &str, port: &Port| names(key).contains(&port.sonic_name);
+        let is_ours = |key: &str| key == "global" || ports.iter().any(|port| is_of(key, port));
+        let mut ours = all.iter().filter(|(key, _)| is_ours(key));
+        if let Some((key, name)) = ours.find(|(_, name)| tables.fields(table, name).is_empty()) {
             let file = tables.file_of(MAP);
             return Err(format!("{file}: {MAP}|{key}: {field} = \"{name}\", and there is no {table}|{name}; add it"));
         }
+        let map_of = |port: &Port| {
+            let own = all.iter().find(|(key, _)| is_of(key, port));
+            let found = own.or_else(|| all.iter().find(|(key, _)| key == "global"));
+            found.map(|(_, name)| name.clone())
+        };
+        let of_ports: Vec<(&Port, Option<String>)> = ports.iter().map(|port| (port, map_of(port))).collect();
+        let named = || of_ports.iter().filter(|(_, map)| map.is_some());
         let known = tables.keys(table);
-        let chosen = match (ours.is_empty(), &known[..]) {
-            (false, _) => most_common(ours.iter().map(|(_, name)| name.clone())),
+        let chosen = match (named().next().is_none(), &known[..]) {
+            (false, _) => {
+                let up = || named().filter(|(port, _)| !port.is_down);
+                let maps = if up().next().is_some() { up().collect::<Vec<_>>() } else { named().collect() };
+                most_common(maps.into_iter().filter_map(|(_, map)| map.clone()))
+            }
             // Without PORT_QOS_MAP, the only map of a table is meant.
             (true, [only]) if self.by_command => only.clone(),
             (true, _) => {
@@ -192,24 +209,25 @@ impl Classes {
                 return Ok(None);
             }
         };
+        let content = |map: Option<&String>| map_content(tables, table, map.map(String::as_str));
+        let differs = |map: &Option<String>| !self.by_command && content(map.as_ref()) != content(Some(&chosen));
+        check_one_map(tables, &of_ports, field, &chosen, differs)?;
+        let other = format!("{chosen} at all ports: the switch has one map");
+        let mut outcomes = Vec::new();
         for (key, name) in &all {
-            let at = FieldPath::new(MAP, key.as_str(), field);
-            if !is_ours(key) {
-                tables.account(ImportOutcome::Refused, at, "the port is not imported");
-            } else if *name == chosen {
-                tables.account(ImportOutcome::Taken, at, "the map of all ports");
+            outcomes.push(if !is_ours(key) {
+                (key.clone(), ImportOutcome::Refused, "the port is not imported")
+            } else if differs(&Some(name.clone())) {
+                (key.clone(), ImportOutcome::Approximated, other.as_str())
             } else {
-                tables.account(
-                    ImportOutcome::Approximated,
-                    at,
-                    format!("{chosen} at all ports: the switch has one map"),
-                );
-            }
+                (key.clone(), ImportOutcome::Taken, "the map of all ports")
+            });
         }
-        let is_of = |key: &str, port: &String| key == "global" || names(key).contains(port);
-        for port in ports.iter().filter(|port| !self.by_command && !all.iter().any(|(key, _)| is_of(key, port))) {
-            let detail = format!("{chosen} at all ports: the switch has one map");
-            tables.account_absent(ImportOutcome::Approximated, FieldPath::new(MAP, port, field), detail);
+        for (port, _) in of_ports.iter().filter(|(_, map)| map.is_none() && differs(map)) {
+            outcomes.push((port.sonic_name.clone(), ImportOutcome::Approximated, other.as_str()));
+        }
+        for (key, outcome, detail) in outcomes {
+            tables.account_absent(outcome, FieldPath::new(MAP, &key, field), detail);
         }
         for other in known.iter().filter(|other| **other != chosen) {
             for field in tables.fields(table, other).into_keys() {
@@ -245,25 +263,54 @@ impl Classes {
         queue_of
     }
 
-    fn check_groups(&self, tables: &mut ConfigDb, map: Option<&str>) {
+    /// Checks that queue and priority group of a traffic class are one, if either is lossless.
+    fn check_groups(&self, tables: &mut ConfigDb, map: Option<&str>, queue_of: &[u8; 8]) -> Result<(), String> {
         const TABLE: &str = "TC_TO_PRIORITY_GROUP_MAP";
-        let Some(map) = map else { return };
+        let groups = map_content(tables, TABLE, map);
+        for (class, (group, queue)) in groups.iter().zip(queue_of).enumerate() {
+            if group != queue && [group, queue].iter().any(|number| self.lossless.contains(number)) {
+                return Err(format!(
+                    "{}: {TABLE}: traffic class {class} has priority group {group} and queue {queue}, and PFC is enabled for {:?}: {WITHIN}; \
+                     write \"{class}\": \"{queue}\", or another queue into TC_TO_QUEUE_MAP",
+                    tables.file_of(TABLE),
+                    self.lossless
+                ));
+            }
+        }
+        let Some(map) = map else { return Ok(()) };
         for (field, value) in tables.fields(TABLE, map) {
             let at = FieldPath::new(TABLE, map, field.as_str());
-            let is_lossless = below_8(&field).is_some_and(|class| self.lossless.contains(&class));
-            let (outcome, detail) = match (field == value, is_lossless) {
-                (true, _) => (ImportOutcome::Taken, WITHIN.to_owned()),
-                (false, false) => (
+            let (outcome, detail) = match (below_8(&field), below_8(&value)) {
+                (Some(class), Some(group)) if group == queue_of[usize::from(class)] => (ImportOutcome::Taken, WITHIN),
+                (Some(_), Some(_)) => (
                     ImportOutcome::Approximated,
-                    "a class has a priority group of its own; lossy ones have no threshold at ingress".to_owned(),
+                    "a class has a priority group of its own; lossy ones have no threshold at ingress",
                 ),
-                (false, true) => (
-                    ImportOutcome::Approximated,
-                    format!("lossless class {field} is paused by its own length, and not by that of group {value}"),
-                ),
+                _ => (ImportOutcome::Refused, "classes are 0 to 7"),
             };
             tables.account(outcome, at, detail);
         }
+        Ok(())
+    }
+
+    /// Checks that PFC of a lossless priority is for the class of its number.
+    fn check_identity(&self, tables: &mut ConfigDb, table: &str, map: Option<&str>) -> Result<(), String> {
+        let Some(map) = map else { return Ok(()) };
+        for (field, value) in tables.fields(table, map) {
+            let is_lossless = |text: &str| below_8(text).is_some_and(|class| self.lossless.contains(&class));
+            if field != value && (is_lossless(&field) || is_lossless(&value)) {
+                return Err(format!(
+                    "{}: {table}|{map}: priority {field} is for {value}, and PFC is enabled for {:?}: here PFC of a priority is for the class \
+                     of its number; write \"{field}\": \"{field}\"",
+                    tables.file_of(table),
+                    self.lossless
+                ));
+            }
+            let detail = "PFC of a priority is for the class of this number";
+            let outcome = if field == value { ImportOutcome::Taken } else { ImportOutcome::Refused };
+            tables.account(outcome, FieldPath::new(table, map, &field), detail);
+        }
+        Ok(())
     }
 
     /// Schedulers and WRED profiles of queues: those that most of the imported ports have.
@@ -277,13 +324,15 @@ impl Classes {
                 if matches!(name.as_str(), "" | "NULL") {
                     continue;
                 }
-                if of.iter().any(|port| ports.iter().any(|known| known == port)) {
+                let ours = ports.iter().filter(|port| of.contains(port)).count();
+                if ours > 0 {
                     if tables.fields(profiles, &name).is_empty() {
                         let file = tables.file_of(profiles);
                         return Err(format!("{file}: {TABLE}|{key}: there is no {profiles}|{name}; add it"));
                     }
                     for class in numbers.into_iter().filter(|class| *class < 8) {
-                        of_class.entry(class).or_default().push((key.clone(), name.clone()));
+                        let of_port = (key.clone(), name.clone());
+                        of_class.entry(class).or_default().extend(std::iter::repeat_n(of_port, ours));
                     }
                 }
             }
@@ -324,8 +373,10 @@ impl Classes {
         self.watched = Some(watched_ports);
         let mut text = "\n[pfc_watchdog]\n".to_owned();
         for (field, key) in [("action", "action"), ("detection_time", ""), ("restoration_time", "")] {
-            let values = watched.iter().filter_map(|port| tables.field(TABLE, port, field).map(str::to_owned));
-            let values: Vec<String> = values.collect();
+            let ours = |key: &String| of(key).iter().filter(|port| ports.contains(port)).count();
+            let of_key =
+                |key: &String| Some(std::iter::repeat_n(tables.field(TABLE, key, field)?.to_owned(), ours(key)));
+            let values: Vec<String> = watched.iter().filter_map(of_key).flatten().collect();
             if values.is_empty() {
                 continue;
             }
@@ -530,19 +581,50 @@ fn read_map<const N: usize>(
     classes
 }
 
+/// Numbers that a map gives each code point or class. Without an entry, code points have traffic class 0, and others their own number.
+fn map_content(tables: &ConfigDb, table: &str, map: Option<&str>) -> Vec<u8> {
+    let mut content = match table {
+        "DSCP_TO_TC_MAP" => vec![0; 64],
+        "DOT1P_TO_TC_MAP" => vec![0; 8],
+        _ => (0..8).collect(),
+    };
+    for (field, value) in map.map(|map| tables.fields(table, map)).unwrap_or_default() {
+        let place = field.parse().ok().and_then(|point: usize| content.get_mut(point));
+        if let (Some(place), Some(number)) = (place, below_8(&value)) {
+            *place = number;
+        }
+    }
+    content
+}
+
+/// Refuses maps of ports that differ from the chosen one; ports that are down may have any.
+fn check_one_map(
+    tables: &ConfigDb,
+    of_ports: &[(&Port, Option<String>)],
+    field: &str,
+    chosen: &str,
+    differs: impl Fn(&Option<String>) -> bool,
+) -> Result<(), String> {
+    let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (port, map) in of_ports.iter().filter(|(port, map)| !port.is_down && differs(map)) {
+        others.entry(map.as_deref().unwrap_or("none")).or_default().push(&port.sonic_name);
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    let others: Vec<String> = others.iter().map(|(map, ports)| format!("{map} at {}", ports.join(","))).collect();
+    Err(format!(
+        "{}: {MAP}: {field} is {}, and {chosen} at most ports, with other classes: the switch has one map for all ports; leave those ports \
+         out with --port, or give all ports one map",
+        tables.file_of(MAP),
+        others.join("; ")
+    ))
+}
+
 /// Whether the files have buffers of lossless groups or queues.
 fn has_lossless_profiles(tables: &ConfigDb) -> bool {
     let profiles = tables.keys("BUFFER_PROFILE");
     !tables.lookup.is_empty() || profiles.iter().any(|name| tables.field("BUFFER_PROFILE", name, "xoff").is_some())
-}
-
-fn check_identity(tables: &mut ConfigDb, table: &str, map: Option<&str>) {
-    let Some(map) = map else { return };
-    for (field, value) in tables.fields(table, map) {
-        let detail = "PFC of a priority is for the class of this number";
-        let outcome = if field == value { ImportOutcome::Taken } else { ImportOutcome::Refused };
-        tables.account(outcome, FieldPath::new(table, map, &field), detail);
-    }
 }
 
 fn below_8(text: &str) -> Option<u8> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::classes::Classes;
-use super::ports::Port;
+use super::port::Port;
 use super::profile::{Profile, Threshold};
 use super::report::{ImportOutcome, natural};
 use super::tables::{ConfigDb, FieldPath, LOOKUP, lookup_key, reference};

@@ -4,25 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::classes::Classes;
+use super::port::Port;
 use super::report::ImportOutcome;
 use super::tables::{ConfigDb, FieldPath, names};
 
-/// Imported port.
-#[derive(Clone, Debug)]
-pub(super) struct Port {
-    pub(super) sonic_name: String,
-    pub(super) name: String,
-    /// Rate in Mb/s.
-    pub(super) speed: Option<u64>,
-    /// Cable length, as `40m`.
-    pub(super) cable: Option<String>,
-    metres: f64,
-    is_down: bool,
-    device: String,
-}
-
 const PORT: &str = "PORT";
 const CABLE: &str = "CABLE_LENGTH";
+/// Values of SONiC's port manager (portmgr.h) for ports without `mtu` and `admin_status`.
+const DEFAULT_MTU: u64 = 9_100;
+const DEFAULT_STATUS: &str = "down";
 /// Propagation delay of a metre of cable.
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
@@ -67,10 +57,10 @@ pub(super) fn ports(tables: &ConfigDb, wanted: &[String]) -> Result<Vec<Port>, S
     chosen.into_iter().map(|(sonic_name, device)| port(tables, sonic_name, device)).collect()
 }
 
-/// Largest MTU of the ports; 0 if none has one.
+/// Largest MTU of the ports.
 pub(super) fn mtu(tables: &ConfigDb, ports: &[Port]) -> Result<u64, String> {
     let of = |port: &Port| tables.number::<u64>(PORT, &port.sonic_name, "mtu");
-    ports.iter().try_fold(0, |mtu, port| Ok(of(port)?.unwrap_or(0).max(mtu)))
+    ports.iter().try_fold(0, |mtu, port| Ok(of(port)?.unwrap_or(DEFAULT_MTU).max(mtu)))
 }
 
 fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result<Port, String> {
@@ -98,24 +88,31 @@ fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result
         }
     };
     let speed = tables.number::<u64>(PORT, &sonic_name, "speed")?;
-    let is_down = tables.field(PORT, &sonic_name, "admin_status") == Some("down");
+    // The port's state is unknown without a PORT table, as with buffers.json alone.
+    let status = tables.field(PORT, &sonic_name, "admin_status");
+    let is_down = !tables.keys(PORT).is_empty() && status.unwrap_or(DEFAULT_STATUS) == "down";
     Ok(Port { name, speed, cable, metres, is_down, device, sonic_name })
 }
 
 /// Reports the ports' values.
 pub(super) fn account(tables: &mut ConfigDb, ports: &[Port], mtu: u64, obey: Option<&'static str>) {
-    for key in tables.keys(PORT) {
-        let Some(port) = ports.iter().find(|port| port.sonic_name == key) else { continue };
-        let own = tables.field(PORT, &key, "mtu").map(str::to_owned);
+    let has_table = !tables.keys(PORT).is_empty();
+    for port in ports {
+        let key = port.sonic_name.clone();
         tables.account(ImportOutcome::Taken, FieldPath::new(PORT, &key, "speed"), "rate");
-        let outcome = if own.is_some_and(|own| own == mtu.to_string()) {
-            ImportOutcome::Taken
-        } else {
-            ImportOutcome::Approximated
-        };
-        tables.account(outcome, FieldPath::new(PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
+        let own = tables.field(PORT, &key, "mtu").map_or(DEFAULT_MTU.to_string(), str::to_owned);
+        let is_default = tables.field(PORT, &key, "mtu").is_none();
+        let outcome = if own == mtu.to_string() { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+        let by_default = if is_default { format!("SONiC's default {DEFAULT_MTU}: ") } else { String::new() };
+        let detail = format!("{by_default}switch.mtu = {mtu}, for all ports");
+        tables.account_absent(outcome, FieldPath::new(PORT, &key, "mtu"), detail);
         let state = if port.is_down { "state = \"down\"" } else { "open" };
-        tables.account(ImportOutcome::Taken, FieldPath::new(PORT, &key, "admin_status"), state);
+        let (outcome, detail) = match (tables.field(PORT, &key, "admin_status"), has_table) {
+            (Some(_), _) => (ImportOutcome::Taken, state.to_owned()),
+            (None, true) => (ImportOutcome::Taken, format!("SONiC's default {DEFAULT_STATUS}: {state}")),
+            (None, false) => (ImportOutcome::Approximated, "open: the files have no PORT".to_owned()),
+        };
+        tables.account_absent(outcome, FieldPath::new(PORT, &key, "admin_status"), detail);
         let is_asymmetric = tables.field(PORT, &key, "pfc_asym") == Some("on");
         let (outcome, detail) = match (is_asymmetric, obey) {
             (true, Some(_)) => (ImportOutcome::Taken, "pfc.obey = \"all\": PFC pauses lossy classes too"),

@@ -12,7 +12,7 @@ use super::tables::{ConfigDb, FieldPath};
 pub(super) struct ResumeThreshold {
     /// Reservation of a queue outside the shared segment.
     private: u64,
-    /// Value of SONiC; `None` leaves Weir's default, two frames.
+    /// Value of SONiC, or below its threshold; `None` leaves Weir's default, two frames.
     given: Option<u64>,
     /// Resulting offset.
     offset: u64,
@@ -29,10 +29,11 @@ impl ResumeThreshold {
             Threshold::Static(limit) if limit > 0 => limit - 1,
             _ => u64::MAX,
         };
+        let default = 2 * frame_max;
         ResumeThreshold {
             private,
-            given,
-            offset: given.unwrap_or(2 * frame_max),
+            given: given.or_else(|| (below < default).then_some(default)).map(|offset| offset.min(below)),
+            offset: given.unwrap_or(default).min(below),
             floor: floors.min().unwrap_or(0).min(below),
         }
     }
@@ -49,7 +50,7 @@ impl ResumeThreshold {
     pub(super) fn account(self, tables: &mut ConfigDb, groups: &[&Profile]) {
         for profile in each_once(groups) {
             let at = |field| FieldPath::new(profile.table, profile.name.as_str(), field);
-            let later = self.offset - profile.xon_offset.unwrap_or(0);
+            let later = self.offset.saturating_sub(profile.xon_offset.unwrap_or(0));
             let why = match self.given {
                 Some(_) => format!("queues of this resume up to {later} B later"),
                 None => format!(

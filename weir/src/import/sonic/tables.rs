@@ -12,8 +12,8 @@ use super::report::{FieldMapping, ImportOutcome, natural};
 #[derive(Debug, Default)]
 pub(super) struct ConfigDb {
     tables: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
-    /// File that a table is in.
-    files: BTreeMap<String, PathBuf>,
+    /// File of each field.
+    files: BTreeMap<(String, String, String), PathBuf>,
     /// Rows of pg_profile_lookup.ini, by speed in Mb/s and cable.
     pub(super) lookup: BTreeMap<(u64, String), LookupRow>,
     outcomes: BTreeMap<(String, String, String), (ImportOutcome, String)>,
@@ -79,7 +79,7 @@ impl ConfigDb {
             if path.is_dir() {
                 let entries = fs::read_dir(path).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
                 let known = |path: &PathBuf| {
-                    path.extension().is_some_and(|extension| extension == "json" || extension == "ini")
+                    path.extension().is_some_and(|extension| extension == "json") || path.ends_with(LOOKUP)
                 };
                 let mut found: Vec<PathBuf> = entries.iter().map(|entry| entry.path()).filter(known).collect();
                 if found.is_empty() {
@@ -104,7 +104,7 @@ impl ConfigDb {
         let at = file.display();
         let text = text.trim_start_matches('\u{feff}');
         if file.extension().is_some_and(|extension| extension == "ini") {
-            return self.add_lookup(text).map_err(|what| format!("{at}: {what}"));
+            return self.add_lookup(file, text).map_err(|what| format!("{at}: {what}"));
         }
         let value: Value = serde_json::from_str(text).map_err(|error| {
             if file.extension().is_some_and(|extension| extension == "j2") || text.contains("{%") {
@@ -119,9 +119,7 @@ impl ConfigDb {
             return Err(format!("{at}: this is no object of tables; {help}"));
         };
         for (table, rows) in tables {
-            self.files.entry(table.clone()).or_insert_with(|| file.to_owned());
             let is_read = READ.contains(&table.as_str());
-            let into = self.tables.entry(table.clone()).or_default();
             let rows = match rows {
                 Value::Object(rows) => rows,
                 _ if is_read => return Err(format!("{at}: {table} is no table: write {{KEY: {{FIELD: VALUE}}}}")),
@@ -135,14 +133,34 @@ impl ConfigDb {
                     }
                     value => serde_json::Map::from_iter([(String::new(), value)]),
                 };
-                let fields = fields.into_iter().map(|(field, value)| (field, plain(&value)));
-                into.entry(key).or_default().extend(fields);
+                self.tables.entry(table.clone()).or_default().entry(key.clone()).or_default();
+                for (field, value) in fields {
+                    self.add_field(file, &table, &key, field, plain(&value))?;
+                }
             }
         }
         Ok(())
     }
 
-    fn add_lookup(&mut self, text: &str) -> Result<(), String> {
+    /// Adds a field. A field that another file gives another value is an error; of fields that are not read, the first value is kept.
+    fn add_field(&mut self, file: &Path, table: &str, key: &str, field: String, value: String) -> Result<(), String> {
+        let row = self.tables.entry(table.to_owned()).or_default().entry(key.to_owned()).or_default();
+        if let Some(other) = row.get(&field) {
+            if *other != value && (READ.contains(&table) || table == LOOKUP) {
+                let first = self.files[&(table.to_owned(), key.to_owned(), field.clone())].display();
+                return Err(format!(
+                    "{table}|{key}: {field} is \"{other}\" in {first}, and \"{value}\" in {}; keep one of them, or name the files to read",
+                    file.display()
+                ));
+            }
+            return Ok(());
+        }
+        self.files.insert((table.to_owned(), key.to_owned(), field.clone()), file.to_owned());
+        row.insert(field, value);
+        Ok(())
+    }
+
+    fn add_lookup(&mut self, file: &Path, text: &str) -> Result<(), String> {
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -163,8 +181,10 @@ impl ConfigDb {
             self.lookup.insert((number_of(speed)?, cable.to_owned()), row);
             // Values of the lookup file are accounted for like those of tables.
             let names = ["size", "xon", "xoff", "threshold", "xon_offset"];
-            let fields = names.iter().zip(&columns[2..]).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            self.tables.entry(LOOKUP.to_owned()).or_default().insert(lookup_key(speed, cable), fields.collect());
+            for (name, value) in names.iter().zip(&columns[2..]) {
+                self.add_field(file, LOOKUP, &lookup_key(speed, cable), (*name).to_owned(), (*value).to_owned())
+                    .map_err(|what| format!("line {number}: {what}"))?;
+            }
         }
         Ok(())
     }
@@ -200,7 +220,8 @@ impl ConfigDb {
 
     /// File that has a table, or that the ports are in.
     pub(super) fn file_of(&self, table: &str) -> String {
-        let file = [table, "PORT"].iter().find_map(|table| self.files.get(*table)).or(self.files.values().next());
+        let of = |table: &str| self.files.iter().find(|((of, ..), _)| of == table).map(|(_, file)| file);
+        let file = of(table).or_else(|| of("PORT")).or(self.files.values().next());
         file.map_or("config_db.json".to_owned(), |file| file.display().to_string())
     }
 

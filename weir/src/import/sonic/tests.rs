@@ -594,3 +594,140 @@ fn nvidias_pools_are_not_reduced_and_an_unknown_chip_is_reported() {
     assert_eq!(pool(&imported, "ingress_pool"), 10_875_072 / 4);
     assert!(super::chip::chip("td9").unwrap_err().contains("td2, td3, th, th2, spc1"));
 }
+
+#[test]
+fn ports_without_mtu_and_status_have_sonics_defaults() {
+    let without = |field: &'static str| {
+        move |tables: &mut serde_json::Value| {
+            for port in ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"] {
+                tables["PORT"][port]["mtu"] = "1500".into();
+            }
+            remove(tables, &["PORT", "Ethernet0", field]);
+        }
+    };
+    let (imported, switch) = changed(without("mtu"), None).unwrap();
+    assert_eq!(switch.mtu, Bytes::new(9_100));
+    let (how, said) = outcome(&imported, "PORT mtu = absent (Ethernet0)");
+    assert!(how == ImportOutcome::Taken && said.contains("default 9100"), "{said}");
+    assert_eq!(outcome(&imported, "PORT mtu = 1500").0, ImportOutcome::Approximated);
+    let (imported, switch) = changed(without("admin_status"), None).unwrap();
+    assert_eq!((switch.mtu, switch.ports[0].state.name()), (Bytes::new(1_500), "down"));
+    let (how, said) = outcome(&imported, "PORT admin_status = absent (Ethernet0)");
+    assert!(how == ImportOutcome::Taken && said.contains("default down"), "{said}");
+}
+
+#[test]
+fn files_that_contradict_each_other_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sonic/td2");
+    for file in ["config_db.json", "pg_profile_lookup.ini"] {
+        fs::copy(source.join(file), directory.path().join(file)).unwrap();
+    }
+    // Not read: another kind of .ini.
+    fs::write(directory.path().join("port_config.ini"), "# name lanes\nEthernet0 1\n").unwrap();
+    let read = |text: &str| {
+        fs::write(directory.path().join("more.json"), text).unwrap();
+        ConfigDb::read(&[directory.path().to_owned()])
+    };
+    read(r#"{"PORT": {"Ethernet0": {"mtu": "9100", "fec": "rs"}}, "FEATURE": {"x": {"state": "a"}}}"#).unwrap();
+    let message = read(r#"{"PORT": {"Ethernet0": {"mtu": "1500"}}}"#).unwrap_err();
+    for part in ["PORT|Ethernet0: mtu is \"9100\" in ", "config_db.json, and \"1500\" in ", "more.json;"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    read("{}").unwrap();
+    let lookup = directory.path().join("pg_profile_lookup.ini");
+    let text = fs::read_to_string(&lookup).unwrap();
+    fs::write(&lookup, format!("{text}\n10000 5m 1 2 3 0 4\n")).unwrap();
+    let message = read("{}").unwrap_err();
+    assert!(message.contains("pg_profile_lookup.ini|10000 5m: size is") && message.contains("line "), "{message}");
+}
+
+#[test]
+fn maps_of_ports_that_differ_are_refused_with_the_ports() {
+    let with_map = |ports: &'static str, map: serde_json::Value| {
+        move |tables: &mut serde_json::Value| {
+            tables["DSCP_TO_TC_MAP"]["UPLINK"] = map.clone();
+            tables["PORT_QOS_MAP"][ports]["dscp_to_tc_map"] = "UPLINK".into();
+        }
+    };
+    let azure = tables("td2").fields("DSCP_TO_TC_MAP", "AZURE");
+    // Equal content has another name; Ethernet8 is down.
+    changed(with_map("Ethernet0", serde_json::json!(azure)), None).unwrap();
+    let (imported, switch) = changed(with_map("Ethernet8", serde_json::json!({"2": "2"})), None).unwrap();
+    assert_eq!((switch.classes.dscp[2], switch.classes.dscp[3]), (u8::from(azure.contains_key("2")), 3));
+    let place = "PORT_QOS_MAP dscp_to_tc_map = UPLINK (Ethernet8)";
+    assert_eq!(outcome(&imported, place).0, ImportOutcome::Approximated);
+    // All ports that are up have it, by one key.
+    let (_, switch) =
+        changed(with_map("Ethernet0, Ethernet4,Ethernet12", serde_json::json!({"2": "2"})), None).unwrap();
+    assert_eq!((switch.classes.dscp[2], switch.classes.dscp[3]), (2, 0));
+    let message = refusal(with_map("Ethernet4", serde_json::json!({"2": "2"})));
+    assert!(message.contains("dscp_to_tc_map is UPLINK at Ethernet4, and AZURE at most ports"), "{message}");
+    let message = refusal(|tables| {
+        for port in ["Ethernet0", "Ethernet8", "Ethernet12"] {
+            tables["PORT_QOS_MAP"][port]["dscp_to_tc_map"] = "AZURE".into();
+        }
+        remove(tables, &["PORT_QOS_MAP", "global"]);
+    });
+    assert!(message.contains("dscp_to_tc_map is none at Ethernet4"), "{message}");
+}
+
+#[test]
+fn lossless_classes_with_a_group_or_priority_of_another_number_are_refused() {
+    for (change, said) in [
+        ((&["TC_TO_PRIORITY_GROUP_MAP", "AZURE", "2"][..], "3"), "traffic class 2 has priority group 3 and queue 2"),
+        ((&["TC_TO_PRIORITY_GROUP_MAP", "AZURE", "3"], "2"), "traffic class 3 has priority group 2 and queue 3"),
+        ((&["TC_TO_QUEUE_MAP", "AZURE", "1"], "4"), "traffic class 1 has priority group 0 and queue 4"),
+        ((&["MAP_PFC_PRIORITY_TO_QUEUE", "AZURE", "3"], "2"), "priority 3 is for 2"),
+        ((&["MAP_PFC_PRIORITY_TO_QUEUE", "AZURE", "2"], "3"), "priority 2 is for 3"),
+    ] {
+        let (path, to) = change;
+        let message = refusal(|tables| *path.iter().fold(tables, |parent, key| &mut parent[*key]) = to.into());
+        assert!(message.contains(said) && message.contains("config_db.json"), "{path:?}: {message}");
+    }
+}
+
+#[test]
+fn keys_of_several_ports_count_for_each() {
+    let (imported, _) = changed(
+        |tables| {
+            tables["SCHEDULER"]["most"] = serde_json::json!({"type": "DWRR", "weight": "77"});
+            for key in tables["QUEUE"].as_object().unwrap().keys().cloned().collect::<Vec<_>>() {
+                if key.ends_with("|1") {
+                    remove(tables, &["QUEUE", &key]);
+                }
+            }
+            for port in ["Ethernet0", "Ethernet4,Ethernet8,Ethernet12"] {
+                let scheduler = if port == "Ethernet0" { "scheduler.1" } else { "most" };
+                tables["QUEUE"][format!("{port}|1")] = serde_json::json!({"scheduler": scheduler});
+            }
+            for (key, action) in [("Ethernet0", "forward"), ("Ethernet4,Ethernet8,Ethernet12", "alert")] {
+                tables["PFC_WD"][key] = tables["PFC_WD"]["Ethernet0"].clone();
+                tables["PFC_WD"][key]["action"] = action.into();
+            }
+            for port in ["Ethernet4", "Ethernet8", "Ethernet12"] {
+                remove(tables, &["PFC_WD", port]);
+            }
+        },
+        None,
+    )
+    .unwrap();
+    assert!(imported.text.contains("class = 1\nweight = 77\n"), "{}", imported.text);
+    assert!(imported.text.contains("action = \"alert\""), "{}", imported.text);
+}
+
+/// Two of the four ports are lossy; those that are not imported reserve what the others do.
+#[test]
+fn lossy_ports_take_no_reservation_from_others() {
+    let lossy = |tables: &mut serde_json::Value| remove(tables, &["PORT_QOS_MAP", "Ethernet0", "pfc_enable"]);
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sonic/td2");
+    fs::copy(source.join("pg_profile_lookup.ini"), directory.path().join("pg_profile_lookup.ini")).unwrap();
+    let mut tables = serde_json::from_str(&fs::read_to_string(source.join("config_db.json")).unwrap()).unwrap();
+    lossy(&mut tables);
+    fs::write(directory.path().join("config_db.json"), tables.to_string()).unwrap();
+    let wanted = ["Ethernet0".to_owned(), "Ethernet4".to_owned()];
+    let imported = import(ConfigDb::read(&[directory.path().to_owned()]).unwrap(), &wanted, None, None).unwrap();
+    // Ethernet8 and Ethernet12 as Ethernet4.
+    assert_eq!(pool(&imported, "ingress_pool"), 12_766_208 - 6 * 64_064);
+}
