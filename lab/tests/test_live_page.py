@@ -226,6 +226,39 @@ def test_a_running_switch_is_followed(opened, tmp_path):
         page.until("document.getElementById('connection').textContent.includes('does not answer')")
 
 
+@needs_chromium
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["wide", "phone"])
+def test_ports_and_losses_are_seen_at_once(opened, tmp_path, size):
+    width, height = size
+    names = [f"Ethernet{4 * number}" for number in range(32)]
+    file, control = tmp_path / "leaf.toml", tmp_path / "c.sock"
+    ports = [f'[[ports]]\nname = "{name}"\nring = "{number // 2}"\nrate = "10Gbps"\nheadroom = "60KB"\n' for number, name in enumerate(names)]
+    file.write_text('[switch]\nname = "leaf"\n[buffer]\nsize = "32MB"\n' + "".join(ports))
+    with Switch(file, arguments=["--http", "0", "--control", control, "--quiet"]) as switch:
+        url = re.search(r"(http://[0-9.:]+/): the switches", "".join(switch._lines["stderr"])).group(1)
+        page = opened(url, width=width, height=height)
+        weir("set", "--socket", control, "ports.Ethernet8.pause=3", "ports.Ethernet124.state=down")
+        page.until("document.querySelectorAll('.matrix .told').length === 1 && document.querySelectorAll('.matrix .down').length === 1")
+        words = page.evaluate("[...document.querySelectorAll('.matrix button')].map((of) => of.getAttribute('aria-label'))")
+        assert [of.split(":")[0] for of in words] == names
+        assert words[2] == "Ethernet8: link up; pauses its peer: class 3" and words[31] == "Ethernet124: no link", words
+        # A loss of a lossless class is an alarm, and a lossy one's for a minute.
+        lose = """((cls, isLossless, at) => {
+          weir.model.losses = [{ port: "Ethernet4", class: cls, frames: 31, reason: "headroom_violation", isLossless, at }];
+          weir.show(weir.player.at);
+          return [document.getElementById("alarm").textContent, document.querySelectorAll(".port.lost").length];
+        })"""
+        assert page.evaluate(f"{lose}(0, false, weir.model.end - 61_000)") == ["", 0]
+        assert page.evaluate(f"{lose}(0, false, weir.model.end - 1_000)")[0].startswith("Frames lost: Ethernet4 class 0: 31")
+        assert page.evaluate(f"{lose}(3, true, -Infinity)") == ["Lossless frames lost: Ethernet4 class 3: 31 (headroom violation).", 1]
+        bottom = page.evaluate("Math.max(...[...document.querySelectorAll('.port')].map((of) => of.getBoundingClientRect().bottom))")
+        assert bottom < height - page.evaluate("document.getElementById('player').offsetHeight"), "ports are below the screen"
+        cut = "[...document.querySelectorAll('.port button, .queue button')].filter((of) => of.scrollWidth > of.clientWidth).length"
+        assert page.evaluate(cut) == 0 and page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.errors == []
+        assert switch.stop().code == 0
+
+
 def test_malformed_requests_do_not_stop_a_switch(tmp_path):
     file = tmp_path / "lab.toml"
     file.write_text(QUIET.format(name="lab").replace('"two"', '"one"'))

@@ -2,6 +2,8 @@
 
 const SWITCH = { width: 104, height: 46 };
 const HOST = { width: 74, height: 34 };
+/** Width of a letter of a host's detail. */
+export const LETTER = 5.1;
 const MARGIN = 10;
 const BETWEEN_LAYERS = 130;
 /** A switch with more hosts than this has them in one box, and so have all switches of a fabric with more than this many. */
@@ -21,7 +23,11 @@ export function layoutOf(model) {
   model.switches.forEach((_, number) => {
     const own = model.hosts.map((host, n) => ({ host, n })).filter(({ host }) => switchOf(host.port) === number);
     const together = own.length > HOSTS_MAX || (model.hosts.length > ALL_HOSTS_MAX && own.length > 1);
-    if (together) boxes.push({ ...HOST, switch: number, hosts: own.map(({ n }) => n), label: `${own.length} hosts`, detail: `${own[0].host.name}…${own.at(-1).host.name}` });
+    if (together) {
+      const detail = `${own[0].host.name}…${own.at(-1).host.name}`;
+      const width = Math.max(HOST.width, Math.min(SWITCH.width + 16, LETTER * detail.length + 8));
+      boxes.push({ ...HOST, width, switch: number, hosts: own.map(({ n }) => n), label: `${own.length} hosts`, detail });
+    }
     else own.forEach(({ host, n }) => boxes.push({ ...HOST, switch: number, hosts: [n], label: host.name, detail: host.detail ?? "" }));
   });
   const levels = levelsOf(neighbours, model.hosts.map(({ port }) => switchOf(port)));

@@ -51,7 +51,7 @@ function emptyModel(state) {
   }
   return {
     kind: "live", about: `process ${state.process}, version ${state.weir_version}`, start: state.at_ms, end: state.at_ms, at: [], columns: new Map(),
-    ports, queues, hosts, flows: [], deadlock: null, pauses: [], events: [], losses: [], drops: [], gauges: [],
+    ports, queues, hosts, flows: [], deadlock: null, pauses: [], events: [], losses: [], drops: [], gauges: [], lost: new Map(),
     switches: state.switches.map((of) => ({ name: of.switch, policy: of.buffer_configuration.policy })),
     links: [...links.values()].filter((ends) => ends.length === 2).map((ends) => ({ ends, outages: [] })),
     unixOffset: state.unix_ms - state.at_ms,
@@ -74,6 +74,7 @@ function add(model, state, before) {
   };
   const gauges = new Set(model.gauges.map((gauge) => gauge.name));
   model.losses = [];
+  const lost = new Map();
   state.switches.forEach((of, number) => {
     const last = before?.switches[number];
     const prefix = several ? `${of.switch}.` : "";
@@ -126,9 +127,15 @@ function add(model, state, before) {
       put(`${id}.tx`, since ? tx : null);
     }
     for (const loss of of.losses) {
-      model.losses.push({ ...loss, port: `${prefix}${loss.port}` });
+      const key = [of.switch, loss.port, loss.place, loss.class, loss.reason].join(" ");
+      const known = model.lost.get(key) ?? { frames: before ? 0 : loss.frames, at: -Infinity };
+      const grown = loss.frames > known.frames ? at : known.at;
+      lost.set(key, { frames: loss.frames, at: grown });
+      const isLossless = loss.class == null || limits.get(`${loss.port}.${loss.class}`)?.lossless === true;
+      model.losses.push({ ...loss, port: `${prefix}${loss.port}`, isLossless, at: grown });
     }
   });
+  model.lost = lost;
   for (const column of model.columns.values()) {
     // A gauge that is not told this time.
     while (column.length < model.at.length) column.push(null);

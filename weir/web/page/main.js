@@ -9,6 +9,7 @@ import { ChartsView } from "./charts.js";
 import { follow } from "./live.js";
 import { PausesView } from "./pauses.js";
 import { Player, sampleAt } from "./player.js";
+import { PortsView, lossWords } from "./ports.js";
 import { chooser, readRun } from "./recorded.js";
 import { TablesView } from "./tables.js";
 import { TopologyView } from "./topology.js";
@@ -70,6 +71,7 @@ class Page {
     this.queue = null;
     const choose = (port, cls) => this.choose(port, cls);
     const seek = (at) => { this.player.pause(); this.player.go(at); };
+    this.ports = new PortsView(within("#ports .matrix"), choose);
     this.topology = new TopologyView(within("#topology .drawing"), choose);
     this.buffers = new BuffersView(within("#buffers .switches"), choose);
     this.charts = new ChartsView(within("#plots .charts"), seek);
@@ -90,13 +92,15 @@ class Page {
     this.model = model;
     find("message").hidden = true;
     // Room for it from the beginning: nothing is to move when it is told.
-    find("alarm").hidden = !model.deadlock;
+    find("alarm").hidden = !model.deadlock && model.kind !== "live";
+    find("ports").hidden = model.kind !== "live";
     find("about").textContent = model.about;
     document.body.classList.toggle("many", model.switches.length > 6);
     this.queues = [...model.queues].filter((queue) => !model.ports[queue.port].isClone).sort((one, other) => inOrder(one.id, other.id));
     find("queue").replaceChildren(...this.queues.map((queue) => element("option", { value: queue.id }, `${model.ports[queue.port].id}, class ${queue.cls}`)));
     this.queue = this.queues.find((queue) => queue.id === this.queue?.id) ?? fullest(model, this.queues);
     find("queue").value = this.queue?.id ?? "";
+    this.ports.open(model);
     this.topology.open(model);
     this.buffers.open(model);
     this.pauses.open(model);
@@ -108,6 +112,7 @@ class Page {
   show(at) {
     const moment = new Moment(this.model, at);
     this.alarm(moment);
+    this.ports.show(moment);
     this.topology.show(moment);
     this.buffers.show(moment, this.queue?.id);
     this.charts.show(moment);
@@ -116,7 +121,7 @@ class Page {
   }
 
   alarm({ deadlock }) {
-    const text = deadlock ? `Deadlock since ${momentWords(deadlock.since_ms, this.model.end)}: ${deadlock.cycle.replaceAll("->", "→")}. Each of these queues waits for the next.` : "";
+    const text = deadlock ? `Deadlock since ${momentWords(deadlock.since_ms, this.model.end)}: ${deadlock.cycle.replaceAll("->", "→")}. Each of these queues waits for the next.` : lossWords(this.model);
     const place = find("alarm");
     // Screen readers say what changes, and only that.
     if (place.textContent !== text) place.textContent = text;

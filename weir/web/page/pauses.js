@@ -2,7 +2,7 @@
 
 import { element } from "./words.js";
 
-const ROWS_MAX = 40;
+const ROWS_MAX = 128;
 const HEIGHT = 22;
 
 export class PausesView {

@@ -1,6 +1,6 @@
 // Links with the state of both directions, and switches with their pools.
 
-import { layoutOf } from "./layout.js";
+import { LETTER, layoutOf } from "./layout.js";
 import { bytes, element, shortRate } from "./words.js";
 
 /** How far the two directions of a link are apart. */
@@ -66,11 +66,12 @@ export class TopologyView {
 
   node(box, kind, label, detail) {
     const group = element("g", { class: kind });
+    const letters = Math.floor(box.width / LETTER);
     group.append(
       element("rect", { x: box.x - box.width / 2, y: box.y - box.height / 2, width: box.width, height: box.height, rx: 5 }),
       element("text", { x: box.x, y: kind === "switch" ? box.y - 4 : box.y + (detail ? -1 : 5) }, label.length > 13 ? `${label.slice(0, 12)}…` : label),
     );
-    if (detail) group.append(element("text", { class: "detail", x: box.x, y: box.y + 12 }, detail.length > 13 ? `${detail.slice(0, 12)}…` : detail), element("title", {}, `${label}: ${detail}`));
+    if (detail) group.append(element("text", { class: "detail", x: box.x, y: box.y + 12 }, detail.length > letters ? `${detail.slice(0, letters - 1)}…` : detail), element("title", {}, `${label}: ${detail}`));
     return group;
   }
 

@@ -44,4 +44,4 @@ pub use address::{http_address, is_local};
 pub use live::LiveSite;
 pub use recorded::RecordedSite;
 pub use request::GetRequest;
-pub use server::{BindError, CLIENTS_MAX, EventStream, HttpListener, Response, Server, Site};
+pub use server::{BindError, CLIENTS_MAX, EventStream, HttpListener, Response, STREAMS_MAX, Server, Site};

@@ -24,6 +24,7 @@ const FILES: &[(&str, &str, &str)] = files! {
     "/layout.js" JAVASCRIPT "../page/layout.js";
     "/buffers.js" JAVASCRIPT "../page/buffers.js";
     "/charts.js" JAVASCRIPT "../page/charts.js";
+    "/ports.js" JAVASCRIPT "../page/ports.js";
     "/pauses.js" JAVASCRIPT "../page/pauses.js";
     "/tables.js" JAVASCRIPT "../page/tables.js";
     "/words.js" JAVASCRIPT "../page/words.js";

@@ -1,6 +1,7 @@
 //! HTTP/1.1 server: a thread accepts connections, and each client has a thread of its own, up to [`CLIENTS_MAX`].
 //!
-//! A connection has one request. A slow or malicious client delays only its own thread, and only until a timeout.
+//! A connection has one request. A slow or malicious client delays only its own thread, and only until a timeout. Where all clients are
+//! served, one that has not sent its request, or takes its answer slowly, makes room for the next.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,13 +10,17 @@ use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::address::is_local;
 use crate::request::{self, GetRequest, RequestError};
 
 /// Maximum number of clients served at a time. A browser has up to six connections.
 pub const CLIENTS_MAX: usize = 32;
+/// Maximum number of clients with server-sent events; the others are for pages and metrics.
+pub const STREAMS_MAX: usize = 24;
+/// Time after which an answer that is not taken makes room for another client.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 /// Timeout for a client that takes no byte of an answer.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Wait before the next `accept` where the system has no room for another connection.
@@ -91,8 +96,40 @@ struct ServerContext {
 #[derive(Default)]
 struct State {
     is_over: bool,
-    /// Connections that are served, to end them with the server.
-    clients: BTreeMap<u64, TcpStream>,
+    /// Connections that are served, oldest first.
+    clients: BTreeMap<u64, Connection>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    stage: Stage,
+}
+
+/// Stage of a connection.
+#[derive(PartialEq, Eq)]
+enum Stage {
+    /// The request is incomplete.
+    Request,
+    /// The answer is being sent, since this instant.
+    Answer(Instant),
+    /// Server-sent events.
+    Events,
+}
+
+impl State {
+    /// Ends the oldest client that has not sent its request, or else one that takes its answer slowly. Returns false if there is none.
+    fn make_room(&mut self) -> bool {
+        let is_slow = |stage: &Stage| matches!(stage, Stage::Answer(since) if since.elapsed() > ANSWERED_WITHIN);
+        let find = |is_meant: &dyn Fn(&Stage) -> bool| {
+            self.clients.iter().find(|(_, client)| is_meant(&client.stage)).map(|(number, _)| *number)
+        };
+        let found = find(&|stage| *stage == Stage::Request).or_else(|| find(&is_slow));
+        let ended = found.and_then(|number| self.clients.remove(&number));
+        ended.is_some_and(|client| {
+            let _ = client.stream.shutdown(Shutdown::Both);
+            true
+        })
+    }
 }
 
 impl HttpListener {
@@ -161,7 +198,7 @@ impl Drop for Server {
             let _ = taking.join();
         }
         for client in self.shared.state().clients.values() {
-            let _ = client.shutdown(Shutdown::Both);
+            let _ = client.stream.shutdown(Shutdown::Both);
         }
     }
 }
@@ -175,6 +212,19 @@ impl std::fmt::Debug for ServerContext {
 impl ServerContext {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a client's answer, or its events, begin. Returns false if there are as many with events as may be.
+    fn begin_answer(&self, number: u64, stage: Stage) -> bool {
+        let mut state = self.state();
+        let streams = state.clients.values().filter(|client| client.stage == Stage::Events).count();
+        if stage == Stage::Events && streams >= STREAMS_MAX {
+            return false;
+        }
+        if let Some(client) = state.clients.get_mut(&number) {
+            client.stage = stage;
+        }
+        true
     }
 
     /// Waits for `time`; returns true if the server has ended meanwhile.
@@ -204,18 +254,18 @@ fn spawn_client(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
     let Ok(own) = stream.try_clone() else { return };
     {
         let mut state = context.state();
-        if state.clients.len() >= CLIENTS_MAX {
+        if state.clients.len() >= CLIENTS_MAX && !state.make_room() {
             let _ = stream.set_nonblocking(true);
             let why = format!("{CLIENTS_MAX} clients are served already; ask again when one has gone");
             let _ = send(&stream, &Response::Refused { status: 503, why }, false);
             return;
         }
-        state.clients.insert(number, own);
+        state.clients.insert(number, Connection { stream: own, stage: Stage::Request });
     }
     let client_of = context.clone();
     let serve = move || {
         // A client that breaks off is no event.
-        let _ = serve_client(&stream, &client_of);
+        let _ = serve_client(number, &stream, &client_of);
         client_of.state().clients.remove(&number);
         let _ = stream.shutdown(Shutdown::Both);
     };
@@ -224,7 +274,7 @@ fn spawn_client(number: u64, stream: TcpStream, context: &Arc<ServerContext>) {
     }
 }
 
-fn serve_client(stream: &TcpStream, context: &ServerContext) -> io::Result<()> {
+fn serve_client(number: u64, stream: &TcpStream, context: &ServerContext) -> io::Result<()> {
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
     stream.set_nodelay(true)?;
     let get = match request::read(stream, context.is_local) {
@@ -235,9 +285,14 @@ fn serve_client(stream: &TcpStream, context: &ServerContext) -> io::Result<()> {
             return linger(stream);
         }
     };
+    context.begin_answer(number, Stage::Answer(Instant::now()));
     match context.site.answer(&get) {
         Response::Events(_) if get.is_head => stream_head(stream),
-        Response::Events(events) => send_events(stream, events, context),
+        Response::Events(events) if context.begin_answer(number, Stage::Events) => send_events(stream, events, context),
+        Response::Events(_) => {
+            let why = format!("{STREAMS_MAX} clients have streams already; ask again when one has gone");
+            send(stream, &Response::Refused { status: 503, why }, get.is_head)
+        }
         response => send(stream, &response, get.is_head),
     }
 }

@@ -5,13 +5,12 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
 use weir_control::protocol::{ErrorReply, Hello, Reply, Request, ShowRequest, ShowView};
 use weir_control::state::{MacEntry, State, ViewReply};
-use weir_web::{CLIENTS_MAX, HttpListener, LiveSite, RecordedSite, Server, Site, http_address};
+use weir_web::{CLIENTS_MAX, HttpListener, LiveSite, RecordedSite, STREAMS_MAX, Server, Site, http_address};
 
 /// A switch with one address and some metrics, which counts how often it is asked who it is.
 struct Switch {
@@ -149,17 +148,34 @@ fn clients_of_a_stream_share_what_the_switch_is_asked() {
     assert!((2..16).contains(&asked), "{asked}");
 }
 
+/// Client with a stream, or the answer's first line.
+fn stream(address: SocketAddr) -> Result<TcpStream, String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /api/stream HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    let mut some = [0; 15];
+    stream.read_exact(&mut some).unwrap();
+    let line = String::from_utf8_lossy(&some).into_owned();
+    if line == "HTTP/1.1 200 OK" { Ok(stream) } else { Err(line) }
+}
+
 #[test]
-fn clients_beyond_the_most_are_refused_and_later_ones_served() {
+fn neither_streams_nor_silent_clients_starve_metrics() {
     let switch = Switch::new();
-    let silent: Vec<TcpStream> = (0..CLIENTS_MAX).map(|_| TcpStream::connect(switch.address()).unwrap()).collect();
-    while get(switch.address(), "/metrics").is_some_and(|(head, _)| !head.starts_with("HTTP/1.1 503 ")) {
-        std::thread::yield_now();
+    let address = switch.address();
+    let streams: Vec<TcpStream> = (0..STREAMS_MAX).map(|_| stream(address).unwrap()).collect();
+    assert_eq!(stream(address).unwrap_err(), "HTTP/1.1 503 Se");
+    let mut silent = Vec::new();
+    for n in 0..4 * CLIENTS_MAX {
+        let mut client = TcpStream::connect(address).unwrap();
+        if n % 2 == 0 {
+            client.write_all(b"GET /metrics HT").unwrap();
+        }
+        silent.push(client);
+        assert!(switch.is_well(), "after {n} silent clients");
     }
-    drop(silent);
-    // Their threads see that they have gone in their own time.
-    while !switch.is_well() {
-        std::thread::sleep(Duration::from_millis(5));
+    drop(streams);
+    while stream(address).is_err() {
+        std::thread::yield_now();
     }
 }
 
