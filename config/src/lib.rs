@@ -52,7 +52,9 @@ pub use live::{flow_control_restart_reason, port_of_key, restart_reason};
 pub use load::{load, parse, parse_for_virtual_time, read_device};
 pub use nic::NicModelConfig;
 pub use nic_buffers::NicBuffers;
-pub use ports::{Device, DeviceFlowControl, PciDevice, PeerKind, PortConfig, PortState, SocketAccess, VhostUser};
+pub use ports::{
+    Device, DeviceFlowControl, PciDevice, PeerKind, PortConfig, PortState, SocketAccess, VhostUser, names_port,
+};
 pub use process::check_process;
 pub use replay::{PausedAction, ReplayConfig, ReplayDirection, ReplayPace};
 pub use switch::{

@@ -50,6 +50,18 @@ pub struct PortConfig {
     pub stations_max: Option<u32>,
 }
 
+/// Whether `wanted` means the port: by its name, or by a range of numbers as in SONiC, `Ethernet12-16`.
+pub fn names_port(wanted: &str, port: &str) -> bool {
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_in_range = || {
+        let (first, last) = wanted.rsplit_once('-')?;
+        let stem = first.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let range = number(&first[stem.len()..])?..=number(last)?;
+        Some(range.contains(&number(port.strip_prefix(stem)?)?))
+    };
+    wanted == port || is_in_range().unwrap_or(false)
+}
+
 /// Peer of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PeerKind {

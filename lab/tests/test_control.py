@@ -186,6 +186,13 @@ def test_counters_are_seen_and_cleared_and_the_conserves_frames(cables, path, tm
         assert f'weir_pfc_rx_frames_total{{switch="lab",port="b",priority="{CLASS}"}} 7' in metrics
         assert 'weir_frames_conserved{switch="lab"} 1' in metrics and metrics[-1] == "# EOF"
 
+        # Persistent watermarks are cleared alone, and metrics keep them.
+        told(path, "clear", "queue", "persistent-watermark", "unicast")
+        queue = row(shown(path, "queue", "watermark"), "b")
+        assert (queue["watermark_bytes"][CLASS], queue["persistent_watermark_bytes"][CLASS]) == (LENGTH + FCS, 0)
+        labels = f'{{switch="lab",port="a",priority="{CLASS}",segment="shared"}}'
+        assert f"weir_priority_group_persistent_watermark_bytes{labels} {persistent}" in told(path, "show", "metrics").splitlines()
+
         # Forgotten, flooded to, and learned again.
         assert "2 learned addresses are forgotten" in told(path, "clear", "mac")
         assert shown(path, "mac") == []
@@ -194,7 +201,7 @@ def test_counters_are_seen_and_cleared_and_the_conserves_frames(cables, path, tm
         until(sent_of, lambda sent: sent == 2)
         events = json.loads(told(path, "show", "events", "--json"))["events"]
         cleared = [event["event"] for event in events if event["event"].endswith("_cleared")]
-        assert cleared == ["watermarks_cleared", "counters_cleared", "mac_cleared"]
+        assert cleared == ["watermarks_cleared", "counters_cleared", "watermarks_cleared", "mac_cleared"]
 
         done = switch.stop()
         done.check_sound()

@@ -53,7 +53,8 @@ impl EgressQueue {
         self.persistent.highest(&self.watermark)
     }
 
-    pub(crate) fn restart_watermark(&self) {
-        self.persistent.restart(&self.watermark, || self.length());
+    /// Restarts the watermark, and returns its peak until then.
+    pub(crate) fn restart_watermark(&self) -> u64 {
+        self.persistent.restart(&self.watermark, || self.length())
     }
 }

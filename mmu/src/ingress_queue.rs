@@ -110,14 +110,17 @@ impl IngressQueue {
         std::array::from_fn(|n| self.persistent[n].highest(marks[n]))
     }
 
-    pub(crate) fn restart_watermarks(&self) {
+    /// Restarts the watermarks, and returns the peaks of w_s and w_h until then.
+    pub(crate) fn restart_watermarks(&self) -> [u64; 2] {
         let [held, shared, headroom] = &self.persistent;
-        shared.restart(&self.shared_max, || u64::from(self.occupancy.load().shared));
-        headroom.restart(&self.headroom_max, || u64::from(self.occupancy.load().headroom));
         held.restart(&self.held_max, || {
             let occupancy = self.occupancy.load();
             u64::from(occupancy.shared) + u64::from(occupancy.headroom) + u64::from(self.private())
         });
+        [
+            shared.restart(&self.shared_max, || u64::from(self.occupancy.load().shared)),
+            headroom.restart(&self.headroom_max, || u64::from(self.occupancy.load().headroom)),
+        ]
     }
 
     pub(crate) fn note_off(&self, now: Time) {

@@ -127,8 +127,9 @@ impl Pool {
     }
 
     /// Restarts the watermark from the current level, which includes reservations in progress.
-    pub(crate) fn restart_watermark(&self) {
-        self.persistent.restart(&self.watermark, || self.level().used);
+    /// Returns the peak until then.
+    pub(crate) fn restart_watermark(&self) -> u64 {
+        self.persistent.restart(&self.watermark, || self.level().used)
     }
 }
 

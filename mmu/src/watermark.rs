@@ -30,13 +30,14 @@ impl PersistentWatermark {
         self.0.load(Ordering::Relaxed).max(mark.get())
     }
 
-    /// Restarts `mark` from the counter's current level, which `level` reads.
+    /// Restarts `mark` from the counter's current level, which `level` reads. Returns the peak until then.
     ///
     /// The level is read after the mark was cleared: an earlier packet is in the level or has left, and a later one records itself. A level
     /// that is reached and left during this call counts to the time before, or to none.
-    pub(crate) fn restart(&self, mark: &Watermark, level: impl FnOnce() -> u64) {
+    pub(crate) fn restart(&self, mark: &Watermark, level: impl FnOnce() -> u64) -> u64 {
         let before = mark.0.swap(0, Ordering::Relaxed);
         self.0.fetch_max(before, Ordering::Relaxed);
         mark.note(level());
+        before
     }
 }

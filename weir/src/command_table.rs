@@ -10,15 +10,16 @@ pub(crate) struct PathCommand<T: 'static> {
     pub(crate) target: T,
 }
 
-/// Adds the table's commands as subcommands. Commands without further words take a port if `with_port` is set.
+/// Adds the table's commands as subcommands. Those without further words take a port if `has_ports`.
+/// Words may be abbreviated, as in SONiC.
 pub(crate) fn with_commands<T>(
     parent: Command,
     table: &'static [PathCommand<T>],
     groups: &'static [(&'static str, &'static str)],
-    with_port: bool,
+    has_ports: fn(&T) -> bool,
 ) -> Command {
-    let node = |parent: Command, prefix: &str| add(parent, prefix, table, groups, with_port);
-    node(parent, "").subcommand_required(true).arg_required_else_help(true)
+    let node = |parent: Command, prefix: &str| add(parent, prefix, table, groups, has_ports);
+    node(parent, "").infer_subcommands(true).subcommand_required(true).arg_required_else_help(true)
 }
 
 fn add<T>(
@@ -26,7 +27,7 @@ fn add<T>(
     prefix: &str,
     table: &'static [PathCommand<T>],
     groups: &'static [(&'static str, &'static str)],
-    with_port: bool,
+    has_ports: fn(&T) -> bool,
 ) -> Command {
     let mut command = parent;
     let mut done: Vec<&'static str> = Vec::new();
@@ -46,10 +47,11 @@ fn add<T>(
         }
         let below = format!("{path} ");
         let has_more = table.iter().any(|of| of.path.strip_prefix(&below).is_some_and(|rest| !rest.starts_with("--")));
-        let mut child = add(Command::new(word).about(help().trim_end_matches('.')), &below, table, groups, with_port);
+        let child = Command::new(word).about(help().trim_end_matches('.')).infer_subcommands(true);
+        let mut child = add(child, &below, table, groups, has_ports);
         if own.is_none() {
             child = child.subcommand_required(true).arg_required_else_help(true);
-        } else if with_port && !has_more {
+        } else if own.is_some_and(|of| has_ports(&of.target)) && !has_more {
             child = child.arg(Arg::new(INTERFACE).value_name("PORT").help("Show this port only"));
         }
         command = command.subcommand(child);

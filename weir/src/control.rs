@@ -33,8 +33,8 @@ pub(crate) struct ClearArguments {
     what: ClearCommand,
 }
 
-/// State to clear; `None` for persistent watermarks.
-struct ClearCommand(Option<Clearable>);
+/// State to clear.
+struct ClearCommand(Clearable);
 
 impl FromArgMatches for ClearCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<ClearCommand, clap::Error> {
@@ -49,7 +49,7 @@ impl FromArgMatches for ClearCommand {
 
 impl Subcommand for ClearCommand {
     fn augment_subcommands(command: Command) -> Command {
-        with_commands(command, CLEAR, &[], false)
+        with_commands(command, CLEAR, &[], |_| false)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -61,23 +61,19 @@ impl Subcommand for ClearCommand {
     }
 }
 
-const fn clear_command(path: &'static str, clearable: Clearable) -> PathCommand<Option<Clearable>> {
+const fn clear_command(path: &'static str, clearable: Clearable) -> PathCommand<Clearable> {
     let help = match clearable {
         Clearable::Counters => "Count from 0 for all clients. The run's summary, record and metrics go on.",
         Clearable::Watermarks => "Reset watermarks, except the persistent ones.",
+        Clearable::PersistentWatermarks => "Reset persistent watermarks. The run's summary and metrics go on.",
         Clearable::Mac => "Forget the addresses that were learned.",
     };
-    PathCommand { path, help, target: Some(clearable) }
+    PathCommand { path, help, target: clearable }
 }
 
-/// Command for watermarks since the start, which are not cleared.
-const fn persistent(path: &'static str) -> PathCommand<Option<Clearable>> {
-    PathCommand { path, help: "Not cleared: the highest occupancy since the start.", target: None }
-}
-
-/// Weir's commands, and those of SONiC's sonic-clear. Each clears all counters, or all watermarks.
+/// Weir's commands, and those of SONiC's sonic-clear. Each clears all counters, all watermarks, or all persistent ones.
 #[rustfmt::skip]
-static CLEAR: &[PathCommand<Option<Clearable>>] = &[
+static CLEAR: &[PathCommand<Clearable>] = &[
     clear_command("counters", Clearable::Counters),
     clear_command("watermarks", Clearable::Watermarks),
     clear_command("mac", Clearable::Mac),
@@ -94,22 +90,18 @@ static CLEAR: &[PathCommand<Option<Clearable>>] = &[
     clear_command("buffer_pool watermark", Clearable::Watermarks),
     clear_command("headroom-pool watermark", Clearable::Watermarks),
     clear_command("fdb all", Clearable::Mac),
-    persistent("queue persistent-watermark unicast"),
-    persistent("queue persistent-watermark multicast"),
-    persistent("queue persistent-watermark all"),
-    persistent("priority-group persistent-watermark headroom"),
-    persistent("priority-group persistent-watermark shared"),
-    persistent("buffer_pool persistent-watermark"),
-    persistent("headroom-pool persistent-watermark"),
+    clear_command("queue persistent-watermark unicast", Clearable::PersistentWatermarks),
+    clear_command("queue persistent-watermark multicast", Clearable::PersistentWatermarks),
+    clear_command("queue persistent-watermark all", Clearable::PersistentWatermarks),
+    clear_command("priority-group persistent-watermark headroom", Clearable::PersistentWatermarks),
+    clear_command("priority-group persistent-watermark shared", Clearable::PersistentWatermarks),
+    clear_command("buffer_pool persistent-watermark", Clearable::PersistentWatermarks),
+    clear_command("headroom-pool persistent-watermark", Clearable::PersistentWatermarks),
 ];
 
 /// Runs `weir clear`: resets counters, watermarks or learned addresses.
 pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
-    let ClearCommand(Some(what)) = arguments.what else {
-        let message = "persistent watermarks are those since the start, as in the summary, and are not cleared; weir clear watermarks \
-                       restarts the others";
-        return Err(Failure::Argument(message.to_owned()));
-    };
+    let ClearCommand(what) = arguments.what;
     let mut client = arguments.target.connect()?;
     match client
         .ask(&Request::Clear(ClearRequest { what, switch: arguments.target.switch.clone() }))
@@ -211,15 +203,14 @@ mod tests {
             ("clear queue watermark unicast", Clearable::Watermarks),
             ("clear buffer_pool watermark", Clearable::Watermarks),
             ("clear headroom-pool watermark", Clearable::Watermarks),
+            ("clear queue persistent-watermark unicast", Clearable::PersistentWatermarks),
+            ("clear priority-group persistent-watermark headroom", Clearable::PersistentWatermarks),
+            ("clear buffer_pool persistent-watermark", Clearable::PersistentWatermarks),
             ("clear fdb all", Clearable::Mac),
         ] {
             let parsed = Line::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
-            assert_eq!(parsed.arguments.what.0, Some(expected), "{line}");
+            assert_eq!(parsed.arguments.what.0, expected, "{line}");
         }
-        let persistent = Line::try_parse_from("clear queue persistent-watermark unicast".split(' '))
-            .unwrap_or_else(|e| panic!("{e}"));
-        let Err(Failure::Argument(message)) = clear(&persistent.arguments) else { panic!("cleared") };
-        assert!(message.contains("since the start"), "{message}");
         assert!(Line::try_parse_from(["clear"]).is_err() && Line::try_parse_from(["clear", "queue"]).is_err());
     }
 }

@@ -11,6 +11,7 @@ mod tests;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use weir_config::names_port;
 use weir_control::protocol::{Reply, Request, ShowRequest};
 use weir_control::runtime_config::{Configuration, SwitchSelector};
 use weir_control::state::{State, ViewReply};
@@ -26,7 +27,7 @@ use commands::{Content, Shows, View};
 pub(crate) struct ShowArguments {
     #[command(flatten)]
     target: Target,
-    /// Show this port only; repeat it for several.
+    /// Show this port only; repeat it for several, or write a list with ranges: Ethernet4,Ethernet12-16.
     #[arg(short, long, global = true, value_name = "PORT", short_alias = 'i', alias = "interface")]
     port: Vec<String>,
     /// Print JSON: the complete reply, also values that the table omits.
@@ -59,9 +60,9 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 }
 
 impl ShowArguments {
-    /// Ports to be shown; empty means all.
+    /// Ports to be shown, and ranges of them; empty means all.
     fn ports(&self) -> Vec<String> {
-        self.port.iter().chain(&self.view.port).cloned().collect()
+        self.port.iter().chain(&self.view.port).flat_map(|list| list.split(',')).map(str::to_owned).collect()
     }
 
     fn request(&self) -> Request {
@@ -70,19 +71,25 @@ impl ShowArguments {
             Content::State { view: what, .. } | Content::Process(what) => {
                 Request::Show(ShowRequest { what, switch, ports: self.ports() })
             }
-            Content::Configuration(_) => Request::Configuration(SwitchSelector { switch }),
+            Content::Configuration(_) | Content::OfPorts(_) => Request::Configuration(SwitchSelector { switch }),
         }
     }
 
     /// Sends one request on a new connection: the switch may have restarted.
     fn ask(&self, request: &Request) -> Result<String, Failure> {
+        let ports = self.ports();
+        if !self.view.command.target.has_ports() && !ports.is_empty() {
+            let message =
+                format!("show {} is of the whole switch; leave out {}", self.view.command.path, ports.join(","));
+            return Err(Failure::Argument(message));
+        }
         let mut client = self.target.connect()?;
         let reply = client.ask(request).map_err(failure)?;
-        let reply = self.view.filter_reply(reply, &self.ports()).map_err(Failure::Argument)?;
+        let reply = self.view.filter_reply(reply, &ports).map_err(Failure::Argument)?;
         match (&reply, self.json) {
             (Reply::Metrics(text), false) => Ok(text.clone()),
             (reply, true) => Ok(json_text(reply)),
-            (reply, false) => self.view.text(reply, &self.ports()).ok_or_else(|| failure(client.unexpected_reply())),
+            (reply, false) => self.view.text(reply, &ports).ok_or_else(|| failure(client.unexpected_reply())),
         }
     }
 }
@@ -110,7 +117,7 @@ impl View {
 fn check_ports(all: &[Configuration], ports: &[String]) -> Result<(), String> {
     let configs = all.iter().filter_map(|of| weir_config::parse(&of.file, &of.text).ok());
     let known: Vec<String> = configs.flat_map(|config| config.ports).map(|port| port.name).collect();
-    match ports.iter().find(|port| !known.contains(port)) {
+    match ports.iter().find(|port| !known.iter().any(|known| names_port(port, known))) {
         Some(port) => Err(format!("no port is named `{port}`; the ports are: {}", known.join(", "))),
         None => Ok(()),
     }

@@ -60,6 +60,17 @@ pub struct QueueWatermarks {
     pub egress: Bytes,
 }
 
+impl QueueWatermarks {
+    /// The higher of each watermark.
+    pub fn highest(self, other: QueueWatermarks) -> QueueWatermarks {
+        QueueWatermarks {
+            shared: self.shared.max(other.shared),
+            headroom: self.headroom.max(other.headroom),
+            egress: self.egress.max(other.egress),
+        }
+    }
+}
+
 /// Watermarks of the pools since [`Mmu::restart_watermarks`], or since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolWatermarks {
@@ -69,6 +80,17 @@ pub struct PoolWatermarks {
     pub headroom: Option<Bytes>,
     /// Peak of the egress lossy pool, in the four-pool model.
     pub egress_lossy: Option<Bytes>,
+}
+
+impl PoolWatermarks {
+    /// The higher of each watermark.
+    pub fn highest(self, other: PoolWatermarks) -> PoolWatermarks {
+        PoolWatermarks {
+            shared: self.shared.max(other.shared),
+            headroom: self.headroom.max(other.headroom),
+            egress_lossy: self.egress_lossy.max(other.egress_lossy),
+        }
+    }
 }
 
 /// Occupancy of an ingress queue at an instant, without the policy's view.
@@ -180,12 +202,20 @@ impl Mmu {
     }
 
     /// Restarts the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] from the current occupancy, while lcores run.
-    /// Peaks since the start, as in [`QueueUsage`] and [`PoolUsage`], are kept. Call from one thread only.
-    pub fn restart_watermarks(&self) {
-        self.ingress.iter().for_each(|queue| queue.restart_watermarks());
-        self.egress.iter().for_each(|queue| queue.restart_watermark());
-        let pools = [Some(&self.shared), self.headroom.as_ref(), self.egress_lossy.as_ref()];
-        pools.into_iter().flatten().for_each(|pool| pool.restart_watermark());
+    /// Returns those until then, of queues by [`QueueId::index`]. Peaks since the start, as in [`QueueUsage`] and [`PoolUsage`], are kept. Call
+    /// from one thread only.
+    pub fn restart_watermarks(&self) -> (Vec<QueueWatermarks>, PoolWatermarks) {
+        let queues = self.ingress.iter().zip(self.egress.iter()).map(|(ingress, egress)| {
+            let [shared, headroom] = ingress.restart_watermarks().map(Bytes::new);
+            QueueWatermarks { shared, headroom, egress: Bytes::new(egress.restart_watermark()) }
+        });
+        let pool = |pool: &Pool| Bytes::new(pool.restart_watermark());
+        let pools = PoolWatermarks {
+            shared: pool(&self.shared),
+            headroom: self.headroom.as_deref().map(pool),
+            egress_lossy: self.egress_lossy.as_deref().map(pool),
+        };
+        (queues.collect(), pools)
     }
 
     /// Usage of the shared segment: Σ w_s of B_s, which lent headroom enlarges.

@@ -269,8 +269,11 @@ fn watermarks_are_restarted_and_the_highest_levels_stay() {
     let before = mmu.queue_watermarks(id);
     assert!(before.shared > Bytes::ZERO && before.headroom > Bytes::ZERO, "{before:?}");
     let (held, pool) = (ingress_use(&mmu, id), mmu.pool_usage());
+    let pools = mmu.pool_watermarks();
     release(&mmu, &packets[..6]);
-    mmu.restart_watermarks();
+    let (queues, until) = mmu.restart_watermarks();
+    assert_eq!((queues[id.index()].shared, queues[id.index()].headroom), (before.shared, before.headroom));
+    assert_eq!((queues[queue(1, LOSSLESS).index()].egress, until), (held.held_max, pools));
     // The watermarks restart from the remaining level.
     let left = Bytes::new(packets[6].bytes.into());
     assert_eq!(mmu.queue_watermarks(id).shared, left);

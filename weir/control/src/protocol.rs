@@ -134,6 +134,8 @@ pub enum Clearable {
     Counters,
     /// Watermarks but for the persistent ones.
     Watermarks,
+    /// Persistent watermarks, as readers have them; metrics and the summary's go on.
+    PersistentWatermarks,
     /// Addresses that were learned.
     Mac,
 }

@@ -201,9 +201,9 @@ pub struct PriorityGroups {
     pub shared_watermark_bytes: ByClass,
     /// Highest w_h since watermarks were cleared.
     pub headroom_watermark_bytes: ByClass,
-    /// Highest w_s since the start.
+    /// Highest w_s since persistent watermarks were cleared.
     pub shared_persistent_watermark_bytes: ByClass,
-    /// Highest w_h since the start.
+    /// Highest w_h since persistent watermarks were cleared.
     pub headroom_persistent_watermark_bytes: ByClass,
     /// Frames that found no room at ingress.
     pub dropped: ByClass,
@@ -226,7 +226,7 @@ pub struct Queues {
     pub held_bytes: ByClass,
     /// Highest of these since watermarks were cleared.
     pub watermark_bytes: ByClass,
-    /// Highest of these since the start.
+    /// Highest of these since persistent watermarks were cleared.
     pub persistent_watermark_bytes: ByClass,
 }
 
@@ -241,7 +241,7 @@ pub struct BufferPool {
     pub used_bytes: u64,
     /// Watermark since watermarks were cleared.
     pub watermark_bytes: u64,
-    /// Watermark since the start.
+    /// Watermark since persistent watermarks were cleared.
     pub persistent_watermark_bytes: u64,
 }
 

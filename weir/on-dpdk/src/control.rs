@@ -6,12 +6,13 @@
 mod capture;
 mod events;
 mod reading;
+mod watermarks;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_config::{ControlConfig, ControlSocket, PortState, SwitchConfig, port_of_key};
+use weir_config::{ControlConfig, ControlSocket, PortState, SwitchConfig, names_port, port_of_key};
 use weir_control::metrics::Metrics;
 use weir_control::protocol::{
     ClearRequest, Clearable, ErrorReply, ErrorReplyKind, Hello, Reply, Request, ShowRequest, ShowView,
@@ -33,6 +34,7 @@ use crate::runtime_config::RuntimeConfigs;
 use capture::CaptureLog;
 use events::{EventLog, unix_ms};
 use reading::{CounterBaseline, SwitchReading, rates};
+use watermarks::{Peaks, WatermarkPeaks};
 
 /// Time for which a report is reused. Lcores are not asked more often, for any number of clients.
 const FRESH: Duration = Duration::from_millis(20);
@@ -47,6 +49,8 @@ pub(crate) struct Control {
     events: EventLog,
     /// Counters of each switch when they were last cleared.
     bases: Vec<Option<CounterBaseline>>,
+    /// Watermarks of each switch until they were last cleared.
+    watermarks: Vec<WatermarkPeaks>,
     /// Counters of lcores when they were last cleared, in their order; none before.
     lcore_bases: Vec<LcoreBaseline>,
     /// Rates of each switch in the last interval.
@@ -202,6 +206,7 @@ impl Control {
             questions,
             events: EventLog::default(),
             bases: switches.iter().map(|_| None).collect(),
+            watermarks: switches.iter().map(|_| WatermarkPeaks::default()).collect(),
             lcore_bases: Vec::new(),
             rates: vec![None; switches.len()],
             reports: None,
@@ -413,7 +418,9 @@ impl Control {
         let reports = self.reports(context)?;
         let mut shown = Vec::new();
         for (index, ports) in chosen.into_iter().zip(ports) {
-            let reading = self.reading(context, index, &reports[index], ports, self.bases[index].as_ref());
+            let cleared = &self.watermarks[index];
+            let peaks = [&cleared.user, &cleared.persistent];
+            let reading = self.reading(context, index, &reports[index], ports, peaks, self.bases[index].as_ref());
             let (switch, base) = (reading.config.name.clone(), reading.base);
             let counters_cleared_unix_ms = base.map(|base| base.unix_ms);
             let Some(state) = reading.state(show.what) else { continue };
@@ -425,9 +432,12 @@ impl Control {
     fn metrics(&mut self, context: ControlContext<'_>) -> Answer {
         let reports = self.reports(context)?;
         let all = |index: usize| (0..context.switches[index].ports.len()).collect();
-        let switches = (0..context.switches.len())
-            .map(|index| self.reading(context, index, &reports[index], all(index), None).metrics())
-            .collect();
+        let metrics = |index: usize| {
+            let cleared = &self.watermarks[index];
+            let peaks = [&cleared.user, &cleared.since_start];
+            self.reading(context, index, &reports[index], all(index), peaks, None).metrics()
+        };
+        let switches = (0..context.switches.len()).map(metrics).collect();
         let lcores = lcores(context, &[]);
         let metrics = Metrics { weir_version: env!("CARGO_PKG_VERSION").to_owned(), switches, lcores };
         Ok(Reply::Metrics(metrics.text()))
@@ -456,9 +466,14 @@ impl Control {
                         Some(CounterBaseline { unix_ms: unix_ms(), report: reports[index].clone(), losses, nics });
                     ("counters_cleared", "counters are shown from now on; the summary's go on".to_owned())
                 }
-                Clearable::Watermarks => {
-                    context.running.shared(index).mmu.restart_watermarks();
-                    ("watermarks_cleared", "watermarks begin anew; the persistent ones go on".to_owned())
+                Clearable::Watermarks | Clearable::PersistentWatermarks => {
+                    let is_persistent = clear.what == Clearable::PersistentWatermarks;
+                    self.watermarks[index].clear(is_persistent, &context.running.shared(index).mmu);
+                    let (cleared, others) = match is_persistent {
+                        true => ("persistent watermarks", "the others and the summary's"),
+                        false => ("watermarks", "the persistent ones"),
+                    };
+                    ("watermarks_cleared", format!("{cleared} begin anew; {others} go on"))
                 }
                 Clearable::Mac => {
                     let forgotten = context.running.shared(index).fdb.clear_learned();
@@ -497,6 +512,7 @@ impl Control {
         index: usize,
         report: &'r Report,
         ports: Vec<usize>,
+        peaks: [&'r Peaks; 2],
         base: Option<&'r CounterBaseline>,
     ) -> SwitchReading<'r> {
         SwitchReading {
@@ -507,6 +523,7 @@ impl Control {
             lldp: (index, context.lldp),
             nics: context.running.nic_reports(index),
             base,
+            peaks,
             rates: self.rates[index].as_deref(),
             now: context.running.now(),
             unix_ms: unix_ms(),
@@ -555,12 +572,12 @@ fn chosen(switches: &[SwitchConfig], name: Option<&str>) -> Result<Vec<usize>, E
 /// Indices of the requested ports of each chosen switch, in the order of its file.
 fn ports_of(switches: &[SwitchConfig], chosen: &[usize], names: &[String]) -> Result<Vec<Vec<usize>>, ErrorReply> {
     let ports = || chosen.iter().map(|index| &switches[*index].ports);
-    if let Some(unknown) = names.iter().find(|name| !ports().flatten().any(|port| port.name == **name)) {
+    if let Some(unknown) = names.iter().find(|name| !ports().flatten().any(|port| names_port(name, &port.name))) {
         let known: Vec<&str> = ports().flatten().map(|port| port.name.as_str()).collect();
         let message = format!("no port is named `{unknown}`; the ports are: {}", known.join(", "));
         return Err(ErrorReply::new(ErrorReplyKind::Unknown, message));
     }
-    let is_wanted = |name: &String| names.is_empty() || names.contains(name);
+    let is_wanted = |port: &String| names.is_empty() || names.iter().any(|name| names_port(name, port));
     let wanted = ports().map(|ports| (0..ports.len()).filter(|port| is_wanted(&ports[*port].name)).collect());
     Ok(wanted.collect())
 }

@@ -21,8 +21,22 @@ pub(super) enum Content {
     },
     /// State of the process.
     Process(ShowView),
-    /// Running configuration of switches. The ports are those to be shown; empty means all.
-    Configuration(fn(&SwitchConfig, &[String]) -> String),
+    /// Running configuration of switches.
+    Configuration(fn(&SwitchConfig) -> String),
+    /// Running configuration of ports: those to be shown; empty means all.
+    OfPorts(fn(&SwitchConfig, &[String]) -> String),
+}
+
+impl Content {
+    /// Whether it is of ports, some of which can be chosen.
+    pub(super) fn has_ports(&self) -> bool {
+        match self {
+            Content::State { view, .. } => !matches!(view, ShowView::BufferPools | ShowView::PauseDelays),
+            Content::Process(view) => *view == ShowView::Events,
+            Content::Configuration(_) => false,
+            Content::OfPorts(_) => true,
+        }
+    }
 }
 
 /// Part of a state that is shown.
@@ -53,11 +67,15 @@ impl View {
                 let text = |shown: &ViewReply| switch_text(*counts, *table, shown, switches.len() > 1);
                 Some(switches.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
             }
-            (Content::Configuration(text), Reply::Configurations(all)) => {
+            (content, Reply::Configurations(all)) => {
                 let text = |of: &Configuration| {
                     let config = weir_config::parse(&of.file, &of.text).ok()?;
                     let head = if all.len() > 1 { format!("{}\n", of.switch) } else { String::new() };
-                    Some(head + &text(&config, ports))
+                    match content {
+                        Content::Configuration(text) => Some(head + &text(&config)),
+                        Content::OfPorts(text) => Some(head + &text(&config, ports)),
+                        _ => None,
+                    }
                 };
                 Some(all.iter().map(text).collect::<Option<Vec<String>>>()?.join("\n"))
             }
@@ -95,7 +113,7 @@ impl FromArgMatches for View {
 
 impl Subcommand for View {
     fn augment_subcommands(command: Command) -> Command {
-        with_commands(command, COMMANDS, GROUPS, true)
+        with_commands(command, COMMANDS, GROUPS, Content::has_ports)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -116,7 +134,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("pfcwd", "The PFC watchdog."),
     ("priority-group", "Ingress queues: watermarks and drops."),
     ("priority-group watermark", "Highest occupancy since watermarks were cleared."),
-    ("priority-group persistent-watermark", "Highest occupancy since the start."),
+    ("priority-group persistent-watermark", "Highest occupancy since persistent watermarks were cleared."),
     ("qos", "Maps to classes."),
     ("qos map", "Maps to classes."),
     ("queue", "Egress queues: traffic and watermarks."),
@@ -172,12 +190,8 @@ const fn process(path: &'static str, help: &'static str, view: ShowView) -> Path
     PathCommand { path, help, target: Content::Process(view) }
 }
 
-const fn configured(
-    path: &'static str,
-    help: &'static str,
-    text: fn(&SwitchConfig, &[String]) -> String,
-) -> PathCommand<Content> {
-    PathCommand { path, help, target: Content::Configuration(text) }
+const fn configured(path: &'static str, help: &'static str, content: Content) -> PathCommand<Content> {
+    PathCommand { path, help, target: content }
 }
 
 #[rustfmt::skip]
@@ -189,12 +203,12 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     state!("interfaces status", "Speed and state of ports.", Interfaces, Interfaces, false, sonic::interface_status),
     state!("pfc counters", "PFC frames received and sent, by class.", PfcCounters, PfcCounters, true, tables::pfc_counters),
     state!("pfc counters --history", "Count and duration of the peer's pauses of each class, instead.", PfcCounters, PfcCounters, true, tables::pfc_history),
-    configured("pfc priority", "Lossless classes of ports.", sonic_config::pfc_priority),
-    configured("pfc asymmetric", "Whether PFC pauses lossy classes too.", sonic_config::pfc_asymmetric),
+    configured("pfc priority", "Lossless classes of ports.", Content::OfPorts(sonic_config::pfc_priority)),
+    configured("pfc asymmetric", "Whether PFC pauses lossy classes too.", Content::OfPorts(sonic_config::pfc_asymmetric)),
     state!("pfc watchdog", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
     state!("pfc delays", "Delays until flow-control messages are sent, and until they are obeyed.", PauseDelays, PauseDelays, false, tables::delays),
     state!("pfcwd stats", "Queues that are watched for PFC storms.", PfcWatchdog, PfcWatchdog, true, tables::watchdog),
-    configured("pfcwd config", "Ports that are watched for PFC storms, times and action.", sonic_config::watchdog),
+    configured("pfcwd config", "Ports that are watched for PFC storms, times and action.", Content::OfPorts(sonic_config::watchdog)),
     groups!("priority-group watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_watermark_bytes),
     groups!("priority-group watermark headroom", "Headroom: w_h.", false, "Ingress headroom per PG:", headroom_watermark_bytes),
     groups!("priority-group persistent-watermark shared", "Shared segment: w_s.", false, "Ingress shared pool occupancy per PG:", shared_persistent_watermark_bytes),
@@ -205,7 +219,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     queues!("queue watermark unicast", "Of each class's queue.", "unicast queue", "UC", watermark_bytes),
     queues!("queue watermark all", "Of each class's queue.", "all queues", "ALL", watermark_bytes),
     state!("queue watermark multicast", "None: frames to several ports have no queues of their own.", Queues, Queues, false, sonic::no_multicast),
-    queues!("queue persistent-watermark", "Highest occupancy since the start.", "unicast queue", "UC", persistent_watermark_bytes),
+    queues!("queue persistent-watermark", "Highest occupancy since persistent watermarks were cleared.", "unicast queue", "UC", persistent_watermark_bytes),
     queues!("queue persistent-watermark unicast", "Of each class's queue.", "unicast queue", "UC", persistent_watermark_bytes),
     queues!("queue persistent-watermark all", "Of each class's queue.", "all queues", "ALL", persistent_watermark_bytes),
     state!("queue persistent-watermark multicast", "None: frames to several ports have no queues of their own.", Queues, Queues, false, sonic::no_multicast),
@@ -216,15 +230,15 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     state!("buffer information", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),
     state!("mmu", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),
     state!("buffer_pool watermark", "Since watermarks were cleared.", BufferPools, BufferPools, false, sonic::pool_watermarks),
-    state!("buffer_pool persistent-watermark", "Since the start.", BufferPools, BufferPools, false, sonic::pool_peaks),
+    state!("buffer_pool persistent-watermark", "Since persistent watermarks were cleared.", BufferPools, BufferPools, false, sonic::pool_peaks),
     state!("headroom-pool watermark", "Since watermarks were cleared.", BufferPools, BufferPools, false, sonic::headroom_watermarks),
-    state!("headroom-pool persistent-watermark", "Since the start.", BufferPools, BufferPools, false, sonic::headroom_peaks),
-    configured("ecn", "ECN marking of queues.", sonic_config::ecn),
-    configured("qos map dscp-tc", "Class of each DSCP.", sonic_config::dscp_map),
-    configured("qos map dot1p-tc", "Class of each PCP.", sonic_config::pcp_map),
-    configured("qos map tc-queue", "Queue of each class.", sonic_config::queue_map),
-    configured("qos map tc-pg", "Priority group of each class.", sonic_config::group_map),
-    configured("qos map pfc-queue", "Queue of each PFC priority.", sonic_config::pfc_map),
+    state!("headroom-pool persistent-watermark", "Since persistent watermarks were cleared.", BufferPools, BufferPools, false, sonic::headroom_peaks),
+    configured("ecn", "ECN marking of queues.", Content::Configuration(sonic_config::ecn)),
+    configured("qos map dscp-tc", "Class of each DSCP.", Content::Configuration(sonic_config::dscp_map)),
+    configured("qos map dot1p-tc", "Class of each PCP.", Content::Configuration(sonic_config::pcp_map)),
+    configured("qos map tc-queue", "Queue of each class.", Content::Configuration(sonic_config::queue_map)),
+    configured("qos map tc-pg", "Priority group of each class.", Content::Configuration(sonic_config::group_map)),
+    configured("qos map pfc-queue", "Queue of each PFC priority.", Content::Configuration(sonic_config::pfc_map)),
     state!("mac", "Stations' addresses, and the ports that they are behind.", Mac, Mac, false, tables::mac),
     state!("mac ports", "Learned stations of each port, and stations that moved to it.", Interfaces, Interfaces, false, tables::stations),
     configured("vlan brief", "Members of VLANs.", sonic_config::vlans),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_config::{PortConfig, StormCondition, SwitchConfig, WatchdogAction};
+use weir_config::{PortConfig, StormCondition, SwitchConfig, WatchdogAction, names_port};
 use weir_experiments::table::Table;
 use weir_units::Span;
 
@@ -11,7 +11,7 @@ use super::tables::NOT_KNOWN;
 type Wanted = [String];
 
 fn ports<'c>(config: &'c SwitchConfig, wanted: &'c Wanted) -> impl Iterator<Item = &'c PortConfig> {
-    config.ports.iter().filter(move |port| wanted.is_empty() || wanted.contains(&port.name))
+    config.ports.iter().filter(move |port| wanted.is_empty() || wanted.iter().any(|of| names_port(of, &port.name)))
 }
 
 fn has_pfc(port: &PortConfig) -> bool {
@@ -58,7 +58,7 @@ pub(super) fn watchdog(config: &SwitchConfig, wanted: &Wanted) -> String {
 }
 
 /// `show ecn`: a profile for each class that marks.
-pub(super) fn ecn(config: &SwitchConfig, _: &Wanted) -> String {
+pub(super) fn ecn(config: &SwitchConfig) -> String {
     let mut text = String::new();
     for (class, queue) in config.classes.queues.iter().enumerate() {
         let Some(ecn) = &queue.ecn else { continue };
@@ -78,12 +78,12 @@ pub(super) fn ecn(config: &SwitchConfig, _: &Wanted) -> String {
 }
 
 /// `show qos map dscp-tc`.
-pub(super) fn dscp_map(config: &SwitchConfig, _: &Wanted) -> String {
+pub(super) fn dscp_map(config: &SwitchConfig) -> String {
     map("DSCP", "TC", &config.classes.dscp)
 }
 
 /// `show qos map dot1p-tc`.
-pub(super) fn pcp_map(config: &SwitchConfig, _: &Wanted) -> String {
+pub(super) fn pcp_map(config: &SwitchConfig) -> String {
     map("DOT1P", "TC", &config.classes.pcp)
 }
 
@@ -91,17 +91,17 @@ pub(super) fn pcp_map(config: &SwitchConfig, _: &Wanted) -> String {
 const IDENTITY: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// `show qos map tc-queue`.
-pub(super) fn queue_map(_: &SwitchConfig, _: &Wanted) -> String {
+pub(super) fn queue_map(_: &SwitchConfig) -> String {
     map("TC", "QUEUE", &IDENTITY)
 }
 
 /// `show qos map tc-pg`.
-pub(super) fn group_map(_: &SwitchConfig, _: &Wanted) -> String {
+pub(super) fn group_map(_: &SwitchConfig) -> String {
     map("TC", "PG", &IDENTITY)
 }
 
 /// `show qos map pfc-queue`.
-pub(super) fn pfc_map(_: &SwitchConfig, _: &Wanted) -> String {
+pub(super) fn pfc_map(_: &SwitchConfig) -> String {
     map("PFC", "QUEUE", &IDENTITY)
 }
 

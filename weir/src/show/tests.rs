@@ -382,8 +382,9 @@ fn sonics_commands_have_its_columns() {
     for (line, heads) in [
         ("show interfaces counters", &[counters][..]),
         ("show interfaces counters -i p0", &[counters]),
-        ("show interfaces counters errors", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
-        ("show interfaces counters rates", &["IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL"]),
+        ("show interfaces counters -i Ethernet4,p0-4", &[counters]),
+        ("show interface counters errors", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
+        ("show int counters rates", &["IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL"]),
         ("show interfaces status", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
         ("show interfaces status p0", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
         (
@@ -433,6 +434,36 @@ fn sonics_commands_have_its_columns() {
         for head in heads {
             assert!(lines.iter().any(|line| line == head), "{line}: {head}\n{text}");
         }
+    }
+}
+
+#[test]
+fn commands_of_the_whole_switch_take_no_port() {
+    for line in ["show ecn p0", "show qos map dscp-tc p0", "show buffer_pool watermark p0", "show lcores p0"] {
+        assert!(Line::try_parse_from(line.split(' ')).is_err(), "{line}");
+    }
+    for line in ["show ecn -i p0", "show qos map tc-queue --port p0", "show headroom-pool watermark -i p0"] {
+        let arguments =
+            Line::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}")).arguments;
+        let Err(Failure::Argument(message)) = arguments.ask(&arguments.request()) else { panic!("{line}") };
+        assert!(message.contains("of the whole switch; leave out p0"), "{line}: {message}");
+    }
+    let arguments = Line::try_parse_from("show pfc priority p1-1".split(' ')).unwrap().arguments;
+    let text = arguments.view.text(&reply_to(&arguments.request()), &arguments.ports()).unwrap();
+    assert_eq!(text.lines().skip(2).collect::<Vec<_>>(), ["  p1         3,4"]);
+}
+
+#[test]
+fn ranges_of_numbers_name_ports() {
+    for (name, port, is_meant) in [
+        ("Ethernet12-16", "Ethernet12", true),
+        ("Ethernet12-16", "Ethernet16", true),
+        ("Ethernet12-16", "Ethernet17", false),
+        ("p-1", "p-1", true),
+        ("p-1", "p1", false),
+        ("", "p1", false),
+    ] {
+        assert_eq!(names_port(name, port), is_meant, "{name} {port}");
     }
 }
 

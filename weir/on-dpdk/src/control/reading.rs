@@ -18,6 +18,7 @@ use weir_switch_core::report::{self, ClassReport, PortReport};
 use weir_switch_core::{Report, Shared};
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
+use super::watermarks::Peaks;
 use crate::lldp::LldpAgent;
 use crate::losses::frames;
 
@@ -34,6 +35,8 @@ pub(crate) struct SwitchReading<'r> {
     pub(crate) nics: Vec<Option<ModelReport>>,
     /// Counters at the last clear; `None` if they count since the start.
     pub(crate) base: Option<&'r CounterBaseline>,
+    /// Past peaks of watermarks, and of the persistent ones.
+    pub(crate) peaks: [&'r Peaks; 2],
     /// Rates by port, received and sent, in bits per second; `None` before the first interval is over.
     pub(crate) rates: Option<&'r [[u64; 2]]>,
     pub(crate) now: Time,
@@ -239,10 +242,8 @@ impl SwitchReading<'_> {
     fn priority_groups(&self) -> Vec<PriorityGroups> {
         let groups = |(number, config, report): (usize, &PortConfig, &PortReport)| {
             let now = |value: fn(&ClassReport) -> Bytes| report.classes.each_ref().map(|class| value(class).get());
-            // The report may be a little older than the marks.
-            let highest = |since_start: ByClass, mark: ByClass| std::array::from_fn(|n| since_start[n].max(mark[n]));
-            let marks = Class::ALL.map(|class| self.shared.mmu.queue_watermarks(queue(number, class)));
-            let (shared, headroom) = (marks.map(|marks| marks.shared.get()), marks.map(|marks| marks.headroom.get()));
+            let marks = |peaks: &Peaks| Class::ALL.map(|class| peaks.queue(&self.shared.mmu, queue(number, class)));
+            let [marks, persistent] = self.peaks.map(marks);
             PriorityGroups {
                 port: config.name.clone(),
                 frames: self.by_class(number, |class| class.rx_frames),
@@ -250,10 +251,10 @@ impl SwitchReading<'_> {
                 private_bytes: now(|class| class.ingress.private),
                 shared_bytes: now(|class| class.ingress.shared),
                 headroom_bytes: now(|class| class.ingress.headroom),
-                shared_watermark_bytes: shared,
-                headroom_watermark_bytes: headroom,
-                shared_persistent_watermark_bytes: highest(now(|class| class.ingress.shared_max), shared),
-                headroom_persistent_watermark_bytes: highest(now(|class| class.ingress.headroom_max), headroom),
+                shared_watermark_bytes: marks.map(|of| of.shared.get()),
+                headroom_watermark_bytes: marks.map(|of| of.headroom.get()),
+                shared_persistent_watermark_bytes: persistent.map(|of| of.shared.get()),
+                headroom_persistent_watermark_bytes: persistent.map(|of| of.headroom.get()),
                 dropped: self.by_class(number, |class| {
                     let of = |reason: DropReason| class.rx_drops[reason as usize];
                     of(DropReason::HeadroomViolation) + of(DropReason::SharedFull)
@@ -264,7 +265,9 @@ impl SwitchReading<'_> {
     }
 
     fn queues(&self) -> Vec<Queues> {
-        let mark = |port: usize, class: Class| self.shared.mmu.queue_watermarks(queue(port, class)).egress.get();
+        let marks = |peaks: &Peaks, port| {
+            Class::ALL.map(|class| peaks.queue(&self.shared.mmu, queue(port, class)).egress.get())
+        };
         let queues = |(number, config, report): (usize, &PortConfig, &PortReport)| Queues {
             port: config.name.clone(),
             frames: self.by_class(number, |class| class.tx_frames),
@@ -272,26 +275,27 @@ impl SwitchReading<'_> {
             ce_marked: self.by_class(number, |class| class.ce_marked),
             dropped: self.by_class(number, |class| class.tx_drops.iter().sum()),
             held_bytes: report.classes.each_ref().map(|class| class.egress.get()),
-            watermark_bytes: Class::ALL.map(|class| mark(number, class)),
-            persistent_watermark_bytes: Class::ALL
-                .map(|class| report.classes[class.index()].egress_max.get().max(mark(number, class))),
+            watermark_bytes: marks(self.peaks[0], number),
+            persistent_watermark_bytes: marks(self.peaks[1], number),
         };
         self.real_ports().map(queues).collect()
     }
 
     fn pools(&self) -> Vec<BufferPool> {
-        let marks = self.shared.mmu.pool_watermarks();
-        let pool = |name: &str, of: PoolUsage, mark: Bytes| BufferPool {
+        let [marks, persistent] = self.peaks.map(|peaks| peaks.pools(&self.shared.mmu));
+        let pool = |name: &str, of: PoolUsage, marks: [Bytes; 2]| BufferPool {
             pool: name.to_owned(),
             size_bytes: of.capacity.get(),
             used_bytes: of.used.get(),
-            watermark_bytes: mark.get(),
-            persistent_watermark_bytes: of.used_max.max(mark).get(),
+            watermark_bytes: marks[0].get(),
+            persistent_watermark_bytes: marks[1].get(),
         };
-        let mut pools = vec![pool("shared", self.report.pool, marks.shared)];
-        pools.extend(self.report.headroom_pool.zip(marks.headroom).map(|(of, mark)| pool("headroom", of, mark)));
-        let egress = self.report.egress_lossy_pool.zip(marks.egress_lossy);
-        pools.extend(egress.map(|(of, mark)| pool("egress_lossy", of, mark)));
+        let mut pools = vec![pool("shared", self.report.pool, [marks.shared, persistent.shared])];
+        let both = |marks: [Option<Bytes>; 2]| marks.map(Option::unwrap_or_default);
+        let headroom = both([marks.headroom, persistent.headroom]);
+        pools.extend(self.report.headroom_pool.map(|of| pool("headroom", of, headroom)));
+        let egress = both([marks.egress_lossy, persistent.egress_lossy]);
+        pools.extend(self.report.egress_lossy_pool.map(|of| pool("egress_lossy", of, egress)));
         pools
     }
 
