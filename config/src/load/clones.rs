@@ -5,8 +5,20 @@ use weir_reader::{Problem, Table};
 use crate::{Device, PortConfig};
 
 /// Keys that a clone inherits from its port and can't override.
-const INHERITED: &[&str] =
-    &["rate", "delay", "headroom", "private", "alpha", "peer", "mac", "flow_control", "vlan", "tagged", "state", "stations_max"];
+const INHERITED: &[&str] = &[
+    "rate",
+    "delay",
+    "headroom",
+    "private",
+    "alpha",
+    "peer",
+    "mac",
+    "flow_control",
+    "vlan",
+    "tagged",
+    "state",
+    "stations_max",
+];
 
 /// Sets each clone's inherited values. `tables` are the tables of the ports.
 pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {

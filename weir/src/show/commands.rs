@@ -241,7 +241,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     configured("qos map pfc-queue", "Queue of each PFC priority.", Content::Configuration(sonic_config::pfc_map)),
     state!("mac", "Stations' addresses, and the ports that they are behind.", Mac, Mac, false, tables::mac),
     state!("mac ports", "Learned stations of each port, and stations that moved to it.", Interfaces, Interfaces, false, tables::stations),
-    configured("vlan brief", "Members of VLANs.", sonic_config::vlans),
+    configured("vlan brief", "Members of VLANs.", Content::OfPorts(sonic_config::vlans)),
     state!("policy", "Lossless ingress queues under any buffer policy: lengths, thresholds, headroom, the policy's own gauges.", Policy, Policy, false, tables::any_policy),
     state!("spfc", "Victims and normal ports under SPFC, lengths, thresholds.", Policy, Policy, false, tables::policy, Shows::Policy("spfc")),
     state!("dsh", "States of ports and queues under DSH, headroom.", Policy, Policy, false, tables::policy, Shows::Policy("dsh")),

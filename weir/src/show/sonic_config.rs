@@ -106,7 +106,7 @@ pub(super) fn pfc_map(_: &SwitchConfig) -> String {
 }
 
 /// `show vlan brief`: a row for each member. Weir routes nothing: a VLAN has no address.
-pub(super) fn vlans(config: &SwitchConfig, wanted: &Wanted) -> String {
+pub(super) fn vlans(config: &SwitchConfig, wanted: &[String]) -> String {
     let mut table = Table::new(["VLAN ID", "IP Address", "Ports", "Port Tagging", "Proxy ARP"]).with_text_last();
     for members in config.vlan_members() {
         let mut id = members.vlan.to_string();
