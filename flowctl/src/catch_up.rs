@@ -180,7 +180,7 @@ impl PeakRateLimiter {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

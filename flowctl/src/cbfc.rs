@@ -64,5 +64,5 @@ pub(crate) const fn ahead(limit: u32, count: u32) -> Option<u32> {
     if distance < 1 << 31 { Some(distance) } else { None }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -255,7 +255,7 @@ impl ClassRateLimiter {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

@@ -133,7 +133,7 @@ impl MessageGenerator {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use weir_units::{LINK_OVERHEAD, Span};
 

@@ -194,7 +194,7 @@ impl TxRegulator {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use weir_units::Bytes;
 

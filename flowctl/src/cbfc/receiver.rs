@@ -123,7 +123,7 @@ impl BlockCounters {
 
     /// Returns the blocks received and not yet freed, above the capacity only if the peer exceeded its credit. A snapshot while
     /// other lcores count.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn occupied(&self, class: Class) -> u32 {
         let account = &self.classes[class.index()];
         let freed = account.freed.load(Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl BlockCounters {
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn starting_at(buffer: Bytes, count: u32) -> BlockCounters {
         let receiver = BlockCounters::new(buffer);
         for account in &receiver.classes {

@@ -151,7 +151,7 @@ impl CreditCounters {
     }
 
     /// Starts all counts at `count`, for tests of the wrap.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn starting_at(buffer: Bytes, count: u32) -> CreditCounters {
         let sender = CreditCounters::new(buffer);
         for credit in &sender.classes {

@@ -88,7 +88,7 @@ impl RateMapping {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -127,7 +127,7 @@ impl LengthRateAdjuster {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::RATE_MIN;

@@ -94,7 +94,7 @@ impl ClassRates {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -161,7 +161,7 @@ impl StageRateAdjuster {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use weir_units::BitRate;

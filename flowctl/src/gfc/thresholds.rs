@@ -168,7 +168,7 @@ fn bytes_in_at_most(rate: BitRate, span: Span) -> Bytes {
     Bytes::new(bits_ps.div_ceil(8 * 1_000_000_000_000) as u64)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

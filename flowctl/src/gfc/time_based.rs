@@ -90,7 +90,7 @@ impl TimeRateAdjuster {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use weir_units::{BitRate, CLASSES};
 

@@ -54,7 +54,7 @@ impl FlowControlReceiver for PauseReceiver {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use weir_units::{BitRate, CLASSES, ClassSet};
     use weir_wire::mac_control::PfcFrame;

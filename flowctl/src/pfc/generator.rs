@@ -107,7 +107,7 @@ fn share(quantum: Quantum, quanta: u16, percent: u8) -> Span {
     (quantum.times(quanta) * u64::from(percent)).divided_by(100)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use weir_units::BitRate;
 

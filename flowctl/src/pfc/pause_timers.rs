@@ -156,7 +156,7 @@ impl PauseTimer {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use weir_units::BitRate;
 

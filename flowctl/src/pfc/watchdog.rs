@@ -348,5 +348,5 @@ impl StormPackets {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
