@@ -640,7 +640,7 @@ pub mod port {
         "stations_max",
         1..=131_072,
         "Maximum number of [learned stations](OPERATING.md#storms-moves-and-stations) behind the port. Frames of others are \
-         forwarded, and frames to them flooded.",
+         forwarded, and frames to them flooded, or sent to their former ports until those age.",
     )
     .or_else("no limit")
     .live();

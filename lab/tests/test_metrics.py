@@ -46,7 +46,7 @@ LEFT_OUT = {
     "weir_lldp_rx_frames_total": "neighbours are shown by weir show lldp",
     "weir_lldp_tx_frames_total": "neighbours are shown by weir show lldp",
     "weir_lldp_pfc_mismatches": "an alert tells",
-    "weir_port_stations": "shown by weir show mac ports",
+    "weir_port_stations": "shown by weir show interfaces stations",
     "weir_port_station_moves_total": "an alert tells",
     "weir_port_stations_refused_frames_total": "an event tells",
     "weir_lcore_cpu_preempted_total": "the time that others had is drawn",

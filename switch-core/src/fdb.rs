@@ -504,17 +504,21 @@ impl ForwardingTable {
     #[cold]
     fn learn_again(&self, entry: &Entry, mut held: u64, address: u64, port: PortId, tick: u64) {
         let heard = entry.heard.load(Ordering::Relaxed);
+        // A station that has aged no longer counts at its former port.
+        let is_aged = tick.saturating_sub(heard) >= self.clock.ageing;
         // No station has address 0: an empty entry was found.
         while self.is_of(held, address) && address != 0 {
             let moves = self.port_of(held) != port;
-            if moves && self.ports.get(port.index()).is_some_and(PortStations::refuses) {
+            if (moves || is_aged) && self.ports.get(port.index()).is_some_and(PortStations::refuses) {
                 return;
             }
             let word = if moves { word(address, port) | MOVED } else { held & !MOVED };
             match entry.word.compare_exchange_weak(held, word, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     entry.heard.store(tick, Ordering::Relaxed);
-                    if moves {
+                    if is_aged {
+                        self.add_station(port);
+                    } else if moves {
                         self.count_move(address, self.port_of(held), port, held & MOVED != 0 && heard == tick);
                     }
                     if moves && held & CACHED != 0 {
@@ -547,7 +551,7 @@ impl ForwardingTable {
             port.moves.store(port.moves.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         if is_repeated {
-            self.repeated_moves.store(self.repeated_moves.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.repeated_moves.fetch_add(1, Ordering::Relaxed);
             let ports = u64::from(to.0 as u8) << (ADDRESS_BITS + 8) | u64::from(from.0 as u8) << ADDRESS_BITS;
             let word = ports | address & ADDRESS_MASK;
             let _ = self.repeated_move.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed);

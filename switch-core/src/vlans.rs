@@ -52,7 +52,7 @@ impl Vlans {
             let tagged = ports(&members.tagged);
             Vlan { id: members.vlan, index, members: tagged | ports(&members.untagged), tagged }
         };
-        let vlans = (1..).zip(&members).map(vlan).collect();
+        let vlans = (1..=u8::MAX).zip(&members).map(vlan).collect();
         let own = config.ports.iter().map(|port| port.vlan.unwrap_or(0)).collect();
         Some(Vlans { vlans, indices, own })
     }

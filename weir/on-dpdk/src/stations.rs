@@ -117,7 +117,7 @@ impl MoveWindow {
             *self = MoveWindow { end: Some(now + INTERVAL), before: self.last, ..MoveWindow::default() };
         }
         self.last = moves;
-        let is_due = !self.is_reported && moves - self.before >= MOVES_MIN;
+        let is_due = !self.is_reported && moves.saturating_sub(self.before) >= MOVES_MIN;
         self.is_reported |= is_due;
         is_due
     }

@@ -240,7 +240,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     configured("qos map tc-pg", "Priority group of each class.", Content::Configuration(sonic_config::group_map)),
     configured("qos map pfc-queue", "Queue of each PFC priority.", Content::Configuration(sonic_config::pfc_map)),
     state!("mac", "Stations' addresses, and the ports that they are behind.", Mac, Mac, false, tables::mac),
-    state!("mac ports", "Learned stations of each port, and stations that moved to it.", Interfaces, Interfaces, false, tables::stations),
+    state!("interfaces stations", "Learned stations of each port, and stations that moved to it.", Interfaces, Interfaces, false, tables::stations),
     configured("vlan brief", "Members of VLANs.", Content::OfPorts(sonic_config::vlans)),
     state!("policy", "Lossless ingress queues under any buffer policy: lengths, thresholds, headroom, the policy's own gauges.", Policy, Policy, false, tables::any_policy),
     state!("spfc", "Victims and normal ports under SPFC, lengths, thresholds.", Policy, Policy, false, tables::policy, Shows::Policy("spfc")),

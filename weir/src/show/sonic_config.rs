@@ -11,7 +11,11 @@ use super::tables::NOT_KNOWN;
 type Wanted = [String];
 
 fn ports<'c>(config: &'c SwitchConfig, wanted: &'c Wanted) -> impl Iterator<Item = &'c PortConfig> {
-    config.ports.iter().filter(move |port| wanted.is_empty() || wanted.iter().any(|of| names_port(of, &port.name)))
+    config.ports.iter().filter(move |port| is_wanted(port, wanted))
+}
+
+fn is_wanted(port: &PortConfig, wanted: &Wanted) -> bool {
+    wanted.is_empty() || wanted.iter().any(|of| names_port(of, &port.name))
 }
 
 fn has_pfc(port: &PortConfig) -> bool {
@@ -116,7 +120,7 @@ pub(super) fn vlans(config: &SwitchConfig, wanted: &[String]) -> String {
                 () if members.untagged.contains(&index) => "untagged",
                 () => continue,
             };
-            if port.clone_of().is_none() && (wanted.is_empty() || wanted.contains(&port.name)) {
+            if port.clone_of().is_none() && is_wanted(port, wanted) {
                 let proxy = if id.is_empty() { "" } else { "disabled" };
                 table.row([&id, "", &port.name, tagging, proxy]);
                 id.clear();

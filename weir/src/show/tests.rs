@@ -79,7 +79,7 @@ fn ports_have_stations() {
           p0             2        2      7        1,234
           uplink         0     none      0            0
         ";
-    assert_eq!(text("mac ports", &shown(State::Interfaces(ports))), lines(expected));
+    assert_eq!(text("interfaces stations", &shown(State::Interfaces(ports))), lines(expected));
 }
 
 fn pfc_port() -> PfcCounters {

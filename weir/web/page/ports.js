@@ -59,7 +59,7 @@ export const alarming = (model) => model.losses.filter((loss) => loss.frames > 0
 export function lossWords(model) {
   if (model.kind !== "live") return "";
   const all = alarming(model);
-  const lossless = all.filter((loss) => loss.isLossless);
+  const lossless = all.filter((loss) => loss.isLossless && loss.class != null);
   const losses = lossless.length > 0 ? lossless : all;
   if (losses.length === 0) return "";
   const words = losses.slice(0, SHOWN).map(({ port, class: cls, reason, frames }) => `${port}${cls == null ? "" : ` class ${cls}`}: ${frames} (${reason.replaceAll("_", " ")})`);

@@ -110,6 +110,8 @@ struct Connection {
 enum Stage {
     /// The request is incomplete.
     Request,
+    /// The answer is being made, which no lost client ends.
+    Making,
     /// The answer is being sent, since this instant.
     Answer(Instant),
     /// Server-sent events.
@@ -285,8 +287,10 @@ fn serve_client(number: u64, stream: &TcpStream, context: &ServerContext) -> io:
             return linger(stream);
         }
     };
+    context.begin_answer(number, Stage::Making);
+    let answer = context.site.answer(&get);
     context.begin_answer(number, Stage::Answer(Instant::now()));
-    match context.site.answer(&get) {
+    match answer {
         Response::Events(_) if get.is_head => stream_head(stream),
         Response::Events(events) if context.begin_answer(number, Stage::Events) => send_events(stream, events, context),
         Response::Events(_) => {

@@ -94,10 +94,10 @@ impl Classes {
         let queue_of = self.queue_of(tables, queue_map.as_deref());
         self.default_class = queue_of[0];
         self.trusts_pcp = dscp_map.is_none() && pcp_map.is_some();
-        self.dscp = read_map(tables, "DSCP_TO_TC_MAP", dscp_map.as_deref(), &queue_of, "classes.dscp");
+        self.dscp = read_map(tables, "DSCP_TO_TC_MAP", dscp_map.as_deref(), &queue_of, "classes.dscp")?;
         if pcp_map.is_some() {
             let rule = if self.trusts_pcp { "classes.pcp" } else { "classes.pcp, not in force: ports trust the DSCP" };
-            self.pcp = Some(read_map(tables, "DOT1P_TO_TC_MAP", pcp_map.as_deref(), &queue_of, rule));
+            self.pcp = Some(read_map(tables, "DOT1P_TO_TC_MAP", pcp_map.as_deref(), &queue_of, rule)?);
         }
         self.check_groups(tables, group_map.as_deref(), &queue_of)?;
         let pfc_map = self.chosen_map(tables, ports, "pfc_to_queue_map", "MAP_PFC_PRIORITY_TO_QUEUE")?;
@@ -557,16 +557,19 @@ fn read_map<const N: usize>(
     map: Option<&str>,
     queue_of: &[u8; 8],
     rule: &str,
-) -> [u8; N] {
+) -> Result<[u8; N], String> {
     let mut classes = [queue_of[0]; N];
     let mut is_absent = [true; N];
     for (field, value) in map.map(|map| tables.fields(table, map)).unwrap_or_default() {
         let at = FieldPath::new(table, map.unwrap_or_default(), &field);
         let (Some(point), Some(class)) = (field.parse::<usize>().ok().filter(|point| *point < N), below_8(&value))
         else {
-            let detail = format!("code points are 0 to {}, classes 0 to 7", N - 1);
-            tables.account(ImportOutcome::Refused, at, detail);
-            continue;
+            let file = tables.file_of(table);
+            let map = map.unwrap_or_default();
+            let most = N - 1;
+            return Err(format!(
+                "{file}: {table}|{map} {field:?}: {value:?}: write a code point from 0 to {most} and a traffic class from 0 to 7"
+            ));
         };
         let to = queue_of[usize::from(class)];
         let outcome = if to == class { ImportOutcome::Taken } else { ImportOutcome::Approximated };
@@ -578,7 +581,7 @@ fn read_map<const N: usize>(
         let point = point.to_string();
         tables.account_absent(ImportOutcome::Taken, FieldPath::new(table, map.unwrap_or_default(), &point), detail);
     }
-    classes
+    Ok(classes)
 }
 
 /// Numbers that a map gives each code point or class. Without an entry, code points have traffic class 0, and others their own number.
@@ -628,5 +631,5 @@ fn has_lossless_profiles(tables: &ConfigDb) -> bool {
 }
 
 fn below_8(text: &str) -> Option<u8> {
-    text.parse().ok().filter(|number| *number < 8)
+    text.trim().parse().ok().filter(|number| *number < 8)
 }
