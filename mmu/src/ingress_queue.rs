@@ -29,12 +29,14 @@ pub(crate) struct IngressQueue {
     off_at: LastXoff,
     /// Lent headroom, under a policy that lends.
     pub(crate) loan: Loan,
-    /// Peaks before the last restart of `held_max`, `shared_max` and `headroom_max`.
-    persistent: [PersistentWatermark; 3],
 }
 
+/// Peaks before the last restart of `held_max`, `shared_max` and `headroom_max`.
+pub(crate) type PersistentWatermarks = [PersistentWatermark; 3];
+
+// Processors fetch lines in pairs, so lcores share none with 128 B between queues.
 #[cfg(not(loom))]
-const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64);
+const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64 && size_of::<IngressQueue>() <= 128);
 
 /// Limits of one ingress queue, independent of the policy.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +63,6 @@ impl IngressQueue {
             pauses: AtomicU64::new(0),
             off_at: LastXoff::default(),
             loan: Loan::default(),
-            persistent: Default::default(),
         }
     }
 
@@ -104,15 +105,14 @@ impl IngressQueue {
         self.held_max.note(u64::from(occupancy.shared) + u64::from(occupancy.headroom) + u64::from(private));
     }
 
-    /// Peaks of the total, w_s and w_h since the start.
-    pub(crate) fn highest(&self) -> [u64; 3] {
+    /// Peaks of the total, w_s and w_h since the start. `before` is `None` without a restart.
+    pub(crate) fn highest(&self, before: Option<&PersistentWatermarks>) -> [u64; 3] {
         let marks = [&self.held_max, &self.shared_max, &self.headroom_max];
-        std::array::from_fn(|n| self.persistent[n].highest(marks[n]))
+        std::array::from_fn(|n| before.map_or(marks[n].get(), |before| before[n].highest(marks[n])))
     }
 
     /// Restarts the watermarks, and returns the peaks of w_s and w_h until then.
-    pub(crate) fn restart_watermarks(&self) -> [u64; 2] {
-        let [held, shared, headroom] = &self.persistent;
+    pub(crate) fn restart_watermarks(&self, [held, shared, headroom]: &PersistentWatermarks) -> [u64; 2] {
         held.restart(&self.held_max, || {
             let occupancy = self.occupancy.load();
             u64::from(occupancy.shared) + u64::from(occupancy.headroom) + u64::from(self.private())

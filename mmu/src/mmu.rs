@@ -13,13 +13,14 @@ mod prefetch;
 mod report;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, DropReason, PortId, QueueId, Time};
 
 use crate::egress_queue::EgressQueue;
-use crate::ingress_queue::{IngressQueue, QueueLimits};
-use crate::layout::{BufferLayout, Headroom};
+use crate::ingress_queue::{IngressQueue, PersistentWatermarks, QueueLimits};
+use crate::layout::{BufferLayout, Headroom, PortLayout};
 use crate::low_pass::{Average, LowPass, bytes_ceil};
 use crate::occupancy::{AtomicOccupancy, Occupancy};
 use crate::padded_rows::PaddedRows;
@@ -49,6 +50,8 @@ pub struct Mmu {
     headroom: Option<CachePadded<Pool>>,
     egress_lossy: Option<CachePadded<Pool>>,
     ingress: Box<[CachePadded<IngressQueue>]>,
+    /// Earlier peaks of each ingress queue; allocated with the first restart of watermarks.
+    persistent: OnceLock<Box<[PersistentWatermarks]>>,
     egress: PaddedRows<EgressQueue>,
     ports: Box<[CachePadded<IngressPort>]>,
 }
@@ -130,6 +133,11 @@ pub enum Segment {
 }
 
 impl Mmu {
+    /// Memory of a port in an MMU for one lcore, without that of the policy.
+    pub const PORT_BYTES: usize = size_of::<CachePadded<IngressPort>>()
+        + CLASSES * (size_of::<CachePadded<IngressQueue>>() + PaddedRows::<EgressQueue>::ROW_BYTES)
+        + size_of::<PortLayout>();
+
     /// Creates an empty MMU.
     ///
     /// A policy without hysteresis ignores `xon`. `lossy_alpha` is α° of lossy classes.
@@ -161,6 +169,7 @@ impl Mmu {
             },
             egress_lossy: layout.egress_lossy().map(pool),
             ingress: queues.map(|(port, class)| CachePadded::new(IngressQueue::new(limits(port, class)))).collect(),
+            persistent: OnceLock::new(),
             egress: PaddedRows::new(layout.ports().len() * CLASSES),
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
             flags: PolicyFlags {

@@ -17,6 +17,9 @@ pub(crate) struct PaddedRows<T> {
 }
 
 impl<T: Default> PaddedRows<T> {
+    /// Bytes of a row without a free line.
+    pub(crate) const ROW_BYTES: usize = size_of::<CacheLine<T>>();
+
     pub(crate) fn new(rows: usize) -> PaddedRows<T> {
         const APART: u32 = 1;
         PaddedRows { lines: (0..rows << APART).map(|_| CacheLine::default()).collect(), spread: APART }

@@ -153,6 +153,9 @@ pub(crate) struct CounterSnapshot {
 }
 
 impl Counters {
+    /// Memory of a port without rare counters.
+    pub(crate) const PORT_BYTES: usize = CLASSES * size_of::<QueueRow>() + size_of::<Option<Box<RareCounters>>>();
+
     /// Returns zero counters for a switch of `ports` ports. All memory is allocated now.
     pub(crate) fn upfront(ports: usize) -> Counters {
         let mut counters = Counters::lazy(ports);

@@ -343,6 +343,7 @@ impl ForwardingTable {
     }
 
     fn enter_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
+        self.routed.reserve_exact(ports.size_hint().0);
         for ports in ports {
             let place = self.place_of(ports);
             self.routed.push(place);

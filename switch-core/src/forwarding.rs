@@ -79,6 +79,9 @@ pub(crate) enum ForwardingDecision {
 }
 
 impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
+    /// Memory of a port without clones, besides its counters.
+    pub(crate) const PORT_BYTES: usize = size_of::<Option<PortWriter>>() + size_of::<Box<[PortId]>>();
+
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P, S> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };

@@ -82,6 +82,9 @@ impl<P> Slot<P> {
 }
 
 impl<P> LinkedQueues<P> {
+    pub(crate) const QUEUE_BYTES: usize = size_of::<QueueEnds>();
+    pub(crate) const PACKET_BYTES: usize = size_of::<Slot<P>>();
+
     /// Returns `queues` empty queues with room for `limit` items together, of which `places` are allocated now.
     pub(crate) fn new(queues: usize, limit: usize, places: usize) -> LinkedQueues<P> {
         let places = places.min(limit);

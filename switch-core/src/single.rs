@@ -14,18 +14,19 @@ mod prefetch;
 
 use std::sync::Arc;
 
-use weir_mmu::BufferRequest;
-use weir_units::{Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
+use weir_mmu::{BufferRequest, Mmu};
+use weir_units::{CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Time};
 use weir_wire::ethernet::Parsed;
 
 use crate::counters::{Counters, queue_stat};
 use crate::forwarding::{Forwarding, ForwardingDecision};
 use crate::packet::{Burst, Packet, PacketAllocator, PortOutput};
+use crate::queues::LinkedQueues;
 use crate::report::{Report, StatsCollector};
-use crate::shared::Shared;
+use crate::shared::{PortState, Shared};
 use crate::switch::Switch;
-use crate::transmission::Transmission;
-use per_frame_output::PerFrameOutput;
+use crate::transmission::{PortTransmitter, Transmission};
+use per_frame_output::{PerFrameOutput, RefusedFrame};
 
 /// Whole switch for a driver in virtual time, which serves only ports with work.
 ///
@@ -65,6 +66,17 @@ impl Switch {
 }
 
 impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
+    /// Memory of a port besides its policy, flow control and name.
+    pub const PORT_BYTES: usize = Mmu::PORT_BYTES
+        + size_of::<PortState>()
+        + 2 * Counters::PORT_BYTES
+        + size_of::<PortTransmitter<RefusedFrame<P>>>()
+        + CLASSES * LinkedQueues::<P>::QUEUE_BYTES
+        + Forwarding::<P, S>::PORT_BYTES
+        + size_of::<usize>();
+    /// Memory of a queued packet.
+    pub const QUEUED_PACKET_BYTES: usize = LinkedQueues::<P>::PACKET_BYTES;
+
     /// Forwards one frame that `port` received at `now`.
     ///
     /// `alone` means that nothing else is due at this instant. The frame is then sent here if it can leave at once; counters and watermarks

@@ -132,7 +132,8 @@ impl Mmu {
         let port_off = self.flags.port_xon_offset.is_some()
             && queue.limits.lossless
             && self.ports[id.port().index()].occupancy.load().off;
-        let [held_max, shared_max, headroom_max] = queue.highest().map(Bytes::new);
+        let [held_max, shared_max, headroom_max] =
+            queue.highest(self.persistent.get().map(|all| &all[id.index()])).map(Bytes::new);
         QueueUsage {
             private: Bytes::new(u64::from(queue.private())),
             shared: Bytes::new(u64::from(occupancy.shared)),
@@ -205,10 +206,12 @@ impl Mmu {
     /// Returns those until then, of queues by [`QueueId::index`]. Peaks since the start, as in [`QueueUsage`] and [`PoolUsage`], are kept. Call
     /// from one thread only.
     pub fn restart_watermarks(&self) -> (Vec<QueueWatermarks>, PoolWatermarks) {
-        let queues = self.ingress.iter().zip(self.egress.iter()).map(|(ingress, egress)| {
-            let [shared, headroom] = ingress.restart_watermarks().map(Bytes::new);
-            QueueWatermarks { shared, headroom, egress: Bytes::new(egress.restart_watermark()) }
-        });
+        let persistent = self.persistent.get_or_init(|| self.ingress.iter().map(|_| Default::default()).collect());
+        let queues =
+            self.ingress.iter().zip(persistent).zip(self.egress.iter()).map(|((ingress, persistent), egress)| {
+                let [shared, headroom] = ingress.restart_watermarks(persistent).map(Bytes::new);
+                QueueWatermarks { shared, headroom, egress: Bytes::new(egress.restart_watermark()) }
+            });
         let pool = |pool: &Pool| Bytes::new(pool.restart_watermark());
         let pools = PoolWatermarks {
             shared: pool(&self.shared),

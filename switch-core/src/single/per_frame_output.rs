@@ -19,7 +19,7 @@ use crate::transmission::{PortTransmitter, Transmission, TransmitMode};
 pub(super) struct PerFrameOutput<P, S>(PhantomData<fn() -> (P, S)>);
 
 /// Frame that a port was offered and did not accept.
-type RefusedFrame<P> = Option<Box<QueuedPacket<P>>>;
+pub(super) type RefusedFrame<P> = Option<Box<QueuedPacket<P>>>;
 
 // A bypassing frame touches two cache lines of its port.
 const _: () = assert!(std::mem::offset_of!(PortTransmitter<RefusedFrame<u64>>, watchdogs) <= 128);

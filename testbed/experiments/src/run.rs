@@ -137,7 +137,8 @@ pub(crate) struct CompletedRun {
 }
 
 struct PlannedRun {
-    run: ScenarioRun,
+    name: String,
+    expects: Expectation,
     scenario: Scenario,
     run_dir: RunDir,
     directory: PathBuf,
@@ -178,9 +179,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     for (run, scenario) in runs.into_iter().zip(scenarios) {
         let directory = output.join(slug(&run.name));
         let run_dir = run_dir(&directory, &text)?;
-        planned.push(PlannedRun { run_dir, run, scenario, directory });
+        planned.push(PlannedRun { name: run.name, expects: run.expects, scenario, run_dir, directory });
     }
-    let names: Vec<String> = planned.iter().map(|planned| planned.run.name.clone()).collect();
+    let names: Vec<String> = planned.iter().map(|planned| planned.name.clone()).collect();
     let ended = match &dpdk {
         None => run_in_virtual_time(planned, arguments, &stop)?,
         Some(dpdk) => run_on_dpdk(&**dpdk, planned, hosts.as_mut(), &stop)?,
@@ -226,7 +227,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         let directory = output.join(slug(&run.name));
         let run_dir = run_dir(&directory, &text)?;
         of.push((run_of, seed));
-        planned.push(PlannedRun { run, scenario, run_dir, directory });
+        planned.push(PlannedRun { name: run.name, expects: run.expects, scenario, run_dir, directory });
     }
     if !arguments.json {
         introduce(&planned.iter().map(|planned| planned.scenario.clone()).collect::<Vec<_>>(), backend);
@@ -381,14 +382,14 @@ fn run_on_dpdk(
         )
     };
     let mut ended = Vec::new();
-    for PlannedRun { run, scenario, run_dir, directory } in planned {
+    for PlannedRun { name, expects, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
+        let summary = experiment::run_with_bar(&name, NAMES, &scenario, message, |observe| {
             backend.run_with_hosts(&scenario, run_dir, hosts.as_deref_mut(), observe, stop)
         })?;
-        ended.push(CompletedRun { name: run.name, expects: run.expects, scenario, summary, directory });
+        ended.push(CompletedRun { name, expects, scenario, summary, directory });
     }
     Ok(ended)
 }
@@ -402,11 +403,11 @@ fn run_in_virtual_time(
     let (ns3_files, threads) = (arguments.ns3_files, arguments.threads);
     let threads = threads.map_or_else(Threads::all, |most| Threads::up_to(most as usize));
     let mut ended = Vec::new();
-    for PlannedRun { run, scenario, run_dir, directory } in planned {
+    for PlannedRun { name, expects, scenario, run_dir, directory } in planned {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let backend = SimBackend { expects: run.expects, ns3_files, threads };
+        let backend = SimBackend { expects, ns3_files, threads };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
         let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop().is_some());
         // A closed loop's number of messages is not known in advance.
@@ -430,10 +431,10 @@ fn run_in_virtual_time(
             };
             format!("{:.2} M packet-hops/s  PAUSEs {}{done}", rate / 1e6, count(progress.pauses))
         };
-        let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
+        let summary = experiment::run_with_bar(&name, NAMES, &scenario, message, |observe| {
             Ok(backend.run(&scenario, run_dir, observe, stop)?)
         })?;
-        ended.push(CompletedRun { name: run.name, expects: run.expects, scenario, summary, directory });
+        ended.push(CompletedRun { name, expects, scenario, summary, directory });
     }
     Ok(ended)
 }
@@ -497,7 +498,7 @@ pub(crate) fn fitting(runs: &[ScenarioRun]) -> Result<u32, Failure> {
 /// Highest rate that this machine must sustain; `None` with real devices, which run in real time.
 pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
     let scenarios = || runs.iter().map(|run| &run.scenario);
-    let ports = || scenarios().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
+    let ports = || scenarios().flat_map(|scenario| scenario.switches.iter()).flat_map(|switch| &switch.ports);
     if ports().any(|port| !matches!(port.device, Device::Ring(_) | Device::CloneOf(_))) {
         return None;
     }

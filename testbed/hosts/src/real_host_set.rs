@@ -186,7 +186,9 @@ impl RealHostSet {
             for scenario in scenarios.iter_mut() {
                 let before = std::mem::replace(&mut scenario.hosts[n].nic.mac, mac);
                 scenario.hosts[n].nic.ip = host.ip;
-                for (known, _) in scenario.switches.iter_mut().flat_map(|switch| &mut switch.static_macs) {
+                for (known, _) in
+                    Arc::make_mut(&mut scenario.switches).iter_mut().flat_map(|switch| &mut switch.static_macs)
+                {
                     if *known == before {
                         *known = mac;
                     }

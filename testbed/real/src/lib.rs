@@ -152,7 +152,8 @@ impl DpdkBackend {
     pub fn start(scenarios: &[Scenario]) -> Result<DpdkBackend, DriverError> {
         let locks = claim(scenarios)?;
         let allowed = weir_dpdk_io::cpu::allowed();
-        let of_switches = scenarios.iter().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
+        let of_switches =
+            scenarios.iter().flat_map(|scenario| scenario.switches.iter()).flat_map(|switch| &switch.ports);
         let of_hosts = scenarios.iter().flat_map(|scenario| &scenario.hosts).filter_map(|host| host.device.as_ref());
         let mut pci = pci_addresses_of(of_switches.map(|port| &port.device).chain(of_hosts));
         pci.sort();
@@ -344,7 +345,7 @@ fn slack(switch: &SwitchConfig) -> Span {
 /// more.
 fn with_catch_up(mut scenario: Scenario) -> Scenario {
     let is_apart = scenario.links.is_empty() && (0..scenario.hosts.len()).all(|host| scenario.is_real(host));
-    for switch in &mut scenario.switches {
+    for switch in Arc::make_mut(&mut scenario.switches) {
         if switch.lcores.catch_up == CatchUpBound::Auto {
             let apart = REAL_HOST_CATCH_UP * u64::from(switch.time_dilation);
             switch.lcores.catch_up =

@@ -33,7 +33,7 @@ pub struct Scenario {
     /// Named parameters that the scenario was built from, for reports only.
     pub parameters: BTreeMap<String, String>,
     /// Switches, with different names. All have the same [`SwitchConfig::time_dilation`], which is also the hosts'.
-    pub switches: Vec<SwitchConfig>,
+    pub switches: Arc<[SwitchConfig]>,
     /// Links between switches.
     pub links: Vec<LinkPlan>,
     /// Hosts. A port has one host or one link at most.
@@ -272,7 +272,7 @@ impl Scenario {
             name: name.to_owned(),
             policy: policy.to_owned(),
             parameters: BTreeMap::new(),
-            switches,
+            switches: switches.into(),
             links: Vec::new(),
             hosts,
             flows: Vec::new(),
@@ -392,7 +392,7 @@ impl Scenario {
     pub fn check(&self) -> Result<(), ScenarioError> {
         let first = self.switches.first().ok_or(ScenarioError::NoSwitch)?;
         let mut names = BTreeSet::new();
-        for switch in &self.switches {
+        for switch in &*self.switches {
             if !names.insert(&switch.name) {
                 return Err(ScenarioError::SwitchTwice(switch.name.clone()));
             }
@@ -417,7 +417,7 @@ impl Scenario {
     pub fn with_static_macs(&self) -> Scenario {
         let mut scenario = self.clone();
         if let Some(routes) = self.routes.as_ref().filter(|routes| !routes.have_choices()) {
-            for (number, switch) in scenario.switches.iter_mut().enumerate() {
+            for (number, switch) in Arc::make_mut(&mut scenario.switches).iter_mut().enumerate() {
                 let port = |host: usize| routes.ports(number, host).first().copied();
                 let macs =
                     self.hosts.iter().enumerate().filter_map(|(n, host)| Some((host.nic.mac, usize::from(port(n)?))));
@@ -512,7 +512,7 @@ mod tests {
     fn ring(names: &[&str]) -> Scenario {
         let victim = Victim::testbed(3, VictimPolicy::new(PolicyChoice::Dynamic));
         let mut scenario = victim.scenario().unwrap();
-        let switch = scenario.switches.remove(0);
+        let switch = scenario.switches[0].clone();
         scenario.hosts.truncate(4);
         scenario.flows.truncate(2);
         scenario.switches = names.iter().map(|name| SwitchConfig { name: (*name).into(), ..switch.clone() }).collect();
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(ring(&[]).check(), Err(ScenarioError::NoSwitch));
         assert_eq!(ring(&["S1", "S1"]).check(), Err(ScenarioError::SwitchTwice("S1".into())));
         let mut clocks = ring(&["S1", "S2"]);
-        clocks.switches[1].time_dilation += 1;
+        Arc::make_mut(&mut clocks.switches)[1].time_dilation += 1;
         assert_eq!(clocks.check(), Err(ScenarioError::Dilation("S1".into(), "S2".into())));
         let mut missing = ring(&["S1", "S2"]);
         missing.hosts[0].port = 6;

@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_switch_marks_data_and_nothing_else() {
-        let queues = |victim: Victim| victim.scenario().unwrap().switches.remove(0).classes.queues;
+        let queues = |victim: Victim| victim.scenario().unwrap().switches[0].clone().classes.queues;
         for (victim, kmin) in [(Victim::simulation(9, dt()), 400), (Victim::testbed(6, dt()), 40)] {
             for (class, queue) in queues(victim).iter().enumerate() {
                 let marking = EcnConfig {
@@ -385,7 +385,7 @@ mod tests {
         for kind in PolicyChoice::ALL {
             for victim in [Victim::simulation(9, VictimPolicy::new(kind)), Victim::testbed(6, VictimPolicy::new(kind))]
             {
-                let switch = victim.scenario().unwrap().switches.remove(0);
+                let switch = victim.scenario().unwrap().switches[0].clone();
                 assert_eq!(switch.shared_size(), victim.buffer, "{kind:?}");
             }
         }
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn spfc_counts_over_four_round_trips_or_sixty_frames() {
         let window = |victim: Victim| {
-            let policy = victim.scenario().unwrap().switches.remove(0).buffer.policy;
+            let policy = victim.scenario().unwrap().switches[0].clone().buffer.policy;
             let spfc: &SpfcConfig = policy.downcast().expect("spfc");
             (spfc.k_spfc, spfc.tc)
         };
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn the_static_threshold_is_an_even_share() {
         let switch =
-            Victim::simulation(3, VictimPolicy::new(PolicyChoice::Static)).scenario().unwrap().switches.remove(0);
+            Victim::simulation(3, VictimPolicy::new(PolicyChoice::Static)).scenario().unwrap().switches[0].clone();
         let policy = StaticThresholdConfig { threshold: Some(Bytes::kb(500)) };
         assert_eq!(switch.buffer.policy.downcast(), Some(&policy));
     }
@@ -419,7 +419,7 @@ mod tests {
         let [real, ideal] = [real, ideal].map(|victim| victim.scenario().unwrap());
         let is_of_machine = |note: &&String| note.contains("this machine's reaction");
         assert_eq!([&real, &ideal].map(|of| of.notes.iter().filter(is_of_machine).count()), [1, 0]);
-        let [real, ideal] = [real, ideal].map(|mut scenario| scenario.switches.remove(0));
+        let [real, ideal] = [real, ideal].map(|scenario| scenario.switches[0].clone());
         assert!(ideal.buffer.size < real.buffer.size && ideal.shared_size() == real.shared_size());
         assert_eq!((ideal.pfc.reaction, ideal.time_dilation), (Span::ZERO, 1));
     }

@@ -12,6 +12,7 @@ mod slow_receiver;
 mod tcp;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use weir_nic::host::{FlowConfig, HostConfig};
 use weir_scenario::link::{ChosenFrames, FaultPlan};
@@ -181,7 +182,7 @@ fn the_same_scenario_is_the_same_run() {
 #[test]
 fn a_stranger_is_flooded_and_a_port_without_a_link_left_out() {
     let mut scenario = scenario(Bytes::new(1_024), 1);
-    scenario.switches[0].static_macs.clear();
+    Arc::make_mut(&mut scenario.switches)[0].static_macs.clear();
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));
     let balance = sim.report(0).conservation;
@@ -191,8 +192,8 @@ fn a_stranger_is_flooded_and_a_port_without_a_link_left_out() {
 #[test]
 fn a_wire_needs_a_rate() {
     let mut scenario = scenario(Bytes::new(1_024), 1);
-    scenario.switches[0].ports[1].rate = None;
+    Arc::make_mut(&mut scenario.switches)[0].ports[1].rate = None;
     assert_eq!(Sim::new(&scenario).unwrap_err().to_string(), "port p1: no rate; write its `rate`");
-    scenario.switches.clear();
+    scenario.switches = [].into();
     assert!(matches!(Sim::new(&scenario), Err(SimError::Scenario(ScenarioError::NoSwitch))));
 }

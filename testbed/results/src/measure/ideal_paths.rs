@@ -92,6 +92,7 @@ impl<'a> IdealPaths<'a> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Arc;
 
     use weir_units::BitRate;
 
@@ -121,7 +122,7 @@ mod tests {
     fn without_addresses_no_path_is_known() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/gfc-ring.toml");
         let mut scenario = file::load(&path).unwrap().remove(0).scenario;
-        scenario.switches[1].static_macs.clear();
+        Arc::make_mut(&mut scenario.switches)[1].static_macs.clear();
         assert_eq!(
             IdealPaths::new(&scenario).ideal_fct([0, 2], Bytes::kb(64), &Transport::Rdma, TelemetryMode::None),
             None

@@ -1,6 +1,6 @@
 //! Recorder of a run: writes samples, events and completion times as they come.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use weir_flowctl::{Gauge, MessageKind};
@@ -37,8 +37,8 @@ pub struct Recorder<'a> {
     snapshots_ahead: Vec<Time>,
     /// Pause time or stage last advertised, by origin, port and class.
     advertised: [Vec<[u16; CLASSES]>; 2],
-    /// Drops at the previous sample, by switch, port, class and reason.
-    dropped: Vec<u64>,
+    /// Drops at the previous sample, by port, class and reason; without those that are 0.
+    dropped: BTreeMap<(usize, Class, &'static str), u64>,
     /// Instant of the last sample.
     sampled_to: Option<Time>,
     /// Instant of the last evaluation of all switches.
@@ -157,7 +157,7 @@ impl<'a> Recorder<'a> {
             queues: if scenario.snapshots.is_empty() { None } else { Some(run.queues()?) },
             snapshots_ahead: scenario.snapshots.iter().rev().copied().collect(),
             advertised: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
-            dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
+            dropped: BTreeMap::new(),
             sampled_to: None,
             surveyed_to: None,
             edges_ahead: edges.into_iter().rev().collect(),
@@ -375,20 +375,20 @@ impl<'a> Recorder<'a> {
     }
 
     fn record_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
-        const REASONS: usize = DropReason::ALL.len();
         let is_new = is_after(self.surveyed_to);
         for (switch, report) in reports.iter().enumerate().filter(|(_, report)| is_new(report)) {
             for (number, of_port) in self.record.ports.of_switch(switch) {
                 let counters = &report.ports[of_port.place.port].classes;
-                let before = self.dropped[number * CLASSES * REASONS..].chunks_exact_mut(REASONS);
-                for ((class, counters), before) in Class::ALL.into_iter().zip(counters).zip(before) {
-                    for (reason, before) in DropReason::ALL.into_iter().zip(before) {
-                        let now = counters.dropped(reason);
-                        if now > *before {
-                            let kind = EventKind::Drop { reason: reason.name(), frames: now - *before };
+                for (class, counters) in Class::ALL.into_iter().zip(counters) {
+                    for (reason, now) in DropReason::ALL.map(|reason| (reason.name(), counters.dropped(reason))) {
+                        if now == 0 {
+                            continue;
+                        }
+                        let before = self.dropped.insert((number, class, reason), now).unwrap_or(0);
+                        if now > before {
+                            let kind = EventKind::Drop { reason, frames: now - before };
                             self.events.write(at, &of_port.name, Some(class), kind)?;
                         }
-                        *before = now;
                     }
                 }
             }

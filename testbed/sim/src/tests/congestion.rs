@@ -1,5 +1,7 @@
 //! Congestion controls of RDMA: senders that share one port.
 
+use std::sync::Arc;
+
 use weir_nic::host::{CongestionControlChoice, TelemetryMode};
 use weir_nic::parameters::Network;
 use weir_scenario::topology::LinkSpec;
@@ -55,7 +57,7 @@ fn run_staggered(trial: &Trial, stagger: Span) -> Outcome {
     let settings = ecn.map_or(String::new(), |ecn| format!("[[classes.queues]]\nclass = 3\necn = {ecn}\n"));
     let mut scenario = lossless(&star(flows, LinkSpec::new(rate, Span::from_micros(1))), &settings);
     set_payload(&mut scenario, payload);
-    scenario.switches.iter_mut().for_each(|switch| switch.telemetry = control.wants_telemetry());
+    Arc::make_mut(&mut scenario.switches).iter_mut().for_each(|switch| switch.telemetry = control.wants_telemetry());
     all_to_last(&mut scenario, |n, flow| {
         (flow.congestion_control, flow.start) = (control.clone(), Time::ZERO + stagger * n as u64);
     });

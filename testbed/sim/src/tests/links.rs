@@ -1,5 +1,7 @@
 //! Links that are cut and mended: flow control starts anew at both ends.
 
+use std::sync::Arc;
+
 use weir_config::FlowControlChoice;
 use weir_flowctl::PortFlowControl;
 use weir_flowctl::kinds::{Cbfc, CbfcConfig};
@@ -90,7 +92,7 @@ fn credit_is_there_at_once() {
         "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"300KB\"\n";
     let mut scenario = scenario(None, static_policy);
     let (buffer, period) = (Bytes::kb(300), Span::from_micros(50));
-    for port in &mut scenario.switches[0].ports {
+    for port in &mut Arc::make_mut(&mut scenario.switches)[0].ports {
         port.flow_control = FlowControlChoice::new(CbfcConfig { buffer: Some(buffer), period: Some(period) });
     }
     for host in &mut scenario.hosts {

@@ -1,15 +1,18 @@
 //! Packets allocate nothing, in virtual time or as real frames, once there is memory for all that are in flight at
-//! once.
+//! once. Runs allocate the forecast memory.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use weir_nic::host::{CongestionControlChoice, FlowConfig, Host, HostConfig};
 use weir_scenario::file;
-use weir_sim::Sim;
+use weir_sim::{CostEstimate, Sim, SimBackend};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, QueuePair};
 use weir_wire::trailer::{self, Telemetry};
+
+use crate::run_directory;
 
 /// Flows without an end over two switches, so that no connection opens during the run.
 fn scenario(congestion_control: &str) -> String {
@@ -97,5 +100,41 @@ fn none_for_a_real_frame() {
         let counted = allocation_counter::measure(|| pair.run_for(Span::from_micros(500)));
         let frames = pair.frames - before;
         assert!(frames > 1_000 && counted.count_total == 0, "{name}: {counted:?} for {frames} frames");
+    }
+}
+
+/// Returns the largest memory of a run in bytes with that of its scenario, as forecast and as counted. The allocator's own
+/// part is 16 B for each allocation.
+fn memory(topology: &str, workload: &str) -> [u64; 2] {
+    let text = format!(
+        "[scenario]\nend = \"100us\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+         [topology]\n{topology}\nrate = \"100Gbps\"\ndelay = \"1us\"\n[nic]\nmtu = 1024\n{workload}"
+    );
+    let runs = file::parse(Path::new("fabric.toml"), &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let (scenario, folder) = (&runs[0].scenario, tempfile::tempdir().unwrap());
+    let counted = allocation_counter::measure(|| {
+        let _copy = (scenario.switches.to_vec(), scenario.hosts.clone());
+        let run = run_directory::made(folder.path());
+        SimBackend::default().run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    });
+    let forecast = CostEstimate::for_scenario(scenario).memory - CostEstimate::PROCESS;
+    [forecast.get(), counted.bytes_max + 16 * counted.count_max]
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "debug builds check conservation, which takes memory")]
+fn as_much_as_is_forecast() {
+    let web = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n\
+               congestion_control = \"dcqcn\"\n";
+    let burst = "[[workloads]]\nkind = \"permutation\"\nclass = 3\nsizes = \"1MB\"\n";
+    let leaf_spine = "kind = \"leaf-spine\"\nleaves = 16\nspines = 16\nhosts = 16";
+    for topology in ["kind = \"fat-tree\"\nk = 8", leaf_spine] {
+        // How long the queues of a burst become depends on its paths.
+        for (workload, error) in [("", 10), (web, 10), (burst, 20)] {
+            let [forecast, counted] = memory(topology, workload);
+            let percent = forecast * 100 / counted;
+            let expected = 100 - error..=100 + error;
+            assert!(expected.contains(&percent), "{topology}, {workload}: {forecast} B forecast, {counted} B counted");
+        }
     }
 }

@@ -77,7 +77,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
     let links = scenario.links.iter().map(|of| FabricLink { ends: of.ends, rate, delay, is_up: true });
     let fabric = Fabric { switches: switches.collect(), hosts: hosts.collect(), links: links.collect() };
     scenario.routes = Some(Arc::new(Routes::shortest(&fabric).unwrap()));
-    scenario.switches.iter_mut().for_each(|switch| switch.static_macs.clear());
+    Arc::make_mut(&mut scenario.switches).iter_mut().for_each(|switch| switch.static_macs.clear());
     scenario.traffic = vec![TrafficPlan {
         name: "messages".to_owned(),
         points: [(Class::new(3), Dscp::new(26))].into(),

@@ -484,7 +484,7 @@ impl<'p> Build<'p> {
             end: plan.end,
             notes,
             real: self.context.real.map(|ports| self.real_plan(ports)),
-            switches: self.switches.configs,
+            switches: self.switches.configs.into(),
         }
     }
 

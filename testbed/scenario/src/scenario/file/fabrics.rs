@@ -1,5 +1,8 @@
 //! `[topology]`: a fabric in place of `[[switches]]`, `[[links]]` and `[[hosts]]`.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use weir_reader::settings::{ConfigTable, SourceSpan};
 use weir_reader::{Key, Problem, Table};
 use weir_units::{BitRate, Span};
@@ -243,11 +246,16 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         port: names[place.switch][place.port].clone(),
         place: Some(place.port),
     };
-    let settings = |cable: LinkSpec| {
-        let mut settings = ConfigTable::default();
-        settings.set_string("rate", &format!("{}bps", cable.rate.as_bps()), origin.as_ref());
-        settings.set_string("delay", &format!("{}ps", cable.delay.as_picos()), origin.as_ref());
-        settings
+    // A large fabric has few kinds of links.
+    let mut kinds: HashMap<LinkSpec, Arc<ConfigTable>> = HashMap::new();
+    let mut settings = |cable: LinkSpec| {
+        let of_kind = kinds.entry(cable).or_insert_with(|| {
+            let mut settings = ConfigTable::default();
+            settings.set_string("rate", &format!("{}bps", cable.rate.as_bps()), origin.as_ref());
+            settings.set_string("delay", &format!("{}ps", cable.delay.as_picos()), origin.as_ref());
+            settings.into()
+        });
+        of_kind.clone()
     };
     let switches = fabric.switches.iter().map(|switch| SwitchPart {
         name: switch.name.clone(),
@@ -264,6 +272,7 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         is_up: link.is_up,
         origin: origin.clone(),
     });
+    let links = links.collect();
     let hosts = fabric.hosts.iter().enumerate().map(|(number, host)| HostPart {
         number,
         name: host.name.clone(),
@@ -277,5 +286,5 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         faults: [FaultPlan::default(); 2],
         origin: origin.clone(),
     });
-    Topology { switches: switches.collect(), links: links.collect(), hosts: hosts.collect(), is_fabric: true }
+    Topology { switches: switches.collect(), links, hosts: hosts.collect(), is_fabric: true }
 }

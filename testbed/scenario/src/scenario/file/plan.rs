@@ -171,7 +171,7 @@ impl ScenarioPlan {
 fn usual_dilation(plan: &ScenarioPlan) -> u32 {
     let topology = &plan.topology;
     let of_ports =
-        topology.links.iter().map(|link| &link.settings).chain(topology.hosts.iter().map(|host| &host.settings));
+        topology.links.iter().map(|link| &*link.settings).chain(topology.hosts.iter().map(|host| &*host.settings));
     let of_files =
         topology.switches.iter().filter_map(|switch| switch.file.as_ref()).flat_map(|file| file.tables("ports"));
     let common =

@@ -1,6 +1,7 @@
 //! `[[switches]]`, `[[links]]` and `[[hosts]]`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_config::{Device, read_device};
 use weir_reader::settings::{ConfigTable, SourceSpan};
@@ -44,7 +45,7 @@ pub(super) struct LinkPart {
     pub number: usize,
     pub ends: [PortName; 2],
     /// Settings of both ports.
-    pub settings: ConfigTable,
+    pub settings: Arc<ConfigTable>,
     /// Devices of both ports, if a real wire joins them.
     pub devices: Option<[ConfigTable; 2]>,
     pub faults: [FaultPlan; 2],
@@ -60,7 +61,7 @@ pub(super) struct HostPart {
     pub name: String,
     pub port: PortName,
     /// Settings of the port.
-    pub settings: ConfigTable,
+    pub settings: Arc<ConfigTable>,
     /// Payload of a full frame, and whether the host sets it itself.
     pub mtu: u16,
     pub has_own_mtu: bool,
@@ -250,7 +251,7 @@ fn link(
     Some(LinkPart {
         number,
         ends: [first, second],
-        settings: ConfigTable::from_table(table).take_keys(names_of(OF_PORT)),
+        settings: ConfigTable::from_table(table).take_keys(names_of(OF_PORT)).into(),
         devices: devices.and_then(|devices| devices.try_into().ok()),
         faults,
         is_up: true,
@@ -306,7 +307,7 @@ fn host(
         number,
         name: name?.to_owned(),
         port: port?,
-        settings: ConfigTable::from_table(table).take_keys(names_of(OF_PORT)),
+        settings: ConfigTable::from_table(table).take_keys(names_of(OF_PORT)).into(),
         mtu: mtu.unwrap_or(nic.mtu),
         has_own_mtu: mtu.is_some(),
         device: device.and_then(|(device, _)| device),

@@ -183,9 +183,10 @@ fn queues_keep_to_b_m(sim: &mut Sim, drawn: &Drawn, creeping: Span, context: &st
 /// Returns the slowest rate that any peer sets now, and the line rate of that port.
 fn slowest_rate(sim: &mut Sim, drawn: &Drawn) -> (BitRate, BitRate) {
     let reports = sim.reports();
-    let rates = reports.iter().zip(drawn.fabric.scenario().switches).flat_map(|(report, config)| {
+    let scenario = drawn.fabric.scenario();
+    let rates = reports.iter().zip(scenario.switches.iter()).flat_map(|(report, config)| {
         let told = report.ports.iter().map(|port| port.classes[CLASS.index()].rate_rx.unwrap());
-        told.zip(config.ports.into_iter().map(|port| port.rate.unwrap())).collect::<Vec<_>>()
+        told.zip(config.ports.iter().map(|port| port.rate.unwrap())).collect::<Vec<_>>()
     });
     rates.min_by_key(|(told, line)| told.as_bps() * 1_000 / (line.as_bps() / 1_000_000)).expect("a port")
 }

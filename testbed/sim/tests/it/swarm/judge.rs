@@ -264,7 +264,7 @@ impl Run<'_> {
     fn is_slowed_down(&self, reports: &[Report]) -> bool {
         let ports = reports
             .iter()
-            .zip(&self.scenario.switches)
+            .zip(self.scenario.switches.iter())
             .flat_map(|(report, config)| report.ports.iter().zip(&config.ports));
         let mut told =
             ports.flat_map(|(port, config)| port.classes.iter().map(move |class| (class.rate_rx, config.rate)));
@@ -275,7 +275,7 @@ impl Run<'_> {
     fn lost_nothing_that_counts(&mut self) -> u64 {
         let reports = self.sim.reports();
         let mut all = 0;
-        for (report, config) in reports.iter().zip(&self.scenario.switches) {
+        for (report, config) in reports.iter().zip(self.scenario.switches.iter()) {
             for reason in DropReason::ALL {
                 let classes = config.classes.lossless.iter();
                 let lost: u64 = classes
