@@ -6,6 +6,7 @@ import time
 import pytest
 from pfc import LONGEST, MINIMUM_BYTES, Stream, is_control, pfc
 
+from weirlab import machine
 from weirlab.switch import Switch, check_balance
 
 pytestmark = pytest.mark.root
@@ -109,6 +110,8 @@ def test_short_lossless_frames_into_a_port_that_stands_still(cables, tmp_path):
     assert came + lost_at_device == sender.stream.sent >= 48_000
 
 
+# Where the switch had no CPU for longer than its PAUSE lasts, the sender goes on, and more frames come than headroom holds.
+@pytest.mark.flaky(reruns=2, only_rerun=["headroom_violation", "TimeoutExpired", machine.StoodStill])
 def test_short_lossy_frames_beside_a_lossless_flow(cables, tmp_path):
     here, wires = cables("flood", [*SENDERS, "out"])
     sender = Sender(wires["in"], 1000)

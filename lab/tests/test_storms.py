@@ -116,7 +116,7 @@ def test_stations_that_move_are_reported(cables, tmp_path):
         assert len(events(socket, "mac_move")) == 1
         assert switch.has_said(f"station {station(8)} moves between this port and port")
         assert stations(socket)["a"]["moves"] >= 100
-        assert "Moves" in weir(socket, "show", "mac", "ports")
+        assert "Moves" in weir(socket, "show", "interfaces", "stations")
         switch.stop().check_sound()
 
 
