@@ -149,7 +149,7 @@ release-tests: release-tests-together release-tests-by-the-clock ## Without asse
 
 # Tests that are the same with assertions and without are among those of all crates.
 release-tests-together: setup
-	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it -- allocation:: clones:: fabric:: incast:: workloads::
+	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it -- allocation:: clones:: fabric:: fidelity:: incast:: workloads::
 
 release-tests-by-the-clock: setup
 	@$(STEP) "tests without assertions by the clock" $(CARGO) test $(HEAVY) --test it by_the_clock::

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use weir_flowctl::{RateLimiter, ReceiveAccounting, wire_bytes};
 use weir_mmu::{Admission, BURST_REQUEST_MAX, BufferRequest, BurstRequest, PortWriter};
 use weir_units::{BitRate, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Span, Time};
-use weir_wire::ethernet::{Headers, Parsed};
+use weir_wire::ethernet::{Headers, Parsed, TAG_BYTES};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
 use crate::control::handle_control;
@@ -307,7 +307,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     ) -> ForwardingDecision {
         let tag = packet.tag();
         // A port that sends it with a tag must not need a longer frame.
-        if tag.is_none() && packet.frame_bytes() + TAG_BYTES > self.shared.frame_bytes_max {
+        if tag.is_none() && packet.frame_bytes() + TAG_BYTES as u32 > self.shared.frame_bytes_max {
             return ForwardingDecision::Drop(DropReason::Oversize);
         }
         let Some(vlan) = vlans.of_frame(port, tag) else { return ForwardingDecision::Drop(DropReason::VlanFilter) };
@@ -693,6 +693,4 @@ fn count_admitted_in_storm(shared: &Shared, ingress: QueueId) {
     }
 }
 
-/// Bytes of a VLAN tag.
-const TAG_BYTES: u32 = 4;
 const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";
