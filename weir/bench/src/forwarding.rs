@@ -369,7 +369,7 @@ impl Setup<'_> {
             (false, _) => "mean_frame = \"exact\"".to_owned(),
         };
         let mut text = format!(
-            "[switch]\nname = \"bench\"\nidle = \"poll\"\nmac_ageing = \"1h\"\nfdb_size = {}\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = {:?}\n\
+            "[switch]\nname = \"bench\"\nidle = \"poll\"\nmac_ageing = \"100h\"\nfdb_size = {}\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = {:?}\n\
              cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
             self.case.fdb_size,
             // 2 MB for each port.
