@@ -33,6 +33,8 @@ pub struct CheckArguments {
 struct CheckOutput<'c> {
     scenario: &'c str,
     runs: Vec<&'c str>,
+    /// Remarks of each run.
+    notes: Vec<&'c [String]>,
     /// Findings on the hosts; `None` if they were not checked.
     hosts: Option<Vec<HostFinding>>,
 }
@@ -97,10 +99,15 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let scenario = &runs[0].scenario.name;
     if arguments.json {
         let names = runs.iter().map(|run| run.name.as_str()).collect();
-        print!("{}", json_text(&CheckOutput { scenario, runs: names, hosts: findings.clone() }));
+        let notes = runs.iter().map(|run| run.scenario.notes.as_slice()).collect();
+        print!("{}", json_text(&CheckOutput { scenario, runs: names, notes, hosts: findings.clone() }));
     } else {
         let count = if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) };
         println!("{name}: {count} of {scenario}");
+        for run in &runs {
+            let of_run = if runs.len() == 1 { String::new() } else { format!("{}: ", run.name) };
+            run.scenario.notes.iter().for_each(|note| println!("note: {of_run}{note}"));
+        }
         findings.iter().for_each(|findings| print(findings));
     }
     match findings.iter().flatten().filter(|finding| finding.verdict == FindingStatus::Bad).count() {

@@ -7,6 +7,7 @@ mod assemble;
 mod build;
 mod compose;
 mod control;
+mod doubts;
 mod fabrics;
 mod faults;
 mod forwarding;
@@ -193,6 +194,8 @@ fn read(root: &Table<'_>, path: &Path, drawn: &MessageCache) -> (ScenarioPlan, V
         for scenario in &mut scenarios {
             let with_messages = scenario.traffic.iter_mut().zip(&*plan.messages);
             with_messages.for_each(|(traffic, sends)| traffic.source = sends.clone());
+            let doubts = doubts::notes(scenario);
+            scenario.notes.extend(doubts);
         }
     }
     (plan, scenarios)

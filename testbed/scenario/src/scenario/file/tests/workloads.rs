@@ -331,6 +331,27 @@ fn warm_up_is_part_of_the_scenario() {
 }
 
 #[test]
+fn doubtful_traffic_has_a_note() {
+    let workload = |name: &str, more: &str| {
+        format!("[[workloads]]\nname = \"{name}\"\nkind = \"poisson\"\nsizes = \"10KB\"\nload = 0.5\n{more}\n")
+    };
+    let notes = |more: &str| four(more).remove(0).scenario.notes;
+    let dcqcn = "class = 3\ncongestion_control = \"dcqcn\"";
+    let unmarked = notes(&(workload("a", dcqcn) + &workload("b", dcqcn)));
+    assert_eq!(unmarked.len(), 1, "{unmarked:?}");
+    assert!(unmarked[0].starts_with("a and 1 more: congestion control dcqcn waits for ECN marks"), "{unmarked:?}");
+    let ecn = "[[switch.classes.queues]]\nclass = 3\necn = { kmin = \"40KB\", kmax = \"160KB\", pmax = 0.1 }\n";
+    let by_delay = workload("b", "class = 3\ncongestion_control = \"timely\"");
+    assert_eq!(notes(&(workload("a", dcqcn) + &by_delay + ecn)), [""; 0]);
+    let lossy = notes(&(workload("a", "class = 0") + &workload("t", "class = 0\ntransport = \"tcp-cubic\"")));
+    assert_eq!(lossy, ["a: RDMA in class 0, which is lossy: each loss starts go-back-N"]);
+    let list = "[[workloads]]\nname = \"l\"\nkind = \"incast\"\nclass = 3\nsizes = \"10KB\"\nreceivers = [\"H3\"]\n";
+    let early = notes(&format!("warm_up = \"2ms\"\n{list}"));
+    assert_eq!(early, ["workload l: all messages start before the end of warm_up, so none is in its statistics"]);
+    assert_eq!(notes(list), [""; 0]);
+}
+
+#[test]
 fn parameters_lie_over_each_other() {
     let nic = "[nic]\ncongestion_control = \"dcqcn-conweave\"\n[nic.dcqcn-ns3]\nrate_ai = \"80Mbps\"\nfast_recovery = 3\n\
                [nic.dcqcn]\nrate_ai = \"1Gbps\"\n[nic.tcp]\npreset = \"linux\"\nrto_min = \"5ms\"\n[nic.tcp-dctcp]\ng = \"1/8\"\n";
