@@ -17,8 +17,8 @@ use weir_config::{ConfigErrors, Device};
 use weir_hosts::RealHostSet;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary};
-use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
+use weir_scenario::{Scenario, TrafficPlan};
 use weir_sim::{CostEstimate, SimBackend, Threads, format_memory, free_memory};
 use weir_units::{BitRate, Bytes, Span, Time};
 
@@ -411,8 +411,7 @@ fn run_in_virtual_time(
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
         let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop().is_some());
         // A closed loop's number of messages is not known in advance.
-        let messages = scenario.traffic.iter().map(|traffic| traffic.messages().len());
-        let messages: usize = if goes_round { 0 } else { messages.sum() };
+        let messages: usize = if goes_round { 0 } else { scenario.traffic.iter().map(TrafficPlan::count).sum() };
         let message = |progress: &Progress| {
             let (at, hops, rate) = last.get();
             let now = started.elapsed().as_secs_f64();
@@ -516,7 +515,7 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
     let number = |n: usize, of: &str| {
         if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
     };
-    let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages().len()).sum();
+    let messages: usize = scenario.traffic.iter().map(TrafficPlan::count).sum();
     let loops = scenario.traffic.iter().filter_map(|traffic| traffic.closed_loop());
     let mut sent: Vec<String> = [(scenario.flows.len(), "flow"), (messages, "message")]
         .into_iter()

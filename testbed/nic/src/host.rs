@@ -21,6 +21,7 @@ mod ends;
 mod flow;
 mod outgoing;
 mod packet;
+mod programs;
 mod receive_buffer;
 mod receiver;
 mod schedule;
@@ -39,6 +40,7 @@ pub use congestion::CongestionControlChoice;
 pub use connection::Connection;
 pub use flow::{FlowConfig, Repeat};
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, PacketKind, RdmaOperation, TcpAck, TelemetryMode, Write};
+pub use programs::ProgramEvent;
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::RoundRobinUnit;
 pub use sender_stats::{FctSummary, SenderStats};
@@ -55,6 +57,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::rocev2::{NakCode, QueuePair};
 
 use crate::tcp::TcpSender;
+use programs::HostPrograms;
 use receive_buffer::HostReceiveBuffer;
 use receiver::Receiver;
 use schedule::Schedule;
@@ -103,6 +106,8 @@ pub struct Host {
     spare_hops: Vec<Box<Hops>>,
     payload: Box<[u8]>,
     completions: Vec<Completion>,
+    /// Programs; `None` without any.
+    programs: Option<Box<HostPrograms>>,
     counters: NicCounters,
     classes: [ClassStats; CLASSES],
 }
@@ -149,6 +154,7 @@ impl Host {
             spare_hops: Vec::new(),
             payload: (0..config.sizes.payload_max).map(|n| n as u8).collect(),
             completions: Vec::new(),
+            programs: None,
             counters: NicCounters::default(),
             classes: [ClassStats::default(); CLASSES],
             config,
@@ -174,9 +180,9 @@ impl Host {
         prefetch_index(from_ref(&self.receive_buffer), 0);
     }
 
-    /// Whether all flows have sent all their data, and all of it is acknowledged.
+    /// Whether all flows have sent all their data, all of it is acknowledged, and programs do not compute.
     pub fn is_finished(&self) -> bool {
-        self.senders.iter().all(Sender::is_finished)
+        self.programs.as_ref().is_none_or(|programs| programs.is_idle()) && self.senders.iter().all(Sender::is_finished)
     }
 
     /// Whether a flow, by its place, has sent all its data and has it acknowledged, or has been [refused](Host::refusal).

@@ -20,6 +20,7 @@ mod delay_line;
 pub mod host;
 pub mod model;
 pub mod parameters;
+pub mod program;
 pub mod tcp;
 
 pub use delay_line::DelayLine;

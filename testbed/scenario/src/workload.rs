@@ -7,6 +7,8 @@
 //! | [`Incast`] | bursts of many hosts to one |
 //! | [`ClosedLoop`] | hosts with a constant number of outstanding messages |
 //! | [`Pairs`] | pairs of hosts: one to one, all to all, permutations |
+//! | [`Collective`] | collective operations of parallel jobs |
+//! | [`MessageGraph`] | messages that start on receipts and after computations |
 //! | [`list::read`] | messages of a CSV file |
 //! | [`merge`] | several workloads as one |
 //!
@@ -14,7 +16,10 @@
 //! `f64` are exact in the same way everywhere, and the logarithm is `libm`'s.
 
 mod closed_loop;
+mod collective;
 mod error;
+mod goal;
+mod graph;
 mod incast;
 mod instants;
 pub mod list;
@@ -29,7 +34,11 @@ mod size_cdf;
 use weir_units::{Bytes, Time};
 
 pub use closed_loop::{ClosedLoop, ClosedLoopConfig};
+pub use collective::Collective;
+pub(crate) use collective::CollectiveConfig;
 pub use error::WorkloadError;
+pub(crate) use goal::{GoalError, GoalSchedule};
+pub use graph::{GraphError, GraphRank, MessageGraph};
 pub use incast::{Incast, Senders};
 pub use instants::Instants;
 pub use load::{Load, LoadFraming};

@@ -3,14 +3,17 @@
 //! In a closed loop a message starts one hosts' window after the previous one's acknowledgement. By then all hosts can
 //! know of it, for any number of threads.
 //!
-//! Connections are opened and closed at both hosts at once, without a handshake.
+//! Connections are opened and closed at both hosts at once, without a handshake. A graph has one for each pair of ranks
+//! with messages, open from the start. Its hosts start messages themselves, without a window's delay. Between windows the
+//! receiver learns each message's channel: no frame arrives earlier.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
-use weir_nic::host::{Completion, Connection};
-use weir_scenario::workload::{ClosedLoop, Message, Rng};
-use weir_scenario::{Scenario, TrafficPlan};
+use weir_nic::host::{Completion, Connection, ProgramEvent};
+use weir_nic::program::ProgramStep;
+use weir_scenario::workload::{ClosedLoop, GraphRank, Message, Rng};
+use weir_scenario::{Scenario, TrafficPlan, TrafficSource};
 use weir_units::{Bytes, Span, Time};
 
 use super::lp_partition::LpPartition;
@@ -54,14 +57,53 @@ pub(super) struct Connections {
     /// Hosts and sending ends whose message is complete.
     to_close: Vec<(u32, u32)>,
     completed: Vec<CompletedMessage>,
+    /// Traffic and rank of each host's programs.
+    programs: Box<[Vec<(u32, u32)>]>,
+    /// Events of the programs in a window, with their hosts.
+    events: Vec<(u32, ProgramEvent)>,
 }
 
 #[derive(Debug)]
 struct Traffic {
     plan: TrafficPlan,
     started: usize,
-    /// State of a closed loop; empty for a list.
+    /// State of a closed loop; empty for others.
     closed_loop: ClosedLoopState,
+    /// State of a graph; empty for others.
+    graph: GraphState,
+}
+
+#[derive(Debug, Default)]
+struct GraphState {
+    /// Started messages.
+    opened: Vec<Message>,
+    connections: Vec<GraphConnection>,
+    /// Index of the first connection of each rank.
+    first: Vec<u32>,
+    repetitions: Vec<RepetitionTimes>,
+}
+
+/// Connection of a graph.
+#[derive(Debug)]
+struct GraphConnection {
+    /// Receiving host, and place of the end there.
+    to: u32,
+    receiver: u32,
+    /// Indices of the messages in flight, oldest first.
+    in_flight: VecDeque<u32>,
+}
+
+/// Times of a repetition of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepetitionTimes {
+    /// Start at the first rank.
+    pub start: Time,
+    /// Latest end at a rank; [`Time::ZERO`] before the first end.
+    pub end: Time,
+    /// Rank that ended last.
+    pub slowest: u32,
+    /// Number of ranks that have ended.
+    pub ended: u32,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +139,7 @@ impl Connections {
             plan: plan.clone(),
             started: 0,
             closed_loop: plan.closed_loop().map_or_else(ClosedLoopState::default, ClosedLoopState::new),
+            graph: GraphState::default(),
         });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
         let mut connections = Connections {
@@ -107,9 +150,84 @@ impl Connections {
             window,
             to_close: Vec::new(),
             completed: Vec::new(),
+            programs: vec![Vec::new(); scenario.hosts.len()].into(),
+            events: Vec::new(),
         };
         connections.update_next();
         connections
+    }
+
+    /// Opens the connections of graphs and adds the programs of their ranks to the hosts, before the run.
+    pub(super) fn open_programs(&mut self, partition: &mut LpPartition) {
+        for (number, traffic) in (0..).zip(&mut self.traffic) {
+            let Traffic { plan, graph: state, .. } = traffic;
+            let Some(graph) = plan.graph() else { continue };
+            let add = |(rank, of_rank): (u32, &GraphRank)| {
+                let host = of_rank.host as usize;
+                self.programs[host].push((number, rank));
+                partition.host_mut(host).host.add_program(of_rank.program.clone(), graph.from, graph.until)
+            };
+            let programs: Vec<u32> = (0..).zip(graph.ranks()).map(add).collect();
+            for (rank, of_rank) in graph.ranks().iter().enumerate() {
+                state.first.push(state.connections.len() as u32);
+                for peer in &of_rank.connections {
+                    let (from, to) = (of_rank.host, graph.ranks()[*peer as usize].host);
+                    let flow = plan.connection(&Message { start: graph.from, from, to, size: Bytes::new(1) });
+                    let [sending, receiving] = partition.two_hosts([from as usize, to as usize]);
+                    let opened = Connection::open([&mut sending.host, &mut receiving.host], &flow);
+                    let Connection { sender, receiver } = opened.expect("a graph's messages are RDMA's");
+                    sending.host.add_program_sender(programs[rank], sender);
+                    receiving.host.add_program_receiver(programs[*peer as usize], receiver);
+                    let connection = state.connections.len() as u32;
+                    state.connections.push(GraphConnection {
+                        to,
+                        receiver: receiver as u32,
+                        in_flight: VecDeque::new(),
+                    });
+                    // The places of its senders are consecutive.
+                    self.open[from as usize].push(OpenConnection {
+                        traffic: number,
+                        message: connection,
+                        to,
+                        receiver: receiver as u32,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes over the events of the hosts' programs in a window.
+    pub(super) fn record_program_events(&mut self, partition: &mut LpPartition) {
+        for lp in partition.lps_mut() {
+            self.events.append(&mut lp.program_events);
+        }
+        if self.events.is_empty() {
+            return;
+        }
+        // Sorted, so that the partition does not affect the order of messages.
+        self.events.sort_by_key(|(host, event)| (event.at, *host));
+        for (host, event) in self.events.drain(..) {
+            let (number, rank) = self.programs[host as usize][event.program as usize];
+            let Traffic { plan, graph: state, .. } = &mut self.traffic[number as usize];
+            let Some(graph) = plan.graph() else { continue };
+            let of_rank = &graph.ranks()[rank as usize];
+            match of_rank.program.step(event.operation) {
+                ProgramStep::Mark(mark) => state.record_mark(mark, event.at, rank),
+                step @ ProgramStep::Send { connection, channel, .. } => {
+                    let place = state.first[rank as usize] + connection;
+                    let GraphConnection { to, receiver, in_flight } = &mut state.connections[place as usize];
+                    partition.host_mut(*to as usize).host.announce(*receiver as usize, channel);
+                    in_flight.push_back(state.opened.len() as u32);
+                    state.opened.extend(graph.message(of_rank, step, event.at));
+                }
+                ProgramStep::Compute { .. } | ProgramStep::Receive { .. } => {}
+            }
+        }
+    }
+
+    /// Returns the times of a graph's repetitions that have started.
+    pub(super) fn repetitions(&self, traffic: usize) -> &[RepetitionTimes] {
+        &self.traffic[traffic].graph.repetitions
     }
 
     /// Returns the start of the next message; [`Time::NEVER`] if there is none.
@@ -118,7 +236,7 @@ impl Connections {
         self.next.0
     }
 
-    /// Returns the messages of a traffic: all of a list, or those of a closed loop that have been opened.
+    /// Returns the messages of a traffic: all of a list, or those of others that have been opened.
     pub(super) fn messages(&self, traffic: usize) -> &[Message] {
         self.traffic[traffic].messages()
     }
@@ -160,6 +278,12 @@ impl Connections {
             let number = host as usize;
             let source = match flow.checked_sub(self.flows[number]) {
                 None => MessageSource::Flow(flow),
+                Some(index) if self.is_of_graph(number, index) => {
+                    let OpenConnection { traffic, message: connection, .. } = self.open[number][index];
+                    let in_flight =
+                        &mut self.traffic[traffic as usize].graph.connections[connection as usize].in_flight;
+                    MessageSource::Message(traffic, in_flight.pop_front().expect("a completed message was in flight"))
+                }
                 Some(index) => {
                     self.to_close.push((number as u32, flow as u32));
                     let OpenConnection { traffic, message, .. } = self.open[number][index];
@@ -173,6 +297,11 @@ impl Connections {
         if schedule_changed {
             self.update_next();
         }
+    }
+
+    /// Whether a sending end belongs to a graph.
+    fn is_of_graph(&self, host: usize, index: usize) -> bool {
+        self.traffic[self.open[host][index].traffic as usize].plan.graph().is_some()
     }
 
     /// Closes both ends of completed messages. Call between two windows, when all hosts are at the same time.
@@ -194,9 +323,13 @@ impl Connections {
 }
 
 impl Traffic {
-    /// Returns the messages of the traffic: all of a list, or those of a closed loop that have been opened.
+    /// Returns the messages of the traffic: all of a list, or those of others that have been opened.
     fn messages(&self) -> &[Message] {
-        if self.plan.closed_loop().is_some() { &self.closed_loop.opened } else { self.plan.messages() }
+        match self.plan.source {
+            TrafficSource::List(_) => self.plan.messages(),
+            TrafficSource::ClosedLoop(_) => &self.closed_loop.opened,
+            TrafficSource::Graph(_) => &self.graph.opened,
+        }
     }
 
     fn next_start(&self) -> Time {
@@ -220,6 +353,24 @@ impl Traffic {
     /// schedule changed.
     fn schedule_next(&mut self, host: u32, at: Time) -> bool {
         self.plan.closed_loop().is_some_and(|closed| self.closed_loop.schedule_next(closed, host, at))
+    }
+}
+
+impl GraphState {
+    /// Records a mark of a rank: the start or the end of a repetition.
+    fn record_mark(&mut self, mark: u32, at: Time, rank: u32) {
+        let number = mark as usize / 2;
+        if self.repetitions.len() <= number {
+            // The first mark of a repetition is a start, and repetitions of a rank follow each other.
+            self.repetitions.push(RepetitionTimes { start: at, end: Time::ZERO, slowest: rank, ended: 0 });
+        }
+        let times = &mut self.repetitions[number];
+        if mark % 2 == 1 {
+            times.ended += 1;
+            if at > times.end {
+                (times.end, times.slowest) = (at, rank);
+            }
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use weir_config::{PortConfig, SwitchConfig};
-use weir_nic::host::{FrameSizes, NicFrame, Transport};
-use weir_scenario::workload::{ClosedLoop, Message};
-use weir_scenario::{FlowPlan, HostPlan, Scenario, TrafficPlan};
+use weir_nic::host::{Connection, FrameSizes, NicFrame, Transport};
+use weir_scenario::workload::{ClosedLoop, GraphRank, Message, MessageGraph};
+use weir_scenario::{FlowPlan, HostPlan, Scenario, TrafficPlan, TrafficSource};
 use weir_switch_core::report::{PortReport, Report};
 use weir_switch_core::single::Pipeline;
 use weir_units::{Bytes, Span};
@@ -39,6 +39,8 @@ const BUSY_PORT_BYTES: u64 = 10_000;
 const QUEUED_FRAME_BYTES: u64 = (size_of::<NicFrame>() + Pipeline::<Frame>::QUEUED_PACKET_BYTES) as u64 + 26;
 /// Memory of a message's start and measurements, in bytes.
 const MESSAGE_BYTES: u64 = 60;
+/// Memory of an operation of a graph with its state, channel and records, in bytes.
+const OPERATION_BYTES: u64 = 150;
 /// Memory of a host in the routes of a switch, in bytes.
 const ROUTE_BYTES: u64 = 2;
 /// Links on a path, if routes are unknown.
@@ -55,6 +57,7 @@ impl CostEstimate {
         let (switches, hosts) = (scenario.switches.len() as u64, scenario.hosts.len() as u64);
         let ports: u64 = scenario.switches.iter().map(|switch| switch.ports.len() as u64).sum();
         let messages: u64 = scenario.traffic.iter().map(|plan| plan.messages().len() as u64).sum();
+        let graph_memory = scenario.traffic.iter().filter_map(TrafficPlan::graph).map(graph_bytes);
         let sets = scenario.routes.as_ref().map_or(0, |_| scenario.reroutings().sets.len() as u64);
         let memory = Self::PROCESS.get()
             + ports * PORT_BYTES
@@ -63,6 +66,7 @@ impl CostEstimate {
             + busy_ports_max(scenario).min(ports) * BUSY_PORT_BYTES
             + queued_frames_max(scenario) * QUEUED_FRAME_BYTES
             + messages * MESSAGE_BYTES
+            + graph_memory.sum::<u64>()
             + sets * switches * hosts * ROUTE_BYTES;
         let of_flows = scenario.flows.iter().map(|flow| hops_of_flow(scenario, flow));
         let of_traffic = scenario.traffic.iter().map(|plan| hops_of_traffic(scenario, plan));
@@ -106,9 +110,9 @@ fn available(meminfo: &str) -> Option<Bytes> {
 
 /// Returns the number of ports that messages take, if no two take the same one.
 fn busy_ports_max(scenario: &Scenario) -> u64 {
-    let of_plan = |plan: &TrafficPlan| match plan.closed_loop() {
-        Some(_) => u64::MAX,
-        None => plan.messages().iter().map(|message| links_of(scenario, message)).sum(),
+    let of_plan = |plan: &TrafficPlan| match plan.source {
+        TrafficSource::ClosedLoop(_) | TrafficSource::Graph(_) => u64::MAX,
+        TrafficSource::List(_) => plan.messages().iter().map(|message| links_of(scenario, message)).sum(),
     };
     scenario.traffic.iter().map(of_plan).fold(0, u64::saturating_add)
 }
@@ -155,7 +159,16 @@ fn hops_of_traffic(scenario: &Scenario, plan: &TrafficPlan) -> u64 {
         (frames + acks.unwrap_or(1).max(1)) * links_of(scenario, message)
     };
     let of_loop = plan.closed_loop().map_or(0, |closed| hops_of_loop(scenario, plan, closed));
-    plan.messages().iter().map(of_message).sum::<u64>() + of_loop
+    let of_graph = plan.graph().map_or(0, |graph| graph.messages().map(|message| of_message(&message)).sum());
+    plan.messages().iter().map(of_message).sum::<u64>() + of_loop + of_graph
+}
+
+/// Returns the memory of a graph: operations and their states, started messages, and connections.
+fn graph_bytes(graph: &MessageGraph) -> u64 {
+    let of_rank = |rank: &GraphRank| {
+        rank.program.len() as u64 * OPERATION_BYTES + rank.connections.len() as u64 * Connection::BYTES as u64
+    };
+    graph.ranks().iter().map(of_rank).sum()
 }
 
 /// Returns an upper bound of the packet-hops: all senders send at their links' rates.

@@ -110,7 +110,7 @@ use worker_pool::WorkerPool;
 
 pub use backend::{SimBackend, SimRunError};
 pub use build_id::own_build_id;
-pub use connections::{CompletedMessage, MessageSource};
+pub use connections::{CompletedMessage, MessageSource, RepetitionTimes};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
 pub use huge_pages::restart_with_huge_pages;
 pub use thread_tuner::Threads;
@@ -192,8 +192,9 @@ impl Sim {
         let lookahead = network::lookahead(&wires, scenario.frame_bytes_min());
         let phases = Phases::new(scenario);
         let window = lookahead * phases.count() as u64;
-        let partition = LpPartition::new(switches, hosts, wires, wire_map.ends, phases);
-        let (connections, links) = (Connections::new(scenario, window), Links::from_scenario(scenario));
+        let mut partition = LpPartition::new(switches, hosts, wires, wire_map.ends, phases);
+        let (mut connections, links) = (Connections::new(scenario, window), Links::from_scenario(scenario));
+        connections.open_programs(&mut partition);
         Ok(Sim {
             partition,
             worker_pool: WorkerPool::default(),
@@ -272,6 +273,7 @@ impl Sim {
         for lp in partition.lps_mut() {
             connections.record_completed(lp.completed.drain(..));
         }
+        connections.record_program_events(partition);
         if thread_tuner.is_review_due() {
             let (threads, woken) = (load_balancer.threads(), partition.wakeups());
             if let Some(threads) = thread_tuner.review(threads, woken) {
@@ -338,10 +340,15 @@ impl Sim {
         self.connections.drain_completed()
     }
 
-    /// Returns the messages of a traffic plan, by index in the scenario: all of a list, or those of a closed loop that
-    /// have been opened.
+    /// Returns the messages of a traffic plan, by index in the scenario: all of a list, or those of others that have been
+    /// opened.
     pub fn messages(&self, traffic: usize) -> &[Message] {
         self.connections.messages(traffic)
+    }
+
+    /// Returns the times of the repetitions of a graph, by index of its traffic plan, that have started.
+    pub fn repetitions(&self, traffic: usize) -> &[RepetitionTimes] {
+        self.connections.repetitions(traffic)
     }
 
     /// Sets a host's link up or down. Going down loses the frames in flight, the switch drops the frames queued for the

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_nic::host::Completion;
+use weir_nic::host::{Completion, ProgramEvent};
 use weir_units::Time;
 
 use super::network::Network;
@@ -19,6 +19,8 @@ pub(super) struct LogicalProcess {
     pub(super) wire_numbers: Box<[u32]>,
     /// Messages that hosts completed in a window, with the hosts' numbers in the scenario.
     pub(super) completed: Vec<(u32, Completion)>,
+    /// Events of the hosts' programs in a window, with the hosts' numbers in the scenario.
+    pub(super) program_events: Vec<(u32, ProgramEvent)>,
     pub(super) work: Box<[u64]>,
     pub(super) wakeups: u64,
     pub(super) window_duration: Duration,
@@ -44,6 +46,7 @@ impl LogicalProcess {
             hosts,
             wire_numbers,
             completed,
+            program_events: Vec::new(),
             work,
             wakeups: 0,
             window_duration: Duration::ZERO,
@@ -65,7 +68,8 @@ impl LogicalProcess {
 
     /// Runs all nodes of phase `phase` up to `limit`. Within a window no node makes another node of the phase due.
     pub(super) fn run_phase(&mut self, phase: usize, limit: Time) {
-        let LogicalProcess { network, switches, hosts, completed, work, wakeups: woken, due, .. } = self;
+        let LogicalProcess { network, switches, hosts, completed, program_events, work, wakeups: woken, due, .. } =
+            self;
         network.list_due(phase, limit, due);
         let first_host = switches.len();
         for at in 0..due.len() + prefetcher::STEPS {
@@ -91,6 +95,10 @@ impl LogicalProcess {
                     if node.host.has_completions() {
                         let host_number = node.number() as u32;
                         completed.extend(node.host.drain_completions().map(|completion| (host_number, completion)));
+                    }
+                    if node.host.has_program_events() {
+                        let host_number = node.number() as u32;
+                        program_events.extend(node.host.drain_program_events().map(|event| (host_number, event)));
                     }
                     pending
                 }

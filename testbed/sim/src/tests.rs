@@ -5,6 +5,7 @@ mod congestion;
 mod fct;
 mod feedback;
 mod go_back_n;
+mod graph;
 mod links;
 mod net;
 mod queueing;

@@ -5,7 +5,7 @@ use weir_units::Span;
 
 use super::input::{Run, RunCell};
 use super::verdict::is_good;
-use crate::run::traffic::{fct_cell, slowdown_cell};
+use crate::run::traffic::{bus_cell, completion_cell, fct_cell, slowdown_cell};
 use crate::table::{count, gbps};
 
 pub(super) struct KeyFigure {
@@ -137,6 +137,10 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         row(&format!("{traffic}: FCT 99 %, us"), &|run| Some(fct_cell(&all(run)?, |of| of.p99)));
         row(&format!("{traffic}: slowdown mean"), &|run| slowdown_cell(&all(run)?, |of| of.mean));
         row(&format!("{traffic}: slowdown 99 %"), &|run| slowdown_cell(&all(run)?, |of| of.p99));
+        // Of the last repetition, as those before it warm congestion control up.
+        let last = |run: &Run| of(run)?.repetitions.pop();
+        row(&format!("{traffic}: completion of the last repetition, us"), &|run| Some(completion_cell(&last(run)?)));
+        row(&format!("{traffic}: its bus bandwidth, GB/s"), &|run| bus_cell(&last(run)?));
     }
     row("most in a shared segment, KB (of its size)", &|run| {
         let pool = fullest(&run.summary)?;

@@ -1,12 +1,12 @@
 //! Completion times of messages, by size.
 
-use weir_results::run_dir::{BinSummary, Distribution, Summary, TrafficSummary};
+use weir_results::run_dir::{BinSummary, Distribution, RepetitionSummary, Summary, TrafficSummary};
 
 use crate::table::{Table, count};
 
 /// Tables of a run's traffics, each with a line of text before it.
 pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
-    let tables = summary.traffic.iter().map(|traffic| {
+    let tables = summary.traffic.iter().flat_map(|traffic| {
         let unfinished = unfinished(traffic);
         let warm_up = match traffic.warm_up {
             0 => String::new(),
@@ -15,9 +15,38 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
         let line = format!("{}: {} messages completed{warm_up}{unfinished}", traffic.name, count(traffic.completed));
         let mut table = Table::new(std::iter::once("size").chain(BIN_HEAD));
         traffic.bins.iter().for_each(|bin| table.row(std::iter::once(bin.sizes.clone()).chain(bin_cells(bin))));
-        (line, table)
+        [Some((line, table)), repetitions(traffic)].into_iter().flatten()
     });
     tables.collect()
+}
+
+/// Table of a traffic's repetitions, with the line before it; `None` without any.
+fn repetitions(traffic: &TrafficSummary) -> Option<(String, Table)> {
+    let done = traffic.repetitions.iter().filter(|of| of.completion_ns.is_some()).count();
+    let mut table = Table::new(["repetition", "start, us", "completion, us", "bus, GB/s", "slowest", "idle"]);
+    for (number, repetition) in traffic.repetitions.iter().enumerate() {
+        let cell = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        table.row([
+            number.to_string(),
+            format!("{:.1}", repetition.start_ns as f64 / 1e3),
+            completion_cell(repetition),
+            cell(bus_cell(repetition)),
+            cell(repetition.slowest.clone()),
+            cell(repetition.idle_permille.map(|share| format!("{:.1} %", share as f64 / 10.0))),
+        ]);
+    }
+    let line = format!("{}: {} of {} started repetitions completed", traffic.name, done, traffic.repetitions.len());
+    (!traffic.repetitions.is_empty()).then_some((line, table))
+}
+
+/// Completion time of a repetition, in microseconds.
+pub(crate) fn completion_cell(repetition: &RepetitionSummary) -> String {
+    repetition.completion_ns.map_or(NEVER.to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+}
+
+/// Bus bandwidth of a repetition, in GB/s; `None` if it has none.
+pub(crate) fn bus_cell(repetition: &RepetitionSummary) -> Option<String> {
+    repetition.bus_bytes_per_second.map(|rate| format!("{:.2}", rate as f64 / 1e9))
 }
 
 /// Text on the number of unfinished messages, after that of completed ones.
@@ -108,6 +137,7 @@ mod tests {
             ..TrafficSummary::default()
         };
         let tables = tables(&Summary { traffic: vec![traffic], ..Summary::default() });
+        assert_eq!(tables.len(), 1, "no table of repetitions");
         let (line, table) = &tables[0];
         assert_eq!(
             line,
@@ -119,5 +149,24 @@ mod tests {
         assert_eq!(cells, expected);
         let cells: Vec<&str> = text.lines().nth(3).unwrap().split_whitespace().skip(2).collect();
         assert_eq!(cells.join(" "), "3 (2 unfinished) never never never never never never never never");
+    }
+    #[test]
+    fn a_row_for_each_repetition() {
+        let done = RepetitionSummary {
+            start_ns: 1_500,
+            completion_ns: Some(5_470_049),
+            bus_bytes_per_second: Some(11_886_000_000),
+            slowest: Some("H3".into()),
+            idle_permille: Some(49),
+        };
+        let repetitions = vec![done, RepetitionSummary { start_ns: 6_000_000, ..RepetitionSummary::default() }];
+        let traffic = TrafficSummary { name: "ring".into(), repetitions, ..TrafficSummary::default() };
+        let tables = tables(&Summary { traffic: vec![traffic], ..Summary::default() });
+        let (line, table) = &tables[1];
+        assert_eq!(line, "ring: 1 of 2 started repetitions completed");
+        let text = table.to_string();
+        let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["0", "1.5", "5470.0", "11.89", "H3", "4.9", "%"]);
+        assert_eq!(rows[1], ["1", "6000.0", "never", "-", "-", "-"]);
     }
 }

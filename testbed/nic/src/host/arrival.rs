@@ -135,13 +135,20 @@ impl Host {
                     state.queued += 1;
                     self.acks_due.push_back((receiver, Some((ack, packet.telemetry.take()))));
                 }
+                if self.programs.is_some() {
+                    self.handle_program_receives(now, receiver);
+                }
             }
             (Some(Endpoint::Sender(flow)), PacketKind::Ack(ack)) => {
                 let hops = packet.telemetry.as_ref().map_or(&[][..], |hops| hops);
+                let before = self.completions.len();
                 let done = completed(&mut self.completions, &mut self.counters, now, flow);
                 self.senders[flow].handle_ack(now, ack, hops, done);
                 self.spare_hops.extend(packet.telemetry.take());
                 self.give_turn(now, flow);
+                if self.programs.is_some() {
+                    self.handle_program_acks(now, flow, self.completions.len() - before);
+                }
             }
             (Some(Endpoint::Sender(flow)), PacketKind::Cnp) => self.senders[flow].handle_cnp(now),
             (Some(Endpoint::Receiver(receiver)), PacketKind::Segment(segment)) => {

@@ -2,6 +2,9 @@
 
 use weir_units::Time;
 
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::slab::Slab;
 use super::{FlowConfig, Host, HostError};
 
 /// Connection, by the places of its ends at their hosts.
@@ -16,6 +19,9 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Memory of both ends in bytes.
+    pub const BYTES: usize = Slab::<Sender>::SLOT_BYTES + Slab::<Receiver>::SLOT_BYTES;
+
     /// Opens a connection for a flow from the first host to the second. The hosts choose the numbers of its ends; those
     /// in `flow` are ignored.
     pub fn open([from, to]: [&mut Host; 2], flow: &FlowConfig) -> Result<Connection, HostError> {

@@ -11,6 +11,7 @@ use weir_wire::rocev2::{Ecn, QueuePair};
 use super::config::{AckClass, RemoteMemory};
 use super::outgoing::{Outgoing, answer};
 use super::packet::{NicFrame, NicPacket, PacketKind, TelemetryMode};
+use super::programs::PROGRAMS;
 use super::tcp_frames::TCP_QUEUE;
 use super::{Endpoint, Host, codec};
 
@@ -278,6 +279,10 @@ impl Host {
             && at <= now
         {
             self.timers.pop();
+            if flow == PROGRAMS {
+                self.handle_program_timer(now);
+                continue;
+            }
             let flow = flow as usize;
             if self.senders.generation(flow) != generation || !self.senders.is_open(flow) {
                 continue;

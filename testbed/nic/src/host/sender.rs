@@ -309,14 +309,15 @@ impl Sender {
     /// Releases the next message.
     fn release(&mut self) {
         let (released, size) = self.next_message();
-        self.messages.push_back(Message {
-            first: self.next,
-            packets: size.get().div_ceil(self.payload_max) as u32,
-            size: size.get(),
-            offset: self.released,
-            released,
-        });
-        self.released += size.get();
+        self.submit(released, size.get());
+    }
+
+    /// Adds a message of a program to those to send; `released` is not in the future.
+    pub(super) fn submit(&mut self, released: Time, size: u64) {
+        let first = self.messages.back().map_or(self.fresh, |last| last.first.plus(last.packets));
+        let packets = size.div_ceil(self.payload_max) as u32;
+        self.messages.push_back(Message { first, packets, size, offset: self.released, released });
+        self.released += size;
     }
 
     /// Returns the release and the size of the next message, and schedules the one after it.

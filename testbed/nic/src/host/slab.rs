@@ -56,6 +56,9 @@ impl EndpointId {
 }
 
 impl<T> Slab<T> {
+    /// Memory of an item in bytes.
+    pub(super) const SLOT_BYTES: usize = size_of::<Slot<T>>();
+
     /// Creates a slab with the initial items, in order.
     pub(super) fn new(items: impl IntoIterator<Item = T>) -> Slab<T> {
         let slots = items.into_iter().map(|item| Slot { item, generation: 0, is_open: true });

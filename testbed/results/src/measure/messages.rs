@@ -94,6 +94,7 @@ impl MessageMeasures {
             unfinished: started.saturating_sub(self.completed()),
             warm_up: self.warm_up,
             bins: SIZE_BINS.iter().filter_map(|bin| self.bin(bin, &unfinished)).collect(),
+            repetitions: Vec::new(),
         }
     }
 

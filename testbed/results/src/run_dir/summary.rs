@@ -178,6 +178,26 @@ pub struct TrafficSummary {
     pub warm_up: u64,
     /// Messages by size, unfinished ones included. The first bin holds all; empty bins are left out.
     pub bins: Vec<BinSummary>,
+    /// Repetitions of a collective operation or a schedule that have started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repetitions: Vec<RepetitionSummary>,
+}
+
+/// Results of a repetition of a collective operation or a schedule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepetitionSummary {
+    /// Start at the first rank.
+    pub start_ns: u64,
+    /// Time from the start until all ranks have ended; null if one has not.
+    pub completion_ns: Option<u64>,
+    /// Bus bandwidth in bytes a second, as NCCL's tests compute it; null if unfinished or no collective.
+    pub bus_bytes_per_second: Option<u64>,
+    /// Host of the rank that ended last; null if unfinished.
+    pub slowest: Option<String>,
+    /// Share of the completion time, in thousandths, in which the ranks' links carry no payload of it, on average; null if
+    /// unfinished.
+    pub idle_permille: Option<u64>,
 }
 
 /// Results of the messages in one size range.

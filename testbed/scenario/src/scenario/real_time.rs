@@ -55,6 +55,10 @@ impl Scenario {
             let closed = self.traffic.iter().find(|plan| plan.closed_loop().is_some())?;
             Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
         };
+        let of_graph = || {
+            let graph = self.traffic.iter().find(|plan| plan.graph().is_some())?;
+            Some(format!("messages of workload {} start on receipts, which takes virtual time", graph.name))
+        };
         let of_digests = || {
             self.digest().map(|_| "its switches write load digests (hpcc-pint), which takes virtual time".to_owned())
         };
@@ -76,6 +80,7 @@ impl Scenario {
             .or_else(of_flows)
             .or_else(of_traffic)
             .or_else(of_loops)
+            .or_else(of_graph)
             .or_else(of_digests)
             .or_else(of_messages)
     }

@@ -7,7 +7,7 @@ use weir_nic::host::{CongestionControlChoice, FlowConfig, Peer, Transport};
 use weir_units::{Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
-use crate::workload::{ClosedLoop, Message, Rng};
+use crate::workload::{ClosedLoop, Message, MessageGraph, Rng};
 
 /// Messages of a workload, with their transport.
 #[derive(Clone, Debug)]
@@ -37,22 +37,37 @@ pub enum TrafficSource {
     List(Arc<[Message]>),
     /// Closed loop: hosts begin messages on acknowledgements of others.
     ClosedLoop(Arc<ClosedLoop>),
+    /// Graph: messages start on receipts, on acknowledgements and after computations.
+    Graph(Arc<MessageGraph>),
 }
 
 impl TrafficSource {
-    /// Returns the messages of a list, by start; none of a closed loop.
+    /// Returns the messages of a list, by start; none of a closed loop or a graph.
     pub fn messages(&self) -> &[Message] {
         match self {
             TrafficSource::List(messages) => messages,
-            TrafficSource::ClosedLoop(_) => &[],
+            TrafficSource::ClosedLoop(_) | TrafficSource::Graph(_) => &[],
         }
+    }
+
+    /// Returns the number of messages of a list or a graph; 0 of a closed loop.
+    pub fn count(&self) -> usize {
+        self.messages().len() + self.graph().map_or(0, |graph| graph.messages().count())
     }
 
     /// Returns the closed loop, if it is one.
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
         match self {
-            TrafficSource::List(_) => None,
             TrafficSource::ClosedLoop(closed) => Some(closed),
+            TrafficSource::List(_) | TrafficSource::Graph(_) => None,
+        }
+    }
+
+    /// Returns the graph, if it is one.
+    pub fn graph(&self) -> Option<&MessageGraph> {
+        match self {
+            TrafficSource::Graph(graph) => Some(graph),
+            TrafficSource::List(_) | TrafficSource::ClosedLoop(_) => None,
         }
     }
 }
@@ -68,6 +83,10 @@ impl TrafficPlan {
                 }
             }
             TrafficSource::ClosedLoop(closed) => *closed = Arc::new(closed.before(end)),
+            TrafficSource::Graph(graph) => {
+                let graph = Arc::make_mut(graph);
+                graph.until = graph.until.min(end);
+            }
         }
     }
 
@@ -76,9 +95,19 @@ impl TrafficPlan {
         self.source.messages()
     }
 
+    /// Returns the number of messages of a list or a graph; 0 of a closed loop.
+    pub fn count(&self) -> usize {
+        self.source.count()
+    }
+
     /// See [`TrafficSource::closed_loop`].
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
         self.source.closed_loop()
+    }
+
+    /// See [`TrafficSource::graph`].
+    pub fn graph(&self) -> Option<&MessageGraph> {
+        self.source.graph()
     }
 
     /// Returns the messages of a list that start before `end`.
@@ -95,6 +124,11 @@ impl TrafficPlan {
                 several[Rng::stream(message.start.as_picos(), hosts).index(several.len())]
             }
         }
+    }
+
+    /// Returns a connection of a graph, without messages; those of `first` have its class.
+    pub fn connection(&self, first: &Message) -> FlowConfig {
+        FlowConfig { stop: Time::ZERO, ..self.flow(first) }
     }
 
     /// Returns the connection of a message. The backend that opens it sets the two hosts.

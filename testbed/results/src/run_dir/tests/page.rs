@@ -21,13 +21,14 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 36] = [
+const OF_TYPES: [(&str, &str); 37] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
     ("`flow_control`", "FlowControlSummary"),
     ("`traffic`", "TrafficSummary"),
     ("`traffic.bins`", "BinSummary"),
+    ("`traffic.repetitions`", "RepetitionSummary"),
     ("Distributions", "Distribution"),
     ("`frames`", "FrameSummary"),
     ("`flows`", "FlowSummary"),

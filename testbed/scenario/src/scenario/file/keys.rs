@@ -737,9 +737,33 @@ pub(super) mod workload {
     const SIZES: Key<()> = Key::other(
         "sizes",
         "a distribution's [name](WORKLOADS.md#sizes), a size up to 2 GiB, or a table",
-        "All but `list`: sizes of messages: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
+        "All but `list`, `collective`, `goal`: sizes of messages: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
     )
     .or_else("required");
+    const COLLECTIVE: Key<()> = Key::other(
+        "collective",
+        "an [algorithm](WORKLOADS.md#collectives)",
+        "`collective`: algorithm of `senders`, which are its ranks, in order.",
+    )
+    .or_else("required for `collective`");
+    pub(crate) const BYTES: Key<Bytes> = Key::size(
+        "bytes",
+        Bytes::new(1)..=Bytes::mb(1_000_000_000),
+        "`collective`: buffer of each rank, as NCCL's tests count it.",
+    )
+    .or_else("required for `collective`");
+    pub(crate) const CHUNKS: Key<u32> = Key::<u32>::integer(
+        "chunks",
+        1..=100_000,
+        "`collective`: parts of the buffer, which go through it independently, as in a pipeline.",
+    )
+    .or("1");
+    pub(crate) const COMPUTE: Key<Span> = Key::time(
+        "compute",
+        Span::ZERO..=Span::from_secs(1_000),
+        "`collective`: computation of each rank before each repetition.",
+    )
+    .or("0s");
     const LOAD: Key<()> = Key::other(
         "load",
         "number above 0, at most 1",
@@ -771,21 +795,26 @@ pub(super) mod workload {
     pub(crate) const EVERY: Key<Span> = Key::time(
         "every",
         PERIODS,
-        "All but `poisson`, `closed-loop`, `list`: interval of bursts, or of rounds of all pairs.",
+        "`incast`, `one-to-one`, `all-to-all`, `permutation`: interval of bursts, or of rounds of all pairs.",
     )
     .or_else("once, at `from`");
     pub(crate) const TIMES: Key<u32> = Key::<u32>::integer(
         "times",
         1..=MESSAGES_MAX,
-        "All but `poisson`, `list`: number of bursts or rounds, with `every` and in place of `until`; in \
-         `closed-loop` of messages per host.",
+        "All but `poisson`, `list`, `goal`: number of bursts or rounds, with `every` and in place of `until`; in \
+         `closed-loop` of messages per host, in `collective` of repetitions.",
     )
-    .or_else("until the end");
+    .or_else("until the end, `collective` 1");
     const FROM: Key<()> = Key::other("from", UP_TO_END, "All but `list`: instant from which messages start.").or("0s");
     const UNTIL: Key<()> =
         Key::other("until", UP_TO_END, "All but `list`: instant before which messages start.").or_else("`end`");
     const FILE: Key<()> =
-        Key::other("file", "path", "`list`: file with the [list](WORKLOADS.md#lists), relative to the scenario.")
+        Key::other(
+            "file",
+            "path",
+            "`list`, `goal`: file with the [list](WORKLOADS.md#lists) or [schedule](WORKLOADS.md#collectives), relative to the \
+             scenario.",
+        )
             .or_else("required");
     pub(crate) const SEED: Key<u64> =
         Key::<u64>::integer("seed", SEEDS, "Seed of the messages; equal seeds draw equal ones.")
@@ -804,6 +833,10 @@ pub(super) mod workload {
         &CLASS,
         &MORE_CLASSES,
         &SIZES,
+        &COLLECTIVE,
+        &BYTES,
+        &CHUNKS,
+        &COMPUTE,
         &LOAD,
         &SENDERS,
         &RECEIVERS,

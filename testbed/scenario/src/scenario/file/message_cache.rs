@@ -57,6 +57,6 @@ impl MessageCache {
 
 impl CacheEntry {
     fn count(&self) -> usize {
-        self.sent.iter().map(|sends| sends.messages().len()).sum()
+        self.sent.iter().map(TrafficSource::count).sum()
     }
 }

@@ -67,7 +67,7 @@ impl MessageInputs {
             let key = |key: &str| format!("workloads[{}].{key}", workload.number);
             match maker.sent() {
                 Ok(sent) => {
-                    left -= sent.messages().len();
+                    left -= sent.count();
                     all.push(sent);
                 }
                 Err(DrawError::TooMany) => {
@@ -111,6 +111,8 @@ impl MessageGenerator<'_> {
         let seed = self.workload.seed;
         let messages = match &*self.workload.kind {
             WorkloadKind::ClosedLoop(terms) => return self.closed_loop(terms),
+            WorkloadKind::Graph(graph) if graph.messages().count() > self.left => return Err(DrawError::TooMany),
+            WorkloadKind::Graph(graph) => return Ok(TrafficSource::Graph(graph.clone())),
             WorkloadKind::List(messages) if messages.len() > self.left => return Err(DrawError::TooMany),
             WorkloadKind::List(messages) => messages.clone(),
             WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
@@ -230,6 +232,8 @@ impl MessageGenerator<'_> {
         match &*self.workload.kind {
             WorkloadKind::Poisson { .. } => "load",
             WorkloadKind::List(_) => "file",
+            WorkloadKind::Graph(graph) if graph.bus_bytes.is_some() => "collective",
+            WorkloadKind::Graph(_) => "file",
             WorkloadKind::ClosedLoop(_) => "outstanding",
             WorkloadKind::Incast { when, .. } | WorkloadKind::Pairs { when, .. } => match when {
                 BurstStarts::Once(_) => "senders",
@@ -244,6 +248,7 @@ impl MessageGenerator<'_> {
             "load" => "write a lower `load`, an earlier `until` or fewer `senders`",
             "every" => "write a longer `every`, an earlier `until` or fewer `senders`",
             "senders" => "write fewer `senders`",
+            "collective" => "write fewer `times`, `chunks` or `senders`",
             "outstanding" => "write fewer of them, or fewer `senders`",
             _ => "take some of them out",
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use super::keys::{self as limits, MESSAGE_BYTES_MAX, workload as keys};
 use super::nic::{Nic, TransportConfig};
 use super::reading::{classes, name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
-use crate::workload::{Message, Rng, SizeCdf, list};
+use crate::workload::{
+    Collective, CollectiveConfig, GoalError, GoalSchedule, GraphRank, Message, MessageGraph, Rng, SizeCdf, list,
+};
 
 pub(super) const MESSAGES_MAX: usize = limits::MESSAGES_MAX as usize;
 
@@ -59,6 +62,7 @@ pub(super) enum WorkloadKind {
     },
     ClosedLoop(LoopPart),
     List(Vec<Message>),
+    Graph(Arc<MessageGraph>),
 }
 
 /// Closed loop: hosts with a constant number of outstanding messages.
@@ -123,6 +127,7 @@ impl WorkloadKind {
                 hosts.iter().copied().collect()
             }
             WorkloadKind::List(messages) => messages.iter().map(|message| message.from).collect(),
+            WorkloadKind::Graph(graph) => graph.ranks().iter().map(|rank| rank.host).collect(),
         }
     }
 
@@ -148,6 +153,13 @@ impl WorkloadKind {
             WorkloadKind::List(messages) => {
                 messages.iter().map(|message| (message.from, message.to)).find(|(from, to)| !reaches(*from, *to))
             }
+            WorkloadKind::Graph(graph) => {
+                let host = |rank: &u32| graph.ranks()[*rank as usize].host;
+                let of_rank = |rank: &'_ GraphRank| -> Vec<(u32, u32)> {
+                    rank.connections.iter().map(|to| (rank.host, host(to))).collect()
+                };
+                graph.ranks().iter().flat_map(of_rank).find(|(from, to)| !reaches(*from, *to))
+            }
         }
     }
 }
@@ -161,17 +173,20 @@ enum WorkloadKeyword {
     Permutation,
     ClosedLoop,
     List,
+    Collective,
+    Goal,
 }
 
-const OF_ALL: &[&str] = &["name", "kind", "class", "more_classes", "congestion_control", "transport", "seed", "dport"];
+const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
 /// Kinds of workloads, and the keys of each besides the common ones.
-const KINDS: [(&str, WorkloadKeyword, &[&str]); 7] = [
-    ("poisson", WorkloadKeyword::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
+const KINDS: [(&str, WorkloadKeyword, &[&str]); 9] = [
+    ("poisson", WorkloadKeyword::Poisson, &["more_classes", "sizes", "load", "senders", "receivers", "from", "until"]),
     (
         "incast",
         WorkloadKeyword::Incast,
         &[
+            "more_classes",
             "sizes",
             "equal_sizes",
             "load",
@@ -185,15 +200,29 @@ const KINDS: [(&str, WorkloadKeyword, &[&str]); 7] = [
             "until",
         ],
     ),
-    ("one-to-one", WorkloadKeyword::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
-    ("all-to-all", WorkloadKeyword::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
-    ("permutation", WorkloadKeyword::Permutation, &["sizes", "senders", "every", "times", "from", "until"]),
+    (
+        "one-to-one",
+        WorkloadKeyword::OneToOne,
+        &["more_classes", "sizes", "senders", "receivers", "every", "times", "from", "until"],
+    ),
+    ("all-to-all", WorkloadKeyword::AllToAll, &["more_classes", "sizes", "senders", "every", "times", "from", "until"]),
+    (
+        "permutation",
+        WorkloadKeyword::Permutation,
+        &["more_classes", "sizes", "senders", "every", "times", "from", "until"],
+    ),
     (
         "closed-loop",
         WorkloadKeyword::ClosedLoop,
-        &["sizes", "senders", "receivers", "outstanding", "times", "from", "until"],
+        &["more_classes", "sizes", "senders", "receivers", "outstanding", "times", "from", "until"],
     ),
-    ("list", WorkloadKeyword::List, &["file"]),
+    ("list", WorkloadKeyword::List, &["more_classes", "file"]),
+    (
+        "collective",
+        WorkloadKeyword::Collective,
+        &["collective", "bytes", "chunks", "compute", "senders", "times", "from", "until"],
+    ),
+    ("goal", WorkloadKeyword::Goal, &["file", "senders", "from", "until"]),
 ];
 
 /// Reads the workloads, and leaves out those with errors. Files are in `folder`; `seed` is the scenario's.
@@ -220,6 +249,10 @@ pub(super) fn read(
         require(table, "class", "a workload", "class = 3");
         let class = table.given(&keys::CLASS);
         let transport = TransportConfig::of_workload(table, nic);
+        if matches!(kind, Some(WorkloadKind::Graph(_))) && transport.tcp_payload().is_some() {
+            let message = "messages that start on receipts are RDMA's";
+            table.refuse("transport", message, "write transport = \"rdma\"");
+        }
         let own_seed = table.given(&keys::SEED);
         let seed = own_seed.unwrap_or_else(|| Rng::stream(seed, number as u64).next_u64());
         let dport = table.given(&keys::DPORT);
@@ -253,6 +286,8 @@ impl WorkloadReader<'_, '_> {
             WorkloadKeyword::Incast => self.incast(),
             WorkloadKeyword::ClosedLoop => self.closed_loop(),
             WorkloadKeyword::List => self.list(),
+            WorkloadKeyword::Collective => self.collective(),
+            WorkloadKeyword::Goal => self.goal(),
             WorkloadKeyword::OneToOne => self.pairs(self.one_to_one()),
             WorkloadKeyword::AllToAll => self.pairs(self.several("senders").map(Pattern::AllToAll)),
             WorkloadKeyword::Permutation => self.pairs(self.several("senders").map(Pattern::Permutation)),
@@ -397,6 +432,66 @@ impl WorkloadReader<'_, '_> {
         Some(WorkloadKind::List(messages))
     }
 
+    fn collective(&self) -> Option<WorkloadKind> {
+        let table = self.table;
+        for (key, example) in [("collective", "collective = \"ring-all-reduce\""), ("bytes", "bytes = \"32MiB\"")] {
+            require(table, key, "a workload of kind \"collective\"", example);
+        }
+        let collective = table.choice("collective", &Collective::NAMES);
+        let (bytes, chunks) = (table.given(&keys::BYTES), table.get(&keys::CHUNKS));
+        let (repetitions, compute) = (table.given(&keys::TIMES).unwrap_or(1), table.get(&keys::COMPUTE));
+        let hosts = self.several("senders");
+        let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let (collective, bytes, hosts, (from, until)) = (collective?, bytes?, hosts?, stretch?);
+        let ranks = hosts.len();
+        if collective.needs_power_of_two() && !ranks.is_power_of_two() {
+            let message = format!("{ranks} ranks can't halve the buffer between two of them again and again");
+            table.refuse("collective", message, "write a power of two of `senders`, or another collective");
+            return None;
+        }
+        let largest = collective.message_max(ranks, bytes, chunks);
+        if largest > MESSAGE_BYTES_MAX {
+            self.refuse_size("bytes", largest);
+            return None;
+        }
+        let count = collective.messages(ranks).saturating_mul(u64::from(chunks) * u64::from(repetitions));
+        if count > MESSAGES_MAX as u64 {
+            let message = format!("the collective has {count} messages, and a file no more than {MESSAGES_MAX}");
+            table.refuse("collective", message, "write fewer `times`, `chunks` or `senders`");
+            return None;
+        }
+        let config = CollectiveConfig { collective, hosts, bytes, chunks, repetitions, compute, from, until };
+        Some(WorkloadKind::Graph(Arc::new(config.graph())))
+    }
+
+    fn goal(&self) -> Option<WorkloadKind> {
+        let table = self.table;
+        require(table, "file", "a workload of kind \"goal\"", "file = \"schedule.goal\"");
+        let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let hosts = self.hosts("senders");
+        let file = table.string("file", "schedule.goal")?;
+        let schedule = match fs::read(self.folder.join(file)) {
+            Ok(bytes) => GoalSchedule::read(&bytes),
+            Err(error) => {
+                self.refuse_unreadable(table, "file", file, &error);
+                return None;
+            }
+        };
+        let refuse = |error: GoalError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
+        let schedule = schedule.map_err(refuse).ok()?;
+        let (mut hosts, (from, until)) = (hosts?, stretch?);
+        if !table.has("senders") && hosts.len() > schedule.ranks() {
+            hosts.truncate(schedule.ranks());
+        }
+        if hosts.len() != schedule.ranks() {
+            let message =
+                format!("{file} has {} ranks, and there are {} hosts for them", schedule.ranks(), hosts.len());
+            table.refuse("file", message, "write a larger topology, or a host in `senders` for each rank");
+            return None;
+        }
+        Some(WorkloadKind::Graph(Arc::new(schedule.graph(&hosts, from, until).map_err(refuse).ok()?)))
+    }
+
     fn when(&self) -> Option<BurstStarts> {
         let table = self.table;
         let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
@@ -512,10 +607,14 @@ impl WorkloadReader<'_, '_> {
     fn text_of(&self, table: &Table<'_>, key: &str, file: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder.join(file));
         if let Err(error) = &text {
-            let help = "name a file, as seen from the scenario's folder";
-            table.refuse(key, format!("\"{file}\" can't be read: {error}"), help);
+            self.refuse_unreadable(table, key, file, error);
         }
         text.ok()
+    }
+
+    fn refuse_unreadable(&self, table: &Table<'_>, key: &str, file: &str, error: &io::Error) {
+        let help = "name a file, as seen from the scenario's folder";
+        table.refuse(key, format!("\"{file}\" can't be read: {error}"), help);
     }
 
     /// Reads the hosts of a key; all hosts by default.

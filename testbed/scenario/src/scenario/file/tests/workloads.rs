@@ -28,14 +28,14 @@ fn messages(workload: &str) -> Vec<Message> {
 fn list(plan: &TrafficPlan) -> Arc<[Message]> {
     match &plan.source {
         TrafficSource::List(messages) => messages.clone(),
-        TrafficSource::ClosedLoop(_) => panic!("{} is a closed loop", plan.name),
+        _ => panic!("{} is no list", plan.name),
     }
 }
 
 fn going_round(plan: &TrafficPlan) -> Arc<ClosedLoop> {
     match &plan.source {
-        TrafficSource::List(_) => panic!("{} is a list", plan.name),
         TrafficSource::ClosedLoop(closed) => closed.clone(),
+        _ => panic!("{} is no closed loop", plan.name),
     }
 }
 

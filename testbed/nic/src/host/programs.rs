@@ -1,0 +1,369 @@
+//! Programs that a host runs: receipts, acknowledgements and ends of computations start further operations.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use weir_units::Time;
+
+use super::Host;
+use crate::program::{ProgramEdge, ProgramStep, RankProgram};
+
+/// Event of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramEvent {
+    /// Instant of the event.
+    pub at: Time,
+    /// RankProgram, by its number on the host.
+    pub program: u32,
+    /// Operation: a message was passed to the NIC, or a mark reached.
+    pub operation: u32,
+}
+
+/// Programs of a host, and their connections.
+#[derive(Debug)]
+pub(super) struct HostPrograms {
+    running: Vec<RunningProgram>,
+    /// Ends of computations, with program and operation; the start of a program has [`PROGRAM_START`] in place of one.
+    ends: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    /// Instant of the earliest timer among the host's; [`Time::NEVER`] for none.
+    watched_at: Time,
+    /// Messages that were passed to the NIC: the sender's place, instant and size.
+    to_send: VecDeque<(u32, Time, u32)>,
+    senders: ProgramEnds,
+    receivers: ProgramEnds,
+    events: Vec<ProgramEvent>,
+}
+
+/// Sending or receiving ends of programs; their places on the host are consecutive.
+#[derive(Debug, Default)]
+struct ProgramEnds {
+    first: usize,
+    ends: Vec<ProgramEnd>,
+}
+
+/// End of a connection of a program.
+#[derive(Debug)]
+struct ProgramEnd {
+    program: u32,
+    /// Operations of the messages in flight from here, or channels of those in flight to here, oldest first.
+    in_flight: VecDeque<u32>,
+    /// Number of messages received here.
+    received: u64,
+}
+
+/// RankProgram and its state.
+#[derive(Debug)]
+struct RunningProgram {
+    program: Arc<RankProgram>,
+    /// Instant from which no operation starts.
+    until: Time,
+    /// Number of dependencies that each operation waits for.
+    waits: Box<[u32]>,
+    channels: Box<[ChannelState]>,
+    cpus: Box<[CpuState]>,
+    /// Places of the sending ends, by connection.
+    senders: Vec<u32>,
+    ready: VecDeque<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ChannelState {
+    /// Messages that arrived before their receipt started.
+    arrived: u32,
+    receives: VecDeque<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct CpuState {
+    is_busy: bool,
+    waiting: VecDeque<u32>,
+}
+
+/// Operation number that stands for the start of a program.
+const PROGRAM_START: u32 = u32::MAX;
+/// Flow number of the programs' entries among the host's timers.
+pub(super) const PROGRAMS: u32 = u32::MAX;
+
+impl Host {
+    /// Adds a program, whose first operations start at `from` and the last before `until`; returns its number. Its ends
+    /// are added next, and all programs before the host runs.
+    pub fn add_program(&mut self, program: Arc<RankProgram>, from: Time, until: Time) -> u32 {
+        let programs = self.programs.get_or_insert_with(HostPrograms::new);
+        let number = programs.running.len() as u32;
+        programs.running.push(RunningProgram::new(program, until));
+        if from < until {
+            programs.ends.push(Reverse((from, number, PROGRAM_START)));
+        }
+        self.watch_programs();
+        number
+    }
+
+    /// Adds the next sending end of a program, by its place.
+    pub fn add_program_sender(&mut self, program: u32, place: usize) {
+        let programs = self.programs.get_or_insert_with(HostPrograms::new);
+        programs.senders.push(program, place);
+        programs.running[program as usize].senders.push(place as u32);
+    }
+
+    /// Adds the next receiving end of a program, by its place.
+    pub fn add_program_receiver(&mut self, program: u32, place: usize) {
+        self.programs.get_or_insert_with(HostPrograms::new).receivers.push(program, place);
+    }
+
+    /// Announces the next message to a receiving end of a program: the channel that it belongs to.
+    pub fn announce(&mut self, receiver: usize, channel: u32) {
+        if let Some(programs) = &mut self.programs {
+            let receivers = &mut programs.receivers;
+            receivers.ends[receiver - receivers.first].in_flight.push_back(channel);
+        }
+    }
+
+    /// Returns whether [`Host::drain_program_events`] would return events.
+    #[inline]
+    pub fn has_program_events(&self) -> bool {
+        self.programs.as_ref().is_some_and(|programs| !programs.events.is_empty())
+    }
+
+    /// Removes and returns the events since the last call, oldest first.
+    pub fn drain_program_events(&mut self) -> impl Iterator<Item = ProgramEvent> {
+        self.programs.iter_mut().flat_map(|programs| programs.events.drain(..))
+    }
+
+    /// Handles the messages that a receiver has completed.
+    pub(super) fn handle_program_receives(&mut self, now: Time, receiver: usize) {
+        let received = self.receivers[receiver].stats().messages;
+        let Some(programs) = &mut self.programs else { return };
+        if programs.handle_receives(now, receiver, received) {
+            self.submit_messages(now);
+        }
+    }
+
+    /// Handles the acknowledgement of `messages` messages of a sender.
+    pub(super) fn handle_program_acks(&mut self, now: Time, sender: usize, messages: usize) {
+        let Some(programs) = &mut self.programs else { return };
+        if programs.handle_acks(now, sender, messages) {
+            self.submit_messages(now);
+        }
+    }
+
+    /// Handles the programs' timer, at `now` or before.
+    pub(super) fn handle_program_timer(&mut self, now: Time) {
+        if let Some(programs) = &mut self.programs {
+            programs.watched_at = Time::NEVER;
+            programs.advance(now);
+        }
+        self.submit_messages(now);
+    }
+
+    /// Passes the programs' messages to their senders.
+    fn submit_messages(&mut self, now: Time) {
+        while let Some(programs) = &mut self.programs
+            && let Some((sender, at, size)) = programs.to_send.pop_front()
+        {
+            self.senders[sender as usize].submit(at, u64::from(size));
+            self.give_turn(now, sender as usize);
+        }
+        self.watch_programs();
+    }
+
+    /// Sets the timer for the next end of a computation.
+    fn watch_programs(&mut self) {
+        if let Some(programs) = &mut self.programs
+            && let Some(Reverse((at, ..))) = programs.ends.peek()
+            && *at < programs.watched_at
+        {
+            programs.watched_at = *at;
+            self.timers.push(Reverse((*at, PROGRAMS, 0)));
+        }
+    }
+}
+
+impl HostPrograms {
+    fn new() -> Box<HostPrograms> {
+        Box::new(HostPrograms {
+            running: Vec::new(),
+            ends: BinaryHeap::new(),
+            watched_at: Time::NEVER,
+            to_send: VecDeque::new(),
+            senders: ProgramEnds::default(),
+            receivers: ProgramEnds::default(),
+            events: Vec::new(),
+        })
+    }
+
+    /// Whether no computation goes on and no program is yet to start.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Returns whether the receiver is one of a program.
+    fn handle_receives(&mut self, now: Time, receiver: usize, received: u64) -> bool {
+        if !self.receivers.contains(receiver) {
+            return false;
+        }
+        self.advance(now);
+        let place = receiver - self.receivers.first;
+        while self.receivers.ends[place].received < received {
+            let end = &mut self.receivers.ends[place];
+            end.received += 1;
+            let channel = end.in_flight.pop_front().expect("a message is announced before it arrives");
+            let (number, program) = (end.program, &mut self.running[end.program as usize]);
+            program.handle_receive(channel);
+            self.run(now, number);
+        }
+        true
+    }
+
+    /// Returns whether the sender is one of a program.
+    fn handle_acks(&mut self, now: Time, sender: usize, messages: usize) -> bool {
+        if !self.senders.contains(sender) {
+            return false;
+        }
+        self.advance(now);
+        for _ in 0..messages {
+            let end = &mut self.senders.ends[sender - self.senders.first];
+            let operation = end.in_flight.pop_front().expect("an acknowledged message was in flight");
+            let number = end.program;
+            self.running[number as usize].notify(operation, ProgramEdge::End);
+            self.run(now, number);
+        }
+        true
+    }
+
+    fn advance(&mut self, now: Time) {
+        while let Some(Reverse((at, number, operation))) = self.ends.peek().copied()
+            && at <= now
+        {
+            self.ends.pop();
+            let program = &mut self.running[number as usize];
+            match operation {
+                PROGRAM_START => program.ready.extend(program.program.clone().initial()),
+                _ => program.end_compute(operation),
+            }
+            self.run(at, number);
+        }
+    }
+
+    /// Starts all ready operations of a program.
+    fn run(&mut self, at: Time, number: u32) {
+        let program = &mut self.running[number as usize];
+        if at >= program.until {
+            program.ready.clear();
+            return;
+        }
+        let mut record = |operation| self.events.push(ProgramEvent { at, program: number, operation });
+        loop {
+            let Some(operation) = program.ready.pop_front() else {
+                program.start_compute(at, number, &mut self.ends);
+                if program.ready.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            match program.program.step(operation) {
+                ProgramStep::Compute { cpu, .. } => {
+                    program.cpus[usize::from(cpu)].waiting.push_back(operation);
+                }
+                ProgramStep::Send { connection, size, .. } => {
+                    record(operation);
+                    let sender = program.senders[connection as usize];
+                    self.senders.ends[sender as usize - self.senders.first].in_flight.push_back(operation);
+                    self.to_send.push_back((sender, at, size));
+                    program.notify(operation, ProgramEdge::Start);
+                }
+                ProgramStep::Receive { channel } => {
+                    let state = &mut program.channels[channel as usize];
+                    let has_arrived = state.arrived > 0;
+                    if has_arrived {
+                        state.arrived -= 1;
+                    } else {
+                        state.receives.push_back(operation);
+                    }
+                    program.notify(operation, ProgramEdge::Start);
+                    if has_arrived {
+                        program.notify(operation, ProgramEdge::End);
+                    }
+                }
+                ProgramStep::Mark(_) => {
+                    record(operation);
+                    program.notify(operation, ProgramEdge::Start);
+                    program.notify(operation, ProgramEdge::End);
+                }
+            }
+        }
+    }
+}
+
+impl RunningProgram {
+    fn new(program: Arc<RankProgram>, until: Time) -> RunningProgram {
+        RunningProgram {
+            waits: program.dependencies().collect(),
+            channels: vec![ChannelState::default(); program.channels()].into(),
+            cpus: vec![CpuState::default(); program.cpus()].into(),
+            senders: Vec::new(),
+            ready: VecDeque::new(),
+            until,
+            program,
+        }
+    }
+
+    /// Counts down the dependents of an event.
+    fn notify(&mut self, operation: u32, edge: ProgramEdge) {
+        for after in self.program.dependents(operation, edge) {
+            let waits = &mut self.waits[*after as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                self.ready.push_back(*after);
+            }
+        }
+    }
+
+    fn handle_receive(&mut self, channel: u32) {
+        let state = &mut self.channels[channel as usize];
+        match state.receives.pop_front() {
+            Some(operation) => self.notify(operation, ProgramEdge::End),
+            None => state.arrived += 1,
+        }
+    }
+
+    fn end_compute(&mut self, operation: u32) {
+        if let ProgramStep::Compute { cpu, .. } = self.program.step(operation) {
+            self.cpus[usize::from(cpu)].is_busy = false;
+        }
+        self.notify(operation, ProgramEdge::End);
+    }
+
+    /// Starts a computation on each idle CPU for which one waits.
+    fn start_compute(&mut self, at: Time, number: u32, ends: &mut BinaryHeap<Reverse<(Time, u32, u32)>>) {
+        for cpu in 0..self.cpus.len() {
+            let state = &mut self.cpus[cpu];
+            if state.is_busy {
+                continue;
+            }
+            let Some(operation) = state.waiting.pop_front() else { continue };
+            state.is_busy = true;
+            if let ProgramStep::Compute { duration, .. } = self.program.step(operation) {
+                let end = at.saturating_add(duration);
+                if end < self.until {
+                    ends.push(Reverse((end, number, operation)));
+                }
+            }
+            self.notify(operation, ProgramEdge::Start);
+        }
+    }
+}
+
+impl ProgramEnds {
+    fn push(&mut self, program: u32, place: usize) {
+        if self.ends.is_empty() {
+            self.first = place;
+        }
+        debug_assert_eq!(place, self.first + self.ends.len(), "ends of programs have consecutive places");
+        self.ends.push(ProgramEnd { program, in_flight: VecDeque::new(), received: 0 });
+    }
+
+    fn contains(&self, place: usize) -> bool {
+        place.checked_sub(self.first).is_some_and(|number| number < self.ends.len())
+    }
+}

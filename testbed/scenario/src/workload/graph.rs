@@ -1,0 +1,295 @@
+//! Graphs of dependent messages: a program of computations, messages and receipts for each rank of a parallel job.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_nic::program::{ProgramEdge, ProgramStep, RankProgram};
+use weir_units::{Bytes, Span, Time};
+
+use super::Message;
+
+/// Graph of dependent messages. Dependencies are within a rank: on its own operations, and on messages that it receives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageGraph {
+    ranks: Arc<[GraphRank]>,
+    /// Bytes of a repetition for its bus bandwidth, as NCCL's tests count them; `None` if the graph is no collective.
+    pub bus_bytes: Option<Bytes>,
+    /// Number of repetitions, one after the other. Marks 2 n and 2 n + 1 of a rank are the start and the end of
+    /// repetition n.
+    pub repetitions: u32,
+    /// Start of the first operations.
+    pub from: Time,
+    /// Instant from which no operation starts.
+    pub until: Time,
+}
+
+/// Rank of a [`MessageGraph`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphRank {
+    /// Host of the rank, by its number.
+    pub host: u32,
+    /// RankProgram of the rank.
+    pub program: Arc<RankProgram>,
+    /// Receiving rank of each connection.
+    pub connections: Box<[u32]>,
+}
+
+/// Error in a graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// An operation waits for itself.
+    #[error("rank {rank}, operation {operation}: it waits for itself; take a dependency out of the cycle")]
+    Cycle {
+        /// The rank.
+        rank: u32,
+        /// The operation, in the order of the rank's, from 0.
+        operation: u32,
+    },
+    /// Numbers of messages and receipts differ.
+    #[error(
+        "rank {from} sends {sent} messages with tag {tag} to rank {to}, which receives {received} of them; write as many of both"
+    )]
+    Unmatched {
+        /// Sending rank.
+        from: u32,
+        /// Receiving rank.
+        to: u32,
+        /// Tag of the messages.
+        tag: u32,
+        /// Number of messages.
+        sent: u32,
+        /// Number of receipts.
+        received: u32,
+    },
+    /// Ranks wait for each other.
+    #[error("rank {rank}, operation {operation}: it never starts, as ranks wait for each other; take a dependency out")]
+    Deadlock {
+        /// First rank that waits.
+        rank: u32,
+        /// First operation of the rank that never starts, from 0.
+        operation: u32,
+    },
+}
+
+/// Graph under construction.
+#[derive(Debug)]
+pub(crate) struct GraphDraft {
+    ranks: Vec<RankDraft>,
+}
+
+#[derive(Debug, Default)]
+struct RankDraft {
+    steps: Vec<ProgramStep>,
+    dependencies: Vec<(u32, ProgramEdge, u32)>,
+    /// Connection to each rank.
+    connections: HashMap<u32, u32>,
+    /// Channels by source and tag, and the messages and receipts of each.
+    channels: HashMap<(u32, u32), u32>,
+    uses: Vec<ChannelUse>,
+}
+
+#[derive(Debug)]
+struct ChannelUse {
+    from: u32,
+    tag: u32,
+    sent: u32,
+    received: u32,
+}
+
+impl GraphDraft {
+    /// Creates a graph of ranks without operations.
+    pub(crate) fn new(ranks: usize) -> GraphDraft {
+        GraphDraft { ranks: (0..ranks).map(|_| RankDraft::default()).collect() }
+    }
+
+    /// Returns the number of a rank's operations.
+    pub(crate) fn operations(&self, rank: u32) -> u32 {
+        self.ranks[rank as usize].steps.len() as u32
+    }
+
+    /// Adds a computation; returns its number among the rank's operations.
+    pub(crate) fn compute(&mut self, rank: u32, duration: Span, cpu: u8) -> u32 {
+        self.ranks[rank as usize].push(ProgramStep::Compute { duration, cpu })
+    }
+
+    /// Adds a message of 1 to 2^31 bytes to another rank.
+    pub(crate) fn send(&mut self, rank: u32, to: u32, tag: u32, size: u32) -> u32 {
+        let receiver = &mut self.ranks[to as usize];
+        let channel = receiver.channel(rank, tag);
+        receiver.uses[channel as usize].sent += 1;
+        let sender = &mut self.ranks[rank as usize];
+        let next = sender.connections.len() as u32;
+        let connection = *sender.connections.entry(to).or_insert(next);
+        sender.push(ProgramStep::Send { connection, channel, size })
+    }
+
+    /// Adds the receipt of a message.
+    pub(crate) fn receive(&mut self, rank: u32, from: u32, tag: u32) -> u32 {
+        let receiver = &mut self.ranks[rank as usize];
+        let channel = receiver.channel(from, tag);
+        receiver.uses[channel as usize].received += 1;
+        receiver.push(ProgramStep::Receive { channel })
+    }
+
+    /// Adds a mark.
+    pub(crate) fn mark(&mut self, rank: u32, number: u32) -> u32 {
+        self.ranks[rank as usize].push(ProgramStep::Mark(number))
+    }
+
+    /// Adds a dependency: `after` waits for the end of `before`.
+    pub(crate) fn require(&mut self, rank: u32, after: u32, before: u32) {
+        self.require_event(rank, after, before, ProgramEdge::End);
+    }
+
+    /// Adds a dependency on the end or the start of `before`.
+    pub(crate) fn require_event(&mut self, rank: u32, after: u32, before: u32, event: ProgramEdge) {
+        self.ranks[rank as usize].dependencies.push((before, event, after));
+    }
+
+    /// Makes the operations of a rank one repetition: between a start after `begins` and an end, which is returned. They
+    /// are `first` and all later ones.
+    pub(crate) fn repetition(&mut self, rank: u32, number: u32, first: u32, begins: Option<u32>) -> u32 {
+        let of_rank = &mut self.ranks[rank as usize];
+        let count = of_rank.steps.len() as u32;
+        let mut waits = vec![[false; 2]; (count - first) as usize];
+        // Dependencies of earlier repetitions are at the front.
+        for (before, _, after) in of_rank.dependencies.iter().rev().take_while(|(.., after)| *after >= first) {
+            waits[(*before - first) as usize][1] = true;
+            waits[(*after - first) as usize][0] = true;
+        }
+        let (start, end) = (self.mark(rank, 2 * number), self.mark(rank, 2 * number + 1));
+        begins.into_iter().for_each(|before| self.require(rank, start, before));
+        self.require(rank, end, start);
+        for (operation, [waits, has_dependents]) in (first..).zip(waits) {
+            if !waits {
+                self.require(rank, operation, start);
+            }
+            if !has_dependents {
+                self.require(rank, end, operation);
+            }
+        }
+        end
+    }
+
+    /// Builds the graph; `hosts` has the host of each rank.
+    ///
+    /// # Errors
+    /// The first error in the graph.
+    pub(crate) fn build(
+        self,
+        hosts: &[u32],
+        from: Time,
+        until: Time,
+        repetitions: u32,
+    ) -> Result<MessageGraph, GraphError> {
+        for (to, rank) in (0..).zip(&self.ranks) {
+            if let Some(&ChannelUse { from, tag, sent, received }) =
+                rank.uses.iter().find(|used| used.sent != used.received)
+            {
+                return Err(GraphError::Unmatched { from, to, tag, sent, received });
+            }
+        }
+        let build = |((number, rank), host): ((u32, RankDraft), &u32)| {
+            let program = RankProgram::new(&rank.steps, &rank.dependencies);
+            let program = program.map_err(|operation| GraphError::Cycle { rank: number, operation })?;
+            let mut connections = vec![0; rank.connections.len()];
+            rank.connections.iter().for_each(|(to, connection)| connections[*connection as usize] = *to);
+            Ok(GraphRank { host: *host, program: Arc::new(program), connections: connections.into() })
+        };
+        let ranks = (0..).zip(self.ranks).zip(hosts).map(build).collect::<Result<Arc<[GraphRank]>, GraphError>>()?;
+        Ok(MessageGraph { ranks, bus_bytes: None, repetitions, from, until })
+    }
+}
+
+impl RankDraft {
+    fn push(&mut self, step: ProgramStep) -> u32 {
+        self.steps.push(step);
+        self.steps.len() as u32 - 1
+    }
+
+    fn channel(&mut self, from: u32, tag: u32) -> u32 {
+        let next = self.uses.len() as u32;
+        let channel = *self.channels.entry((from, tag)).or_insert(next);
+        if channel == next {
+            self.uses.push(ChannelUse { from, tag, sent: 0, received: 0 });
+        }
+        channel
+    }
+}
+
+impl MessageGraph {
+    /// Ranks of the graph.
+    pub fn ranks(&self) -> &[GraphRank] {
+        &self.ranks
+    }
+
+    /// Returns the graph's messages, rank by rank; they start at [`MessageGraph::from`] at the earliest.
+    pub fn messages(&self) -> impl Iterator<Item = Message> {
+        self.ranks.iter().flat_map(|rank| rank.program.steps().filter_map(|step| self.message(rank, step, self.from)))
+    }
+
+    /// Returns the message of a rank's step, if it is one.
+    pub fn message(&self, rank: &GraphRank, step: ProgramStep, start: Time) -> Option<Message> {
+        let ProgramStep::Send { connection, size, .. } = step else { return None };
+        let to = self.ranks[rank.connections[connection as usize] as usize].host;
+        Some(Message { start, from: rank.host, to, size: Bytes::new(u64::from(size)) })
+    }
+
+    /// Returns the bus bandwidth in bytes a second of a repetition of this length; `None` if the graph is no collective.
+    pub fn bus_bandwidth(&self, time: Span) -> Option<u64> {
+        let bytes = u128::from(self.bus_bytes?.get()) * 1_000_000_000_000;
+        Some((bytes / u128::from(time.as_picos().max(1))) as u64)
+    }
+
+    /// Checks that all operations start if all messages arrive.
+    pub(crate) fn check_progress(&self) -> Result<(), GraphError> {
+        let mut waits: Vec<Vec<u32>> = self.ranks.iter().map(|rank| rank.program.dependencies().collect()).collect();
+        // Messages that arrived, and receipts that wait, by rank and channel.
+        let mut arrived: Vec<HashMap<u32, u32>> = vec![HashMap::new(); self.ranks.len()];
+        let mut waiting: Vec<HashMap<u32, Vec<u32>>> = vec![HashMap::new(); self.ranks.len()];
+        let mut started: Vec<Vec<bool>> = self.ranks.iter().map(|rank| vec![false; rank.program.len()]).collect();
+        let mut events: Vec<(usize, u32, ProgramEdge)> = Vec::new();
+        let mut ready: Vec<(usize, u32)> = Vec::new();
+        for (rank, of_rank) in self.ranks.iter().enumerate() {
+            ready.extend(of_rank.program.initial().map(|operation| (rank, operation)));
+        }
+        loop {
+            while let Some((rank, operation)) = ready.pop() {
+                started[rank][operation as usize] = true;
+                events.push((rank, operation, ProgramEdge::Start));
+                match self.ranks[rank].program.step(operation) {
+                    ProgramStep::Compute { .. } | ProgramStep::Mark(_) => {
+                        events.push((rank, operation, ProgramEdge::End));
+                    }
+                    ProgramStep::Send { connection, channel, .. } => {
+                        events.push((rank, operation, ProgramEdge::End));
+                        let to = self.ranks[rank].connections[connection as usize] as usize;
+                        match waiting[to].get_mut(&channel).and_then(Vec::pop) {
+                            Some(receive) => events.push((to, receive, ProgramEdge::End)),
+                            None => *arrived[to].entry(channel).or_default() += 1,
+                        }
+                    }
+                    ProgramStep::Receive { channel } => match arrived[rank].get_mut(&channel).filter(|left| **left > 0)
+                    {
+                        Some(left) => {
+                            *left -= 1;
+                            events.push((rank, operation, ProgramEdge::End));
+                        }
+                        None => waiting[rank].entry(channel).or_default().push(operation),
+                    },
+                }
+            }
+            let Some((rank, operation, edge)) = events.pop() else { break };
+            for after in self.ranks[rank].program.dependents(operation, edge) {
+                let left = &mut waits[rank][*after as usize];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push((rank, *after));
+                }
+            }
+        }
+        let idle = |started: &Vec<bool>| started.iter().position(|started| !*started);
+        let stuck = (0..).zip(&started).find_map(|(rank, started)| Some((rank, idle(started)? as u32)));
+        stuck.map_or(Ok(()), |(rank, operation)| Err(GraphError::Deadlock { rank, operation }))
+    }
+}
