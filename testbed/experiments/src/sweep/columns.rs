@@ -5,8 +5,8 @@ use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
     FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, MessageTimes, PoolSummary,
-    PortSummary, PortWindow, Speed, StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window,
-    XoffQueuesSummary,
+    PortSummary, PortWindow, RepetitionSummary, Speed, StandstillSummary, Summary, SwitchSummary, TrafficSummary,
+    Window, XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -204,7 +204,11 @@ fn complete() -> Summary {
         deadlock: Some(DeadlockSummary::default()),
         standstill: Some(StandstillSummary::default()),
         flow_control: Some(FlowControlSummary::default()),
-        traffic: vec![TrafficSummary { bins: vec![bin], ..TrafficSummary::default() }],
+        traffic: vec![TrafficSummary {
+            bins: vec![bin],
+            repetitions: vec![RepetitionSummary::default()],
+            ..TrafficSummary::default()
+        }],
         frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
         flows: vec![FlowSummary {
             fct: Some(MessageTimes::default()),
@@ -259,6 +263,7 @@ mod tests {
             "flows.F1.fct.mean_ns",
             "flows.F1.gauges.alpha.mean",
             "traffic.web-search.bins.'10KB-100KB'.slowdown_permille.p99",
+            "traffic.ring.repetitions.0.completion_ns",
             "ports.'S1.h1'.classes.0.drops.admission",
             "windows.last-quarter.ports.0.ingress_max_bytes",
             "switches.L0.off_queues.headroom_peak_p50_bytes",
