@@ -556,7 +556,13 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Admits one packet; returns it if the MMU admits it.
     #[inline(always)]
-    pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: BufferRequest) -> Option<QueuedPacket<P>> {
+    pub(crate) fn admit_one(
+        &mut self,
+        now: Time,
+        packet: P,
+        charged: BufferRequest,
+        allocator: &mut impl PacketAllocator<P>,
+    ) -> Option<QueuedPacket<P>> {
         let port = charged.ingress.port();
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let state = self.shared.port(port);
@@ -574,6 +580,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
                 Some(QueuedPacket::new(packet, charged))
             }
             Admission::Drop(reason) => {
+                allocator.on_drop(now, &packet, charged.ingress, Direction::Inbound, reason);
                 self.count_drop(charged.ingress, reason);
                 None
             }

@@ -186,8 +186,8 @@ pub trait PacketAllocator<P> {
         drop(packet);
     }
 
-    /// Reports a packet that an lcore drops at `now`: before admission to an ingress queue (inbound), or from an egress queue (outbound).
-    /// The queue's counter of this reason includes it. Not called for drops when the switch stops, nor in virtual time.
+    /// Reports a packet that is dropped at `now`: before admission to an ingress queue (inbound), or from an egress queue (outbound). The
+    /// queue's counter of this reason includes it from then on. Not called for drops when the switch stops, nor for want of packet memory.
     #[inline]
     fn on_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
 

@@ -111,7 +111,7 @@ impl<P: Packet, S: PortBitmap> Pipeline<P, S> {
                     forwarding.counters.add(ingress, queue_stat::HANDED_OVER, 1);
                     return true;
                 };
-                if let Some(queued) = forwarding.admit_one(now, packet, charged) {
+                if let Some(queued) = forwarding.admit_one(now, packet, charged, driver) {
                     transmission.enqueue(now, queued);
                 }
                 forwarding.count_arrived(port);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use rtrb::Producer;
 use weir_dpdk_io::{Batch, Clock, FreeMbufLocation, RxInterrupt, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
@@ -12,6 +13,7 @@ use weir_wire::lldp::is_lldp;
 use weir_wire::mac_control::ControlFrame;
 
 use crate::capture::Captures;
+use crate::dropped::DroppedFrame;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_work::PacketTally;
 use crate::lldp::LldpLcore;
@@ -59,6 +61,7 @@ struct TxPorts {
     /// Whether there is a tap or a capture.
     is_watched: bool,
     captures: Captures,
+    dropped: Option<Producer<DroppedFrame>>,
     lldp: Option<Box<LldpLcore>>,
     /// Instant at which the current round began to transmit; kept only where frames are watched.
     now: Time,
@@ -174,6 +177,7 @@ impl SwitchLcore {
             is_tapped,
             is_watched: is_tapped,
             captures,
+            dropped: None,
             lldp: None,
             now: Time::ZERO,
         };
@@ -199,6 +203,11 @@ impl SwitchLcore {
     /// Exchanges LLDP frames with the control thread.
     pub(crate) fn exchange_lldp(&mut self, lldp: LldpLcore) {
         self.tx_ports.lldp = Some(Box::new(lldp));
+    }
+
+    /// Passes dropped frames to the control thread.
+    pub(crate) fn pass_dropped(&mut self, to: Producer<DroppedFrame>) {
+        self.tx_ports.dropped = Some(to);
     }
 
     /// Sends the control thread's LLDP frames.
@@ -314,6 +323,9 @@ impl PacketAllocator<Frame> for TxPorts {
     }
 
     fn on_drop(&mut self, now: Time, packet: &Frame, queue: QueueId, direction: Direction, reason: DropReason) {
+        if let Some(dropped) = &mut self.dropped {
+            let _ = dropped.push(DroppedFrame { at: now, queue, reason });
+        }
         self.captures.record_drop(now, queue, direction, reason, packet);
     }
 

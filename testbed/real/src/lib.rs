@@ -202,8 +202,10 @@ impl DpdkBackend {
         let scenario = &with_catch_up(scenario.with_static_macs());
         write_configs(scenario, &run)?;
         let shared_stats = Arc::new(SharedStats::new(scenario));
-        let PreparedRun { prepared, event_receivers, connections, channels } = self.prepare(scenario, &shared_stats)?;
-        let mut recorder = Recorder::new(scenario, &run, shared_stats.clone(), event_receivers, connections)?;
+        let PreparedRun { mut prepared, event_receivers, connections, channels } =
+            self.prepare(scenario, &shared_stats)?;
+        let dropped = prepared.take_dropped();
+        let mut recorder = Recorder::new(scenario, &run, shared_stats.clone(), event_receivers, dropped, connections)?;
         let running = prepared.start()?;
         let software = Software::start(scenario, channels, &shared_stats)?;
         let outcome = Run { scenario, running: &running, software: &software, shared_stats: &shared_stats, stop }

@@ -3,12 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
+use weir_dpdk_driver::{DroppedFrame, DroppedFrames};
 use weir_nic::host::Completion;
 use weir_results::record::{self, RunRecord, SampleScope};
 use weir_results::run_dir::{
     CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, RunFile, TrafficSummary,
 };
-use weir_scenario::Scenario;
+use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::Time;
 
@@ -21,6 +22,7 @@ pub(super) struct Recorder<'a> {
     scenario: &'a Scenario,
     shared_stats: Arc<SharedStats>,
     event_receivers: Vec<EventReceiver>,
+    dropped: Vec<DroppedFrames>,
     connections: Connections,
     capture: Option<CaptureWriter<RunFile>>,
     record: record::Recorder<'a>,
@@ -32,6 +34,7 @@ impl<'a> Recorder<'a> {
         run: &RunDir,
         shared_stats: Arc<SharedStats>,
         event_receivers: Vec<EventReceiver>,
+        dropped: Vec<DroppedFrames>,
         connections: Connections,
     ) -> Result<Recorder<'a>, RunDirError> {
         let capture = scenario.capture.map(|plan| {
@@ -46,6 +49,7 @@ impl<'a> Recorder<'a> {
             scenario,
             shared_stats,
             event_receivers,
+            dropped,
             connections,
             capture,
             record: record::Recorder::new(scenario, run)?,
@@ -62,7 +66,7 @@ impl<'a> Recorder<'a> {
         self.record.is_due(planned)
     }
 
-    /// Writes the events that hosts and links have sent.
+    /// Writes the events that hosts and links have sent, and drops of switches.
     pub(super) fn collect(&mut self) -> io::Result<()> {
         for receiver in &mut self.event_receivers {
             while let Ok(event) = receiver.events.pop() {
@@ -82,11 +86,23 @@ impl<'a> Recorder<'a> {
                 }
             }
         }
+        for frames in &mut self.dropped {
+            let (switch, dropped): (_, Vec<_>) = (frames.switch, frames.by_ref().collect());
+            for frames in dropped.chunk_by(|one, next| one == next) {
+                let DroppedFrame { at, queue, reason } = frames[0];
+                // Before the scenario starts, the first sample has them.
+                let Some(at) = self.shared_stats.scenario_time(at) else { continue };
+                let place = PortRef { switch, port: queue.port().index() };
+                self.record.record_drop(at, place, queue.class(), reason, frames.len() as u64)?;
+            }
+        }
         Ok(())
     }
 
     /// Takes a sample: the switches' reports as of `at`, and the hosts' current counters.
     pub(super) fn sample(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        // The reports' drops have times of their own.
+        self.collect()?;
         let flows: Vec<FlowSample> = self.shared_stats.flows().collect();
         let shared_stats = &self.shared_stats;
         self.record.sample(at, SampleScope::All, reports, &flows, &self.shared_stats.gauges(), |host, class| {

@@ -36,7 +36,7 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::cost_estimate::{CostEstimate, format_memory, free_memory};
-use super::network::ControlFrameEvent;
+use super::network::{RecordedEvent, RecordedEventKind};
 use super::worker_pool::cpu_time;
 use super::{CompletedMessage, MessageSource, RepetitionTimes, Sim, SimError, Threads, frame_conservation};
 use end::{SimulationEnd, drain_time, undrained, until_end};
@@ -108,7 +108,7 @@ impl SimBackend {
         let scenario = &until_end(scenario);
         check_memory(free_memory(), scenario)?;
         let mut sim = Sim::new(scenario)?;
-        sim.record_control_frames();
+        sim.record_port_events();
         sim.set_threads(self.threads);
         write_configs(scenario, &run)?;
         let ns3 = if self.ns3_files { Some(run.ns3_files()?) } else { None };
@@ -255,12 +255,26 @@ impl ActiveRun<'_> {
     /// Writes events since the last call.
     fn collect(&mut self) -> Result<(), SimRunError> {
         let ActiveRun { scenario, sim, recorder, ns3, nodes, .. } = self;
-        for event in sim.drain_control_frames() {
-            let ControlFrame::Pfc(frame) = event.frame else { continue };
-            if let Some(ns3) = ns3 {
-                record_pause(ns3, nodes, scenario, recorder, &event, &frame);
+        let events: Vec<RecordedEvent> = sim.drain_port_events().collect();
+        // Frames dropped for the same reason at an instant are one event.
+        let is_same = |one: &RecordedEvent, next: &RecordedEvent| {
+            matches!(one.kind, RecordedEventKind::Drop(..))
+                && (one.at, one.place, one.kind) == (next.at, next.place, next.kind)
+        };
+        for events in events.chunk_by(is_same) {
+            let RecordedEvent { at, place, kind } = events[0];
+            match kind {
+                RecordedEventKind::ControlFrame { origin, arrives, frame: ControlFrame::Pfc(frame) } => {
+                    if let Some(ns3) = ns3 {
+                        record_pause(ns3, nodes, scenario, recorder, (origin, place, arrives), &frame);
+                    }
+                    recorder.record_pfc_frame(at, origin, place, &frame)?;
+                }
+                RecordedEventKind::ControlFrame { .. } => {}
+                RecordedEventKind::Drop(class, reason) => {
+                    recorder.record_drop(at, place, class, reason, events.len() as u64)?;
+                }
             }
-            recorder.record_pfc_frame(event.at, event.origin, event.place, &frame)?;
         }
         let completions: Vec<CompletedMessage> = self.sim.drain_completions().collect();
         for completion in &completions {
@@ -593,10 +607,9 @@ fn record_pause(
     nodes: &Ns3Nodes,
     scenario: &Scenario,
     recorder: &Recorder<'_>,
-    event: &ControlFrameEvent,
+    (origin, place, arrives): (MessageOrigin, PortRef, Time),
     frame: &PfcFrame,
 ) {
-    let (origin, place) = (event.origin, event.place);
     if scenario.switches[place.switch].ports[place.port].flow_control.message_kind() == MessageKind::Stages {
         return;
     }
@@ -608,7 +621,7 @@ fn record_pause(
         (MessageOrigin::Port, None) => return,
     };
     for class in recorder.changes(origin, place, frame) {
-        ns3.pauses().pause(event.arrives, node, is_switch, interface, frame.times[class.index()] > 0);
+        ns3.pauses().pause(arrives, node, is_switch, interface, frame.times[class.index()] > 0);
     }
 }
 

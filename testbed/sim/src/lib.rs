@@ -100,7 +100,7 @@ use weir_units::{Span, Time};
 use connections::Connections;
 use load_balancer::LoadBalancer;
 use lp_partition::LpPartition;
-use network::ControlFrameEvent;
+use network::RecordedEvent;
 use node::{SimHost, SimSwitch};
 use partitioner::SwitchGraph;
 use phases::Phases;
@@ -425,14 +425,14 @@ impl Sim {
         self.partition.host(host).feedback()
     }
 
-    /// Starts recording sent flow-control frames for [`Sim::drain_control_frames`].
-    fn record_control_frames(&mut self) {
-        self.partition.record_control_frames();
+    /// Starts recording events of switch ports for [`Sim::drain_port_events`].
+    fn record_port_events(&mut self) {
+        self.partition.record_port_events();
     }
 
-    /// Returns the recorded flow-control frames that switch ports sent or received since the last call, in time order.
-    fn drain_control_frames(&mut self) -> impl Iterator<Item = ControlFrameEvent> {
-        self.partition.drain_control_frames(self.now)
+    /// Returns the recorded events of switch ports since the last call, in time order.
+    fn drain_port_events(&mut self) -> impl Iterator<Item = RecordedEvent> {
+        self.partition.drain_port_events(self.now)
     }
 
     /// Returns the links between switches, for a [`Detector`](weir_results::deadlock::Detector).

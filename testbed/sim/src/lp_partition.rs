@@ -9,7 +9,7 @@ use weir_units::Time;
 use super::frame::FramePool;
 use super::logical_process::{BoxedLp, LogicalProcess};
 use super::mailbox::{Mailbox, RemoteEnd};
-use super::network::{ControlFrameEvent, Network};
+use super::network::{Network, RecordedEvent};
 use super::node::{SimHost, SimSwitch};
 use super::phases::Phases;
 use super::wire::Wire;
@@ -31,8 +31,8 @@ pub(super) struct LpPartition {
     /// Counts from before the last repartition.
     hops: u64,
     wakeups: u64,
-    /// Recorded flow control from before the last repartition.
-    control_frames: Vec<ControlFrameEvent>,
+    /// Recorded events from before the last repartition.
+    port_events: Vec<RecordedEvent>,
 }
 
 /// Location of a node: logical process, and index among its switches or hosts.
@@ -57,7 +57,7 @@ struct GatheredNetwork {
     wires: Vec<Option<Wire>>,
     due: Vec<Time>,
     frame_pool: FramePool,
-    records_control_frames: bool,
+    records_port_events: bool,
 }
 
 impl LpPartition {
@@ -78,7 +78,7 @@ impl LpPartition {
             faulty: Vec::new(),
             hops: 0,
             wakeups: 0,
-            control_frames: Vec::new(),
+            port_events: Vec::new(),
         };
         let all = vec![0; switches.len()];
         let gathered = GatheredNetwork {
@@ -87,7 +87,7 @@ impl LpPartition {
             hosts: hosts.into_iter().map(Some).collect(),
             wires: wires.into_iter().map(Some).collect(),
             frame_pool: FramePool::default(),
-            records_control_frames: false,
+            records_port_events: false,
         };
         partition.scatter(gathered, &all, 1);
         partition
@@ -285,22 +285,22 @@ impl LpPartition {
         switches.chain(hosts).collect()
     }
 
-    /// Starts recording sent flow-control frames.
-    pub(super) fn record_control_frames(&mut self) {
-        self.lps.iter_mut().for_each(|lp| lp.network.control_frames = Some(Vec::new()));
+    /// Starts recording events of switch ports.
+    pub(super) fn record_port_events(&mut self) {
+        self.lps.iter_mut().for_each(|lp| lp.network.port_events = Some(Vec::new()));
     }
 
-    /// Returns the recorded frames that switch ports sent or received by `now` since the last call, in time order.
-    pub(super) fn drain_control_frames(&mut self, now: Time) -> impl Iterator<Item = ControlFrameEvent> {
-        let LpPartition { lps, control_frames, .. } = self;
-        // Frames of one node keep their order: since the last repartition they are all from one logical process.
+    /// Returns the recorded events of switch ports by `now` since the last call, in time order.
+    pub(super) fn drain_port_events(&mut self, now: Time) -> impl Iterator<Item = RecordedEvent> {
+        let LpPartition { lps, port_events, .. } = self;
+        // Events of one node keep their order: since the last repartition they are all from one logical process.
         lps.iter_mut()
-            .filter_map(|lp| lp.network.control_frames.as_mut())
-            .for_each(|recorded| control_frames.append(recorded));
-        control_frames.retain(|event| event.at < Time::NEVER);
-        control_frames.sort_by_key(|event| (event.at, event.place, event.origin));
-        let known = control_frames.partition_point(|event| event.at <= now);
-        control_frames.drain(..known)
+            .filter_map(|lp| lp.network.port_events.as_mut())
+            .for_each(|recorded| port_events.append(recorded));
+        port_events.retain(|event| event.at < Time::NEVER);
+        port_events.sort_by_key(RecordedEvent::order);
+        let known = port_events.partition_point(|event| event.at <= now);
+        port_events.drain(..known)
     }
 
     /// Gathers all nodes and wires, and dissolves the logical processes.
@@ -312,7 +312,7 @@ impl LpPartition {
             wires: self.ends.iter().map(|_| None).collect(),
             due: vec![Time::NEVER; nodes],
             frame_pool: FramePool::default(),
-            records_control_frames: false,
+            records_port_events: false,
         };
         let mut near_halves = Vec::new();
         for lp in self.lps.drain(..) {
@@ -321,8 +321,8 @@ impl LpPartition {
             self.hops += network.hops();
             self.wakeups += woken;
             gathered.frame_pool.take_from(&mut network.frame_pool, 0);
-            gathered.records_control_frames |= network.control_frames.is_some();
-            network.control_frames.iter_mut().for_each(|frames| self.control_frames.append(frames));
+            gathered.records_port_events |= network.port_events.is_some();
+            network.port_events.iter_mut().for_each(|frames| self.port_events.append(frames));
             let number_of = |wire: u32| wire_numbers[wire as usize];
             let first_host = switches.len();
             for (node, mut switch) in switches.into_iter().enumerate() {
@@ -355,7 +355,7 @@ impl LpPartition {
 
     /// Builds `count` logical processes from the gathered network; `plan` is as in [`LpPartition::repartition`].
     fn scatter(&mut self, gathered: GatheredNetwork, plan: &[u32], count: usize) {
-        let GatheredNetwork { switches, hosts, wires, mut due, mut frame_pool, records_control_frames } = gathered;
+        let GatheredNetwork { switches, hosts, wires, mut due, mut frame_pool, records_port_events } = gathered;
         let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all nodes and wires are gathered").switch();
         let lp_of: Vec<u32> = plan.iter().copied().chain(hosts.iter().map(|host| plan[switch_of(host)])).collect();
         let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -402,7 +402,7 @@ impl LpPartition {
             let mut network = Network::new(wires.into(), mailbox, self.phases.subset(nodes));
             let kept = frame_pool.len().saturating_sub(if lp + 1 == count { frame_pool.len() } else { share });
             network.frame_pool.take_from(&mut frame_pool, kept);
-            network.control_frames = records_control_frames.then(Vec::new);
+            network.port_events = records_port_events.then(Vec::new);
             let (mut own_switches, mut own_hosts) = (Vec::new(), Vec::new());
             for (index, node) in (0..).zip(nodes) {
                 let number = *node as usize;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use prefetch_index::prefetch_index;
 use weir_results::record::MessageOrigin;
 use weir_scenario::PortRef;
-use weir_units::{LargePortSet, PortBitmap, Span, Time};
+use weir_units::{Class, DropReason, LargePortSet, PortBitmap, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{Frame, FramePool};
@@ -29,20 +29,41 @@ pub(super) struct Network {
     /// Channels to and from other logical processes.
     pub(super) mailbox: Mailbox,
     hops: u64,
-    /// Sent flow-control frames; `None` unless recorded.
-    pub(super) control_frames: Option<Vec<ControlFrameEvent>>,
+    /// Events of switch ports; `None` unless recorded.
+    pub(super) port_events: Option<Vec<RecordedEvent>>,
 }
 
-/// Flow-control frame sent by a switch port, or by the host attached to it.
+/// Event of a switch port.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ControlFrameEvent {
-    pub(super) origin: MessageOrigin,
+pub(super) struct RecordedEvent {
     pub(super) place: PortRef,
-    /// Time at which the port sends or receives it, without injected faults.
+    /// Time at which the port drops, sends or receives a frame, without injected faults.
     pub(super) at: Time,
-    /// Arrival time at the far end, without injected faults; [`Time::NEVER`] if the link is down.
-    pub(super) arrives: Time,
-    pub(super) frame: ControlFrame,
+    pub(super) kind: RecordedEventKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum RecordedEventKind {
+    /// Flow-control frame sent by the port, or by the host attached to it.
+    ControlFrame {
+        origin: MessageOrigin,
+        /// Arrival time at the far end, without injected faults; [`Time::NEVER`] if the link is down.
+        arrives: Time,
+        frame: ControlFrame,
+    },
+    /// Dropped frame of this class.
+    Drop(Class, DropReason),
+}
+
+impl RecordedEvent {
+    /// Sort key: events of one node are in order.
+    pub(super) fn order(&self) -> (Time, PortRef, MessageOrigin) {
+        let origin = match self.kind {
+            RecordedEventKind::ControlFrame { origin, .. } => origin,
+            RecordedEventKind::Drop(..) => MessageOrigin::Port,
+        };
+        (self.at, self.place, origin)
+    }
 }
 
 /// Arrivals at a node in one window; all of them are on wires when the window begins.
@@ -128,7 +149,7 @@ impl Network {
             frame_pool: FramePool::default(),
             mailbox,
             hops: 0,
-            control_frames: None,
+            port_events: None,
         }
     }
 
@@ -246,13 +267,21 @@ impl Network {
     fn send_control(&mut self, now: Time, wire: u32, frame: Frame, origin: MessageOrigin, place: PortRef) {
         let control = frame.unmarked_content().as_control();
         self.put_on_wire(now, wire, frame);
-        if let (Some(events), Some(frame)) = (&mut self.control_frames, control) {
+        if let (Some(events), Some(frame)) = (&mut self.port_events, control) {
             let arrives = self.wires[wire as usize].last_arrival();
             let at = match origin {
                 MessageOrigin::Port => now,
                 MessageOrigin::Host => arrives,
             };
-            events.push(ControlFrameEvent { origin, place, at, arrives, frame });
+            events.push(RecordedEvent { place, at, kind: RecordedEventKind::ControlFrame { origin, arrives, frame } });
+        }
+    }
+
+    /// Records a dropped frame, if enabled.
+    #[cold]
+    pub(super) fn record_drop(&mut self, now: Time, place: PortRef, class: Class, reason: DropReason) {
+        if let Some(events) = &mut self.port_events {
+            events.push(RecordedEvent { place, at: now, kind: RecordedEventKind::Drop(class, reason) });
         }
     }
 

@@ -12,8 +12,10 @@ use weir_scenario::topology::Routes;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
-use weir_switch_core::{BuildError, Burst, DriverConfig, PacketAllocator, PortInfo, PortOutput, Shared, Switch};
-use weir_units::{LargePortSet, MacAddr, PortBitmap, PortId, PortSet, Span, Time};
+use weir_switch_core::{
+    BuildError, Burst, Direction, DriverConfig, PacketAllocator, PortInfo, PortOutput, Shared, Switch,
+};
+use weir_units::{DropReason, LargePortSet, MacAddr, PortBitmap, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use super::event_queue::EventQueue;
@@ -476,6 +478,11 @@ impl PacketAllocator<Frame> for SimPorts<'_> {
 
     fn on_threshold_crossed(&mut self, packet: &mut Frame, crossed: Time) {
         packet.set_crossed(crossed);
+    }
+
+    fn on_drop(&mut self, now: Time, _packet: &Frame, queue: QueueId, _direction: Direction, reason: DropReason) {
+        let place = PortRef { switch: self.number, port: queue.port().index() };
+        self.network.record_drop(now, place, queue.class(), reason);
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{PortTap, TapPlan, TappedFrame};
+use weir_dpdk_driver::{DroppedFrames, PortTap, TapPlan, TappedFrame};
 use weir_experiments::Failure;
 use weir_experiments::experiment::directory;
 use weir_experiments::real_frames::RunArguments;
@@ -20,6 +20,9 @@ use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::{Direction, Report};
 use weir_units::{Class, PortId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
+
+/// Drops between two samples that are recorded one by one.
+const DROPS_MAX: u32 = 1_024;
 
 /// Ports to be captured, and their frames.
 pub(crate) struct CaptureSelection {
@@ -35,6 +38,9 @@ pub(crate) struct Recording<'a> {
     pauses: Ns3Pauses<RunFile>,
     captures: Vec<(PortRef, CaptureWriter<RunFile>)>,
     taps: Vec<PortTap>,
+    dropped: Vec<DroppedFrames>,
+    /// Number of drops that may still be recorded one by one before the next sample.
+    drops_left: u32,
     /// Start on the switches' clock.
     began: Time,
     /// True after a file could not be written: nothing is written until the files are opened anew.
@@ -110,6 +116,8 @@ impl<'a> Recording<'a> {
             pauses,
             captures,
             taps: Vec::new(),
+            dropped: Vec::new(),
+            drops_left: DROPS_MAX,
             began: Time::ZERO,
             is_broken: false,
             missed: 0,
@@ -118,13 +126,12 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// Begins the record: the switches start at `began` on their clock, and the taps give copies of frames.
-    pub(crate) fn begin(&mut self, began: Time, taps: Vec<PortTap>) {
-        self.began = began;
-        self.taps = taps;
+    /// Begins the record: the switches start at `began` on their clock, the taps give copies of frames, and `dropped` gives lcores' drops.
+    pub(crate) fn begin(&mut self, began: Time, taps: Vec<PortTap>, dropped: Vec<DroppedFrames>) {
+        (self.began, self.taps, self.dropped) = (began, taps, dropped);
     }
 
-    /// Writes down the frames that have passed since the last call. To be called often, or the taps' rings overflow.
+    /// Writes down the frames that have passed or were dropped since the last call. To be called often, or the taps' rings overflow.
     pub(crate) fn collect(&mut self) {
         let mut frames: Vec<(PortRef, TappedFrame)> = Vec::new();
         for PortTap { switch, port, tapped } in &mut self.taps {
@@ -134,6 +141,25 @@ impl<'a> Recording<'a> {
         frames.sort_by_key(|(_, frame)| frame.at);
         for (place, frame) in &frames {
             self.write_down(|record| record.write_frame(*place, frame));
+        }
+        self.collect_dropped();
+    }
+
+    /// Writes down dropped frames, those of a poll and a reason together. The next sample has those beyond [`DROPS_MAX`].
+    fn collect_dropped(&mut self) {
+        let mut dropped = Vec::new();
+        for frames in &mut self.dropped {
+            let switch = frames.switch;
+            dropped.extend(frames.map(|frame| (frame.at, switch, frame)));
+        }
+        dropped.truncate(self.drops_left as usize);
+        self.drops_left -= dropped.len() as u32;
+        dropped.sort_by_key(|(at, ..)| *at);
+        for frames in dropped.chunk_by(|one, next| one == next) {
+            let (at, switch, frame) = frames[0];
+            let (at, queue, number) = (self.since_began(at), frame.queue, frames.len() as u64);
+            let place = PortRef { switch, port: queue.port().index() };
+            self.write_down(|record| record.recorder.record_drop(at, place, queue.class(), frame.reason, number));
         }
     }
 
@@ -190,6 +216,7 @@ impl<'a> Recording<'a> {
             record.recorder.sample(at, SampleScope::All, reports, &[], &[], |_, _| None)?;
             record.pauses.advance(at)
         });
+        self.drops_left = DROPS_MAX;
     }
 
     /// Writes out all there is, with the results so far: a process that is killed leaves them.

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let is_recorded = record.is_some();
     let taps = |switch, port| is_recorded.then(|| captures.tap(PortRef { switch, port }));
     let mut fabric = PreparedSwitches::prepare_tapped(&runtime, &switches, &placement, 0, &taps)?;
-    let taps = fabric.take_taps();
+    let (taps, dropped) = (fabric.take_taps(), fabric.take_dropped());
     for (switch, placed) in switches.iter().zip(&placement.switches) {
         let roles =
             placed.plan.lcores.iter().zip(&placed.on).map(|(role, on)| format!("CPU {}: {role}", placement.cpus[*on]));
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     }
     let running = fabric.start()?;
     if let Some(record) = &mut record {
-        record.begin(running.now(), taps);
+        record.begin(running.now(), taps, dropped);
     }
     let control = Control::begin(endpoints, &switches)?;
     let mut session = Session {

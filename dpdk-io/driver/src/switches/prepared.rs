@@ -17,6 +17,7 @@ use super::{RunningSwitch, RunningSwitches};
 use crate::capture::captures;
 use crate::catch_up::catch_up;
 use crate::devices::{Devices, OpenPort};
+use crate::dropped::{DroppedFrames, dropped_frames};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::guest_queues::GuestWatch;
@@ -48,6 +49,7 @@ pub struct PreparedSwitches<'a> {
     store: FrameStore,
     cpus: Vec<u32>,
     taps: Vec<PortTap>,
+    dropped: Vec<DroppedFrames>,
     replays: Option<Arc<ReplayStats>>,
 }
 
@@ -113,6 +115,7 @@ impl<'a> PreparedSwitches<'a> {
             store,
             cpus: placement.cpus.clone(),
             taps: Vec::new(),
+            dropped: Vec::new(),
             replays: None,
         };
         let mut traces = Vec::new();
@@ -156,6 +159,7 @@ impl<'a> PreparedSwitches<'a> {
             store,
             cpus: cpus.to_vec(),
             taps: Vec::new(),
+            dropped: Vec::new(),
             replays: None,
         })
     }
@@ -216,6 +220,9 @@ impl<'a> PreparedSwitches<'a> {
             let (captures, sender) = captures(&shared);
             senders.push(sender);
             let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), captures, tap);
+            let (end, dropped) = dropped_frames(index);
+            task.pass_dropped(end);
+            self.dropped.push(dropped);
             if config.lldp {
                 let (end, channel) = lldp_channel();
                 task.exchange_lldp(end);
@@ -303,6 +310,11 @@ impl<'a> PreparedSwitches<'a> {
     /// Returns the receivers of frame copies.
     pub fn take_taps(&mut self) -> Vec<PortTap> {
         std::mem::take(&mut self.taps)
+    }
+
+    /// Returns the readers of lcores' drops.
+    pub fn take_dropped(&mut self) -> Vec<DroppedFrames> {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Clock of the switches.

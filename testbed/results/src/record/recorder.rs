@@ -37,7 +37,7 @@ pub struct Recorder<'a> {
     snapshots_ahead: Vec<Time>,
     /// Pause time or stage last advertised, by origin, port and class.
     advertised: [Vec<[u16; CLASSES]>; 2],
-    /// Drops at the previous sample, by port, class and reason; without those that are 0.
+    /// Recorded drops by port, class and reason; without those that are 0.
     dropped: BTreeMap<(usize, Class, &'static str), u64>,
     /// Instant of the last sample.
     sampled_to: Option<Time>,
@@ -242,6 +242,20 @@ impl<'a> Recorder<'a> {
         frame.enabled.iter().filter(move |class| (advertised[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
+    /// Records frames that a switch dropped at `at`, before the next sample. That sample records further drops, if there were any.
+    pub fn record_drop(
+        &mut self,
+        at: Time,
+        place: PortRef,
+        class: Class,
+        reason: DropReason,
+        frames: u64,
+    ) -> io::Result<()> {
+        let (number, reason) = (self.record.ports.number(place), reason.name());
+        *self.dropped.entry((number, class, reason)).or_insert(0) += frames;
+        self.record_event(at, place, Some(class), EventKind::Drop { reason, frames })
+    }
+
     /// Records a message, completed or, after the run's end, unfinished.
     pub fn record_message(&mut self, row: &FctRow<'_>) -> io::Result<()> {
         self.fcts.write(row)
@@ -374,6 +388,7 @@ impl<'a> Recorder<'a> {
         self.detect_deadlock(at, reports)
     }
 
+    /// Records the drops since [`Recorder::record_drop`] and the previous sample.
     fn record_drops(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let is_new = is_after(self.surveyed_to);
         for (switch, report) in reports.iter().enumerate().filter(|(_, report)| is_new(report)) {
@@ -384,9 +399,10 @@ impl<'a> Recorder<'a> {
                         if now == 0 {
                             continue;
                         }
-                        let before = self.dropped.insert((number, class, reason), now).unwrap_or(0);
-                        if now > before {
-                            let kind = EventKind::Drop { reason, frames: now - before };
+                        let recorded = self.dropped.entry((number, class, reason)).or_insert(0);
+                        if now > *recorded {
+                            let kind = EventKind::Drop { reason, frames: now - *recorded };
+                            *recorded = now;
                             self.events.write(at, &of_port.name, Some(class), kind)?;
                         }
                     }

@@ -508,3 +508,25 @@ fn an_ablation_may_lose_lossless_frames() {
     assert!(lost > 0 && !lossy.lossless && lossy.failures.is_empty(), "{lost}: {:?}", lossy.failures);
     assert_eq!(lossless.failures, [format!("{lost} lossless frames were lost: {lost} headroom_violation")]);
 }
+
+/// Seven hosts send frames to one, whose queue takes half of the buffer. With 1,106 B on the wire, each frame arrives 0.8848 us after the one
+/// before.
+#[test]
+fn each_drop_has_the_instant_of_its_frame() {
+    let text = "[scenario]\nend = \"50us\"\nsample_every = \"20us\"\n[topology]\nkind = \"single\"\nhosts = 8\n\
+                rate = \"10Gbps\"\ndelay = \"1us\"\n[switch.buffer]\nsize = \"40KB\"\npolicy = \"static\"\nlossy_alpha = 1\n\
+                headroom = \"1KB\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+                [[workloads]]\nkind = \"incast\"\nclass = 0\nsizes = \"60KB\"\nreceivers = [\"H0\"]\n";
+    let runs = file::parse(Path::new("drops.toml"), text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let folder = tempfile::tempdir().unwrap();
+    let summary = run(&runs[0].scenario, folder.path());
+    let events = fs::read_to_string(folder.path().join("events.csv")).unwrap();
+    let drops: Vec<Vec<&str>> =
+        events.lines().filter(|row| row.contains(",drop,")).map(|row| row.split(',').collect()).collect();
+    let frames = drops.iter().map(|row| row[4].strip_prefix("egress_threshold ").unwrap().parse::<u64>().unwrap());
+    assert_eq!(frames.sum::<u64>(), summary.frames.unwrap().dropped["egress_threshold"]);
+    let picos = |row: &[&str]| row[0].replace('.', "").parse::<u64>().unwrap();
+    let first = picos(&drops[0]);
+    let during: Vec<u64> = drops.iter().map(|row| picos(row) - first).filter(|after| *after < 40_000_000).collect();
+    assert!(during.len() > 200 && during.iter().all(|after| after % 884_800 == 0), "{events}");
+}
