@@ -9,19 +9,26 @@ use weir_units::{BitRate, Bytes, Class, ClassSet, Span};
 pub struct ClassConfig {
     /// Lossless classes.
     pub lossless: ClassSet,
-    /// Source of a frame's class.
-    pub trust: Trust,
-    /// Class of each DSCP.
-    pub dscp: [u8; 64],
-    /// Class of each PCP.
-    pub pcp: [u8; 8],
+    /// Map of ports without one of their own.
+    pub map: ClassMap,
     /// Scheduling of egress queues that are not strict.
     pub scheduler: SchedulerKind,
     /// Scheduling and marking of each class's egress queue.
     pub queues: [QueueConfig; 8],
 }
 
-impl ClassConfig {
+/// Map of received frames to classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassMap {
+    /// Source of a frame's class.
+    pub trust: Trust,
+    /// Class of each DSCP.
+    pub dscp: [u8; 64],
+    /// Class of each PCP.
+    pub pcp: [u8; 8],
+}
+
+impl ClassMap {
     /// Transmit queue of each DSCP, for a vhost-user device with `queues` queues; `None` if the class does not come from the DSCP.
     pub fn queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
         (self.trust == Trust::Dscp).then(|| self.dscp.map(|class| class % queues.max(1)))

@@ -327,9 +327,10 @@ pub(crate) mod classes {
         Key::other("lossless", "list of classes", "Classes that are paused, never dropped. `[]`: a lossy switch.")
             .or_else("by preset")
             .restart(reasons::CLASSES);
+    pub(super) const TRUSTS: &[(&str, Trust)] = &[("dscp", Trust::Dscp), ("pcp", Trust::Pcp), ("port", Trust::Port)];
     pub(crate) const TRUST: Key<Trust> = Key::choice(
         "trust",
-        &[("dscp", Trust::Dscp), ("pcp", Trust::Pcp), ("port", Trust::Port)],
+        TRUSTS,
         "What gives a frame its class: DSCP, PCP, or its port, by `priority`, which also applies to frames without \
          the field.",
     )
@@ -531,7 +532,7 @@ pub mod port {
     use weir_units::Alpha;
 
     use super::*;
-    use crate::{PeerKind, PortState};
+    use crate::{PeerKind, PortState, Trust};
 
     /// Name.
     pub const NAME: Key<()> =
@@ -603,7 +604,22 @@ pub mod port {
     pub const PRIORITY: Key<u8> =
         Key::<u8>::integer("priority", 0..=7, "Class of frames without the field that `trust` names.")
             .or("0")
-            .restart("the maps to classes are set at the start");
+            .restart(MAPS);
+    const MAPS: &str = "the maps to classes are set at the start";
+    pub(crate) const TRUST: Key<Trust> =
+        Key::choice("trust", super::classes::TRUSTS, "`trust` of `[classes]` for this port.")
+            .or_else("that of `[classes]`")
+            .restart(MAPS);
+    const DSCP: Key<()> = Key::other(
+        "dscp",
+        "table",
+        "Classes of DSCP values at this port, over `[classes.dscp]`: `{ 26 = 3, \"40-47\" = 5 }`.",
+    )
+    .restart(MAPS);
+    const PCP: Key<()> =
+        Key::other("pcp", "table", "Classes of PCP values at this port, over `[classes.pcp]`.").restart(MAPS);
+    /// Names of the keys of a port's own map.
+    pub(crate) const CLASS_MAP: [&str; 3] = [TRUST.name, DSCP.name, PCP.name];
     /// VLAN of untagged frames.
     pub(crate) const VLAN: Key<u16> = Key::<u16>::integer(
         "vlan",
@@ -674,6 +690,9 @@ pub mod port {
         &RX_DESCRIPTORS,
         &NIC,
         &PRIORITY,
+        &TRUST,
+        &DSCP,
+        &PCP,
         &VLAN,
         &TAGGED,
         &WATCHDOG,
@@ -997,6 +1016,8 @@ pub(crate) static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
         TableSchema::table("pfc", pfc::KEYS),
         TableSchema::table("pfc_watchdog", pfc_watchdog::KEYS),
         TableSchema::array("ports", port::KEYS),
+        TableSchema::open("ports.dscp"),
+        TableSchema::open("ports.pcp"),
         TableSchema::inline("ports.pci", "`pci` of [[ports]]", device::PCI_KEYS),
         TableSchema::inline(
             "ports.device_flow_control",

@@ -46,7 +46,7 @@ mod switch;
 mod tx_backlog;
 
 pub use buffer::{BufferConfig, Headroom, RateConfig, headroom_by_rule};
-pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
+pub use classes::{ClassConfig, ClassMap, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
 pub use keys::known_keys;
 pub use live::{flow_control_restart_reason, port_of_key, restart_reason};
 pub use load::{load, parse, parse_for_virtual_time, read_device};

@@ -5,9 +5,9 @@ use std::fmt;
 use weir_flowctl::FlowControlChoice;
 use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
 
-use crate::{NicModelConfig, ReplayConfig};
+use crate::{ClassMap, NicModelConfig, ReplayConfig};
 
-/// Port of the switch. A clone has the rate, delay and flow control of its port, and its priority unless it has its own.
+/// Port of the switch. A clone has the rate, delay, class map and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
     /// `name`: unique in the switch.
@@ -38,6 +38,8 @@ pub struct PortConfig {
     pub nic: Option<NicModelConfig>,
     /// Class of frames for which `trust` finds no class.
     pub priority: u8,
+    /// Map of received frames to classes, if not the switch's.
+    pub class_map: Option<Box<ClassMap>>,
     /// `vlan`: VLAN of untagged frames, both ways (PVID); 1 by default if other ports have VLANs. `None` drops received ones.
     pub vlan: Option<u16>,
     /// `tagged`: VLANs whose frames the port sends with a tag.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span};
 
 use crate::{
-    BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, SocketAccess, Source, Trust, WatchdogConfig,
+    BufferConfig, ClassConfig, ClassMap, ConfigErrors, PfcConfig, PortConfig, SocketAccess, Source, Trust,
+    WatchdogConfig,
 };
 
 /// Configuration of one switch.
@@ -120,14 +121,28 @@ impl SwitchConfig {
         vlans.into_iter().map(|(vlan, (untagged, tagged))| VlanMembers { vlan, untagged, tagged }).collect()
     }
 
+    /// Map of the frames received on a port to classes.
+    ///
+    /// # Panics
+    /// If `port` is out of range.
+    pub fn class_map(&self, port: usize) -> &ClassMap {
+        self.ports[port].class_map.as_deref().unwrap_or(&self.classes.map)
+    }
+
+    /// Maps and default classes of all ports.
+    pub fn class_maps(&self) -> impl Iterator<Item = (&ClassMap, u8)> {
+        self.ports.iter().enumerate().map(|(index, port)| (self.class_map(index), port.priority))
+    }
+
     /// Classes that frames received on a port, or on a clone of it, can have.
     ///
     /// # Panics
     /// If `port` is out of range.
     pub fn classes_from(&self, port: usize) -> ClassSet {
-        let mapped: &[u8] = match self.classes.trust {
-            Trust::Dscp => &self.classes.dscp,
-            Trust::Pcp => &self.classes.pcp,
+        let map = self.class_map(port);
+        let mapped: &[u8] = match map.trust {
+            Trust::Dscp => &map.dscp,
+            Trust::Pcp => &map.pcp,
             Trust::Port => &[],
         };
         let own = std::iter::once(port).chain(self.clones_of(port)).map(|port| self.ports[port].priority);

@@ -1,48 +1,65 @@
 //! Classification of frames by their headers.
 
-use weir_config::{ClassConfig, Trust};
+use weir_config::{ClassMap, Trust};
 use weir_units::{Class, PortId};
 use weir_wire::ethernet::{FastHeaders, Headers};
 
 /// Classifier of frames by DSCP, PCP or ingress port.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    trust: Trust,
+    /// Source of a frame's class; `None` where ports have different maps.
+    trust: Option<Trust>,
     dscp: [Class; 64],
     pcp: [Class; 8],
     port_class: Box<[Class]>,
+    /// Classifiers of single ports, where maps differ.
+    of_port: Box<[Classifier]>,
 }
 
 impl Classifier {
-    /// Returns the classifier of a configuration; `port_priorities` are the ports' default classes.
-    pub fn new(config: &ClassConfig, port_priorities: impl IntoIterator<Item = u8>) -> Classifier {
+    /// Returns the classifier of ports with these maps and default classes.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub fn new<'m>(ports: impl IntoIterator<Item = (&'m ClassMap, u8)>) -> Classifier {
+        let ports: Vec<(&ClassMap, u8)> = ports.into_iter().collect();
+        let map = ports[0].0;
+        let is_one = ports.iter().all(|(other, _)| *other == map);
+        let own = if is_one { &[] } else { &ports[..] };
         Classifier {
-            trust: config.trust,
-            dscp: config.dscp.map(Class::new),
-            pcp: config.pcp.map(Class::new),
-            port_class: port_priorities.into_iter().map(Class::new).collect(),
+            trust: is_one.then_some(map.trust),
+            dscp: map.dscp.map(Class::new),
+            pcp: map.pcp.map(Class::new),
+            port_class: ports.iter().map(|(_, class)| Class::new(*class)).collect(),
+            of_port: own.iter().map(|port| Classifier::new([*port])).collect(),
         }
     }
 
     /// Returns the class of a frame that arrived on `port`.
     #[inline]
     pub fn class(&self, port: PortId, headers: &Headers) -> Class {
-        let trusted = match self.trust {
-            Trust::Dscp => headers.dscp.map(|dscp| self.dscp[usize::from(dscp & 63)]),
-            Trust::Pcp => headers.pcp.map(|pcp| self.pcp[usize::from(pcp & 7)]),
-            Trust::Port => None,
-        };
+        if self.trust != Some(Trust::Dscp) {
+            return self.class_by_other(port, headers);
+        }
+        let trusted = headers.dscp.map(|dscp| self.dscp[usize::from(dscp & 63)]);
         trusted.unwrap_or(self.port_class[port.index()])
+    }
+
+    /// [`Classifier::class`] where not all ports trust the DSCP by one map.
+    #[inline(never)]
+    fn class_by_other(&self, port: PortId, headers: &Headers) -> Class {
+        let Some(trust) = self.trust else { return self.of_port[port.index()].class(PortId(0), headers) };
+        let pcp = headers.pcp.filter(|_| trust == Trust::Pcp);
+        pcp.map_or(self.port_class[port.index()], |pcp| self.pcp[usize::from(pcp & 7)])
     }
 
     /// Returns the class of a [plain](FastHeaders::is_plain) frame that arrived on `port`; equals [`Classifier::class`] of its headers.
     #[inline]
     pub fn class_of_plain(&self, port: PortId, headers: &FastHeaders) -> Class {
-        match self.trust {
-            Trust::Dscp => self.dscp[usize::from(headers.dscp & 63)],
-            Trust::Pcp if headers.pcp != FastHeaders::NO_PCP => self.pcp[usize::from(headers.pcp & 7)],
-            Trust::Pcp | Trust::Port => self.port_class[port.index()],
+        if self.trust == Some(Trust::Dscp) {
+            return self.dscp[usize::from(headers.dscp & 63)];
         }
+        self.class_by_other(port, &headers.headers())
     }
 
     /// Returns the class of a frame without headers.
@@ -57,10 +74,15 @@ mod tests {
 
     use super::*;
 
+    fn map(trust: Trust) -> ClassMap {
+        let mut dscp = [1; 64];
+        dscp[26] = 3;
+        ClassMap { trust, dscp, pcp: [0, 1, 2, 3, 4, 5, 6, 7] }
+    }
+
     fn classifier(trust: Trust) -> Classifier {
-        let mut dscp = [Class::new(1); 64];
-        dscp[26] = Class::new(3);
-        Classifier { trust, dscp, pcp: Class::ALL, port_class: Box::new([Class::new(0), Class::new(5)]) }
+        let map = map(trust);
+        Classifier::new([(&map, 0), (&map, 5)])
     }
 
     #[test]
@@ -79,6 +101,19 @@ mod tests {
                 let (classifier, port) = (classifier(trust), PortId(1));
                 assert_eq!(classifier.class_of_plain(port, &headers), classifier.class(port, &headers.headers()));
             }
+        }
+    }
+
+    #[test]
+    fn each_port_has_its_own_map() {
+        let (by_dscp, by_pcp) = (map(Trust::Dscp), map(Trust::Pcp));
+        let own = ClassMap { dscp: [2; 64], ..by_dscp.clone() };
+        let classifier = Classifier::new([(&by_dscp, 0), (&own, 0), (&by_pcp, 0)]);
+        let headers = FastHeaders { dscp: 26, pcp: 6, is_plain: true, ..FastHeaders::OTHER };
+        for (port, class) in [(0, 3), (1, 2), (2, 6)] {
+            let port = PortId(port);
+            assert_eq!(classifier.class_of_plain(port, &headers), Class::new(class));
+            assert_eq!(classifier.class(port, &headers.headers()), Class::new(class));
         }
     }
 

@@ -89,7 +89,7 @@ impl Switch {
                 .with_unscheduled_alpha(driver_config.unscheduled_alpha),
             fdb,
             vlans,
-            classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
+            classifier: Classifier::new(config.class_maps()),
             charge,
             unbuffered: driver_config.unbuffered,
             frame_bytes_max: frame_bytes_max as u32,

@@ -12,7 +12,7 @@ mod warnings;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use weir_config::{SwitchConfig, Trust};
+use weir_config::{PortConfig, SwitchConfig, Trust};
 use weir_experiments::files::json_text;
 use weir_experiments::real_frames::{MachineFindings, MachineResources, SwitchResources};
 use weir_experiments::switches::load_all;
@@ -56,6 +56,8 @@ struct SwitchChecked {
 #[derive(Serialize)]
 struct Classes {
     by: &'static str,
+    /// Ports with a map of their own.
+    own: Vec<OwnMap>,
     lossless: Vec<usize>,
 }
 
@@ -102,11 +104,8 @@ fn of_switch(
     Ok(SwitchChecked {
         name: switch.name.clone(),
         classes: Classes {
-            by: match switch.classes.trust {
-                Trust::Dscp => "DSCP",
-                Trust::Pcp => "PCP",
-                Trust::Port => "port",
-            },
+            by: field_of(switch.classes.map.trust),
+            own: own_maps(switch),
             lossless: switch.classes.lossless.iter().map(|class| class.index()).collect(),
         },
         buffer: buffer::partition(switch, &layout),
@@ -123,12 +122,38 @@ fn of_switch(
     })
 }
 
+/// Port with its own map to classes.
+#[derive(Serialize)]
+struct OwnMap {
+    port: String,
+    by: &'static str,
+}
+
+fn own_maps(switch: &SwitchConfig) -> Vec<OwnMap> {
+    let own = |port: &PortConfig| {
+        let by = field_of(port.class_map.as_ref()?.trust);
+        Some(OwnMap { port: port.name.clone(), by })
+    };
+    switch.ports.iter().filter_map(own).collect()
+}
+
+fn field_of(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Dscp => "DSCP",
+        Trust::Pcp => "PCP",
+        Trust::Port => "port",
+    }
+}
+
 impl SwitchChecked {
     fn print(&self) {
         let lossless: Vec<String> = self.classes.lossless.iter().map(usize::to_string).collect();
         let lossless = if lossless.is_empty() { "none".to_owned() } else { lossless.join(", ") };
         println!("{}: {} ports", self.name, self.ports.len());
         println!("  classes by {}; lossless: {lossless}", self.classes.by);
+        for OwnMap { port, by } in &self.classes.own {
+            println!("  classes of {port} by {by}, with a map of its own");
+        }
         print!("{}{}{}", self.buffer, self.policy, ports::table(&self.ports, &self.buffer));
         print!("{}", ports::vlan_lines(&self.vlans));
         let nics = nics::table(&self.nics);

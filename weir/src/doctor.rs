@@ -120,6 +120,6 @@ fn text(CheckResult { subject, state, message, fix }: &CheckResult) -> String {
 /// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.
 fn lossless(switch: Option<&SwitchConfig>) -> Vec<(usize, usize)> {
     let Some(switch) = switch else { return vec![(3, 26)] };
-    let point = |class: usize| switch.classes.dscp.iter().position(|of| usize::from(*of) == class);
+    let point = |class: usize| switch.classes.map.dscp.iter().position(|of| usize::from(*of) == class);
     switch.classes.lossless.iter().filter_map(|class| Some((class.index(), point(class.index())?))).collect()
 }

@@ -180,8 +180,8 @@ fn up(arguments: &UpArguments) -> Result<(), Failure> {
 fn at_ports(file: &Path, only: &[String]) -> Result<Vec<GuestPlan>, Failure> {
     let switch = weir_config::load(file)?;
     let of_port = |name: &str| {
-        let port = switch.ports.iter().find(|port| port.name == name);
-        port.and_then(|port| if let Device::VhostUser(vhost) = &port.device { Some(vhost) } else { None })
+        let number = switch.ports.iter().position(|port| port.name == name)?;
+        if let Device::VhostUser(vhost) = &switch.ports[number].device { Some((number, vhost)) } else { None }
     };
     if let Some(other) = only.iter().find(|name| of_port(name).is_none()) {
         return Err(Failure::Argument(format!(
@@ -198,7 +198,7 @@ fn at_ports(file: &Path, only: &[String]) -> Result<Vec<GuestPlan>, Failure> {
         )));
     }
     let wanted = names.iter().enumerate().filter(|(_, name)| only.is_empty() || only.iter().any(|only| only == *name));
-    wanted.map(|(n, name)| plan(n, name, of_port(name).expect("a vhost-user port"), &switch)).collect()
+    wanted.map(|(n, name)| plan(n, of_port(name).expect("a vhost-user port"), &switch)).collect()
 }
 
 fn names_of_vhost_ports(switch: &SwitchConfig) -> Vec<&str> {
@@ -206,11 +206,12 @@ fn names_of_vhost_ports(switch: &SwitchConfig) -> Vec<&str> {
     switch.ports.iter().filter(|port| is_vhost(&port.device)).map(|port| port.name.as_str()).collect()
 }
 
-fn plan(n: usize, name: &str, vhost: &VhostUser, switch: &SwitchConfig) -> Result<GuestPlan, Failure> {
+fn plan(n: usize, (port, vhost): (usize, &VhostUser), switch: &SwitchConfig) -> Result<GuestPlan, Failure> {
+    let name = &switch.ports[port].name;
     Ok(GuestPlan {
         makes_socket: vhost.client,
         queues: vhost.queues,
-        rings: GuestPlan::rings_of(switch.classes.queue_of_dscp(vhost.queues)),
+        rings: GuestPlan::rings_of(switch.class_map(port).queue_of_dscp(vhost.queues)),
         mtu: switch.mtu.get(),
         ..GuestPlan::new(number(n)?, name, absolute(Path::new(&vhost.socket))?)
     })

@@ -6,8 +6,8 @@ use weir_units::{Bytes, Class, ClassSet, Span};
 
 use super::kinds::{keys_of_kinds, listed};
 use crate::classes::Preset;
-use crate::keys::{classes as keys, pfc, queues as queue_keys};
-use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig};
+use crate::keys::{classes as keys, pfc, port as port_keys, queues as queue_keys};
+use crate::{ClassConfig, ClassMap, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
@@ -29,9 +29,7 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
     let scheduler = table.get(&keys::SCHEDULER);
     let classes = ClassConfig {
         lossless: lossless(&table).unwrap_or(preset.lossless),
-        trust: table.get(&keys::TRUST),
-        dscp,
-        pcp,
+        map: ClassMap { trust: table.get(&keys::TRUST), dscp, pcp },
         scheduler,
         queues: queues(&table, preset, mtu, scheduler),
     };
@@ -43,6 +41,28 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
         obeys_for_lossy: table.get(&pfc::OBEY),
     };
     (classes, pfc)
+}
+
+/// Reads a port's own map: its keys over the switch's map. `None` if it has no such key.
+pub(super) fn port_map(port: &Table<'_>, switch: &ClassMap) -> Option<Box<ClassMap>> {
+    if port_keys::CLASS_MAP.iter().all(|key| !port.has(key)) {
+        return None;
+    }
+    let mut map = Box::new(switch.clone());
+    map.trust = port.given(&port_keys::TRUST).unwrap_or(switch.trust);
+    override_map(&port.table("dscp", "ports.dscp"), "DSCP", &mut map.dscp);
+    override_map(&port.table("pcp", "ports.pcp"), "PCP", &mut map.pcp);
+    for (key, field) in [("dscp", Trust::Dscp), ("pcp", Trust::Pcp)] {
+        if port.has(key) && map.trust != field && port.doc().sound(&["classes.trust", &port.key_path("trust")]) {
+            let help = format!("write trust = \"{key}\" in the port, or take `{key}` out");
+            port.refuse(
+                key,
+                format!("`{key}` has no effect: the port's frames have their classes by another field"),
+                help,
+            );
+        }
+    }
+    Some(map)
 }
 
 fn lossless(table: &Table<'_>) -> Option<ClassSet> {

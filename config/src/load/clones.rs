@@ -14,6 +14,9 @@ const INHERITED: &[&str] = &[
     "peer",
     "mac",
     "flow_control",
+    "trust",
+    "dscp",
+    "pcp",
     "vlan",
     "tagged",
     "state",
@@ -53,12 +56,14 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
 fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
     let PortConfig { rate, delay, headroom, private, alpha, peer, vlan, priority, state, .. } = ports[real];
     let (flow_control, tagged) = (ports[real].flow_control.clone(), ports[real].tagged.clone());
+    let class_map = ports[real].class_map.clone();
     let clone = &mut ports[clone];
     clone.rate = rate;
     clone.delay = delay;
     (clone.headroom, clone.private, clone.alpha) = (headroom, private, alpha);
     clone.peer = peer;
     clone.flow_control = flow_control;
+    clone.class_map = class_map;
     (clone.vlan, clone.tagged) = (vlan, tagged);
     clone.state = state;
     if !table.has("priority") {

@@ -3,17 +3,18 @@
 use weir_reader::{Doc, Problem, Table, check_name};
 
 use super::address::unicast;
-use super::{clones, device, flow_control, nic, vlans};
+use super::{classes, clones, device, flow_control, nic, vlans};
 use crate::keys::port as keys;
-use crate::{Device, DeviceFlowControl, PortConfig};
+use crate::{ClassMap, Device, DeviceFlowControl, PortConfig};
 
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
 
-/// Reads the ports. A port with errors keeps its index, so that the others keep their numbers.
-pub(super) fn read(root: &Table<'_>, mtu: u64, ports_max: usize) -> Vec<PortConfig> {
+/// Reads the ports; `classes` is the map of those without one of their own. A port with errors keeps its index, so that the others keep
+/// their numbers.
+pub(super) fn read(root: &Table<'_>, mtu: u64, classes: &ClassMap, ports_max: usize) -> Vec<PortConfig> {
     let doc = root.doc();
     let tables = root.tables("ports", "ports");
-    let mut ports: Vec<PortConfig> = tables.iter().map(|table| port(table, mtu)).collect();
+    let mut ports: Vec<PortConfig> = tables.iter().map(|table| port(table, mtu, classes)).collect();
     vlans::resolve(&mut ports);
     clones::resolve(&tables, &mut ports);
     if doc.sound(&["ports"]) || !ports.is_empty() {
@@ -42,7 +43,7 @@ fn check_count(doc: &Doc, ports: &[PortConfig], ports_max: usize) {
     doc.note(problem);
 }
 
-fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
+fn port(table: &Table<'_>, mtu: u64, switch: &ClassMap) -> PortConfig {
     let doc = table.doc();
     let name = table.string("name", "p0");
     match name {
@@ -69,6 +70,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         rx_descriptors: rx_descriptors(table),
         nic: nic::read(table),
         priority: table.get(&keys::PRIORITY),
+        class_map: classes::port_map(table, switch),
         vlan: table.given(&keys::VLAN),
         tagged: vlans::tagged(table),
         pfc_watchdog: table.get(&keys::WATCHDOG),

@@ -21,7 +21,7 @@ pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConf
     let mtu = switch.get(&keys::MTU);
     let time_dilation = switch.get(&keys::TIME_DILATION);
     let (classes, pfc) = classes::read(root, mtu.get(), time_dilation);
-    let ports = ports::read(root, mtu.get(), ports_max);
+    let ports = ports::read(root, mtu.get(), &classes.map, ports_max);
     let static_macs = static_macs(root, &ports);
     SwitchConfig {
         name: name(&switch, file),

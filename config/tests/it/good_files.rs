@@ -75,10 +75,10 @@ fn defaults_are_the_declared_ones() {
         config.buffer.policy.downcast(),
         Some(&DynamicThresholdConfig { alpha: Alpha::ONE, alpha_at_rate: None })
     );
-    assert_eq!((config.classes.lossless, config.classes.trust), (ClassSet::from_bits(0b1_1000), Trust::Dscp));
-    assert_eq!(config.classes.dscp[3..6], [3, 4, 2]);
-    assert_eq!((config.classes.dscp[26], config.classes.dscp[46], config.classes.dscp[8]), (1, 5, 0));
-    assert_eq!(config.classes.pcp, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!((config.classes.lossless, config.classes.map.trust), (ClassSet::from_bits(0b1_1000), Trust::Dscp));
+    assert_eq!(config.classes.map.dscp[3..6], [3, 4, 2]);
+    assert_eq!((config.classes.map.dscp[26], config.classes.map.dscp[46], config.classes.map.dscp[8]), (1, 5, 0));
+    assert_eq!(config.classes.map.pcp, [0, 1, 2, 3, 4, 5, 6, 7]);
     assert!(config.classes.queues.iter().all(|queue| !queue.strict && queue.quantum == 1_600 && queue.ecn.is_none()));
     assert_eq!((config.pfc.quanta, config.pfc.refresh_percent), (65_535, 50));
     let port = &config.ports[0];
@@ -143,8 +143,8 @@ port = \"b\"
     );
     assert_eq!(config.buffer.policy.downcast(), Some(&StaticThresholdConfig { threshold: Some(Bytes::kb(100)) }));
     assert_eq!(config.buffer.xon_offset, Some(Bytes::new(2_048)));
-    assert_eq!((config.classes.dscp[24], config.classes.dscp[31], config.classes.dscp[48]), (4, 4, 6));
-    assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));
+    assert_eq!((config.classes.map.dscp[24], config.classes.map.dscp[31], config.classes.map.dscp[48]), (4, 4, 6));
+    assert_eq!((config.classes.lossless, config.classes.map.pcp[0]), (ClassSet::from_bits(0b1000), 1));
     let (queue, ecn) = (&config.classes.queues[6], config.classes.queues[3].ecn);
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
     let (kmin, kmax) = (Bytes::kb(100), Bytes::kb(400));
@@ -256,4 +256,24 @@ fn a_port_without_vlan_keys_is_in_the_default_vlan_beside_others() {
     let refused =
         weir_config::parse_for_virtual_time("lab.toml", &ports(["", "", "vlan = 1"])).unwrap_err().render(false);
     assert!(refused.contains("scenarios have no VLANs") && refused.contains("lab.toml:15"), "{refused}");
+}
+
+#[test]
+fn ports_have_maps_of_their_own_over_the_switchs() {
+    let port = |name: &str, keys: &str| {
+        format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n{keys}\n")
+    };
+    let ports = port("a", "")
+        + &port("b", "dscp = { 26 = 4, \"40-47\" = 5 }")
+        + &port("c", "trust = \"pcp\"\n[ports.pcp]\n3 = 1")
+        + "[[ports]]\nname = \"d\"\nclone_of = \"b\"\n";
+    let config = good(&format!("[classes]\npreset = \"roce\"\n[classes.dscp]\n20 = 3\n{ports}"));
+    let class = |port: usize, dscp: usize| config.class_map(port).dscp[dscp];
+    assert_eq!([0, 1, 2, 3].map(|port| class(port, 26)), [3, 4, 3, 4]);
+    assert_eq!([0, 1, 2, 3].map(|port| class(port, 20)), [3; 4]);
+    assert_eq!((class(1, 40), class(0, 40)), (5, 0));
+    assert_eq!((config.class_map(2).trust, config.class_map(2).pcp), (Trust::Pcp, [0, 1, 2, 1, 4, 5, 6, 7]));
+    assert!(config.ports[0].class_map.is_none());
+    assert_eq!(config.classes_from(1), ClassSet::from_bits(0b111_1001));
+    assert_eq!(config.classes_from(2), ClassSet::from_bits(0b1111_0111));
 }

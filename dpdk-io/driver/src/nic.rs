@@ -137,7 +137,7 @@ impl NicTask {
         NicTask {
             model: NicModel::new(model),
             port,
-            classifier: Classifier::new(&switch.classes, switch.ports.iter().map(|port| port.priority)),
+            classifier: Classifier::new(switch.class_maps()),
             host: host.collect(),
             link: links.link,
             to_switch: Batch::new(),

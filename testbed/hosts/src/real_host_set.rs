@@ -129,7 +129,9 @@ impl RealHostSet {
                         socket: ports.socket(n),
                         makes_socket: false,
                         queues: *queues,
-                        rings: GuestPlan::rings_of(first.switches[host.switch].classes.queue_of_dscp(*queues)),
+                        rings: GuestPlan::rings_of(
+                            first.switches[host.switch].class_map(host.port).queue_of_dscp(*queues),
+                        ),
                         mac,
                         address,
                         mtu,

@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn hosts_and_switch_agree_on_classes() {
         let scenario = Victim::testbed(6, dt()).scenario().unwrap();
-        let dscp_map = scenario.switches[0].classes.dscp;
+        let dscp_map = scenario.switches[0].classes.map.dscp;
         for flow in &scenario.flows {
             assert_eq!(usize::from(dscp_map[usize::from(flow.config.dscp.get())]), flow.config.class.index());
         }

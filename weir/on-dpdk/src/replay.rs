@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_bench::cabled::{parse_device, veth_peer};
 use weir_bench::machine::{HostInfo, HostLoadMeter};
-use weir_config::{Device, ReplayConfig, ReplayPace, SwitchConfig};
+use weir_config::{ClassMap, Device, ReplayConfig, ReplayPace, SwitchConfig};
 use weir_dpdk_driver::replayer::{ReplayStream, ReplayTarget, Trace, TraceEnd, streams};
 use weir_dpdk_driver::{
     Memory, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, claim_devices, pci_addresses_of,
@@ -39,6 +39,7 @@ struct Target<'s> {
     device: Device,
     config: ReplayConfig,
     switch: &'s SwitchConfig,
+    class_map: &'s ClassMap,
     priority: u8,
     rate: Option<BitRate>,
 }
@@ -139,7 +140,7 @@ impl<'s> Target<'s> {
             name: self.name.clone(),
             config: &self.config,
             rewriting,
-            classes: &self.switch.classes,
+            class_map: self.class_map,
             priority: self.priority,
             rate: self.rate,
             frame_bytes_max: (self.switch.frame_bytes_max().get() - FCS_BYTES) as usize,
@@ -230,6 +231,7 @@ fn targets<'s>(
                 ..ReplayConfig::new(file.display().to_string())
             },
             switch: port.map_or(plain, |(switch, _)| switch),
+            class_map: port.map_or(&plain.classes.map, |(switch, number)| switch.class_map(number)),
             priority: own.map_or(0, |port| port.priority),
             rate: arguments.line_rate.or(own.and_then(|port| port.rate)),
             device,

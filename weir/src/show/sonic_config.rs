@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_config::{PortConfig, StormCondition, SwitchConfig, WatchdogAction, names_port};
+use weir_config::{ClassMap, PortConfig, StormCondition, SwitchConfig, WatchdogAction, names_port};
 use weir_experiments::table::Table;
 use weir_units::Span;
 
@@ -83,12 +83,12 @@ pub(super) fn ecn(config: &SwitchConfig) -> String {
 
 /// `show qos map dscp-tc`.
 pub(super) fn dscp_map(config: &SwitchConfig) -> String {
-    map("DSCP", "TC", &config.classes.dscp)
+    class_map(config, "DSCP", |map| &map.dscp)
 }
 
 /// `show qos map dot1p-tc`.
 pub(super) fn pcp_map(config: &SwitchConfig) -> String {
-    map("DOT1P", "TC", &config.classes.pcp)
+    class_map(config, "DOT1P", |map| &map.pcp)
 }
 
 /// Map of classes to priority groups and queues: each has its own number.
@@ -128,6 +128,24 @@ pub(super) fn vlans(config: &SwitchConfig, wanted: &[String]) -> String {
         }
     }
     table.to_string()
+}
+
+/// Formats the map of all ports, or each map with its ports.
+fn class_map(config: &SwitchConfig, from: &str, classes: fn(&ClassMap) -> &[u8]) -> String {
+    let mut maps: Vec<(&[u8], Vec<&str>)> = Vec::new();
+    for (index, port) in config.ports.iter().enumerate() {
+        let of_port = classes(config.class_map(index));
+        match maps.iter_mut().find(|(map, _)| *map == of_port) {
+            Some((_, ports)) => ports.push(&port.name),
+            None => maps.push((of_port, vec![&port.name])),
+        }
+    }
+    if let [(only, _)] = maps[..] {
+        return map(from, "TC", only);
+    }
+    let text =
+        |(of_ports, ports): &(&[u8], Vec<&str>)| format!("Ports: {}\n{}", ports.join(", "), map(from, "TC", of_ports));
+    maps.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
 fn map(from: &str, to: &str, classes: &[u8]) -> String {

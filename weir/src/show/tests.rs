@@ -494,6 +494,23 @@ fn reply_to(request: &Request) -> Reply {
 }
 
 #[test]
+fn maps_of_ports_have_their_ports() {
+    let port = |name: &str, keys: &str| {
+        format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n{keys}\n")
+    };
+    let file = |keys: &str| port("p0", "") + &port("p1", keys) + &port("p2", "");
+    let config = |keys: &str| weir_config::parse("lab.toml", &file(keys)).unwrap();
+    assert!(!super::sonic_config::dscp_map(&config("")).contains("Ports"));
+    let own = super::sonic_config::dscp_map(&config("dscp = { 26 = 3 }"));
+    let (most, own) = own.split_once("Ports: p1\n").unwrap();
+    let row = |text: &str| {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).any(|line| line == "26 3")
+    };
+    assert!(most.starts_with("Ports: p0, p2\n") && !row(most) && row(own), "{own}");
+    assert!(!super::sonic_config::pcp_map(&config("dscp = { 26 = 3 }")).contains("Ports"));
+}
+
+#[test]
 fn rates_and_errors_are_in_sonics_units() {
     let reply = shown(State::Interfaces(interfaces()));
     let expected = "

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_config::{ClassConfig, ReplayConfig, SwitchConfig};
+use weir_config::{ClassMap, ReplayConfig, SwitchConfig};
 use weir_switch_core::classify::Classifier;
 use weir_trace::{Capture, CaptureError, FrameSelection, Rewriting, Schedule};
 use weir_units::{BitRate, Class, FCS_BYTES, PortId};
@@ -20,8 +20,8 @@ pub struct Trace<'c> {
     pub config: &'c ReplayConfig,
     /// Other addresses.
     pub rewriting: &'c Rewriting,
-    /// The switch's classes, by which it pauses frames.
-    pub classes: &'c ClassConfig,
+    /// The port's map to classes, by which the switch pauses frames.
+    pub class_map: &'c ClassMap,
     /// Priority of frames without one.
     pub priority: u8,
     /// The rate of the port's link, where it is known.
@@ -45,7 +45,7 @@ impl<'c> Trace<'c> {
             name: own.name.clone(),
             config,
             rewriting,
-            classes: &switch.classes,
+            class_map: switch.class_map(port),
             priority: own.priority,
             rate: own.rate,
             frame_bytes_max: (switch.frame_bytes_max().get() - FCS_BYTES) as usize,
@@ -86,7 +86,7 @@ fn memory_bytes_max() -> u64 {
 pub fn streams(traces: Vec<TraceEnd<'_>>) -> Vec<ReplayStream> {
     let Some(origin) = traces.iter().map(|(_, capture, _)| capture.first()).min() else { return Vec::new() };
     let stream = |(trace, capture, end): TraceEnd<'_>| {
-        let classifier = Classifier::new(trace.classes, [trace.priority]);
+        let classifier = Classifier::new([(trace.class_map, trace.priority)]);
         let class = |frame: &[u8]| match ethernet::parse(frame) {
             Parsed::Data(headers) => classifier.class(PortId(0), &headers),
             Parsed::Control(_) | Parsed::Malformed => classifier.port_class(PortId(0)),

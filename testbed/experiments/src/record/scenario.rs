@@ -59,7 +59,7 @@ impl RecordedNetwork {
         let files = files.chain(topology.switches.iter().map(|switch| format!("config-{switch}.toml")));
         let config = files.map(|file| directory.join(file)).find(|file| file.exists());
         let class_of_dscp = match config {
-            Some(file) => weir_config::load(&file)?.classes.dscp,
+            Some(file) => weir_config::load(&file)?.classes.map.dscp,
             None => usual_classes(),
         };
         Ok(Some(RecordedNetwork { hosts, base, class_of_dscp, has_start: true }))
@@ -172,7 +172,7 @@ fn pieces(sent: &CapturedMessage) -> impl Iterator<Item = u64> {
 }
 
 fn usual_classes() -> [u8; 64] {
-    weir_config::parse("recorded", CLASSES).map_or([0; 64], |switch| switch.classes.dscp)
+    weir_config::parse("recorded", CLASSES).map_or([0; 64], |switch| switch.classes.map.dscp)
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ fn th2_has_its_groups_in_buffer_pg_and_references_in_brackets() {
     assert!(how == ImportOutcome::Taken && said.starts_with("a queue resumes with what it reserves alone"), "{said}");
     let lossless: Vec<usize> = switch.classes.lossless.iter().map(|class| class.index()).collect();
     assert_eq!(lossless, [3, 4]);
-    assert_eq!((switch.classes.dscp[26], switch.classes.dscp[3], switch.classes.dscp[46]), (1, 3, 5));
+    assert_eq!((switch.classes.map.dscp[26], switch.classes.map.dscp[3], switch.classes.map.dscp[46]), (1, 3, 5));
     assert!(imported.text.contains("weight = 15") && imported.text.contains("pmax = 0.05"), "{}", imported.text);
 }
 
@@ -303,15 +303,15 @@ fn remove(tables: &mut serde_json::Value, path: &[&str]) {
 fn code_points_that_a_map_lacks_have_traffic_class_0() {
     let (imported, switch) = imported("td2", &[]);
     // DSCP 6 is not in the map; 26 is.
-    assert_eq!((switch.classes.dscp[6], switch.classes.dscp[26], switch.classes.dscp[3]), (0, 1, 3));
+    assert_eq!((switch.classes.map.dscp[6], switch.classes.map.dscp[26], switch.classes.map.dscp[3]), (0, 1, 3));
     let (how, said) = outcome(&imported, "DSCP_TO_TC_MAP 6, 9-25");
     assert!(how == ImportOutcome::Taken && said.contains("class 0") && said.contains("SAI"), "{said}");
     // Traffic class 0 is in another queue.
     let (_, switch) = changed(|tables| tables["TC_TO_QUEUE_MAP"]["AZURE"]["0"] = "2".into(), None).unwrap();
-    assert_eq!((switch.classes.dscp[6], switch.ports[0].priority), (2, 2));
+    assert_eq!((switch.classes.map.dscp[6], switch.ports[0].priority), (2, 2));
     // No map is in force.
     let (_, switch) = changed(|tables| remove(tables, &["PORT_QOS_MAP", "global"]), None).unwrap();
-    assert_eq!(switch.classes.dscp, [0; 64]);
+    assert_eq!(switch.classes.map.dscp, [0; 64]);
 }
 
 #[test]
@@ -328,10 +328,10 @@ fn a_map_of_pcps_gives_classes_where_no_dscp_does() {
         remove(tables, &["PORT_QOS_MAP", "global"]);
     };
     let (imported, switch) = changed(alone, None).unwrap();
-    assert_eq!((switch.classes.trust, switch.classes.pcp), (weir_config::Trust::Pcp, [0, 0, 0, 3, 4, 1, 0, 0]));
+    assert_eq!((switch.classes.map.trust, switch.classes.map.pcp), (weir_config::Trust::Pcp, [0, 0, 0, 3, 4, 1, 0, 0]));
     assert_eq!(outcome(&imported, "DOT1P_TO_TC_MAP 3 = 3").0, ImportOutcome::Taken);
     let (imported, switch) = changed(bind, None).unwrap();
-    assert_eq!(switch.classes.trust, weir_config::Trust::Dscp);
+    assert_eq!(switch.classes.map.trust, weir_config::Trust::Dscp);
     assert!(outcome(&imported, "DOT1P_TO_TC_MAP 3 = 3").1.contains("not in force"));
 }
 
@@ -375,7 +375,7 @@ fn lossless_classes_are_those_of_port_qos_map_or_are_asked_for() {
     assert!(message.contains("PORT_QOS_MAP") && message.contains("--lossless 3,4"), "{message}");
     let (imported, switch) = changed(without, Some(&[3, 4])).unwrap();
     assert_eq!(switch.classes.lossless.iter().map(|class| class.index()).collect::<Vec<_>>(), [3, 4]);
-    assert_eq!(switch.classes.dscp[3], 3, "the only map is meant");
+    assert_eq!(switch.classes.map.dscp[3], 3, "the only map is meant");
     assert_eq!(outcome(&imported, "PORT_QOS_MAP pfc_enable = absent").0, ImportOutcome::Approximated);
     let (_, switch) = changed(without, Some(&[])).unwrap();
     assert!(switch.classes.lossless.is_empty());
@@ -654,13 +654,13 @@ fn maps_of_ports_that_differ_are_refused_with_the_ports() {
     // Equal content has another name; Ethernet8 is down.
     changed(with_map("Ethernet0", serde_json::json!(azure)), None).unwrap();
     let (imported, switch) = changed(with_map("Ethernet8", serde_json::json!({"2": "2"})), None).unwrap();
-    assert_eq!((switch.classes.dscp[2], switch.classes.dscp[3]), (u8::from(azure.contains_key("2")), 3));
+    assert_eq!((switch.classes.map.dscp[2], switch.classes.map.dscp[3]), (u8::from(azure.contains_key("2")), 3));
     let place = "PORT_QOS_MAP dscp_to_tc_map = UPLINK (Ethernet8)";
     assert_eq!(outcome(&imported, place).0, ImportOutcome::Approximated);
     // All ports that are up have it, by one key.
     let (_, switch) =
         changed(with_map("Ethernet0, Ethernet4,Ethernet12", serde_json::json!({"2": "2"})), None).unwrap();
-    assert_eq!((switch.classes.dscp[2], switch.classes.dscp[3]), (2, 0));
+    assert_eq!((switch.classes.map.dscp[2], switch.classes.map.dscp[3]), (2, 0));
     let message = refusal(with_map("Ethernet4", serde_json::json!({"2": "2"})));
     assert!(message.contains("dscp_to_tc_map is UPLINK at Ethernet4, and AZURE at most ports"), "{message}");
     let message = refusal(|tables| {

@@ -136,7 +136,7 @@ impl<'p> Build<'p> {
         }
         // Violated theorems are reported with the switch.
         let flow_control = port_flow_control(config, place.port, rate).ok()?.for_host();
-        let class_of_dscp = config.classes.dscp;
+        let class_of_dscp = config.class_map(place.port).dscp;
         let is_emulated = host.device.is_none();
         Some(HostPlan {
             name: host.name.clone(),
@@ -395,7 +395,7 @@ impl<'p> Build<'p> {
     fn trusts_dscp(&self, diagnostics: &mut RunDiagnostics) -> bool {
         let mut all = true;
         for (switch, config) in self.switches.distinct() {
-            if config.classes.trust != Trust::Dscp {
+            if config.class_maps().any(|(map, _)| map.trust != Trust::Dscp) {
                 let message = "emulated hosts classify frames by DSCP, and the switch trusts another field";
                 let errors = config.error_at("classes.trust", message, "write trust = \"dscp\"");
                 self.refuse_of_switch(switch, errors, diagnostics);
@@ -408,14 +408,13 @@ impl<'p> Build<'p> {
     /// Returns the first DSCP that all switches map to a class; `place` is the path of the class in the file.
     fn dscp(&self, class: Class, place: &str, diagnostics: &mut RunDiagnostics) -> Option<Dscp> {
         let class = class.index();
-        let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);
+        let maps = || self.switches.distinct().flat_map(|(_, config)| config.class_maps()).map(|(map, _)| &map.dscp);
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
         let common = (0..64).find(|point| maps().all(|map| has_class(map, *point)));
         if common.is_none() {
-            let without = self
-                .switches
-                .distinct()
-                .find(|(_, config)| !(0..64).any(|point| has_class(&config.classes.dscp, point)));
+            let without = self.switches.distinct().find(|(_, config)| {
+                !config.class_maps().any(|(map, _)| (0..64).any(|point| has_class(&map.dscp, point)))
+            });
             let message = match without {
                 Some((_, config)) => format!("switch {} gives class {class} to no DSCP", config.name),
                 None => format!("the switches give class {class} to different DSCPs"),
