@@ -1,4 +1,6 @@
 """Ports with maps of their own: frames of one DSCP from several ports get different classes, by PFC and by queues on the wire.
+
+The second test has the maps and VLANs of SONiC's tables, imported.
 """
 
 import json
@@ -9,7 +11,7 @@ from pfc import Stream, is_control
 from scapy.contrib.mac_control import MACControlClassBasedFlowControl
 from scapy.layers.l2 import Dot1Q, Ether
 
-from weirlab.switch import Switch, weir_binary
+from weirlab.switch import REPOSITORY, Switch, weir_binary
 from weirlab.waiting import until
 from weirlab.wire import Recorder
 
@@ -97,5 +99,51 @@ def test_one_dscp_has_the_class_of_its_port(cables, tmp_path, layout):
         assert queues["out"] == [FRAMES if n in (3, 4, 6, 7) else 0 for n in range(8)]
         maps = show(socket, "qos", "map", "dscp-tc")
         assert "Ports: out, a, c, d\n" in maps and "Ports: b\n" in maps
+        finished = switch.stop()
+    finished.check_sound()
+
+
+def test_sonics_maps_and_vlans_of_ports_hold_on_the_wire(cables, tmp_path):
+    tables = json.loads((REPOSITORY / "weir" / "tests" / "sonic" / "th2" / "config_db.json").read_text())
+    ports = dict(zip(list(tables["PORT"])[:3], ["a", "b", "out"], strict=True))
+    first, second, sink = ports
+    # As in PCBB: DSCP 2 is bounced back, lossless, at the uplink alone.
+    tables["DSCP_TO_TC_MAP"]["UPLINK"] = {"2": "2", "3": "3", "4": "4"}
+    tables["TC_TO_PRIORITY_GROUP_MAP"]["UPLINK"] = tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"] | {"2": "2"}
+    for port in ports:
+        own = tables["PORT_QOS_MAP"].setdefault(port, {})
+        own |= {"pfc_enable": "3,4", "dscp_to_tc_map": "AZURE"}
+        if port == second:
+            own |= {"pfc_enable": "2,3,4", "dscp_to_tc_map": "UPLINK", "tc_to_pg_map": "UPLINK"}
+        for key in [key for key in tables["BUFFER_PG"] if key.startswith(f"{port}|3-4")]:
+            tables["BUFFER_PG"][f"{port}|2"] = dict(tables["BUFFER_PG"][key])
+    tables["VLAN"] = {f"Vlan{vlan}": {"vlanid": str(vlan)} for vlan in (10, 20)}
+    tables["VLAN_MEMBER"] = {
+        f"Vlan10|{first}": {"tagging_mode": "untagged"},
+        f"Vlan20|{second}": {"tagging_mode": "untagged"},
+        f"Vlan10|{sink}": {"tagging_mode": "tagged"},
+        f"Vlan20|{sink}": {"tagging_mode": "tagged"},
+    }
+    source, file = tmp_path / "config_db.json", tmp_path / "lab.toml"
+    source.write_text(json.dumps(tables))
+    chosen = [argument for port, name in ports.items() for argument in ("--port", f"{port}=af_packet:sw-{name}")]
+    done = subprocess.run([weir_binary(), "import", "sonic", source, *chosen, "-o", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    here, wires = cables("sonicmaps", ["a", "b", "out"])
+    socket = tmp_path / "control"
+    with Switch(file, namespace=here, arguments=["--quiet", "--control", str(socket)]) as switch:
+        for vlan in (10, 20):
+            wires["out"].send(Ether(src=SINK, dst="ff:ff:ff:ff:ff:ff") / Dot1Q(vlan=vlan, type=0x88B5) / bytes(60))
+        with Recorder(wires["out"]) as seen:
+            for name in "ab":
+                stream = Stream(MACS[name], SINK, 2)
+                for _ in range(FRAMES):
+                    wires[name].send(stream.next())
+            until(lambda: len(seen.frames) == 2 * FRAMES, "all frames", WITHIN_S)
+        # The new tag's priority is the class.
+        tags = {(frame.src, frame[Dot1Q].vlan, frame[Dot1Q].prio) for frame in (Ether(frame) for _, frame in seen.frames)}
+        assert tags == {(MACS["a"], 10, 1), (MACS["b"], 20, 2)}
+        queues = {of["port"]: of["frames"] for of in json.loads(show(socket, "queue", "counters", "--json"))["switches"][0]["queues"]}
+        assert queues[sink][1:3] == [FRAMES, FRAMES]
         finished = switch.stop()
     finished.check_sound()

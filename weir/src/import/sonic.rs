@@ -4,6 +4,8 @@ mod buffer;
 mod chip;
 mod classes;
 mod groups;
+mod json;
+mod maps;
 mod port;
 mod ports;
 mod profile;
@@ -12,6 +14,7 @@ mod resume;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod vlans;
 
 use std::fmt::Write;
 use std::fs;
@@ -110,6 +113,7 @@ fn import(
     let names = |ports: &[Port]| -> Vec<String> { ports.iter().map(|port| port.sonic_name.clone()).collect() };
     let mut classes = Classes::with_lossless(&tables, &names(&ports), lossless)?;
     let groups = LosslessGroups::from_tables(&mut tables, &mut ports, &mut classes)?;
+    vlans::read(&mut tables, &mut ports)?;
     let (mtu, obey) = (ports::mtu(&tables, &ports)?, ports::obey(&tables, &ports));
     ports::account(&mut tables, &ports, mtu, obey);
     classes.read(&mut tables, &ports)?;

@@ -66,8 +66,9 @@ impl Buffer {
         let shared_lossless = if rule == SharedPool::Rest { rest } else { size / slices };
         if shared_lossless == 0 {
             return Err(format!(
-                "{POOL}|{LOSSLESS}: size = \"{size}\" leaves nothing to share: {xoff_pool} B are xoff, {reserved} B are reserved by \
-                 priority groups; write the pool's full size, or the chip: --chip"
+                "{}: size = \"{size}\" leaves nothing to share: {xoff_pool} B are xoff, {reserved} B are reserved by \
+                 priority groups; write the pool's full size, or the chip: --chip",
+                tables.place(POOL, LOSSLESS)
             ));
         }
         let shared = shared_lossless + lossy_pool / slices;
@@ -152,15 +153,15 @@ impl Buffer {
 }
 
 fn no_pool(tables: &ConfigDb) -> String {
-    let pools = tables.keys(POOL);
+    let (pools, place) = (tables.keys(POOL), tables.place(POOL, LOSSLESS));
     let is_dynamic = tables.field("DEVICE_METADATA", "localhost", "buffer_model") == Some("dynamic");
     if pools.iter().any(|pool| pool == LOSSLESS) && is_dynamic {
         return format!(
-            "{POOL}|{LOSSLESS} has no size: the switch reckons it while it runs (buffer_model = \"dynamic\"); take it from there: sonic-db-cli \
+            "{place} has no size: the switch reckons it while it runs (buffer_model = \"dynamic\"); take it from there: sonic-db-cli \
              APPL_DB hget BUFFER_POOL_TABLE:{LOSSLESS} size, and write it into the file"
         );
     }
-    format!("{POOL}|{LOSSLESS} has no size; it is looked for in config_db.json, or in buffers.json as SONiC renders it")
+    format!("{place} has no size; it is looked for in config_db.json, or in buffers.json as SONiC renders it")
 }
 
 /// Bytes that all priority groups of the switch reserve. Ports that are not imported have those of an imported one.

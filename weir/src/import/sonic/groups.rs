@@ -101,7 +101,7 @@ const DYNAMIC_RANGE: std::ops::RangeInclusive<i64> = -8..=8;
 fn check_profiles(tables: &ConfigDb, ports: &[Port]) -> Result<(), String> {
     for name in tables.keys(PROFILE) {
         let n = tables.number::<i64>(PROFILE, &name, "dynamic_th")?;
-        in_range(n.unwrap_or(0), || format!("{PROFILE}|{name}: dynamic_th"))?;
+        in_range(n.unwrap_or(0), || format!("{}: dynamic_th", tables.place(PROFILE, &name)))?;
     }
     for table in [GROUP, "BUFFER_QUEUE"] {
         for key in tables.keys(table) {
@@ -110,16 +110,18 @@ fn check_profiles(tables: &ConfigDb, ports: &[Port]) -> Result<(), String> {
             if matches!(name, "" | "NULL") || !ports.iter().any(|port| of.contains(&port.sonic_name)) {
                 continue;
             }
-            let file = tables.file_of(PROFILE);
             if tables.fields(PROFILE, name).is_empty() {
-                return Err(format!("{file}: {table}|{key}: there is no {PROFILE}|{name}; add it"));
+                let place = tables.place(table, &key);
+                return Err(format!("{place}: there is no {PROFILE}|{name}; add it"));
             }
             let Some(pool) = tables.field(PROFILE, name, "pool").map(reference).filter(|pool| !pool.is_empty()) else {
                 let help = "write pool = \"ingress_lossless_pool\", or the pool that it is of";
-                return Err(format!("{file}: {PROFILE}|{name}, of {table}|{key}, has no pool; {help}"));
+                let place = tables.place(PROFILE, name);
+                return Err(format!("{place}, of {table}|{key}, has no pool; {help}"));
             };
             if tables.fields("BUFFER_POOL", pool).is_empty() {
-                return Err(format!("{file}: {PROFILE}|{name}: there is no BUFFER_POOL|{pool}; add it"));
+                let place = tables.place(PROFILE, name);
+                return Err(format!("{place}: there is no BUFFER_POOL|{pool}; add it"));
             }
         }
     }
@@ -151,7 +153,8 @@ fn profile_of(tables: &mut ConfigDb, port: &Port, class: u8) -> Result<GroupProf
             break;
         }
         if tables.field(PROFILE, &name, "size").is_none() {
-            return Err(format!("{GROUP}|{key}: there is no {PROFILE}|{name} with a size"));
+            let place = tables.place(GROUP, &key);
+            return Err(format!("{place}: there is no {PROFILE}|{name} with a size"));
         }
         if tables.field(PROFILE, &name, "xoff").is_none() {
             let reason = format!("PFC is enabled for class {class}, whose profile {name} has no xoff");
@@ -167,7 +170,8 @@ fn profile_of(tables: &mut ConfigDb, port: &Port, class: u8) -> Result<GroupProf
             (Some(n), _) => Threshold::Dynamic(n),
             (None, Some(bytes)) => Threshold::Static(bytes),
             (None, None) => {
-                return Err(format!("{PROFILE}|{name} has neither dynamic_th nor static_th; write one of them"));
+                let place = tables.place(PROFILE, &name);
+                return Err(format!("{place} has neither dynamic_th nor static_th; write one of them"));
             }
         };
         return Ok(GroupProfile::Lossless(Profile {
@@ -224,10 +228,9 @@ fn from_lookup(
         };
         return unknown(at_cable, &what, "add the row");
     };
-    let lookup = format!("{LOOKUP}: threshold of {speed} {cable}");
     let is_static = tables.field("BUFFER_POOL", "ingress_lossless_pool", "mode") == Some("static");
     if !is_static {
-        in_range(row.threshold, || lookup)?;
+        in_range(row.threshold, || format!("{}: threshold", tables.place(LOOKUP, &lookup_key(speed, cable))))?;
     }
     let threshold = match is_static {
         true => Threshold::Static(row.threshold.max(0) as u64),

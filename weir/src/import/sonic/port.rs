@@ -11,6 +11,10 @@ pub(super) struct Port {
     /// Cable length, as `40m`.
     pub(super) cable: Option<String>,
     pub(super) metres: f64,
+    /// VLAN of untagged frames.
+    pub(super) vlan: Option<u16>,
+    /// VLANs of which the port is a tagged member.
+    pub(super) tagged: Vec<u16>,
     /// Whether it is administratively down.
     pub(super) is_down: bool,
     pub(super) device: String,

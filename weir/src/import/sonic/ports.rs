@@ -68,11 +68,16 @@ fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result
     let cable = cables.into_iter().find_map(|(field, cable)| names(&field).contains(&sonic_name).then_some(cable));
     let metres = match &cable {
         None => 0.0,
-        Some(text) => text
-            .strip_suffix('m')
-            .and_then(|metres| metres.parse().ok())
-            .filter(|m: &f64| *m >= 0.0)
-            .ok_or_else(|| format!("{CABLE}: {sonic_name} = \"{text}\" is no length; write one such as \"40m\""))?,
+        Some(text) => {
+            text.strip_suffix('m').and_then(|metres| metres.parse().ok()).filter(|m: &f64| *m >= 0.0).ok_or_else(
+                || {
+                    format!(
+                        "{}: {CABLE}: {sonic_name} = \"{text}\" is no length; write one such as \"40m\"",
+                        tables.file_of(CABLE)
+                    )
+                },
+            )?
+        }
     };
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "_.-".contains(letter) { letter } else { '-' };
     let name: String = sonic_name.chars().map(plain).collect();
@@ -91,7 +96,7 @@ fn port(tables: &ConfigDb, sonic_name: String, device: Option<String>) -> Result
     // The port's state is unknown without a PORT table, as with buffers.json alone.
     let status = tables.field(PORT, &sonic_name, "admin_status");
     let is_down = !tables.keys(PORT).is_empty() && status.unwrap_or(DEFAULT_STATUS) == "down";
-    Ok(Port { name, speed, cable, metres, is_down, device, sonic_name })
+    Ok(Port { name, speed, cable, metres, vlan: None, tagged: Vec::new(), is_down, device, sonic_name })
 }
 
 /// Reports the ports' values.
@@ -171,8 +176,12 @@ pub(super) fn text(ports: &[Port], classes: &Classes, headroom_of_port: &BTreeMa
         if !classes.lossless.is_empty() && classes.of_port.get(&port.sonic_name).is_none_or(Vec::is_empty) {
             text += "flow_control = \"none\"\n";
         }
-        if classes.default_class() != 0 {
-            let _ = writeln!(text, "priority = {}", classes.default_class());
+        text += classes.maps.port_keys(&port.sonic_name);
+        if let Some(vlan) = port.vlan {
+            let _ = writeln!(text, "vlan = {vlan}");
+        }
+        if !port.tagged.is_empty() {
+            let _ = writeln!(text, "tagged = {:?}", port.tagged);
         }
         if !classes.is_watched(&port.sonic_name) {
             text += "pfc_watchdog = false\n";

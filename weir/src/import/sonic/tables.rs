@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::json::{JsonObject, JsonValue};
 use super::report::{FieldMapping, ImportOutcome, natural};
 
 /// CONFIG_DB: tables, their keys, and the fields of each.
@@ -30,7 +31,7 @@ pub(super) struct LookupRow {
 }
 
 /// Tables whose values the switch file gets.
-const READ: [&str; 20] = [
+const READ: [&str; 22] = [
     "BUFFER_PG",
     "BUFFER_POOL",
     "BUFFER_PORT_EGRESS_PROFILE_LIST",
@@ -50,6 +51,8 @@ const READ: [&str; 20] = [
     "SCHEDULER",
     "TC_TO_PRIORITY_GROUP_MAP",
     "TC_TO_QUEUE_MAP",
+    "VLAN",
+    "VLAN_MEMBER",
     "WRED_PROFILE",
 ];
 
@@ -106,36 +109,43 @@ impl ConfigDb {
         if file.extension().is_some_and(|extension| extension == "ini") {
             return self.add_lookup(file, text).map_err(|what| format!("{at}: {what}"));
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| {
+        let json = serde_json::from_str::<JsonValue>(text).map_err(|error| {
             if file.extension().is_some_and(|extension| extension == "j2") || text.contains("{%") {
                 let help = "render it first: sonic-cfggen -j config_db.json -t buffers.json.j2";
                 return format!("{at}: this is a template, and no JSON; {help}");
             }
             format!("{at}: this is no JSON: {error}")
         })?;
-        let Value::Object(tables) = value else {
+        let JsonValue::Object(tables) = json else {
             let help =
                 "write CONFIG_DB's form, {\"BUFFER_POOL\": {\"ingress_lossless_pool\": {\"size\": \"12766208\"}}}";
             return Err(format!("{at}: this is no object of tables; {help}"));
         };
-        for (table, rows) in tables {
+        let twice = |place: &str, key: String| format!("{at}: {place}{key} is there twice; leave one");
+        for (table, rows) in tables.entries().map_err(|table| twice("", table))? {
             let is_read = READ.contains(&table.as_str());
             let rows = match rows {
-                Value::Object(rows) => rows,
-                _ if is_read => return Err(format!("{at}: {table} is no table: write {{KEY: {{FIELD: VALUE}}}}")),
-                value => serde_json::Map::from_iter([(String::new(), value)]),
+                JsonValue::Object(rows) => rows,
+                JsonValue::Other(_) if is_read => {
+                    return Err(format!("{at}: {table} is no table: write {{KEY: {{FIELD: VALUE}}}}"));
+                }
+                JsonValue::Other(value) => JsonObject::with_value(value),
             };
-            for (key, fields) in rows {
+            for (key, fields) in rows.entries().map_err(|key| twice(&format!("{table}|"), key))? {
                 let fields = match fields {
-                    Value::Object(fields) => fields,
-                    _ if is_read => {
+                    JsonValue::Object(fields) => fields,
+                    JsonValue::Other(_) if is_read => {
                         return Err(format!("{at}: {table}|{key} has no fields: write {{FIELD: VALUE}}"));
                     }
-                    value => serde_json::Map::from_iter([(String::new(), value)]),
+                    JsonValue::Other(value) => JsonObject::with_value(value),
                 };
                 self.tables.entry(table.clone()).or_default().entry(key.clone()).or_default();
-                for (field, value) in fields {
-                    self.add_field(file, &table, &key, field, plain(&value))?;
+                for (field, value) in fields.entries().map_err(|field| twice(&format!("{table}|{key}: "), field))? {
+                    let value = match value {
+                        JsonValue::Other(value) => plain(&value),
+                        JsonValue::Object(_) => "an object".to_owned(),
+                    };
+                    self.add_field(file, &table, &key, field, value)?;
                 }
             }
         }
@@ -149,7 +159,7 @@ impl ConfigDb {
             if *other != value && (READ.contains(&table) || table == LOOKUP) {
                 let first = self.files[&(table.to_owned(), key.to_owned(), field.clone())].display();
                 return Err(format!(
-                    "{table}|{key}: {field} is \"{other}\" in {first}, and \"{value}\" in {}; keep one of them, or name the files to read",
+                    "{}: {table}|{key}: {field} is \"{value}\", and \"{other}\" in {first}; keep one of them, or name the files to read",
                     file.display()
                 ));
             }
@@ -214,7 +224,10 @@ impl ConfigDb {
         field: &str,
     ) -> Result<Option<N>, String> {
         let Some(text) = self.field(table, key, field) else { return Ok(None) };
-        let wrong = || format!("{table}|{key}: {field} = \"{text}\" is no number; write one such as \"1248\"");
+        let wrong = || {
+            let place = self.place(table, key);
+            format!("{place}: {field} = \"{text}\" is no number; write one such as \"1248\"")
+        };
         text.trim().parse().map(Some).map_err(|_| wrong())
     }
 
@@ -223,6 +236,14 @@ impl ConfigDb {
         let of = |table: &str| self.files.iter().find(|((of, ..), _)| of == table).map(|(_, file)| file);
         let file = of(table).or_else(|| of("PORT")).or(self.files.values().next());
         file.map_or("config_db.json".to_owned(), |file| file.display().to_string())
+    }
+
+    /// Place of a key, for errors: the file that has it, table and key.
+    pub(super) fn place(&self, table: &str, key: &str) -> String {
+        let file =
+            self.files.iter().find(|((of, in_table, _), _)| of == table && in_table == key).map(|(_, file)| file);
+        let file = file.map_or_else(|| self.file_of(table), |file| file.display().to_string());
+        if key.is_empty() { format!("{file}: {table}") } else { format!("{file}: {table}|{key}") }
     }
 
     /// Ports and numbers of a key, as `Ethernet0,Ethernet4|3-4`. Keys of a VOQ chassis, `sw1|Asic0|Ethernet0|3-4`, have the ports of this
@@ -252,8 +273,9 @@ impl ConfigDb {
                 let of_first = first.get_or_insert_with(|| key.clone());
                 if !is_known && !of_first.split('|').any(|part| part == own) {
                     return Err(format!(
-                        "{table}|{key} and {table}|{of_first} are of two line cards or ASICs; write this switch's into \
-                         DEVICE_METADATA|localhost, {field} = \"{own}\""
+                        "{}: {table}|{key} and {table}|{of_first} are of two line cards or ASICs; write this switch's into \
+                         DEVICE_METADATA|localhost, {field} = \"{own}\"",
+                        self.file_of(table)
                     ));
                 }
             }

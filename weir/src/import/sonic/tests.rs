@@ -631,7 +631,7 @@ fn files_that_contradict_each_other_are_refused() {
     };
     read(r#"{"PORT": {"Ethernet0": {"mtu": "9100", "fec": "rs"}}, "FEATURE": {"x": {"state": "a"}}}"#).unwrap();
     let message = read(r#"{"PORT": {"Ethernet0": {"mtu": "1500"}}}"#).unwrap_err();
-    for part in ["PORT|Ethernet0: mtu is \"9100\" in ", "config_db.json, and \"1500\" in ", "more.json;"] {
+    for part in ["more.json: PORT|Ethernet0: mtu is \"1500\", and \"9100\" in ", "config_db.json; keep one"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     read("{}").unwrap();
@@ -643,33 +643,158 @@ fn files_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn maps_of_ports_that_differ_are_refused_with_the_ports() {
+fn ports_have_the_map_that_they_name() {
     let with_map = |ports: &'static str, map: serde_json::Value| {
         move |tables: &mut serde_json::Value| {
             tables["DSCP_TO_TC_MAP"]["UPLINK"] = map.clone();
             tables["PORT_QOS_MAP"][ports]["dscp_to_tc_map"] = "UPLINK".into();
         }
     };
+    let class = |switch: &SwitchConfig, port: usize, dscp: usize| switch.class_map(port).dscp[dscp];
     let azure = tables("td2").fields("DSCP_TO_TC_MAP", "AZURE");
-    // Equal content has another name; Ethernet8 is down.
-    changed(with_map("Ethernet0", serde_json::json!(azure)), None).unwrap();
-    let (imported, switch) = changed(with_map("Ethernet8", serde_json::json!({"2": "2"})), None).unwrap();
-    assert_eq!((switch.classes.map.dscp[2], switch.classes.map.dscp[3]), (u8::from(azure.contains_key("2")), 3));
-    let place = "PORT_QOS_MAP dscp_to_tc_map = UPLINK (Ethernet8)";
-    assert_eq!(outcome(&imported, place).0, ImportOutcome::Approximated);
-    // All ports that are up have it, by one key.
+    // Equal content has another name.
+    let (_, switch) = changed(with_map("Ethernet0", serde_json::json!(azure)), None).unwrap();
+    assert!(switch.ports.iter().all(|port| port.class_map.is_none()));
+    let (imported, switch) = changed(with_map("Ethernet4", serde_json::json!({"2": "2", "26": "1"})), None).unwrap();
+    assert_eq!([0, 1, 2].map(|port| class(&switch, port, 3)), [3, 0, 3]);
+    assert_eq!((class(&switch, 1, 2), class(&switch, 1, 26)), (2, 1));
+    let (_, own) = imported.text.split_once("name = \"Ethernet4\"").unwrap();
+    assert!(own.contains("\ndscp = { \"0-1\" = 0, 2 = 2, \"3-25\" = 0, \"27-63\" = 0 }\n"), "{own}");
+    assert_eq!(outcome(&imported, "PORT_QOS_MAP dscp_to_tc_map = UPLINK (Ethernet4)").0, ImportOutcome::Taken);
+    // The one of most ports that are up is the switch's.
     let (_, switch) =
         changed(with_map("Ethernet0, Ethernet4,Ethernet12", serde_json::json!({"2": "2"})), None).unwrap();
-    assert_eq!((switch.classes.map.dscp[2], switch.classes.map.dscp[3]), (2, 0));
-    let message = refusal(with_map("Ethernet4", serde_json::json!({"2": "2"})));
-    assert!(message.contains("dscp_to_tc_map is UPLINK at Ethernet4, and AZURE at most ports"), "{message}");
+    assert_eq!((switch.classes.map.dscp[2], switch.classes.map.dscp[3], class(&switch, 2, 3)), (2, 0, 3));
+    // Ports that trust the PCP, and ports without a map.
+    let (_, switch) = changed(
+        |tables| {
+            tables["DOT1P_TO_TC_MAP"] = serde_json::json!({"dot1p": {"3": "3", "4": "4", "5": "1"}});
+            for port in ["Ethernet0", "Ethernet8"] {
+                tables["PORT_QOS_MAP"][port]["dscp_to_tc_map"] = "AZURE".into();
+            }
+            tables["PORT_QOS_MAP"]["Ethernet4"]["dot1p_to_tc_map"] = "dot1p".into();
+            remove(tables, &["PORT_QOS_MAP", "global"]);
+        },
+        None,
+    )
+    .unwrap();
+    let map = switch.class_map(1);
+    assert_eq!((map.trust, map.pcp), (weir_config::Trust::Pcp, [0, 0, 0, 3, 4, 1, 0, 0]));
+    assert_eq!((class(&switch, 0, 3), switch.class_map(3).dscp), (3, [0; 64]));
+}
+
+#[test]
+fn a_frame_has_the_queue_of_its_ingress_ports_map() {
+    let (imported, switch) = changed(
+        |tables| {
+            tables["TC_TO_QUEUE_MAP"]["OTHER"] = serde_json::json!({"0": "2", "1": "5"});
+            tables["PORT_QOS_MAP"]["Ethernet4"]["tc_to_queue_map"] = "OTHER".into();
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!([0, 1].map(|port| (switch.class_map(port).dscp[26], switch.ports[port].priority)), [(1, 0), (5, 2)]);
+    let (how, said) = outcome(&imported, "PORT_QOS_MAP tc_to_queue_map = OTHER");
+    assert!(how == ImportOutcome::Approximated && said.contains("the egress port's"), "{said}");
+}
+
+/// PCBB of a top-of-rack switch, as SONiC's templates have it: classes 2 and 6 are lossless towards the spine, where frames of DSCP 2 and 6
+/// are bounced back.
+#[test]
+fn ports_with_pcbb_have_two_more_lossless_classes() {
+    let pcbb = |tables: &mut serde_json::Value| {
+        tables["DSCP_TO_TC_MAP"]["AZURE"]["33"] = "8".into();
+        tables["DSCP_TO_TC_MAP"]["UPLINK"] =
+            serde_json::json!({"2": "2", "3": "3", "4": "4", "6": "6", "26": "1", "33": "8"});
+        tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"] = serde_json::json!(
+            {"0": "0", "1": "0", "2": "2", "3": "3", "4": "4", "5": "0", "6": "6", "7": "0", "8": "0"});
+        tables["TC_TO_QUEUE_MAP"]["AZURE"] = serde_json::json!(
+            {"0": "0", "1": "1", "2": "1", "3": "3", "4": "4", "5": "5", "6": "1", "7": "7", "8": "1"});
+        tables["TC_TO_QUEUE_MAP"]["UPLINK"] = serde_json::json!({"2": "2", "6": "6", "8": "1"});
+        let uplink = &mut tables["PORT_QOS_MAP"]["Ethernet12"];
+        uplink["pfc_enable"] = "2,3,4,6".into();
+        uplink["dscp_to_tc_map"] = "UPLINK".into();
+        uplink["tc_to_queue_map"] = "UPLINK".into();
+    };
+    let (_, switch) = changed(pcbb, None).unwrap();
+    assert_eq!(switch.classes.lossless, [2, 3, 4, 6].into_iter().map(Class::new).collect());
+    let classes = |port: usize| [2, 5, 6, 33, 48].map(|dscp| switch.class_map(port).dscp[dscp]);
+    assert_eq!((classes(3), classes(0)), ([2, 0, 6, 1, 0], [1, 1, 0, 1, 1]));
+    // The remapping of tunnels is another one.
     let message = refusal(|tables| {
-        for port in ["Ethernet0", "Ethernet8", "Ethernet12"] {
-            tables["PORT_QOS_MAP"][port]["dscp_to_tc_map"] = "AZURE".into();
-        }
-        remove(tables, &["PORT_QOS_MAP", "global"]);
+        pcbb(tables);
+        tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"]["3"] = "2".into();
     });
-    assert!(message.contains("dscp_to_tc_map is none at Ethernet4"), "{message}");
+    assert!(message.contains("TC_TO_PRIORITY_GROUP_MAP|AZURE: traffic class 3 has priority group 2"), "{message}");
+}
+
+#[test]
+fn members_of_vlans_are_ports_of_them() {
+    let vlans = |mode: &'static str| {
+        move |tables: &mut serde_json::Value| {
+            tables["VLAN"] = serde_json::json!({ "Vlan1": { "vlanid": "1" }, "Vlan20": { "vlanid": "20" } });
+            tables["VLAN_MEMBER"] = serde_json::json!({
+                "Vlan1|Ethernet0": { "tagging_mode": "untagged" },
+                "Vlan20|Ethernet0": { "tagging_mode": mode },
+                "Vlan20|PortChannel1": { "tagging_mode": "tagged" },
+            });
+        }
+    };
+    let (imported, switch) = changed(vlans("tagged"), None).unwrap();
+    assert_eq!((switch.ports[0].vlan, &switch.ports[0].tagged[..]), (Some(1), &[20][..]));
+    assert!(switch.ports[1..].iter().all(|port| port.vlan == Some(2) && port.tagged.is_empty()), "{}", imported.text);
+    let outcome = |key: &str| imported.mappings.iter().find(|of| of.key == key).map(|of| of.outcome);
+    let keys = ["Vlan1", "Vlan1|Ethernet0", "Vlan20|Ethernet0", "Vlan20|PortChannel1"].map(outcome);
+    let [taken, refused] = [ImportOutcome::Taken, ImportOutcome::Refused].map(Some);
+    assert_eq!(keys, [taken, taken, taken, refused]);
+    assert!(imported.text.contains("vlan = 2, with all ports of no VLAN: SONiC routes there"), "{}", imported.text);
+    for (mode, said) in [
+        ("untagged", "VLAN_MEMBER|Vlan20|Ethernet0: Ethernet0 is an untagged member of Vlan1 too"),
+        ("native", "VLAN_MEMBER|Vlan20|Ethernet0: tagging_mode = \"native\""),
+    ] {
+        let message = refusal(vlans(mode));
+        assert!(message.contains(said) && message.contains("config_db.json: "), "{message}");
+    }
+    for (table, key, field, value, said) in [
+        ("VLAN_MEMBER", "Vlan30|Ethernet4", "tagging_mode", "tagged", "there is no VLAN|Vlan30"),
+        ("VLAN_MEMBER", "Vlan020|Ethernet4", "tagging_mode", "tagged", "this is no member of a VLAN"),
+        ("VLAN", "Vlan4095", "vlanid", "4095", "this is no VLAN"),
+        ("VLAN", "Vlan20", "vlanid", "21", "vlanid is of another VLAN"),
+    ] {
+        let message = refusal(|tables| {
+            vlans("tagged")(tables);
+            tables[table][key] = serde_json::json!({ field: value });
+        });
+        assert!(message.contains(said) && message.contains("config_db.json: "), "{message}");
+    }
+    let message = refusal(|tables| {
+        for vlan in 1..=255 {
+            tables["VLAN"][format!("Vlan{vlan}")] = serde_json::json!({ "vlanid": vlan.to_string() });
+            tables["VLAN_MEMBER"][format!("Vlan{vlan}|Ethernet0")] = serde_json::json!({ "tagging_mode": "tagged" });
+        }
+    });
+    assert!(message.contains("255 VLANs, and routed ports in one more"), "{message}");
+}
+
+#[test]
+fn keys_that_are_there_twice_are_refused_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config_db.json");
+    let read = |text: &str| {
+        fs::write(&file, text).unwrap();
+        ConfigDb::read(std::slice::from_ref(&file))
+    };
+    for (text, said) in [
+        ("{\"PORT\": {},\n\"PORT\": {}}", "config_db.json: PORT is there twice"),
+        ("{\"PORT\": {\"Ethernet0\": {},\n\"Ethernet0\": {}}}", "config_db.json: PORT|Ethernet0 is there twice"),
+        ("{\"PORT\": {\"a\": {\"mtu\": \"1\", \"mtu\": \"1\"}}}", "config_db.json: PORT|a: mtu is there twice"),
+        ("{\n\"PORT\": }", "this is no JSON: expected value at line 2"),
+    ] {
+        let message = read(text).unwrap_err();
+        assert!(message.contains(said), "{message}");
+    }
+    let tables = read("{\"a\": [1, {\"b\": 1}], \"b\": {\"c\": {\"d\": -1.5, \"e\": {\"f\": null}}}}").unwrap();
+    assert_eq!((tables.values(), tables.field("b", "c", "d")), (3, Some("-1.5")));
 }
 
 #[test]
