@@ -1,6 +1,6 @@
 //! Commands of several words, such as `show queue watermark unicast`, from one table.
 
-use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, error::ErrorKind};
 
 /// Command with its words.
 pub(crate) struct PathCommand<T: 'static> {
@@ -30,7 +30,7 @@ fn add<T>(
     has_ports: fn(&T) -> bool,
 ) -> Command {
     let mut command = parent;
-    let mut done: Vec<&'static str> = Vec::new();
+    let (mut done, mut options): (Vec<&'static str>, Vec<&'static str>) = Default::default();
     for rest in table.iter().filter_map(|of| of.path.strip_prefix(prefix)) {
         let rest = rest.trim_start();
         let Some(word) = rest.split(' ').next().filter(|word| !word.is_empty() && !done.contains(word)) else {
@@ -41,8 +41,11 @@ fn add<T>(
         let own = table.iter().find(|of| of.path == path);
         let help = || own.map_or_else(|| group(groups, &path), |of| of.help);
         if let Some(option) = word.strip_prefix("--") {
-            command = command
-                .arg(Arg::new(option).long(option).action(ArgAction::SetTrue).help(help().trim_end_matches('.')));
+            let arg = Arg::new(option).long(option).action(ArgAction::SetTrue).help(help().trim_end_matches('.'));
+            // SONiC's short form.
+            let arg = if option == "printall" { arg.short('a') } else { arg };
+            command = command.arg(arg);
+            options.push(option);
             continue;
         }
         let below = format!("{path} ");
@@ -56,7 +59,8 @@ fn add<T>(
         }
         command = command.subcommand(child);
     }
-    command
+    // Options exclude each other.
+    if options.is_empty() { command } else { command.group(ArgGroup::new("options").args(options)) }
 }
 
 /// Command of parsed arguments, with the port that it names.

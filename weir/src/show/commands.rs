@@ -198,6 +198,8 @@ const fn configured(path: &'static str, help: &'static str, content: Content) ->
 pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     state!("interfaces", "Links, traffic, drops, and losses at devices.", Interfaces, Interfaces, true, tables::interfaces),
     state!("interfaces counters", "Frames, bytes a second, errors and drops.", Interfaces, Interfaces, true, sonic::interface_counters),
+    state!("interfaces counters --printall", "All counters.", Interfaces, Interfaces, true, sonic::all_interface_counters),
+    state!("interfaces counters --nonzero", "Ports with counters above 0.", Interfaces, Interfaces, true, sonic::counted_interfaces),
     state!("interfaces counters errors", "Errors and drops.", Interfaces, Interfaces, true, sonic::interface_errors),
     state!("interfaces counters rates", "Frames and bytes a second.", Interfaces, Interfaces, true, sonic::interface_rates),
     state!("interfaces status", "Speed and state of ports.", Interfaces, Interfaces, false, sonic::interface_status),
@@ -224,6 +226,7 @@ pub(super) static COMMANDS: &[PathCommand<Content>] = &[
     queues!("queue persistent-watermark all", "Of each class's queue.", "all queues", "ALL", persistent_watermark_bytes),
     state!("queue persistent-watermark multicast", "None: frames to several ports have no queues of their own.", Queues, Queues, false, sonic::no_multicast),
     state!("queue counters", "Frames and bytes sent, frames dropped.", Queues, Queues, true, sonic::queue_counters),
+    state!("queue counters --nonzero", "Queues with counters above 0.", Queues, Queues, true, sonic::counted_queues),
     state!("queue wredcounters", "Frames marked by ECN.", Queues, Queues, true, sonic::ecn_counters),
     state!("buffer pool", "Pools: size, use, watermarks.", BufferPools, BufferPools, false, tables::pools),
     state!("buffer configuration", "Partition of the buffer, and current thresholds.", BufferConfiguration, BufferConfiguration, false, tables::buffer),

@@ -12,6 +12,18 @@ pub(super) fn interface_counters(ports: &[Interface]) -> Table {
     interface_table(&columns, ports)
 }
 
+/// `show interfaces counters --printall`. Weir trims no frames.
+pub(super) fn all_interface_counters(ports: &[Interface]) -> Table {
+    interface_table(&["OK", "BPS", "PPS", "UTIL", "ERR", "DRP", "OVR"], ports)
+}
+
+/// `show interfaces counters --nonzero`.
+pub(super) fn counted_interfaces(ports: &[Interface]) -> Table {
+    let counts = |traffic: &Traffic| [traffic.frames, traffic.dropped, traffic.lost_at_device.unwrap_or(0)];
+    let is_counted = |port: &&Interface| [&port.rx, &port.tx].into_iter().flat_map(counts).any(|count| count > 0);
+    interface_counters(&ports.iter().filter(is_counted).cloned().collect::<Vec<_>>())
+}
+
 /// `show interfaces counters errors`.
 pub(super) fn interface_errors(ports: &[Interface]) -> Table {
     interface_table(&["ERR", "DRP", "OVR"], ports)
@@ -86,26 +98,38 @@ fn speed(bps: u64) -> String {
 
 /// `show queue counters`. The bytes of dropped frames are not counted.
 pub(super) fn queue_counters(ports: &[Queues]) -> Table {
-    let head = ["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes"];
-    queue_table(head, ports, |port, queue| {
-        let [frames, bytes, dropped] = [port.frames[queue], port.bytes[queue], port.dropped[queue]].map(count);
-        [frames, bytes, dropped, NOT_KNOWN.to_owned()]
-    })
+    queue_table(COUNTERS, ports, |port, queue| Some(queue_cells(port, queue)))
+}
+
+/// `show queue counters --nonzero`.
+pub(super) fn counted_queues(ports: &[Queues]) -> Table {
+    let is_counted = |port: &Queues, queue: usize| port.frames[queue] + port.dropped[queue] > 0;
+    queue_table(COUNTERS, ports, |port, queue| is_counted(port, queue).then(|| queue_cells(port, queue)))
+}
+
+const COUNTERS: [&str; 6] = ["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes"];
+
+fn queue_cells(port: &Queues, queue: usize) -> [String; 4] {
+    let [frames, bytes, dropped] = [port.frames[queue], port.bytes[queue], port.dropped[queue]].map(count);
+    [frames, bytes, dropped, NOT_KNOWN.to_owned()]
 }
 
 /// `show queue wredcounters`. Nothing is dropped at random, and the bytes of marked frames are not counted.
 pub(super) fn ecn_counters(ports: &[Queues]) -> Table {
     let head = ["Port", "TxQ", "WredDrp/pkts", "WredDrp/bytes", "EcnMarked/pkts", "EcnMarked/bytes"];
     queue_table(head, ports, |port, queue| {
-        ["0".to_owned(), "0".to_owned(), count(port.ce_marked[queue]), NOT_KNOWN.to_owned()]
+        Some(["0".to_owned(), "0".to_owned(), count(port.ce_marked[queue]), NOT_KNOWN.to_owned()])
     })
 }
 
-fn queue_table(head: [&str; 6], ports: &[Queues], cells: impl Fn(&Queues, usize) -> [String; 4]) -> Table {
+/// Table with a row for each queue that has cells.
+fn queue_table(head: [&str; 6], ports: &[Queues], cells: impl Fn(&Queues, usize) -> Option<[String; 4]>) -> Table {
     let mut table = Table::new(head);
     for port in ports {
         for queue in 0..CLASSES {
-            table.row([port.port.clone(), format!("UC{queue}")].into_iter().chain(cells(port, queue)));
+            if let Some(cells) = cells(port, queue) {
+                table.row([port.port.clone(), format!("UC{queue}")].into_iter().chain(cells));
+            }
         }
     }
     table

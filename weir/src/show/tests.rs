@@ -355,6 +355,7 @@ fn options_stand_before_and_after_what_is_shown() {
         "show priority-group watermark",
         "show mac --watch 0",
         "show mac --watch x",
+        "show interfaces counters -a --nonzero",
         "show weather",
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");
@@ -383,6 +384,13 @@ fn sonics_commands_have_its_columns() {
         ("show interfaces counters", &[counters][..]),
         ("show interfaces counters -i p0", &[counters]),
         ("show interfaces counters -i Ethernet4,p0-4", &[counters]),
+        ("show interfaces counters --nonzero", &[counters]),
+        (
+            "show interfaces counters -a",
+            &[
+                "IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL RX_ERR RX_DRP RX_OVR TX_OK TX_BPS TX_PPS TX_UTIL TX_ERR TX_DRP TX_OVR",
+            ],
+        ),
         ("show interface counters errors", &["IFACE STATE RX_ERR RX_DRP RX_OVR TX_ERR TX_DRP TX_OVR"]),
         ("show int counters rates", &["IFACE STATE RX_OK RX_BPS RX_PPS RX_UTIL TX_OK TX_BPS TX_PPS TX_UTIL"]),
         ("show interfaces status", &["Interface Lanes Speed MTU FEC Alias Vlan Oper Admin Type Asym PFC"]),
@@ -398,6 +406,7 @@ fn sonics_commands_have_its_columns() {
         ("show pfcwd config", &["Changed polling interval to 200ms", watched]),
         ("show queue counters", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
         ("show queue counters p0", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
+        ("show queue counters p0 --nonzero", &["Port TxQ Counter/pkts Counter/bytes Drop/pkts Drop/bytes"]),
         ("show queue watermark unicast", &[unicast, &queues]),
         ("show queue watermark all", &["Egress shared pool occupancy per all queues:", &all]),
         (
@@ -508,6 +517,27 @@ fn maps_of_ports_have_their_ports() {
     };
     assert!(most.starts_with("Ports: p0, p2\n") && !row(most) && row(own), "{own}");
     assert!(!super::sonic_config::pcp_map(&config("dscp = { 26 = 3 }")).contains("Ports"));
+}
+
+#[test]
+fn rows_without_counts_are_left_out_on_request() {
+    let idle = Interface { rx: Traffic::default(), tx: Traffic::default(), ..interfaces().remove(0) };
+    let reply = shown(State::Interfaces(vec![idle, interfaces().remove(1)]));
+    let table = text("interfaces counters --nonzero", &reply);
+    assert!(table.contains("uplink") && !table.contains("p0"), "{table}");
+    let queues = Queues {
+        port: "p0".into(),
+        frames: [0, 0, 5, 0, 0, 0, 0, 0],
+        bytes: [0, 0, 500, 0, 0, 0, 0, 0],
+        ce_marked: [0; 8],
+        dropped: [0, 0, 0, 0, 1, 0, 0, 0],
+        held_bytes: [0; 8],
+        watermark_bytes: [0; 8],
+        persistent_watermark_bytes: [0; 8],
+    };
+    let table = text("queue counters --nonzero", &shown(State::Queues(vec![queues])));
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains("UC")).collect();
+    assert!(rows.len() == 2 && rows[0].contains("UC2") && rows[1].contains("UC4"), "{table}");
 }
 
 #[test]
