@@ -77,7 +77,7 @@ impl PortMaps {
         let pcp_maps = maps_of(tables, "dot1p_to_tc_map", PCP)?;
         let queue_maps = maps_of(tables, "tc_to_queue_map", QUEUE)?;
         let queues: Vec<[u8; CLASSES]> = queue_maps.iter().map(|map| queue_of(tables, map.as_deref())).collect();
-        account_queue_maps(tables, &queues);
+        account_queue_maps(tables, ports, &queues);
         let group_maps = maps_of(tables, "tc_to_pg_map", GROUP)?;
         let own = |port: &Port| lossless.get(&port.sonic_name).map_or(&[][..], Vec::as_slice);
         for ((port, map), queue_of) in ports.iter().zip(&group_maps).zip(&queues) {
@@ -215,11 +215,12 @@ fn queue_of(tables: &mut ConfigDb, map: Option<&str>) -> [u8; CLASSES] {
 }
 
 /// Reports maps to queues that differ between ports.
-fn account_queue_maps(tables: &mut ConfigDb, queues: &[[u8; CLASSES]]) {
+fn account_queue_maps(tables: &mut ConfigDb, ports: &[Port], queues: &[[u8; CLASSES]]) {
     if queues.iter().all(|of| *of == queues[0]) {
         return;
     }
-    for key in tables.keys(PORT_QOS_MAP) {
+    let is_imported = |key: &String| ports.iter().any(|port| names(key).contains(&port.sonic_name));
+    for key in tables.keys(PORT_QOS_MAP).into_iter().filter(is_imported) {
         let at = FieldPath::new(PORT_QOS_MAP, &key, "tc_to_queue_map");
         let detail = "a frame has the queue of its ingress port's map, where SONiC has that of the egress port's";
         tables.account(ImportOutcome::Approximated, at, detail);
