@@ -60,7 +60,7 @@ pub(super) fn notes(scenario: &Scenario) -> Vec<String> {
     });
     let early = traffic.iter().filter(|workload| match &workload.source {
         TrafficSource::List(messages) => messages.last().is_some_and(|message| message.start < scenario.warm_up),
-        TrafficSource::ClosedLoop(_) => false,
+        TrafficSource::ClosedLoop(_) | TrafficSource::Graph(_) => false,
     });
     let early = early.map(|workload| {
         format!(
