@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use weir_arbitration::ARBITERS;
 use weir_flowctl::FLOW_CONTROLS;
+use weir_load_balancing::PATH_SELECTORS;
 use weir_mmu::policy::{BUFFER_POLICIES, DEFAULT, known_tables};
 use weir_reader::{Keys, TableSchema, rates};
 use weir_units::{BitRate, Bytes, Span};
@@ -105,6 +106,15 @@ pub mod switch {
     .or("class")
     .restart(reasons::CLOCK);
 
+    /// Choice among ports of equal cost.
+    pub const LOAD_BALANCING: Key<()> = Key::other(
+        "load_balancing",
+        "a [load balancing](SCENARIOS.md#ways-of-equal-cost)",
+        "Choice of a frame's port among several of equal cost.",
+    )
+    .or("flow-hash")
+    .restart(reasons::LCORES);
+
     /// Whether the switch speaks LLDP.
     pub const LLDP: Key<bool> = Key::boolean(
         "lldp",
@@ -134,6 +144,7 @@ pub mod switch {
         &STATS_INTERVAL,
         &TELEMETRY,
         &TELEMETRY_QUEUE,
+        &LOAD_BALANCING,
         &LLDP,
         &STORM_CONTROL,
     ];
@@ -999,7 +1010,7 @@ mod others {
 pub(crate) static TABLES: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
     let before = [
         TableSchema::table("", others::TOP_LEVEL),
-        TableSchema::table("switch", switch::KEYS),
+        TableSchema::table("switch", switch::KEYS).with_keys_of(PATH_SELECTORS.all()),
         TableSchema::table("lcores", lcores::KEYS),
         TableSchema::table("control", control::KEYS),
         TableSchema::table("buffer", buffer::KEYS)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_load_balancing::PathSelectorChoice;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span};
 
 use crate::{
@@ -30,6 +31,8 @@ pub struct SwitchConfig {
     pub telemetry: bool,
     /// `[switch] telemetry_queue`: queue that stamps contain.
     pub telemetry_queue: TelemetryQueue,
+    /// `[switch] load_balancing`: choice of a frame's port among several of equal cost.
+    pub load_balancing: PathSelectorChoice,
     /// `[switch] lldp`: sends and receives LLDP and DCBX.
     pub lldp: bool,
     /// `[switch] storm_control`: limit of the frames that each port may flood.

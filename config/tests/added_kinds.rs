@@ -10,6 +10,7 @@ use weir_flowctl::{
     ConfigRejection, FLOW_CONTROLS, FlowControlConfig, FlowControlContext, FlowControlKind, MessageKind,
     PortFlowControl,
 };
+use weir_load_balancing::{PATH_SELECTORS, PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind};
 use weir_reader::{Key, Keys, Plugin, Table};
 use weir_units::Span;
 
@@ -91,6 +92,36 @@ impl ArbiterConfig for Stride {
     }
 }
 
+/// A load balancing: both the kind and its configuration.
+#[derive(Debug)]
+struct First;
+
+impl Plugin for First {
+    fn id(&self) -> &'static str {
+        "first"
+    }
+
+    fn keys(&self) -> Keys {
+        &[]
+    }
+}
+
+impl PathSelectorKind for First {
+    fn read(&self, _table: &Table<'_>) -> PathSelectorChoice {
+        PathSelectorChoice::new(First)
+    }
+}
+
+impl PathSelectorConfig for First {
+    fn kind(&self) -> &'static str {
+        self.id()
+    }
+
+    fn selector(&self) -> Option<Box<dyn PathSelector>> {
+        None
+    }
+}
+
 fn read(flow_control: &str, queue: &str) -> Result<SwitchConfig, String> {
     let text = format!(
         "[buffer]\nheadroom = \"60KB\"\n[[classes.queues]]\nclass = 3\n{queue}\n\
@@ -105,6 +136,16 @@ fn read(flow_control: &str, queue: &str) -> Result<SwitchConfig, String> {
 fn added_kinds_are_chosen_by_name_and_own_their_keys() {
     assert_eq!(FLOW_CONTROLS.add(&Added), Ok(()));
     assert_eq!(ARBITERS.add(&Strides), Ok(()));
+    assert_eq!(PATH_SELECTORS.add(&First), Ok(()));
+    let two = "[[ports]]\nname = \"p0\"\nring = \"a\"\n[[ports]]\nname = \"p1\"\nring = \"b\"\n";
+    let with = |switch: &str| {
+        parse("lab.toml", &format!("[switch]\n{switch}\n[buffer]\nheadroom = \"60KB\"\n{two}"))
+            .map_err(|errors| errors.to_string())
+    };
+    assert_eq!(with("load_balancing = \"first\"").unwrap().load_balancing.kind(), "first");
+    assert_eq!(with("").unwrap().load_balancing.kind(), "flow-hash");
+    let told = with("load_balancing = \"first\"\nflowlet_gap = \"1us\"").unwrap_err();
+    assert!(told.contains("`load_balancing` \"first\" has no `flowlet_gap`"), "{told}");
     let config =
         read("{ kind = \"added\", hold = \"9us\" }", "arbitration = \"strides\"\narbitration_stride = 5").unwrap();
     assert_eq!(config.ports[0].flow_control.downcast(), Some(&Held(Span::from_micros(9))));

@@ -14,7 +14,7 @@ pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
 
 /// Returns a flow's hash as mixed by a switch, which its number in the fabric identifies.
 #[inline]
-fn at_switch(hash: u32, switch: u32) -> u32 {
+pub(crate) fn at_switch(hash: u32, switch: u32) -> u32 {
     flow_hash::mix(hash, switch)
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weir_flowctl::{RateLimiter, ReceiveAccounting, wire_bytes};
+use weir_load_balancing::PathRequest;
 use weir_mmu::{Admission, BURST_REQUEST_MAX, BufferRequest, BurstRequest, PortWriter};
 use weir_units::{BitRate, CLASSES, Class, ClassSet, PortBitmap, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::ethernet::{Headers, Parsed, TAG_BYTES};
@@ -14,6 +15,7 @@ use crate::counters::{CounterSnapshot, Counters, DropReason, queue_stat};
 use crate::ecmp;
 use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketAllocator, QueuedPacket};
+use crate::path_selection::{PathSelection, open_port};
 use crate::shared::Shared;
 use crate::vlans::Vlans;
 
@@ -39,6 +41,8 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     storm_control: Box<[RateLimiter]>,
     /// Clones of each port that is forwarded here; mostly empty.
     clones: Box<[Box<[PortId]>]>,
+    /// Selector among ports of equal cost; `None` for the hash of the flow.
+    path_selection: Option<Box<PathSelection>>,
     /// Received data that is not yet counted, by class: of the current port, if its flow control counts.
     pub(crate) arrived: [u32; CLASSES],
     /// Packets that wait for admission. `request` holds their requests to the MMU.
@@ -99,6 +103,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             limiter
         };
         let storm_control = flooding.map(limiter).collect();
+        let path_selection = PathSelection::new(&shared, ports[0]);
         Forwarding {
             shared,
             writers,
@@ -108,6 +113,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             clones,
             cloned,
             counting,
+            path_selection,
             arrived: [0; CLASSES],
             storm_control,
             dropping: ClassSet::EMPTY,
@@ -271,7 +277,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Learns a frame's source address, and returns the forwarding decision.
     #[inline(always)]
-    pub(crate) fn decide(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
+    pub(crate) fn decide(&mut self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
         if !self.dropping.is_empty() && self.shared.port(port).is_shut() {
             return ForwardingDecision::Drop(DropReason::PortDown);
         }
@@ -287,7 +293,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             }
             self.shared.fdb.learn(packet.source(), port, now);
         }
-        match self.destination(headers, packet, now) {
+        match self.destination(port, headers, packet, now) {
             // In a fabric whose routes have changed the way may lead back.
             Some(to) if to == port && self.shared.learns => ForwardingDecision::Drop(DropReason::SamePort),
             Some(to) => ForwardingDecision::To(to),
@@ -325,7 +331,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
 
     /// Runs [`Forwarding::decide`] out of line, for frames that pay for copies anyway.
     #[inline(never)]
-    fn decide_for_copies(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
+    fn decide_for_copies(&mut self, now: Time, port: PortId, headers: &Headers, packet: &P) -> ForwardingDecision {
         self.decide(now, port, headers, packet)
     }
 
@@ -350,29 +356,23 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         }
     }
 
-    /// Returns the egress port of a frame; `None` to flood.
+    /// Returns the egress port of a frame from `port`; `None` to flood.
     #[inline(always)]
-    fn destination(&self, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
+    fn destination(&mut self, port: PortId, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
         if headers.destination.is_group() {
             return None;
         }
-        match self.shared.fdb.lookup(headers.destination, now)? {
-            Destination::Port(port) => Some(port),
-            Destination::AnyOf(ports) => Some(self.ecmp_port(ports, packet.flow_hash())),
+        let Forwarding { shared, path_selection, .. } = self;
+        match (shared.fdb.lookup(headers.destination, now)?, path_selection) {
+            (Destination::Port(to), _) => Some(to),
+            (Destination::AnyOf(ports), None) => Some(ecmp_port(shared, ports, packet.flow_hash())),
+            (Destination::AnyOf(ports), Some(selection)) => {
+                let class = shared.classifier.class(port, headers);
+                let flow_hash = ecmp::at_switch(packet.flow_hash(), shared.hash_seed);
+                let request = PathRequest { now, flow_hash, frame_bytes: packet.frame_bytes() };
+                Some(selection.select(shared, request, class, ports))
+            }
         }
-    }
-
-    /// Returns the flow's port of several by ECMP; if that is closed, the next open one.
-    #[inline]
-    fn ecmp_port(&self, ports: &[PortId], flow_hash: u32) -> PortId {
-        let chosen = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
-        if self.shared.is_open(ports[chosen]) { ports[chosen] } else { self.next_open_port(ports, chosen) }
-    }
-
-    #[cold]
-    fn next_open_port(&self, ports: &[PortId], chosen: usize) -> PortId {
-        let in_turn = ports[chosen..].iter().chain(&ports[..chosen]).copied();
-        in_turn.into_iter().find(|port| self.shared.is_open(*port)).unwrap_or(ports[chosen])
     }
 
     /// Returns whether storm control drops a frame that is to be flooded: broadcast, multicast, or to an unknown station.
@@ -674,6 +674,12 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     pub(crate) fn published(&self) -> Arc<CounterSnapshot> {
         self.counters.published()
     }
+}
+
+/// Returns the flow's port of several by ECMP; if that is closed, the next open one.
+#[inline]
+fn ecmp_port(shared: &Shared, ports: &[PortId], flow_hash: u32) -> PortId {
+    open_port(shared, ports, ecmp::choose(flow_hash, shared.hash_seed, ports.len()))
 }
 
 /// Counts a dropped frame, also in the storm counters if its port and class are in a storm.

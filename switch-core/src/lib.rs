@@ -62,6 +62,7 @@ pub mod flow_control;
 mod forwarding;
 pub mod line_time;
 pub mod packet;
+mod path_selection;
 mod queues;
 mod random;
 pub mod report;

@@ -1,4 +1,4 @@
-//! Random numbers of the packet path: RED's marks, drawn ingress ports.
+//! Random numbers of the packet path: RED's marks, drawn ports.
 
 use weir_units::SplitMix64;
 

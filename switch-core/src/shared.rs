@@ -18,6 +18,7 @@ use prefetch_index::prefetch_index;
 use weir_config::TelemetryQueue;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{MessageKind, PortFlowControl, ReceiveAccounting, TxRegulator};
+use weir_load_balancing::PathSelectorChoice;
 use weir_mmu::{Charge, Mmu};
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, QueueId, Time};
 
@@ -59,6 +60,10 @@ pub struct Shared {
     pub(crate) storm_control: AtomicU64,
     /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
     pub(crate) hash_seed: u32,
+    /// Choice among ports of equal cost.
+    pub(crate) load_balancing: PathSelectorChoice,
+    /// Seed of the forwarders' random numbers.
+    pub(crate) random_seed: u64,
     /// Bitmap of ports that were ever closed. Bit n stands for the ports n, n + 64, …. It is mostly 0, and frames then skip the look at
     /// their ports.
     pub(crate) ever_closed: AtomicU64,

@@ -35,6 +35,9 @@ pub struct Switch {
     driver_config: DriverConfig,
 }
 
+/// Part of a switch to which its forwarders' random numbers belong; the others are numbers of ports.
+const FORWARDERS: u64 = 1 << 32;
+
 impl Switch {
     /// Returns a switch of this configuration. `port_infos` has one entry per port; a clone's is ignored.
     ///
@@ -101,6 +104,8 @@ impl Switch {
             learns: driver_config.learns,
             storm_control: AtomicU64::new(config.storm_control.map_or(0, BitRate::as_bps)),
             hash_seed: driver_config.hash_seed,
+            load_balancing: config.load_balancing.clone(),
+            random_seed: Random::seed_of(&config.name, driver_config.seed, FORWARDERS),
             ports,
             ever_closed: AtomicU64::new(0),
             runtime_config: RuntimeConfig::new(&config.classes.queues, config.pfc_watchdog.as_ref()),

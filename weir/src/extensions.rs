@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use weir_arbitration::{ARBITERS, ArbiterKind};
 use weir_experiments::real_frames::BackendSource;
 use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
+use weir_load_balancing::{PATH_SELECTORS, PathSelectorKind};
 use weir_mmu::policy::{BUFFER_POLICIES, BufferPolicyKind};
 use weir_nic::host::congestion::{self, CongestionControlKind};
 use weir_nic::tcp::{self, TcpCongestionKind};
@@ -53,6 +54,12 @@ impl Extensions {
     /// Adds an arbitration of egress queues, which classes choose by `arbitration`.
     pub fn arbitration(mut self, kind: &'static dyn ArbiterKind) -> Extensions {
         self.errors.extend(ARBITERS.add(kind).err().map(|error| error.to_string()));
+        self
+    }
+
+    /// Adds a load balancing among ports of equal cost, which switches choose by `load_balancing`.
+    pub fn load_balancing(mut self, kind: &'static dyn PathSelectorKind) -> Extensions {
+        self.errors.extend(PATH_SELECTORS.add(kind).err().map(|error| error.to_string()));
         self
     }
 

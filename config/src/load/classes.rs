@@ -4,7 +4,7 @@ use weir_arbitration::{ARBITERS, ArbiterChoice};
 use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
-use super::kinds::{keys_of_kinds, listed};
+use super::kinds::chosen_kind;
 use crate::classes::Preset;
 use crate::keys::{classes as keys, pfc, port as port_keys, queues as queue_keys};
 use crate::{ClassConfig, ClassMap, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig, Trust};
@@ -163,31 +163,6 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKin
     queues
 }
 
-/// Reads `arbitration` with the keys of the selected kind.
-fn arbitration(table: &Table<'_>) -> Option<ArbiterChoice> {
-    let kinds: Vec<_> = ARBITERS.all().iter().map(|kind| (kind.id(), *kind)).collect();
-    // Invalid values are reported even if the arbitration is unknown.
-    let all: Vec<ArbiterChoice> = kinds.iter().map(|(_, kind)| kind.read(table)).collect();
-    let chosen = table.choice(queue_keys::ARBITRATION.name, &kinds);
-    for (key, owners) in keys_of_kinds(ARBITERS.all()) {
-        if table.has(key) && !chosen.is_some_and(|chosen| owners.contains(&chosen.id())) {
-            refuse_stray(table, key, &owners, chosen.map(|chosen| chosen.id()));
-        }
-    }
-    let place = kinds.iter().position(|(name, _)| chosen.is_some_and(|chosen| chosen.id() == *name))?;
-    all.into_iter().nth(place)
-}
-
-/// Records an error for a key of another arbitration than the selected one, by default the order of arrival.
-fn refuse_stray(table: &Table<'_>, key: &str, owners: &[&str], chosen: Option<&str>) {
-    let message = match chosen {
-        None | Some("arrival") => format!("`{key}` has no effect: the queue serves frames in order of arrival"),
-        Some(chosen) => format!("`arbitration` \"{chosen}\" has no `{key}`"),
-    };
-    let help = format!("write arbitration = {} too, or take it out", listed(owners, "or"));
-    table.doc().note(Problem::new(message, help).with_label(table.key_path(key), ""));
-}
-
 fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_quantum: u64) {
     let doc = table.doc();
     let strict = table.given(&queue_keys::STRICT);
@@ -224,7 +199,10 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
     if let Some(quantum) = quantum.or(weight.map(|weight| weight * default_quantum)) {
         queue.quantum = quantum as u32;
     }
-    if let Some(arbitration) = arbitration(table) {
+    let usual = ["arrival", "the queue serves frames in order of arrival"];
+    if let Some(arbitration) =
+        chosen_kind(table, queue_keys::ARBITRATION.name, ARBITERS.all(), usual, |kind| kind.read(table))
+    {
         queue.arbitration = arbitration;
     }
     queue.rate = table.given(&queue_keys::RATE);

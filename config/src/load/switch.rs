@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use weir_load_balancing::{PATH_SELECTORS, PathSelectorChoice};
 use weir_reader::{NAME_RULE, Problem, Table, check_name, is_name};
 use weir_units::MacAddr;
 
 use super::address::unicast;
+use super::kinds::chosen_kind;
 use super::{buffer, classes, clones, device, ports, watchdog};
 use crate::keys::switch as keys;
 use crate::keys::{control, lcores};
@@ -33,6 +35,7 @@ pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConf
         stats_interval: switch.get(&keys::STATS_INTERVAL),
         telemetry: switch.get(&keys::TELEMETRY),
         telemetry_queue: switch.get(&keys::TELEMETRY_QUEUE),
+        load_balancing: load_balancing(&switch),
         lldp: switch.get(&keys::LLDP),
         storm_control: switch.given(&keys::STORM_CONTROL),
         lcores: read_lcores(&root.table("lcores", "lcores")),
@@ -63,6 +66,12 @@ fn name(switch: &Table<'_>, file: &str) -> String {
             stem.to_owned()
         }
     }
+}
+
+fn load_balancing(switch: &Table<'_>) -> PathSelectorChoice {
+    let usual = ["flow-hash", "a flow keeps the port that its hash picks"];
+    let key = keys::LOAD_BALANCING.name;
+    chosen_kind(switch, key, PATH_SELECTORS.all(), usual, |kind| kind.read(switch)).unwrap_or_default()
 }
 
 fn read_lcores(table: &Table<'_>) -> LcoreConfig {

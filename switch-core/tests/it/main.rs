@@ -10,6 +10,7 @@ mod late_polls;
 mod link_rate;
 mod links;
 mod lldp;
+mod load_balancing;
 mod packet_memory;
 mod pipeline;
 mod queue_bypass;

@@ -162,10 +162,24 @@ impl Bench {
 
     /// `facts` are those of all ports.
     pub(crate) fn with_facts(toml: &str, layout: LcoreLayout, surroundings: DriverConfig, facts: PortInfo) -> Bench {
+        Bench::with_routes(toml, layout, surroundings, facts, &[])
+    }
+
+    /// `routes` are the ports of equal cost to each station; none for a switch that learns.
+    pub(crate) fn with_routes(
+        toml: &str,
+        layout: LcoreLayout,
+        surroundings: DriverConfig,
+        facts: PortInfo,
+        routes: &[&[u16]],
+    ) -> Bench {
         let mut config: SwitchConfig = weir_config::parse("bench.toml", toml).unwrap();
         config.lcores.layout = layout;
         let ports = config.ports.len();
-        let switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
+        let mut switch = Switch::new(&config, &vec![facts; ports], surroundings).unwrap();
+        if !routes.is_empty() {
+            switch.set_routes(station(0), routes.iter().copied());
+        }
         let shared = switch.shared().clone();
         // For `auto` lcores that own ports, and hand each other frames.
         let lcores = if layout == LcoreLayout::Auto { 3 } else { LcorePlan::lcores_min(layout) };

@@ -6,7 +6,7 @@ use weir_nic::host::TelemetryMode;
 use weir_reader::settings::{ConfigTable, MergedFile, SourceSpan};
 use weir_units::MacAddr;
 
-use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS, names};
+use super::keys::{OF_DEVICE, SECTIONS, names, of_switch};
 use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
 use crate::scenario::{HostBackend, RealHost, RealPorts};
@@ -88,7 +88,7 @@ fn override_settings(common: &mut ConfigTable, run: ConfigTable) {
 /// Converts `[switch]` to a switch's file: keys of the switch itself move one table down.
 fn of_file(mut settings: ConfigTable) -> ConfigTable {
     let sections = settings.take_keys(SECTIONS.iter().copied());
-    let own = settings.take_keys(names(OF_SWITCH));
+    let own = settings.take_keys(of_switch());
     let mut file = ConfigTable::default().with_origin(settings.origin().cloned());
     file.put_table("switch", own);
     file.overlay(sections, REPLACED_TABLES);

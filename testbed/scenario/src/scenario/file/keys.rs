@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use weir_config::keys::{device, port, switch as switch_file};
+use weir_load_balancing::PATH_SELECTORS;
 use weir_nic::host::AckClass;
 use weir_nic::host::congestion::NONE;
 use weir_reader::{AnyKey, Format, Key, Keys, TableSchema, rates};
@@ -30,13 +31,18 @@ pub(super) const MESSAGES_MAX: u32 = 20_000_000;
 /// Maximum size of a message.
 pub(super) const MESSAGE_BYTES_MAX: Bytes = Bytes::new(1 << 31);
 
-/// Keys of `[switch]` in a switch's file that a scenario sets; name and clock have other keys.
-pub(super) const OF_SWITCH: Keys = &[
+/// Returns the names of keys of `[switch]` in a switch's file that a scenario sets; name and clock have other keys.
+pub(super) fn of_switch() -> impl Iterator<Item = &'static str> {
+    names(OF_SWITCH).chain(PATH_SELECTORS.all().iter().flat_map(|kind| names(kind.keys())))
+}
+
+const OF_SWITCH: Keys = &[
     &switch_file::IDLE,
     &switch_file::MTU,
     &switch_file::MAC_AGEING,
     &switch_file::STATS_INTERVAL,
     &switch_file::TELEMETRY_QUEUE,
+    &switch_file::LOAD_BALANCING,
 ];
 /// Other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
@@ -252,6 +258,7 @@ mod switch {
         &switch_file::MAC_AGEING,
         &switch_file::STATS_INTERVAL,
         &switch_file::TELEMETRY_QUEUE,
+        &switch_file::LOAD_BALANCING,
         &LCORES,
         &BUFFER,
         &CLASSES,
@@ -957,6 +964,9 @@ fn tables() -> &'static [TableSchema] {
     static ALL: OnceLock<Vec<TableSchema>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = FIXED.to_vec();
+        for name in ["switch", "runs.switch"] {
+            all.push(TableSchema::table(name, switch::KEYS).with_keys_of(PATH_SELECTORS.all()));
+        }
         all.extend(with_kinds(TableSchema::table("nic", nic::KEYS).with_renamed(nic::RENAMED)));
         all.extend(with_kinds(TableSchema::array("flows", flow::KEYS)));
         all.extend(with_kinds(TableSchema::array("workloads", workload::KEYS)));
@@ -990,7 +1000,6 @@ pub(super) fn names(keys: &[&'static dyn AnyKey]) -> impl Iterator<Item = &'stat
 const FIXED: &[TableSchema] = &[
     TableSchema::table("", top_level::KEYS),
     TableSchema::table("scenario", scenario::KEYS).with_renamed(&[("draw", "plot_ports")]),
-    TableSchema::table("switch", switch::KEYS),
     TableSchema::table("switch.port", OF_PORT),
     TableSchema::table("topology", topology::KEYS),
     TableSchema::array("switches", nodes::SWITCH),
@@ -1016,6 +1025,5 @@ const FIXED: &[TableSchema] = &[
     TableSchema::array("windows", others::WINDOW),
     TableSchema::table("capture", others::CAPTURE),
     TableSchema::array("runs", others::RUN),
-    TableSchema::table("runs.switch", switch::KEYS),
     TableSchema::table("runs.switch.port", OF_PORT),
 ];

@@ -1,0 +1,39 @@
+//! Load balancing `flow-hash`: all frames of a flow take the port that its hash picks (ECMP).
+
+use weir_reader::{Keys, Plugin, Table};
+
+use crate::{PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind};
+
+/// Hash of the flow: both the kind and its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowHash;
+
+impl Plugin for FlowHash {
+    fn id(&self) -> &'static str {
+        "flow-hash"
+    }
+
+    fn keys(&self) -> Keys {
+        &[]
+    }
+}
+
+impl PathSelectorKind for FlowHash {
+    fn read(&self, _table: &Table<'_>) -> PathSelectorChoice {
+        PathSelectorChoice::new(FlowHash)
+    }
+
+    fn reorders(&self) -> bool {
+        false
+    }
+}
+
+impl PathSelectorConfig for FlowHash {
+    fn kind(&self) -> &'static str {
+        self.id()
+    }
+
+    fn selector(&self) -> Option<Box<dyn PathSelector>> {
+        None
+    }
+}
