@@ -21,10 +21,12 @@ mod ends;
 mod flow;
 mod outgoing;
 mod packet;
+mod packet_set;
 mod programs;
 mod receive_buffer;
 mod receiver;
 mod schedule;
+mod selective;
 mod sender;
 mod sender_stats;
 mod slab;
@@ -43,8 +45,9 @@ pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, PacketKind, RdmaOpe
 pub use programs::ProgramEvent;
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::RoundRobinUnit;
+pub use selective::LossRecovery;
 pub use sender_stats::{FctSummary, SenderStats};
-pub use stats::{ClassStats, Completion, HostStats, NicCounters};
+pub use stats::{ClassStats, Completion, HostStats, NicCounters, ReorderDepth};
 pub use transport::Transport;
 
 use std::cmp::Reverse;
@@ -109,6 +112,7 @@ pub struct Host {
     /// Programs; `None` without any.
     programs: Option<Box<HostPrograms>>,
     counters: NicCounters,
+    reordering: ReorderDepth,
     classes: [ClassStats; CLASSES],
 }
 
@@ -156,6 +160,7 @@ impl Host {
             completions: Vec::new(),
             programs: None,
             counters: NicCounters::default(),
+            reordering: ReorderDepth::default(),
             classes: [ClassStats::default(); CLASSES],
             config,
         };
@@ -250,6 +255,11 @@ impl Host {
     /// Returns the counters of the host that belong to no single flow.
     pub fn counters(&self) -> &NicCounters {
         &self.counters
+    }
+
+    /// Returns the depth of reordering of all received packets under selective retransmission.
+    pub fn reordering(&self) -> &ReorderDepth {
+        &self.reordering
     }
 
     /// Returns a copy of all counters as of `now`.

@@ -145,8 +145,8 @@ fn lateness(
 
 /// Returns the final statistics of a host's NIC.
 fn nic_stats(stats: &HostFinalStats<'_>) -> NicStats {
-    let final_stats = &stats.final_stats;
-    NicStats { classes: final_stats.stats.classes, control_sent: final_stats.stats.counters.control_sent }
+    let stats = &stats.final_stats.stats;
+    NicStats { classes: stats.classes, control_sent: stats.counters.control_sent, ..NicStats::default() }
 }
 
 /// Returns notes on the machine's effect on the run.

@@ -59,8 +59,8 @@ pub(crate) use summary::INTERRUPTED;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
     FlowGauge, FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LinkDirectionSummary,
-    MessageSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, RepetitionSummary, StandstillSummary, Summary,
-    SwitchSummary, TrafficSummary, Window, XoffQueuesSummary, throughput,
+    LoadBalancingSummary, MessageSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, RepetitionSummary,
+    StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

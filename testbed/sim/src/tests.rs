@@ -10,6 +10,7 @@ mod links;
 mod net;
 mod queueing;
 mod slow_receiver;
+mod spraying;
 mod tcp;
 
 use std::net::Ipv4Addr;

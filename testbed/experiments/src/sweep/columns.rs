@@ -4,9 +4,9 @@ use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
-    FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, MessageTimes, PoolSummary,
-    PortSummary, PortWindow, RepetitionSummary, Speed, StandstillSummary, Summary, SwitchSummary, TrafficSummary,
-    Window, XoffQueuesSummary,
+    FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, LoadBalancingSummary,
+    MessageTimes, PoolSummary, PortSummary, PortWindow, RepetitionSummary, Speed, StandstillSummary, Summary,
+    SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -204,6 +204,7 @@ fn complete() -> Summary {
         deadlock: Some(DeadlockSummary::default()),
         standstill: Some(StandstillSummary::default()),
         flow_control: Some(FlowControlSummary::default()),
+        load_balancing: Some(LoadBalancingSummary::default()),
         traffic: vec![TrafficSummary {
             bins: vec![bin],
             repetitions: vec![RepetitionSummary::default()],

@@ -123,7 +123,7 @@ impl Host {
                 let state = &mut self.receivers[receiver];
                 let was_pending = state.has_pending_ack();
                 let is_marked = packet.ecn == Ecn::Ce;
-                state.handle_write(now, write, is_marked);
+                self.reordering.record(state.handle_write(now, write, is_marked));
                 if is_marked && state.handle_marked(now) {
                     self.cnps_due.push_back(receiver);
                 }

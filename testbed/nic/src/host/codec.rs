@@ -126,6 +126,7 @@ pub(super) fn decode(
         }),
         Operation::Acknowledge { syndrome, msn, becn } => PacketKind::Ack(Ack {
             psn: repr.psn,
+            ahead: 0,
             msn,
             syndrome,
             is_marked: becn,
@@ -212,7 +213,8 @@ mod tests {
                             (true, true) if last => Syndrome::RnrNak { timer: (msn % 32) as u8 },
                             (true, true) => Syndrome::Nak(NakCode::ALL[msn as usize % 4]),
                         };
-                        let ack = Ack { psn, msn, syndrome, is_marked: last, echo: at, digest: Digest::NONE };
+                        let (is_marked, echo, digest) = (last, at, Digest::NONE);
+                        let ack = Ack { psn, ahead: 0, msn, syndrome, is_marked, echo, digest };
                         (PacketKind::Ack(ack), SIZES.with_telemetry(stamps).ack, hops)
                     }
                     _ => (PacketKind::Cnp, SIZES.cnp, None),
@@ -269,6 +271,7 @@ mod tests {
         let syndrome = Syndrome::ACK;
         let ack = Ack {
             psn: Psn::new(5),
+            ahead: 0,
             msn: 1,
             syndrome,
             is_marked: true,
@@ -298,7 +301,8 @@ mod tests {
     #[test]
     fn memory_for_stamps_is_used_again() {
         let syndrome = Syndrome::ACK;
-        let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: false, echo: Time::ZERO, digest: Digest::NONE };
+        let psn = Psn::new(5);
+        let ack = Ack { psn, ahead: 0, msn: 1, syndrome, is_marked: false, echo: Time::ZERO, digest: Digest::NONE };
         let hop = Telemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::gbps(25) };
         let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
         let frame = written(&NicPacket { telemetry: hops, ..packet(PacketKind::Ack(ack), 62 + 96) });

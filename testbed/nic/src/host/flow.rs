@@ -10,6 +10,7 @@ use super::config::{HostConfig, Peer};
 use super::congestion::CongestionControlChoice;
 use super::packet::RdmaOperation;
 use super::receiver::ReceiverConfig;
+use super::selective::LossRecovery;
 use super::transport::Transport;
 
 /// Flow: messages over one connection.
@@ -44,9 +45,10 @@ pub struct FlowConfig {
     /// Interval in packets between acknowledgement requests within a message; its last packet always requests one.
     /// `None` for the last only.
     pub ack_every: Option<NonZeroU32>,
-    /// Timeout of go-back-N: lost packets are sent again at a NAK or after this time without an acknowledgement. `None`
-    /// for no retransmission: each gap counts as a loss.
+    /// Timeout after which unacknowledged packets are sent again. `None` for no retransmission: each gap counts as a loss.
     pub retransmission: Option<Span>,
+    /// Recovery of lost packets, if they are sent again.
+    pub loss_recovery: LossRecovery,
     /// Transport of the flow.
     pub transport: Transport,
 }
@@ -79,8 +81,19 @@ impl FlowConfig {
             total: None,
             ack_every: None,
             retransmission: None,
+            loss_recovery: LossRecovery::GoBackN,
             transport: Transport::Rdma,
         }
+    }
+
+    /// Returns whether only missing packets are sent again, so that the receiver accepts packets in any order.
+    pub fn is_selective(&self) -> bool {
+        self.loss_recovery.is_selective() && self.retransmission.is_some() && !self.transport.is_tcp()
+    }
+
+    /// Returns whether each packet has an acknowledgement of its own.
+    pub(super) fn acks_every_packet(&self) -> bool {
+        self.is_selective() || self.congestion_control.feedback().acks_every_packet
     }
 
     /// Returns the flow's gauges, in the order of [`Host::show_gauges`](super::Host::show_gauges).
@@ -99,7 +112,8 @@ impl FlowConfig {
             peer: sender.peer(self.queue_pair),
             cnp_interval: feedback.cnp_interval,
             retransmits: self.retransmission.is_some(),
-            acks_every_packet: feedback.acks_every_packet,
+            is_selective: self.is_selective(),
+            acks_every_packet: self.acks_every_packet(),
             echoes_ecn: feedback.echoes_ecn,
             telemetry: feedback.telemetry,
             transport: self.transport.clone(),

@@ -131,6 +131,8 @@ pub struct Write {
 pub struct Ack {
     /// Last acknowledged packet; in a NAK, the expected packet.
     pub psn: Psn,
+    /// Number of packets by which the packet that arrived is after `psn`, under selective retransmission; 0 if it is not.
+    pub ahead: u16,
     /// Messages that the receiver has completed, modulo 2^24.
     pub msn: u32,
     /// AETH syndrome; in a NAK, the reason to go back to the expected packet or to stop.

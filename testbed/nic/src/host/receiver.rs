@@ -4,6 +4,7 @@ use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::{Dscp, Psn, QueuePair, Syndrome};
 
 use super::packet::{Ack, TcpAck, Write};
+use super::packet_set::{PacketSet, WINDOW};
 use super::stream::TcpReceiveSide;
 use super::{HostConfig, Peer, TelemetryMode, Transport, codec};
 use crate::tcp::{AckPoint, Segment};
@@ -22,8 +23,10 @@ pub struct ReceiverConfig {
     pub peer: Peer,
     /// Least interval between congestion notifications for CE-marked frames; `None` for no notifications.
     pub cnp_interval: Option<Span>,
-    /// True if lost packets are retransmitted: out-of-order packets are then dropped and NAKed.
+    /// True if lost packets are retransmitted: out-of-order packets are then dropped and NAKed, unless `is_selective`.
     pub retransmits: bool,
+    /// True if only missing packets are retransmitted: packets are accepted in any order.
+    pub is_selective: bool,
     /// True if every packet has its own acknowledgement, which no later acknowledgement replaces.
     pub acks_every_packet: bool,
     /// True if an acknowledgement echoes the CE mark of the acknowledged packet.
@@ -69,6 +72,15 @@ pub struct ReceiverStats {
     pub last_arrival: Time,
 }
 
+/// Packets that arrived out of order under selective retransmission.
+#[derive(Debug, Default)]
+struct OutOfOrder {
+    /// First packet that has not arrived.
+    missing: Psn,
+    /// Packets after `missing` that have arrived.
+    packets: PacketSet,
+}
+
 /// State of a receiving end.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -76,6 +88,8 @@ pub(super) struct Receiver {
     expected: Psn,
     /// Bitmap of received sequence numbers before `expected`; the lowest bit is the latest.
     seen: u128,
+    /// Packets that arrived out of order; `None` if they are dropped.
+    out_of_order: Option<Box<OutOfOrder>>,
     /// Pending acknowledgement.
     ack_due: Option<Ack>,
     /// Last packet that a NAK requested, and the instant from which it may be requested again.
@@ -101,6 +115,7 @@ impl Receiver {
             config: config.clone(),
             expected: Psn::default(),
             seen: u128::MAX,
+            out_of_order: config.is_selective.then(Box::default),
             ack_due: None,
             asked: None,
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
@@ -130,15 +145,19 @@ impl Receiver {
         self.ack_due.is_some() || self.cnp_due || self.queued > 0
     }
 
-    /// Handles the arrival of an RDMA packet.
+    /// Handles the arrival of an RDMA packet. Returns by how many packets it is late under selective retransmission.
     #[inline]
-    pub(super) fn handle_write(&mut self, now: Time, write: &Write, is_marked: bool) {
+    pub(super) fn handle_write(&mut self, now: Time, write: &Write, is_marked: bool) -> u32 {
         self.stats.frames += 1;
         self.stats.congestion_experienced += u64::from(is_marked);
         self.stats.last_arrival = now;
+        if self.out_of_order.is_some() {
+            return self.handle_selective(write, is_marked);
+        }
         if self.config.retransmits && write.psn.ahead_of(self.expected) > 0 {
             self.stats.gaps += 1;
-            return self.queue_nak(now, write);
+            self.queue_nak(now, write);
+            return 0;
         }
         if self.record(write.psn) {
             self.stats.payload += Bytes::new(u64::from(write.payload_bytes));
@@ -148,6 +167,7 @@ impl Receiver {
             let is_marked = is_marked && self.config.echoes_ecn;
             let ack = |psn| Ack {
                 psn,
+                ahead: 0,
                 msn: 0,
                 syndrome: Syndrome::ACK,
                 is_marked,
@@ -160,6 +180,7 @@ impl Receiver {
             let is_later = |due: &Ack| !due.syndrome.is_negative() && due.psn.ahead_of(psn) > 0;
             self.ack_due = self.ack_due.filter(is_later).or(Some(ack(psn)));
         }
+        0
     }
 
     /// Handles the arrival of a TCP segment. Calls `answer` with each acknowledgement to send.
@@ -228,7 +249,52 @@ impl Receiver {
         self.asked = Some((self.expected, now.saturating_add(NAK_INTERVAL)));
         let syndrome = Syndrome::SequenceError;
         let (echo, digest) = (write.sent_at, write.digest);
-        self.ack_due = Some(Ack { psn: self.expected, msn: 0, syndrome, is_marked: false, echo, digest });
+        let psn = self.expected;
+        self.ack_due = Some(Ack { psn, ahead: 0, msn: 0, syndrome, is_marked: false, echo, digest });
+    }
+
+    /// Handles the arrival of a packet in any order, within the sender's window; each has its own acknowledgement. Returns by how many
+    /// packets it is late.
+    #[inline(never)]
+    fn handle_selective(&mut self, write: &Write, is_marked: bool) -> u32 {
+        let (Some(out_of_order), stats) = (&mut self.out_of_order, &mut self.stats) else { return 0 };
+        let OutOfOrder { missing, packets } = &mut **out_of_order;
+        let ahead = write.psn.ahead_of(*missing);
+        let is_new = ahead >= 0 && (ahead as u32) < WINDOW && !packets.contains(*missing, write.psn);
+        if ahead > 0 && is_new {
+            packets.insert(*missing, write.psn);
+        } else if is_new {
+            *missing = missing.plus(1);
+            while packets.remove_first(*missing) {
+                *missing = missing.plus(1);
+            }
+        }
+        let acknowledged = missing.plus(PSN_BEFORE);
+        self.ack_due = Some(Ack {
+            psn: acknowledged,
+            ahead: write.psn.ahead_of(acknowledged).clamp(0, WINDOW as i32) as u16,
+            msn: 0,
+            syndrome: Syndrome::ACK,
+            is_marked: is_marked && self.config.echoes_ecn,
+            echo: write.sent_at,
+            digest: write.digest,
+        });
+        if !is_new {
+            stats.duplicates += 1;
+            return 0;
+        }
+        stats.payload += Bytes::new(u64::from(write.payload_bytes));
+        stats.messages += u64::from(write.is_last);
+        let skipped = write.psn.ahead_of(self.expected);
+        if skipped < 0 {
+            stats.lost -= 1;
+            stats.reordered += 1;
+            return skipped.unsigned_abs() - 1;
+        }
+        self.expected = write.psn.plus(1);
+        stats.lost += skipped as u64;
+        *(if skipped == 0 { &mut stats.in_order } else { &mut stats.gaps }) += 1;
+        0
     }
 
     /// Records a sequence number as received; returns whether it is new.
@@ -293,6 +359,9 @@ impl Receiver {
     pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
         self.config.peer = peer;
         self.expected = first;
+        if let Some(out_of_order) = &mut self.out_of_order {
+            out_of_order.missing = first;
+        }
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
     }
 
@@ -329,6 +398,7 @@ mod tests {
             peer,
             cnp_interval: Some(Span::from_micros(50)),
             retransmits: false,
+            is_selective: false,
             acks_every_packet: false,
             echoes_ecn: false,
             telemetry: TelemetryMode::None,

@@ -12,6 +12,8 @@ use weir_wire::rocev2::{Dscp, Ecn, NakCode, Psn, QueuePair, Syndrome};
 use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControlChoice, ControlledFlow};
 use super::packet::{Ack, FrameSizes, MSS_MAX, PacketKind, RdmaOperation, TcpAck, TelemetryMode, Write};
+use super::packet_set::WINDOW;
+use super::selective::{LossRecovery, SelectiveRepeat};
 use super::stream::TcpSendSide;
 use super::{FlowConfig, HostConfig, HostError, Peer, Repeat, SenderStats, Transport, codec};
 use crate::tcp::TcpSender;
@@ -34,6 +36,8 @@ pub(super) struct Sender {
     flow_hash: u32,
     pacer: Option<Shaper>,
     controlled: Option<ControlledFlow>,
+    /// Packets that arrived and are lost, under selective retransmission.
+    selective: Option<Box<SelectiveRepeat>>,
     /// Send side of the TCP connection; `None` with RDMA. With TCP, the fields for sequence numbers and RDMA
     /// messages are unused.
     tcp: Option<Box<TcpSendSide>>,
@@ -47,6 +51,8 @@ pub(super) struct Sender {
     next_byte: u64,
     fresh_byte: u64,
     acknowledged: u64,
+    /// Payload after `acknowledged` that has arrived.
+    out_of_order: u64,
     /// Payload of all released messages.
     released: u64,
     /// Whether the next packet is the first after going back. It requests an acknowledgement at any `ack_every`, so that
@@ -103,7 +109,7 @@ impl SenderConfig {
             class: config.class,
             dscp: config.dscp,
             telemetry: feedback.telemetry,
-            acks_every_packet: feedback.acks_every_packet,
+            acks_every_packet: config.acks_every_packet(),
             operation: config.operation,
             message: config.message,
             stop: config.stop,
@@ -158,6 +164,12 @@ impl Sender {
             },
             None => config.clone(),
         };
+        let selective = match config.loss_recovery {
+            LossRecovery::Selective { reordering } if config.is_selective() => {
+                Some(Box::new(SelectiveRepeat::new(reordering)))
+            }
+            _ => None,
+        };
         let telemetry = config.congestion_control.telemetry();
         let frame_bytes_max =
             tcp.as_ref().map_or(host.frame_bytes_max(telemetry) as u32, |tcp| longest(tcp, &host.sizes));
@@ -170,6 +182,7 @@ impl Sender {
             controlled: ControlledFlow::new(&config.congestion_control, host.rate, slack(host.rate))
                 .map(|controlled| controlled.timed(host.frame_times)),
             frame_bytes_max,
+            selective,
             tcp,
             next: Psn::default(),
             fresh: Psn::default(),
@@ -177,6 +190,7 @@ impl Sender {
             next_byte: 0,
             fresh_byte: 0,
             acknowledged: 0,
+            out_of_order: 0,
             released: 0,
             begins_anew: false,
             asked: None,
@@ -204,6 +218,9 @@ impl Sender {
         self.config.peer = peer;
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
         (self.next, self.fresh, self.unacknowledged) = (first, first, first);
+        if let Some(selective) = &mut self.selective {
+            selective.connect(first);
+        }
     }
 
     /// Returns the earliest instant of the flow's next frame, apart from wire and flow control; [`Time::NEVER`] if the
@@ -212,6 +229,11 @@ impl Sender {
     pub(super) fn due(&self) -> Time {
         if self.waits || self.refusal.is_some() {
             return Time::NEVER;
+        }
+        if let Some(selective) = &self.selective
+            && (selective.next_lost().is_some() || self.next.ahead_of(self.unacknowledged) as u32 >= WINDOW)
+        {
+            return self.due_selective(selective);
         }
         let released = match (&self.tcp, self.messages.get(self.sending)) {
             (None, Some(message)) => message.released,
@@ -223,11 +245,22 @@ impl Sender {
         let released = released.max(self.waits_until);
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
         let Some(controlled) = &self.controlled else { return paced };
-        let in_flight = Bytes::new(self.next_byte - self.acknowledged);
+        let in_flight = Bytes::new(self.next_byte - self.acknowledged - self.out_of_order);
         if !controlled.has_room(in_flight) {
             return Time::NEVER;
         }
         paced.max(controlled.free_at())
+    }
+
+    /// Returns the earliest instant of a lost packet's repetition: it has left the window. [`Time::NEVER`] if none is lost, so that a full
+    /// window stops the flow.
+    #[inline(never)]
+    fn due_selective(&self, selective: &SelectiveRepeat) -> Time {
+        if selective.next_lost().is_none() {
+            return Time::NEVER;
+        }
+        let paced = self.pacer.as_ref().map_or(Time::ZERO, Shaper::free_at);
+        self.controlled.as_ref().map_or(paced, |controlled| paced.max(controlled.free_at()))
     }
 
     /// Takes the next packet, with the length of its frame and its ECN field. Called when the flow is due. Returns
@@ -264,25 +297,16 @@ impl Sender {
     #[inline]
     fn take_packet(&mut self, now: Time) -> Write {
         debug_assert!(self.due() <= now, "a flow is polled before it is due");
+        if let Some(lost) = self.selective.as_ref().and_then(|selective| selective.next_lost()) {
+            return self.repeat_packet(now, lost);
+        }
         if self.sending == self.messages.len() {
             self.release();
         }
         let message = self.messages[self.sending];
-        let number = self.next.ahead_of(message.first) as u32;
-        let (is_first, is_last) = (number == 0, number + 1 == message.packets);
-        let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
-        let is_every = self.config.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
-        let write = Write {
-            operation: self.config.operation,
-            psn: self.next,
-            message_bytes: message.size as u32,
-            payload_bytes: payload as u16,
-            is_first,
-            is_last,
-            ack_request: std::mem::take(&mut self.begins_anew) || is_last || is_every || self.config.acks_every_packet,
-            sent_at: now,
-            digest: if self.config.telemetry == TelemetryMode::Digest { Digest::LEAST } else { Digest::NONE },
-        };
+        let mut write = self.packet(now, &message, self.next);
+        write.ack_request |= std::mem::take(&mut self.begins_anew);
+        let (payload, is_last) = (u64::from(write.payload_bytes), write.is_last);
         if write.ack_request {
             if !self.awaits_ack() {
                 self.progress = now;
@@ -304,6 +328,40 @@ impl Sender {
             self.finish_message(now);
         }
         write
+    }
+
+    /// Takes a packet that is lost, and sent again.
+    #[inline(never)]
+    fn repeat_packet(&mut self, now: Time, psn: Psn) -> Write {
+        let holds = |message: &&Message| (0..message.packets as i32).contains(&psn.ahead_of(message.first));
+        let message = *self.messages.iter().find(holds).expect("an unacknowledged packet is of a message");
+        if let Some(selective) = &mut self.selective {
+            selective.handle_repeated();
+        }
+        let write = self.packet(now, &message, psn);
+        self.stats.retransmitted += 1;
+        self.stats.payload += Bytes::new(u64::from(write.payload_bytes));
+        write
+    }
+
+    /// Returns a packet of a message.
+    #[inline(always)]
+    fn packet(&self, now: Time, message: &Message, psn: Psn) -> Write {
+        let number = psn.ahead_of(message.first) as u32;
+        let (is_first, is_last) = (number == 0, number + 1 == message.packets);
+        let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
+        let is_every = self.config.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
+        Write {
+            operation: self.config.operation,
+            psn,
+            message_bytes: message.size as u32,
+            payload_bytes: payload as u16,
+            is_first,
+            is_last,
+            ack_request: is_last || is_every || self.config.acks_every_packet,
+            sent_at: now,
+            digest: if self.config.telemetry == TelemetryMode::Digest { Digest::LEAST } else { Digest::NONE },
+        }
     }
 
     /// Releases the next message.
@@ -396,6 +454,9 @@ impl Sender {
             self.unacknowledged = after;
             self.progress = now;
         }
+        if let Some(selective) = &mut self.selective {
+            selective.handle_ack(self.unacknowledged, ack.psn.plus(u32::from(ack.ahead)));
+        }
         while let Some(message) = self.messages.front()
             && self.unacknowledged.ahead_of(message.first.plus(message.packets - 1)) > 0
         {
@@ -410,6 +471,11 @@ impl Sender {
             }
             None => self.released,
         };
+        if let Some(selective) = &self.selective {
+            let arrived = u64::from(selective.arrived()) * self.payload_max;
+            // The last packet of a message may be short.
+            self.out_of_order = arrived.min(self.next_byte - self.acknowledged);
+        }
         if ack.syndrome.is_negative() || self.next.ahead_of(self.unacknowledged) < 0 {
             self.go_back();
         }
@@ -473,7 +539,10 @@ impl Sender {
             Some(tcp) => tcp.end.handle_timeout(now),
             None => {
                 self.progress = now;
-                self.go_back();
+                match &mut self.selective {
+                    Some(selective) => selective.handle_timeout(self.fresh),
+                    None => self.go_back(),
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use weir_units::{Bytes, CLASSES, Span, Time};
 
+use super::packet_set::WINDOW;
 use super::{ReceiverStats, SenderStats};
 
 /// Snapshot of all counters of a host.
@@ -63,6 +64,45 @@ pub struct NicCounters {
     pub receive_overflow: u64,
     /// Completions missing from the log, because the log was not drained. The flow's own counters include them.
     pub completions_forgotten: u64,
+}
+
+/// Depth of reordering under selective retransmission: the distance in packets of each late packet from the last one that
+/// overtook it. Packets sent again are late too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReorderDepth {
+    /// Number of late packets by the bits of their depth: element n counts depths from 2^n to 2^(n+1) - 1.
+    pub counts: [u64; WINDOW.ilog2() as usize],
+    /// Greatest depth.
+    pub max: u32,
+}
+
+impl ReorderDepth {
+    /// Records a late packet; a depth of 0 is none.
+    #[inline]
+    pub(super) fn record(&mut self, depth: u32) {
+        if depth > 0 {
+            self.counts[(depth.ilog2() as usize).min(self.counts.len() - 1)] += 1;
+            self.max = self.max.max(depth);
+        }
+    }
+
+    /// Adds the packets of another host.
+    pub fn add(&mut self, other: &ReorderDepth) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, other)| *count += other);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Returns a depth that `percent` of the late packets do not exceed, rounded up to a power of two less one or the maximum; 0
+    /// without late packets.
+    pub fn percentile(&self, percent: u64) -> u32 {
+        let all: u64 = self.counts.iter().sum();
+        let mut so_far = 0;
+        let reached = self.counts.iter().position(|count| {
+            so_far += count;
+            so_far * 100 >= all * percent
+        });
+        reached.map_or(0, |bits| ((2 << bits) - 1).min(self.max))
+    }
 }
 
 /// Acknowledged message.

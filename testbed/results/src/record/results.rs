@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_config::SwitchConfig;
 use weir_flowctl::{MessageKind, wire_bytes};
-use weir_nic::host::{ClassStats, Host, ReceiverStats, SenderStats};
+use weir_nic::host::{ClassStats, Host, ReceiverStats, ReorderDepth, SenderStats};
 use weir_scenario::link::FaultCounters;
 use weir_scenario::{HostPlan, LinkPeer, PortRef, Scenario, WindowPlan};
 use weir_switch_core::Report;
@@ -21,8 +21,9 @@ use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
 use crate::run_dir::{
     ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
-    GaugeSamples, HostClassSummary, HostSummary, INTERRUPTED, LinkDirectionSummary, MessageSummary, PoolSummary,
-    PortSummary, PortWindow, StandstillSummary, Summary, SwitchSummary, Window, throughput,
+    GaugeSamples, HostClassSummary, HostSummary, INTERRUPTED, LinkDirectionSummary, LoadBalancingSummary,
+    MessageSummary, PoolSummary, PortSummary, PortWindow, StandstillSummary, Summary, SwitchSummary, Window,
+    throughput,
 };
 
 /// Final state of a run, from its backend.
@@ -58,13 +59,15 @@ pub struct NicStats {
     pub classes: [ClassStats; CLASSES],
     /// Flow-control messages sent.
     pub control_sent: u64,
+    /// Depth of reordering.
+    pub reordering: ReorderDepth,
 }
 
 impl NicStats {
     /// Reads the counters of a host's NIC as of `now`.
     pub fn read(host: &Host, now: Time) -> NicStats {
         let classes = Class::ALL.map(|class| host.class_stats(now, class));
-        NicStats { classes, control_sent: host.counters().control_sent }
+        NicStats { classes, control_sent: host.counters().control_sent, reordering: *host.reordering() }
     }
 }
 
@@ -187,6 +190,7 @@ pub fn summary(scenario: &Scenario, ended: RunResult<'_>, record: &RunRecord) ->
             dissolved_ns: standstill.dissolved_at.map(Time::as_nanos),
         }),
         flow_control: Some(flow_control),
+        load_balancing: scenario.reorders().then(|| load_balancing(reports, record, &ended.nics)),
         traffic: Vec::new(),
         frames: None,
         flows: flows.collect(),
@@ -351,6 +355,20 @@ fn by_reason(scenario: &Scenario, reports: &[Report], lossless: bool, outages: b
         }
     }
     sums
+}
+
+fn load_balancing(reports: &[Report], record: &RunRecord, nics: &[NicStats]) -> LoadBalancingSummary {
+    let mut reordering = ReorderDepth::default();
+    nics.iter().for_each(|nic| reordering.add(&nic.reordering));
+    let pauses = |port: &PortReport| port.classes.iter().any(|class| class.pauses_tx > 0);
+    LoadBalancingSummary {
+        late_packets: reordering.counts.iter().sum(),
+        reorder_depth_p99: u64::from(reordering.percentile(99)),
+        reorder_depth_max: u64::from(reordering.max),
+        ports: record.ports.linked().count() as u64,
+        pausing_ports: reports.iter().flat_map(|report| &report.ports).filter(|port| pauses(port)).count() as u64,
+        pausing_switches: reports.iter().filter(|report| report.ports.iter().any(pauses)).count() as u64,
+    }
 }
 
 fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {

@@ -12,8 +12,8 @@ use weir_units::{BitRate, Bytes, Span};
 use super::real_hosts::RealHostSummary;
 pub use flows::{FlowGauge, FlowSummary, MessageTimes};
 pub use switches::{
-    ClassSummary, EgressUseSummary, FeedbackSummary, FlowControlSummary, LinkDirectionSummary, MessageSummary,
-    PoolSummary, PortSummary, SwitchSummary, XoffQueuesSummary,
+    ClassSummary, EgressUseSummary, FeedbackSummary, FlowControlSummary, LinkDirectionSummary, LoadBalancingSummary,
+    MessageSummary, PoolSummary, PortSummary, SwitchSummary, XoffQueuesSummary,
 };
 pub use windows::{FlowWindow, PortWindow, Window};
 
@@ -60,6 +60,9 @@ pub struct Summary {
     /// Flow-control totals, over all ports and classes.
     #[serde(default)]
     pub flow_control: Option<FlowControlSummary>,
+    /// Results of load balancing, unless each flow keeps to one path and hosts go back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancing: Option<LoadBalancingSummary>,
     /// Completion times of each traffic's messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<TrafficSummary>,

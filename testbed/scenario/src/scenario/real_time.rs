@@ -3,7 +3,7 @@
 use weir_nic::host::{FrameSizes, Transport};
 use weir_units::{LINK_OVERHEAD, PortSet, SerialisationRounding};
 
-use super::{FlowPlan, HostPlan, Scenario};
+use super::{FlowPlan, HostPlan, Scenario, TrafficPlan};
 
 /// Maximum number of workloads' messages with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;
@@ -51,6 +51,14 @@ impl Scenario {
             let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
             Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
         };
+        let of_selective = || {
+            let flow =
+                self.flows.iter().find(|flow| flow.config.is_selective()).map(|flow| format!("flow {}", flow.name));
+            let is_selective = |plan: &&TrafficPlan| plan.loss_recovery.is_selective();
+            let traffic = || self.traffic.iter().find(is_selective).map(|plan| format!("workload {}", plan.name));
+            let name = flow.or_else(traffic)?;
+            Some(format!("{name} has `loss_recovery` \"selective\", which takes virtual time"))
+        };
         let of_loops = || {
             let closed = self.traffic.iter().find(|plan| plan.closed_loop().is_some())?;
             Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
@@ -79,6 +87,7 @@ impl Scenario {
             .or_else(of_buffers)
             .or_else(of_flows)
             .or_else(of_traffic)
+            .or_else(of_selective)
             .or_else(of_loops)
             .or_else(of_graph)
             .or_else(of_digests)

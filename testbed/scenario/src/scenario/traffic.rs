@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use weir_nic::host::{CongestionControlChoice, FlowConfig, Peer, Transport};
+use weir_nic::host::{CongestionControlChoice, FlowConfig, LossRecovery, Peer, Transport};
 use weir_units::{Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -22,8 +22,10 @@ pub struct TrafficPlan {
     pub congestion_control: CongestionControlChoice,
     /// Number of packets of a message per acknowledgement; the last packet always has one. `None`: only the last.
     pub ack_every: Option<NonZeroU32>,
-    /// Timeout of go-back-N; `None` for no retransmission.
+    /// Timeout after which packets are sent again; `None` for no retransmission.
     pub retransmission: Option<Span>,
+    /// Recovery of lost packets, if they are sent again.
+    pub loss_recovery: LossRecovery,
     /// Destination port of the messages in `fct.txt`, if given.
     pub dport: Option<u16>,
     /// Messages of the workload.
@@ -141,6 +143,7 @@ impl TrafficPlan {
             total: Some(message.size),
             ack_every: self.ack_every,
             retransmission: self.retransmission,
+            loss_recovery: self.loss_recovery,
             transport: self.transport.clone(),
             ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, class, dscp)
         }

@@ -6,7 +6,7 @@
 //! there are, and its waits follow from the arrivals to the picosecond (Lindley's recursion). With 32 hosts hardly any packet
 //! waits at its NIC. Acknowledgements are shorter than what they acknowledge, and never wait.
 
-use weir_nic::host::{CongestionControlChoice, Transport};
+use weir_nic::host::{CongestionControlChoice, LossRecovery, Transport};
 use weir_scenario::topology::{Framing, LinkSpec, Routes, ideal_fct};
 use weir_scenario::workload::{self, Load, Message, Peers, Poisson, SizeCdf};
 use weir_scenario::{TrafficPlan, TrafficSource};
@@ -69,6 +69,7 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
         congestion_control: CongestionControlChoice::none(),
         ack_every: None,
         retransmission: None,
+        loss_recovery: LossRecovery::GoBackN,
         dport: None,
         source: TrafficSource::List(messages.into()),
     });

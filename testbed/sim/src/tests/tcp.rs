@@ -1,6 +1,6 @@
 //! TCP through two switches with a bottleneck between them.
 
-use weir_nic::host::{FlowConfig, Repeat, Transport};
+use weir_nic::host::{FlowConfig, LossRecovery, Repeat, Transport};
 use weir_nic::tcp::{AckPoint, TcpConfig, TcpCongestionChoice};
 use weir_scenario::link::{ChosenFrames, FaultPlan, ReorderDelay};
 use weir_scenario::topology::{Dumbbell, Fabric, LinkSpec};
@@ -319,6 +319,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
         congestion_control: Default::default(),
         ack_every: None,
         retransmission: None,
+        loss_recovery: LossRecovery::GoBackN,
         dport: None,
         source: TrafficSource::List((0..200).map(message).collect()),
     });

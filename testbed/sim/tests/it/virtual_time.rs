@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
-use weir_nic::host::{CongestionControlChoice, Transport};
+use weir_nic::host::{CongestionControlChoice, LossRecovery, Transport};
 use weir_results::record::Progress;
 use weir_results::run_dir::{Summary, read_series, read_summary};
 use weir_scenario::file::{self, Expectation};
@@ -85,6 +85,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         congestion_control: CongestionControlChoice::none(),
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
+        loss_recovery: LossRecovery::GoBackN,
         dport: None,
         source: TrafficSource::List(messages.into()),
     }];

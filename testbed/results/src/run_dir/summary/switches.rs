@@ -228,6 +228,25 @@ pub struct FlowControlSummary {
     pub host_pauses_sent: u64,
 }
 
+/// Reordering by load balancing, and the spread of PAUSEs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadBalancingSummary {
+    /// Packets that others of their connection overtook, where hosts accept packets in any order; retransmitted ones included.
+    pub late_packets: u64,
+    /// 99th percentile of the number by which a late packet's sequence number is below the highest before it, rounded up to a power of
+    /// two less one.
+    pub reorder_depth_p99: u64,
+    /// Greatest such number.
+    pub reorder_depth_max: u64,
+    /// Switch ports with a link.
+    pub ports: u64,
+    /// Switch ports that paused their peers.
+    pub pausing_ports: u64,
+    /// Switches with such ports.
+    pub pausing_switches: u64,
+}
+
 /// Size and highest use of a pool: the shared segment, or a separate pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

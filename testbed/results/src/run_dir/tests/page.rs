@@ -26,6 +26,7 @@ const OF_TYPES: [(&str, &str); 37] = [
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
     ("`flow_control`", "FlowControlSummary"),
+    ("`load_balancing`", "LoadBalancingSummary"),
     ("`traffic`", "TrafficSummary"),
     ("`traffic.bins`", "BinSummary"),
     ("`traffic.repetitions`", "RepetitionSummary"),

@@ -333,6 +333,7 @@ impl<'p> Build<'p> {
             congestion_control,
             ack_every: transport.ack_every,
             retransmission: transport.retransmission,
+            loss_recovery: transport.loss_recovery,
             dport: workload.dport,
             // Drawn after the first run's scenario is built.
             source: self.plan.messages.get(number).cloned().unwrap_or_else(|| TrafficSource::List(Arc::from([]))),
@@ -386,6 +387,7 @@ impl<'p> Build<'p> {
             total: flow.total,
             ack_every: flow.transport.ack_every,
             retransmission: flow.transport.retransmission,
+            loss_recovery: flow.transport.loss_recovery,
             transport: self.transport(&flow.transport, &key, diagnostics)?,
         };
         Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
@@ -448,7 +450,7 @@ impl<'p> Build<'p> {
             None if plan.topology.is_fabric => hosts.iter().take(DRAWN_OF_FABRICS).map(HostPlan::place).collect(),
             None => hosts.iter().map(HostPlan::place).collect(),
         };
-        Scenario {
+        let mut scenario = Scenario {
             name: plan.name.clone(),
             policy: self.all_of(|config| config.buffer.policy.name()),
             parameters: self.parameters(),
@@ -484,7 +486,9 @@ impl<'p> Build<'p> {
             notes,
             real: self.context.real.map(|ports| self.real_plan(ports)),
             switches: self.switches.configs.into(),
-        }
+        };
+        scenario.notes.extend(scenario.load_balancing_notes());
+        scenario
     }
 
     fn real_plan(&self, ports: &RealPorts) -> RealPlan {

@@ -561,10 +561,24 @@ pub(super) mod nic {
     pub(crate) const RETRANSMIT: Key<Span> = Key::time(
         "retransmit",
         Span::from_micros(1)..=Span::from_secs(100),
-        "Timeout of go-back-N; NAKs retransmit at once.",
+        "Timeout after which unacknowledged packets are sent again.",
     )
     .or_keyword("none")
     .or_else("`\"4ms\"` for workloads; for flows `\"none\"`");
+    pub(crate) const LOSS_RECOVERY: Key<bool> = Key::choice(
+        "loss_recovery",
+        &[("go-back-n", false), ("selective", true)],
+        "`\"go-back-n\"`: receivers drop packets after a missing one, and senders repeat all from there, at a NAK at once. \
+         `\"selective\"`: receivers accept packets in any order and acknowledge each, and senders repeat missing ones, as in IRN; \
+         in virtual time only.",
+    )
+    .or("go-back-n");
+    pub(crate) const REORDERING: Key<u32> = Key::<u32>::integer(
+        "reordering",
+        1..=4_095,
+        "`loss_recovery = \"selective\"`: packets that may overtake a packet before it is sent again without a timeout. IRN: 1.",
+    )
+    .or("256");
     pub(crate) const CONGESTION_CONTROL: Key<()> = Key::other(
         "congestion_control",
         "an algorithm or a [preset](CONGESTION_CONTROL.md#presets)",
@@ -589,6 +603,8 @@ pub(super) mod nic {
         &TCP_QUEUEING,
         &ACK_EVERY,
         &RETRANSMIT,
+        &LOSS_RECOVERY,
+        &REORDERING,
         &CONGESTION_CONTROL,
         &TRANSPORT,
     ];

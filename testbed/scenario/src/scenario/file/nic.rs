@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use weir_nic::host::congestion::{self, NONE};
-use weir_nic::host::{AckClass, FrameSizes, RoundRobinUnit, TelemetryMode, Transport};
+use weir_nic::host::{AckClass, FrameSizes, LossRecovery, RoundRobinUnit, TelemetryMode, Transport};
 use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpCongestionKind};
 use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, Span};
@@ -34,6 +34,7 @@ pub(super) struct Nic {
     /// `ack_every`, if the file has it.
     ack_every: Option<NonZeroU32>,
     retransmission: Option<Option<Span>>,
+    loss_recovery: LossRecovery,
     /// Congestion control of flows and workloads without one of their own.
     control: &'static str,
     transport: TransportName,
@@ -52,6 +53,7 @@ pub(super) struct TransportConfig {
     pub control: ControlChoice,
     pub ack_every: Option<NonZeroU32>,
     pub retransmission: Option<Span>,
+    pub loss_recovery: LossRecovery,
 }
 
 impl Nic {
@@ -75,6 +77,7 @@ impl Nic {
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
             retransmission: retransmission(&table),
+            loss_recovery: loss_recovery(&table),
         }
     }
 
@@ -115,7 +118,9 @@ impl TransportConfig {
             }
         }
         transport.ack_every = ack_every(table).or(nic.ack_every);
-        transport.retransmission = retransmission(table).or(nic.retransmission).flatten();
+        // Selective retransmission needs a timeout.
+        let usual = nic.loss_recovery.is_selective().then_some(RETRANSMIT_DEFAULT);
+        transport.retransmission = retransmission(table).or(nic.retransmission).unwrap_or(usual);
         transport
     }
 
@@ -150,6 +155,7 @@ impl TransportConfig {
             control: kinds.control(table, control),
             ack_every: None,
             retransmission: None,
+            loss_recovery: nic.loss_recovery,
         }
     }
 
@@ -220,6 +226,23 @@ fn mtu(table: &Table<'_>, frames: FrameFormat) -> Option<u16> {
 
 fn ack_every(table: &Table<'_>) -> Option<NonZeroU32> {
     NonZeroU32::new(table.given(&keys::ACK_EVERY)?)
+}
+
+/// Reads the recovery of lost packets, the same for all flows and workloads.
+fn loss_recovery(table: &Table<'_>) -> LossRecovery {
+    let is_selective = table.get(&keys::LOSS_RECOVERY);
+    if table.has(keys::REORDERING.name) && !is_selective {
+        let help = "write loss_recovery = \"selective\" too, or take it out";
+        table.refuse(keys::REORDERING.name, "`reordering` has no effect: go-back-N drops overtaken packets", help);
+    }
+    if is_selective && table.is_keyword(&keys::RETRANSMIT) {
+        let help = "write retransmit = \"4ms\", or loss_recovery = \"go-back-n\"";
+        table.refuse(keys::LOSS_RECOVERY.name, "nothing is sent again with `retransmit` \"none\"", help);
+    }
+    match is_selective {
+        true => LossRecovery::Selective { reordering: table.get(&keys::REORDERING) },
+        false => LossRecovery::GoBackN,
+    }
 }
 
 /// Reads the timeout; the inner `None` is `"none"`.

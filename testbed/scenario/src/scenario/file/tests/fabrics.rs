@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_nic::host::Transport;
+use weir_load_balancing::{FlowletConfig, PathSelectorChoice};
+use weir_nic::host::{LossRecovery, Transport};
 
 use super::*;
 use crate::scenario::{LinkRef, Outage};
@@ -397,4 +398,51 @@ fn ports_have_headroom_private_buffer_and_alpha_by_their_rate() {
         [(150_000, 2_000, None), (60_000, 2_000, None)],
         "a run's list takes the place of the common one"
     );
+}
+
+#[test]
+fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
+    let text = |switch: &str, nic: &str, workload: &str| {
+        format!(
+            "scenario.end = \"1ms\"\n[switch]\n{switch}\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+             [topology]\n{LEAF_SPINE}\n[nic]\n{nic}\n\
+             [[workloads]]\nkind = \"all-to-all\"\nclass = 3\nsizes = \"1KB\"\n{workload}"
+        )
+    };
+    let read = |switch: &str, nic: &str, workload: &str| good(&text(switch, nic, workload)).remove(0).scenario;
+    let flowlet = "load_balancing = \"flowlet\"\nflowlet_gap = \"20us\"";
+    let (selective, scenario) = ("loss_recovery = \"selective\"", read(flowlet, "", ""));
+    let expected = PathSelectorChoice::new(FlowletConfig { gap: Span::from_micros(20) });
+    assert_eq!(format!("{:?}", scenario.switches[0].load_balancing), format!("{expected:?}"));
+    assert_eq!(
+        scenario.notes,
+        ["load balancing \"flowlet\": workload W1 goes back where packets overtake others; write loss_recovery = \
+          \"selective\" in [nic]"]
+    );
+    let scenario = read(flowlet, selective, "");
+    assert_eq!(scenario.notes, [""; 0]);
+    assert!(
+        scenario.is_selective() && scenario.traffic[0].loss_recovery == LossRecovery::Selective { reordering: 256 }
+    );
+    let [note] = &read(flowlet, selective, "congestion_control = \"timely\"\n").notes[..] else { panic!("one note") };
+    assert!(note.ends_with("workload W1 measures paths, of which each packet takes another"), "{note}");
+    assert_eq!(read("", "", "").notes, [""; 0]);
+    for (switch, nic, wrong) in [
+        ("load_balancing = \"flow\"", "", "write load_balancing = \"flowlet\""),
+        ("flowlet_gap = \"20us\"", "", "`flowlet_gap` has no effect: a flow keeps the port that its hash picks"),
+        (
+            "load_balancing = \"random\"\nflowlet_gap = \"20us\"",
+            "",
+            "`load_balancing` \"random\" has no `flowlet_gap`; write load_balancing = \"flowlet\" too, or take it out",
+        ),
+        ("", "reordering = 3", "`reordering` has no effect: go-back-N drops overtaken packets"),
+        (
+            "",
+            "loss_recovery = \"selective\"\nretransmit = \"none\"",
+            "nothing is sent again with `retransmit` \"none\"",
+        ),
+    ] {
+        let errors = parse(Path::new("test.toml"), &text(switch, nic, "")).expect_err(wrong).to_string();
+        assert!(errors.contains(wrong), "{errors}");
+    }
 }
