@@ -865,7 +865,8 @@ pub mod device {
     const RX: Key<()> = Key::other("rx", "path", "Capture whose frames are received, as fast as polled.");
     const TX: Key<()> = Key::other("tx", "path", "Capture to which sent frames are written.");
     pub(crate) const INFINITE: Key<bool> =
-        Key::boolean("infinite", "Whether `rx` is repeated endlessly, from packet memory.").or("false");
+        Key::boolean("infinite", "Whether `rx` is repeated endlessly, as by a sender that obeys PFC and PAUSE.")
+            .or("false");
     /// Keys of `pcap`.
     pub const PCAP_KEYS: Keys = &[&RX, &TX, &INFINITE];
 

@@ -25,7 +25,7 @@ impl bindgen::callbacks::ParseCallbacks for Comments {
 }
 
 fn main() {
-    for file in ["build.rs", "src/shim.c", "src/shim.h"] {
+    for file in ["build.rs", "src/replay.c", "src/shim.c", "src/shim.h"] {
         println!("cargo::rerun-if-changed={file}");
     }
 
@@ -41,7 +41,7 @@ fn main() {
 
     let mut shim = cc::Build::new();
     // Optimised in every profile: the wrappers of the packet path live there.
-    shim.file("src/shim.c").std("gnu11").opt_level(2);
+    shim.files(["src/shim.c", "src/replay.c"]).std("gnu11").opt_level(2);
     for flag in &cflags {
         shim.flag(flag);
     }

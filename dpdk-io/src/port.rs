@@ -10,6 +10,7 @@ use weir_dpdk_sys as sys;
 
 use crate::device::{DeviceInfo, LinkStatus, PauseState, text};
 use crate::error::{Errno, PortError};
+use crate::mbuf::HEADROOM;
 use crate::mempool::FRAME_OVERHEAD;
 use crate::netdev::{self, Netdev};
 use crate::port_config::PortConfig;
@@ -251,6 +252,38 @@ impl Port {
         Ok((rx, tx))
     }
 
+    /// Has queue 0 receive copies of these frames for ever, in turn, whenever it is polled, in place of the device's if there are any. If it
+    /// `discards`, sent frames are freed; a PAUSE or PFC frame among them stops the received frames until it is resumed. To be called once,
+    /// after [`Port::configure`] and before [`Port::start`]. The device counts none of these frames.
+    ///
+    /// # Errors
+    /// [`PortError::Driver`]: nothing to do, a frame that fits no mbuf of the port's pool, no memory, or a second call.
+    pub fn replay<F: AsRef<[u8]>>(&mut self, all: &[F], discards: bool) -> Result<(), PortError> {
+        let invalid = || self.failed("replay", Errno(libc::EINVAL));
+        let pool = lock(&self.shared.pools).last().cloned().ok_or_else(invalid)?;
+        let room = usize::from(pool.data_room().saturating_sub(HEADROOM));
+        let (mut lines, mut frames) = (Vec::new(), Vec::new());
+        for frame in all.iter().map(AsRef::as_ref) {
+            let length = u16::try_from(frame.len()).map_err(|_| invalid())?;
+            if frame.len().max(REPLAY_LINE) > room {
+                return Err(invalid());
+            }
+            let line = u32::try_from(lines.len() / REPLAY_LINE).map_err(|_| invalid())?;
+            frames.push(sys::weir_replay_frame { line, length, packet_type: 0 });
+            let end = lines.len() + frame.len().max(1);
+            lines.extend(frame);
+            lines.resize(end.next_multiple_of(REPLAY_LINE), 0);
+        }
+        let count = u32::try_from(frames.len()).map_err(|_| invalid())?;
+        // SAFETY: the port is ours, configured and not polled. The shim copies both arrays. Each frame's bytes are in `lines`, a whole line
+        // at least, and fit an mbuf of a pool that lives as long as the port.
+        let ret = unsafe {
+            let (lines, bytes, discards) = (lines.as_ptr(), lines.len(), c_int::from(discards));
+            sys::weir_port_replay(self.id(), pool.as_ptr(), lines, bytes, frames.as_ptr(), count, discards)
+        };
+        self.check("replay", ret)
+    }
+
     /// Starts the device; its queues give and take nothing before.
     ///
     /// # Errors
@@ -265,6 +298,8 @@ impl Port {
             // SAFETY: the port is ours; its queues do not call DPDK before `started`.
             let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
             self.check("start", ret)?;
+            // SAFETY: the port is ours, and nobody polls it before `started`.
+            unsafe { sys::weir_port_replay_start(self.id()) };
             // SAFETY: the port is ours, and has a receive queue.
             let receives_in_segments = unsafe { sys::weir_port_scatters(self.id()) != 0 };
             self.shared.receives_in_segments.store(receives_in_segments, Ordering::Relaxed);
@@ -568,6 +603,8 @@ fn configure_step(step: c_int) -> &'static str {
 }
 
 /// The driver whose ports have AF_XDP sockets.
+/// Unit of the frames' places in [`Port::replay`], in bytes.
+const REPLAY_LINE: usize = 64;
 const XDP_DRIVER: &str = "net_af_xdp";
 /// The driver whose ports have guests.
 const VHOST_DRIVER: &str = "net_vhost";

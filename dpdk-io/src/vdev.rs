@@ -86,15 +86,12 @@ pub fn memif(name: &str, socket: &Path, id: u32, role: MemifRole, ring_log2: u8)
         .finish())
 }
 
-/// Capture files: receives the frames of `rx` (repeatedly if `infinite`), writes sent frames to `tx`. Without `rx` the port receives
-/// nothing, without `tx` sent frames are discarded.
-pub fn pcap(name: &str, rx: Option<&Path>, tx: Option<&Path>, infinite: bool) -> Result<String, PortError> {
+/// Capture files: receives the frames of `rx`, writes sent frames to `tx`. Without `rx` the port receives nothing, without `tx` sent
+/// frames are discarded; one of them must be given.
+pub fn pcap(name: &str, rx: Option<&Path>, tx: Option<&Path>) -> Result<String, PortError> {
     let mut devargs = Devargs::new("net_pcap", name)?;
     if let Some(rx) = rx {
         devargs = devargs.set("rx_pcap", checked_path("capture file", rx)?);
-        if infinite {
-            devargs = devargs.set("infinite_rx", 1);
-        }
     }
     if let Some(tx) = tx {
         devargs = devargs.set("tx_pcap", checked_path("capture file", tx)?);
@@ -163,7 +160,7 @@ mod tests {
         for name in ["", "a,b", "a=b", "a b", "a\n"] {
             assert!(null(name, 64, false).is_err(), "{name:?}");
         }
-        assert!(pcap("p", Some(Path::new("/tmp/a,infinite_rx=1")), None, false).is_err());
+        assert!(pcap("p", Some(Path::new("/tmp/a,infinite_rx=1")), None).is_err());
         assert!(null(&"x".repeat(60), 64, false).is_err());
     }
 }

@@ -69,7 +69,7 @@ struct store {
 };
 
 /* A power of two: places of the warm ring. Some bursts of some lcores; headers and short frames of so many mbufs lie in the cache. */
-#define WARM 2048
+#define WARM 4096
 
 static struct rte_ring *make_ring(const struct rte_mempool *pool, const char *prefix, unsigned int count)
 {
@@ -458,6 +458,7 @@ int weir_port_close(uint16_t port, int remove)
 	struct rte_device *device = ret == 0 ? info.device : NULL;
 
 	vhost_unwatch(port);
+	weir_port_replay_end(port);
 	/* ixgbe_dev_close and i40e_dev_close return how many interrupt callbacks they removed. */
 	ret = RTE_MIN(rte_eth_dev_close(port), 0);
 	if (!remove || device == NULL)

@@ -197,6 +197,23 @@ int weir_port_info(uint16_t port, struct weir_port_info *info);
  * descriptor counts chosen. Returns 0 or a negative errno with *step set. */
 int weir_port_configure(uint16_t port, struct weir_port_conf *conf,
 		struct rte_mempool *rx_pool, int *step);
+/** A frame that a port repeats: its first line of 64 bytes, and its length without FCS. */
+struct weir_replay_frame {
+	uint32_t line;
+	uint16_t length;
+	/** RTE_PTYPE_*, as a NIC reports it; filled in by weir_port_replay. */
+	uint16_t packet_type;
+};
+
+/** Has the port receive copies of these frames for ever, in turn, as many as are asked for, once it is started; each starts a line of
+ * 64 bytes. Without frames the device receives. If it discards, sent frames are freed without the device, and PAUSE among them holds up
+ * the frames. Once a port, which keeps copies until it is closed. 0 or a negative errno. */
+int weir_port_replay(uint16_t port, struct rte_mempool *pool, const uint8_t *lines, size_t lines_bytes,
+		const struct weir_replay_frame *frames, uint32_t count, int discards);
+/** To be called after each start of the port, before it is polled; of no effect on other ports. */
+void weir_port_replay_start(uint16_t port);
+/** Forgets the frames of a stopped port. */
+void weir_port_replay_end(uint16_t port);
 /** Whether a started port may receive a frame in several mbufs: 0 or 1; 0 too
  * where its driver does not say, as such drivers use all of an mbuf. */
 int weir_port_scatters(uint16_t port);

@@ -10,7 +10,7 @@ use weir_units::FCS_BYTES;
 use crate::device_pause::check_control_transmit;
 use crate::memory::Memory;
 use crate::nics::{DeviceIssue, Sysfs};
-use crate::replay::{FRAMES_MAX, ReplayFileSize};
+use crate::replay::{self, FRAMES_MAX};
 use crate::replayer::{NO_REWRITING, Trace};
 use crate::socket::check_access;
 
@@ -88,28 +88,23 @@ fn check_trace(switch: &SwitchConfig, port: usize) -> Option<DeviceIssue> {
     Some(DeviceIssue { message: error.to_string(), help: help.to_owned() })
 }
 
-/// A file that is replayed without end is kept in packet memory, each frame in an mbuf.
+/// A file that is replayed without end is kept in memory, and each frame must fit an mbuf.
 fn check_replay(device: &Device, memory: &Memory) -> Option<DeviceIssue> {
     let Device::Pcap { rx: Some(file), infinite: true, .. } = device else { return None };
     let problem = |message: String, help: &str| Some(DeviceIssue { message, help: help.into() });
-    let replay = match ReplayFileSize::read(file) {
-        Ok(replay) => replay,
-        Err(error) => {
-            return problem(format!("{file} can't be read as a capture file: {error}"), "name a pcap or pcapng file");
-        }
-    };
-    let longest = replay.frame_bytes_max;
-    if replay.frames == 0 {
+    let (mut frames, mut longest) = (0, 0);
+    let read = replay::read(file, &mut |frame| (frames, longest) = (frames + 1, longest.max(frame.len())));
+    if let Err(error) = read {
+        return problem(format!("{file} can't be read as a capture file: {error}"), "name a pcap or pcapng file");
+    }
+    if frames == 0 {
         problem(
             format!("{file} has no frame, so none can be repeated"),
             "name a file with frames, or take infinite out",
         )
-    } else if replay.frames > FRAMES_MAX {
+    } else if frames > FRAMES_MAX {
         problem(
-            format!(
-                "{file} has {} frames, and with infinite each is kept in memory: at most {FRAMES_MAX}",
-                replay.frames
-            ),
+            format!("{file} has {frames} frames, and with infinite each is kept in memory: at most {FRAMES_MAX}"),
             &format!(
                 "take infinite out, or take the first part of the file: editcap -r {file} part.pcap 1-{FRAMES_MAX}"
             ),

@@ -10,12 +10,13 @@ use weir_dpdk_io::{
     ring_slots,
 };
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{BitRate, FCS_BYTES, Span};
+use weir_units::{BitRate, FCS_BYTES, FRAME_BYTES_MIN, Span};
 
 use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, default_descriptors, rx_descriptors};
 use crate::device_pause::{self, DevicePause};
 use crate::error::DriverError;
 use crate::nics::{DeviceIssue, Sysfs};
+use crate::replay;
 use crate::socket::{self, OpenError};
 
 /// Binary logarithm of the slots in memif's ring.
@@ -153,8 +154,11 @@ impl Devices {
                 let role = if *server { MemifRole::Server } else { MemifRole::Client };
                 vdev::memif(&name, Path::new(socket), *id, role, MEMIF_RING_LOG2)?
             }
+            // The device receives and sends nothing: see `start`.
+            Device::Pcap { tx: None, infinite: true, .. } => vdev::null(&name, FRAME_BYTES_MIN as u16, false)?,
             Device::Pcap { rx, tx, infinite } => {
-                vdev::pcap(&name, rx.as_deref().map(Path::new), tx.as_deref().map(Path::new), *infinite)?
+                let rx = rx.as_deref().filter(|_| !infinite);
+                vdev::pcap(&name, rx.map(Path::new), tx.as_deref().map(Path::new))?
             }
             Device::Null { frame_bytes } => vdev::null(&name, *frame_bytes, false)?,
             Device::Ring(link) => {
@@ -244,6 +248,16 @@ fn start(mut port: Port, pool: &Mempool, device: &Device, mtu: u16, rx_desc: u16
     let tx_queues = queues + u16::from(has_control);
     let counts = DpdkPortConfig { rx_queues: queues, tx_queues, ..DpdkPortConfig::new(pool) };
     let (rx, mut tx) = port.configure(DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..counts })?;
+    if let Device::Pcap { rx, tx, infinite } = device
+        && (*infinite || tx.is_none())
+    {
+        let mut frames = Vec::new();
+        if let Some(file) = rx.as_deref().filter(|_| *infinite) {
+            replay::read(file, &mut |frame| frames.push(frame.to_vec()))
+                .map_err(|error| PortError::Access { device: device.to_string(), reason: error.to_string() })?;
+        }
+        port.replay(&frames, tx.is_none())?;
+    }
     port.start()?;
     let control = if has_control { tx.pop() } else { None };
     let mut pairs = rx.into_iter().zip(tx);

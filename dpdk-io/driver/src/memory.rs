@@ -13,7 +13,6 @@ use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, default_descriptors, rx_descr
 use crate::error::DriverError;
 use crate::lldp::{self, POSTED_MAX};
 use crate::nic;
-use crate::replay::replayed;
 
 /// Additional mbufs of an AF_XDP port: its driver's fill queue, and sent frames in its completion queue.
 const AF_XDP_MBUFS: u32 = 2 * 2048;
@@ -48,8 +47,6 @@ pub struct Memory {
     pub buffered: u32,
     /// Mbufs on their way in and out: descriptors, bursts, rings, the lcores' caches.
     pub in_flight: u32,
-    /// Mbufs that hold the capture files that ports replay without end.
-    pub replayed: u32,
     /// Bytes of one mbuf's data, with DPDK's headroom.
     pub data_room: u16,
     /// Mbufs for flow-control frames, in a pool of their own.
@@ -97,7 +94,6 @@ impl Memory {
         Memory {
             buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
             in_flight,
-            replayed: replayed(switches).min(u64::from(u32::MAX / 4)) as u32,
             data_room,
             // A NIC in front of a host sends some too.
             control: (ports + with_nics) as u32 * CONTROL_FRAMES + in_control_queues + control_kept(lcores),
@@ -113,7 +109,6 @@ impl Memory {
         Memory {
             buffered: mbufs,
             in_flight: at_devices + 2 * CACHE,
-            replayed: 0,
             data_room: nic_data_room(frame_bytes_max as u32),
             control: CONTROL_FRAMES + control_kept(1),
             for_devices: devices.iter().any(|device| matches!(device, Device::Pci(_))),
@@ -122,7 +117,7 @@ impl Memory {
 
     /// All mbufs of the data pool.
     pub fn mbufs(&self) -> u32 {
-        self.buffered + self.in_flight + self.replayed
+        self.buffered + self.in_flight
     }
 
     /// Data room of the control pool's mbufs.
@@ -156,9 +151,7 @@ impl Memory {
 
     fn bytes_with(&self, layout: MempoolLayout) -> Bytes {
         let data = mempool_bytes(self.mbufs(), self.data_room, layout);
-        // The driver keeps replayed mbufs in a ring, of a power of two.
-        let rings = u64::from(self.replayed) * 2 * size_of::<usize>() as u64;
-        Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room(), layout))
+        Bytes::new(data + mempool_bytes(self.control, self.control_data_room(), layout))
     }
 }
 
@@ -325,25 +318,6 @@ mod tests {
         let (plain, cloned) = (Memory::for_switches(&[plain], 2, 0), Memory::for_switches(&[cloned], 2, 0));
         assert_eq!(cloned.in_flight, plain.in_flight + 3 * COPYING);
         assert_eq!((cloned.buffered, cloned.control), (plain.buffered, plain.control));
-    }
-
-    #[test]
-    fn replayed_files_have_mbufs_of_their_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("in.pcap");
-        crate::replay::tests::write(&file, &[60; 3_000]);
-        let memory = |infinite: bool| {
-            let text = format!(
-                "[[ports]]\nname = \"a\"\npcap = {{ rx = \"{}\", infinite = {infinite} }}\nrate = \"1Gbps\"\n\
-                 [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n",
-                file.display()
-            );
-            Memory::for_switches(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0)
-        };
-        let (once, forever) = (memory(false), memory(true));
-        assert_eq!((once.replayed, forever.replayed), (0, 3_000));
-        assert_eq!(forever.mbufs(), once.mbufs() + 3_000);
-        assert!(forever.bytes() > once.bytes());
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Capture files that a port replays without end. DPDK's driver copies such a file into mbufs of the packet pool when it starts, one
-//! for each frame, and keeps them: the pool must have that many more, and room for the longest frame in one.
+//! Capture files that a port replays without end, from memory.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -7,68 +6,42 @@ use std::io::{self, Read, Seek};
 use pcap_file::PcapError;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use weir_config::{Device, SwitchConfig};
 
-/// The most frames of a file that is replayed without end: 4.5 GB of packet memory at the usual MTU.
+/// The most frames of a file that is replayed without end: 3 GB of memory with frames of 1,518 B.
 pub(crate) const FRAMES_MAX: u64 = 2_000_000;
 
-/// Size of a capture file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReplayFileSize {
-    pub frames: u64,
-    /// Length of the longest frame, as it was captured: without FCS.
-    pub frame_bytes_max: usize,
+/// Reads a file, pcap or pcapng, and passes on each frame as it was captured: without FCS. It ends where a frame can't be read, as it
+/// does for libpcap.
+///
+/// # Errors
+/// The file can't be read, or is no capture file.
+pub(crate) fn read(path: &str, on_frame: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut magic = [0; 4];
+    file.read_exact(&mut magic)?;
+    file.rewind()?;
+    if magic == PCAPNG { read_pcapng(file, on_frame) } else { read_pcap(file, on_frame) }
 }
 
-impl ReplayFileSize {
-    /// Reads through a file, pcap or pcapng. It ends where a frame can't be read, as it does for libpcap.
-    ///
-    /// # Errors
-    /// The file can't be read, or is no capture file.
-    pub(crate) fn read(path: &str) -> io::Result<ReplayFileSize> {
-        let mut file = File::open(path)?;
-        let mut magic = [0; 4];
-        file.read_exact(&mut magic)?;
-        file.rewind()?;
-        if magic == PCAPNG { ReplayFileSize::read_pcapng(file) } else { ReplayFileSize::read_pcap(file) }
+fn read_pcap(file: File, on_frame: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let mut reader = PcapReader::new(file).map_err(no_capture)?;
+    while let Some(Ok(packet)) = reader.next_raw_packet() {
+        on_frame(&packet.data);
     }
-
-    fn read_pcap(file: File) -> io::Result<ReplayFileSize> {
-        let (mut reader, mut replay) = (PcapReader::new(file).map_err(no_capture)?, ReplayFileSize::default());
-        while let Some(Ok(packet)) = reader.next_raw_packet() {
-            replay.add(packet.data.len());
-        }
-        Ok(replay)
-    }
-
-    fn read_pcapng(file: File) -> io::Result<ReplayFileSize> {
-        let (mut reader, mut replay) = (PcapNgReader::new(file).map_err(no_capture)?, ReplayFileSize::default());
-        while let Some(Ok(block)) = reader.next_block() {
-            match block {
-                Block::EnhancedPacket(packet) => replay.add(packet.data.len()),
-                Block::SimplePacket(packet) => replay.add(packet.data.len()),
-                Block::Packet(packet) => replay.add(packet.data.len()),
-                _ => {}
-            }
-        }
-        Ok(replay)
-    }
-
-    fn add(&mut self, frame_bytes: usize) {
-        self.frames += 1;
-        self.frame_bytes_max = self.frame_bytes_max.max(frame_bytes);
-    }
+    Ok(())
 }
 
-/// Frames that ports of these switches replay without end. A file that can't be read counts 0: [`check_machine`](crate::check_machine)
-/// refuses it.
-pub(crate) fn replayed(switches: &[SwitchConfig]) -> u64 {
-    let devices = switches.iter().flat_map(|switch| &switch.ports).map(|port| &port.device);
-    let files = devices.filter_map(|device| match device {
-        Device::Pcap { rx: Some(file), infinite: true, .. } => Some(file),
-        _ => None,
-    });
-    files.map(|file| ReplayFileSize::read(file).unwrap_or_default().frames.min(FRAMES_MAX)).sum()
+fn read_pcapng(file: File, on_frame: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let mut reader = PcapNgReader::new(file).map_err(no_capture)?;
+    while let Some(Ok(block)) = reader.next_block() {
+        match block {
+            Block::EnhancedPacket(packet) => on_frame(&packet.data),
+            Block::SimplePacket(packet) => on_frame(&packet.data),
+            Block::Packet(packet) => on_frame(&packet.data),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn no_capture(error: PcapError) -> io::Error {
@@ -99,23 +72,29 @@ pub(crate) mod tests {
         std::fs::write(path, bytes).unwrap();
     }
 
+    fn lengths(path: &str) -> io::Result<Vec<usize>> {
+        let mut lengths = Vec::new();
+        read(path, &mut |frame| lengths.push(frame.len()))?;
+        Ok(lengths)
+    }
+
     #[test]
-    fn frames_are_counted_and_the_longest_found() {
+    fn all_frames_of_a_file_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.pcap");
         let path = file.to_str().unwrap();
         write(&file, &[60, 9_014, 61]);
-        assert_eq!(ReplayFileSize::read(path).unwrap(), ReplayFileSize { frames: 3, frame_bytes_max: 9_014 });
+        assert_eq!(lengths(path).unwrap(), [60, 9_014, 61]);
         // The last frame is cut off.
         let contents = std::fs::read(&file).unwrap();
         std::fs::write(&file, &contents[..contents.len() - 1]).unwrap();
-        assert_eq!(ReplayFileSize::read(path).unwrap().frames, 2);
+        assert_eq!(lengths(path).unwrap(), [60, 9_014]);
         write(&file, &[]);
-        assert_eq!(ReplayFileSize::read(path).unwrap(), ReplayFileSize::default());
+        assert_eq!(lengths(path).unwrap(), [0; 0]);
         std::fs::write(&file, b"no capture file at all, and long enough").unwrap();
-        assert!(ReplayFileSize::read(path).is_err());
+        assert!(lengths(path).is_err());
         std::fs::write(&file, b"").unwrap();
-        assert!(ReplayFileSize::read(path).is_err());
+        assert!(lengths(path).is_err());
     }
 
     /// A section, an interface, and a frame of 60 B that is enhanced and one of 61 B that is simple.
@@ -135,8 +114,7 @@ pub(crate) mod tests {
         let blocks =
             [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &enhanced), block(3, &simple)].concat();
         std::fs::write(&file, blocks).unwrap();
-        let replay = ReplayFileSize::read(file.to_str().unwrap()).unwrap();
-        assert_eq!(replay.frames, 2);
-        assert!((60..=64).contains(&replay.frame_bytes_max), "{replay:?}");
+        let lengths = lengths(file.to_str().unwrap()).unwrap();
+        assert!(lengths.len() == 2 && lengths.iter().all(|length| (60..=64).contains(length)), "{lengths:?}");
     }
 }

@@ -240,7 +240,7 @@ fn pcap_files() {
     let pool = pool("pcap", 511);
     let (first, second) = (temporary_path("a.pcap"), temporary_path("b.pcap"));
 
-    let spec = vdev::pcap("out", None, Some(&first), false).expect("valid");
+    let spec = vdev::pcap("out", None, Some(&first)).expect("valid");
     let mut port = Port::attach(&spec).expect("writes a file");
     let (_rx, mut tx) = port.configure(PortConfig::new(&pool)).expect("configured");
     port.start().expect("started");
@@ -252,7 +252,7 @@ fn pcap_files() {
     drop((port, _rx, tx));
     assert_eq!(pool.in_use(), 0);
 
-    let spec = vdev::pcap("in", Some(&first), Some(&second), false).expect("valid");
+    let spec = vdev::pcap("in", Some(&first), Some(&second)).expect("valid");
     let mut port = Port::attach(&spec).expect("reads a file");
     let (mut rx, mut tx) = port.configure(PortConfig::new(&pool)).expect("configured");
     port.start().expect("started");
@@ -277,6 +277,37 @@ fn pcap_files() {
     };
     assert_eq!(frames(&first).len(), 40);
     assert_eq!(frames(&first), frames(&second));
+
+    let control = self::pool("control", 63);
+    // A port that repeats frames: a line or more, in turn, beyond the pool's caches, and again under the same number.
+    for _ in 0..2 {
+        let mut port = Port::attach(&vdev::null("repeats", 64, false).expect("valid")).expect("null");
+        let (mut rx, mut tx) = port.configure(PortConfig::new(&pool)).expect("configured");
+        let lengths = [60, 64, 65, 1_514];
+        let all = [0, 1, 2, 3].map(|number| frame(number, lengths[number as usize]));
+        assert!(port.replay::<&[u8]>(&[], false).is_err() && port.replay(&[vec![0; 60_000]], true).is_err());
+        port.replay(&all, true).expect("frames");
+        assert!(port.replay(&all, true).is_err(), "once");
+        port.start().expect("started");
+        for _ in 0..40 {
+            assert_eq!(rx[0].receive(&mut batch, 30), 30);
+            assert_eq!(tx[0].send(&mut batch), 30);
+        }
+        assert_eq!(rx[0].receive(&mut batch, 6), 6);
+        assert!(batch.iter().zip(all.iter().cycle()).all(|(received, frame)| received.data() == frame));
+        batch.clear();
+        // PFC for class 3: with the longest pause, then with none.
+        for (time, received) in [(0xff, 0), (0, 6)] {
+            let mut pfc = vec![0; 60];
+            pfc[12..18].copy_from_slice(&[0x88, 0x08, 1, 1, 0, 1 << 3]);
+            pfc[24..26].fill(time);
+            batch.push(mbuf(&control, &pfc)).expect("room");
+            assert_eq!((tx[0].send(&mut batch), rx[0].receive(&mut batch, 6)), (1, received));
+            batch.clear();
+        }
+        drop((port, rx, tx));
+        assert_eq!(pool.in_use(), 0);
+    }
     for path in [first, second] {
         std::fs::remove_file(path).expect("the port wrote it");
     }
