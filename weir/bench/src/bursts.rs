@@ -11,7 +11,7 @@ use weir_dpdk_io::{Batch, Clock, MAX_BURST, cpu};
 use weir_units::{FCS_BYTES, FRAME_BYTES_MIN};
 
 use crate::error::{BenchError, from_arguments};
-use crate::forwarding::{Forwarded, RoundEnd};
+use crate::forwarding::{Forwarded, RoundEnd, sent_by};
 use crate::frames::{HEADER_BYTES, Station, headers};
 use crate::testbed::check_conservation;
 use crate::tester::{TesterPort, fresh};
@@ -62,7 +62,7 @@ pub fn forward(
     let [(left, to_left), (right, to_right)] = ends.try_into().unwrap_or_else(|_| unreachable!("two ports"));
     prepared.add_task(placement.switches[0].on[0], Box::new(Shuttle { left, to_left, right, to_right }));
     let running = prepared.start()?;
-    until.wait(&running)?;
+    until.wait(|| sent_by(&running))?;
     Ok(Forwarded::from_stopped(&check_conservation(running.stop(DRAIN)?)?))
 }
 

@@ -1,9 +1,9 @@
 //! Benchmark of packet forwarding: one lcore or several, with ports that receive as fast as they are polled.
 //!
-//! The ports are DPDK's `net_pcap` devices: they replay a capture endlessly, copy each frame into a packet buffer,
-//! and drop sent frames.
+//! The ports repeat a capture endlessly, copy each frame into a packet buffer, and drop sent frames.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -20,6 +20,7 @@ use crate::error::{BenchError, from_arguments};
 use crate::frames::{Formats, LOSSLESS, SenderKind, Traffic};
 use crate::interrupted::{Interrupted, NextMeasurement, ProgressCallback};
 use crate::machine::{HostInfo, HostLoad, HostLoadMeter, kept_from_cpu};
+use crate::ports_alone;
 use crate::spread::Spread;
 use crate::testbed::check_conservation;
 
@@ -40,6 +41,10 @@ pub struct Case {
     pub senders: SenderKind,
     /// Number of destination ports of a port's frames, with equal shares. An lcore has one port more.
     pub destinations: u8,
+    /// Whether all ports of an lcore send to its first one, which sends nothing. They bring more than it takes in a poll.
+    pub incast: bool,
+    /// Whether there is a switch. Without one each port's bursts are sent by the next port, which is the cost of the ports.
+    pub has_switch: bool,
     /// Further keys of the lossless class's queue, in TOML.
     pub queue_keys: &'static str,
     /// Further keys of ports, in TOML.
@@ -62,6 +67,8 @@ impl Case {
             formats: Formats::Ipv4,
             senders: SenderKind::Known,
             destinations: 1,
+            incast: false,
+            has_switch: true,
             queue_keys: "",
             port_keys: "",
             fdb_size: 16_384,
@@ -86,7 +93,7 @@ impl Case {
 }
 
 /// All cases. The first [`OF_TWO_PORTS`], with two ports and IPv4, also exist for other programs.
-pub const CASES: [Case; 22] = [
+pub const CASES: [Case; 24] = [
     Case::lossless("one-class", "a lossless class"),
     Case::new("stations", "a lossless class, 64 stations a port", &[26], 64),
     Case::new("lossy", "a lossy class", &[0], 1),
@@ -147,6 +154,12 @@ pub const CASES: [Case; 22] = [
     },
     Case { port_keys: "vlan = 10", ..Case::new("vlans", "a lossless class, 64 stations a port, in a VLAN", &[26], 64) },
     Case { policy: Some("static"), flow_control: Some(CBFC), ..Case::lossless("cbfc", "a lossless class under CBFC") },
+    Case {
+        destinations: 8,
+        incast: true,
+        ..Case::lossless("overload", "a lossless class, 8 ports bring twice of what the ninth takes, and obey PFC")
+    },
+    Case { has_switch: false, ..Case::lossless("io", "no switch: each port's bursts are sent by the other port") },
 ];
 
 /// Thresholds far above the queues of a switch that keeps up.
@@ -200,8 +213,8 @@ impl RoundEnd {
     /// Waits for the end of a round.
     ///
     /// # Errors
-    /// The frames were not sent within [`FRAMES_WITHIN`], or a switch does not report.
-    pub(crate) fn wait(self, running: &RunningSwitches) -> Result<(), BenchError> {
+    /// The frames were not `sent` within [`FRAMES_WITHIN`], or a switch does not report.
+    pub(crate) fn wait(self, sent: impl Fn() -> Result<u64, BenchError>) -> Result<(), BenchError> {
         let frames = match self {
             RoundEnd::Time(time) => {
                 std::thread::sleep(time);
@@ -210,7 +223,7 @@ impl RoundEnd {
             RoundEnd::Sent(frames) => frames,
         };
         let started = Instant::now();
-        while running.reports()?.iter().map(|report| report.conservation.sent).sum::<u64>() < frames {
+        while sent()? < frames {
             if started.elapsed() > FRAMES_WITHIN {
                 let seconds = FRAMES_WITHIN.as_secs();
                 return Err(BenchError::Run(format!("less than {frames} frames were sent in {seconds} s")));
@@ -304,6 +317,10 @@ impl Setup<'_> {
     /// Returns the destination ports of a port's frames.
     fn destinations(&self, port: usize) -> Vec<u8> {
         let (lcores, ports) = (self.lcores.len(), self.ports());
+        if self.case.incast {
+            let first = port % lcores;
+            return vec![if port == first { first + lcores } else { first } as u8];
+        }
         // Ports are assigned to lcores in rotation: with N lcores port p is on lcore p mod N.
         let (row, lcore) = (port / lcores, port % lcores);
         let next = if self.paths == Paths::Across { (lcore + 1) % lcores } else { lcore };
@@ -315,10 +332,13 @@ impl Setup<'_> {
         (1..=usize::from(self.case.destinations)).map(|n| destination(n) as u8).collect()
     }
 
-    /// Whether a port replays its frames endlessly. With one common destination, that port receives only the frames
+    /// Whether a port replays its frames endlessly. The destination of all frames receives only the frames
     /// that announce its station.
     fn is_endless(&self, port: usize) -> bool {
-        self.paths != Paths::ToOne || port < self.lcores.len()
+        match self.paths {
+            Paths::ToOne => port < self.lcores.len(),
+            Paths::Own | Paths::Across => !self.case.incast || port >= self.lcores.len(),
+        }
     }
 
     /// Writes the capture files of all ports into a directory, as `NAME-PORT.pcap`, in the order of the ports.
@@ -372,8 +392,12 @@ impl Setup<'_> {
             "[switch]\nname = \"bench\"\nidle = \"poll\"\nmac_ageing = \"100h\"\nfdb_size = {}\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = {:?}\n\
              cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
             self.case.fdb_size,
-            // 2 MB for each port.
-            2 * self.ports().next_multiple_of(2),
+            // 2 MB for each port, and 16 MB at most for an lcore, of which memory the usual hugepages have; 2 MB where queues stand, so that
+            // they fit its cache.
+            match self.case.incast {
+                true => 2 * self.lcores.len(),
+                false => (2 * self.ports().next_multiple_of(2)).min(16 * self.lcores.len()),
+            },
             self.policy,
             self.layout,
             self.lcores
@@ -414,6 +438,8 @@ pub struct Forwarded {
     pub sent: u64,
     /// Frames dropped.
     pub dropped: u64,
+    /// PFC frames sent, which pause or resume a class.
+    pub pfc_frames: u64,
     /// CPU time of the switch's lcores.
     pub cpu: Duration,
     /// Time that lcores were runnable while other tasks had their CPUs.
@@ -429,6 +455,7 @@ impl Forwarded {
             copied: sum(|report| report.conservation.copied),
             sent: sum(|report| report.conservation.sent),
             dropped: sum(|report| report.conservation.dropped),
+            pfc_frames: sum(pfc_frames),
             cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
             kept_from_cpu: kept_from_cpu(&stopped.lcores),
         }
@@ -447,8 +474,38 @@ impl Forwarded {
 pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: RoundEnd) -> Result<Forwarded, BenchError> {
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
-    until.wait(&running)?;
+    until.wait(|| sent_by(&running))?;
     Ok(Forwarded::from_stopped(&check_conservation(running.stop(DRAIN)?)?))
+}
+
+/// Runs the switch of a case like [`forward`], or its ports alone.
+///
+/// # Errors
+/// As of [`forward`].
+pub fn forward_case(
+    runtime: &Runtime,
+    case: &Case,
+    switch: &SwitchConfig,
+    until: RoundEnd,
+) -> Result<Forwarded, BenchError> {
+    if case.has_switch {
+        return forward(runtime, std::slice::from_ref(switch), until);
+    }
+    let (sent, stopped) = ports_alone::run(runtime, switch, |sent| until.wait(|| Ok(sent.load(Ordering::Relaxed))))?;
+    Ok(Forwarded { received: sent, sent, ..Forwarded::from_stopped(&stopped) })
+}
+
+/// Returns the number of frames that switches sent so far.
+///
+/// # Errors
+/// A switch does not report.
+pub(crate) fn sent_by(running: &RunningSwitches) -> Result<u64, BenchError> {
+    Ok(running.reports()?.iter().map(|report| report.conservation.sent).sum())
+}
+
+fn pfc_frames(report: &Report) -> u64 {
+    let classes = report.ports.iter().flat_map(|port| &port.classes);
+    classes.map(|class| class.xoff_tx + class.xon_tx).sum()
 }
 
 /// Runs a switch with about this many bytes in its queues, so that each frame has left the CPU cache before it is sent. With 0, queue
@@ -502,6 +559,7 @@ pub fn forward_from_standing_queues(
         copied: after.copied - before.copied,
         sent: after.sent - before.sent,
         dropped: after.dropped - before.dropped,
+        pfc_frames: 0,
         cpu: uses.clone().filter_map(|cpu| cpu.ran).sum(),
         kept_from_cpu: uses.map(|cpu| cpu.kept_from_cpu()).sum(),
     })
@@ -551,6 +609,8 @@ pub struct ForwardingRow {
     pub sent: u64,
     /// Frames dropped in all rounds.
     pub dropped: u64,
+    /// PFC frames sent in all rounds, which pause or resume a class.
+    pub pfc_frames: u64,
     /// Million packets per CPU-second of an lcore.
     pub mpps: Spread,
     /// Nanoseconds of CPU time a packet.
@@ -582,7 +642,8 @@ pub fn run(
     for case in &plan.cases {
         for frame_bytes in plan.frame_bytes.iter().filter(|bytes| case.fits(**bytes)) {
             // A case with many ports is measured with as many lcores as DPDK has ports for.
-            for lcores in plan.lcores.iter().filter(|lcores| **lcores * case.ports() <= PORTS_MAX) {
+            let fits = |lcores: usize| lcores * case.ports() <= PORTS_MAX && (case.has_switch || lcores == 1);
+            for lcores in plan.lcores.iter().filter(|lcores| fits(**lcores)) {
                 let setup = Setup {
                     // The first CPU also runs the control thread.
                     lcores: &allowed[allowed.len() - lcores..],
@@ -619,7 +680,7 @@ pub fn run(
                 break 'rounds;
             }
             done += 1;
-            forwarded.push(forward(&runtime, std::slice::from_ref(switch), plan.until)?);
+            forwarded.push(forward_case(&runtime, case, switch, plan.until)?);
         }
     }
     let measured = setups.iter().zip(&rounds).filter(|(_, forwarded)| !forwarded.is_empty());
@@ -694,6 +755,7 @@ fn row(
         copied: sum(|round| round.copied),
         sent: sum(|round| round.sent),
         dropped: sum(|round| round.dropped),
+        pfc_frames: sum(|round| round.pfc_frames),
         mpps: rates.map(|rate| rate / 1e6),
         ns: rates.map(|rate| 1e9 / rate),
         gbps: rates.map(|rate| rate * bits as f64 / 1e9),
@@ -737,6 +799,8 @@ mod tests {
                     "{port} of {lcores}"
                 );
             }
+            let overload = CASES.iter().find(|case| case.incast).copied().unwrap();
+            assert!((lcores..9 * lcores).all(|port| to(overload, Paths::Own, port) == [port % lcores]));
             for port in 0..5 * lcores {
                 let mut all = to(CASES[4], Paths::Own, port);
                 all.push(port);
@@ -791,6 +855,7 @@ mod tests {
             copied: 0,
             sent,
             dropped: 0,
+            pfc_frames: 0,
             cpu: Duration::from_millis(cpu_ms),
             kept_from_cpu: Duration::from_millis(cpu_ms / 10),
         };

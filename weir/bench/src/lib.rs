@@ -40,6 +40,7 @@ pub mod latency;
 pub mod machine;
 pub mod memif_tester;
 pub mod pause;
+mod ports_alone;
 pub mod rfc2544;
 pub mod search;
 mod sequence;

@@ -40,6 +40,7 @@ fn run_all(cases: &[Case], frame_bytes: &[u16]) {
     for row in &report.rows {
         assert!(row.sent >= 2 * FRAMES, "{row:?}");
         assert_eq!(row.received + row.copied, row.sent + row.dropped, "{row:?}");
+        assert!(row.case != "overload" || row.pfc_frames > 0 && row.dropped == 0, "{row:?}");
         assert!(row.mpps.min > 0.0 && row.mpps.min <= row.mpps.median && row.mpps.median <= row.mpps.max);
         assert_eq!(row.efficiency.map(|efficiency| (efficiency.min, efficiency.max)), Some((1.0, 1.0)));
         assert!(row.relative.is_some_and(|rate| rate.min > 0.0 && rate.min <= rate.median), "{row:?}");

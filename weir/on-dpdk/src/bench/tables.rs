@@ -33,6 +33,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
         "By the first case",
         "Others had the CPU",
         "Dropped",
+        "PFC frames",
     ];
     let mut table = Table::new(head);
     let optional = |ratio: Option<Spread>| ratio.map_or("-".to_owned(), |ratio| spread(ratio, 2));
@@ -48,6 +49,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
             optional(row.relative),
             format!("{:.0} %", row.kept_from_cpu_percent),
             count(row.dropped),
+            count(row.pfc_frames),
         ]);
     }
     let frames: u64 = report.rows.iter().map(|row| row.received).sum();

@@ -21,7 +21,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 37] = [
+const OF_TYPES: [(&str, &str); 38] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
