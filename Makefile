@@ -220,7 +220,7 @@ BESIDE_SIMULATORS = $(STEP) "virtual time beside other simulators" scripts/besid
 bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; run where WEIR_HPCC=PROGRAM, WEIR_HTSIM=PROGRAM name them, built
 	@$(BESIDE_SIMULATORS)
 
-bench-peers: setup ## Forwarding and latency beside testpmd, and beside l3fwd and Open vSwitch where WEIR_L3FWD=DIR, WEIR_OPENVSWITCH=DIR name them, on the same ports in turn
+bench-peers: setup ## Forwarding and latency beside testpmd, and beside l3fwd and Open vSwitch where WEIR_L3FWD=DIR, WEIR_L3FWD_64=DIR, WEIR_OPENVSWITCH=DIR name them, on the same ports in turn
 	@$(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --peers
 	@$(STEP) "latency beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --latency
 

@@ -23,8 +23,9 @@ struct replay {
 	int discards;
 	/* The sender of the frames obeys PFC and PAUSE, of any class, until it is resumed. */
 	int is_paused;
-	/* The table's pointer to the queues, of which there is one. */
-	void *queues[1];
+	uint64_t sent;
+	/* The table's pointer to the queues, all of which are one. */
+	void *queues[RTE_MAX_QUEUES_PER_PORT];
 };
 
 static struct replay *replays[RTE_MAX_ETHPORTS];
@@ -103,6 +104,7 @@ static uint16_t discard_frames(void *queue, struct rte_mbuf **mbufs, uint16_t n)
 	}
 	if (own > 0)
 		rte_mempool_put_bulk(replay->pool, (void **)mbufs, own);
+	replay->sent += n;
 	return n;
 }
 
@@ -121,6 +123,11 @@ void weir_port_replay_start(uint16_t port)
 		ops->tx_pkt_burst = discard_frames;
 		ops->txq.data = replay->queues;
 	}
+}
+
+uint64_t weir_port_replay_sent(uint16_t port)
+{
+	return port < RTE_MAX_ETHPORTS && replays[port] != NULL ? replays[port]->sent : 0;
 }
 
 static uint16_t packet_type_of(const uint8_t *bytes)
@@ -151,7 +158,8 @@ int weir_port_replay(uint16_t port, struct rte_mempool *pool, const uint8_t *lin
 	replay->count = count;
 	replay->port = port;
 	replay->discards = discards;
-	replay->queues[0] = replay;
+	for (int queue = 0; queue < RTE_MAX_QUEUES_PER_PORT; queue++)
+		replay->queues[queue] = replay;
 	replay->lines = aligned_alloc(LINE, RTE_MAX(lines_bytes, (size_t)LINE));
 	replay->frames = calloc(RTE_MAX(count, 1u), sizeof(*frames));
 	if (replay->lines == NULL || replay->frames == NULL) {

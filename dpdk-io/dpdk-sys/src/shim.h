@@ -212,6 +212,8 @@ int weir_port_replay(uint16_t port, struct rte_mempool *pool, const uint8_t *lin
 		const struct weir_replay_frame *frames, uint32_t count, int discards);
 /** To be called after each start of the port, before it is polled; of no effect on other ports. */
 void weir_port_replay_start(uint16_t port);
+/** Frames discarded so far, which the device does not count. */
+uint64_t weir_port_replay_sent(uint16_t port);
 /** Forgets the frames of a stopped port. */
 void weir_port_replay_end(uint16_t port);
 /** Whether a started port may receive a frame in several mbufs: 0 or 1; 0 too

@@ -1,10 +1,10 @@
 //! The forwarding rate of one lcore with the whole pipeline (MMU, PFC, scheduler) beside `dpdk-testpmd` macswap and 5tswap,
-//! which only swap addresses: the same 64-byte IPv4 frames, on cheaper ports than the peers' net_pcap, in turn, as packets per CPU-second of the
-//! forwarding thread.
+//! which only swap addresses: the same 64-byte IPv4 frames, on the same kind of ports, in turn, as packets per CPU-second of the forwarding
+//! thread.
 //!
 //! `cargo bench -p weir-bench --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
 //! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
-//! `l3fwd` and Open vSwitch take part too; WEIR_L3FWD and WEIR_OPENVSWITCH name them. With `-- --alone` Weir runs without peers, as
+//! `l3fwd` and Open vSwitch take part too; WEIR_L3FWD, WEIR_L3FWD_64 and WEIR_OPENVSWITCH name them. With `-- --alone` Weir runs without peers, as
 //! a profiler wants it; with `-- --cold` it is measured what packet memory costs that has left the cache; with `-- --latency` how long
 //! frames take from port to port, through l3fwd and testpmd too; with `-- --instructions` it runs under callgrind, and a packet's
 //! instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`; alone and under callgrind all) leave
@@ -34,7 +34,7 @@ mod testpmd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ground::PeerConfig;
+use ground::{PeerConfig, ReplayLibrary};
 use hugepages::Reserved;
 use weir_alone::{BenchmarkPart, InstructionBenchmark, check_limits};
 use weir_bench::forwarding::{CASES, Case, Forwarded, OF_TWO_PORTS, RoundEnd, Setup, forward_case};
@@ -155,9 +155,11 @@ fn main() {
     if is_asked("--latency") {
         return latency::measure(lcore, dir.path(), hugepages.available(), rounds);
     }
-    // Peers have two ports.
-    let cases = if is_asked("--alone") { &CASES[..] } else { &CASES[..OF_TWO_PORTS] };
-    let cases: Vec<Case> = cases.iter().filter(|case| takes_part(case)).copied().collect();
+    let all = is_asked("--peers");
+    // Peers have two ports; and some of them are the ports alone.
+    let has_peers = |(n, case): &(usize, &Case)| *n < OF_TWO_PORTS || all && !case.has_switch;
+    let cases = CASES.iter().enumerate().filter(|case| is_asked("--alone") || has_peers(case)).map(|(_, case)| *case);
+    let cases: Vec<Case> = cases.filter(takes_part).collect();
     let (captures, switches): (Vec<Vec<PathBuf>>, Vec<SwitchConfig>) = cases
         .iter()
         .map(|case| {
@@ -180,24 +182,29 @@ fn main() {
         }
         return;
     }
-    let all = is_asked("--peers");
     let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
-    let mut tables: Vec<Table> = cases.iter().map(|_| Table::new(peers)).collect();
+    let library = ReplayLibrary::build(dir.path());
+    let peers_of = |case: &Case| {
+        let has_switch = case.has_switch;
+        peers.iter().copied().filter(move |peer| has_switch || peer.is_of_ports_alone())
+    };
+    let mut tables: Vec<Table> = cases.iter().map(|case| Table::new(peers_of(case))).collect();
     for _ in 0..rounds {
         for (((files, switch), table), case) in captures.iter().zip(&switches).zip(&mut tables).zip(&cases) {
             let weir = weir_rate(&runtime, case, switch, span);
             let files: &[PathBuf; 2] = files.as_slice().try_into().expect("two ports");
-            let ground = PeerConfig { ports: &ground::replaying(files), lcore, hugepages: hugepages.available() };
-            table.add(weir, peers.iter().map(|peer| peer.rate(&ground, span)));
+            let ground = PeerConfig { ports: &library.ports(files), lcore, hugepages: hugepages.available() };
+            table.add(weir, |peer| peer.rate(&ground, span));
         }
     }
     for peer in peers.iter().filter(|&&peer| tables.iter().all(|table| table.lacks(peer))) {
         println!("{} did not run: {}", peer.name(), peer.wants());
     }
     println!("M packets per CPU-second of the forwarding thread, {rounds} rounds of {} s in turn;", span.as_secs_f64());
-    println!("weir/it is Weir's figure by the peer's, round by round: the median, and the range");
-    // Peers can't have Weir's ports.
-    println!("peers have net_pcap ports, which cost more than Weir's: `io` has each side's ports alone\n");
+    println!("weir/it is Weir's figure by the peer's, round by round: the median, and the range;");
+    println!(
+        "all ports have one receive and one transmit function; numbers are frames a burst, of which Weir has 64\n"
+    );
     for (table, case) in tables.iter().zip(&cases) {
         println!("{}\n{table}", case.what);
     }
@@ -215,7 +222,7 @@ fn count_instructions() {
         name: run.case.name,
         argument,
         environment: &[],
-        functions: if run.case.has_switch { "*SwitchLcore*run_once*" } else { "*PortLoop*run_once*" },
+        functions: if run.case.has_switch { "*SwitchLcore*run_once*" } else { "*IoForwarding*run_once*" },
         each: "packet",
         number_after: "packets ",
         most: run.most,

@@ -27,7 +27,7 @@ pub(crate) fn run(
     let open = |port: &PortConfig| Ok(prepared.open_device(&port.device, switch.mtu.get() as u16)?);
     let ports = switch.ports.iter().map(open).collect::<Result<Vec<_>, BenchError>>()?;
     let sent = Arc::new(AtomicU64::new(0));
-    prepared.add_task(0, Box::new(PortLoop { ports, batch: Batch::new(), sent: sent.clone() }));
+    prepared.add_task(0, Box::new(IoForwarding { ports, batch: Batch::new(), sent: sent.clone() }));
     let running = prepared.start()?;
     wait(&sent)?;
     let stopped = check_conservation(running.stop(Duration::ZERO)?)?;
@@ -35,14 +35,14 @@ pub(crate) fn run(
 }
 
 /// Ports, each with its receive queue and the transmit queue of its frames.
-struct PortLoop {
+struct IoForwarding {
     ports: Vec<(RxQueue, TxQueue)>,
     batch: Batch,
     /// Frames sent so far.
     sent: Arc<AtomicU64>,
 }
 
-impl PortLoop {
+impl IoForwarding {
     // Not inlined: benchmark `forwarding` counts its instructions by its name.
     #[inline(never)]
     fn run_once(&mut self) -> usize {
@@ -58,7 +58,7 @@ impl PortLoop {
     }
 }
 
-impl Task for PortLoop {
+impl Task for IoForwarding {
     fn poll(&mut self, _: &Clock, phase: Phase) -> usize {
         if phase == Phase::Run { self.run_once() } else { 0 }
     }

@@ -11,7 +11,8 @@ use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
 use weir_units::Bytes;
 
-use crate::ground::{self, PeerConfig};
+use crate::ground::{PeerConfig, ReplayLibrary};
+use crate::peers::LONG;
 use crate::testpmd;
 
 /// Bytes in the standing queues, in frames of 64 B.
@@ -43,7 +44,7 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
     let (_, switch) = prepared(INCAST);
     let (captures, _) = prepared(CASES[0]);
     let captures: [PathBuf; 2] = captures.try_into().expect("two ports");
-    let ground = PeerConfig { ports: &ground::replaying(&captures), lcore, hugepages };
+    let ground = PeerConfig { ports: &ReplayLibrary::build(directory).ports(&captures), lcore, hugepages };
     let memory_mb = Memory::for_switches(std::slice::from_ref(&switch), 1, 0).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", lcores, &[], &options).expect("DPDK");
@@ -55,7 +56,7 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
         let (weir, peers) = rows.split_first_mut().expect("Weir");
         weir.rounds.push([Bytes::ZERO, STANDING].map(|standing| weir_rate(&runtime, &switch, standing)));
         for (row, mode) in peers.iter_mut().zip(MODES) {
-            let rate = |buffers| testpmd::rate_with(mode, &ground, SPAN, Some(buffers));
+            let rate = |buffers| testpmd::rate_with(mode, LONG, &ground, SPAN, Some(buffers));
             row.rounds.extend(rate(FEW).zip(rate(MANY)).map(|(hot, cold)| [hot, cold]));
         }
     }

@@ -30,9 +30,11 @@ impl L3fwd {
         let mut command = Command::new(examples.join("build/l3fwd"));
         command.args(["-l", &lcore.to_string(), "--no-pci", "--file-prefix", &prefix]);
         command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "600"] });
-        command.args(ports.iter().map(|port| format!("--vdev={port}")));
+        command.args(ports.devices.iter().map(|port| format!("--vdev={port}")));
+        ports.prepare(&mut command);
         let queues = format!("--config=(0,0,{lcore}),(1,0,{lcore})");
-        command.args(["--", "-p", "0x3", "-P", "--parse-ptype", "--lookup=lpm", &queues]);
+        command.args(["--", "-p", "0x3", "-P", "--lookup=lpm", &queues]);
+        command.args((!ports.have_types).then_some("--parse-ptype"));
         for (key, file) in [("--rule_ipv4", "lpm_default_v4.cfg"), ("--rule_ipv6", "lpm_default_v6.cfg")] {
             command.arg(format!("{key}={}", examples.join(file).display()));
         }

@@ -14,12 +14,12 @@ use weir_dpdk_io::cpu;
 use weir_units::Span;
 
 use crate::ground::{self, PeerConfig};
-use crate::peers::{Forwarder, Peer};
+use crate::peers::{Forwarder, Peer, SHORT};
 use crate::processes::{self, Daemon};
 
 /// Argument that makes this program a switch at the memif socket that is named next.
 pub(crate) const SWITCH: &str = "--switch-at";
-const PEERS: [Peer; 3] = [Peer::L3fwd, Peer::Testpmd("io"), Peer::Testpmd("macswap")];
+const PEERS: [Peer; 3] = [Peer::L3fwd(SHORT), Peer::Testpmd("io", SHORT), Peer::Testpmd("macswap", SHORT)];
 /// Mean interval between lone frames.
 const LONE: Span = Span::from_micros(20);
 const LOAD: f64 = 0.9;

@@ -36,6 +36,7 @@ impl OpenVswitch {
         database.wait_until(|| at.file("db.sock").exists().then_some(()))?;
         at.configure(ground)?;
         let mut switch = at.daemon("usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "switch");
+        ground.ports.prepare(&mut switch);
         let switch = Daemon::start(switch.arg(at.database()))?;
         Some(OpenVswitch { switch, _database: database, at })
     }
@@ -110,7 +111,7 @@ impl Installation {
         // Else it takes a quarter of a million buffers for all ports.
         command.arg("other_config:per-port-memory=true");
         command.args(["--", "add-br", "bench", "--", "set", "Bridge", "bench", "datapath_type=netdev"]);
-        for (n, device) in ports.iter().enumerate() {
+        for (n, device) in ports.devices.iter().enumerate() {
             let port = format!("p{n}");
             command.args(["--", "add-port", "bench", &port, "--", "set", "Interface", &port, "type=dpdk"]);
             command.arg(format!("options:dpdk-devargs=\"{device}\""));

@@ -11,21 +11,35 @@ use crate::{openvswitch, testpmd};
 /// Another program that forwards between two ports.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Peer {
-    /// `dpdk-testpmd` in this mode.
-    Testpmd(&'static str),
-    L3fwd,
+    /// `dpdk-testpmd` in this mode, with this many frames a burst.
+    Testpmd(&'static str, usize),
+    /// DPDK's `l3fwd`, built for this many frames a burst.
+    L3fwd(usize),
     OpenVswitch,
 }
 
 impl Peer {
-    pub(crate) const ADDRESSES_SWAPPED: [Peer; 2] = [Peer::Testpmd("macswap"), Peer::Testpmd("5tswap")];
-    pub(crate) const ALL: [Peer; 5] =
-        [Peer::Testpmd("io"), Peer::Testpmd("macswap"), Peer::Testpmd("5tswap"), Peer::L3fwd, Peer::OpenVswitch];
+    pub(crate) const ADDRESSES_SWAPPED: [Peer; 2] = [Peer::Testpmd("macswap", LONG), Peer::Testpmd("5tswap", LONG)];
+    pub(crate) const ALL: [Peer; 8] = [
+        Peer::Testpmd("io", SHORT),
+        Peer::Testpmd("io", LONG),
+        Peer::Testpmd("macswap", SHORT),
+        Peer::Testpmd("macswap", LONG),
+        Peer::Testpmd("5tswap", LONG),
+        Peer::L3fwd(SHORT),
+        Peer::L3fwd(LONG),
+        Peer::OpenVswitch,
+    ];
+
+    /// Whether its rate is that of the ports alone.
+    pub(crate) fn is_of_ports_alone(self) -> bool {
+        matches!(self, Peer::Testpmd("io", _))
+    }
 
     pub(crate) fn name(self) -> String {
         match self {
-            Peer::Testpmd(mode) => format!("testpmd {mode}"),
-            Peer::L3fwd => "l3fwd LPM".to_owned(),
+            Peer::Testpmd(mode, burst) => format!("testpmd {mode} {burst}"),
+            Peer::L3fwd(burst) => format!("l3fwd LPM {burst}"),
             Peer::OpenVswitch => "Open vSwitch".to_owned(),
         }
     }
@@ -33,8 +47,8 @@ impl Peer {
     /// Packets per CPU-second of its forwarding thread; `None` if it is not there or does not run.
     pub(crate) fn rate(self, ground: &PeerConfig, span: Duration) -> Option<f64> {
         match self {
-            Peer::Testpmd(mode) => testpmd::rate(mode, ground, span),
-            Peer::L3fwd => l3fwd::rate(&folder(L3FWD)?, ground, span),
+            Peer::Testpmd(mode, burst) => testpmd::rate(mode, burst, ground, span),
+            Peer::L3fwd(burst) => l3fwd::rate(&folder(l3fwd_variable(burst))?, ground, span),
             Peer::OpenVswitch => openvswitch::rate(&folder(OPEN_VSWITCH)?, ground, span),
         }
     }
@@ -42,8 +56,8 @@ impl Peer {
     /// Starts it between two memif ports; `None` if it is not there.
     pub(crate) fn start(self, ground: &PeerConfig) -> Option<Forwarder> {
         Some(match self {
-            Peer::Testpmd(mode) => Forwarder::Plain(testpmd::start(mode, ground)?),
-            Peer::L3fwd => Forwarder::L3fwd(L3fwd::start(&folder(L3FWD)?, ground)?),
+            Peer::Testpmd(mode, burst) => Forwarder::Plain(testpmd::start(mode, burst, ground)?),
+            Peer::L3fwd(burst) => Forwarder::L3fwd(L3fwd::start(&folder(l3fwd_variable(burst))?, ground)?),
             // It takes memif ports, and forwards nothing between them.
             Peer::OpenVswitch => return None,
         })
@@ -52,8 +66,11 @@ impl Peer {
     /// What to do where it does not run.
     pub(crate) fn wants(self) -> &'static str {
         match self {
-            Peer::Testpmd(_) => "is dpdk-testpmd there? (apt-get install dpdk-dev)",
-            Peer::L3fwd => {
+            Peer::Testpmd(..) => "is dpdk-testpmd there? (apt-get install dpdk-dev)",
+            Peer::L3fwd(LONG) => {
+                "does WEIR_L3FWD_64 name a copy of that folder, built with MAX_PKT_BURST 64? (docs/PERFORMANCE.md)"
+            }
+            Peer::L3fwd(_) => {
                 "does WEIR_L3FWD name DPDK's folder examples/l3fwd, with build/l3fwd in it? (docs/PERFORMANCE.md)"
             }
             Peer::OpenVswitch => {
@@ -63,8 +80,15 @@ impl Peer {
     }
 }
 
-/// Variable of the environment that names DPDK's folder `examples/l3fwd`, built.
-const L3FWD: &str = "WEIR_L3FWD";
+/// Frames of a burst: the default of DPDK's programs, and those of a burst of Weir.
+pub(crate) const SHORT: usize = 32;
+pub(crate) const LONG: usize = 64;
+
+/// Variable of the environment that names DPDK's folder `examples/l3fwd`, built for such bursts.
+fn l3fwd_variable(burst: usize) -> &'static str {
+    if burst == LONG { "WEIR_L3FWD_64" } else { "WEIR_L3FWD" }
+}
+
 /// Variable of the environment that names the root below which Open vSwitch lies.
 const OPEN_VSWITCH: &str = "WEIR_OPENVSWITCH";
 

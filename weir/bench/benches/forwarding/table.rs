@@ -14,15 +14,15 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(peers: &[Peer]) -> Table {
-        Table { weir: Vec::new(), peers: peers.iter().map(|&peer| (peer, Vec::new())).collect() }
+    pub(crate) fn new(peers: impl Iterator<Item = Peer>) -> Table {
+        Table { weir: Vec::new(), peers: peers.map(|peer| (peer, Vec::new())).collect() }
     }
 
-    /// Adds a round: packets per CPU-second of Weir, and of the peers in their order.
-    pub(crate) fn add(&mut self, weir: f64, peers: impl Iterator<Item = Option<f64>>) {
+    /// Adds a round: packets per CPU-second of Weir, and of the peers by this function.
+    pub(crate) fn add(&mut self, weir: f64, rate: impl Fn(Peer) -> Option<f64>) {
         self.weir.push(weir);
-        for ((_, rounds), rate) in self.peers.iter_mut().zip(peers) {
-            rounds.extend(rate.map(|rate| (rate, weir)));
+        for (peer, rounds) in &mut self.peers {
+            rounds.extend(rate(*peer).map(|rate| (rate, weir)));
         }
     }
 
@@ -34,14 +34,14 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  {:16} {:>7} {:>7} {:>7}   weir/it", "", "min", "median", "max")?;
+        writeln!(f, "  {:18} {:>7} {:>7} {:>7}   weir/it", "", "min", "median", "max")?;
         let Spread { min, median, max } = Spread::from_values(self.weir.iter().map(|rate| rate / 1e6));
-        writeln!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", "weir (dt, PFC)")?;
+        writeln!(f, "  {:18} {min:7.1} {median:7.1} {max:7.1}", "weir")?;
         for (peer, rounds) in self.peers.iter().filter(|(_, rounds)| !rounds.is_empty()) {
             let Spread { min, median, max } = Spread::from_values(rounds.iter().map(|(rate, _)| rate / 1e6));
             let Spread { min: least, median: ratio, max: most } =
                 Spread::from_values(rounds.iter().map(|(rate, weir)| weir / rate));
-            write!(f, "  {:16} {min:7.1} {median:7.1} {max:7.1}", peer.name())?;
+            write!(f, "  {:18} {min:7.1} {median:7.1} {max:7.1}", peer.name())?;
             writeln!(f, "   {ratio:.2} ({least:.2} to {most:.2})")?;
         }
         Ok(())

@@ -7,14 +7,20 @@ use std::time::Duration;
 use crate::ground::PeerConfig;
 use crate::processes::{self, Daemon};
 
-/// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
-pub(crate) fn rate(mode: &str, ground: &PeerConfig, span: Duration) -> Option<f64> {
-    rate_with(mode, ground, span, None)
+/// Packets per CPU-second of testpmd's forwarding thread in this mode, with this many frames a burst; `None` if it is not installed or does not run.
+pub(crate) fn rate(mode: &str, burst: usize, ground: &PeerConfig, span: Duration) -> Option<f64> {
+    rate_with(mode, burst, ground, span, None)
 }
 
 /// As [`rate`]. With a number of packet buffers they come in turn, each after all others, since no lcore keeps those that it used last.
-pub(crate) fn rate_with(mode: &str, ground: &PeerConfig, span: Duration, buffers: Option<u32>) -> Option<f64> {
-    let mut command = command(mode, ground);
+pub(crate) fn rate_with(
+    mode: &str,
+    burst: usize,
+    ground: &PeerConfig,
+    span: Duration,
+    buffers: Option<u32>,
+) -> Option<f64> {
+    let mut command = command(mode, burst, ground);
     command.arg("--interactive");
     if let Some(buffers) = buffers {
         command.args([&format!("--total-num-mbufs={buffers}"), "--mbcache=0"]);
@@ -29,11 +35,11 @@ pub(crate) fn rate_with(mode: &str, ground: &PeerConfig, span: Duration, buffers
 }
 
 /// Starts it, forwarding in this mode; `None` if it is not installed.
-pub(crate) fn start(mode: &str, ground: &PeerConfig) -> Option<Daemon> {
-    Daemon::start(command(mode, ground).arg("--auto-start").stdout(Stdio::null()))
+pub(crate) fn start(mode: &str, burst: usize, ground: &PeerConfig) -> Option<Daemon> {
+    Daemon::start(command(mode, burst, ground).arg("--auto-start").stdout(Stdio::null()))
 }
 
-fn command(mode: &str, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> Command {
+fn command(mode: &str, burst: usize, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> Command {
     let main = if lcore == 0 { 1 } else { 0 };
     // testpmd buffers what it prints when it prints into a pipe.
     let mut command = Command::new("stdbuf");
@@ -47,8 +53,9 @@ fn command(mode: &str, &PeerConfig { ports, lcore, hugepages }: &PeerConfig) -> 
         "--no-pci",
     ]);
     command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "1000", "--no-shconf"] });
-    command.args(ports.iter().map(|port| format!("--vdev={port}")));
-    command.args(["--", &format!("--forward-mode={mode}"), "--nb-cores=1"]);
+    command.args(ports.devices.iter().map(|port| format!("--vdev={port}")));
+    ports.prepare(&mut command);
+    command.args(["--", &format!("--forward-mode={mode}"), &format!("--burst={burst}"), "--nb-cores=1"]);
     // It ends where there is nothing to read.
     command.stdin(Stdio::piped()).stderr(Stdio::null());
     command
