@@ -381,14 +381,6 @@ impl PolicyFlags {
     }
 }
 
-#[inline]
-fn total(packets: &[BufferRequest]) -> u64 {
-    if let [packet] = packets {
-        return u64::from(packet.bytes);
-    }
-    packets.iter().map(|packet| u64::from(packet.bytes)).sum()
-}
-
 impl IngressPort {
     fn new(layout: &BufferLayout, id: PortId) -> IngressPort {
         let port = &layout.ports()[id.index()];

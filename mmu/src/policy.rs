@@ -77,10 +77,9 @@ pub trait BufferPolicy: Debug + Send + Sync {
         alpha.scale(Bytes::new(queue.shared_pool.free())).get()
     }
 
-    /// Whether thresholds are non-increasing as packets are placed. With more bytes in the queue and in the pools, or a higher average, and
-    /// all else equal, none of [`threshold`](BufferPolicy::threshold), [`lossy_threshold`](BufferPolicy::lossy_threshold) and
-    /// [`port_threshold`](BufferPolicy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if
-    /// each of them would be admitted.
+    /// Whether thresholds are non-increasing as packets are placed. With more bytes in the queue, its headroom and the pools, or a higher
+    /// average, and all else equal, none of [`threshold`](BufferPolicy::threshold), [`lossy_threshold`](BufferPolicy::lossy_threshold) and
+    /// [`port_threshold`](BufferPolicy::port_threshold) may rise. Packets of a queue are then admitted together, by few queries.
     fn has_non_increasing_thresholds(&self) -> bool {
         false
     }

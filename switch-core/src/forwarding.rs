@@ -607,7 +607,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
             self.pending_ports.insert(state.real_port);
         }
         let has_storm = !shared.port(port).in_storm().is_empty();
-        if request.is_bulk_admitted() && !has_storm {
+        if request.is_admitted() && !has_storm {
             for route in request.routes() {
                 counters.add(route.ingress, queue_stat::HANDED_OVER, u64::from(route.packets));
             }

@@ -5,9 +5,10 @@ use weir_units::{Alpha, Bytes, ClassSet, QueueId, Time, bits};
 use super::bulk::BulkRequest;
 use super::burst_request::{BURST_REQUEST_MAX, BurstRequest, mask};
 use super::placement::{
-    LosslessQueue, LossyQueue, PausedPort, PlacedBytes, SharedBudget, ThresholdQuery, bring_up_to_date, place,
+    LosslessQueue, LossyQueue, PausedPort, PlacedBytes, PlacementRun, SharedBudget, ThresholdQuery, UniformRun,
+    bring_up_to_date,
 };
-use super::{Admission, BufferRequest, ChargeContext, DropReason, Mmu, total};
+use super::{Admission, BufferRequest, ChargeContext, DropReason, Mmu};
 use crate::occupancy::Occupancy;
 use crate::policy::QueueView;
 use crate::single_writer::PortWriter;
@@ -49,7 +50,7 @@ impl Mmu {
     /// the segment.
     #[inline]
     pub fn admit_burst(&self, writer: &mut PortWriter, now: Time, burst: &mut BurstRequest) -> ClassSet {
-        burst.bulk_admitted = 0;
+        (burst.bulk_admitted, burst.admitted) = (0, 0);
         if self.flags.is_plain {
             self.admit_routes(&self.plain_context(), writer, now, burst)
         } else {
@@ -111,8 +112,9 @@ impl Mmu {
             Some(view) => self.admit_bulk_lossless(context, writer, burst, &request, view, budget),
             None => self.admit_bulk_lossy(context, writer, burst, &request, budget),
         };
-        let Some(segment) = segment else { return self.admit_each(context, writer, burst, group, view, budget) };
+        let Some(segment) = segment else { return self.admit_each(context, writer, burst, &request, view, budget) };
         burst.bulk_admitted |= group;
+        burst.admitted |= group;
         for n in bits(group) {
             burst.segments[n] = segment;
             if lossless {
@@ -129,16 +131,26 @@ impl Mmu {
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
         burst: &mut BurstRequest,
-        group: u64,
+        request: &BulkRequest,
         view: Option<QueueView>,
         budget: &mut SharedBudget,
     ) -> ClassSet {
-        let packets = burst.packets_of(group);
+        let members = burst.members_of(request.group);
         let mut decided = [Admission::Drop(DropReason::SharedFull); BURST_REQUEST_MAX];
-        let decided = &mut decided[..packets.run.len()];
-        let went_off = self.admit_run(context, writer, &packets.run, decided, view, budget);
-        for (place, verdict) in packets.places.iter().zip(decided) {
-            burst.verdicts[usize::from(*place)] = *verdict;
+        let decided = &mut decided[..members.count_ones() as usize];
+        let may_be_together = context.flags.may_admit_bulk && context.flags.low_pass.is_none();
+        let uniform = if may_be_together { UniformRun::new(burst, request) } else { None };
+        let went_off = match uniform {
+            Some(run) => self.admit_run(context, writer, &run, decided, view, budget),
+            None => self.admit_run(context, writer, &burst.packets_of(request.group)[..], decided, view, budget),
+        };
+        if decided.iter().all(|verdict| matches!(verdict, Admission::Admit(_))) {
+            burst.admitted |= request.group;
+        }
+        if members == mask(decided.len()) {
+            burst.verdicts[..decided.len()].copy_from_slice(decided);
+        } else {
+            bits(members).zip(decided).for_each(|(n, verdict)| burst.verdicts[n % BURST_REQUEST_MAX] = *verdict);
         }
         went_off
     }
@@ -226,12 +238,12 @@ impl Mmu {
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[BufferRequest],
+        run: &(impl PlacementRun + ?Sized),
         verdicts: &mut [Admission],
         view: Option<QueueView>,
         budget: &mut SharedBudget,
     ) -> ClassSet {
-        debug_assert_eq!(run[0].ingress.port(), writer.port(), "a packet of another port");
+        debug_assert_eq!(run.ingress().port(), writer.port(), "a packet of another port");
         match view {
             None => {
                 self.admit_lossy(context, writer, run, verdicts, budget);
@@ -249,12 +261,12 @@ impl Mmu {
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[BufferRequest],
+        run: &(impl PlacementRun + ?Sized),
         verdicts: &mut [Admission],
         mut view: QueueView,
         budget: &mut SharedBudget,
     ) -> ClassSet {
-        let id = run[0].ingress;
+        let id = run.ingress();
         let queue = &*self.ingress[id.index()];
         if context.flags.lends_headroom {
             self.note_lending_time(id, budget.now);
@@ -281,14 +293,14 @@ impl Mmu {
                     headroom_granted: headroom.bytes,
                     is_short: false,
                 };
-                placed = place(run, verdicts, queue, private, &mut segments);
+                placed = run.place(verdicts, queue, private, &mut segments);
                 (average, is_short) = (segments.average, segments.is_short);
                 // Not installed: it is repeated with a reservation.
                 if is_short && !headroom.is_reserved { occupancy } else { segments.occupancy }
             });
             match context.headroom {
                 Some(pool) if is_short && !headroom.is_reserved => {
-                    headroom = HeadroomGrant { bytes: pool.reserve(total(run)).bytes, is_reserved: true };
+                    headroom = HeadroomGrant { bytes: pool.reserve(run.bytes()).bytes, is_reserved: true };
                 }
                 _ => break change,
             }
@@ -318,12 +330,12 @@ impl Mmu {
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[BufferRequest],
+        run: &(impl PlacementRun + ?Sized),
         verdicts: &mut [Admission],
         mut view: QueueView,
         budget: &mut SharedBudget,
     ) -> ClassSet {
-        let id = run[0].ingress;
+        let id = run.ingress();
         let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
         let private = queue.private();
         // Other lcores only take from the queue, so the loaded length is its maximum.
@@ -333,7 +345,7 @@ impl Mmu {
         let port_change = port.occupancy.update(|occupancy| {
             let (port, insurance) = (id.port(), port.insurance);
             let mut segments = PausedPort { query, view: &mut view, own: before, port, occupancy, insurance };
-            placed = place(run, verdicts, queue, private, &mut segments);
+            placed = run.place(verdicts, queue, private, &mut segments);
             segments.occupancy
         });
         let change = queue.occupancy.update(|occupancy| {
@@ -363,15 +375,15 @@ impl Mmu {
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[BufferRequest],
+        run: &(impl PlacementRun + ?Sized),
         verdicts: &mut [Admission],
         budget: &mut SharedBudget,
     ) {
-        let (ingress, egress) = (run[0].ingress, run[0].egress);
+        let (ingress, egress) = (run.ingress(), run.egress());
         let (queue, egress_queue) = (&*self.ingress[ingress.index()], &self.egress[egress.index()]);
         let mut view = self.egress_view(context, egress, egress_queue.length(), budget.pool(), budget.now);
         let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
-        let lossy_grant = context.egress_lossy.map(|pool| pool.reserve(total(run)));
+        let lossy_grant = context.egress_lossy.map(|pool| pool.reserve(run.bytes()));
         let lossy_granted = lossy_grant.map_or(u64::MAX, |grant| grant.bytes);
         let private = queue.private();
         let average_before = context.flags.filtered(&egress_queue.average);
@@ -381,7 +393,7 @@ impl Mmu {
         let change = queue.occupancy.update(|occupancy| {
             let (view, average) = (&mut view, average_before);
             let mut segments = LossyQueue { query, view, occupancy, average, length, lossy_used, lossy_granted };
-            placed = place(run, verdicts, queue, private, &mut segments);
+            placed = run.place(verdicts, queue, private, &mut segments);
             average_after = segments.average;
             segments.occupancy
         });
@@ -427,7 +439,7 @@ impl Mmu {
         &self,
         context: &ChargeContext<'_>,
         writer: &mut PortWriter,
-        run: &[BufferRequest],
+        run: &(impl PlacementRun + ?Sized),
         verdicts: &[Admission],
         mut view: QueueView,
         after: Occupancy,
@@ -435,31 +447,16 @@ impl Mmu {
         placed: PlacedBytes,
         budget: &mut SharedBudget,
     ) {
-        let queue = &*self.ingress[run[0].ingress.index()];
+        let queue = &*self.ingress[run.ingress().index()];
         budget.used += placed.shared;
         queue.add_private(placed.private);
         if placed.admitted() > 0 {
             queue.note_occupancy(after, queue.private());
-            self.charge_egress(run, verdicts);
+            run.charge_egress(self, verdicts, &placed);
         }
         if context.flags.observes_packets {
             bring_up_to_date(&context.flags, &mut view, after, average);
             self.policy.on_admit(writer, &view);
-        }
-    }
-
-    #[inline]
-    fn charge_egress(&self, run: &[BufferRequest], verdicts: &[Admission]) {
-        if let ([arrival], [verdict]) = (run, verdicts) {
-            // A single packet needs no sums.
-            if matches!(verdict, Admission::Admit(_)) {
-                self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
-            }
-            return;
-        }
-        let is_admitted = |(_, verdict): &(&BufferRequest, &Admission)| matches!(verdict, Admission::Admit(_));
-        for (arrival, _) in run.iter().zip(verdicts).filter(is_admitted) {
-            self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
         }
     }
 

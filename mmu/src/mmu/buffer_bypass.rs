@@ -4,7 +4,7 @@ use std::slice::{from_mut, from_ref};
 
 use weir_units::Time;
 
-use super::placement::{LosslessQueue, LossyQueue, SharedBudget, ThresholdQuery, place};
+use super::placement::{LosslessQueue, LossyQueue, PlacementRun, SharedBudget, ThresholdQuery};
 use super::{Admission, BufferRequest, DropReason, Mmu, Segment};
 use crate::occupancy::Occupancy;
 
@@ -34,14 +34,14 @@ impl Mmu {
         let turns_off = if queue.limits.lossless {
             let mut view = self.ingress_view(&context.flags, packet.ingress, occupancy, pool, now);
             let mut segments = LosslessQueue::without_headroom(query, &mut view, occupancy);
-            place(run, from_mut(&mut verdict), queue, private, &mut segments);
+            run.place(from_mut(&mut verdict), queue, private, &mut segments);
             segments.occupancy.off
         } else {
             let mut view = self.egress_view(&context, packet.egress, length, pool, now);
             let (average, lossy_used, lossy_granted) = (0, 0, u64::MAX);
             let view = &mut view;
             let mut segments = LossyQueue { query, view, occupancy, average, length, lossy_used, lossy_granted };
-            place(run, from_mut(&mut verdict), queue, private, &mut segments);
+            run.place(from_mut(&mut verdict), queue, private, &mut segments);
             false
         };
         let (to_private, to_shared) = match verdict {

@@ -12,7 +12,7 @@
 //! whole burst in the pool.
 //!
 //! Private buffer comes first in all cases: it takes all of the packets, or has no room for the smallest. In any other case nothing is
-//! charged here, and the packets are placed [individually](super::placement). `mmu/tests/it/reference.rs` compares both with a sequential
+//! charged here, and the packets are [placed](super::placement) in order. `mmu/tests/it/reference.rs` compares both with a sequential
 //! model, for each policy.
 
 use arrayvec::ArrayVec;
@@ -34,7 +34,7 @@ pub(super) struct BulkRequest {
     /// Egress queue of lossy packets; one of several for lossless ones.
     pub(super) egress: QueueId,
     pub(super) bytes: u64,
-    group: u64,
+    pub(super) group: u64,
 }
 
 impl BulkRequest {
@@ -176,7 +176,7 @@ impl Mmu {
         }
         let routes = burst.routes().len();
         burst.segments[..routes].fill(Segment::Shared);
-        burst.bulk_admitted = mask(routes);
+        (burst.bulk_admitted, burst.admitted) = (mask(routes), mask(routes));
         budget.used += total;
         true
     }

@@ -58,7 +58,10 @@ pub struct BurstRequest {
     bytes: [u32; BURST_REQUEST_MAX],
     /// Charge common to all packets, if known to be equal.
     each: Option<u32>,
+    /// Bit mask of the routes all of whose packets are in one segment.
     pub(super) bulk_admitted: u64,
+    /// Bit mask of the routes all of whose packets were admitted.
+    pub(super) admitted: u64,
     pub(super) segments: [Segment; BURST_REQUEST_MAX],
     /// Verdict on each packet of the other routes.
     pub(super) verdicts: [Admission; BURST_REQUEST_MAX],
@@ -82,6 +85,7 @@ impl BurstRequest {
             bytes: [0; BURST_REQUEST_MAX],
             each: None,
             bulk_admitted: 0,
+            admitted: 0,
             segments: [Segment::Private; BURST_REQUEST_MAX],
             verdicts: [Admission::Drop(DropReason::SharedFull); BURST_REQUEST_MAX],
             route_by_egress: [0; EGRESS_QUEUES],
@@ -357,10 +361,10 @@ impl BurstRequest {
         self.placed().map(|(route, bytes)| BufferRequest { ingress: route.ingress, egress: route.egress, bytes })
     }
 
-    /// Returns whether every route was admitted in bulk; if not, [`BurstRequest::verdict`] holds the decision on each packet.
+    /// Returns whether every packet was admitted; if not, [`BurstRequest::verdict`] holds the decision on each.
     #[inline]
-    pub fn is_bulk_admitted(&self) -> bool {
-        self.bulk_admitted == mask(self.routes.len())
+    pub fn is_admitted(&self) -> bool {
+        self.admitted == mask(self.routes.len())
     }
 
     /// Verdict on a packet.
@@ -387,7 +391,7 @@ impl BurstRequest {
     }
 
     #[inline]
-    fn members_of(&self, routes: u64) -> u64 {
+    pub(super) fn members_of(&self, routes: u64) -> u64 {
         bits(routes).fold(0, |members, route| members | self.members[route % BURST_REQUEST_MAX])
     }
 
@@ -395,14 +399,23 @@ impl BurstRequest {
         self.bytes[..self.len].iter().copied().min().unwrap_or(0)
     }
 
-    /// Collects the packets of these routes with their indices.
-    pub(super) fn packets_of(&self, routes: u64) -> Deferred {
-        let mut packets = Deferred { run: ArrayVec::new(), places: ArrayVec::new() };
-        for n in bits(self.members_of(routes)) {
-            packets.run.push(self.packet(n));
-            packets.places.push(n as u8);
-        }
-        packets
+    /// Charge of each of these packets, if they are equal.
+    pub(super) fn charge_common_to(&self, members: u64) -> Option<u32> {
+        self.each.or_else(|| {
+            let first = self.bytes[members.trailing_zeros() as usize % BURST_REQUEST_MAX];
+            bits(members).all(|n| self.bytes[n % BURST_REQUEST_MAX] == first).then_some(first)
+        })
+    }
+
+    /// A route, and a bit mask of its packets.
+    #[inline]
+    pub(super) fn route(&self, n: usize) -> (&RouteTotal, u64) {
+        (&self.routes[n], self.members[n % BURST_REQUEST_MAX])
+    }
+
+    /// Collects the packets of these routes.
+    pub(super) fn packets_of(&self, routes: u64) -> ArrayVec<BufferRequest, BURST_REQUEST_MAX> {
+        bits(self.members_of(routes)).map(|n| self.packet(n)).collect()
     }
 }
 
@@ -410,12 +423,6 @@ impl Default for BurstRequest {
     fn default() -> BurstRequest {
         BurstRequest::new()
     }
-}
-
-/// Packets of some routes, to be decided individually.
-pub(super) struct Deferred {
-    pub(super) run: ArrayVec<BufferRequest, BURST_REQUEST_MAX>,
-    pub(super) places: ArrayVec<u8, BURST_REQUEST_MAX>,
 }
 
 #[inline]
