@@ -42,12 +42,8 @@ pub(super) fn text(found: &MachineFindings) -> String {
 }
 
 fn memory(memory: &PacketMemory) -> String {
-    let replayed = match memory.replayed_mbufs {
-        0 => String::new(),
-        frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
-    };
     format!(
-        "packet memory: {} mbufs for what the buffers hold, {} on their way in and out{replayed}, {} for control frames: {} MiB in all\n",
+        "packet memory: {} mbufs for what the buffers hold, {} on their way in and out, {} for control frames: {} MiB in all\n",
         count(u64::from(memory.buffered_mbufs)),
         count(u64::from(memory.in_flight_mbufs)),
         count(u64::from(memory.control_mbufs)),

@@ -74,8 +74,6 @@ pub struct PacketMemory {
     pub buffered_mbufs: u32,
     /// Mbufs for frames in flight, received or to be sent.
     pub in_flight_mbufs: u32,
-    /// Mbufs for capture files that are replayed endlessly.
-    pub replayed_mbufs: u32,
     /// Mbufs for control frames.
     pub control_mbufs: u32,
     /// Total size in bytes.

@@ -103,7 +103,7 @@ fn every_byte_is_delivered_once_whatever_is_lost_doubled_or_reordered() {
             seed,
             ..FaultPlan::default()
         };
-        scenario.hosts[0].faults = [FaultPlan { seed: seed + 100, ..faults.clone() }, faults];
+        scenario.hosts[0].faults = [FaultPlan { seed: seed + 100, ..faults }, faults];
         let mut sim = Sim::new(&scenario).unwrap();
         sim.run_until(Time::from_nanos(100_000_000));
         assert!(sim.is_finished(), "seed {seed}");

@@ -88,7 +88,6 @@ fn packet_memory(memory: Memory) -> PacketMemory {
     PacketMemory {
         buffered_mbufs: memory.buffered,
         in_flight_mbufs: memory.in_flight,
-        replayed_mbufs: memory.replayed,
         control_mbufs: memory.control,
         bytes: memory.bytes().get(),
         in_hugepages: memory.fits_hugepages(),
