@@ -11,6 +11,7 @@ pub(crate) mod lending;
 mod placement;
 mod prefetch;
 mod report;
+mod shared_budget;
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -5,9 +5,9 @@ use weir_units::{Alpha, Bytes, ClassSet, QueueId, Time, bits};
 use super::bulk::BulkRequest;
 use super::burst_request::{BURST_REQUEST_MAX, BurstRequest, mask};
 use super::placement::{
-    LosslessQueue, LossyQueue, PausedPort, PlacedBytes, PlacementRun, SharedBudget, ThresholdQuery, UniformRun,
-    bring_up_to_date,
+    LosslessQueue, LossyQueue, PausedPort, PlacedBytes, PlacementRun, ThresholdQuery, UniformRun, bring_up_to_date,
 };
+use super::shared_budget::SharedBudget;
 use super::{Admission, BufferRequest, ChargeContext, DropReason, Mmu};
 use crate::occupancy::Occupancy;
 use crate::policy::QueueView;

@@ -4,7 +4,8 @@ use std::slice::{from_mut, from_ref};
 
 use weir_units::Time;
 
-use super::placement::{LosslessQueue, LossyQueue, PlacementRun, SharedBudget, ThresholdQuery};
+use super::placement::{LosslessQueue, LossyQueue, PlacementRun, ThresholdQuery};
+use super::shared_budget::SharedBudget;
 use super::{Admission, BufferRequest, DropReason, Mmu, Segment};
 use crate::occupancy::Occupancy;
 

@@ -19,7 +19,7 @@ use arrayvec::ArrayVec;
 use weir_units::{CLASSES, ClassSet, QueueId, bits};
 
 use super::burst_request::{BURST_REQUEST_MAX, BurstRequest, RouteTotal, mask};
-use super::placement::SharedBudget;
+use super::shared_budget::SharedBudget;
 use super::{ChargeContext, Mmu, PolicyFlags, Segment};
 use crate::charge::Charges;
 use crate::ingress_queue::IngressQueue;

@@ -123,7 +123,10 @@ impl Host {
                 let state = &mut self.receivers[receiver];
                 let was_pending = state.has_pending_ack();
                 let is_marked = packet.ecn == Ecn::Ce;
-                self.reordering.record(state.handle_write(now, write, is_marked));
+                let depth = state.handle_write(now, write, is_marked);
+                if depth > 0 {
+                    self.reordering.record(depth);
+                }
                 if is_marked && state.handle_marked(now) {
                     self.cnps_due.push_back(receiver);
                 }

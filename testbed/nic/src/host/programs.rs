@@ -131,6 +131,7 @@ impl Host {
     }
 
     /// Handles the messages that a receiver has completed.
+    #[cold]
     pub(super) fn handle_program_receives(&mut self, now: Time, receiver: usize) {
         let received = self.receivers[receiver].stats().messages;
         let Some(programs) = &mut self.programs else { return };
@@ -140,6 +141,7 @@ impl Host {
     }
 
     /// Handles the acknowledgement of `messages` messages of a sender.
+    #[cold]
     pub(super) fn handle_program_acks(&mut self, now: Time, sender: usize, messages: usize) {
         let Some(programs) = &mut self.programs else { return };
         if programs.handle_acks(now, sender, messages) {
@@ -148,6 +150,7 @@ impl Host {
     }
 
     /// Handles the programs' timer, at `now` or before.
+    #[cold]
     pub(super) fn handle_program_timer(&mut self, now: Time) {
         if let Some(programs) = &mut self.programs {
             programs.watched_at = Time::NEVER;

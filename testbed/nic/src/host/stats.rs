@@ -77,13 +77,11 @@ pub struct ReorderDepth {
 }
 
 impl ReorderDepth {
-    /// Records a late packet; a depth of 0 is none.
-    #[inline]
+    /// Records a late packet, by a depth of 1 or more.
+    #[cold]
     pub(super) fn record(&mut self, depth: u32) {
-        if depth > 0 {
-            self.counts[(depth.ilog2() as usize).min(self.counts.len() - 1)] += 1;
-            self.max = self.max.max(depth);
-        }
+        self.counts[(depth.ilog2() as usize).min(self.counts.len() - 1)] += 1;
+        self.max = self.max.max(depth);
     }
 
     /// Adds the packets of another host.

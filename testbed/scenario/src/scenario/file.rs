@@ -7,7 +7,7 @@ mod assemble;
 mod build;
 mod compose;
 mod control;
-mod doubts;
+
 mod fabrics;
 mod faults;
 mod forwarding;
@@ -19,6 +19,7 @@ mod kinds;
 mod message_cache;
 mod messages;
 mod nic;
+mod notes;
 mod outages;
 mod plan;
 mod reading;
@@ -194,8 +195,8 @@ fn read(root: &Table<'_>, path: &Path, drawn: &MessageCache) -> (ScenarioPlan, V
         for scenario in &mut scenarios {
             let with_messages = scenario.traffic.iter_mut().zip(&*plan.messages);
             with_messages.for_each(|(traffic, sends)| traffic.source = sends.clone());
-            let doubts = doubts::notes(scenario);
-            scenario.notes.extend(doubts);
+            let notes = notes::of_traffic(scenario);
+            scenario.notes.extend(notes);
         }
     }
     (plan, scenarios)

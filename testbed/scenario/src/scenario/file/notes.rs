@@ -14,8 +14,8 @@ struct RdmaTraffic<'t> {
     retransmission: Option<Span>,
 }
 
-/// Returns a note on each kind of doubtful traffic, with the names of what it concerns.
-pub(super) fn notes(scenario: &Scenario) -> Vec<String> {
+/// Returns a note for each kind of traffic that is probably not meant, with the names of its flows and workloads.
+pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
     let Scenario { flows, traffic, switches, .. } = scenario;
     let of_flows =
         flows.iter().filter(|flow| matches!(flow.config.transport, Transport::Rdma)).map(|flow| RdmaTraffic {
