@@ -428,7 +428,7 @@ fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
     assert!(note.ends_with("workload W1 measures paths, of which each packet takes another"), "{note}");
     assert_eq!(read("", "", "").notes, [""; 0]);
     for (switch, nic, wrong) in [
-        ("load_balancing = \"flow\"", "", "write load_balancing = \"flowlet\""),
+        ("load_balancing = \"flow\"", "", "\"flow\" is none of \"flow-hash\", \"random\""),
         ("flowlet_gap = \"20us\"", "", "`flowlet_gap` has no effect: a flow keeps the port that its hash picks"),
         (
             "load_balancing = \"random\"\nflowlet_gap = \"20us\"",
