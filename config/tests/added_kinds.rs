@@ -100,10 +100,6 @@ impl Plugin for First {
     fn id(&self) -> &'static str {
         "first"
     }
-
-    fn keys(&self) -> Keys {
-        &[]
-    }
 }
 
 impl PathSelectorKind for First {

@@ -10,7 +10,9 @@ pub trait Plugin: Sync {
     fn id(&self) -> &'static str;
 
     /// Parameters: all keys that the kind's table may have.
-    fn keys(&self) -> Keys;
+    fn keys(&self) -> Keys {
+        &[]
+    }
 
     /// Run-time gauges: columns of `series.csv`, figures of the summary, sections of the report, a line of `weir check`.
     fn gauges(&self) -> &'static [Gauge] {
@@ -131,10 +133,6 @@ mod tests {
     impl Plugin for Colour {
         fn id(&self) -> &'static str {
             self.0
-        }
-
-        fn keys(&self) -> Keys {
-            &[]
         }
     }
 

@@ -1,6 +1,6 @@
 //! `none`: no messages are sent or obeyed; lossless classes on such a port can overrun.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use super::pause_receiver::PauseReceiver;
 use crate::{
@@ -15,10 +15,6 @@ pub struct NoFlowControl;
 impl Plugin for NoFlowControl {
     fn id(&self) -> &'static str {
         "none"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

@@ -1,6 +1,6 @@
 //! `pause`: 802.3x PAUSE of the whole link. PFC is counted and ignored.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use super::pause_receiver::PauseReceiver;
 use crate::pfc::PfcGenerator;
@@ -25,10 +25,6 @@ pub struct Pause {
 impl Plugin for PauseKind {
     fn id(&self) -> &'static str {
         "pause"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

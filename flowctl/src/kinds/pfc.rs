@@ -1,6 +1,6 @@
 //! `pfc`: 802.1Qbb. Global PAUSE is counted and ignored.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use super::pause_receiver::PauseReceiver;
 use crate::pfc::PfcGenerator;
@@ -25,10 +25,6 @@ pub struct Pfc {
 impl Plugin for PfcKind {
     fn id(&self) -> &'static str {
         "pfc"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

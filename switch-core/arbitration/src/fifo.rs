@@ -1,6 +1,6 @@
 //! Arbitration `arrival` (FIFO): a port's share of the queue's output equals its share of the arrivals.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use crate::{Arbiter, ArbiterChoice, ArbiterConfig, ArbiterKind};
 
@@ -11,10 +11,6 @@ pub struct Fifo;
 impl Plugin for Fifo {
     fn id(&self) -> &'static str {
         "arrival"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

@@ -1,7 +1,7 @@
 //! Load balancing `drill`: DRILL(2, 1) of Ghorbani et al. (SIGCOMM 2017). Each frame takes the shortest of two drawn queues and of
 //! its predecessor's.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use crate::{
     EqualCostPorts, PathRequest, PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind, load,
@@ -18,10 +18,6 @@ pub(crate) struct Drill {
 impl Plugin for Drill {
     fn id(&self) -> &'static str {
         "drill"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

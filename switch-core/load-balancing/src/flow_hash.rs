@@ -1,6 +1,6 @@
 //! Load balancing `flow-hash`: all frames of a flow take the port that its hash picks (ECMP).
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use crate::{PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind};
 
@@ -11,10 +11,6 @@ pub struct FlowHash;
 impl Plugin for FlowHash {
     fn id(&self) -> &'static str {
         "flow-hash"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Load balancing `random`: a port is drawn for each frame.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use crate::{EqualCostPorts, PathRequest, PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind};
 
@@ -12,10 +12,6 @@ pub(crate) struct RandomPath;
 impl Plugin for RandomPath {
     fn id(&self) -> &'static str {
         "random"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Load balancing `round-robin`: each port in turn, a frame each.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use crate::{EqualCostPorts, PathRequest, PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind};
 
@@ -15,10 +15,6 @@ pub(crate) struct RoundRobinPaths {
 impl Plugin for RoundRobinPaths {
     fn id(&self) -> &'static str {
         "round-robin"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Load balancing `shortest-queue`: each frame takes the port whose egress queue of its class is shortest, of those that can send.
 
-use weir_reader::{Keys, Plugin, Table};
+use weir_reader::{Plugin, Table};
 
 use crate::{
     EqualCostPorts, PathRequest, PathSelector, PathSelectorChoice, PathSelectorConfig, PathSelectorKind, load,
@@ -17,10 +17,6 @@ pub(crate) struct ShortestQueue {
 impl Plugin for ShortestQueue {
     fn id(&self) -> &'static str {
         "shortest-queue"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 

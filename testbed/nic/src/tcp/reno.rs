@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Keys, Plugin};
+use weir_reader::Plugin;
 
 use super::{TcpCongestionConfig, TcpCongestionController, TcpCongestionKind};
 use crate::parameters::Parameters;
@@ -14,10 +14,6 @@ pub(super) struct Reno;
 impl Plugin for Reno {
     fn id(&self) -> &'static str {
         "tcp-reno"
-    }
-
-    fn keys(&self) -> Keys {
-        &[]
     }
 }
 
