@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_load_balancing::{FlowHash, PATH_SELECTORS, PathSelectorConfig};
+use weir_load_balancing::{FlowHash, PathSelectorConfig};
 use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, TelemetryMode};
 use weir_units::{Alpha, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
@@ -262,35 +262,6 @@ impl Scenario {
     /// Whether frames of a flow may take several paths, or hosts accept packets in any order.
     pub fn reorders(&self) -> bool {
         self.switches.iter().any(|switch| switch.load_balancing.kind() != FlowHash.kind()) || self.is_selective()
-    }
-
-    /// Returns remarks on flows and workloads that suffer where frames of a flow overtake each other.
-    pub(crate) fn load_balancing_notes(&self) -> Vec<String> {
-        let kind = |switch: &SwitchConfig| PATH_SELECTORS.find(switch.load_balancing.kind());
-        let reorders = |switch: &&SwitchConfig| kind(switch).is_some_and(|kind| kind.reorders());
-        let Some(switch) = self.switches.iter().find(reorders).filter(|_| self.routes.is_some()) else {
-            return Vec::new();
-        };
-        let of_flows = self.flows.iter().map(|flow| {
-            let config = &flow.config;
-            let goes_back = config.retransmission.is_some() && !config.is_selective();
-            (format!("flow {}", flow.name), &config.transport, goes_back, &config.congestion_control)
-        });
-        let of_traffic = self.traffic.iter().map(|plan| {
-            let goes_back = plan.retransmission.is_some() && !plan.loss_recovery.is_selective();
-            (format!("workload {}", plan.name), &plan.transport, goes_back, &plan.congestion_control)
-        });
-        let of_rdma = of_flows.chain(of_traffic).filter(|(_, transport, ..)| !transport.is_tcp());
-        let notes = of_rdma.flat_map(|(name, _, goes_back, control)| {
-            let start = format!("load balancing \"{}\": {name}", switch.load_balancing.kind());
-            let dropped = goes_back.then(|| {
-                format!("{start} goes back where packets overtake others; write loss_recovery = \"selective\" in [nic]")
-            });
-            let measures_path = control.telemetry() != TelemetryMode::None;
-            let mixed = measures_path.then(|| format!("{start} measures paths, of which each packet takes another"));
-            dropped.into_iter().chain(mixed)
-        });
-        notes.collect()
     }
 
     /// Whether hosts accept packets of a flow or workload in any order.

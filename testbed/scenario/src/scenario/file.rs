@@ -7,7 +7,6 @@ mod assemble;
 mod build;
 mod compose;
 mod control;
-
 mod fabrics;
 mod faults;
 mod forwarding;

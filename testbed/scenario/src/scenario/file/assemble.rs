@@ -16,6 +16,7 @@ use super::build::Build;
 use super::compose::mac_of_host;
 use super::control::ControlChoice;
 use super::nic::TransportConfig;
+use super::notes;
 use super::plan::{RunContext, ScenarioPlan};
 use super::receive_limits;
 use super::routing::{self, Routing, StaticRouting};
@@ -487,7 +488,7 @@ impl<'p> Build<'p> {
             real: self.context.real.map(|ports| self.real_plan(ports)),
             switches: self.switches.configs.into(),
         };
-        scenario.notes.extend(scenario.load_balancing_notes());
+        scenario.notes.extend(notes::of_load_balancing(&scenario));
         scenario
     }
 

@@ -1,64 +1,90 @@
 //! Notes on traffic that a scenario allows and probably does not mean.
 
 use weir_config::SwitchConfig;
-use weir_nic::host::{CongestionControlChoice, Transport};
-use weir_units::{Class, Span};
+use weir_load_balancing::PATH_SELECTORS;
+use weir_nic::host::{CongestionControlChoice, TelemetryMode};
+use weir_units::Class;
 
 use crate::scenario::{Scenario, TrafficSource};
 
-/// RDMA of a flow, or of one class of a workload.
+/// RDMA of a flow or a workload.
 struct RdmaTraffic<'t> {
+    kind: &'static str,
     name: &'t str,
-    class: Class,
+    classes: Vec<Class>,
     congestion_control: &'t CongestionControlChoice,
-    retransmission: Option<Span>,
+    retransmits: bool,
+    /// Whether only missing packets are retransmitted.
+    is_selective: bool,
+}
+
+/// Returns the RDMA flows, then the RDMA workloads.
+fn rdma_traffic(scenario: &Scenario) -> Vec<RdmaTraffic<'_>> {
+    let flows = scenario.flows.iter().filter(|flow| !flow.config.transport.is_tcp()).map(|flow| RdmaTraffic {
+        kind: "flow",
+        name: &flow.name,
+        classes: vec![flow.config.class],
+        congestion_control: &flow.config.congestion_control,
+        retransmits: flow.config.retransmission.is_some(),
+        is_selective: flow.config.loss_recovery.is_selective(),
+    });
+    let workloads = scenario.traffic.iter().filter(|plan| !plan.transport.is_tcp()).map(|plan| RdmaTraffic {
+        kind: "workload",
+        name: &plan.name,
+        classes: plan.points.iter().map(|(class, _)| *class).collect(),
+        congestion_control: &plan.congestion_control,
+        retransmits: plan.retransmission.is_some(),
+        is_selective: plan.loss_recovery.is_selective(),
+    });
+    flows.chain(workloads).collect()
+}
+
+/// Returns notes on flows and workloads that suffer where frames of a flow overtake each other.
+pub(super) fn of_load_balancing(scenario: &Scenario) -> Vec<String> {
+    let kind = |switch: &SwitchConfig| PATH_SELECTORS.find(switch.load_balancing.kind());
+    let reorders = |switch: &&SwitchConfig| kind(switch).is_some_and(|kind| kind.reorders());
+    let Some(switch) = scenario.switches.iter().find(reorders).filter(|_| scenario.routes.is_some()) else {
+        return Vec::new();
+    };
+    let notes = rdma_traffic(scenario).into_iter().flat_map(|rdma| {
+        let start = format!("load balancing \"{}\": {} {}", switch.load_balancing.kind(), rdma.kind, rdma.name);
+        let dropped = (rdma.retransmits && !rdma.is_selective).then(|| {
+            format!("{start} goes back where packets overtake others; write loss_recovery = \"selective\" in [nic]")
+        });
+        let measures_path = rdma.congestion_control.telemetry() != TelemetryMode::None;
+        let mixed = measures_path.then(|| format!("{start} measures paths, of which each packet takes another"));
+        dropped.into_iter().chain(mixed)
+    });
+    notes.collect()
 }
 
 /// Returns a note for each kind of traffic that is probably not meant, with the names of its flows and workloads.
 pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
-    let Scenario { flows, traffic, switches, .. } = scenario;
-    let of_flows =
-        flows.iter().filter(|flow| matches!(flow.config.transport, Transport::Rdma)).map(|flow| RdmaTraffic {
-            name: &flow.name,
-            class: flow.config.class,
-            congestion_control: &flow.config.congestion_control,
-            retransmission: flow.config.retransmission,
-        });
-    let of_workloads =
-        traffic.iter().filter(|workload| matches!(workload.transport, Transport::Rdma)).flat_map(|workload| {
-            workload.points.iter().map(|&(class, _)| RdmaTraffic {
-                name: &workload.name,
-                class,
-                congestion_control: &workload.congestion_control,
-                retransmission: workload.retransmission,
-            })
-        });
-    let all: Vec<RdmaTraffic<'_>> = of_flows.chain(of_workloads).collect();
-    let unmarked = named(&all, |rdma| {
+    let (all, switches) = (rdma_traffic(scenario), &scenario.switches);
+    let unmarked = named(&all, |rdma, class| {
         let feedback = rdma.congestion_control.feedback();
         let follows_marks = feedback.cnp_interval.is_some() || feedback.echoes_ecn;
-        let is_marked = |switch: &SwitchConfig| switch.classes.queues[rdma.class.index()].ecn.is_some();
+        let is_marked = |switch: &SwitchConfig| switch.classes.queues[class.index()].ecn.is_some();
         (follows_marks && !switches.iter().any(is_marked)).then(|| {
             format!(
                 "congestion control {} waits for ECN marks, and no switch marks class {}: set ecn of that class in switch.classes.queues, or no congestion control",
                 rdma.congestion_control.name(),
-                rdma.class.index()
+                class.index()
             )
         })
     });
-    let lossy = named(&all, |rdma| {
-        let is_lossy = |switch: &SwitchConfig| !switch.classes.lossless.contains(rdma.class);
-        let (is_lossy, repeats) = (switches.iter().any(is_lossy), rdma.retransmission.is_some());
-        is_lossy.then(|| {
-            let outcome = if repeats {
-                "each loss starts go-back-N"
-            } else {
-                "a message that loses a frame never ends, without a retransmission timeout"
+    let lossy = named(&all, |rdma, class| {
+        let is_lossy = |switch: &SwitchConfig| !switch.classes.lossless.contains(class);
+        switches.iter().any(is_lossy).then(|| {
+            let outcome = match (rdma.retransmits, rdma.is_selective) {
+                (true, false) => "each loss starts go-back-N",
+                (true, true) => "lost packets are sent again",
+                (false, _) => "a message that loses a frame never ends, without a retransmission timeout",
             };
-            format!("RDMA in class {}, which is lossy: {outcome}", rdma.class.index())
+            format!("RDMA in class {}, which is lossy: {outcome}", class.index())
         })
     });
-    let early = traffic.iter().filter(|workload| match &workload.source {
+    let early = scenario.traffic.iter().filter(|workload| match &workload.source {
         TrafficSource::List(messages) => messages.last().is_some_and(|message| message.start < scenario.warm_up),
         TrafficSource::ClosedLoop(_) | TrafficSource::Graph(_) => false,
     });
@@ -72,10 +98,10 @@ pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Returns each distinct note once, after the name of the first flow or workload that it concerns.
-fn named(all: &[RdmaTraffic<'_>], note: impl Fn(&RdmaTraffic<'_>) -> Option<String>) -> Vec<String> {
+fn named(all: &[RdmaTraffic<'_>], note: impl Fn(&RdmaTraffic<'_>, Class) -> Option<String>) -> Vec<String> {
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
-    for rdma in all {
-        let Some(text) = note(rdma) else { continue };
+    for (rdma, class) in all.iter().flat_map(|rdma| rdma.classes.iter().map(move |class| (rdma, *class))) {
+        let Some(text) = note(rdma, class) else { continue };
         match notes.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) if names.contains(&rdma.name) => {}
             Some((_, names)) => names.push(rdma.name),
