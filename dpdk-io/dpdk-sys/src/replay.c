@@ -132,10 +132,10 @@ uint64_t weir_port_replay_sent(uint16_t port)
 
 static uint16_t packet_type_of(const uint8_t *bytes)
 {
-	uint16_t ether_type = bytes[12] << 8 | bytes[13];
+	uint16_t ether_type = word_at(bytes + 12);
 
 	if (ether_type == RTE_ETHER_TYPE_VLAN)
-		ether_type = bytes[16] << 8 | bytes[17];
+		ether_type = word_at(bytes + 16);
 	if (ether_type == RTE_ETHER_TYPE_IPV4)
 		return RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4_EXT_UNKNOWN;
 	if (ether_type == RTE_ETHER_TYPE_IPV6)
