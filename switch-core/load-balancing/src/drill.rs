@@ -1,5 +1,5 @@
 //! Load balancing `drill`: DRILL(2, 1) of Ghorbani et al. (SIGCOMM 2017). Each frame takes the shortest of two drawn queues and of
-//! its predecessor's.
+//! the queue that the forwarder's last frame took.
 
 use weir_reader::{Plugin, Table};
 
@@ -11,7 +11,7 @@ pub(crate) static KIND: Drill = Drill { best: 0 };
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drill {
-    /// Index of the last frame's port.
+    /// Index of the last frame's port among those of its destination.
     best: usize,
 }
 

@@ -59,8 +59,8 @@ pub struct ReproduceArguments {
     /// Experiments to reproduce: gfc.9, all of a paper (gfc), all; or the folder of an experiment or a paper of your own.
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
-    /// List all experiments, with the stored verdicts of virtual time on conclusions and numbers.
-    #[arg(long, conflicts_with = "ids")]
+    /// List experiments, all by default, with the stored verdicts of virtual time on conclusions and numbers.
+    #[arg(long)]
     list: bool,
     /// Reduced form of each, below a minute; the output names the omitted parts.
     #[arg(long)]
@@ -139,14 +139,16 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let choice = ExperimentSelection { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
         let mut all = Vec::new();
-        for experiment in catalogue(&choice.folders()?)? {
+        let listed =
+            if arguments.ids.is_empty() { catalogue(&choice.folders()?) } else { choice.experiments(|_| true) };
+        for experiment in listed? {
             let outcome = FigureResults::read(&experiment)?.result(Backend::Sim).map(|result| result.outcome.clone());
             all.push((experiment, outcome));
         }
         if arguments.json {
             print!("{}", json_text(&outcome::listed(&all)));
         } else {
-            outcome::list(&all);
+            outcome::list(&all, !arguments.ids.is_empty());
         }
         return Ok(());
     }
@@ -343,7 +345,7 @@ fn run(
     let figure = figure::draw(experiment, &rows, directory)?;
     let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
     if !arguments.json {
-        outcome::print(&outcome, arguments.all, figure.iter().chain([&page]), directory);
+        outcome::print(&outcome, &experiment.paper, arguments.all, figure.iter().chain([&page]), directory);
         if let Some(map) = explore::read(directory)? {
             println!("over what the paper leaves open: it {}", map.verdict);
         } else if !experiment.paper.open.is_empty() {

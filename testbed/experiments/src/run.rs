@@ -243,6 +243,11 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         return outcome::verdict(&ended, left);
     }
     println!("{}", seeds::table(&figures));
+    for run in seeds::same_results(&names, &figures) {
+        println!(
+            "{run}: all seeds have the same results; `seed` draws nothing in it (paths: `ecmp_seed` in [scenario])"
+        );
+    }
     println!("results: {0}/*/, one for each seed, and {0}/seeds.json", output.display());
     if stop.load(Ordering::Relaxed) {
         println!("INTERRUPTED: {} of {all} runs have results.", ended.len());

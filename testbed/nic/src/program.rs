@@ -6,7 +6,7 @@ use weir_units::Span;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankProgram {
     operations: Box<[ProgramOperation]>,
-    /// Dependents of all operations: of each those of its end, then those of its start.
+    /// Operations that wait, by the operation that they wait for: first those that wait for its end, then those that wait for its start.
     dependents: Box<[u32]>,
     channels: u32,
     cpus: usize,
@@ -22,7 +22,7 @@ pub enum ProgramStep {
         /// CPU.
         cpu: u8,
     },
-    /// Message to another rank; it ends with its acknowledgement.
+    /// Message to another rank; it ends with its acknowledgement. A channel has the messages of one source and tag at a rank, in order.
     Send {
         /// Connection, by its number among the rank's.
         connection: u32,
@@ -36,7 +36,7 @@ pub enum ProgramStep {
         /// Channel, by its number among the rank's.
         channel: u32,
     },
-    /// Mark of an instant, with its number.
+    /// Mark, by its number. It takes no time: the instant at which its last dependency is met is reported as an event.
     Mark(u32),
 }
 
@@ -45,7 +45,7 @@ struct ProgramOperation {
     step: ProgramStep,
     /// Number of operations that it waits for.
     dependencies: u32,
-    /// Index of its first dependent, and of the first of its start.
+    /// Index of the first operation that waits for its end, and of the first that waits for its start.
     first: [u32; 2],
 }
 
@@ -64,11 +64,11 @@ impl RankProgram {
     /// # Errors
     /// An operation that waits for itself, by its number.
     pub fn new(steps: &[ProgramStep], dependencies: &[(u32, ProgramEdge, u32)]) -> Result<RankProgram, u32> {
-        let rows = |edge: ProgramEdge| usize::from(edge == ProgramEdge::Start);
+        let column = |edge: ProgramEdge| usize::from(edge == ProgramEdge::Start);
         let mut counts = vec![[0u32; 2]; steps.len()];
         let mut waits = vec![0u32; steps.len()];
         for (before, edge, after) in dependencies {
-            counts[*before as usize][rows(*edge)] += 1;
+            counts[*before as usize][column(*edge)] += 1;
             waits[*after as usize] += 1;
         }
         let mut place = 0;
@@ -81,7 +81,7 @@ impl RankProgram {
         let mut next: Vec<[u32; 2]> = operations.iter().map(|operation| operation.first).collect();
         let mut dependents = vec![0; dependencies.len()];
         for (before, edge, after) in dependencies {
-            let place = &mut next[*before as usize][rows(*edge)];
+            let place = &mut next[*before as usize][column(*edge)];
             dependents[*place as usize] = *after;
             *place += 1;
         }

@@ -181,3 +181,25 @@ fn every_experiment_says_where_it_is_from_and_is_in_order() {
         assert!(said.contains(&format!("  {id} ")), "{id}: {said}");
     }
 }
+
+#[test]
+fn every_conclusion_that_does_not_come_out_has_a_cause() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["reproduce", "--list", "--json", "--papers"]).arg(papers()).output().unwrap();
+    let all: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(all.len() >= 47, "{}", all.len());
+    for figure in all {
+        let comes_out = ["reproduced", "arithmetic"].map(Into::into).contains(&figure["conclusions"]);
+        assert_eq!(comes_out, figure["cause"].is_null(), "{figure}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["reproduce", "--list", "gfc.19", "--papers"])
+        .arg(papers())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("gfc.19: Why not all main claims come out: each change") && !said.contains("gfc.9 "),
+        "{said}"
+    );
+}

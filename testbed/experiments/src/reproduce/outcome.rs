@@ -9,6 +9,7 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
+use super::paper_file::PaperFile;
 use super::verdict::{Conclusions, ExperimentOutcome, JudgedClaim, JudgedNumber, Judgement, NumbersVerdict};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
@@ -93,7 +94,7 @@ fn numbers(all: &[JudgedNumber]) -> TypedTable {
 }
 
 /// Prints the experiments with the stored results of their runs in virtual time.
-pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)]) {
+pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)], with_causes: bool) {
     let head = ["id", "conclusions", "numbers", "hosts", "runs", "draws", "quick", "full", "farm", "with", "setting"];
     let mut table = Table::new(head).with_text_last();
     for (experiment, outcome) in all {
@@ -114,6 +115,11 @@ pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)]) {
         ]);
     }
     print!("{table}");
+    if with_causes {
+        for (experiment, cause) in all.iter().filter_map(|(of, _)| Some((of, of.paper.cause_sentence()?))) {
+            println!("\n{}: {cause}", experiment.id);
+        }
+    }
     let conclusions: Vec<Conclusions> =
         all.iter().filter_map(|(_, outcome)| Some(outcome.as_ref()?.conclusions)).collect();
     Conclusions::summary(&conclusions).iter().for_each(|summary| println!("\n{summary}"));
@@ -122,7 +128,8 @@ pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)]) {
         println!("{}: {}{}", paper.id, paper.citation(), paper.configuration_sentence());
     }
     println!(
-        "\nTimes are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; ID's folder has the results in result.json."
+        "\nConclusions are the main claims', numbers are judged apart. weir reproduce --list ID has the cause where a conclusion does not come out.\n\
+         Times are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; ID's folder has the results in result.json."
     );
 }
 
@@ -136,6 +143,8 @@ pub(super) struct ListEntry<'e> {
     /// Verdicts of the stored runs in virtual time, and their size.
     conclusions: Option<Conclusions>,
     numbers: Option<NumbersVerdict>,
+    /// Cause of main claims that do not come out.
+    cause: Option<&'e str>,
     hosts: Option<usize>,
     runs: Option<usize>,
     draws: Option<usize>,
@@ -155,6 +164,7 @@ pub(super) fn listed(all: &[(Experiment, Option<ExperimentOutcome>)]) -> Vec<Lis
             setting: &experiment.paper.setting,
             conclusions: outcome.map(|outcome| outcome.conclusions),
             numbers: outcome.map(|outcome| NumbersVerdict::from_numbers(&outcome.numbers)),
+            cause: experiment.paper.cause.as_deref(),
             hosts: outcome.map(|outcome| outcome.hosts),
             runs: outcome.map(|outcome| outcome.points),
             draws: outcome.map(|outcome| outcome.seeds),
@@ -198,10 +208,11 @@ pub(super) fn head(experiment: &Experiment) {
 /// Lines of claims that are printed without `--all`.
 const CLAIM_LINES: usize = 12;
 
-/// Prints the paper's and Weir's numbers, the claims, and last the verdicts. Without `all_claims`, the main claims come first, and claims
+/// Prints the paper's and Weir's numbers, the claims, and last the verdicts, with their cause. Without `all_claims`, the main claims come first, and claims
 /// beyond [`CLAIM_LINES`] are counted only.
 pub(super) fn print<'a>(
     outcome: &ExperimentOutcome,
+    paper: &PaperFile,
     all_claims: bool,
     pictures: impl Iterator<Item = &'a PathBuf>,
     directory: &Path,
@@ -246,6 +257,9 @@ pub(super) fn print<'a>(
     println!("  (* main claims, which decide the conclusions)\n");
     println!("{}: {}", outcome.id, outcome.summary);
     println!("{}: {}", " ".repeat(outcome.id.len()), outcome.numbers_summary);
+    if let Some(cause) = paper.cause_sentence().filter(|_| outcome.conclusions != Conclusions::Reproduced) {
+        println!("{}: {cause}", " ".repeat(outcome.id.len()));
+    }
     if all_claims {
         outcome.reasons.iter().for_each(|reason| println!("  - {reason}"));
     } else {

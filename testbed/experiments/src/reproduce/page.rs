@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::experiment::Experiment;
 use super::rows::ResultRows;
-use super::verdict::ExperimentOutcome;
+use super::verdict::{Conclusions, ExperimentOutcome};
 use crate::Failure;
 use crate::report::{self, Lead};
 use crate::table::units::shown;
@@ -50,13 +50,13 @@ fn runs(experiment: &Experiment, rows: &ResultRows) -> Vec<PathBuf> {
 
 fn sentences(experiment: &Experiment, outcome: &ExperimentOutcome) -> Vec<String> {
     let paper = &experiment.paper;
-    let mut sentences = vec![
-        outcome.summary.clone(),
-        outcome.numbers_summary.clone(),
+    let mut sentences = vec![outcome.summary.clone(), outcome.numbers_summary.clone()];
+    sentences.extend(paper.cause_sentence().filter(|_| outcome.conclusions != Conclusions::Reproduced));
+    sentences.extend([
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
         format!("The paper: {}", paper.found),
         format!("Weir: {} runs of {}.", outcome.points, outcome.seeds_shown()),
-    ];
+    ]);
     if let Some(lateness) = &outcome.lateness {
         sentences.push(format!(
             "The machine took at most {} % of a run; by a run that lost more than {} % nothing is judged.",

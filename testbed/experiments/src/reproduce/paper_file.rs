@@ -26,6 +26,8 @@ pub(super) struct PaperFile {
     pub section: String,
     pub setting: String,
     pub found: String,
+    /// Cause of main claims that do not come out or stay undecided.
+    pub cause: Option<String>,
     #[serde(default = "virtual_time_alone")]
     pub backends: Vec<Backend>,
     pub takes: MeasuredCost,
@@ -317,6 +319,11 @@ impl PaperFile {
     /// Figure and section in the paper: `Fig. 9, 6.1`.
     pub(super) fn place(&self) -> String {
         if self.section.is_empty() { self.figure.clone() } else { format!("{}, {}", self.figure, self.section) }
+    }
+
+    /// Sentence on the cause of main claims that do not come out.
+    pub(super) fn cause_sentence(&self) -> Option<String> {
+        self.cause.as_ref().map(|cause| format!("Why not all main claims come out: {cause}."))
     }
 }
 

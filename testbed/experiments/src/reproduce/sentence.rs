@@ -41,7 +41,11 @@ fn summary(outcome: &ExperimentOutcome) -> String {
         Conclusions::Not if main.judged == 1 => {
             "Not reproduced: the paper's only main claim does not come out".to_owned()
         }
-        Conclusions::Not => format!("Not reproduced: none of the paper's {} main claims comes out", main.judged),
+        Conclusions::Not => {
+            // "1 does not" alone would repeat the sentence.
+            let others = if main.fails < main.judged { others(main) } else { String::new() };
+            format!("Not reproduced: none of the paper's {} main claims comes out{others}", main.judged)
+        }
         Conclusions::NotExercised => {
             "Not exercised: both sides of the paper's main claims are 0, so nothing could differ".to_owned()
         }

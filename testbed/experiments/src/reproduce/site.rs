@@ -183,6 +183,9 @@ impl Figure {
         let Experiment { id, paper, .. } = &self.experiment;
         let mut text = format!("# {id}: {}\n\n{}. {}\n", paper.title, self.experiment.place_in_paper(), paper.setting);
         let _ = writeln!(text, "\nThe paper: {}", paper.found);
+        if let Some(cause) = paper.cause_sentence() {
+            let _ = writeln!(text, "\n{cause}");
+        }
         for (backend, name) in BACKENDS {
             let Some(result) = self.results.result(backend) else { continue };
             let _ = writeln!(text, "\n## {name}");

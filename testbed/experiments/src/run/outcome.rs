@@ -248,10 +248,10 @@ fn comparison(ended: &[CompletedRun]) -> Table {
         });
     }
     row("lossless frames dropped", &|run| count(run.summary.lossless_drops_with_hosts()));
-    row("messages, highest mean share of a link, %", &|run| {
+    row("flow-control messages, highest mean share of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())
     });
-    row("messages, worst millisecond of a link, %", &|run| {
+    row("flow-control messages, worst millisecond of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_worst_ppm).max())
     });
     if ended.iter().all(|run| run.summary.frames.is_some()) {

@@ -83,6 +83,15 @@ pub(super) fn figures(ended: &[CompletedRun], of: &[(String, u32)]) -> Vec<Figur
     figures.into_iter().filter_map(figure).collect()
 }
 
+/// Runs, of several seeds, whose figures are the same with each.
+pub(super) fn same_results<'n>(names: &'n [String], figures: &[FigureEstimate]) -> Vec<&'n str> {
+    let is_same = |name: &&str| {
+        let of_run = || figures.iter().filter(|figure| figure.run == **name);
+        of_run().any(|figure| figure.seeds > 1) && of_run().all(|figure| figure.least == figure.most)
+    };
+    names.iter().map(String::as_str).filter(is_same).collect()
+}
+
 pub(super) fn table(figures: &[FigureEstimate]) -> Table {
     let mut table = Table::new(["run", "figure", "mean", "95 % interval", "least", "most", "seeds"]);
     for figure in figures {
@@ -139,6 +148,10 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
             let fct = all.and_then(|bin| value(&bin.fct_ns));
             add(&format!("{name}: FCT {what}, us"), fct.map(|ns| ns as f64 / 1e3));
         }
+        let completions = traffic.repetitions.iter().map(|repetition| Some(repetition.completion_ns? as f64 / 1e3));
+        let completions: Option<Vec<f64>> = completions.collect();
+        let completion = completions.and_then(|completions| mean(&completions));
+        add(&format!("{name}: completion of a repetition, us"), completion.map(|estimate| estimate.value));
     }
     values
 }
@@ -167,6 +180,23 @@ mod tests {
         let figures: Vec<(&str, u32, u64)> =
             all.iter().map(|one| (one.run.name.as_str(), one.seed, one.run.scenario.seed)).collect();
         assert_eq!(figures, [("c seed 7", 7, 7), ("c seed 8", 8, 8), ("a seed 7", 7, 7), ("a seed 8", 8, 8)]);
+    }
+
+    #[test]
+    fn runs_that_no_seed_changes_are_named() {
+        let figure = |run: &str, seeds, most| FigureEstimate {
+            run: run.to_owned(),
+            figure: "PAUSEs".to_owned(),
+            seeds,
+            mean: 1.0,
+            interval: None,
+            least: 1.0,
+            most,
+        };
+        let all =
+            [figure("drawn", 2, 3.0), figure("drawn", 2, 1.0), figure("same", 2, 1.0), figure("one seed", 1, 1.0)];
+        let names = ["drawn", "same", "one seed"].map(str::to_owned);
+        assert_eq!(same_results(&names, &all), ["same"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::program::{ProgramEdge, ProgramStep, RankProgram};
 pub struct ProgramEvent {
     /// Instant of the event.
     pub at: Time,
-    /// RankProgram, by its number on the host.
+    /// Number of the program on the host.
     pub program: u32,
     /// Operation: a message was passed to the NIC, or a mark reached.
     pub operation: u32,
@@ -52,7 +52,7 @@ struct ProgramEnd {
     received: u64,
 }
 
-/// RankProgram and its state.
+/// Program and its state.
 #[derive(Debug)]
 struct RunningProgram {
     program: Arc<RankProgram>,

@@ -74,7 +74,7 @@ impl Collective {
         }
     }
 
-    /// Returns numerator and denominator of the bus bandwidth over the buffer per time.
+    /// Returns numerator and denominator of the factor by which NCCL's tests multiply buffer / time for the bus bandwidth (`busbw`).
     fn bus_factor(self, ranks: u64) -> [u64; 2] {
         match self {
             Collective::RingAllReduce | Collective::HalvingDoublingAllReduce | Collective::DoubleTreeAllReduce => {
@@ -124,6 +124,7 @@ impl CollectiveConfig {
                 *first = steps.graph.operations(rank);
             }
             for chunk in 0..self.chunks {
+                // The second tree has a tag of its own.
                 steps.tag = 2 * chunk;
                 self.add(&mut steps);
             }
@@ -201,8 +202,8 @@ impl RankSteps {
         }
     }
 
-    /// Adds steps in each of which a rank sends to another and receives from another, both after those of the step
-    /// before, of which the message is acknowledged.
+    /// Adds steps in each of which a rank sends to another and receives from another. It sends once the message of the step before is
+    /// acknowledged and that step's receipt has come.
     fn pairwise(&mut self, block: u32) {
         for rank in 0..self.ranks {
             let mut before = Vec::new();

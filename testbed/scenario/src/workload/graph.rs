@@ -28,7 +28,7 @@ pub struct MessageGraph {
 pub struct GraphRank {
     /// Host of the rank, by its number.
     pub host: u32,
-    /// RankProgram of the rank.
+    /// Operations of the rank.
     pub program: Arc<RankProgram>,
     /// Receiving rank of each connection.
     pub connections: Box<[u32]>,
@@ -146,21 +146,22 @@ impl GraphDraft {
         self.ranks[rank as usize].dependencies.push((before, event, after));
     }
 
-    /// Makes the operations of a rank one repetition: between a start after `begins` and an end, which is returned. They
-    /// are `first` and all later ones.
+    /// Makes the operations of a rank from `first` on one repetition: all come after a start mark, which waits for `begins`, and before an
+    /// end mark, which is returned.
     pub(crate) fn repetition(&mut self, rank: u32, number: u32, first: u32, begins: Option<u32>) -> u32 {
         let of_rank = &mut self.ranks[rank as usize];
         let count = of_rank.steps.len() as u32;
-        let mut waits = vec![[false; 2]; (count - first) as usize];
-        // Dependencies of earlier repetitions are at the front.
+        // Whether each operation waits for another, and whether another waits for it.
+        let mut edges = vec![[false; 2]; (count - first) as usize];
+        // Dependencies of earlier repetitions were added before.
         for (before, _, after) in of_rank.dependencies.iter().rev().take_while(|(.., after)| *after >= first) {
-            waits[(*before - first) as usize][1] = true;
-            waits[(*after - first) as usize][0] = true;
+            edges[(*before - first) as usize][1] = true;
+            edges[(*after - first) as usize][0] = true;
         }
         let (start, end) = (self.mark(rank, 2 * number), self.mark(rank, 2 * number + 1));
         begins.into_iter().for_each(|before| self.require(rank, start, before));
         self.require(rank, end, start);
-        for (operation, [waits, has_dependents]) in (first..).zip(waits) {
+        for (operation, [waits, has_dependents]) in (first..).zip(edges) {
             if !waits {
                 self.require(rank, operation, start);
             }

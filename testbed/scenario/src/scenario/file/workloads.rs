@@ -445,7 +445,7 @@ impl WorkloadReader<'_, '_> {
         let (collective, bytes, hosts, (from, until)) = (collective?, bytes?, hosts?, stretch?);
         let ranks = hosts.len();
         if collective.needs_power_of_two() && !ranks.is_power_of_two() {
-            let message = format!("{ranks} ranks can't halve the buffer between two of them again and again");
+            let message = format!("halving-doubling takes 2, 4, 8, ... ranks, and here are {ranks}");
             table.refuse("collective", message, "write a power of two of `senders`, or another collective");
             return None;
         }
