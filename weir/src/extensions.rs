@@ -8,6 +8,7 @@ use weir_flowctl::{FLOW_CONTROLS, FlowControlKind};
 use weir_load_balancing::{PATH_SELECTORS, PathSelectorKind};
 use weir_mmu::policy::{BUFFER_POLICIES, BufferPolicyKind};
 use weir_nic::host::congestion::{self, CongestionControlKind};
+use weir_nic::host::entropy::{ENTROPY_KINDS, EntropyKind};
 use weir_nic::tcp::{self, TcpCongestionKind};
 use weir_reader::{Gauge, Plugin};
 use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, column_names};
@@ -60,6 +61,12 @@ impl Extensions {
     /// Adds a load balancing among ports of equal cost, which switches choose by `load_balancing`.
     pub fn load_balancing(mut self, kind: &'static dyn PathSelectorKind) -> Extensions {
         self.errors.extend(PATH_SELECTORS.add(kind).err().map(|error| error.to_string()));
+        self
+    }
+
+    /// Adds a choice of entropy values, which `[nic]` makes by `entropy`.
+    pub fn entropy(mut self, kind: &'static dyn EntropyKind) -> Extensions {
+        self.errors.extend(ENTROPY_KINDS.add(kind).err().map(|error| error.to_string()));
         self
     }
 

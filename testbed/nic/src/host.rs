@@ -18,6 +18,7 @@ pub mod congestion;
 mod connection;
 mod departure;
 mod ends;
+pub mod entropy;
 mod flow;
 mod outgoing;
 mod packet;
@@ -45,7 +46,7 @@ pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, PacketKind, RdmaOpe
 pub use programs::ProgramEvent;
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::RoundRobinUnit;
-pub use selective::LossRecovery;
+pub use selective::{LossRecovery, SelectiveConfig};
 pub use sender_stats::{FctSummary, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters, ReorderDepth};
 pub use transport::Transport;

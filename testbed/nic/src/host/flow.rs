@@ -114,7 +114,7 @@ impl FlowConfig {
             retransmits: self.retransmission.is_some(),
             is_selective: self.is_selective(),
             acks_every_packet: self.acks_every_packet(),
-            echoes_ecn: feedback.echoes_ecn,
+            echoes_ecn: feedback.echoes_ecn || self.is_selective(),
             telemetry: feedback.telemetry,
             transport: self.transport.clone(),
             class: self.class,

@@ -29,8 +29,8 @@ pub struct NicPacket {
     pub destination: MacAddr,
     /// MAC address of the sending host.
     pub source: MacAddr,
-    /// Hash of the connection's addresses and ports in this direction ([`weir_wire::flow_hash`]); equal for all
-    /// packets of a direction.
+    /// Hash of the packet's addresses and ports ([`weir_wire::flow_hash`]): equal for all packets of a direction, unless the sender chooses
+    /// [entropy values](super::entropy).
     pub flow_hash: u32,
     /// Length of the frame, without FCS. On a port, bytes beyond the IP packet are the trailer with the stamps.
     pub frame_bytes: u16,
@@ -131,8 +131,8 @@ pub struct Write {
 pub struct Ack {
     /// Last acknowledged packet; in a NAK, the expected packet.
     pub psn: Psn,
-    /// Number of packets by which the packet that arrived is after `psn`, under selective retransmission; 0 if it is not.
-    pub ahead: u16,
+    /// Number of packets by which the packet that arrived is after `psn`, under selective retransmission; negative if it is before.
+    pub ahead: i16,
     /// Messages that the receiver has completed, modulo 2^24.
     pub msn: u32,
     /// AETH syndrome; in a NAK, the reason to go back to the expected packet or to stop.

@@ -62,7 +62,7 @@ pub struct ReceiverStats {
     pub reordered: u64,
     /// Frames that had already arrived, or are older than the duplicate window (128 packets).
     pub duplicates: u64,
-    /// Last frames of messages.
+    /// Last frames of messages; under selective retransmission, messages that have arrived with all before them.
     pub messages: u64,
     /// Frames that a switch marked CE.
     pub congestion_experienced: u64,
@@ -79,6 +79,8 @@ struct OutOfOrder {
     missing: Psn,
     /// Packets after `missing` that have arrived.
     packets: PacketSet,
+    /// Last packets of their messages among them.
+    last: PacketSet,
 }
 
 /// State of a receiving end.
@@ -258,21 +260,27 @@ impl Receiver {
     #[inline(never)]
     fn handle_selective(&mut self, write: &Write, is_marked: bool) -> u32 {
         let (Some(out_of_order), stats) = (&mut self.out_of_order, &mut self.stats) else { return 0 };
-        let OutOfOrder { missing, packets } = &mut **out_of_order;
+        let OutOfOrder { missing, packets, last } = &mut **out_of_order;
         let ahead = write.psn.ahead_of(*missing);
         let is_new = ahead >= 0 && (ahead as u32) < WINDOW && !packets.contains(*missing, write.psn);
         if ahead > 0 && is_new {
             packets.insert(*missing, write.psn);
+            if write.is_last {
+                last.insert(*missing, write.psn);
+            }
         } else if is_new {
+            // Messages complete in order, each once all its packets have arrived.
+            stats.messages += u64::from(write.is_last);
             *missing = missing.plus(1);
             while packets.remove_first(*missing) {
+                stats.messages += u64::from(last.remove_first(*missing));
                 *missing = missing.plus(1);
             }
         }
         let acknowledged = missing.plus(PSN_BEFORE);
         self.ack_due = Some(Ack {
             psn: acknowledged,
-            ahead: write.psn.ahead_of(acknowledged).clamp(0, WINDOW as i32) as u16,
+            ahead: write.psn.ahead_of(acknowledged).clamp(-(WINDOW as i32), WINDOW as i32) as i16,
             msn: 0,
             syndrome: Syndrome::ACK,
             is_marked: is_marked && self.config.echoes_ecn,
@@ -284,7 +292,6 @@ impl Receiver {
             return 0;
         }
         stats.payload += Bytes::new(u64::from(write.payload_bytes));
-        stats.messages += u64::from(write.is_last);
         let skipped = write.psn.ahead_of(self.expected);
         if skipped < 0 {
             stats.lost -= 1;
@@ -476,6 +483,24 @@ mod tests {
         assert_eq!(after(500_003, 0), (Some((1, false)), 2), "a duplicate is told what has come");
         assert_eq!(after(500_004, 3), (Some((2, true)), 2), "another one is asked for at once");
         assert_eq!((receiver.stats.gaps, receiver.stats.duplicates, receiver.stats.lost), (4, 1, 0));
+    }
+
+    #[test]
+    fn messages_in_any_order_arrive_once_all_their_packets_and_all_before_have() {
+        let mut receiver = receiver();
+        receiver.out_of_order = Some(Box::default());
+        let mut after = |psn: u32, is_last| {
+            receiver.handle_write(Time::ZERO, &write(psn, is_last), false);
+            let ack = receiver.take_ack().unwrap();
+            (ack.psn.plus(1).get(), ack.ahead, ack.msn)
+        };
+        // Messages of packets 0 and 1, of 2, and of 3 and 4.
+        assert_eq!(after(1, true), (0, 2, 0));
+        assert_eq!(after(2, true), (0, 3, 0));
+        assert_eq!(after(4, true), (0, 5, 0));
+        assert_eq!(after(0, false), (3, -2, 2), "0 to 2 have arrived");
+        assert_eq!(after(1, true), (3, -1, 2), "a duplicate");
+        assert_eq!(after(3, false), (5, -1, 3));
     }
 
     #[test]

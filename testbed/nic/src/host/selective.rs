@@ -1,27 +1,35 @@
 //! Selective retransmission, as IRN's (Mittal et al., SIGCOMM 2018): the receiver accepts packets in any order, each acknowledgement
 //! names the packet that arrived, and the sender repeats the missing ones.
 
+use weir_units::Time;
 use weir_wire::rocev2::Psn;
 
+use super::entropy::{EntropyKind, FlowEntropy, PathFeedback};
 use super::packet_set::{PacketSet, WINDOW};
 
 /// Recovery of lost packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum LossRecovery {
     /// Go-back-N: the receiver drops packets after a missing one, and the sender repeats all from there.
     #[default]
     GoBackN,
-    /// Selective retransmission. A packet counts as lost once one with a number higher by `reordering` has arrived, or after a timeout.
-    Selective {
-        /// Packets that may overtake a packet: 1 where the network keeps the order.
-        reordering: u32,
-    },
+    /// Selective retransmission.
+    Selective(SelectiveConfig),
+}
+
+/// Configuration of selective retransmission.
+#[derive(Clone, Copy, Debug)]
+pub struct SelectiveConfig {
+    /// Packets that may overtake a packet before it counts as lost without a timeout: 1 where the network keeps the order.
+    pub reordering: u32,
+    /// Choice of the packets' entropy values.
+    pub entropy: &'static dyn EntropyKind,
 }
 
 impl LossRecovery {
     /// Whether only missing packets are repeated.
     pub fn is_selective(self) -> bool {
-        self != LossRecovery::GoBackN
+        matches!(self, LossRecovery::Selective(_))
     }
 }
 
@@ -39,11 +47,14 @@ pub(super) struct SelectiveRepeat {
     lost_until: Psn,
     /// Next packet to repeat, or `lost_until`.
     next_lost: Psn,
+    /// Entropy values of the packets; `None` if they have one.
+    entropy: Option<FlowEntropy>,
 }
 
 impl SelectiveRepeat {
-    pub(super) fn new(reordering: u32) -> SelectiveRepeat {
+    pub(super) fn new(config: SelectiveConfig, flow_hash: u32) -> SelectiveRepeat {
         let start = Psn::default();
+        let SelectiveConfig { reordering, entropy } = config;
         SelectiveRepeat {
             reordering,
             first: start,
@@ -51,22 +62,28 @@ impl SelectiveRepeat {
             end: start,
             lost_until: start,
             next_lost: start,
+            entropy: FlowEntropy::new(entropy, flow_hash, start),
         }
     }
 
-    /// Sets the number of the first packet.
-    pub(super) fn connect(&mut self, first: Psn) {
-        *self = SelectiveRepeat {
-            first,
-            end: first,
-            lost_until: first,
-            next_lost: first,
-            ..SelectiveRepeat::new(self.reordering)
-        };
+    /// Sets the hash of the flow and the number of its first packet, before any is sent.
+    pub(super) fn connect(&mut self, flow_hash: u32, first: Psn) {
+        (self.first, self.end, self.lost_until, self.next_lost) = (first, first, first, first);
+        if let Some(entropy) = &mut self.entropy {
+            entropy.connect(flow_hash, first);
+        }
     }
 
-    /// Records that all packets before `first` have arrived, and this one, which may be before it.
-    pub(super) fn handle_ack(&mut self, first: Psn, arrived: Psn) {
+    /// Selects the entropy value of a packet that is sent now; returns the hash of its headers, if it is not the flow's.
+    pub(super) fn select_entropy(&mut self, psn: Psn) -> Option<u32> {
+        self.entropy.as_mut().map(|entropy| entropy.select(psn))
+    }
+
+    /// Records that all packets before `first` have arrived, and this one, which may be before it, with or without a CE mark.
+    pub(super) fn handle_ack(&mut self, now: Time, first: Psn, arrived: Psn, is_marked: bool) {
+        if let Some(entropy) = &mut self.entropy {
+            entropy.handle_ack(now, first, arrived, is_marked);
+        }
         while first.ahead_of(self.first) > 0 {
             self.arrived.remove_first(self.first);
             self.first = self.first.plus(1);
@@ -96,7 +113,10 @@ impl SelectiveRepeat {
     }
 
     /// Records that the next lost packet is sent again.
-    pub(super) fn handle_repeated(&mut self) {
+    pub(super) fn handle_repeated(&mut self, now: Time) {
+        if let Some(entropy) = &mut self.entropy {
+            entropy.handle_feedback(now, self.next_lost, PathFeedback::Lost);
+        }
         self.find_lost(self.next_lost.plus(1));
     }
 
@@ -120,13 +140,14 @@ fn later(one: Psn, other: Psn) -> Psn {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entropy::ENTROPY_KINDS;
     use super::*;
 
     fn lost(repeat: &mut SelectiveRepeat) -> Vec<u32> {
         let mut all = Vec::new();
         while let Some(psn) = repeat.next_lost() {
             all.push(psn.get());
-            repeat.handle_repeated();
+            repeat.handle_repeated(Time::ZERO);
         }
         all
     }
@@ -134,23 +155,27 @@ mod tests {
     #[test]
     fn overtaken_packets_are_repeated_once_and_all_after_a_timeout() {
         let psn = Psn::new;
-        let mut repeat = SelectiveRepeat::new(3);
+        let entropy = ENTROPY_KINDS.find("flow").unwrap();
+        let mut repeat = SelectiveRepeat::new(SelectiveConfig { reordering: 3, entropy }, 0);
+        let handle_ack = |repeat: &mut SelectiveRepeat, first, arrived| {
+            repeat.handle_ack(Time::ZERO, psn(first), psn(arrived), false);
+        };
         // 1 and 4 are missing.
         for arrived in [0, 2, 3] {
-            repeat.handle_ack(psn(1), psn(arrived));
+            handle_ack(&mut repeat, 1, arrived);
         }
         assert_eq!(lost(&mut repeat), [], "3 has overtaken 1 by 2");
-        repeat.handle_ack(psn(1), psn(5));
+        handle_ack(&mut repeat, 1, 5);
         assert_eq!(lost(&mut repeat), [1]);
-        repeat.handle_ack(psn(1), psn(6));
+        handle_ack(&mut repeat, 1, 6);
         assert_eq!(lost(&mut repeat), []);
-        repeat.handle_ack(psn(1), psn(7));
+        handle_ack(&mut repeat, 1, 7);
         assert_eq!(lost(&mut repeat), [4]);
         assert_eq!(repeat.arrived(), 5);
         repeat.handle_timeout(psn(9));
         assert_eq!(lost(&mut repeat), [1, 4], "8 may be under way");
-        repeat.handle_ack(psn(4), psn(1));
-        repeat.handle_ack(psn(8), psn(4));
+        handle_ack(&mut repeat, 4, 1);
+        handle_ack(&mut repeat, 8, 4);
         assert_eq!((lost(&mut repeat), repeat.arrived()), (vec![], 0));
         repeat.handle_timeout(psn(9));
         assert_eq!(lost(&mut repeat), [8]);

@@ -33,6 +33,7 @@ pub(super) struct Sender {
     waits: bool,
     payload_max: u64,
     frame_bytes_max: u32,
+    /// Hash of the headers of the packet last taken.
     flow_hash: u32,
     pacer: Option<Shaper>,
     controlled: Option<ControlledFlow>,
@@ -164,9 +165,10 @@ impl Sender {
             },
             None => config.clone(),
         };
+        let flow_hash = codec::flow_hash(host, config.queue_pair, &config.peer);
         let selective = match config.loss_recovery {
-            LossRecovery::Selective { reordering } if config.is_selective() => {
-                Some(Box::new(SelectiveRepeat::new(reordering)))
+            LossRecovery::Selective(selective) if config.is_selective() => {
+                Some(Box::new(SelectiveRepeat::new(selective, flow_hash)))
             }
             _ => None,
         };
@@ -177,7 +179,7 @@ impl Sender {
         let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max, host.link_overhead));
         Ok(Sender {
             payload_max,
-            flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
+            flow_hash,
             pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
             controlled: ControlledFlow::new(&config.congestion_control, host.rate, slack(host.rate))
                 .map(|controlled| controlled.timed(host.frame_times)),
@@ -219,7 +221,7 @@ impl Sender {
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
         (self.next, self.fresh, self.unacknowledged) = (first, first, first);
         if let Some(selective) = &mut self.selective {
-            selective.connect(first);
+            selective.connect(self.flow_hash, first);
         }
     }
 
@@ -270,7 +272,7 @@ impl Sender {
         if self.tcp.is_some() {
             return self.take_segment(now, sizes);
         }
-        let write = self.take_packet(now);
+        let write = if self.selective.is_some() { self.take_selective(now) } else { self.take_packet(now) };
         let frame_bytes = sizes.of_write(write.operation, write.payload_bytes, write.is_first)
             + sizes.of_stamps(self.config.telemetry);
         Some((PacketKind::Write(write), frame_bytes, Ecn::Ect0))
@@ -297,9 +299,6 @@ impl Sender {
     #[inline]
     fn take_packet(&mut self, now: Time) -> Write {
         debug_assert!(self.due() <= now, "a flow is polled before it is due");
-        if let Some(lost) = self.selective.as_ref().and_then(|selective| selective.next_lost()) {
-            return self.repeat_packet(now, lost);
-        }
         if self.sending == self.messages.len() {
             self.release();
         }
@@ -330,13 +329,25 @@ impl Sender {
         write
     }
 
-    /// Takes a packet that is lost, and sent again.
+    /// Takes a lost packet or the next one, and selects its entropy value.
     #[inline(never)]
+    fn take_selective(&mut self, now: Time) -> Write {
+        let write = match self.selective.as_ref().and_then(|selective| selective.next_lost()) {
+            Some(lost) => self.repeat_packet(now, lost),
+            None => self.take_packet(now),
+        };
+        if let Some(flow_hash) = self.selective.as_mut().and_then(|selective| selective.select_entropy(write.psn)) {
+            self.flow_hash = flow_hash;
+        }
+        write
+    }
+
+    /// Takes a packet that is lost, and sent again.
     fn repeat_packet(&mut self, now: Time, psn: Psn) -> Write {
         let holds = |message: &&Message| (0..message.packets as i32).contains(&psn.ahead_of(message.first));
         let message = *self.messages.iter().find(holds).expect("an unacknowledged packet is of a message");
         if let Some(selective) = &mut self.selective {
-            selective.handle_repeated();
+            selective.handle_repeated(now);
         }
         let write = self.packet(now, &message, psn);
         self.stats.retransmitted += 1;
@@ -455,7 +466,8 @@ impl Sender {
             self.progress = now;
         }
         if let Some(selective) = &mut self.selective {
-            selective.handle_ack(self.unacknowledged, ack.psn.plus(u32::from(ack.ahead)));
+            let arrived = ack.psn.plus(i32::from(ack.ahead) as u32);
+            selective.handle_ack(now, self.unacknowledged, arrived, ack.is_marked);
         }
         while let Some(message) = self.messages.front()
             && self.unacknowledged.ahead_of(message.first.plus(message.packets - 1)) > 0
@@ -586,7 +598,7 @@ impl Sender {
         self.frame_bytes_max
     }
 
-    /// Returns the hash of the flow's frames.
+    /// Returns the hash of the headers of the packet last taken.
     pub(super) fn flow_hash(&self) -> u32 {
         self.flow_hash
     }

@@ -528,6 +528,8 @@ mod tests {
         assert_eq!(program(1).dependents(0, ProgramEdge::Start), [1]);
         // Marks of start and end follow.
         assert_eq!((program(0).len(), program(1).len()), (5, 4));
+        let ends = [0, 1].map(|operation| program(1).dependents(operation, ProgramEdge::End));
+        assert_eq!(ends, [[3]; 2], "the end waits for both");
     }
 
     #[test]

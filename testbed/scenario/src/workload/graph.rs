@@ -151,11 +151,11 @@ impl GraphDraft {
     pub(crate) fn repetition(&mut self, rank: u32, number: u32, first: u32, begins: Option<u32>) -> u32 {
         let of_rank = &mut self.ranks[rank as usize];
         let count = of_rank.steps.len() as u32;
-        // Whether each operation waits for another, and whether another waits for it.
+        // Whether each operation waits for another, and whether another waits for its end.
         let mut edges = vec![[false; 2]; (count - first) as usize];
         // Dependencies of earlier repetitions were added before.
-        for (before, _, after) in of_rank.dependencies.iter().rev().take_while(|(.., after)| *after >= first) {
-            edges[(*before - first) as usize][1] = true;
+        for (before, edge, after) in of_rank.dependencies.iter().rev().take_while(|(.., after)| *after >= first) {
+            edges[(*before - first) as usize][1] |= *edge == ProgramEdge::End;
             edges[(*after - first) as usize][0] = true;
         }
         let (start, end) = (self.mark(rank, 2 * number), self.mark(rank, 2 * number + 1));

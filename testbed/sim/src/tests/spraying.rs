@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use weir_load_balancing::PATH_SELECTORS;
-use weir_nic::host::LossRecovery;
+use weir_nic::host::entropy::ENTROPY_KINDS;
+use weir_nic::host::{LossRecovery, SelectiveConfig};
 use weir_scenario::link::{ChosenFrames, FaultPlan, ReorderDelay};
 use weir_scenario::topology::LinkSpec;
 use weir_scenario::{Scenario, file};
@@ -81,16 +82,47 @@ fn each_load_balancing_is_the_same_on_any_number_of_threads() {
     }
 }
 
+/// Switches hash headers, and senders choose entropy values.
+#[test]
+fn senders_spray_by_entropy_values() {
+    let nic = |kind: &str| format!("{SELECTIVE}\nentropy = '{kind}'");
+    let scenario = |kind: &str| fabric(4, "permutation", "flow-hash", &nic(kind));
+    let flow = ended(&scenario("flow"), Threads::ONE).1.expect("all complete");
+    for kind in ENTROPY_KINDS.names().skip(1) {
+        let [(one, all, done), (_, _, on_three)] =
+            [Threads::ONE, Threads::exactly(3)].map(|threads| ended(&scenario(kind), threads));
+        assert!(all.is_some_and(|all| all * 2 < flow), "{kind}: {all:?}, and {flow} without");
+        assert_eq!(done, on_three, "{kind}");
+        assert!(one.hosts().any(|host| host.reordering().max > 0), "{kind}");
+    }
+}
+
+/// The link to one of four spines loses all data, and no switch knows: a quarter of random values leads there.
+#[test]
+fn senders_avoid_values_whose_packets_are_lost() {
+    let time = |kind: &str| {
+        let mut scenario = fabric(2, "one-to-one", "flow-hash", &format!("{SELECTIVE}\nentropy = '{kind}'"));
+        scenario.end = Time::from_nanos(100_000_000);
+        let lossy = FaultPlan { loss_ppm: 1_000_000, until: Time::NEVER, ..FaultPlan::default() };
+        scenario.links[0].faults[0] = FaultPlan { frames: ChosenFrames::Data, ..lossy };
+        ended(&scenario, Threads::ONE).1.expect("all complete")
+    };
+    let [random, bitmap, reps] = ["per-packet", "bitmap", "reps"].map(time);
+    // Timeouts are 4 ms apart.
+    assert!(reps < bitmap && bitmap * 3 < random * 2, "{random}, {bitmap}, {reps}");
+}
+
 /// A sender and a receiver, on whose link frames are lost, doubled and reordered in both directions.
 #[test]
 fn every_byte_is_delivered_once_whatever_is_lost_doubled_or_reordered() {
     let total = Bytes::kb(2_025);
     for seed in 1..=24 {
         let reordering = [1, 4, 32, 4_095][seed as usize % 4];
+        let entropy = ENTROPY_KINDS.all()[seed as usize / 4 % 4];
         let mut scenario = lossless(&star(1, LinkSpec::new(BitRate::gbps(100), Span::from_micros(1))), "");
         all_to_last(&mut scenario, |_, flow| {
             flow.retransmission = Some(Span::from_micros(200));
-            flow.loss_recovery = LossRecovery::Selective { reordering };
+            flow.loss_recovery = LossRecovery::Selective(SelectiveConfig { reordering, entropy });
             (flow.message, flow.total) = (Bytes::kb(50 * (1 + seed % 3)), Some(total));
         });
         let faults = FaultPlan {

@@ -564,13 +564,13 @@ pub(super) mod nic {
         "Timeout after which unacknowledged packets are sent again.",
     )
     .or_keyword("none")
-    .or_else("`\"4ms\"` for workloads; for flows `\"none\"`");
+    .or_else("`\"4ms\"` for workloads and with `loss_recovery = \"selective\"`; else `\"none\"`");
     pub(crate) const LOSS_RECOVERY: Key<bool> = Key::choice(
         "loss_recovery",
         &[("go-back-n", false), ("selective", true)],
         "`\"go-back-n\"`: receivers drop packets after a missing one, and senders repeat all from there, at a NAK at once. \
-         `\"selective\"`: receivers accept packets in any order and acknowledge each, and senders repeat missing ones, as in IRN; \
-         in virtual time only.",
+         `\"selective\"`: receivers accept packets in any order and acknowledge each, and senders repeat missing ones, as in IRN, \
+         with at most 4,096 packets of a flow in flight; in virtual time only.",
     )
     .or("go-back-n");
     pub(crate) const REORDERING: Key<u32> = Key::<u32>::integer(
@@ -579,6 +579,13 @@ pub(super) mod nic {
         "`loss_recovery = \"selective\"`: packets that may overtake a packet before it is sent again without a timeout. IRN: 1.",
     )
     .or("256");
+    pub(crate) const ENTROPY: Key<()> = Key::other(
+        "entropy",
+        "`\"flow\"`, `\"per-packet\"`, `\"bitmap\"`, `\"reps\"`",
+        "Choice of a packet's entropy value (its UDP source port), by which switches with `load_balancing = \"flow-hash\"` pick its \
+         path: one per flow, random ones, htsim's bitmap or REPS. All but `flow` need `loss_recovery = \"selective\"`.",
+    )
+    .or("flow");
     pub(crate) const CONGESTION_CONTROL: Key<()> = Key::other(
         "congestion_control",
         "an algorithm or a [preset](CONGESTION_CONTROL.md#presets)",
@@ -605,6 +612,7 @@ pub(super) mod nic {
         &RETRANSMIT,
         &LOSS_RECOVERY,
         &REORDERING,
+        &ENTROPY,
         &CONGESTION_CONTROL,
         &TRANSPORT,
     ];

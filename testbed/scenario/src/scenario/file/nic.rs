@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use weir_nic::host::congestion::{self, NONE};
-use weir_nic::host::{AckClass, FrameSizes, LossRecovery, RoundRobinUnit, TelemetryMode, Transport};
+use weir_nic::host::entropy::{ENTROPY_KINDS, EntropyKind};
+use weir_nic::host::{AckClass, FrameSizes, LossRecovery, RoundRobinUnit, SelectiveConfig, TelemetryMode, Transport};
 use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpCongestionKind};
 use weir_reader::{Problem, Table};
 use weir_units::{Bytes, Class, Span};
@@ -66,6 +67,8 @@ impl Nic {
         };
         let kinds = KindTables::read(&table, "nic");
         kinds.check(&table);
+        let loss_recovery = loss_recovery(&table);
+        let ack_every = ack_every(&table, loss_recovery);
         Nic {
             control: control_name(&table).unwrap_or(NONE),
             transport: transport_name(&table).flatten(),
@@ -75,9 +78,9 @@ impl Nic {
             turns: table.get(&keys::ROUND_ROBIN),
             queues_tcp: table.get(&keys::TCP_QUEUEING),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
-            ack_every: ack_every(&table),
+            ack_every,
             retransmission: retransmission(&table),
-            loss_recovery: loss_recovery(&table),
+            loss_recovery,
         }
     }
 
@@ -117,7 +120,7 @@ impl TransportConfig {
                 refuse_of_rdma(table, key);
             }
         }
-        transport.ack_every = ack_every(table).or(nic.ack_every);
+        transport.ack_every = ack_every(table, nic.loss_recovery).or(nic.ack_every);
         // Selective retransmission needs a timeout.
         let usual = nic.loss_recovery.is_selective().then_some(RETRANSMIT_DEFAULT);
         transport.retransmission = retransmission(table).or(nic.retransmission).unwrap_or(usual);
@@ -224,8 +227,13 @@ fn mtu(table: &Table<'_>, frames: FrameFormat) -> Option<u16> {
     }
 }
 
-fn ack_every(table: &Table<'_>) -> Option<NonZeroU32> {
-    NonZeroU32::new(table.given(&keys::ACK_EVERY)?)
+fn ack_every(table: &Table<'_>, loss_recovery: LossRecovery) -> Option<NonZeroU32> {
+    let packets = NonZeroU32::new(table.given(&keys::ACK_EVERY)?)?;
+    if loss_recovery.is_selective() && packets > NonZeroU32::MIN {
+        let message = "`ack_every` has no effect: with `loss_recovery` \"selective\" each packet is acknowledged";
+        table.refuse(keys::ACK_EVERY.name, message, "write ack_every = 1, or take it out");
+    }
+    Some(packets)
 }
 
 /// Reads the recovery of lost packets, the same for all flows and workloads.
@@ -239,8 +247,15 @@ fn loss_recovery(table: &Table<'_>) -> LossRecovery {
         let help = "write retransmit = \"4ms\", or loss_recovery = \"go-back-n\"";
         table.refuse(keys::LOSS_RECOVERY.name, "nothing is sent again with `retransmit` \"none\"", help);
     }
+    let names: Vec<(&str, &dyn EntropyKind)> = ENTROPY_KINDS.all().iter().map(|kind| (kind.id(), *kind)).collect();
+    let default = names[0].1;
+    let entropy = table.choice(keys::ENTROPY.name, &names).unwrap_or(default);
+    if entropy.id() != default.id() && !is_selective {
+        let message = format!("`entropy` \"{}\" lets packets overtake each other, which go-back-N drops", entropy.id());
+        table.refuse(keys::ENTROPY.name, message, "write loss_recovery = \"selective\" too");
+    }
     match is_selective {
-        true => LossRecovery::Selective { reordering: table.get(&keys::REORDERING) },
+        true => LossRecovery::Selective(SelectiveConfig { reordering: table.get(&keys::REORDERING), entropy }),
         false => LossRecovery::GoBackN,
     }
 }

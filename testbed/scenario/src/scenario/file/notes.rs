@@ -48,9 +48,8 @@ pub(super) fn of_load_balancing(scenario: &Scenario) -> Vec<String> {
     };
     let notes = rdma_traffic(scenario).into_iter().flat_map(|rdma| {
         let start = format!("load balancing \"{}\": {} {}", switch.load_balancing.kind(), rdma.kind, rdma.name);
-        let dropped = (rdma.retransmits && !rdma.is_selective).then(|| {
-            format!("{start} goes back where packets overtake others; write loss_recovery = \"selective\" in [nic]")
-        });
+        let dropped = (rdma.retransmits && !rdma.is_selective)
+            .then(|| format!("{start} takes overtaken packets for lost; write loss_recovery = \"selective\" in [nic]"));
         let measures_path = rdma.congestion_control.telemetry() != TelemetryMode::None;
         let mixed = measures_path.then(|| format!("{start} measures paths, of which each packet takes another"));
         dropped.into_iter().chain(mixed)

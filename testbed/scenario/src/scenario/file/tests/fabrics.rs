@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_load_balancing::{FlowletConfig, PathSelectorChoice};
-use weir_nic::host::{LossRecovery, Transport};
+use weir_nic::host::{LossRecovery, SelectiveConfig, Transport};
 
 use super::*;
 use crate::scenario::{LinkRef, Outage};
@@ -416,14 +416,20 @@ fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
     assert_eq!(format!("{:?}", scenario.switches[0].load_balancing), format!("{expected:?}"));
     assert_eq!(
         scenario.notes,
-        ["load balancing \"flowlet\": workload W1 goes back where packets overtake others; write loss_recovery = \
-          \"selective\" in [nic]"]
+        [
+            "load balancing \"flowlet\": workload W1 takes overtaken packets for lost; write loss_recovery = \"selective\" in \
+          [nic]"
+        ]
     );
     let scenario = read(flowlet, selective, "");
     assert_eq!(scenario.notes, [""; 0]);
-    assert!(
-        scenario.is_selective() && scenario.traffic[0].loss_recovery == LossRecovery::Selective { reordering: 256 }
-    );
+    let read_as = |nic: &str| match read("", nic, "").traffic[0].loss_recovery {
+        LossRecovery::Selective(SelectiveConfig { reordering, entropy }) => Some((reordering, entropy.id())),
+        LossRecovery::GoBackN => None,
+    };
+    assert!(scenario.is_selective());
+    assert_eq!([selective, ""].map(read_as), [Some((256, "flow")), None]);
+    assert_eq!(read_as(&format!("{selective}\nreordering = 9\nentropy = \"reps\"")), Some((9, "reps")));
     let [note] = &read(flowlet, selective, "congestion_control = \"timely\"\n").notes[..] else { panic!("one note") };
     assert!(note.ends_with("workload W1 measures paths, of which each packet takes another"), "{note}");
     assert_eq!(read("", "", "").notes, [""; 0]);
@@ -436,6 +442,9 @@ fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
             "`load_balancing` \"random\" has no `flowlet_gap`; write load_balancing = \"flowlet\" too, or take it out",
         ),
         ("", "reordering = 3", "`reordering` has no effect: go-back-N drops overtaken packets"),
+        ("", "entropy = \"reps\"", "`entropy` \"reps\" lets packets overtake each other, which go-back-N drops"),
+        ("", "loss_recovery = \"selective\"\nack_every = 16", "`ack_every` has no effect: with `loss_recovery`"),
+        ("", "entropy = \"rep\"", "\"rep\" is none of \"flow\", \"per-packet\", \"bitmap\", \"reps\""),
         (
             "",
             "loss_recovery = \"selective\"\nretransmit = \"none\"",
