@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use weir_config::{Device, SwitchConfig, Trust};
+use weir_config::{Device, PortConfig, SwitchConfig, Trust};
 use weir_nic::host::{CongestionControlChoice, FlowConfig, FrameSizes, HostConfig, RdmaOperation, Transport};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
@@ -398,9 +398,14 @@ impl<'p> Build<'p> {
     fn trusts_dscp(&self, diagnostics: &mut RunDiagnostics) -> bool {
         let mut all = true;
         for (switch, config) in self.switches.distinct() {
-            if config.class_maps().any(|(map, _)| map.trust != Trust::Dscp) {
-                let message = "emulated hosts classify frames by DSCP, and the switch trusts another field";
-                let errors = config.error_at("classes.trust", message, "write trust = \"dscp\"");
+            let trusts_other = |port: &usize| config.class_map(*port).trust != Trust::Dscp;
+            if let Some(port) = (0..config.ports.len()).find(trusts_other) {
+                let (key, who) = match &config.ports[port].class_map {
+                    Some(_) => (format!("ports[{port}].trust"), format!("port {}", config.ports[port].name)),
+                    None => ("classes.trust".to_owned(), "the switch".to_owned()),
+                };
+                let message = format!("emulated hosts classify frames by DSCP, and {who} trusts another field");
+                let errors = config.error_at(&key, message, "write trust = \"dscp\"");
                 self.refuse_of_switch(switch, errors, diagnostics);
                 all = false;
             }
@@ -418,11 +423,16 @@ impl<'p> Build<'p> {
             let without = self.switches.distinct().find(|(_, config)| {
                 !config.class_maps().any(|(map, _)| (0..64).any(|point| has_class(&map.dscp, point)))
             });
-            let message = match without {
-                Some((_, config)) => format!("switch {} gives class {class} to no DSCP", config.name),
-                None => format!("the switches give class {class} to different DSCPs"),
-            };
+            let apart = self.switches.distinct().find_map(|(_, config)| Some((config, port_apart(config, class)?)));
             let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
+            let (message, help) = match (without, apart) {
+                (Some((_, config)), _) => (format!("switch {} gives class {class} to no DSCP", config.name), help),
+                (None, Some((config, port))) => (
+                    format!("switch {}, port {port}: its `dscp` gives class {class} to other DSCPs", config.name),
+                    format!("write another class, or {class} for a DSCP that has it in [classes.dscp]"),
+                ),
+                (None, None) => (format!("the switches give class {class} to different DSCPs"), help),
+            };
             self.refuse(place, message, help, diagnostics);
         }
         common.map(|point| Dscp::new(point as u8))
@@ -518,4 +528,16 @@ impl<'p> Build<'p> {
         }
         all.join(", ")
     }
+}
+
+/// Returns the first port whose own map gives no DSCP the class that the switch's map gives it.
+fn port_apart(config: &SwitchConfig, class: usize) -> Option<&str> {
+    let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
+    let is_apart = |port: &&PortConfig| {
+        let own = port.class_map.as_deref();
+        own.is_some_and(|own| {
+            !(0..64).any(|point| has_class(&own.dscp, point) && has_class(&config.classes.map.dscp, point))
+        })
+    };
+    config.ports.iter().find(is_apart).map(|port| port.name.as_str())
 }

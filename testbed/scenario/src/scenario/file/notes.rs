@@ -2,8 +2,8 @@
 
 use weir_config::SwitchConfig;
 use weir_load_balancing::PATH_SELECTORS;
-use weir_nic::host::{CongestionControlChoice, TelemetryMode};
-use weir_units::Class;
+use weir_nic::host::{CongestionControlChoice, LossRecovery, TelemetryMode};
+use weir_units::{Class, SplitMix64};
 
 use crate::scenario::{Scenario, TrafficSource};
 
@@ -14,8 +14,7 @@ struct RdmaTraffic<'t> {
     classes: Vec<Class>,
     congestion_control: &'t CongestionControlChoice,
     retransmits: bool,
-    /// Whether only missing packets are retransmitted.
-    is_selective: bool,
+    loss_recovery: LossRecovery,
 }
 
 /// Returns the RDMA flows, then the RDMA workloads.
@@ -26,7 +25,7 @@ fn rdma_traffic(scenario: &Scenario) -> Vec<RdmaTraffic<'_>> {
         classes: vec![flow.config.class],
         congestion_control: &flow.config.congestion_control,
         retransmits: flow.config.retransmission.is_some(),
-        is_selective: flow.config.loss_recovery.is_selective(),
+        loss_recovery: flow.config.loss_recovery,
     });
     let workloads = scenario.traffic.iter().filter(|plan| !plan.transport.is_tcp()).map(|plan| RdmaTraffic {
         kind: "workload",
@@ -34,7 +33,7 @@ fn rdma_traffic(scenario: &Scenario) -> Vec<RdmaTraffic<'_>> {
         classes: plan.points.iter().map(|(class, _)| *class).collect(),
         congestion_control: &plan.congestion_control,
         retransmits: plan.retransmission.is_some(),
-        is_selective: plan.loss_recovery.is_selective(),
+        loss_recovery: plan.loss_recovery,
     });
     flows.chain(workloads).collect()
 }
@@ -43,15 +42,25 @@ fn rdma_traffic(scenario: &Scenario) -> Vec<RdmaTraffic<'_>> {
 pub(super) fn of_load_balancing(scenario: &Scenario) -> Vec<String> {
     let kind = |switch: &SwitchConfig| PATH_SELECTORS.find(switch.load_balancing.kind());
     let reorders = |switch: &&SwitchConfig| kind(switch).is_some_and(|kind| kind.reorders());
-    let Some(switch) = scenario.switches.iter().find(reorders).filter(|_| scenario.routes.is_some()) else {
-        return Vec::new();
+    let switch = scenario.switches.iter().find(reorders);
+    let by_switch = switch.map(|switch| format!("load balancing \"{}\"", switch.load_balancing.kind()));
+    let by_sender = |rdma: &RdmaTraffic<'_>| match rdma.loss_recovery {
+        LossRecovery::Selective(config) if config.entropy.selector(SplitMix64::new(0)).is_some() => {
+            Some(format!("entropy \"{}\"", config.entropy.id()))
+        }
+        _ => None,
     };
-    let notes = rdma_traffic(scenario).into_iter().flat_map(|rdma| {
-        let start = format!("load balancing \"{}\": {} {}", switch.load_balancing.kind(), rdma.kind, rdma.name);
-        let dropped = (rdma.retransmits && !rdma.is_selective)
-            .then(|| format!("{start} takes overtaken packets for lost; write loss_recovery = \"selective\" in [nic]"));
+    let has_choice = scenario.routes.is_some();
+    let notes = rdma_traffic(scenario).into_iter().filter(|_| has_choice).flat_map(|rdma| {
+        let cause = by_switch.clone().or_else(|| by_sender(&rdma));
+        let start = cause.map(|cause| format!("{cause}: {} {}", rdma.kind, rdma.name));
+        let goes_back = rdma.retransmits && !rdma.loss_recovery.is_selective();
+        let dropped = start.clone().filter(|_| goes_back).map(|start| {
+            format!("{start} takes overtaken packets for lost; write loss_recovery = \"selective\" in [nic]")
+        });
         let measures_path = rdma.congestion_control.telemetry() != TelemetryMode::None;
-        let mixed = measures_path.then(|| format!("{start} measures paths, of which each packet takes another"));
+        let mixed = start.filter(|_| measures_path);
+        let mixed = mixed.map(|start| format!("{start} measures paths, of which each packet takes another"));
         dropped.into_iter().chain(mixed)
     });
     notes.collect()
@@ -75,7 +84,7 @@ pub(super) fn of_traffic(scenario: &Scenario) -> Vec<String> {
     let lossy = named(&all, |rdma, class| {
         let is_lossy = |switch: &SwitchConfig| !switch.classes.lossless.contains(class);
         switches.iter().any(is_lossy).then(|| {
-            let outcome = match (rdma.retransmits, rdma.is_selective) {
+            let outcome = match (rdma.retransmits, rdma.loss_recovery.is_selective()) {
                 (true, false) => "each loss starts go-back-N",
                 (true, true) => "lost packets are sent again",
                 (false, _) => "a message that loses a frame never ends, without a retransmission timeout",

@@ -432,6 +432,9 @@ fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
     assert_eq!(read_as(&format!("{selective}\nreordering = 9\nentropy = \"reps\"")), Some((9, "reps")));
     let [note] = &read(flowlet, selective, "congestion_control = \"timely\"\n").notes[..] else { panic!("one note") };
     assert!(note.ends_with("workload W1 measures paths, of which each packet takes another"), "{note}");
+    let reps = format!("{selective}\nentropy = \"reps\"");
+    let [note] = &read("", &reps, "congestion_control = \"timely\"\n").notes[..] else { panic!("one note") };
+    assert_eq!(note, "entropy \"reps\": workload W1 measures paths, of which each packet takes another");
     assert_eq!(read("", "", "").notes, [""; 0]);
     for (switch, nic, wrong) in [
         ("load_balancing = \"flow\"", "", "\"flow\" is none of \"flow-hash\", \"random\""),
