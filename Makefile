@@ -35,7 +35,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
+.PHONY: help setup venv build pgo deb deb-test demo sim check test lint deny docs site unit papers papers-verdicts beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-check sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers bench-scaling clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -223,6 +223,17 @@ bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the
 bench-peers: setup ## Forwarding and latency beside testpmd, and beside l3fwd and Open vSwitch where WEIR_L3FWD=DIR, WEIR_L3FWD_64=DIR, WEIR_OPENVSWITCH=DIR name them, on the same ports in turn
 	@$(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --peers
 	@$(STEP) "latency beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --latency
+
+bench-scaling: build ## Rates by number of CPUs: lcores on one buffer, with ports of their own and across; delays of PAUSE; virtual time by threads. 16 CPUs: 8 minutes
+	@$(STEP) "lcores with ports of their own" $(WEIR) bench forwarding $(SCALED)
+	@$(STEP) "lcores that send on others' ports" $(WEIR) bench forwarding $(SCALED) --across
+	@$(STEP) "delays of PAUSE" $(WEIR) bench pause
+	@for threads in 1 2 4 8 16; do \
+		[ $$threads -gt $$(nproc) ] || $(STEP) "virtual time, threads: $$threads" \
+			$(CARGO) bench -p weir-sim --bench virtual_time -- leaf-spine-256 --threads=exactly-$$threads || exit 1; \
+	done
+
+SCALED := --case stations,two-classes --frame-bytes 64 --rounds 3 --duration 500ms
 
 clean: ## Remove what was built and the Python environment
 	@$(CARGO) clean
