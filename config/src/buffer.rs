@@ -15,6 +15,8 @@ pub struct BufferConfig {
     pub size: Bytes,
     /// Accounting unit: a frame takes a whole number of cells. 1 accounts in bytes.
     pub cell_bytes: u32,
+    /// Slices of the shared segment and of the egress lossy pool.
+    pub slices: u32,
     /// Minimum charge of a frame on DPDK: packet memory has an mbuf for each such charge that the buffer holds. `None` is the charge of the
     /// shortest frame.
     pub mean_frame: Option<Bytes>,

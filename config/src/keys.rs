@@ -236,6 +236,14 @@ pub(crate) mod buffer {
     )
     .or("1")
     .restart(reasons::BUFFER);
+    pub(crate) const SLICES: Key<u32> = Key::<u32>::integer(
+        "slices",
+        1..=64,
+        "Slices of the memory ([as in Tomahawk](IMPORT.md#pools-by-chip)): neighbouring ports, in the file's order, share \
+         one, with its part of the shared buffer or pools. Under `static`, `dt`, `sonic`.",
+    )
+    .or("1")
+    .restart(reasons::BUFFER);
     pub(crate) const MEAN_FRAME: Key<Bytes> = Key::byte_count(
         "mean_frame",
         Bytes::new(FRAME_BYTES_MIN)..=Bytes::new(16_384),
@@ -288,8 +296,19 @@ pub(crate) mod buffer {
         Key::other("rates", "tables", "Settings of the ports of [one rate](CONFIGURATION.md#bufferrates).")
             .restart(reasons::BUFFER);
 
-    pub(super) const KEYS: Keys =
-        &[&SIZE, &CELL_BYTES, &MEAN_FRAME, &PRIVATE, &HEADROOM, &XON_OFFSET, &XON_FLOOR, &POLICY, &LOSSY_ALPHA, &RATES];
+    pub(super) const KEYS: Keys = &[
+        &SIZE,
+        &CELL_BYTES,
+        &SLICES,
+        &MEAN_FRAME,
+        &PRIVATE,
+        &HEADROOM,
+        &XON_OFFSET,
+        &XON_FLOOR,
+        &POLICY,
+        &LOSSY_ALPHA,
+        &RATES,
+    ];
 }
 
 /// `[[buffer.rates]]`.

@@ -108,6 +108,12 @@ impl BufferLayout {
         Ok(BufferLayout { shared: ingress, egress_lossy: Some(egress_lossy), ..self })
     }
 
+    /// Returns the layout with the part of one of `slices` equal slices in the shared segment and in the egress lossy pool, rounded down.
+    pub fn slice(&self, slices: u32) -> BufferLayout {
+        let part = |pool: Bytes| pool.divided_by(u64::from(slices));
+        BufferLayout { shared: part(self.shared), egress_lossy: self.egress_lossy.map(part), ..self.clone() }
+    }
+
     /// Adapts the partition to a charge. Where short frames are charged more than their cells, headroom gets room for these charges in
     /// addition to the buffer's size, and so holds as many frames as by bytes. Private buffer and the shared segment keep their bytes.
     ///

@@ -10,7 +10,7 @@ use loom::thread;
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, DropReason, PortId, QueueId, Span, Time};
 
 use crate::layout::{BufferLayout, Headroom, PortLayout};
-use crate::mmu::{Admission, BufferRelease, BufferRequest, Mmu, QueueUsage};
+use crate::mmu::{Admission, BufferRelease, BufferRequest, Mmu, QueueUsage, Segment};
 use crate::policy::gradient::EstimatorForm;
 use crate::policy::{
     BufferPolicy, Dsh, DshParameters, OverloadCase, QueueView, StaticThreshold, SteadyState, Threshold,
@@ -298,6 +298,34 @@ fn two_queues_share_the_last_headroom() {
         assert_eq!(mmu.headroom_pool_usage().unwrap().used, Bytes::new(held * 1_000));
         (0..2).filter(|port| kept[usize::from(*port)]).for_each(|port| release(&mmu, &[packet(port)]));
         assert_eq!(mmu.headroom_pool_usage().unwrap().used, Bytes::ZERO);
+    });
+}
+
+/// Packets of two slices leave together while one arrives at the first. Each slice has its bytes back, the egress queue holds those of both,
+/// and the transmitter knows the last state.
+#[test]
+fn slices_share_queues_and_no_pool() {
+    explore_within(2, || {
+        const OTHER: BufferRequest = BufferRequest { ingress: QueueId::new(PortId(1), CLASS), ..PACKET };
+        let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
+        port.headroom[CLASS.index()] = Bytes::new(1_000);
+        let layout = BufferLayout::new(Bytes::new(6_000), vec![port; 2], Headroom::PerQueue).unwrap();
+        let policy = || -> Box<dyn BufferPolicy> { Box::new(StaticThreshold::new(Bytes::new(2_000))) };
+        let mmu = Mmu::new(layout, policy(), Xon::below(Bytes::new(500)), Alpha::ONE);
+        let mmu = Arc::new(mmu.in_slices(vec![policy(), policy()]));
+        let mut verdict = [Admission::Drop(DropReason::SharedFull)];
+        mmu.admit(&mut PortWriter::new(PortId(1)), Time::ZERO, &[OTHER], &mut verdict);
+        let _ = admit(&mmu);
+        let departures = spawn_with(&mmu, |mmu| release(mmu, &[OTHER, PACKET]));
+        let transmitter = spawn_with(&mmu, move |mmu| advertise(mmu, ClassSet::EMPTY));
+        let kept = admit(&mmu);
+        departures.join().unwrap();
+        let advertised = transmitter.join().unwrap();
+        assert_eq!([kept, verdict[0]], [Admission::Admit(Segment::Shared); 2]);
+        assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY);
+        assert_eq!((mmu.shared_used(), mmu.egress_length(PACKET.egress)), (1_000, 1_000));
+        release(&mmu, &[PACKET]);
+        assert_eq!((mmu.shared_used(), mmu.egress_length(PACKET.egress)), (0, 0));
     });
 }
 

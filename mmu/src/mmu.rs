@@ -1,6 +1,7 @@
 //! Lock-free memory management unit. [`placement`] holds the placement rule, [`admission`] charges packets, [`departure`] releases them and
-//! [`buffer_bypass`] does both at once. [`lending`] lends headroom of OFF queues, [`report`] reads occupancy, [`burst_request`] sums a burst
-//! by route, [`bulk`] admits several packets of a queue in one step, and [`prefetch`] prefetches the cache lines involved.
+//! [`buffer_bypass`] does both at once. [`lending`] lends headroom of OFF queues, [`slices`] divides the pools, [`report`] reads occupancy,
+//! [`burst_request`] sums a burst by route, [`bulk`] admits several packets of a queue in one step, and [`prefetch`] prefetches the cache lines
+//! involved.
 
 mod admission;
 mod buffer_bypass;
@@ -12,9 +13,10 @@ mod placement;
 mod prefetch;
 mod report;
 mod shared_budget;
+mod slices;
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, DropReason, PortId, QueueId, Time};
@@ -48,13 +50,15 @@ pub struct Mmu {
     /// Configured Xon; the default, at which Xon is T itself, under a policy without hysteresis.
     xon: AtomicXon,
     shared: CachePadded<Pool>,
-    headroom: Option<CachePadded<Pool>>,
+    headroom: Option<Arc<CachePadded<Pool>>>,
     egress_lossy: Option<CachePadded<Pool>>,
-    ingress: Box<[CachePadded<IngressQueue>]>,
+    ingress: Arc<[CachePadded<IngressQueue>]>,
     /// Earlier peaks of each ingress queue; allocated with the first restart of watermarks.
     persistent: OnceLock<Box<[PersistentWatermarks]>>,
     egress: PaddedRows<EgressQueue>,
-    ports: Box<[CachePadded<IngressPort>]>,
+    ports: Arc<[CachePadded<IngressPort>]>,
+    /// MMUs of the [`slices`], if there are several; the pools above then hold nothing.
+    slices: Box<[Mmu]>,
 }
 
 /// Properties that are fixed at construction, read from the policy once.
@@ -63,7 +67,8 @@ struct PolicyFlags {
     low_pass: Option<LowPass>,
     /// Hysteresis δ_p of ports, under a policy with port-level flow control.
     port_xon_offset: Option<Bytes>,
-    adapts_headroom: bool,
+    /// Whether admission takes more than pools and thresholds: headroom that adapts, or [`slices`].
+    is_special: bool,
     /// Whether OFF queues lend their headroom ([`lending`]).
     lends_headroom: bool,
     /// Whether the policy observes arrivals and departures ([`BufferPolicy::observes_packets`]).
@@ -165,7 +170,7 @@ impl Mmu {
         Mmu {
             shared: pool(layout.shared()),
             headroom: match layout.headroom_from() {
-                Headroom::Pool(size) => Some(pool(layout.in_headroom(size))),
+                Headroom::Pool(size) => Some(Arc::new(pool(layout.in_headroom(size)))),
                 _ => None,
             },
             egress_lossy: layout.egress_lossy().map(pool),
@@ -176,7 +181,7 @@ impl Mmu {
             flags: PolicyFlags {
                 low_pass: policy.low_pass(),
                 port_xon_offset: policy.port_level_flow_control().map(|level| Bytes::new(level.xon_offset)),
-                adapts_headroom: policy.adapts_headroom(),
+                is_special: policy.adapts_headroom(),
                 lends_headroom: policy.lends_headroom(),
                 observes_packets: policy.observes_packets(),
                 may_admit_bulk: policy.has_non_increasing_thresholds(),
@@ -186,6 +191,7 @@ impl Mmu {
             lossy_alpha: AtomicAlpha::new(lossy_alpha),
             unscheduled_alpha: None,
             xon: AtomicXon::new(if policy.has_hysteresis() { xon } else { Xon::default() }),
+            slices: Box::default(),
             layout,
             policy,
         }
@@ -201,22 +207,27 @@ impl Mmu {
     /// Prepares the MMU for one lcore that receives and transmits on all ports, as in virtual time. Counters are then updated without
     /// atomic read-modify-write.
     pub fn for_one_lcore(mut self) -> Mmu {
-        let pools = [Some(&mut self.shared), self.headroom.as_mut(), self.egress_lossy.as_mut()];
+        let slices = self.take_slices();
+        let headroom = self.headroom.as_mut().map(exclusive);
+        let pools = [Some(&mut self.shared), headroom, self.egress_lossy.as_mut()];
         pools.into_iter().flatten().for_each(|pool| pool.make_own());
-        self.ingress.iter_mut().for_each(|queue| {
+        exclusive(&mut self.ingress).iter_mut().for_each(|queue| {
             queue.occupancy.make_own();
             queue.average.make_own();
         });
         self.egress = self.egress.close_together();
         self.egress.iter_mut().for_each(|queue| queue.make_own());
-        self.ports.iter_mut().for_each(|port| port.occupancy.make_own());
+        exclusive(&mut self.ports).iter_mut().for_each(|port| port.occupancy.make_own());
         self.flags.may_bypass = self.flags.is_plain && self.unscheduled_alpha.is_none();
-        self
+        self.with_slices(slices.into_iter().map(Mmu::for_one_lcore).collect())
     }
 
     /// Sets the rate of a port's link. Thresholds that depend on the rate follow; the partition and its headroom stay. Returns the result
     /// of [`BufferPolicy::set_rate`].
     pub fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
+        for slice in &self.slices {
+            slice.policy.set_rate(port, rate);
+        }
         self.policy.set_rate(port, rate)
     }
 
@@ -226,11 +237,13 @@ impl Mmu {
     /// A queue above its new threshold goes OFF with its next packet. An OFF queue below its new threshold resumes when its port is served
     /// next.
     pub fn update_config(&self, config: &dyn BufferPolicyConfig, xon: Xon, lossy_alpha: Alpha) {
-        self.policy.update_config(config, &self.layout);
-        if self.policy.has_hysteresis() {
-            self.xon.set(xon);
+        for mmu in self.slices.iter().chain([self]) {
+            mmu.policy.update_config(config, &self.layout);
+            if mmu.policy.has_hysteresis() {
+                mmu.xon.set(xon);
+            }
+            mmu.lossy_alpha.set(lossy_alpha);
         }
-        self.lossy_alpha.set(lossy_alpha);
     }
 
     /// Current α° of lossy classes.
@@ -276,7 +289,7 @@ impl Mmu {
     fn context(&self) -> ChargeContext<'_> {
         ChargeContext {
             flags: self.flags,
-            headroom: self.headroom.as_deref(),
+            headroom: self.headroom.as_deref().map(|pool| &**pool),
             egress_lossy: self.egress_lossy.as_deref(),
         }
     }
@@ -289,7 +302,7 @@ impl Mmu {
         let flags = PolicyFlags {
             low_pass: None,
             port_xon_offset: None,
-            adapts_headroom: false,
+            is_special: false,
             lends_headroom: false,
             observes_packets: false,
             is_plain: true,
@@ -398,6 +411,11 @@ impl IngressPort {
             has_writer: AtomicBool::new(false),
         }
     }
+}
+
+/// The value of an MMU that is not shared yet.
+fn exclusive<T: ?Sized>(value: &mut Arc<T>) -> &mut T {
+    Arc::get_mut(value).expect("an MMU alone")
 }
 
 impl fmt::Debug for Mmu {

@@ -2,7 +2,7 @@
 
 use weir_config::{PeerKind, PortConfig, SwitchConfig};
 use weir_mmu::policy::BuildContext;
-use weir_mmu::{BufferLayout, BufferPolicy, PortLayout};
+use weir_mmu::{BufferLayout, BufferPolicy, Mmu, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, Class, FCS_BYTES};
 
 use crate::build_error::BuildError;
@@ -57,6 +57,17 @@ pub fn buffer_policy(
         reaction: config.pfc.reaction,
     };
     config.buffer.policy.build(&context).map_err(BuildError::Policy)
+}
+
+/// Returns the MMU of a partition, with ports of these rates.
+///
+/// # Errors
+/// Those of [`buffer_policy`].
+pub fn buffer_mmu(config: &SwitchConfig, layout: BufferLayout, rates: &[BitRate]) -> Result<Mmu, BuildError> {
+    let policy = || buffer_policy(config, &layout, rates);
+    let slices = (0..config.buffer.slices).filter(|_| config.buffer.slices > 1).map(|_| policy());
+    let (slices, whole) = (slices.collect::<Result<_, _>>()?, policy()?);
+    Ok(Mmu::new(layout, whole, config.xon(), config.buffer.lossy_alpha).in_slices(slices))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicU64;
 
 use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
 use weir_flowctl::{CatchUp, ClassRateLimiters, MessageGenerator, Shaper};
+use weir_mmu::BufferPolicy;
 use weir_mmu::policy::BufferPolicyConfig;
-use weir_mmu::{BufferPolicy, Mmu};
 use weir_units::{BitRate, ClassSet, FCS_BYTES, MacAddr, PortId};
 
-use crate::buffer::{buffer_layout, buffer_policy};
+use crate::buffer::{buffer_layout, buffer_mmu};
 use crate::build_error::BuildError;
 use crate::classify::Classifier;
 use crate::counters::Counters;
@@ -61,7 +61,7 @@ impl Switch {
             (None, PortInfo { rate: link, shaped, .. }) => LinkRate::following_link(link, shaped),
         };
         let rates: Vec<BitRate> = real_ports.iter().map(|port| link_rate(*port).get()).collect();
-        let policy = buffer_policy(config, &layout, &rates)?;
+        let mmu = buffer_mmu(config, layout, &rates)?;
         let frame_bytes_max = config.tagged_frame_bytes_max().get() - FCS_BYTES;
         let stations = driver_config.stations.unwrap_or(config.fdb_size as usize);
         let fdb = ForwardingTable::new(stations, config.mac_ageing)
@@ -88,8 +88,7 @@ impl Switch {
         });
         let ports = ports.collect::<Result<_, BuildError>>()?;
         let shared = Shared {
-            mmu: Mmu::new(layout, policy, config.xon(), config.buffer.lossy_alpha)
-                .with_unscheduled_alpha(driver_config.unscheduled_alpha),
+            mmu: mmu.with_unscheduled_alpha(driver_config.unscheduled_alpha),
             fdb,
             vlans,
             classifier: Classifier::new(config.class_maps()),

@@ -11,6 +11,7 @@ pub(super) fn read(table: &Table<'_>) -> BufferConfig {
     BufferConfig {
         size: table.get(&keys::SIZE),
         cell_bytes: table.get(&keys::CELL_BYTES).get() as u32,
+        slices: table.get(&keys::SLICES),
         mean_frame: mean_frame(table),
         private: table.get(&keys::PRIVATE),
         headroom: headroom(table),

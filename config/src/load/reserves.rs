@@ -20,14 +20,17 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
     let ports = config.ports.iter().enumerate();
     let ports: Vec<_> =
         ports.map(|(index, port)| PortSizes { name: &port.name, headroom: config.headroom(index) }).collect();
-    policy.check_sizes(&context(doc, config), &BufferSizes { fit, shared: config.shared_size(), ports: &ports });
+    let shared = config.shared_size();
+    let shared_of_slice = shared.divided_by(u64::from(config.buffer.slices));
+    policy.check_sizes(&context(doc, config), &BufferSizes { fit, shared, shared_of_slice, ports: &ports });
     fit
 }
 
 /// Keys that every computation of sizes needs.
-const SIZES: [&str; 10] = [
+const SIZES: [&str; 11] = [
     "buffer.size",
     "buffer.cell_bytes",
+    "buffer.slices",
     "buffer.private",
     "buffer.headroom",
     "buffer.rates",

@@ -17,6 +17,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     vlans::check(doc, config);
     flow_rules::check(doc, config);
     nic::check(doc, config);
+    slices_are_allowed(doc, config);
     if auto_headroom_has_rates(doc, config) {
         flow_rules::check_rates(doc, config);
         if reserves::check(doc, config) {
@@ -56,6 +57,17 @@ fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
         let help = "write policy = \"dt\" in [buffer], or take `alpha` out";
         doc.note(Problem::new(message, help).with_label(key, "").with_label("buffer.policy", "the policy"));
     }
+}
+
+/// Checks that the policy works in slices of the buffer.
+fn slices_are_allowed(doc: &Doc, config: &SwitchConfig) {
+    let policy = &config.buffer.policy;
+    if config.buffer.slices == 1 || policy.takes_slices() || !doc.sound(&["buffer.slices", "buffer.policy"]) {
+        return;
+    }
+    let message = format!("policy \"{}\" has no `slices`: its thresholds follow from the whole buffer", policy.name());
+    let help = "write policy = \"dt\", \"static\" or \"sonic\", or take `slices` out";
+    doc.note(Problem::new(message, help).with_label("buffer.slices", "").with_label("buffer.policy", "the policy"));
 }
 
 /// Checks that each port has the rate that the rule for Φ needs.

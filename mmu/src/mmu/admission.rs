@@ -60,7 +60,10 @@ impl Mmu {
 
     #[inline(never)]
     fn admit_routes_general(&self, writer: &mut PortWriter, now: Time, burst: &mut BurstRequest) -> ClassSet {
-        if self.flags.adapts_headroom {
+        if self.flags.is_special {
+            if self.has_slices() {
+                return self.admit_burst_to_slice(writer, now, burst);
+            }
             burst.routes().iter().for_each(|route| self.adapt_headroom(route.ingress));
         }
         self.admit_routes(&self.context(), writer, now, burst)
@@ -176,14 +179,17 @@ impl Mmu {
     }
 
     #[inline(always)]
-    fn admit_with_alpha(
+    pub(super) fn admit_with_alpha(
         &self,
         writer: &mut PortWriter,
         now: Time,
         arrival: &BufferRequest,
         lossy_alpha: Alpha,
     ) -> (Admission, ClassSet) {
-        if self.flags.adapts_headroom {
+        if self.flags.is_special {
+            if self.has_slices() {
+                return self.admit_to_slice(writer, now, arrival, lossy_alpha);
+            }
             self.adapt_headroom(arrival.ingress);
         }
         let mut budget = SharedBudget::from_grant(self.shared.reserve(u64::from(arrival.bytes)), now, lossy_alpha);

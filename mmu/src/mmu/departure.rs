@@ -206,7 +206,7 @@ impl Mmu {
 
     /// Releases the charges of sent packets, summed by route. Not for a policy that filters lengths.
     #[inline]
-    fn release_routes(&self, now: Time, routes: &[RouteTotal]) {
+    pub(super) fn release_routes(&self, now: Time, routes: &[RouteTotal]) {
         if self.flags.is_plain {
             self.release_groups(&self.plain_context(), now, routes);
         } else {
@@ -216,6 +216,9 @@ impl Mmu {
 
     #[inline(never)]
     fn release_groups_general(&self, now: Time, routes: &[RouteTotal]) {
+        if self.has_slices() {
+            return self.release_routes_of_slices(now, routes);
+        }
         self.release_groups(&self.context(), now, routes);
     }
 
@@ -263,6 +266,9 @@ impl Mmu {
 
     #[inline(never)]
     fn release_alone_general(&self, now: Time, departure: &BufferRelease) {
+        if self.has_slices() {
+            return self.release_of_slice(now, departure);
+        }
         self.release_alone(&self.context(), now, departure);
     }
 
@@ -447,7 +453,8 @@ impl Mmu {
         if !occupancy.off {
             return false;
         }
-        let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
+        let shared = self.of_slice(id.port()).shared.level();
+        let view = self.ingress_view(&self.flags, id, occupancy, shared, now);
         occupancy.resumes(self.policy.threshold(&view).xoff, self.xon.get())
     }
 

@@ -119,16 +119,17 @@ impl Mmu {
         }
     }
 
-    /// Bytes in use of the shared segment. Costs one load.
+    /// Bytes in use of the shared segment. Costs one load for each slice.
     pub fn shared_used(&self) -> u64 {
-        self.shared.level().used
+        self.shared_pools().map(|pool| pool.level().used).sum()
     }
 
     /// Returns occupancy, threshold, peaks and gauges of an ingress queue.
     pub fn ingress_usage(&self, id: QueueId, now: Time) -> QueueUsage {
         let queue = &*self.ingress[id.index()];
         let occupancy = queue.occupancy.load();
-        let view = self.ingress_view(&self.flags, id, occupancy, self.shared.level(), now);
+        let shared = self.of_slice(id.port()).shared.level();
+        let view = self.ingress_view(&self.flags, id, occupancy, shared, now);
         let port_off = self.flags.port_xon_offset.is_some()
             && queue.limits.lossless
             && self.ports[id.port().index()].occupancy.load().off;
@@ -156,10 +157,11 @@ impl Mmu {
         self.policy.depends_on_time()
     }
 
-    /// Current maximum length of a lossy egress queue, including an arriving packet.
+    /// Current maximum length of a lossy egress queue, including an arriving packet; with slices that in the slice of the queue's port.
     pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
-        let length = self.egress[id.index()].length();
-        let view = self.egress_view(&self.context(), id, length, self.shared.level(), now);
+        let slice = self.of_slice(id.port());
+        let length = slice.egress[id.index()].length();
+        let view = self.egress_view(&slice.context(), id, length, slice.shared.level(), now);
         Bytes::new(self.policy.lossy_threshold(&view, self.lossy_alpha.get()))
     }
 
@@ -194,12 +196,7 @@ impl Mmu {
 
     /// Watermarks of the pools since their last restart.
     pub fn pool_watermarks(&self) -> PoolWatermarks {
-        let watermark = |pool: &Pool| Bytes::new(pool.watermark().get());
-        PoolWatermarks {
-            shared: watermark(&self.shared),
-            headroom: self.headroom.as_deref().map(watermark),
-            egress_lossy: self.egress_lossy.as_deref().map(watermark),
-        }
+        self.watermarks_of_pools(|pool| pool.watermark().get())
     }
 
     /// Restarts the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] from the current occupancy, while lcores run.
@@ -212,28 +209,34 @@ impl Mmu {
                 let [shared, headroom] = ingress.restart_watermarks(persistent).map(Bytes::new);
                 QueueWatermarks { shared, headroom, egress: Bytes::new(egress.restart_watermark()) }
             });
-        let pool = |pool: &Pool| Bytes::new(pool.restart_watermark());
-        let pools = PoolWatermarks {
-            shared: pool(&self.shared),
-            headroom: self.headroom.as_deref().map(pool),
-            egress_lossy: self.egress_lossy.as_deref().map(pool),
-        };
-        (queues.collect(), pools)
+        (queues.collect(), self.watermarks_of_pools(Pool::restart_watermark))
+    }
+
+    /// Watermarks of the pools; with slices their sums.
+    fn watermarks_of_pools(&self, watermark: impl Fn(&Pool) -> u64) -> PoolWatermarks {
+        PoolWatermarks {
+            shared: Bytes::new(self.shared_pools().map(&watermark).sum()),
+            headroom: self.headroom.as_deref().map(|pool| Bytes::new(watermark(pool))),
+            egress_lossy: self
+                .egress_lossy
+                .as_ref()
+                .map(|_| Bytes::new(self.egress_lossy_pools().map(&watermark).sum())),
+        }
     }
 
     /// Usage of the shared segment: Σ w_s of B_s, which lent headroom enlarges.
     pub fn pool_usage(&self) -> PoolUsage {
-        pool_usage(&self.shared)
+        pool_usage(self.shared_pools())
     }
 
     /// Usage of the headroom pool, in layouts that pool headroom.
     pub fn headroom_pool_usage(&self) -> Option<PoolUsage> {
-        self.headroom.as_deref().map(pool_usage)
+        self.headroom.as_deref().map(|pool| pool_usage([&**pool]))
     }
 
     /// Usage of the egress lossy pool, in the four-pool model.
     pub fn egress_lossy_pool_usage(&self) -> Option<PoolUsage> {
-        self.egress_lossy.as_deref().map(pool_usage)
+        self.egress_lossy.as_ref().map(|_| pool_usage(self.egress_lossy_pools()))
     }
 
     /// Partition that the MMU was created with.
@@ -247,11 +250,14 @@ impl Mmu {
     }
 }
 
-fn pool_usage(pool: &Pool) -> PoolUsage {
-    let level = pool.level();
-    PoolUsage {
-        capacity: Bytes::new(level.capacity),
-        used: Bytes::new(level.used),
-        used_max: Bytes::new(pool.highest()),
-    }
+/// Usage of a pool, or the sum over its slices.
+fn pool_usage<'p>(pools: impl IntoIterator<Item = &'p Pool>) -> PoolUsage {
+    pools.into_iter().fold(PoolUsage::default(), |sum, pool| {
+        let level = pool.level();
+        PoolUsage {
+            capacity: sum.capacity + Bytes::new(level.capacity),
+            used: sum.used + Bytes::new(level.used),
+            used_max: sum.used_max + Bytes::new(pool.highest()),
+        }
+    })
 }

@@ -205,6 +205,10 @@ impl BufferPolicyConfig for DynamicThresholdConfig {
         LayoutRequirements::PER_QUEUE
     }
 
+    fn takes_slices(&self) -> bool {
+        true
+    }
+
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         let dt = match self.alpha_at_rate {
             Some(at_rate) => DynamicThreshold::at_rate(self.alpha, at_rate, context.rates),

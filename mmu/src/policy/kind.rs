@@ -59,6 +59,11 @@ pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
         false
     }
 
+    /// Whether the shared segment may have [slices](BufferLayout::in_slices): thresholds follow from queue lengths and pools alone.
+    fn takes_slices(&self) -> bool {
+        false
+    }
+
     /// Warning why the policy may lose lossless frames, where its layout requirements do not imply one.
     fn warning(&self) -> Option<&'static str> {
         None
@@ -87,6 +92,8 @@ pub struct BufferSizes<'f> {
     pub fit: bool,
     /// B_s: the buffer less private buffers and headroom, or the ingress pool.
     pub shared: Bytes,
+    /// Part of one slice in B_s.
+    pub shared_of_slice: Bytes,
     /// Sizes of each port, in the file's order.
     pub ports: &'f [PortSizes<'f>],
 }

@@ -121,6 +121,10 @@ impl BufferPolicyConfig for SonicConfig {
         self.pools.check(self, file, sizes);
     }
 
+    fn takes_slices(&self) -> bool {
+        true
+    }
+
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         Ok(Box::new(Sonic::new(self.alpha)))
     }

@@ -109,6 +109,10 @@ impl BufferPolicyConfig for StaticThresholdConfig {
         LayoutRequirements::PER_QUEUE
     }
 
+    fn takes_slices(&self) -> bool {
+        true
+    }
+
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn BufferPolicy>, PolicyError> {
         Ok(Box::new(match self.threshold {
             Some(threshold) => StaticThreshold::new(threshold),
@@ -126,13 +130,15 @@ impl BufferPolicyConfig for StaticThresholdConfig {
             return;
         }
         let shared = sizes.shared;
-        if let Some(threshold) = self.threshold.filter(|threshold| *threshold > shared) {
+        let slice = sizes.shared_of_slice;
+        if let Some(threshold) = self.threshold.filter(|threshold| *threshold > slice) {
+            let per_slice = if slice < shared { ", over the slices" } else { "" };
             let message = format!(
-                "`threshold` {threshold} is above the shared buffer of {shared}, which is `size` {} less private buffers \
-                 and headroom",
+                "`threshold` {threshold} is above the shared buffer of {slice}, which is `size` {} less private buffers \
+                 and headroom{per_slice}",
                 file.size
             );
-            let problem = Problem::new(message, format!("write threshold = \"{shared}\" or less, or a larger `size`"));
+            let problem = Problem::new(message, format!("write threshold = \"{slice}\" or less, or a larger `size`"));
             file.doc
                 .note(problem.with_label("buffer.static.threshold", "").with_label("buffer.size", "the whole buffer"));
             return;

@@ -3,6 +3,7 @@
 mod lossless;
 mod policies;
 mod reference;
+mod slices;
 mod steady_states;
 mod stress;
 mod transitions;

@@ -25,6 +25,8 @@ pub(super) struct BufferPartition {
     /// Egress pool of lossy frames, in which they are counted a second time, for policies with pools.
     pub egress_lossy_bytes: Option<u64>,
     pub cell_bytes: u64,
+    /// Slices that the shared segment and the pool of lossy frames are divided into; thresholds are those of one.
+    pub slices: u32,
     pub frames_max: u64,
     pub on_dpdk: DpdkLimits,
 }
@@ -68,6 +70,7 @@ pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> BufferP
         shared_bytes: layout.shared().get(),
         egress_lossy_bytes: layout.egress_lossy().map(Bytes::get),
         cell_bytes: u64::from(switch.buffer.cell_bytes),
+        slices: switch.buffer.slices,
         frames_max: switch.buffer.charge().frames_max(layout.size()),
         on_dpdk: on_dpdk(switch, layout),
     }
@@ -109,6 +112,9 @@ impl fmt::Display for BufferPartition {
             cell => format!("cells of {cell} B"),
         };
         writeln!(f, "{table}  accounted in {unit}; holds at most {} frames", count(self.frames_max))?;
+        if self.slices > 1 {
+            writeln!(f, "  {} slices; loads, thresholds and shares below are those of one", self.slices)?;
+        }
         self.on_dpdk.fmt(f)
     }
 }
@@ -170,8 +176,9 @@ struct RestingOccupancy {
     shared_in_use_percent: f64,
 }
 
-/// Description of the policy, with its thresholds.
+/// Description of the policy, with its thresholds in a slice.
 pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn BufferPolicy) -> PolicyChecked {
+    let layout = &layout.slice(switch.buffer.slices);
     let xon = if policy.has_hysteresis() { switch.xon() } else { Xon::default() };
     let has_port_level = policy.port_level_flow_control().is_some();
     let queues_of_port = u64::from(switch.lossless_classes());

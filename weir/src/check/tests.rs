@@ -41,6 +41,20 @@ fn check(buffer: &str, lines: &[&str], warned: &[&str]) {
 }
 
 #[test]
+fn thresholds_are_those_of_a_slice() {
+    check(
+        "policy = \"dt\"\nslices = 3\n[buffer.dt]\nalpha = \"1\"",
+        &[
+            "B_s shared 9,000,000 90.0 %",
+            "3 slices; loads, thresholds and shares below are those of one",
+            "none none 3,000,000 2,997,000 3,000,000 0.0 %",
+            "1 none 1,500,000 1,497,000 - 50.0 %",
+        ],
+        &[],
+    );
+}
+
+#[test]
 fn static_threshold() {
     check(
         "policy = \"static\"",

@@ -63,7 +63,7 @@ impl Buffer {
         let rest = size.saturating_sub(xoff_pool + reserved);
         let rule = chip.map_or(SharedPool::Rest, |chip| chip.pool);
         let slices = if let SharedPool::Full { slices } = rule { slices } else { 1 };
-        let shared_lossless = if rule == SharedPool::Rest { rest } else { size / slices };
+        let shared_lossless = if rule == SharedPool::Rest { rest } else { size };
         if shared_lossless == 0 {
             return Err(format!(
                 "{}: size = \"{size}\" leaves nothing to share: {xoff_pool} B are xoff, {reserved} B are reserved by \
@@ -71,7 +71,7 @@ impl Buffer {
                 tables.place(POOL, LOSSLESS)
             ));
         }
-        let shared = shared_lossless + lossy_pool / slices;
+        let shared = shared_lossless + lossy_pool;
         let queues = 8 * ports.len() as u64;
         let of_groups = |of: &[Profile]| port_headroom(of).unwrap_or(0) * of.len() as u64;
         let pooled = if xoff_pool > 0 { xoff_pool } else { profiles.values().map(|of| of_groups(of)).sum() };
@@ -80,6 +80,9 @@ impl Buffer {
         let mut text = format!("\n[buffer]\nsize = \"{total}B\"\n");
         if let Some(cell_bytes) = chip.and_then(|chip| chip.cell_bytes) {
             let _ = writeln!(text, "cell_bytes = {cell_bytes}");
+        }
+        if slices > 1 {
+            let _ = writeln!(text, "slices = {slices}");
         }
         if private > 0 {
             let _ = writeln!(text, "private = \"{private}B\"");
@@ -90,23 +93,19 @@ impl Buffer {
         let sum = match (rule, chip) {
             (SharedPool::Full { slices: 1 }, _) => format!("{size}, xoff and reservations aside"),
             (SharedPool::Full { slices }, _) => {
-                format!(
-                    "{size} / {slices}, one of the chip's {slices} slices, which share nothing: a queue alone has no more"
-                )
+                format!("{size}, xoff and reservations aside, in buffer.slices = {slices}: a queue alone has one")
             }
             (SharedPool::Rest, Some(_)) => {
                 format!("{size} - {xoff_pool} xoff - {reserved} reserved by priority groups")
             }
             (SharedPool::Rest, None) => format!(
                 "{size} - {xoff_pool} xoff - {reserved} reserved by priority groups, as on td2 and td3; on NVIDIA's chips it is {size}, on th \
-                 and th2 {}: the chip is unknown, see --chip",
-                size / 4
+                 and th2 in 4 slices: the chip is unknown, see --chip"
             ),
         };
         let partition = PoolPartition {
             sum,
             is_known: chip.is_some(),
-            slices,
             xoff_pool,
             lossy_pool,
             shared,
@@ -124,7 +123,8 @@ impl Buffer {
         let lossy_alpha = lossy_alpha(tables, ports)?;
         match threshold {
             Threshold::Static(bytes) if is_static => {
-                let limit = if bytes == 0 { shared } else { bytes.min(shared) };
+                let slice = shared / slices;
+                let limit = if bytes == 0 { slice } else { bytes.min(slice) };
                 text += "policy = \"static\"\n";
                 let _ = writeln!(text, "lossy_alpha = {lossy_alpha}\n\n[buffer.static]\nthreshold = \"{limit}B\"");
                 let at = FieldPath::new(POOL, EGRESS_LOSSY, "size");
@@ -138,7 +138,7 @@ impl Buffer {
             threshold => {
                 let n = if let Threshold::Dynamic(n) = threshold { n } else { 0 };
                 text += "policy = \"sonic\"\n";
-                let egress = egress_lossy(tables, shared, slices)?;
+                let egress = egress_lossy(tables, shared)?;
                 let _ = writeln!(
                     text,
                     "lossy_alpha = {lossy_alpha}\n\n[buffer.sonic]\nalpha = {}\ningress_pool = \"{shared}B\"\nheadroom_pool = \
@@ -198,8 +198,6 @@ struct PoolPartition {
     /// Origin of `shared` in SONiC's values.
     sum: String,
     is_known: bool,
-    /// Slices of SONiC's buffer, one of which is Weir's.
-    slices: u64,
     xoff_pool: u64,
     lossy_pool: u64,
     /// Weir's ingress pool.
@@ -216,18 +214,14 @@ struct PoolPartition {
 
 impl PoolPartition {
     fn account_pools(&self, tables: &mut ConfigDb) {
-        let PoolPartition {
-            ref sum, is_known, slices, xoff_pool: xoff, lossy_pool: lossy, shared, total, pooled, ..
-        } = *self;
+        let PoolPartition { ref sum, is_known, xoff_pool: xoff, lossy_pool: lossy, shared, total, pooled, .. } = *self;
         let at = FieldPath::new(POOL, LOSSLESS, "size");
         if lossy == 0 {
-            let is_exact = is_known && slices == 1;
-            let outcome = if is_exact { ImportOutcome::Taken } else { ImportOutcome::Approximated };
+            let outcome = if is_known { ImportOutcome::Taken } else { ImportOutcome::Approximated };
             tables.account(outcome, at, format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"));
         } else {
             let detail = format!(
-                "ingress_pool = {shared} = {sum}, + {} of {LOSSY}: lossless and lossy classes share one pool here",
-                lossy / slices
+                "ingress_pool = {shared} = {sum}, + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
             );
             tables.account(ImportOutcome::Approximated, at, detail.clone());
             tables.account(ImportOutcome::Approximated, FieldPath::new(POOL, LOSSY, "size"), detail);
@@ -374,17 +368,12 @@ fn egress_lossy_profile(tables: &ConfigDb, ports: &[Port]) -> Option<String> {
     Some(most_common(of_queues.into_iter()))
 }
 
-fn egress_lossy(tables: &mut ConfigDb, shared: u64, slices: u64) -> Result<u64, String> {
-    let Some(size) = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")? else { return Ok(shared) };
-    let own = size / slices;
+fn egress_lossy(tables: &mut ConfigDb, shared: u64) -> Result<u64, String> {
+    let Some(own) = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")? else { return Ok(shared) };
     let kept = own.min(shared);
     if kept == own {
-        let (outcome, why) = match slices {
-            1 => (ImportOutcome::Taken, String::new()),
-            slices => (ImportOutcome::Approximated, format!(", that of one of {slices} slices")),
-        };
-        let detail = format!("buffer.sonic.egress_lossy_pool = {kept}{why}");
-        tables.account(outcome, FieldPath::new(POOL, EGRESS_LOSSY, "size"), detail);
+        let detail = format!("buffer.sonic.egress_lossy_pool = {kept}");
+        tables.account(ImportOutcome::Taken, FieldPath::new(POOL, EGRESS_LOSSY, "size"), detail);
     } else {
         let detail = format!(
             "buffer.sonic.egress_lossy_pool = {kept}, {} B less: it is no larger than the ingress pool, which all frames are in",
