@@ -1,8 +1,9 @@
-"""LLDP and DCBX as tshark and lldpd read them, lldpd as a neighbour, and two ports of one switch cabled to each other."""
+"""LLDP and DCBX as tshark and lldpd read them, lldpd as a neighbour, and two ports of one switch that a cable or a bridge joins."""
 
 import json
 import os
 import subprocess
+import time
 
 import pytest
 from conftest import need
@@ -12,11 +13,14 @@ from scapy.utils import wrpcap
 from weirlab import netns
 from weirlab.switch import Switch, cable_ports, check_balance, weir_binary
 from weirlab.waiting import until
+from weirlab.wire import Recorder
 
 pytestmark = pytest.mark.root
 
 WITHIN_S = 20
 ETHERTYPE = b"\x88\xcc"
+LOOP_GUARD_ETHERTYPE = b"\x88\xb5"
+TOKEN = slice(14, 22)
 CONFIG = """
 [switch]
 name = "lab"
@@ -128,27 +132,142 @@ def test_lldpd_is_a_neighbour_with_pfc_classes(namespace, cables, cleanup, place
     assert finished.switch["drops"] == {}
 
 
-def test_ports_cabled_to_each_other_are_closed(cables, tmp_path):
-    here, _ = cables("loop", ["a"])
+def states(socket):
+    (switch,) = json.loads(show(socket, "--json", "interfaces"))["switches"]
+    return {port["port"]: port["state"] for port in switch["interfaces"]}
+
+
+def loops(socket):
+    """Port and other port of each loop found."""
+    events = json.loads(show(socket, "--json", "events"))["events"]
+    return [(event["port"], event["detail"]) for event in events if event["event"] == "port_loop"]
+
+
+def reopen(socket, port):
+    done = subprocess.run([weir_binary(), "set", "--socket", str(socket), f"ports.{port}.state=up"], check=False)
+    assert done.returncode == 0
+
+
+def of_loop_guard(frame):
+    return frame[12:14] == LOOP_GUARD_ETHERTYPE
+
+
+@pytest.mark.parametrize("flow_control", ["pfc", "cbfc"])
+def test_ports_cabled_to_each_other_are_closed(cables, tmp_path, flow_control):
+    here, wires = cables("loop", ["a"])
     netns.veth((here, "sw-b"), (here, "sw-c"))
-    switch, socket = started(tmp_path, cable_ports(a="1Gbps", b="1Gbps", c="1Gbps"), here)
-
-    def states():
-        (switch,) = json.loads(show(socket, "--json", "interfaces"))["switches"]
-        return {port["port"]: port["state"] for port in switch["interfaces"]}
-
+    ports = cable_ports(a="1Gbps", b="1Gbps", c="1Gbps")
+    if flow_control == "cbfc":
+        ports = ports.replace("rate", 'flow_control = { kind = "cbfc", buffer = "50KB", period = "1ms" }\nrate')
+    switch, socket = started(tmp_path, ports, here)
     with switch:
-        until(lambda: states()["c"] == "down", states, 5)
-        assert states() == {"a": "up", "b": "up", "c": "down"}
-        events = json.loads(show(socket, "--json", "events"))["events"]
-        assert [(event["port"], event["detail"]) for event in events if event["event"] == "port_loop"] == [("c", "b")]
-        assert switch.has_said("the port is cabled to port b of this switch")
+        until(lambda: states(socket)["c"] == "down", lambda: states(socket), WITHIN_S)
+        assert states(socket) == {"a": "up", "b": "up", "c": "down"}
+        assert loops(socket) == [("c", "b")]
+        assert switch.has_said("the port is cabled to port b of this switch, or other bridges join them")
+        _, frame = wires["a"].receive_until(of_loop_guard, WITHIN_S)
+        # A peer counts data against credit: it gets frames that no bridge forwards.
+        assert frame[:6] == {"pfc": b"\x03Weir\x01", "cbfc": bytes.fromhex("0180c200000e")}[flow_control]
         # The cable is still there.
-        done = subprocess.run([weir_binary(), "set", "--socket", str(socket), "ports.c.state=up"], check=False)
-        assert done.returncode == 0
-        until(lambda: states()["c"] == "down", states, 5)
+        reopen(socket, "c")
+        until(lambda: len(loops(socket)) == 2, lambda: loops(socket), WITHIN_S)
+        assert states(socket)["c"] == "down"
         finished = switch.stop()
     check_balance(finished.switch)
+
+
+def foreign_bridge(namespace, here):
+    """A bridge in a namespace, with cables to the switch's ports b and c. Only the first is in the bridge."""
+    other = namespace("bridge")
+    other.be_silent()
+    for port in ("b", "c"):
+        netns.veth((here, f"sw-{port}"), (other, f"br-{port}"))
+    other.ip("link", "add", "foreign", "type", "bridge")
+    other.ip("link", "set", "foreign", "up")
+    other.ip("link", "set", "br-b", "master", "foreign")
+    return other
+
+
+def test_ports_joined_by_another_bridge_are_closed(namespace, cables, tmp_path):
+    here, wires = cables("loop", ["a"])
+    other = foreign_bridge(namespace, here)
+    switch, socket = started(tmp_path, cable_ports(a="1Gbps", b="1Gbps", c="1Gbps"), here)
+    with switch:
+        # One cable to the bridge is no loop, whatever the bridge floods.
+        for _ in range(4):
+            assert wires["a"].receive_until(of_loop_guard, WITHIN_S)
+        assert states(socket) == {"a": "up", "b": "up", "c": "up"}
+        other.ip("link", "set", "br-c", "master", "foreign")
+        wires["a"].send(bytes(Ether(src="02:00:00:00:00:01", dst="ff:ff:ff:ff:ff:ff")).ljust(60, b"\0"))
+        until(lambda: states(socket)["c"] == "down", lambda: states(socket), WITHIN_S)
+        assert states(socket) == {"a": "up", "b": "up", "c": "down"}
+        assert loops(socket) == [("c", "b")]
+        (line,) = [line.split() for line in show(socket, "interfaces", "status").splitlines() if line.split()[:1] == ["c"]]
+        assert line.count("down") == 2, line
+        metrics = show(socket, "metrics")
+        assert 'weir_port_admin_up{switch="lab",port="b"} 1' in metrics and 'weir_port_admin_up{switch="lab",port="c"} 0' in metrics
+        # The loop is gone when the port is opened.
+        other.ip("link", "set", "br-c", "nomaster")
+        reopen(socket, "c")
+        for _ in range(4):
+            assert wires["a"].receive_until(of_loop_guard, WITHIN_S)
+        assert states(socket)["c"] == "up" and len(loops(socket)) == 1
+        finished = switch.stop()
+    check_balance(finished.switch)
+
+
+@pytest.mark.parametrize("vlan_of_c", [10, 20])
+def test_a_bridge_between_vlans_is_no_loop(namespace, cables, tmp_path, vlan_of_c):
+    here, wires = cables("vlans", ["a"])
+    foreign_bridge(namespace, here).ip("link", "set", "br-c", "master", "foreign")
+    ports = [cable_ports(**{port: "1Gbps"}) + f"vlan = {vlan}\n" for port, vlan in {"a": 10, "b": 10, "c": vlan_of_c}.items()]
+    switch, socket = started(tmp_path, "".join(ports), here)
+    with switch:
+        for _ in range(4):
+            assert wires["a"].receive_until(of_loop_guard, WITHIN_S)
+        if vlan_of_c == 10:
+            until(lambda: loops(socket), lambda: states(socket), WITHIN_S)
+        assert states(socket)["c"] == {10: "down", 20: "up"}[vlan_of_c]
+        finished = switch.stop()
+    check_balance(finished.switch)
+
+
+def test_frames_that_look_like_the_loop_guards_close_no_port(cables, tmp_path):
+    here, wires = cables("forged", ["a", "b"])
+    switch, socket = started(tmp_path, cable_ports(a="1Gbps", b="1Gbps"), here)
+    with switch:
+        with Recorder(wires["a"]) as recorder:
+            until(lambda: sum(of_loop_guard(frame) for _, frame in recorder.frames) >= 5, "frames of the loop guard", WITHIN_S)
+        _, announced = wires["b"].receive_until(lambda frame: frame[12:14] == ETHERTYPE, WITHIN_S)
+        frames = [frame for _, frame in recorder.frames if of_loop_guard(frame)]
+        assert len({frame[TOKEN] for frame in frames}) == len(frames)
+        # From a capture; one mirrored in time, thrice; forged; the switch's own LLDPDU.
+        time.sleep(3)
+        _, fresh = wires["a"].receive_until(of_loop_guard, WITHIN_S)
+        while (later := wires["a"].receive(0)) is not None:
+            fresh = later[1] if of_loop_guard(later[1]) else fresh
+        forged = [fresh[:14] + bytes(7) + bytes([n]) + fresh[22:] for n in range(8)]
+        for frame in [fresh] * 3 + forged + frames * 2 + [announced] * 2:
+            for port in ("a", "b"):
+                wires[port].send(frame)
+                # As fast as the control thread takes them.
+                time.sleep(0.02)
+        for _ in range(3):
+            assert wires["a"].receive_until(of_loop_guard, WITHIN_S)
+        assert states(socket) == {"a": "up", "b": "up"} and loops(socket) == []
+
+        def returned():
+            received = wires["a"].receive_until(of_loop_guard, 0.2)
+            if received:
+                wires["a"].send(received[1])
+            return loops(socket)
+
+        # A wire that returns all of them is a loop.
+        until(returned, "a loop", WITHIN_S)
+        assert loops(socket) == [("a", "a")] and states(socket) == {"a": "down", "b": "up"}
+        finished = switch.stop()
+    check_balance(finished.switch)
+    assert finished.switch["drops"] == {}
 
 
 class Lldpd:

@@ -388,7 +388,7 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     }
 
     /// Floods a frame to every port of its VLAN but its own: copies to all but the last, and the frame itself to the last. Copies are whole, so
-    /// that each can have a tag of its own.
+    /// that each can have a tag of its own. A frame of the switch's loop guard, sent by a port of that VLAN, goes no further.
     fn flood(
         &mut self,
         now: Time,
@@ -397,11 +397,17 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
         allocator: &mut impl PacketAllocator<P>,
         sink: &mut impl AdmittedSink<P>,
     ) {
+        let from = self.shared.port(ingress.port()).real_port;
+        let vlan = self.shared.vlans.as_ref().and_then(|vlans| vlans.of_frame(from, packet.tag())).copied();
+        if packet.is_of_loop_guard()
+            && let Some(sender) = self.shared.port_of_mac(packet.source())
+            && vlan.is_none_or(|vlan| vlan.contains(sender))
+        {
+            return self.take_or_drop(now, &packet, ingress, allocator);
+        }
         if self.exceeds_storm_control(now, ingress.port(), packet.frame_bytes()) {
             return self.drop_packet(now, &packet, ingress, DropReason::StormControl, allocator);
         }
-        let from = self.shared.port(ingress.port()).real_port;
-        let vlan = self.shared.vlans.as_ref().and_then(|vlans| vlans.of_frame(from, packet.tag())).copied();
         let (mut last, mut has_members) = (None, vlan.is_none());
         for to in (0..self.shared.ports().len() as u16).map(PortId) {
             let state = self.shared.port(to);
@@ -501,12 +507,19 @@ impl<P: Packet, S: PortBitmap> Forwarding<P, S> {
     ) {
         if reason == DropReason::LinkLocal {
             self.remove_arrived(ingress, packet.frame_bytes());
-            if allocator.take_lldp(ingress.port(), packet) {
-                return self.counters.count_lldp(ingress, packet.frame_bytes());
-            }
+            return self.take_or_drop(now, packet, ingress, allocator);
         }
         allocator.on_drop(now, packet, ingress, Direction::Inbound, reason);
         self.count_drop(ingress, reason);
+    }
+
+    /// Passes a frame to the control thread, or drops it if that takes none.
+    fn take_or_drop(&mut self, now: Time, packet: &P, ingress: QueueId, allocator: &mut impl PacketAllocator<P>) {
+        if allocator.take_lldp(ingress.port(), packet) {
+            return self.counters.count_lldp(ingress, packet.frame_bytes());
+        }
+        allocator.on_drop(now, packet, ingress, Direction::Inbound, DropReason::LinkLocal);
+        self.count_drop(ingress, DropReason::LinkLocal);
     }
 
     /// Takes a link-local frame from the data received from the peer: the peer counts none against credit, as bridges forward none.

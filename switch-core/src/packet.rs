@@ -61,6 +61,13 @@ pub trait Packet: Sized + Send + 'static {
     /// Returns the source address of a data frame. Called only where stations are learned.
     fn source(&self) -> MacAddr;
 
+    /// Returns whether the packet is one of a loop guard that bridges forward. Called only for packets to be flooded, and for the control
+    /// thread's.
+    #[inline]
+    fn is_of_loop_guard(&self) -> bool {
+        false
+    }
+
     /// Returns the tag control information (PCP, DEI and VLAN) of the frame, if its outer tag is an 802.1Q one. Called only where there are
     /// VLANs, which virtual time has not.
     #[inline]
@@ -191,7 +198,7 @@ pub trait PacketAllocator<P> {
     #[inline]
     fn on_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
 
-    /// Copies an LLDP frame that `port` received to the control thread. Returns false if the packet is another link-local frame, or nobody
+    /// Copies a frame of LLDP or the loop guard that `port` received to the control thread. Returns false if the packet is another one, or nobody
     /// takes it: it is dropped then.
     #[inline]
     fn take_lldp(&mut self, _port: PortId, _packet: &P) -> bool {

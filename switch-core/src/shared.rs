@@ -169,6 +169,12 @@ impl Shared {
         &self.ports
     }
 
+    /// Returns the port with this address of its own.
+    #[cold]
+    pub(crate) fn port_of_mac(&self, mac: MacAddr) -> Option<PortId> {
+        self.ports.iter().position(|port| port.mac == mac).map(|port| PortId(port as u16))
+    }
+
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &PortState {
         &self.ports[port.index()]
@@ -351,7 +357,7 @@ impl PortState {
 
     /// Returns the counts of data received from the peer.
     #[inline]
-    pub(crate) fn receive_accounting(&self) -> &ReceiveAccounting {
+    pub fn receive_accounting(&self) -> &ReceiveAccounting {
         static UNCOUNTED: ReceiveAccounting = ReceiveAccounting::Uncounted;
         self.receive_accounting.as_deref().map_or(&UNCOUNTED, |arrived| arrived)
     }

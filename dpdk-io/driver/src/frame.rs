@@ -6,7 +6,7 @@ use weir_units::{FCS_BYTES, FRAME_BYTES_MIN, MacAddr};
 use weir_wire::ethernet::{FastHeaders, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::{self, Telemetry};
-use weir_wire::{HeaderKey, ethernet, flow_hash};
+use weir_wire::{HeaderKey, ethernet, flow_hash, loop_guard};
 
 /// A frame in an mbuf.
 #[derive(Debug)]
@@ -67,6 +67,11 @@ impl Packet for Frame {
     #[inline]
     fn source(&self) -> MacAddr {
         ethernet::source(self.0.data())
+    }
+
+    #[inline]
+    fn is_of_loop_guard(&self) -> bool {
+        loop_guard::is_forwarded(self.0.data())
     }
 
     #[inline]

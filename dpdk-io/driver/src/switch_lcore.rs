@@ -10,6 +10,7 @@ use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Direction, PacketAllocator, PacketRuns, PortOutput, transmit_runs_as_burst};
 use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::lldp::is_lldp;
+use weir_wire::loop_guard;
 use weir_wire::mac_control::ControlFrame;
 
 use crate::capture::Captures;
@@ -210,12 +211,15 @@ impl SwitchLcore {
         self.tx_ports.dropped = Some(to);
     }
 
-    /// Sends the control thread's LLDP frames.
+    /// Sends the control thread's frames. Those of the loop guard do not wait: a later one serves as well.
     fn send_lldp(&mut self, clock: &Clock) {
         let SwitchLcore { lcore, tx_ports, .. } = self;
         let Some(mut lldp) = tx_ports.lldp.take() else { return };
         tx_ports.now = now(clock);
-        lldp.send(|port, frame| lcore.send_lldp(now(clock), port, frame, tx_ports));
+        lldp.send(|port, frame| {
+            let unsent = lcore.send_lldp(now(clock), port, frame, tx_ports);
+            unsent.or_else(|frame| loop_guard::token(frame.0.data()).map(drop).ok_or(frame))
+        });
         tx_ports.lldp = Some(lldp);
     }
 
@@ -330,9 +334,9 @@ impl PacketAllocator<Frame> for TxPorts {
     }
 
     fn take_lldp(&mut self, port: PortId, packet: &Frame) -> bool {
-        let Some(lldp) = self.lldp.as_mut().filter(|lldp| lldp.has_room() && is_lldp(packet.0.data())) else {
-            return false;
-        };
+        let frame = packet.0.data();
+        let is_for_agent = is_lldp(frame) || loop_guard::token(frame).is_some();
+        let Some(lldp) = self.lldp.as_mut().filter(|lldp| lldp.has_room() && is_for_agent) else { return false };
         // A clone's copy came by the real port.
         self.captures.is_real(port) && self.store.copy(packet).is_some_and(|copy| lldp.pass(port, copy))
     }

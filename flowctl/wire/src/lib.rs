@@ -6,6 +6,7 @@
 //! | [`ethernet`] | Ethernet, VLAN tags, and the class and ECN of IPv4 and IPv6 |
 //! | [`flow_hash`] | hash of the fields that all frames of a flow share |
 //! | [`lldp`] | LLDP, and DCBX's configuration of PFC and ETS |
+//! | [`loop_guard`] | frames that find loops |
 //! | [`mac_control`] | PAUSE, PFC, stages of GFC, credits of CBFC, queue lengths |
 //! | [`rocev2`] | RDMA over UDP and IPv4 |
 //! | [`trailer`] | in-band telemetry behind an IP packet |
@@ -43,6 +44,7 @@ pub mod ethernet;
 pub mod flow_hash;
 mod header_key;
 pub mod lldp;
+pub mod loop_guard;
 pub mod mac_control;
 pub mod rocev2;
 pub mod trailer;

@@ -1,15 +1,15 @@
-//! LLDP frames of the control thread, which leave between two polls and are no data.
+//! Frames of the control thread, of LLDP and the loop guard, which leave between two polls and are no data.
 
 use weir_flowctl::wire_bytes;
-use weir_units::{ClassSet, PortId, Time};
+use weir_units::{Class, ClassSet, PortId, Time};
 
 use super::{Transmission, TransmitMode};
 use crate::counters::port_stat;
 use crate::packet::{Packet, PacketAllocator, PortOutput};
 
 impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
-    /// Sends an LLDP frame by a port, or discards it if the port has no link or is closed. Returns it if the port accepts no frame now, or
-    /// its peer pauses all classes.
+    /// Sends a frame by a port, or discards it if the port has no link or is closed. Returns it if the port accepts no frame now, or its peer
+    /// pauses all classes; of the loop guard, also if it pauses priority 0, in which untagged frames are forwarded.
     pub(crate) fn send_lldp<D: PortOutput<P> + PacketAllocator<P>>(
         &mut self,
         now: Time,
@@ -22,7 +22,8 @@ impl<P: Packet, M: TransmitMode<P>> Transmission<P, M> {
             return Ok(());
         }
         let transmitter = &mut self.ports[self.position_of[port.index()]];
-        if transmitter.paused(now, &state.regulator) == ClassSet::ALL {
+        let paused = transmitter.paused(now, &state.regulator);
+        if paused == ClassSet::ALL || paused.contains(Class::new(0)) && packet.is_of_loop_guard() {
             return Err(packet);
         }
         let wire = wire_bytes(packet.frame_bytes(), self.link_overhead);

@@ -158,6 +158,9 @@ impl Metrics {
         let of = |switch: &SwitchMetrics, port: &Interface| labels([("switch", &switch.switch), ("port", &port.port)]);
         let up = ports().map(|(switch, port)| (of(switch, port), u64::from(port.link_up)));
         families.gauge("weir_port_link_up", "Whether the port has a link.", None, up)?;
+        let open = ports().map(|(switch, port)| (of(switch, port), u64::from(port.state == "up")));
+        let help = "Whether the port is neither down nor blocked, by a command or by the loop guard.";
+        families.gauge("weir_port_admin_up", help, None, open)?;
         let rates = ports().filter_map(|(switch, port)| Some((of(switch, port), port.rate_bps? / 8)));
         families.gauge("weir_port_speed", "The port's rate C, in bytes per second.", Some(Unit::Bytes), rates)?;
         let stations = ports().map(|(switch, port)| (of(switch, port), u64::from(port.stations.learned)));
@@ -249,8 +252,18 @@ impl Metrics {
                 switch.lldp.iter().map(move |port| (of(port), count(port)))
             })
         };
-        families.counter("weir_lldp_rx_frames", "LLDP frames received.", None, rows(|port| port.rx))?;
-        families.counter("weir_lldp_tx_frames", "LLDP frames sent.", None, rows(|port| port.tx))?;
+        families.counter(
+            "weir_lldp_rx_frames",
+            "Frames of LLDP and the loop guard received.",
+            None,
+            rows(|port| port.rx),
+        )?;
+        families.counter(
+            "weir_lldp_tx_frames",
+            "Frames of LLDP and the loop guard sent.",
+            None,
+            rows(|port| port.tx),
+        )?;
         let mismatches: Count = |port| {
             let neighbours = port.neighbours.iter();
             neighbours.filter(|neighbour| neighbour.pfc_comparison == PfcComparison::Mismatch).count() as u64

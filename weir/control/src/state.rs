@@ -298,9 +298,9 @@ pub struct MacEntry {
 pub struct LldpPort {
     /// The port.
     pub port: String,
-    /// LLDP frames received.
+    /// Frames of LLDP and the loop guard received.
     pub rx: u64,
-    /// LLDP frames sent.
+    /// Frames of LLDP and the loop guard sent.
     pub tx: u64,
     /// Received frames that break the format, since the start.
     pub malformed: u64,

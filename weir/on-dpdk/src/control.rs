@@ -231,20 +231,20 @@ impl Control {
         }
     }
 
-    /// Closes a port that is cabled to another one of its switch, until it is set up again. Returns false if it is closed already.
+    /// Closes a port that hears another one of its switch, until it is set up again. Returns false if it is closed already.
     pub(crate) fn close_loop(&mut self, found: PortLoop, running: &RunningSwitches) -> bool {
         let config = &self.configs()[found.switch];
         let (port, other) = (&config.ports[found.port.index()], &config.ports[found.other.index()].name);
         if port.state == PortState::Down {
             return false;
         }
-        let cabled = format!("the port is cabled to port {other} of this switch");
+        let cabled = format!("the port is cabled to port {other} of this switch, or other bridges join them");
         let change = Assignment { key: format!("ports.{}.state", port.name), value: Some("down".to_owned()) };
         match self.runtime_configs.set(running, found.switch, &[change], None) {
             Ok(changed) => {
                 tracing::error!(
                     switch = %config.name, port = %port.name,
-                    "{cabled}: it is closed; remove the cable, then: weir set ports.{}.state=up", port.name
+                    "{cabled}: it is closed; remove the loop, then: weir set ports.{}.state=up", port.name
                 );
                 self.log_changes("loop guard", found.switch, &changed);
                 true

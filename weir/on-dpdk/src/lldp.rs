@@ -1,7 +1,7 @@
-//! LLDP agent (IEEE 802.1AB): announces each port with its DCBX configuration, keeps the neighbours, and detects ports that are cabled to
-//! each other.
+//! LLDP agent (IEEE 802.1AB): announces each port with its DCBX configuration, keeps the neighbours, and runs the loop guard.
 
 mod lldpdu;
+mod loop_guard;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +14,12 @@ use weir_dpdk_driver::RunningSwitches;
 use weir_results::run_dir::EventKind;
 use weir_switch_core::Shared;
 use weir_units::{Class, ClassSet, PortId};
-use weir_wire::lldp::{Identifier, Lldpdu};
+use weir_wire::lldp::{Identifier, Lldpdu, NEAREST_BRIDGE, is_lldp};
+use weir_wire::loop_guard::{FORWARDED, encode};
 
 use crate::event_sink::EventSink;
 use lldpdu::{chassis, pfc_classes, port_lldpdu, shutdown_lldpdu};
+use loop_guard::LoopGuard;
 
 /// Agent of the switches that speak LLDP.
 pub(crate) struct LldpAgent {
@@ -31,9 +33,10 @@ pub(crate) struct LldpAgent {
 struct SwitchLldp {
     chassis: Option<Identifier>,
     ports: Vec<PortLldp>,
+    loop_guard: LoopGuard,
 }
 
-/// Two ports of a switch that are cabled to each other, or one port that hears itself.
+/// Two ports of a switch that hear each other, or one port that hears itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortLoop {
     pub(crate) switch: usize,
@@ -84,12 +87,16 @@ impl LldpAgent {
     pub(crate) fn new(switches: &[SwitchConfig]) -> LldpAgent {
         let switch = |config: &SwitchConfig| {
             let ports = if config.lldp { config.ports.len() } else { 0 };
-            SwitchLldp { chassis: None, ports: (0..ports).map(|_| PortLldp::default()).collect() }
+            SwitchLldp {
+                chassis: None,
+                ports: (0..ports).map(|_| PortLldp::default()).collect(),
+                loop_guard: LoopGuard::new(ports),
+            }
         };
         LldpAgent { switches: switches.iter().map(switch).collect(), configs: None }
     }
 
-    /// Sends due LLDPDUs and handles received ones; returns the loops found. Call it periodically.
+    /// Sends due frames and handles received ones; returns the loops found. Call it periodically.
     pub(crate) fn poll(
         &mut self,
         configs: &Rc<[SwitchConfig]>,
@@ -114,20 +121,30 @@ impl LldpAgent {
                         port.next = Some(now + FAST_INTERVAL);
                     }
                 }
+                if let Some(token) = agent.loop_guard.due(number, now, is_open) {
+                    // A peer that counts data against credit gets none that is not counted.
+                    let is_counted = state.receive_accounting().is_counted();
+                    let destination = if is_counted { NEAREST_BRIDGE } else { FORWARDED };
+                    running.send_lldp(index, id, &encode(destination, state.mac, token));
+                }
                 let lost = port.expire(now, is_open);
                 record(config, index, id, &lost, sink);
             }
             for (from, frame) in running.take_lldp(index) {
+                if !is_lldp(&frame) {
+                    let sender = agent.loop_guard.handle(now, &frame);
+                    let found =
+                        |sender: PortId| PortLoop { switch: index, port: from.max(sender), other: from.min(sender) };
+                    loops.extend(sender.map(found));
+                    continue;
+                }
                 let port = &mut agent.ports[from.index()];
                 let Ok(lldpdu) = Lldpdu::decode(&frame) else {
                     port.malformed += 1;
                     continue;
                 };
-                if lldpdu.chassis == own
-                    && let Some(sender) = sender(config, &lldpdu)
-                {
-                    loops.push(PortLoop { switch: index, port: from.max(sender), other: from.min(sender) });
-                } else {
+                // No port is a neighbour of its own switch.
+                if lldpdu.chassis != own {
                     let changes = port.handle(now, lldpdu, pfc_classes(config, from.index()));
                     record(config, index, from, &changes, sink);
                 }
@@ -288,12 +305,6 @@ fn mismatch(lldpdu: &Lldpdu, own: ClassSet) -> NeighbourChange {
     };
     let theirs = lldpdu.pfc.map_or(ClassSet::EMPTY, |pfc| pfc.enabled);
     NeighbourChange::PfcMismatch(format!("{}, not {}", list(theirs), list(own)))
-}
-
-/// Returns the port of this switch that sent an LLDPDU.
-fn sender(config: &SwitchConfig, lldpdu: &Lldpdu) -> Option<PortId> {
-    let Identifier::Text { subtype: Identifier::PORT_NAME, text } = &lldpdu.port else { return None };
-    config.ports.iter().position(|port| port.name == *text).map(|port| PortId(port as u16))
 }
 
 /// Logs and records changes of neighbours.

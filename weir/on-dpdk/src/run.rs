@@ -264,7 +264,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Sends and receives LLDP, and closes ports that are cabled to each other.
+    /// Sends and receives LLDP and frames of the loop guard, and closes ports that hear each other.
     fn exchange_lldp(&mut self, lldp: &mut LldpAgent, running: &RunningSwitches) {
         let configs = self.control.configs();
         let mut loops = Vec::new();

@@ -66,7 +66,7 @@ pub enum EventKind<'a> {
     NeighbourLost(&'a str),
     /// `pfc_mismatch`: the neighbour has PFC in other classes, and does not adopt the port's; detail: its classes, the port's.
     PfcMismatch(&'a str),
-    /// `port_loop`: the port is cabled to another port of the switch, and is closed; detail: that port.
+    /// `port_loop`: the port hears another port of the switch, and is closed; detail: that port.
     PortLoop(&'a str),
     /// `storm_control`: storm control dropped frames from the port; detail: number since the previous event.
     StormControl(u64),
