@@ -22,8 +22,11 @@ pub enum ProgramStep {
         /// CPU.
         cpu: u8,
     },
-    /// Message to another rank; it ends with its acknowledgement. A channel has the messages of one source and tag at a rank, in order.
+    /// Message to another rank; it waits while its CPU computes, and ends with its acknowledgement. A channel has the messages of one source
+    /// and tag at a rank, in order.
     Send {
+        /// CPU.
+        cpu: u8,
         /// Connection, by its number among the rank's.
         connection: u32,
         /// Channel at the receiving rank.
@@ -31,13 +34,23 @@ pub enum ProgramStep {
         /// Payload in bytes, 1 to 2^31.
         size: u32,
     },
-    /// Receipt of a message: it ends when the channel's oldest message that no earlier receipt took has arrived.
+    /// Receipt of a message: it ends when the channel's oldest message that no earlier receipt took has arrived. If it
+    /// waited for the message, it waits for its CPU, too.
     Receive {
+        /// CPU.
+        cpu: u8,
         /// Channel, by its number among the rank's.
         channel: u32,
     },
     /// Mark, by its number. It takes no time: the instant at which its last dependency is met is reported as an event.
     Mark(u32),
+    /// Message without payload that takes no time and no network.
+    Trigger {
+        /// Receiving rank, which may be the rank itself.
+        rank: u32,
+        /// Channel at the receiving rank.
+        channel: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +99,14 @@ impl RankProgram {
             *place += 1;
         }
         let channel = |step: &ProgramStep| match step {
-            ProgramStep::Receive { channel } => channel + 1,
+            ProgramStep::Receive { channel, .. } => channel + 1,
             _ => 0,
         };
         let cpu = |step: &ProgramStep| match step {
-            ProgramStep::Compute { cpu, .. } => usize::from(*cpu) + 1,
-            _ => 0,
+            ProgramStep::Compute { cpu, .. } | ProgramStep::Send { cpu, .. } | ProgramStep::Receive { cpu, .. } => {
+                usize::from(*cpu) + 1
+            }
+            ProgramStep::Mark(_) | ProgramStep::Trigger { .. } => 0,
         };
         let program = RankProgram {
             channels: steps.iter().map(channel).max().unwrap_or(0),

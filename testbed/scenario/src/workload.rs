@@ -8,7 +8,7 @@
 //! | [`ClosedLoop`] | hosts with a constant number of outstanding messages |
 //! | [`Pairs`] | pairs of hosts: one to one, all to all, permutations |
 //! | [`Collective`] | collective operations of parallel jobs |
-//! | [`MessageGraph`] | messages that start on receipts and after computations |
+//! | [`MessageGraph`] | messages that start on receipts and after computations, such as those of schedules and connection matrices |
 //! | [`list::read`] | messages of a CSV file |
 //! | [`merge`] | several workloads as one |
 //!
@@ -17,6 +17,7 @@
 
 mod closed_loop;
 mod collective;
+mod connection_matrix;
 mod error;
 mod goal;
 mod graph;
@@ -36,6 +37,7 @@ use weir_units::{Bytes, Time};
 pub use closed_loop::{ClosedLoop, ClosedLoopConfig};
 pub use collective::Collective;
 pub(crate) use collective::CollectiveConfig;
+pub(crate) use connection_matrix::{ConnectionMatrix, MatrixError};
 pub use error::WorkloadError;
 pub(crate) use goal::{GoalError, GoalSchedule};
 pub use graph::{GraphError, GraphRank, MessageGraph};

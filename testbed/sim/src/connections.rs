@@ -5,14 +5,15 @@
 //!
 //! Connections are opened and closed at both hosts at once, without a handshake. A graph has one for each pair of ranks
 //! with messages, open from the start. Its hosts start messages themselves, without a window's delay. Between windows the
-//! receiver learns each message's channel: no frame arrives earlier.
+//! receiver learns each message's channel: no frame arrives earlier. A trigger acts on another host at its own instant: a
+//! graph with triggers needs hosts that run instant by instant.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use weir_nic::host::{Completion, Connection, ProgramEvent};
 use weir_nic::program::ProgramStep;
-use weir_scenario::workload::{ClosedLoop, GraphRank, Message, Rng};
+use weir_scenario::workload::{ClosedLoop, GraphRank, Message, MessageGraph, Rng};
 use weir_scenario::{Scenario, TrafficPlan, TrafficSource};
 use weir_units::{Bytes, Span, Time};
 
@@ -61,6 +62,7 @@ pub(super) struct Connections {
     programs: Box<[Vec<(u32, u32)>]>,
     /// Events of the programs in a window, with their hosts.
     events: Vec<(u32, ProgramEvent)>,
+    has_triggers: bool,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,8 @@ struct GraphState {
     connections: Vec<GraphConnection>,
     /// Index of the first connection of each rank.
     first: Vec<u32>,
+    /// Program of each rank, by its number on the host.
+    programs: Vec<u32>,
     repetitions: Vec<RepetitionTimes>,
 }
 
@@ -152,6 +156,7 @@ impl Connections {
             completed: Vec::new(),
             programs: vec![Vec::new(); scenario.hosts.len()].into(),
             events: Vec::new(),
+            has_triggers: scenario.traffic.iter().filter_map(TrafficPlan::graph).any(MessageGraph::has_triggers),
         };
         connections.update_next();
         connections
@@ -168,6 +173,7 @@ impl Connections {
                 partition.host_mut(host).host.add_program(of_rank.program.clone(), graph.from, graph.until)
             };
             let programs: Vec<u32> = (0..).zip(graph.ranks()).map(add).collect();
+            state.programs.clone_from(&programs);
             for (rank, of_rank) in graph.ranks().iter().enumerate() {
                 state.first.push(state.connections.len() as u32);
                 for peer in &of_rank.connections {
@@ -196,7 +202,12 @@ impl Connections {
         }
     }
 
-    /// Takes over the events of the hosts' programs in a window.
+    /// Whether hosts trigger each other, and so must run instant by instant.
+    pub(super) fn has_triggers(&self) -> bool {
+        self.has_triggers
+    }
+
+    /// Takes over the events of the hosts' programs in a window, or at an instant if hosts trigger each other.
     pub(super) fn record_program_events(&mut self, partition: &mut LpPartition) {
         for lp in partition.lps_mut() {
             self.events.append(&mut lp.program_events);
@@ -206,7 +217,7 @@ impl Connections {
         }
         // Sorted, so that the partition does not affect the order of messages.
         self.events.sort_by_key(|(host, event)| (event.at, *host));
-        for (host, event) in self.events.drain(..) {
+        for (host, event) in std::mem::take(&mut self.events) {
             let (number, rank) = self.programs[host as usize][event.program as usize];
             let Traffic { plan, graph: state, .. } = &mut self.traffic[number as usize];
             let Some(graph) = plan.graph() else { continue };
@@ -219,6 +230,12 @@ impl Connections {
                     partition.host_mut(*to as usize).host.announce(*receiver as usize, channel);
                     in_flight.push_back(state.opened.len() as u32);
                     state.opened.extend(graph.message(of_rank, step, event.at));
+                }
+                ProgramStep::Trigger { rank, channel } => {
+                    let host = graph.ranks()[rank as usize].host as usize;
+                    let program = state.programs[rank as usize];
+                    partition.host_mut(host).host.handle_trigger(event.at, program, channel);
+                    partition.wake_host(host, event.at);
                 }
                 ProgramStep::Compute { .. } | ProgramStep::Receive { .. } => {}
             }

@@ -247,7 +247,11 @@ impl Sim {
                 }
             }
             let limit = until.min(Time::from_picos(end.as_picos() - 1));
-            self.run_window(phase, limit);
+            if phase == self.partition.phases().host_phase() && self.connections.has_triggers() {
+                self.run_instants(phase, limit);
+            } else {
+                self.run_window(phase, limit);
+            }
             self.clocks[phase] = limit;
             if cfg!(debug_assertions) {
                 self.audit();
@@ -280,6 +284,29 @@ impl Sim {
                 self.repartition(threads);
             }
             self.partition.balance_memory();
+        }
+    }
+
+    /// Runs all nodes of phase `phase` up to `limit`, instant by instant, on this thread. After each one, hosts trigger
+    /// others.
+    fn run_instants(&mut self, phase: usize, limit: Time) {
+        let Sim { partition, connections, .. } = self;
+        let is_divided = partition.lps_mut().len() > 1;
+        if is_divided {
+            partition.release_until(phase, limit);
+            partition.lps_mut().iter_mut().for_each(|lp| lp.network.deliver());
+        }
+        loop {
+            let first = partition.lps_mut().iter_mut().map(|lp| lp.network.first_due_in(phase)).min();
+            let Some(instant) = first.filter(|instant| *instant <= limit) else { break };
+            for lp in partition.lps_mut() {
+                lp.run_phase(phase, instant);
+                connections.record_completed(lp.completed.drain(..));
+            }
+            connections.record_program_events(partition);
+        }
+        if is_divided {
+            partition.lps_mut().iter_mut().for_each(|lp| lp.network.hand_over());
         }
     }
 

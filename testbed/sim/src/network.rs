@@ -163,6 +163,11 @@ impl Network {
             .min(self.mailbox.first_sent())
     }
 
+    /// Returns the earliest wake-up time of a phase's nodes; [`Time::NEVER`] if there is none.
+    pub(super) fn first_due_in(&mut self, phase: usize) -> Time {
+        self.wakeup_tables[phase].first()
+    }
+
     pub(super) fn due(&self, node: usize) -> Time {
         self.wakeup_tables[self.phases.node_phase(node)].due(node)
     }

@@ -4,7 +4,7 @@ use weir_units::Time;
 
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::slab::Slab;
+use super::slab::{OPEN_MAX, Slab};
 use super::{FlowConfig, Host, HostError};
 
 /// Connection, by the places of its ends at their hosts.
@@ -21,6 +21,9 @@ pub struct Connection {
 impl Connection {
     /// Memory of both ends in bytes.
     pub const BYTES: usize = Slab::<Sender>::SLOT_BYTES + Slab::<Receiver>::SLOT_BYTES;
+
+    /// Largest number of sending, and of receiving ends that a host has open at once.
+    pub const OPEN_MAX: usize = OPEN_MAX;
 
     /// Opens a connection for a flow from the first host to the second. The hosts choose the numbers of its ends; those
     /// in `flow` are ignored.

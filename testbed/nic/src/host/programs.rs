@@ -16,7 +16,7 @@ pub struct ProgramEvent {
     pub at: Time,
     /// Number of the program on the host.
     pub program: u32,
-    /// Operation: a message was passed to the NIC, or a mark reached.
+    /// Operation: a message was passed to the NIC, a mark reached, or another rank triggered.
     pub operation: u32,
 }
 
@@ -77,6 +77,7 @@ struct ChannelState {
 #[derive(Clone, Debug, Default)]
 struct CpuState {
     is_busy: bool,
+    /// Computations and messages that are ready, and receipts whose message has arrived.
     waiting: VecDeque<u32>,
 }
 
@@ -117,6 +118,16 @@ impl Host {
             let receivers = &mut programs.receivers;
             receivers.ends[receiver - receivers.first].in_flight.push_back(channel);
         }
+    }
+
+    /// Handles a trigger's message in a channel of a program. Earlier events have been handled.
+    pub fn handle_trigger(&mut self, now: Time, program: u32, channel: u32) {
+        if let Some(programs) = &mut self.programs {
+            programs.advance(now);
+            programs.running[program as usize].handle_receive(channel);
+            programs.run(now, program);
+        }
+        self.submit_messages(now);
     }
 
     /// Returns whether [`Host::drain_program_events`] would return events.
@@ -258,7 +269,7 @@ impl HostPrograms {
         let mut record = |operation| self.events.push(ProgramEvent { at, program: number, operation });
         loop {
             let Some(operation) = program.ready.pop_front() else {
-                program.start_compute(at, number, &mut self.ends);
+                program.serve_cpus(at, number, &mut self.ends);
                 if program.ready.is_empty() {
                     return;
                 }
@@ -268,6 +279,9 @@ impl HostPrograms {
                 ProgramStep::Compute { cpu, .. } => {
                     program.cpus[usize::from(cpu)].waiting.push_back(operation);
                 }
+                ProgramStep::Send { cpu, .. } if program.cpus[usize::from(cpu)].is_busy => {
+                    program.cpus[usize::from(cpu)].waiting.push_back(operation);
+                }
                 ProgramStep::Send { connection, size, .. } => {
                     record(operation);
                     let sender = program.senders[connection as usize];
@@ -275,7 +289,7 @@ impl HostPrograms {
                     self.to_send.push_back((sender, at, size));
                     program.notify(operation, ProgramEdge::Start);
                 }
-                ProgramStep::Receive { channel } => {
+                ProgramStep::Receive { channel, .. } => {
                     let state = &mut program.channels[channel as usize];
                     let has_arrived = state.arrived > 0;
                     if has_arrived {
@@ -288,7 +302,7 @@ impl HostPrograms {
                         program.notify(operation, ProgramEdge::End);
                     }
                 }
-                ProgramStep::Mark(_) => {
+                ProgramStep::Mark(_) | ProgramStep::Trigger { .. } => {
                     record(operation);
                     program.notify(operation, ProgramEdge::Start);
                     program.notify(operation, ProgramEdge::End);
@@ -325,7 +339,12 @@ impl RunningProgram {
     fn handle_receive(&mut self, channel: u32) {
         let state = &mut self.channels[channel as usize];
         match state.receives.pop_front() {
-            Some(operation) => self.notify(operation, ProgramEdge::End),
+            Some(operation) => match self.program.step(operation) {
+                ProgramStep::Receive { cpu, .. } if self.cpus[usize::from(cpu)].is_busy => {
+                    self.cpus[usize::from(cpu)].waiting.push_back(operation);
+                }
+                _ => self.notify(operation, ProgramEdge::End),
+            },
             None => state.arrived += 1,
         }
     }
@@ -337,22 +356,29 @@ impl RunningProgram {
         self.notify(operation, ProgramEdge::End);
     }
 
-    /// Starts a computation on each idle CPU for which one waits.
-    fn start_compute(&mut self, at: Time, number: u32, ends: &mut BinaryHeap<Reverse<(Time, u32, u32)>>) {
+    /// Hands each idle CPU operations that wait for it, up to the first computation or message.
+    fn serve_cpus(&mut self, at: Time, number: u32, ends: &mut BinaryHeap<Reverse<(Time, u32, u32)>>) {
         for cpu in 0..self.cpus.len() {
-            let state = &mut self.cpus[cpu];
-            if state.is_busy {
-                continue;
-            }
-            let Some(operation) = state.waiting.pop_front() else { continue };
-            state.is_busy = true;
-            if let ProgramStep::Compute { duration, .. } = self.program.step(operation) {
-                let end = at.saturating_add(duration);
-                if end < self.until {
-                    ends.push(Reverse((end, number, operation)));
+            while !self.cpus[cpu].is_busy
+                && let Some(operation) = self.cpus[cpu].waiting.pop_front()
+            {
+                match self.program.step(operation) {
+                    ProgramStep::Compute { duration, .. } => {
+                        self.cpus[cpu].is_busy = true;
+                        let end = at.saturating_add(duration);
+                        if end < self.until {
+                            ends.push(Reverse((end, number, operation)));
+                        }
+                        self.notify(operation, ProgramEdge::Start);
+                    }
+                    ProgramStep::Receive { .. } => self.notify(operation, ProgramEdge::End),
+                    _ => {
+                        // It goes out before a computation that follows it.
+                        self.ready.push_back(operation);
+                        break;
+                    }
                 }
             }
-            self.notify(operation, ProgramEdge::Start);
         }
     }
 }

@@ -101,7 +101,7 @@ impl GoalSchedule {
             self.graph.repetition(rank, 0, 0, None);
         }
         let graph = self.graph.build(hosts, from, until, 1);
-        graph.and_then(|graph| graph.check_progress().map(|()| graph)).map_err(|error| {
+        graph.and_then(|graph| graph.idle_time(|_| Span::ZERO).map(|_| graph)).map_err(|error| {
             let place = |rank: u32, operation: u32| {
                 // Marks come after the file's operations.
                 let places = &self.places[rank as usize];
@@ -155,8 +155,8 @@ impl GoalSchedule {
         }
         Ok(match kind {
             // RDMA needs a frame for an empty message, too.
-            GoalKind::Send => self.graph.send(rank, peer, tag, amount.max(1) as u32),
-            _ => self.graph.receive(rank, peer, tag),
+            GoalKind::Send => self.graph.send(rank, peer, tag, amount.max(1) as u32, cpu),
+            _ => self.graph.receive(rank, peer, tag, cpu),
         })
     }
 }
@@ -523,7 +523,11 @@ mod tests {
         let nanoseconds = |duration, cpu| ProgramStep::Compute { duration: Span::from_nanos(duration), cpu };
         assert_eq!(
             program(0).steps().take(3).collect::<Vec<_>>(),
-            [nanoseconds(500, 1), ProgramStep::Send { connection: 0, channel: 0, size: 4_096 }, nanoseconds(3, 0)]
+            [
+                nanoseconds(500, 1),
+                ProgramStep::Send { cpu: 0, connection: 0, channel: 0, size: 4_096 },
+                nanoseconds(3, 0)
+            ]
         );
         assert_eq!(program(1).dependents(0, ProgramEdge::Start), [1]);
         // Marks of start and end follow.

@@ -1,6 +1,6 @@
 //! Graphs of dependent messages: a program of computations, messages and receipts for each rank of a parallel job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use weir_nic::program::{ProgramEdge, ProgramStep, RankProgram};
@@ -113,22 +113,36 @@ impl GraphDraft {
     }
 
     /// Adds a message of 1 to 2^31 bytes to another rank.
-    pub(crate) fn send(&mut self, rank: u32, to: u32, tag: u32, size: u32) -> u32 {
+    pub(crate) fn send(&mut self, rank: u32, to: u32, tag: u32, size: u32, cpu: u8) -> u32 {
         let receiver = &mut self.ranks[to as usize];
         let channel = receiver.channel(rank, tag);
         receiver.uses[channel as usize].sent += 1;
         let sender = &mut self.ranks[rank as usize];
         let next = sender.connections.len() as u32;
         let connection = *sender.connections.entry(to).or_insert(next);
-        sender.push(ProgramStep::Send { connection, channel, size })
+        sender.push(ProgramStep::Send { cpu, connection, channel, size })
+    }
+
+    /// Adds a message without payload, time and network to a rank.
+    pub(crate) fn trigger(&mut self, rank: u32, to: u32, tag: u32) -> u32 {
+        let receiver = &mut self.ranks[to as usize];
+        // No rank sends to itself.
+        let channel = receiver.channel(to, tag);
+        receiver.uses[channel as usize].sent += 1;
+        self.ranks[rank as usize].push(ProgramStep::Trigger { rank: to, channel })
+    }
+
+    /// Adds the receipt of a trigger's message.
+    pub(crate) fn receive_trigger(&mut self, rank: u32, tag: u32) -> u32 {
+        self.receive(rank, rank, tag, 0)
     }
 
     /// Adds the receipt of a message.
-    pub(crate) fn receive(&mut self, rank: u32, from: u32, tag: u32) -> u32 {
+    pub(crate) fn receive(&mut self, rank: u32, from: u32, tag: u32, cpu: u8) -> u32 {
         let receiver = &mut self.ranks[rank as usize];
         let channel = receiver.channel(from, tag);
         receiver.uses[channel as usize].received += 1;
-        receiver.push(ProgramStep::Receive { channel })
+        receiver.push(ProgramStep::Receive { cpu, channel })
     }
 
     /// Adds a mark.
@@ -224,6 +238,11 @@ impl MessageGraph {
         &self.ranks
     }
 
+    /// Whether ranks trigger others.
+    pub fn has_triggers(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.program.steps().any(|step| matches!(step, ProgramStep::Trigger { .. })))
+    }
+
     /// Returns the graph's messages, rank by rank; they start at [`MessageGraph::from`] at the earliest.
     pub fn messages(&self) -> impl Iterator<Item = Message> {
         self.ranks.iter().flat_map(|rank| rank.program.steps().filter_map(|step| self.message(rank, step, self.from)))
@@ -242,55 +261,104 @@ impl MessageGraph {
         Some((bytes / u128::from(time.as_picos().max(1))) as u64)
     }
 
-    /// Checks that all operations start if all messages arrive.
-    pub(crate) fn check_progress(&self) -> Result<(), GraphError> {
-        let mut waits: Vec<Vec<u32>> = self.ranks.iter().map(|rank| rank.program.dependencies().collect()).collect();
-        // Messages that arrived, and receipts that wait, by rank and channel.
-        let mut arrived: Vec<HashMap<u32, u32>> = vec![HashMap::new(); self.ranks.len()];
-        let mut waiting: Vec<HashMap<u32, Vec<u32>>> = vec![HashMap::new(); self.ranks.len()];
-        let mut started: Vec<Vec<bool>> = self.ranks.iter().map(|rank| vec![false; rank.program.len()]).collect();
-        let mut events: Vec<(usize, u32, ProgramEdge)> = Vec::new();
-        let mut ready: Vec<(usize, u32)> = Vec::new();
+    /// Returns the time until all operations end, if a message takes `message` of its size, and checks that all start.
+    /// Messages don't delay each other.
+    pub(crate) fn idle_time(&self, message: impl Fn(u32) -> Span) -> Result<Span, GraphError> {
+        let mut pass = ProgressPass::new(self);
         for (rank, of_rank) in self.ranks.iter().enumerate() {
-            ready.extend(of_rank.program.initial().map(|operation| (rank, operation)));
+            pass.ready.extend(of_rank.program.initial().map(|operation| (rank, operation)));
         }
         loop {
-            while let Some((rank, operation)) = ready.pop() {
-                started[rank][operation as usize] = true;
-                events.push((rank, operation, ProgramEdge::Start));
-                match self.ranks[rank].program.step(operation) {
-                    ProgramStep::Compute { .. } | ProgramStep::Mark(_) => {
-                        events.push((rank, operation, ProgramEdge::End));
-                    }
-                    ProgramStep::Send { connection, channel, .. } => {
-                        events.push((rank, operation, ProgramEdge::End));
-                        let to = self.ranks[rank].connections[connection as usize] as usize;
-                        match waiting[to].get_mut(&channel).and_then(Vec::pop) {
-                            Some(receive) => events.push((to, receive, ProgramEdge::End)),
-                            None => *arrived[to].entry(channel).or_default() += 1,
-                        }
-                    }
-                    ProgramStep::Receive { channel } => match arrived[rank].get_mut(&channel).filter(|left| **left > 0)
-                    {
-                        Some(left) => {
-                            *left -= 1;
-                            events.push((rank, operation, ProgramEdge::End));
-                        }
-                        None => waiting[rank].entry(channel).or_default().push(operation),
-                    },
-                }
+            while let Some((rank, operation)) = pass.ready.pop() {
+                pass.start(self, rank, operation, &message);
             }
-            let Some((rank, operation, edge)) = events.pop() else { break };
+            let Some(GraphEvent { rank, operation, edge, at }) = pass.events.pop() else { break };
+            pass.latest = pass.latest.max(at);
             for after in self.ranks[rank].program.dependents(operation, edge) {
-                let left = &mut waits[rank][*after as usize];
+                pass.starts[rank][*after as usize] = pass.starts[rank][*after as usize].max(at);
+                let left = &mut pass.waits[rank][*after as usize];
                 *left -= 1;
                 if *left == 0 {
-                    ready.push((rank, *after));
+                    pass.ready.push((rank, *after));
                 }
             }
         }
-        let idle = |started: &Vec<bool>| started.iter().position(|started| !*started);
-        let stuck = (0..).zip(&started).find_map(|(rank, started)| Some((rank, idle(started)? as u32)));
-        stuck.map_or(Ok(()), |(rank, operation)| Err(GraphError::Deadlock { rank, operation }))
+        // The wait of an operation that started is above that of all others.
+        let idle = |waits: &Vec<u32>| waits.iter().position(|waits| *waits != ProgressPass::STARTED);
+        let stuck = (0..).zip(&pass.waits).find_map(|(rank, waits)| Some((rank, idle(waits)? as u32)));
+        stuck.map_or(Ok(pass.latest.since(Time::ZERO)), |(rank, operation)| {
+            Err(GraphError::Deadlock { rank, operation })
+        })
+    }
+}
+
+/// Pass through a graph's operations, each after those that it waits for.
+struct ProgressPass {
+    /// Number of operations that each one waits for, or [`ProgressPass::STARTED`].
+    waits: Vec<Vec<u32>>,
+    /// Earliest start of each operation.
+    starts: Vec<Vec<Time>>,
+    /// Arrivals of messages without a receipt, and receipts that wait, by rank and channel.
+    arrived: Vec<HashMap<u32, VecDeque<Time>>>,
+    waiting: Vec<HashMap<u32, VecDeque<u32>>>,
+    ready: Vec<(usize, u32)>,
+    events: Vec<GraphEvent>,
+    latest: Time,
+}
+
+struct GraphEvent {
+    rank: usize,
+    operation: u32,
+    edge: ProgramEdge,
+    at: Time,
+}
+
+impl ProgressPass {
+    const STARTED: u32 = u32::MAX;
+
+    fn new(graph: &MessageGraph) -> ProgressPass {
+        let ranks = graph.ranks.len();
+        let starts = |rank: &GraphRank| vec![Time::ZERO; rank.program.len()];
+        ProgressPass {
+            waits: graph.ranks.iter().map(|rank| rank.program.dependencies().collect()).collect(),
+            starts: graph.ranks.iter().map(starts).collect(),
+            arrived: vec![HashMap::new(); ranks],
+            waiting: vec![HashMap::new(); ranks],
+            ready: Vec::new(),
+            events: Vec::new(),
+            latest: Time::ZERO,
+        }
+    }
+
+    fn start(&mut self, graph: &MessageGraph, rank: usize, operation: u32, message: impl Fn(u32) -> Span) {
+        let at = self.starts[rank][operation as usize];
+        self.waits[rank][operation as usize] = Self::STARTED;
+        let mut push = |rank, operation, edge, at| self.events.push(GraphEvent { rank, operation, edge, at });
+        push(rank, operation, ProgramEdge::Start, at);
+        let (to, channel, arrives) = match graph.ranks[rank].program.step(operation) {
+            ProgramStep::Compute { duration, .. } => {
+                return push(rank, operation, ProgramEdge::End, at.saturating_add(duration));
+            }
+            ProgramStep::Mark(_) => return push(rank, operation, ProgramEdge::End, at),
+            ProgramStep::Receive { channel, .. } => {
+                return match self.arrived[rank].get_mut(&channel).and_then(VecDeque::pop_front) {
+                    Some(arrived) => push(rank, operation, ProgramEdge::End, at.max(arrived)),
+                    None => self.waiting[rank].entry(channel).or_default().push_back(operation),
+                };
+            }
+            ProgramStep::Send { connection, channel, size, .. } => {
+                let to = graph.ranks[rank].connections[connection as usize];
+                (to as usize, channel, at.saturating_add(message(size)))
+            }
+            ProgramStep::Trigger { rank: to, channel } => (to as usize, channel, at),
+        };
+        push(rank, operation, ProgramEdge::End, arrives);
+        match self.waiting[to].get_mut(&channel).and_then(VecDeque::pop_front) {
+            Some(receive) => {
+                let arrives = arrives.max(self.starts[to][receive as usize]);
+                self.events.push(GraphEvent { rank: to, operation: receive, edge: ProgramEdge::End, at: arrives });
+            }
+            None => self.arrived[to].entry(channel).or_default().push_back(arrives),
+        }
     }
 }

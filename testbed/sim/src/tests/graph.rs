@@ -142,3 +142,90 @@ fn a_graph_stops_at_its_end() {
     assert_eq!(repetitions.iter().map(|times| times.ended).collect::<Vec<_>>(), [4, 0]);
     assert!(sim.messages(0).iter().all(|message| message.start < Time::from_nanos(1_000_000)));
 }
+
+/// Fabric whose workload is a file of this kind.
+fn from_file(topology: &str, kind: &str, content: &str) -> Scenario {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), content).unwrap();
+    let text = format!(
+        "[scenario]\nend = '20ms'\n[switch]\nmtu = 4200\n[topology]\n{topology}\nrate = '100Gbps'\ndelay = '1us'\n\
+         [switch.classes]\npreset = 'roce'\n[switch.pfc]\nreaction = '0s'\n[nic]\nmtu = 4096\nack_every = 4096\n\
+         [[workloads]]\nkind = '{kind}'\nclass = 3\nfile = 'file'\n"
+    );
+    let runs = file::parse(&folder.path().join("fabric.toml"), &text);
+    runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
+}
+
+/// Starts and ends of messages by sender, receiver and size.
+fn messages(scenario: &Scenario, threads: usize, step: Span) -> Vec<(u32, u32, u64, u64, u64)> {
+    let mut sim = Sim::new(scenario).unwrap();
+    sim.set_threads(Threads::exactly(threads));
+    while sim.now() < END {
+        sim.run_until(END.min(sim.now() + step));
+    }
+    assert!(sim.is_finished());
+    let done: Vec<CompletedMessage> = sim.drain_completions().collect();
+    let message = |done: &CompletedMessage| {
+        let crate::MessageSource::Message(traffic, number) = done.source else { panic!("no message") };
+        let message = sim.messages(traffic as usize)[number as usize];
+        let [from, until] = [done.released, done.released + done.fct].map(|at| at.as_picos());
+        (message.from, message.to, message.size.get(), from, until)
+    };
+    let mut all: Vec<_> = done.iter().map(message).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn triggers_start_messages_at_the_instant_of_an_end() {
+    let text = "Nodes 32\nConnections 8\nTriggers 4\n\
+                0->5 id 1 start 3 size 9000 send_done_trigger 1\n9->20 id 2 trigger 1 size 100\n\
+                10->4 id 3 start 0 size 5000 recv_done_trigger 2\n30->1 id 4 start 8 size 1 send_done_trigger 2\n\
+                17->4 id 5 trigger 2 size 20 send_done_trigger 3\n18->4 id 6 trigger 2 size 30 send_done_trigger 3\n\
+                25->3 id 7 trigger 3 size 40 send_done_trigger 4\n26->3 id 8 trigger 3 size 50\n\
+                trigger id 1 oneshot\ntrigger id 2 barrier count 2\ntrigger id 3 multishot\ntrigger id 4 oneshot\n";
+    let scenario = from_file(LEAVES, "connection-matrix", text);
+    let all = messages(&scenario, 1, Span::from_millis(20));
+    let of = |from: u32| *all.iter().find(|message| message.0 == from).unwrap();
+    let (starts, ends) = (|from| of(from).3, |from| of(from).4);
+    assert_eq!((all.len(), starts(0), starts(10), starts(30)), (8, 3_000_000, 0, 8_000_000));
+    assert_eq!(starts(9), ends(0));
+    assert!(ends(30) > message(5_000, 4), "the receipt of host 4 is the earlier one");
+    assert_eq!([17, 18].map(starts), [ends(30); 2]);
+    let mut shots = [17, 18].map(ends);
+    shots.sort();
+    assert_eq!([25, 26].map(starts), shots);
+    for (threads, step) in [(1, Span::from_nanos(777)), (2, Span::from_millis(20)), (3, Span::from_micros(3))] {
+        assert_eq!(messages(&scenario, threads, step), all, "{threads} threads, steps of {step}");
+    }
+    // A ring of three switches is no tree: switches and hosts run in one phase.
+    let ring = from_file(
+        "kind = 'ring'\nswitches = 3\nhosts = 11",
+        "connection-matrix",
+        &text.replace("Nodes 32", "Nodes 33"),
+    );
+    let all = messages(&ring, 1, Span::from_millis(20));
+    assert_eq!(all.len(), 8);
+    assert_eq!(messages(&ring, 3, Span::from_micros(7)), all);
+}
+
+#[test]
+fn a_receipt_triggers_at_its_instant() {
+    let text = "Nodes 3\nConnections 2\nTriggers 1\n0->1 id 1 start 0 size 8192 recv_done_trigger 1\n\
+                2->0 id 2 trigger 1 size 1\ntrigger id 1 oneshot\n";
+    let all = messages(&from_file("kind = 'single'\nhosts = 3", "connection-matrix", text), 1, Span::from_millis(20));
+    // The first frame's RETH has 16 B, on both links.
+    assert_eq!(all[1].3, message(8_192, 2) + 2 * 16 * 80);
+}
+
+#[test]
+fn a_busy_cpu_keeps_messages_and_receipts_waiting() {
+    let text = "num_ranks 3\nrank 0 {\nc: calc 50000 cpu 1\nm: calc 1000 cpu 2\ns: send 10b to 1 tag 1 cpu 1\n\
+                s requires m\nt: send 20b to 1 tag 2 cpu 2\nt requires m\n}\nrank 1 {\nd: calc 20000\n\
+                r: recv 20b from 0 tag 2\nu: send 30b to 2\nu requires r\nrecv 10b from 0 tag 1\n}\n\
+                rank 2 { recv 30b from 1 }\n";
+    let all = messages(&from_file("kind = 'single'\nhosts = 3", "goal", text), 1, Span::from_millis(20));
+    let starts: Vec<(u64, u64)> = all.iter().map(|message| (message.2, message.3)).collect();
+    // The message of 20 B is there after 3 us, but CPU 0 of rank 1 computes.
+    assert_eq!(starts, [(10, 50_000_000), (20, 1_000_000), (30, 20_000_000)]);
+}

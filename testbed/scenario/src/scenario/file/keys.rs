@@ -768,7 +768,7 @@ pub(super) mod workload {
     const SIZES: Key<()> = Key::other(
         "sizes",
         "a distribution's [name](WORKLOADS.md#sizes), a size up to 2 GiB, or a table",
-        "All but `list`, `collective`, `goal`: sizes of messages: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
+        "All but `list`, `collective`, `goal`, `connection-matrix`: sizes of messages: `\"web-search\"`, `\"64KB\"`, or `{ file = \"sizes.txt\" }`.",
     )
     .or_else("required");
     const COLLECTIVE: Key<()> = Key::other(
@@ -832,21 +832,20 @@ pub(super) mod workload {
     pub(crate) const TIMES: Key<u32> = Key::<u32>::integer(
         "times",
         1..=MESSAGES_MAX,
-        "All but `poisson`, `list`, `goal`: number of bursts or rounds, with `every` and in place of `until`; in \
+        "All but `poisson` and those with a `file`: number of bursts or rounds, with `every` and in place of `until`; in \
          `closed-loop` of messages per host, in `collective` of repetitions.",
     )
     .or_else("until the end, `collective` 1");
     const FROM: Key<()> = Key::other("from", UP_TO_END, "All but `list`: instant from which messages start.").or("0s");
     const UNTIL: Key<()> =
         Key::other("until", UP_TO_END, "All but `list`: instant before which messages start.").or_else("`end`");
-    const FILE: Key<()> =
-        Key::other(
-            "file",
-            "path",
-            "`list`, `goal`: file with the [list](WORKLOADS.md#lists) or [schedule](WORKLOADS.md#collectives), relative to the \
-             scenario.",
-        )
-            .or_else("required");
+    const FILE: Key<()> = Key::other(
+        "file",
+        "path",
+        "`list`, `goal`, `connection-matrix`: file with the [list](WORKLOADS.md#lists), [schedule or \
+             matrix](WORKLOADS.md#collectives), relative to the scenario.",
+    )
+    .or_else("required");
     pub(crate) const SEED: Key<u64> =
         Key::<u64>::integer("seed", SEEDS, "Seed of the messages; equal seeds draw equal ones.")
             .or_else("by workload, from the scenario's");

@@ -1,12 +1,13 @@
 //! `[[workloads]]` of the file. Their messages are drawn when the rates of the links are known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use weir_nic::host::Connection;
 use weir_reader::{Problem, SIZE, Table, nearest};
 use weir_units::{Bytes, Class, ClassSet, Span, Time, UnitError};
 
@@ -16,7 +17,8 @@ use super::nic::{Nic, TransportConfig};
 use super::reading::{classes, name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
 use crate::workload::{
-    Collective, CollectiveConfig, GoalError, GoalSchedule, GraphRank, Message, MessageGraph, Rng, SizeCdf, list,
+    Collective, CollectiveConfig, ConnectionMatrix, GoalError, GoalSchedule, GraphRank, MatrixError, Message,
+    MessageGraph, Rng, SizeCdf, list,
 };
 
 pub(super) const MESSAGES_MAX: usize = limits::MESSAGES_MAX as usize;
@@ -175,12 +177,16 @@ enum WorkloadKeyword {
     List,
     Collective,
     Goal,
+    ConnectionMatrix,
 }
 
 const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
+/// Keys of workloads whose file has ranks.
+const GRAPH_FILE: &[&str] = &["file", "senders", "from", "until"];
+
 /// Kinds of workloads, and the keys of each besides the common ones.
-const KINDS: [(&str, WorkloadKeyword, &[&str]); 9] = [
+const KINDS: [(&str, WorkloadKeyword, &[&str]); 10] = [
     ("poisson", WorkloadKeyword::Poisson, &["more_classes", "sizes", "load", "senders", "receivers", "from", "until"]),
     (
         "incast",
@@ -222,7 +228,8 @@ const KINDS: [(&str, WorkloadKeyword, &[&str]); 9] = [
         WorkloadKeyword::Collective,
         &["collective", "bytes", "chunks", "compute", "senders", "times", "from", "until"],
     ),
-    ("goal", WorkloadKeyword::Goal, &["file", "senders", "from", "until"]),
+    ("goal", WorkloadKeyword::Goal, GRAPH_FILE),
+    ("connection-matrix", WorkloadKeyword::ConnectionMatrix, GRAPH_FILE),
 ];
 
 /// Reads the workloads, and leaves out those with errors. Files are in `folder`; `seed` is the scenario's.
@@ -263,7 +270,28 @@ pub(super) fn read(
         }
     }
     refuse_duplicates(&tables, "workloads", names.iter().map(Option::as_deref));
+    refuse_connections(&tables, &workloads, Connection::OPEN_MAX);
     workloads
+}
+
+/// Refuses the graph with which a host has more than `most` sending or receiving connections.
+fn refuse_connections(tables: &[Table<'_>], workloads: &[WorkloadPart], most: usize) {
+    let mut counts: HashMap<u32, [usize; 2]> = HashMap::new();
+    for workload in workloads {
+        let WorkloadKind::Graph(graph) = &*workload.kind else { continue };
+        for rank in graph.ranks() {
+            counts.entry(rank.host).or_default()[0] += rank.connections.len();
+            for to in &rank.connections {
+                counts.entry(graph.ranks()[*to as usize].host).or_default()[1] += 1;
+            }
+        }
+        let count = counts.values().flatten().max().copied().unwrap_or(0);
+        if count > most {
+            let message = format!("a host has {count} connections in one direction, more than the {most} of a NIC");
+            tables[workload.number].refuse("kind", message, "write ranks with fewer peers, or fewer workloads");
+            return;
+        }
+    }
 }
 
 /// Reader of one workload.
@@ -288,6 +316,7 @@ impl WorkloadReader<'_, '_> {
             WorkloadKeyword::List => self.list(),
             WorkloadKeyword::Collective => self.collective(),
             WorkloadKeyword::Goal => self.goal(),
+            WorkloadKeyword::ConnectionMatrix => self.connection_matrix(),
             WorkloadKeyword::OneToOne => self.pairs(self.one_to_one()),
             WorkloadKeyword::AllToAll => self.pairs(self.several("senders").map(Pattern::AllToAll)),
             WorkloadKeyword::Permutation => self.pairs(self.several("senders").map(Pattern::Permutation)),
@@ -479,17 +508,38 @@ impl WorkloadReader<'_, '_> {
         };
         let refuse = |error: GoalError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
         let schedule = schedule.map_err(refuse).ok()?;
-        let (mut hosts, (from, until)) = (hosts?, stretch?);
-        if !table.has("senders") && hosts.len() > schedule.ranks() {
-            hosts.truncate(schedule.ranks());
+        let (hosts, (from, until)) = (self.hosts_of_ranks(file, hosts?, schedule.ranks())?, stretch?);
+        Some(WorkloadKind::Graph(Arc::new(schedule.graph(&hosts, from, until).map_err(refuse).ok()?)))
+    }
+
+    fn connection_matrix(&self) -> Option<WorkloadKind> {
+        let table = self.table;
+        require(table, "file", "a workload of kind \"connection-matrix\"", "file = \"matrix.cm\"");
+        let stretch = time_range(table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let hosts = self.hosts("senders");
+        let file = table.string("file", "matrix.cm")?;
+        let text = self.text_of(table, "file", file)?;
+        let refuse = |error: MatrixError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
+        let matrix = ConnectionMatrix::read(&text).map_err(refuse).ok()?;
+        let (hosts, (from, until)) = (self.hosts_of_ranks(file, hosts?, matrix.nodes())?, stretch?);
+        if let Some(mut messages) = matrix.messages(&hosts, from) {
+            messages.retain(|message| message.start < until);
+            return Some(WorkloadKind::List(messages));
         }
-        if hosts.len() != schedule.ranks() {
-            let message =
-                format!("{file} has {} ranks, and there are {} hosts for them", schedule.ranks(), hosts.len());
-            table.refuse("file", message, "write a larger topology, or a host in `senders` for each rank");
+        Some(WorkloadKind::Graph(Arc::new(matrix.graph(&hosts, from, until).map_err(refuse).ok()?)))
+    }
+
+    /// Returns the hosts of a file's ranks: `senders`, by default the first ones.
+    fn hosts_of_ranks(&self, file: &str, mut hosts: Vec<u32>, ranks: usize) -> Option<Vec<u32>> {
+        if !self.table.has("senders") && hosts.len() > ranks {
+            hosts.truncate(ranks);
+        }
+        if hosts.len() != ranks {
+            let message = format!("{file} has {ranks} ranks, and there are {} hosts for them", hosts.len());
+            self.table.refuse("file", message, "write a larger topology, or a host in `senders` for each rank");
             return None;
         }
-        Some(WorkloadKind::Graph(Arc::new(schedule.graph(&hosts, from, until).map_err(refuse).ok()?)))
+        Some(hosts)
     }
 
     fn when(&self) -> Option<BurstStarts> {

@@ -373,3 +373,24 @@ fn parameters_lie_over_each_other() {
     assert_eq!(none, "none", "what [nic] says of RDMA is not TCP's");
     has(&tcp, &["gain_shift: 3", "rto_min: 5ms", "initial_rto: 1s", "initial_window: 4", "mss: 1448"]);
 }
+
+/// 17 workloads, in each of which all hosts send to the first.
+#[test]
+fn a_host_has_as_many_connections_as_its_nic() {
+    let folder = tempfile::tempdir().unwrap();
+    let receipts: String = (1..4_096).map(|rank| format!("recv 1b from {rank}\n")).collect();
+    let others: String = (1..4_096).map(|rank| format!("rank {rank} {{ send 1b to 0 }}\n")).collect();
+    std::fs::write(folder.path().join("in.goal"), format!("num_ranks 4096\nrank 0 {{\n{receipts}}}\n{others}"))
+        .unwrap();
+    let of = |workloads: usize| {
+        let workloads = "[[workloads]]\nclass = 3\nkind = 'goal'\nfile = 'in.goal'\n".repeat(workloads);
+        let text = format!(
+            "[scenario]\nend = '1ms'\n[switch]\nmtu = 1500\n[switch.classes]\npreset = 'roce'\n[switch.pfc]\nreaction = '0s'\n\
+             [switch.buffer]\nsize = '1GB'\n[topology]\nkind = 'single'\nhosts = 4096\nrate = '10Gbps'\ndelay = '1us'\n{workloads}"
+        );
+        parse(&folder.path().join("in.toml"), &text).map(drop).map_err(|errors| errors.render(false))
+    };
+    assert_eq!(of(16), Ok(()));
+    let error = "a host has 69615 connections in one direction, more than the 65536 of a NIC";
+    assert!(of(17).unwrap_err().contains(error));
+}
