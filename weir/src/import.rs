@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use weir_experiments::Failure;
 use weir_experiments::files::{json_text, listed, write_scenario};
 use weir_reader::{NAME_RULE, is_name};
-use weir_scenario::import::ns3::{self, FlowColumns, Options, Sources};
-use weir_scenario::import::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
+use weir_scenario::import::goal::{self as goal_import, GoalOptions};
+use weir_scenario::import::htsim::{self as htsim_import, HtsimOptions};
+use weir_scenario::import::ns3::{self, FlowColumns, Sources};
+use weir_scenario::import::simai::{self as simai_import, SimaiOptions};
+use weir_scenario::import::{FabricOptions, ImportErrors, ImportNote, ImportReport, ImportedScenario};
+use weir_units::{BitRate, Span};
 
 /// Commands of `weir import`.
 #[derive(clap::Subcommand)]
@@ -18,6 +22,19 @@ pub(crate) enum Command {
     /// Files are recognised by their content: a configuration of keys and values, a topology, a flow list, a list of traced nodes, a
     /// distribution of flow sizes. All text files of a folder are read, and files that the configuration names, relative to it.
     Ns3(Ns3Arguments),
+    /// A connection matrix of htsim (.cm), with its triggers, and its topology (.topo).
+    ///
+    /// Not imported: failed links, hosts with several ports, parallel links of three tiers, priorities.
+    Htsim(HtsimArguments),
+    /// A schedule in GOAL, text or binary, of LogGOPSim or ATLAHS.
+    ///
+    /// Not imported: receipts from any rank or with any tag, a second NIC of a rank.
+    Goal(GoalArguments),
+    /// A workload of SimAI or AICB: one training pass, with a GPU a host.
+    ///
+    /// Not imported: NVLink within servers, pipeline stages (pp), recomputation (checkpoints), ALLREDUCEALLTOALL, kinds other than
+    /// HYBRID_TRANSFORMER. A topology of SimAI is imported by `weir import ns3`.
+    Simai(SimaiArguments),
     /// A SONiC switch's buffer pools and profiles, class maps, schedulers, WRED profiles, PFC watchdog and ports, as a switch file.
     ///
     /// The file has a comment for each value: taken, approximated (how, and by how much), or refused (why).
@@ -30,9 +47,8 @@ pub(crate) struct Ns3Arguments {
     /// Files, or a folder of them.
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
-    /// Scenario to write; its flows are written into the same folder.
-    #[arg(short, long, value_name = "SCENARIO.toml")]
-    output: PathBuf,
+    #[command(flatten)]
+    output: OutputArguments,
     /// Congestion control in place of CC_MODE's.
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
@@ -46,6 +62,67 @@ pub(crate) struct Ns3Arguments {
     /// Round serialisation delays of frames to whole nanoseconds, as the simulators do.
     #[arg(long)]
     ns3_rounding: bool,
+}
+
+/// Arguments of `weir import htsim`.
+#[derive(clap::Args)]
+pub(crate) struct HtsimArguments {
+    /// Connection matrix.
+    #[arg(value_name = "FILE.cm")]
+    matrix: PathBuf,
+    /// Topology; by default a fat-tree of --tiers.
+    #[arg(long, value_name = "FILE.topo", conflicts_with_all = ["tiers", "rate", "delay"])]
+    topo: Option<PathBuf>,
+    #[command(flatten)]
+    fabric: FabricArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Arguments of `weir import goal`.
+#[derive(clap::Args)]
+pub(crate) struct GoalArguments {
+    /// Schedule. Rank n is host n.
+    #[arg(value_name = "FILE")]
+    schedule: PathBuf,
+    #[command(flatten)]
+    fabric: FabricArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Arguments of `weir import simai`.
+#[derive(clap::Args)]
+pub(crate) struct SimaiArguments {
+    /// Workload. GPU n is host n.
+    #[arg(value_name = "WORKLOAD")]
+    workload: PathBuf,
+    #[command(flatten)]
+    fabric: FabricArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Fabric of an import.
+#[derive(clap::Args)]
+struct FabricArguments {
+    /// Tiers of switches: 1, or 2 or 3 of the smallest fat-tree that holds all hosts (htsim's: k²/2, k³/4).
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
+    tiers: u32,
+    /// Rate of all links.
+    #[arg(long, value_name = "RATE", default_value = "100Gbps")]
+    rate: BitRate,
+    /// One-way propagation delay of all links.
+    #[arg(long, value_name = "TIME", default_value = "1us")]
+    delay: Span,
+}
+
+/// Output of an import.
+#[derive(clap::Args)]
+struct OutputArguments {
+    /// Scenario to write; further files are written into the same folder.
+    #[arg(short, long, value_name = "SCENARIO.toml")]
+    output: PathBuf,
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
@@ -54,23 +131,55 @@ pub(crate) struct Ns3Arguments {
     json: bool,
 }
 
+impl FabricArguments {
+    fn options(&self) -> FabricOptions {
+        FabricOptions { tiers: self.tiers, rate: self.rate, delay: self.delay }
+    }
+}
+
 fn wrong(errors: ImportErrors) -> Failure {
     Failure::Argument(errors.to_string())
 }
 
-/// Makes and writes the scenario, and reports values taken, approximated and left out.
+/// Makes and writes the scenario of an ns-3 simulator's files, with a report.
 pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let line = arguments.arguments.as_deref().map(ns3::Arguments::parse).transpose().map_err(wrong)?;
-    let options = Options {
-        stem: stem(&arguments.output)?,
+    let options = ns3::Options {
+        stem: stem(&arguments.output.output)?,
         congestion_control: arguments.congestion_control.clone(),
         arguments: line,
         flow_columns: arguments.flows.clone(),
         cuts_times: arguments.ns3_rounding,
     };
     let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
-    let imported = ns3::import(&sources, &options).map_err(wrong)?;
-    check_runs(&arguments.output, &imported)?;
+    write(&arguments.output, &ns3::import(&sources, &options).map_err(wrong)?)
+}
+
+/// Makes and writes the scenario of a connection matrix, with a report.
+pub(crate) fn htsim(arguments: &HtsimArguments) -> Result<(), Failure> {
+    let HtsimArguments { matrix, topo, fabric, output } = arguments;
+    let stem = stem(&output.output)?;
+    let options = HtsimOptions { stem, matrix, topology: topo.as_deref(), fabric: fabric.options() };
+    write(output, &htsim_import::import(&options).map_err(wrong)?)
+}
+
+/// Makes and writes the scenario of a schedule, with a report.
+pub(crate) fn goal(arguments: &GoalArguments) -> Result<(), Failure> {
+    let GoalArguments { schedule, fabric, output } = arguments;
+    let options = GoalOptions { stem: stem(&output.output)?, schedule, fabric: fabric.options() };
+    write(output, &goal_import::import(&options).map_err(wrong)?)
+}
+
+/// Makes and writes the scenario of a SimAI workload, with a report.
+pub(crate) fn simai(arguments: &SimaiArguments) -> Result<(), Failure> {
+    let SimaiArguments { workload, fabric, output } = arguments;
+    let options = SimaiOptions { stem: stem(&output.output)?, workload, fabric: fabric.options() };
+    write(output, &simai_import::import(&options).map_err(wrong)?)
+}
+
+/// Writes a scenario that runs, and reports values taken, approximated and left out.
+fn write(arguments: &OutputArguments, imported: &ImportedScenario) -> Result<(), Failure> {
+    check_runs(&arguments.output, imported)?;
     let written = write_scenario(&arguments.output, &imported.scenario, &imported.files, arguments.force)?;
     if arguments.json {
         print!("{}", json_text(&json(&imported.report, &written)));
@@ -140,13 +249,11 @@ mod tests {
     fn arguments(folder: &Path, output: PathBuf, force: bool) -> Ns3Arguments {
         Ns3Arguments {
             paths: vec![folder.to_owned()],
-            output,
+            output: OutputArguments { output, force, json: false },
             congestion_control: None,
             arguments: None,
             flows: None,
             ns3_rounding: false,
-            force,
-            json: false,
         }
     }
 

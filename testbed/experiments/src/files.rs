@@ -71,11 +71,11 @@ pub fn with_path(path: &Path) -> impl FnOnce(io::Error) -> Failure {
 pub fn write_scenario(
     output: &Path,
     scenario: &str,
-    data_files: &[(String, String)],
+    data_files: &[(String, impl AsRef<[u8]>)],
     force: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let data_files = data_files.iter().map(|(name, text)| (output.with_file_name(name), text.as_str()));
-    let files: Vec<(PathBuf, &str)> = data_files.chain([(output.to_owned(), scenario)]).collect();
+    let data_files = data_files.iter().map(|(name, content)| (output.with_file_name(name), content.as_ref()));
+    let files: Vec<(PathBuf, &[u8])> = data_files.chain([(output.to_owned(), scenario.as_bytes())]).collect();
     if let Some((path, _)) = files.iter().find(|(path, _)| path.exists() && !force) {
         let path = path.display();
         return Err(Failure::Argument(format!("{path} is there already; name another output, or give --force")));
@@ -83,9 +83,9 @@ pub fn write_scenario(
     if let Some((path, _)) = files.iter().find(|(path, _)| path.is_dir()) {
         return Err(Failure::Argument(format!("{} is a folder; name another output", path.display())));
     }
-    for (path, text) in &files {
+    for (path, content) in &files {
         let cannot = |error| Failure::Run(format!("can't write {}: {error}", path.display()));
-        fs::write(path, text).map_err(cannot)?;
+        fs::write(path, content).map_err(cannot)?;
     }
     Ok(files.into_iter().rev().map(|(path, _)| path).collect())
 }

@@ -3,17 +3,28 @@
 //! An import returns a scenario file's text, the files that it names, and a [`ImportReport`] of exact, approximated and omitted settings. It
 //! changes no file itself.
 
+mod document;
+mod fabric;
+pub mod goal;
+pub mod htsim;
 pub mod ns3;
+pub mod simai;
+mod text;
 
 use std::fmt;
+use std::fs;
+use std::path::Path;
+
+pub use fabric::FabricOptions;
+pub(crate) use text::SourceFile;
 
 /// Scenario imported from another tool's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedScenario {
     /// The scenario file's text.
     pub scenario: String,
-    /// Names and texts of further files that the scenario names, to be written to its folder.
-    pub files: Vec<(String, String)>,
+    /// Names and contents of further files that the scenario names, to be written to its folder.
+    pub files: Vec<(String, Vec<u8>)>,
     /// Report of the import.
     pub report: ImportReport,
 }
@@ -73,6 +84,30 @@ impl ImportNote {
     pub(crate) fn general(text: impl Into<String>) -> ImportNote {
         ImportNote { at: None, text: text.into() }
     }
+}
+
+/// Reads a file; returns its name without folders, and its content.
+///
+/// # Errors
+/// It can't be read.
+pub(crate) fn read_file(path: &Path) -> Result<(String, Vec<u8>), ImportErrors> {
+    let cannot = |error| {
+        let problem = format!("can't read the file: {error}");
+        ImportErrors::one(&path.display().to_string(), None, problem, "name a file of the simulator")
+    };
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    fs::read(path).map_err(cannot).map(|content| (name, content))
+}
+
+/// Reads a text file.
+///
+/// # Errors
+/// It can't be read, or is no text.
+pub(crate) fn read_text(path: &Path) -> Result<SourceFile, ImportErrors> {
+    let (name, content) = read_file(path)?;
+    let no_text = |_| ImportErrors::one(&name, None, "this is no text", "name a text file of the simulator");
+    let text = String::from_utf8(content).map_err(no_text)?;
+    Ok(SourceFile { name, text })
 }
 
 impl fmt::Display for ImportNote {

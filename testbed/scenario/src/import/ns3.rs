@@ -16,7 +16,6 @@ mod columns;
 mod config;
 mod control;
 mod detect;
-mod document;
 mod flows;
 mod inet_tub;
 mod round_trips;
@@ -24,19 +23,19 @@ mod sources;
 mod switches;
 #[cfg(test)]
 mod tests;
-mod text;
 mod times;
 mod topology;
 mod workloads;
 mod write;
 
-use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario};
+use super::document::share;
+use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario, SourceFile};
+use crate::import::text::{ErrorCollector, count};
 use crate::workload::SizeCdf;
 use columns::FlowField;
 use config::Config;
 use flows::{FlowList, TraceList};
 use std::collections::BTreeSet;
-use text::{ErrorCollector, count};
 use times::Times;
 use topology::{Link, Topology};
 use weir_units::{Span, SplitMix64};
@@ -45,7 +44,6 @@ use workloads::Workload;
 pub use arguments::Arguments;
 pub use columns::FlowColumns;
 pub use sources::Sources;
-pub(crate) use text::SourceFile;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -208,11 +206,11 @@ pub fn import(sources: &Sources, options: &Options) -> Result<ImportedScenario, 
     experiment.report_links(&sources.topology.name, &mut report);
     experiment.report_keys(&mut report);
     let scenario = write::scenario(&experiment, sources, &mut report);
-    let mut files: Vec<(String, String)> = Vec::new();
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for Workload { file, text, .. } in experiment.workloads {
         // Several workloads may draw from one distribution.
         if !file.is_empty() && !files.iter().any(|(name, _)| *name == file) {
-            files.push((file, text));
+            files.push((file, text.into_bytes()));
         }
     }
     Ok(ImportedScenario { scenario, files, report })
@@ -326,7 +324,7 @@ fn of_sizes(
     })?;
     let load = config.shares.get("LOAD").map(|share| share / 100).filter(|ppb| *ppb > 0);
     let how = match load {
-        Some(load) => format!("at a load of {}", document::share(load)),
+        Some(load) => format!("at a load of {}", share(load)),
         None => "at a load of 0.5, which no file sets".to_owned(),
     };
     let text = format!("no flow list: Poisson arrivals of its sizes {how}, between all hosts");

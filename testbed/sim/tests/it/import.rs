@@ -53,7 +53,7 @@ fn each_experiment_becomes_its_scenario() {
         check(&format!("{folder}.toml"), &imported.scenario);
         check(&format!("{folder}.report.txt"), &report(&imported));
         for (name, text) in &imported.files {
-            check(name, text);
+            check(name, std::str::from_utf8(text).unwrap());
         }
     }
 }
@@ -98,7 +98,8 @@ fn what_is_written_can_be_read() {
         for workload in scenario["workloads"].as_array().unwrap() {
             let Some(file) = workload.get("file").or_else(|| workload["sizes"].get("file")) else { continue };
             let file = file.as_str().unwrap();
-            let (_, text) = imported.files.iter().find(|(name, _)| name == file).unwrap();
+            let (_, content) = imported.files.iter().find(|(name, _)| name == file).unwrap();
+            let text = std::str::from_utf8(content).unwrap();
             if workload["kind"].as_str() == Some("list") {
                 let place = |name: &str| hosts.iter().position(|host| host == name).map(|n| n as u32);
                 assert!(!list::read(text, place).unwrap().is_empty());

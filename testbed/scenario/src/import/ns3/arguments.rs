@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use weir_units::{Bytes, Span};
 
-use super::text::{decimal, seconds};
+use crate::import::text::{decimal, seconds};
 use crate::import::{ImportError, ImportErrors};
 
 /// Arguments of a checked command line. Missing ones have the program's defaults.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::text::{TextLine, seconds};
 use super::topology::Topology;
+use crate::import::text::{TextLine, seconds};
 use weir_units::Span;
 
 /// Meaning of the values of a flow list's lines.

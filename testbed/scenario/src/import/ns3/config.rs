@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_units::{BitRate, Span};
 
-use super::text::{ErrorCollector, SourceFile, decimal, lines, micros, rate, seconds};
 use crate::import::ImportErrors;
+use crate::import::text::{ErrorCollector, SourceFile, decimal, lines, micros, rate, seconds};
 
 /// Configuration, with the keys that are used checked. Missing keys are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]

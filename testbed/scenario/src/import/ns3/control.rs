@@ -5,8 +5,8 @@ use weir_units::{BitRate, Bytes, Span};
 
 use super::Simulator;
 use super::config::Config;
-use super::document::{exact_rate, exact_size, exact_span, quoted, share};
 use super::round_trips::RoundTrips;
+use crate::import::document::{exact_rate, exact_size, exact_span, quoted, share};
 use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// Congestion control: a preset, and values that override it.

@@ -1,7 +1,7 @@
 //! Detection of a file's kind by its text.
 
 use super::config::{is_key, setting};
-use super::text::{TextLine, decimal, lines};
+use crate::import::text::{TextLine, decimal, lines};
 
 /// Kind of a simulator's input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

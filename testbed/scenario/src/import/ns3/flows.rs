@@ -3,9 +3,9 @@
 use weir_units::{Bytes, Span};
 
 use super::columns::{FlowColumns, FlowField, instant};
-use super::text::{ErrorCollector, SourceFile, TextLine, count, lines};
 use super::topology::Topology;
 use crate::import::ImportErrors;
+use crate::import::text::{ErrorCollector, SourceFile, TextLine, count, lines};
 use crate::workload::SizeCdf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

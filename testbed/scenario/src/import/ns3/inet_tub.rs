@@ -6,12 +6,12 @@ use weir_units::Bytes;
 use super::arguments::{Algorithm, Arguments, RdmaCc, Traffic};
 use super::config::Config;
 use super::control::CongestionPreset;
-use super::document::{exact_size, exact_span, quoted, share};
 use super::round_trips::RoundTrips;
-use super::text::{SourceFile, decimal, lines};
 use super::topology::Topology;
 use super::workloads::{Pattern, Workload, WorkloadTraffic};
 use super::{Options, count};
+use crate::import::document::{exact_size, exact_span, quoted, share};
+use crate::import::text::{SourceFile, decimal, lines};
 use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// Class of TCP's data and acknowledgements.

@@ -104,7 +104,7 @@ fn shortest_paths(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::ns3::SourceFile;
+    use crate::import::SourceFile;
 
     #[test]
     fn the_longest_pair_counts() {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::arguments::Arguments;
 use super::config::Config;
 use super::detect::{EXPECTED, FileKind, detect};
-use super::text::SourceFile;
 use crate::import::{ImportErrors, ImportNote};
+use crate::import::{SourceFile, read_text};
 
 /// Input files of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,7 +69,7 @@ impl Sources {
             })?;
             candidates.retain(|one: &Candidate| one.source.name != file_name(&path));
             match *key {
-                "alphasFile" => alphas = Some(read(&path)?),
+                "alphasFile" => alphas = Some(read_text(&path)?),
                 _ => candidates.push(named(&path)?),
             }
         }
@@ -84,7 +84,7 @@ impl Sources {
             }
             if let Some(path) = default("alphasFile", ALPHAS_BY_DEFAULT) {
                 candidates.retain(|one: &Candidate| one.source.name != ALPHAS_BY_DEFAULT);
-                alphas = Some(read(&path)?);
+                alphas = Some(read_text(&path)?);
             }
         }
         let explains = drop_explanation(&mut candidates);
@@ -195,21 +195,13 @@ fn of_folder(folder: &Path) -> Result<Vec<Candidate>, ImportErrors> {
 }
 
 fn named(path: &Path) -> Result<Candidate, ImportErrors> {
-    let source = read(path)?;
+    let source = read_text(path)?;
     let kind = detect(&source.name, &source.text);
     if kind.is_none() {
         let problem = "this is no input file of the simulators";
         return Err(ImportErrors::one(&path.display().to_string(), Some(1), problem, EXPECTED));
     }
     Ok(Candidate { path: path.to_owned(), source, kind, is_named: true })
-}
-
-fn read(path: &Path) -> Result<SourceFile, ImportErrors> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let problem = format!("can't read the file: {error}");
-        ImportErrors::one(&path.display().to_string(), None, problem, "name a text file of the simulator")
-    })?;
-    Ok(SourceFile { name: file_name(path), text })
 }
 
 fn file_name(path: &Path) -> String {
@@ -240,7 +232,7 @@ fn referred(config: &Config, key: &str, folder: &Path, is_optional: bool) -> Res
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     places.extend(folder.ancestors().skip(1).take(FOLDERS_ABOVE).map(|above| above.join(written)));
     if let Some(path) = places.iter().find(|path| path.is_file()) {
-        return read(path).map(Some);
+        return read_text(path).map(Some);
     }
     if is_optional || key == "TRACE_FILE" {
         return Ok(None);

@@ -108,7 +108,7 @@ fn each_link_of_a_host_is_a_host() {
     for line in ["name = \"H0\"", "name = \"H0-2\"", "port = \"S3.H1-2\"", "base_rtt = \"4640ns\""] {
         assert!(imported.scenario.lines().any(|other| other == line), "{line} is not in {}", imported.scenario);
     }
-    let csv = &imported.files[0].1;
+    let csv = std::str::from_utf8(&imported.files[0].1).unwrap();
     // The others are no shortest paths, which the simulator's flows take.
     for (pair, counts) in [(",H0,H1,", 16..=48), (",H0-2,H1-2,", 16..=48), (",H0,H1-2,", 0..=0), (",H0-2,H1,", 0..=0)] {
         let count = csv.matches(pair).count();
@@ -241,7 +241,7 @@ fn flows_of_hosts_with_several_links_have_joined_ones() {
     let planes = "4 2 4\n2 3\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n";
     let flows: String = (0..16).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + 7 * n)).collect();
     let imported = with(planes, "CC_MODE 3\n", &format!("16\n{flows}")).unwrap();
-    let csv = &imported.files[0].1;
+    let csv = std::str::from_utf8(&imported.files[0].1).unwrap();
     for (pair, some) in [(",H0,H1,", true), (",H0-2,H1-2,", true), (",H0,H1-2,", false), (",H0-2,H1,", false)] {
         assert_eq!(csv.contains(pair), some, "{pair} in {csv}");
     }

@@ -4,9 +4,9 @@ use weir_units::Span;
 
 use super::arguments::Arguments;
 use super::config::Config;
-use super::document::exact_span;
 use super::flows::FlowList;
 use super::{Simulator, Sources};
+use crate::import::document::exact_span;
 use crate::import::{ImportErrors, ImportNote, ImportReport};
 
 /// Clock of the scenario.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_units::{BitRate, Span};
 
-use super::text::{ErrorCollector, SourceFile, TextLine, count, lines, rate, span};
 use crate::import::ImportErrors;
-use crate::import::ns3::text::decimal;
+use crate::import::text::decimal;
+use crate::import::text::{ErrorCollector, SourceFile, TextLine, count, lines, rate, span};
 use crate::topology::PORTS_MAX;
 
 /// Topology of nodes numbered from 0, which are switches or hosts.

@@ -7,11 +7,11 @@ use weir_units::{BitRate, Bytes, Span};
 
 use super::Options;
 use super::control::CongestionPreset;
-use super::document::decimal_micros;
 use super::flows::{Flow, FlowList};
-use super::text::count;
 use super::times::Times;
 use super::topology::Topology;
+use crate::import::document::decimal_micros;
+use crate::import::text::count;
 use crate::import::{ImportNote, ImportReport};
 use crate::workload::list;
 

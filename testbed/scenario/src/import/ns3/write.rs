@@ -6,13 +6,13 @@ use weir_units::Bytes;
 use weir_units::Span;
 
 use super::control::CongestionPreset;
-use super::document::{Document, array, exact_rate, exact_size, exact_span, quoted, share};
 use super::inet_tub;
 use super::switches::Ecn;
 use super::times::Times;
 use super::topology::{Link, Topology};
 use super::workloads::WorkloadTraffic;
 use super::{Ns3Experiment, Simulator, Sources, sorted};
+use crate::import::document::{Document, array, exact_rate, exact_size, exact_span, quoted, share};
 use crate::import::{ImportNote, ImportReport};
 
 /// Instant of the simulation from which LINK_DOWN's times count.
@@ -97,15 +97,7 @@ fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: 
     if times.shift > Span::ZERO {
         document.comment(&format!("Instants are {} earlier than there.", exact_span(times.shift)));
     }
-    for (title, notes) in [("Approximated:", &report.approximated), ("Left out:", &report.left)] {
-        if !notes.is_empty() {
-            document.comment("");
-            document.comment(title);
-        }
-        for note in notes {
-            document.comment(&format!("- {note}"));
-        }
-    }
+    document.notes(report);
 }
 
 fn head(document: &mut Document, experiment: &Ns3Experiment, names: &Names, has_outage: bool) {

@@ -4,6 +4,8 @@ use std::fmt::{Display, Write};
 
 use weir_units::{BitRate, Bytes, Span};
 
+use super::ImportReport;
+
 /// Text of a TOML file under construction. Names and words consist of letters, digits, `_`, `.`, `-` and `/`.
 #[derive(Debug, Default)]
 pub(super) struct Document {
@@ -14,6 +16,19 @@ impl Document {
     pub(super) fn comment(&mut self, text: &str) {
         let text = format!("# {}", text.replace(['\n', '\r', '\t'], " "));
         self.line(text.trim_end());
+    }
+
+    /// Writes the approximated and omitted settings of a report.
+    pub(super) fn notes(&mut self, report: &ImportReport) {
+        for (title, notes) in [("Approximated:", &report.approximated), ("Left out:", &report.left)] {
+            if !notes.is_empty() {
+                self.comment("");
+                self.comment(title);
+            }
+            for note in notes {
+                self.comment(&format!("- {note}"));
+            }
+        }
     }
 
     /// Writes the head of a table, `[switch]` or `[[links]]`, after a blank line.

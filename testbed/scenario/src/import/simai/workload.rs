@@ -1,0 +1,174 @@
+//! Workload files of SimAI: a line of settings, the number of layers, and a line for each.
+
+use crate::import::ImportErrors;
+use crate::import::text::{ErrorCollector, SourceFile};
+
+/// Layers of a model, and the groups of its GPUs.
+#[derive(Debug)]
+pub(super) struct SimaiWorkload {
+    /// Sizes of tensor- and expert-parallel groups.
+    pub tensor: u32,
+    pub expert: u32,
+    pub gpus: u32,
+    pub layers: Vec<Layer>,
+}
+
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub forward: LayerStep,
+    pub input_gradient: LayerStep,
+    pub weight_gradient: LayerStep,
+    /// Time after the collective of the weight gradient.
+    pub update_ns: u64,
+}
+
+/// Computation of a layer, and the collective after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LayerStep {
+    pub compute_ns: u64,
+    pub collective: Option<(LayerCollective, ParallelGroup)>,
+    /// Whole buffer.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LayerCollective {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+}
+
+/// Ranks that take part in a collective, in the order tensor, expert, data parallel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParallelGroup {
+    Tensor,
+    Expert,
+    /// Ranks of the same tensor rank.
+    Data,
+    /// Ranks of the same tensor and expert rank.
+    DataOfExpert,
+}
+
+const KINDS: [(&str, LayerCollective); 4] = [
+    ("ALLREDUCE", LayerCollective::AllReduce),
+    ("ALLGATHER", LayerCollective::AllGather),
+    ("REDUCESCATTER", LayerCollective::ReduceScatter),
+    ("ALLTOALL", LayerCollective::AllToAll),
+];
+
+impl SimaiWorkload {
+    pub(super) fn read(file: &SourceFile) -> Result<SimaiWorkload, ImportErrors> {
+        let fail =
+            |line: usize, problem: String, help: &str| Err(ImportErrors::one(&file.name, Some(line), problem, help));
+        let mut lines =
+            (1..).zip(file.text.lines()).map(|(number, line)| (number, line.split_whitespace().collect::<Vec<_>>()));
+        let Some((_, settings)) = lines.next().filter(|(_, fields)| !fields.is_empty()) else {
+            return fail(1, "the file is empty".to_owned(), "name a workload of SimAI or AICB");
+        };
+        if !["HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER"].contains(&settings[0]) {
+            let problem = format!("workloads of kind {} are not imported", settings[0]);
+            return fail(1, problem, "name one of kind HYBRID_TRANSFORMER_FWD_IN_BCKWD");
+        }
+        let setting = |key: &str| {
+            let place = settings.iter().position(|field| *field == key)?;
+            settings.get(place + 1)?.parse::<u32>().ok()
+        };
+        let required = |key: &str| {
+            setting(key).filter(|value| *value > 0).ok_or_else(|| {
+                ImportErrors::one(&file.name, Some(1), format!("{key} is missing or 0"), format!("write {key} 8"))
+            })
+        };
+        let [tensor, gpus] = [required("model_parallel_NPU_group:")?, required("all_gpus:")?];
+        let expert = setting("ep:").unwrap_or(1).max(1);
+        if let Some(stages) = setting("pp:").filter(|stages| *stages > 1) {
+            return fail(1, format!("pipeline stages (pp: {stages}) are not simulated, as by SimAI"), "write pp: 1");
+        }
+        if setting("checkpoints:").unwrap_or(0) > 0 || setting("checkpoint_initiates:").unwrap_or(0) > 0 {
+            let problem = "recomputation from checkpoints is not simulated".to_owned();
+            return fail(1, problem, "write checkpoints: 0 checkpoint_initiates: 0");
+        }
+        if tensor.checked_mul(expert).is_none_or(|group| !gpus.is_multiple_of(group)) {
+            return fail(
+                1,
+                format!("{gpus} GPUs are no multiple of {tensor} · {expert}"),
+                "write all_gpus: as a multiple of both groups",
+            );
+        }
+        let mut errors = ErrorCollector::new(&file.name);
+        let count = match lines.next().as_ref().map(|(_, fields)| fields.as_slice()) {
+            Some([count]) => errors.integer(2, count, "the number of layers", "2"),
+            _ => return fail(2, "the number of layers is missing".to_owned(), "write it alone in this line"),
+        };
+        let layers: Vec<Layer> = lines
+            .filter(|(_, fields)| !fields.is_empty())
+            .filter_map(|(number, fields)| read_layer(number, &fields, &mut errors))
+            .collect();
+        if let Some(count) = count.filter(|count| *count as usize != layers.len() && errors.is_empty()) {
+            errors.add(2, format!("there are {} layers, not {count}", layers.len()), format!("write {}", layers.len()));
+        }
+        errors.result(SimaiWorkload { tensor, expert, gpus, layers })
+    }
+}
+
+fn read_layer(line: usize, fields: &[&str], errors: &mut ErrorCollector<'_>) -> Option<Layer> {
+    let (values, update) = match fields {
+        [_, _, values @ .., update] if values.len() == 9 => (values, update),
+        _ => (&[][..], &""),
+    };
+    if values.is_empty() {
+        let help =
+            "write name, dependency, three times a time, a collective and its bytes, then the time of the update";
+        errors.add(line, format!("a layer has 12 fields, this one {}", fields.len()), help);
+        return None;
+    }
+    let mut number =
+        |text: &str, what: &str| errors.value(line, text, what, "write a whole number", text.parse::<u64>().ok());
+    let mut steps = Vec::new();
+    for (place, values) in values.chunks(3).enumerate() {
+        let (compute_ns, bytes) = (number(values[0], "a time in ns")?, number(values[2], "a number of bytes")?);
+        steps.push((compute_ns, values[1], bytes, place == 2));
+    }
+    let update_ns = number(update, "a time in ns")?;
+    let steps: Vec<LayerStep> = steps
+        .into_iter()
+        .map(|(compute_ns, name, bytes, is_weight)| {
+            let collective = read_collective(line, name, is_weight, errors)?;
+            Some(LayerStep { compute_ns, collective, bytes })
+        })
+        .collect::<Option<_>>()?;
+    let [forward, input_gradient, weight_gradient] = steps.try_into().ok()?;
+    Some(Layer { forward, input_gradient, weight_gradient, update_ns })
+}
+
+/// Reads a collective and its group; weight gradients are reduced by default among data-parallel ranks.
+fn read_collective(
+    line: usize,
+    name: &str,
+    is_weight: bool,
+    errors: &mut ErrorCollector<'_>,
+) -> Option<Option<(LayerCollective, ParallelGroup)>> {
+    if name == "NONE" {
+        return Some(None);
+    }
+    if name.starts_with("ALLREDUCEALLTOALL") {
+        let problem = format!("{name} is read by SimAI as an all-reduce without a group");
+        errors.add(line, problem, "write ALLREDUCE and ALLTOALL in layers of their own");
+        return None;
+    }
+    let (kind, group) = name.split_once('_').unwrap_or((name, ""));
+    let kind = KINDS.iter().find(|(of_kind, _)| *of_kind == kind).map(|(_, kind)| *kind);
+    let group = match group {
+        "" if is_weight => Some(ParallelGroup::Data),
+        "" => Some(ParallelGroup::Tensor),
+        "EP" => Some(ParallelGroup::Expert),
+        "DP_EP" => Some(ParallelGroup::DataOfExpert),
+        _ => None,
+    };
+    let found = kind.zip(group);
+    if found.is_none() {
+        let help = "write NONE, or ALLREDUCE, ALLGATHER, REDUCESCATTER or ALLTOALL, also with _EP or _DP_EP";
+        errors.add(line, format!("there is no collective {name}"), help);
+    }
+    found.map(Some)
+}
