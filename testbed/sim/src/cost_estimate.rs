@@ -110,8 +110,15 @@ fn available(meminfo: &str) -> Option<Bytes> {
 
 /// Returns the number of ports that messages take, if no two take the same one.
 fn busy_ports_max(scenario: &Scenario) -> u64 {
-    let of_plan = |plan: &TrafficPlan| match plan.source {
-        TrafficSource::ClosedLoop(_) | TrafficSource::Graph(_) => u64::MAX,
+    let of_plan = |plan: &TrafficPlan| match &plan.source {
+        TrafficSource::ClosedLoop(_) => u64::MAX,
+        TrafficSource::Graph(graph) => {
+            let of_rank = |rank: &GraphRank| -> u64 {
+                let host = |to: &u32| graph.ranks()[*to as usize].host as usize;
+                rank.connections.iter().map(|to| links(scenario, [rank.host as usize, host(to)])).sum()
+            };
+            graph.ranks().iter().map(of_rank).sum()
+        }
         TrafficSource::List(_) => plan.messages().iter().map(|message| links_of(scenario, message)).sum(),
     };
     scenario.traffic.iter().map(of_plan).fold(0, u64::saturating_add)

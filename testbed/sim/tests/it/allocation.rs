@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use weir_nic::host::{CongestionControlChoice, FlowConfig, Host, HostConfig};
-use weir_scenario::file;
+use weir_nic::program::RankProgram;
+use weir_scenario::workload::MessageGraph;
+use weir_scenario::{TrafficPlan, file};
 use weir_sim::{CostEstimate, Sim, SimBackend};
 use weir_units::{BitRate, Bytes, Class, MacAddr, Span, Time};
 use weir_wire::rocev2::{Dscp, QueuePair};
@@ -113,7 +115,10 @@ fn memory(topology: &str, workload: &str) -> [u64; 2] {
     let runs = file::parse(Path::new("fabric.toml"), &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let (scenario, folder) = (&runs[0].scenario, tempfile::tempdir().unwrap());
     let counted = allocation_counter::measure(|| {
-        let _copy = (scenario.switches.to_vec(), scenario.hosts.clone());
+        let graphs = scenario.traffic.iter().filter_map(TrafficPlan::graph).flat_map(MessageGraph::ranks);
+        let programs: Vec<_> =
+            graphs.map(|rank| (RankProgram::clone(&rank.program), rank.connections.clone())).collect();
+        let _copy = (scenario.switches.to_vec(), scenario.hosts.clone(), programs);
         let run = run_directory::made(folder.path());
         SimBackend::default().run(scenario, run, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     });
@@ -127,10 +132,14 @@ fn as_much_as_is_forecast() {
     let web = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n\
                congestion_control = \"dcqcn\"\n";
     let burst = "[[workloads]]\nkind = \"permutation\"\nclass = 3\nsizes = \"1MB\"\n";
+    let graph = "[[workloads]]\nkind = \"collective\"\nclass = 3\nbytes = \"100KB\"\ncollective = ";
+    let ring =
+        format!("{graph}\"ring-all-reduce\"\nchunks = 400\nsenders = [\"H0\", \"H9\", \"H17\", \"H33\", \"H65\"]\n");
+    let tree = format!("{graph}\"double-tree-all-reduce\"\nchunks = 500\n");
     let leaf_spine = "kind = \"leaf-spine\"\nleaves = 16\nspines = 16\nhosts = 16";
     for topology in ["kind = \"fat-tree\"\nk = 8", leaf_spine] {
         // How long the queues of a burst become depends on its paths.
-        for (workload, error) in [("", 10), (web, 10), (burst, 20)] {
+        for (workload, error) in [("", 10), (web, 10), (burst, 20), (&ring, 15), (&tree, 10)] {
             let [forecast, counted] = memory(topology, workload);
             let percent = forecast * 100 / counted;
             let expected = 100 - error..=100 + error;
