@@ -430,11 +430,17 @@ impl Ns3Experiment {
         let line = |key: &str| config.line(key).unwrap_or(1);
         let number = |key: &str| config.numbers.get(key).copied();
         if let Some(mode) = number("LB_MODE").filter(|mode| *mode != 0) {
-            let text = format!("LB_MODE {mode}: Weir balances by flow, with equal-cost paths");
-            report.approximated.push(ImportNote::for_line(&config.file, line("LB_MODE"), text));
+            let (sort, text) = match config.load_balancing() {
+                Some(name) => (&mut report.taken, format!("LB_MODE {mode}: load_balancing = \"{name}\"")),
+                None => {
+                    (&mut report.approximated, format!("LB_MODE {mode}: Weir balances by flow, with equal-cost paths"))
+                }
+            };
+            sort.push(ImportNote::for_line(&config.file, line("LB_MODE"), text));
         }
-        if config.is_on("ENABLE_IRN", false) {
-            let text = "ENABLE_IRN 1: senders go back N, and do not retransmit selectively";
+        if config.has_irn() {
+            let text =
+                "ENABLE_IRN 1: selective retransmission, without IRN's limit of a bandwidth-delay product in flight";
             report.approximated.push(ImportNote::for_line(&config.file, line("ENABLE_IRN"), text));
         }
         if self.cuts_times {

@@ -182,6 +182,20 @@ impl Config {
         ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| self.has(key))
     }
 
+    /// Returns the load balancing of ConWeave's LB_MODE, if it is one other than that by flow.
+    pub(super) fn load_balancing(&self) -> Option<&'static str> {
+        match self.numbers.get("LB_MODE")? {
+            2 => Some("drill"),
+            6 => Some("flowlet"),
+            _ => None,
+        }
+    }
+
+    /// Whether receivers accept packets in any order, and senders repeat missing ones, as IRN's.
+    pub(super) fn has_irn(&self) -> bool {
+        self.is_on("ENABLE_IRN", false)
+    }
+
     /// Returns the value of a key as written.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.texts.get(key).map(String::as_str)

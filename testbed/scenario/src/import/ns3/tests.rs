@@ -656,6 +656,14 @@ fn conweaves_mix_is_read_from_its_configuration_also_without_flows() {
     assert!(runs[0].scenario.hosts.len() > 1 && runs[0].scenario.traffic.is_empty());
     write("config/load.txt", "1\n0 1 3 64000 2\n");
     assert_eq!(imported().files.len(), 1, "with its flows, once they are drawn");
+    let text = std::fs::read_to_string(&config).unwrap().replace("LB_MODE 0", "LB_MODE 6\nENABLE_IRN 1");
+    std::fs::write(&config, text).unwrap();
+    let sprayed = imported();
+    for line in ["load_balancing = \"flowlet\"", "loss_recovery = \"selective\"", "reordering = 1"] {
+        assert!(sprayed.scenario.contains(line), "{}", sprayed.scenario);
+    }
+    let taken: Vec<String> = sprayed.report.taken.iter().map(ImportNote::to_string).collect();
+    assert!(taken.contains(&"config.txt:7: LB_MODE 6: load_balancing = \"flowlet\"".to_owned()), "{taken:?}");
 }
 
 proptest! {

@@ -144,6 +144,10 @@ fn head(document: &mut Document, experiment: &Ns3Experiment, names: &Names, has_
         document.word("tcp_queueing", "queued");
     }
     document.word("retransmit", exact_span(experiment.retransmission));
+    if experiment.config.has_irn() {
+        document.word("loss_recovery", "selective");
+        document.bare("reordering", 1);
+    }
     if experiment.workloads.iter().all(|workload| workload.control.is_none()) {
         congestion_control(document, "nic", &experiment.control);
     }
@@ -165,6 +169,9 @@ fn switch(document: &mut Document, experiment: &Ns3Experiment) {
     let switches = &experiment.switches;
     document.table("[switch]");
     document.bare("mtu", switches.mtu);
+    if let Some(name) = experiment.config.load_balancing() {
+        document.word("load_balancing", name);
+    }
     document.table("[switch.buffer]");
     document.word("size", exact_size(switches.size));
     document.word("private", exact_size(switches.private));
