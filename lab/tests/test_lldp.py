@@ -152,13 +152,23 @@ def of_loop_guard(frame):
     return frame[12:14] == LOOP_GUARD_ETHERTYPE
 
 
-@pytest.mark.parametrize("flow_control", ["pfc", "cbfc"])
+FORWARDED, LINK_LOCAL = "035765697201", "0180c200000e"
+# A peer that counts data gets frames of the loop guard that no bridge forwards.
+FLOW_CONTROLS = {
+    "pfc": ('"pfc"', FORWARDED),
+    "gfc-buffer": ('{ kind = "gfc-buffer", b_m = "200KB", b_1 = "60KB", refresh = "5ms" }', FORWARDED),
+    "gfc-time": ('{ kind = "gfc-time", b_m = "200KB", b_0 = "50KB", period = "5ms", unsafe_thresholds = true }', LINK_LOCAL),
+    "cbfc": ('{ kind = "cbfc", buffer = "50KB", period = "5ms" }', LINK_LOCAL),
+}
+
+
+@pytest.mark.parametrize("flow_control", FLOW_CONTROLS)
 def test_ports_cabled_to_each_other_are_closed(cables, tmp_path, flow_control):
     here, wires = cables("loop", ["a"])
     netns.veth((here, "sw-b"), (here, "sw-c"))
     ports = cable_ports(a="1Gbps", b="1Gbps", c="1Gbps")
-    if flow_control == "cbfc":
-        ports = ports.replace("rate", 'flow_control = { kind = "cbfc", buffer = "50KB", period = "1ms" }\nrate')
+    keys, destination = FLOW_CONTROLS[flow_control]
+    ports = ports.replace("rate", f"flow_control = {keys}\nrate")
     switch, socket = started(tmp_path, ports, here)
     with switch:
         until(lambda: states(socket)["c"] == "down", lambda: states(socket), WITHIN_S)
@@ -166,8 +176,7 @@ def test_ports_cabled_to_each_other_are_closed(cables, tmp_path, flow_control):
         assert loops(socket) == [("c", "b")]
         assert switch.has_said("the port is cabled to port b of this switch, or other bridges join them")
         _, frame = wires["a"].receive_until(of_loop_guard, WITHIN_S)
-        # A peer counts data against credit: it gets frames that no bridge forwards.
-        assert frame[:6] == {"pfc": b"\x03Weir\x01", "cbfc": bytes.fromhex("0180c200000e")}[flow_control]
+        assert frame[:6] == bytes.fromhex(destination)
         # The cable is still there.
         reopen(socket, "c")
         until(lambda: len(loops(socket)) == 2, lambda: loops(socket), WITHIN_S)

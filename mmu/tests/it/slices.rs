@@ -77,10 +77,8 @@ fn run(name: &str, is_own: bool, operations: &[Operation]) -> Result<(), TestCas
                 held.extend(kept.filter(|(_, is)| matches!(is, Admission::Admit(_))).map(|(arrival, _)| arrival));
             }
             Operation::Release(which) => {
-                let taken = which
-                    .iter()
-                    .filter_map(|index| (!held.is_empty()).then(|| held.swap_remove(index.index(held.len()))));
-                let burst: Vec<BufferRequest> = taken.collect();
+                let taken = which.iter().take(held.len());
+                let burst: Vec<_> = taken.map(|index| held.swap_remove(index.index(held.len()))).collect();
                 whole.release(Time::ZERO, &burst);
                 for (slice, (mmu, _)) in alone.iter().enumerate() {
                     let own = burst.iter().filter(|packet| slice_of(packet.ingress.port()) == slice);
