@@ -59,8 +59,9 @@ pub(crate) use summary::INTERRUPTED;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
     FlowGauge, FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LinkDirectionSummary,
-    LoadBalancingSummary, MessageSummary, MessageTimes, PoolSummary, PortSummary, PortWindow, RepetitionSummary,
-    StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary, throughput,
+    LoadBalancingSummary, MessageSummary, MessageTimes, OutageSummary, PoolSummary, PortSummary, PortWindow,
+    RepetitionSummary, StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
+    throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

@@ -235,25 +235,34 @@ impl Scenario {
         self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
     }
 
+    /// Returns the instants at which links go down (`true`) or up, earliest first.
+    pub fn link_changes(&self) -> Vec<(Time, LinkRef, bool)> {
+        let changes = |outage: &Outage| [(outage.at, outage.link, true), (outage.until, outage.link, false)];
+        let mut changes: Vec<_> = self.outages.iter().flat_map(changes).filter(|(at, ..)| *at < Time::NEVER).collect();
+        changes.sort_by_key(|(at, ..)| *at);
+        changes
+    }
+
     /// Returns the instants at which all switches learn of cut or repaired links, earliest first. Empty unless there are routes and a
     /// [`Scenario::routing_delay`].
     pub fn reroutings(&self) -> RerouteSchedule {
         let mut reroutings = RerouteSchedule { at: Vec::new(), sets: vec![Vec::new()] };
         let Some(delay) = self.routing_delay.filter(|_| self.routes.is_some()) else { return reroutings };
-        let edges: BTreeSet<Time> = self.outages.iter().flat_map(|outage| [outage.at, outage.until]).collect();
-        for at in edges.into_iter().filter(|at| *at < Time::NEVER) {
-            let is_cut = |outage: &&Outage| outage.at <= at && at < outage.until;
-            let cut = self.outages.iter().filter(is_cut).filter_map(|outage| match outage.link {
-                LinkRef::Between(link) => Some(link),
-                LinkRef::ToHost(_) => None,
-            });
-            let cut: Vec<usize> = cut.collect::<BTreeSet<usize>>().into_iter().collect();
+        let mut outages_of: BTreeMap<usize, usize> = BTreeMap::new();
+        for changes in self.link_changes().chunk_by(|one, next| one.0 == next.0) {
+            for (_, link, is_cut) in changes {
+                let LinkRef::Between(link) = *link else { continue };
+                let outages = outages_of.entry(link).or_default();
+                *outages = if *is_cut { *outages + 1 } else { *outages - 1 };
+            }
+            let cut: Vec<usize> =
+                outages_of.iter().filter(|(_, outages)| **outages > 0).map(|(link, _)| *link).collect();
             let set = reroutings.sets.iter().position(|set| *set == cut).unwrap_or_else(|| {
                 reroutings.sets.push(cut);
                 reroutings.sets.len() - 1
             });
             if reroutings.at.last().map_or(0, |(_, set)| *set) != set {
-                reroutings.at.push((at.saturating_add(delay), set));
+                reroutings.at.push((changes[0].0.saturating_add(delay), set));
             }
         }
         reroutings

@@ -528,7 +528,8 @@ impl ActiveRun<'_> {
             notes,
         };
         let summary = record::summary(scenario, ended, &record);
-        let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), ..summary };
+        let outages = has_outages.then(|| end::outages(scenario, &sim, &reports));
+        let summary = Summary { time_dilation: 1, traffic, frames: frames.ok(), outages, ..summary };
         let cost = RunCost {
             packet_hops: sim.packet_hops(),
             wakeups: sim.wakeups(),

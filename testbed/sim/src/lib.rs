@@ -415,7 +415,12 @@ impl Sim {
 
     /// Returns the number of frames lost because a link was down.
     pub fn lost_link_down(&self) -> u64 {
-        self.partition.wires().map(Wire::lost_link_down).sum()
+        self.partition.wires().map(|wire| wire.lost_link_down().total()).sum()
+    }
+
+    /// Returns the number of lossless frames lost because a link was down.
+    fn lossless_lost_link_down(&self) -> u64 {
+        self.partition.wires().map(|wire| u64::from(wire.lost_link_down().lossless)).sum()
     }
 
     /// Returns the frame conservation summary: the final state of every frame that was put on a link.

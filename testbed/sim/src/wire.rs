@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prefetch_index::prefetch_index;
 use weir_flowctl::wire_bytes;
-use weir_scenario::link::{FaultCounters, FaultPlan, Faults};
+use weir_scenario::link::{FaultCounters, FaultPlan, Faults, LinkFrame};
 use weir_switch_core::Packet;
 use weir_units::{Bytes, SerialisationDelay, Span, Time};
 
@@ -24,11 +24,19 @@ pub(super) struct Wire {
     parameters: Arc<WireParameters>,
     free_at: Time,
     in_flight: InFlight,
-    /// Frames sent while the wire was down, or in flight when it went down.
-    lost_link_down: u64,
+    lost_link_down: LostFrames,
     /// Frames sent minus frames taken; negative if faults duplicate some.
     #[cfg(debug_assertions)]
     not_taken: i64,
+}
+
+/// Frames sent while a wire was down, or in flight when it went down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LostFrames {
+    /// Data of lossless classes.
+    pub(super) lossless: u32,
+    /// Other frames, flow control included.
+    pub(super) others: u32,
 }
 
 /// Destination of a wire: a port of a node.
@@ -50,6 +58,8 @@ pub(super) struct WireParameters {
     /// Bytes on the wire beyond the frame's length without FCS.
     pub(super) overhead: Bytes,
     pub(super) delay: Span,
+    /// DSCPs of lossless classes, one bit each.
+    pub(super) lossless_dscp_set: u64,
 }
 
 #[cfg(not(debug_assertions))]
@@ -90,7 +100,7 @@ impl Wire {
             parameters,
             free_at: Time::ZERO,
             in_flight,
-            lost_link_down: 0,
+            lost_link_down: LostFrames::default(),
             #[cfg(debug_assertions)]
             not_taken: 0,
         }
@@ -233,8 +243,8 @@ impl Wire {
     /// Counts a frame as lost because the wire is down.
     #[cold]
     #[inline(never)]
-    fn lose(&mut self, _frame: Frame) -> Option<Time> {
-        self.lost_link_down += 1;
+    fn lose(&mut self, frame: Frame) -> Option<Time> {
+        self.lost_link_down += self.parameters.lost(&frame);
         None
     }
 
@@ -311,7 +321,7 @@ impl Wire {
         #[cfg(debug_assertions)]
         {
             let faults = self.fault_counters();
-            let lost = faults.lost + faults.corrupted + self.lost_link_down;
+            let lost = faults.lost + faults.corrupted + self.lost_link_down.total();
             let in_flight = self.frames_in_flight() as u64;
             assert_eq!(
                 self.not_taken + faults.duplicated as i64,
@@ -325,14 +335,11 @@ impl Wire {
     pub(super) fn set_up(&mut self, is_up: bool) {
         self.is_up = is_up;
         if !is_up {
-            self.lost_link_down += match &mut self.in_flight {
-                InFlight::Plain(frames) => {
-                    let lost_link_down = frames.len();
-                    frames.clear();
-                    lost_link_down as u64
-                }
-                InFlight::Faulty(faulty) => faulty.clear() as u64,
+            let frames = match &mut self.in_flight {
+                InFlight::Plain(frames) => std::mem::take(frames),
+                InFlight::Faulty(faulty) => faulty.take(),
             };
+            frames.iter().for_each(|(_, frame)| self.lost_link_down += self.parameters.lost(frame));
         }
         self.audit();
     }
@@ -347,7 +354,7 @@ impl Wire {
         self.free_at + self.parameters.delay
     }
 
-    pub(super) fn lost_link_down(&self) -> u64 {
+    pub(super) fn lost_link_down(&self) -> LostFrames {
         self.lost_link_down
     }
 
@@ -367,7 +374,26 @@ impl Wire {
     }
 }
 
+impl LostFrames {
+    pub(super) fn total(self) -> u64 {
+        u64::from(self.lossless) + u64::from(self.others)
+    }
+}
+
+impl std::ops::AddAssign for LostFrames {
+    fn add_assign(&mut self, more: LostFrames) {
+        self.lossless += more.lossless;
+        self.others += more.others;
+    }
+}
+
 impl WireParameters {
+    /// Returns a lost frame's count.
+    fn lost(&self, frame: &Frame) -> LostFrames {
+        let is_lossless = frame.dscp().is_some_and(|dscp| self.lossless_dscp_set >> (dscp & 63) & 1 != 0);
+        LostFrames { lossless: u32::from(is_lossless), others: u32::from(!is_lossless) }
+    }
+
     /// Returns the transmission time of a frame of this length (without FCS).
     #[inline]
     fn time_for(&self, frame_bytes: u32) -> Span {
@@ -423,11 +449,9 @@ impl FaultyInFlight {
         first.min(self.faults.next_wakeup().saturating_add(self.delay))
     }
 
-    /// Discards all frames; returns their number.
-    fn clear(&mut self) -> usize {
-        let held = std::iter::from_fn(|| self.faults.poll(Time::NEVER)).count();
-        let frames = self.frames.len();
-        self.frames.clear();
-        held + frames
+    /// Takes all frames.
+    fn take(&mut self) -> VecDeque<(Time, Frame)> {
+        let held = std::iter::from_fn(|| self.faults.poll(Time::NEVER)).map(|frame| (Time::NEVER, frame));
+        self.frames.drain(..).chain(held).collect()
     }
 }

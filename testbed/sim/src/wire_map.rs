@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use weir_config::SwitchConfig;
 use weir_scenario::{PortRef, Scenario};
-use weir_units::{BitRate, SerialisationDelay, Span};
+use weir_switch_core::classify::Classifier;
+use weir_units::{BitRate, ClassSet, MacAddr, PortId, SerialisationDelay, Span};
+use weir_wire::ethernet::Headers;
 
 use super::SimError;
 use super::wire::{NodePort, Wire, WireParameters};
@@ -21,9 +24,13 @@ pub(super) struct WireMap {
 pub(super) fn build_wires(scenario: &Scenario) -> Result<(Box<[Wire]>, WireMap), SimError> {
     let mut wires = Vec::new();
     let mut kinds: Vec<Arc<WireParameters>> = Vec::new();
-    let mut kind = |rate: BitRate, delay: Span| {
+    let classifier = |config: &SwitchConfig| Classifier::new(config.class_maps());
+    let classifiers: Vec<Classifier> = scenario.switches.iter().map(classifier).collect();
+    let mut kind = |rate: BitRate, delay: Span, place: PortRef| {
         let rate = SerialisationDelay::timed(rate, scenario.frame_times);
-        let kind = WireParameters { rate, overhead: scenario.link_overhead, delay };
+        let lossless = scenario.switches[place.switch].classes.lossless;
+        let lossless_dscp_set = lossless_dscp_set(&classifiers[place.switch], lossless, PortId(place.port as u16));
+        let kind = WireParameters { rate, overhead: scenario.link_overhead, delay, lossless_dscp_set };
         let known = kinds.iter().find(|known| ***known == kind).cloned();
         known.unwrap_or_else(|| {
             kinds.push(Arc::new(kind));
@@ -45,15 +52,15 @@ pub(super) fn build_wires(scenario: &Scenario) -> Result<(Box<[Wire]>, WireMap),
         let [to_host, to_switch] = plan.faults;
         map.ports[place.switch][place.port] = Some(wires.len() as u32);
         let node = (scenario.switches.len() + n) as u32;
-        wires.push(Wire::new(kind(rate(place)?, plan.link_delay), to_host, NodePort { node, port: 0 }));
+        wires.push(Wire::new(kind(rate(place)?, plan.link_delay, place), to_host, NodePort { node, port: 0 }));
         map.hosts.push(wires.len() as u32);
-        wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay), to_switch, node_port(place)));
+        wires.push(Wire::new(kind(plan.nic.rate, plan.link_delay, place), to_switch, node_port(place)));
     }
     for plan in &scenario.links {
         for (from, to, faults) in [(0, 1, plan.faults[0]), (1, 0, plan.faults[1])] {
             let (from, to) = (plan.ends[from], plan.ends[to]);
             map.ports[from.switch][from.port] = Some(wires.len() as u32);
-            wires.push(Wire::new(kind(rate(from)?, plan.delay), faults, node_port(to)));
+            wires.push(Wire::new(kind(rate(from)?, plan.delay, from), faults, node_port(to)));
         }
     }
     let mut numbered: Vec<(u32, Wire)> = (0..).zip(wires).collect();
@@ -71,4 +78,11 @@ pub(super) fn build_wires(scenario: &Scenario) -> Result<(Box<[Wire]>, WireMap),
     }
     map.ends = ends;
     Ok((numbered.into_iter().map(|(_, wire)| wire).collect(), map))
+}
+
+/// Returns the DSCPs of frames that a switch's port receives in lossless classes, one bit each.
+fn lossless_dscp_set(classifier: &Classifier, lossless: ClassSet, port: PortId) -> u64 {
+    let headers = |dscp: u8| Headers { destination: MacAddr::default(), pcp: None, dscp: Some(dscp) };
+    let is_lossless = |dscp: &u8| lossless.contains(classifier.class(port, &headers(*dscp)));
+    (0..64).filter(is_lossless).fold(0, |set, dscp| set | 1 << dscp)
 }

@@ -27,16 +27,26 @@ pub(super) fn verdict(runs: &[Run]) -> ReportVerdict {
         findings.extend(failures(&run.summary).into_iter().map(|text| of_run(text, true)));
         findings.extend(expected_loss(&run.summary).map(|text| of_run(text, false)));
         findings.extend(deadlock(&run.summary).map(|text| of_run(text, false)));
-        findings.extend(run.summary.standstill_text().map(|text| of_run(text, false)));
+        let texts = run.summary.standstill_text().into_iter().chain(run.summary.outage_text());
+        findings.extend(texts.map(|text| of_run(text, false)));
     }
     findings.sort_by_key(|finding| !finding.is_failure);
-    let failed = runs.iter().filter(|run| !is_good(&run.summary)).count();
-    let headline = match (failed, runs.len()) {
+    let summaries: Vec<&Summary> = runs.iter().map(|run| &run.summary).collect();
+    ReportVerdict {
+        is_good: summaries.iter().all(|summary| is_good(summary)),
+        headline: verdict_text(&summaries),
+        findings,
+    }
+}
+
+fn verdict_text(runs: &[&Summary]) -> String {
+    let cut_off = |run: &&Summary| run.outages.as_ref().is_some_and(|of| of.lossless_frames_lost > 0);
+    match (runs.iter().filter(|run| !is_good(run)).count(), runs.len()) {
+        (0, _) if runs.iter().any(cut_off) => "No failure, but outages took lossless frames.".to_owned(),
         (0, _) => "No failure.".to_owned(),
         (1, 1) => "The run failed.".to_owned(),
         (failed, all) => format!("{failed} of {all} runs failed."),
-    };
-    ReportVerdict { is_good: failed == 0, headline, findings }
+    }
 }
 
 /// Whether a run kept its guarantees.
@@ -86,7 +96,7 @@ fn deadlock(summary: &Summary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use weir_results::run_dir::DeadlockSummary;
+    use weir_results::run_dir::{DeadlockSummary, OutageSummary};
 
     use super::*;
 
@@ -98,6 +108,20 @@ mod tests {
         assert_eq!(failures(&summary), ["not all that was sent has arrived"]);
         let summary = Summary { failures: vec!["not drained".into()], ..summary };
         assert_eq!(failures(&summary), ["not drained"]);
+    }
+
+    #[test]
+    fn outages_are_part_of_the_verdict() {
+        let outages = OutageSummary { lossless_frames_lost: 2_495, other_frames_lost: 3, reroutes: false };
+        let good = Summary { lossless: true, outages: Some(OutageSummary::default()), ..Summary::default() };
+        let cut_off = Summary { outages: Some(outages), ..good.clone() };
+        let failed = Summary { failures: vec!["not drained".into()], ..cut_off.clone() };
+        assert_eq!((verdict_text(&[&good]), good.outage_text()), ("No failure.".to_owned(), None));
+        assert_eq!(verdict_text(&[&good, &cut_off]), "No failure, but outages took lossless frames.");
+        assert_eq!(verdict_text(&[&failed, &cut_off]), "1 of 2 runs failed.");
+        let text = "outages took 2495 lossless and 3 other frames; \
+                    without `routing_delay` only switches at a link's ends reroute";
+        assert_eq!(cut_off.outage_text().unwrap(), text);
     }
 
     #[test]

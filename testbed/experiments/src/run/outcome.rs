@@ -147,7 +147,8 @@ fn alarms(run: &CompletedRun) -> Vec<String> {
             }
         });
     }
-    alarms.extend(summary.standstill_text().map(|text| format!("{name}: {text}.")));
+    let texts = summary.standstill_text().into_iter().chain(summary.outage_text());
+    alarms.extend(texts.map(|text| format!("{name}: {text}.")));
     alarms
 }
 
@@ -248,6 +249,11 @@ fn comparison(ended: &[CompletedRun]) -> Table {
         });
     }
     row("lossless frames dropped", &|run| count(run.summary.lossless_drops_with_hosts()));
+    if ended.iter().any(|run| run.summary.outages.is_some()) {
+        row("lossless frames lost to outages", &|run| {
+            run.summary.outages.as_ref().map_or("-".to_owned(), |of| count(of.lossless_frames_lost))
+        });
+    }
     row("flow-control messages, highest mean share of a link, %", &|run| {
         percent(run.summary.ports.iter().map(|port| port.messages.share_ppm).max())
     });

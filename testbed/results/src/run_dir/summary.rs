@@ -69,6 +69,9 @@ pub struct Summary {
     /// Frame conservation; in virtual time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameSummary>,
+    /// Frames that outages took, if the scenario has any; in virtual time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outages: Option<OutageSummary>,
     /// Results of each flow.
     pub flows: Vec<FlowSummary>,
     /// Results of each switch port with a host or a link.
@@ -279,6 +282,18 @@ pub struct FrameSummary {
     pub on_links: u64,
 }
 
+/// Frames lost on links that were down, or dropped by switches without another port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutageSummary {
+    /// Whether all switches reroute; else only those at a link's ends do.
+    pub reroutes: bool,
+    /// Data frames of lossless classes.
+    pub lossless_frames_lost: u64,
+    /// Other frames, flow control included.
+    pub other_frames_lost: u64,
+}
+
 /// Prefix of the failure of an interrupted run.
 pub(crate) const INTERRUPTED: &str = "interrupted at ";
 
@@ -294,6 +309,17 @@ impl Summary {
         Some(format!(
             "standstill from {since} on, without a deadlock: queues hold frames and send below 1 % of their rate: {queues}"
         ))
+    }
+
+    /// Describes the frames that outages took, if any, without a full stop.
+    pub fn outage_text(&self) -> Option<String> {
+        let outages = self.outages.as_ref().filter(|of| of.lossless_frames_lost + of.other_frames_lost > 0)?;
+        let switches = match outages.reroutes {
+            true => "all switches reroute",
+            false => "without `routing_delay` only switches at a link's ends reroute",
+        };
+        let OutageSummary { lossless_frames_lost, other_frames_lost, .. } = outages;
+        Some(format!("outages took {lossless_frames_lost} lossless and {other_frames_lost} other frames; {switches}"))
     }
 
     /// Whether the run was stopped before its end.

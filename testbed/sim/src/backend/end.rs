@@ -5,10 +5,12 @@ use weir_nic::host::Transport;
 use weir_results::deadlock::Deadlock;
 use weir_results::measure::MessageMeasures;
 use weir_results::record::{interrupted, lost_lossless};
+use weir_results::run_dir::OutageSummary;
 use weir_scenario::Scenario;
 use weir_scenario::file::Expectation;
 use weir_switch_core::Report;
-use weir_units::{Bytes, Span, Time};
+use weir_switch_core::counters::DropReason;
+use weir_units::{Bytes, Class, Span, Time};
 
 use crate::Sim;
 
@@ -86,6 +88,27 @@ pub(super) fn failures(
         _ => {}
     }
     failures
+}
+
+/// Returns the frames that outages took.
+pub(super) fn outages(scenario: &Scenario, sim: &Sim, reports: &[Report]) -> OutageSummary {
+    let on_links = sim.lossless_lost_link_down();
+    let mut outages = OutageSummary {
+        reroutes: scenario.routing_delay.is_some(),
+        lossless_frames_lost: on_links,
+        other_frames_lost: sim.lost_link_down() - on_links,
+    };
+    for (config, report) in scenario.switches.iter().zip(reports) {
+        let classes = report.ports.iter().flat_map(|port| Class::ALL.into_iter().zip(&port.classes));
+        for (class, counters) in classes {
+            let frames = counters.dropped(DropReason::PortDown);
+            match config.classes.lossless.contains(class) {
+                true => outages.lossless_frames_lost += frames,
+                false => outages.other_frames_lost += frames,
+            }
+        }
+    }
+    outages
 }
 
 /// Describes the remaining work of a run that did not drain.

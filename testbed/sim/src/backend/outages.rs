@@ -1,6 +1,6 @@
 //! Link outages.
 
-use weir_scenario::{LinkRef, Outage, Scenario};
+use weir_scenario::{LinkRef, Scenario};
 use weir_units::Time;
 
 use crate::Sim;
@@ -18,10 +18,7 @@ pub(super) struct Outages {
 
 impl Outages {
     pub(super) fn new(scenario: &Scenario) -> Outages {
-        let edges = |outage: &Outage| [(outage.at, outage.link, true), (outage.until, outage.link, false)];
-        let mut pending: Vec<_> =
-            scenario.outages.iter().flat_map(edges).filter(|(at, ..)| *at < Time::NEVER).collect();
-        pending.sort_by_key(|(at, ..)| *at);
+        let mut pending = scenario.link_changes();
         pending.reverse();
         let mut reroutings = scenario.reroutings().at;
         reroutings.reverse();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 use weir_nic::host::{CongestionControlChoice, LossRecovery, Transport};
 use weir_results::record::Progress;
-use weir_results::run_dir::{Summary, read_series, read_summary};
+use weir_results::run_dir::{PortSummary, Summary, read_series, read_summary};
 use weir_scenario::file::{self, Expectation};
 use weir_scenario::link::{ChosenFrames, FaultPlan};
 use weir_scenario::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
@@ -17,7 +17,7 @@ use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_scenario::workload::Message;
 use weir_scenario::{LinkRef, Outage, Scenario, TrafficPlan, TrafficSource};
 use weir_sim::{Sim, SimBackend};
-use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_units::{BitRate, Bytes, Class, Span, SplitMix64, Time};
 use weir_wire::rocev2::Dscp;
 
 use crate::run_directory;
@@ -395,6 +395,12 @@ fn snapshots_show_all_queues_at_their_instants() {
     assert!(!without.path().join("queues.csv").exists());
 }
 
+/// Lossless frames that a port dropped for links that were down.
+fn port_down(port: &PortSummary) -> u64 {
+    let lossless = port.classes.iter().filter(|class| class.lossless);
+    lossless.filter_map(|class| class.drops.get("port_down")).sum()
+}
+
 /// Four leaves, two spines. While L3 has no link to S0 each other leaf must know, or what it sends to S0 for L3 ends there.
 #[test]
 fn the_whole_fabric_routes_around_an_outage_after_the_routing_delay() {
@@ -411,7 +417,12 @@ fn the_whole_fabric_routes_around_an_outage_after_the_routing_delay() {
         let folder = TempDir::new().unwrap();
         let summary = run(&runs[0].scenario, folder.path());
         assert_eq!((summary.lossless, summary.traffic[0].unfinished), (true, 0), "{:?}", summary.failures);
-        let dropped = summary.frames.unwrap().dropped;
+        let (outages, frames) = (summary.outages.unwrap(), summary.frames.unwrap());
+        assert_eq!(outages.reroutes, !key.is_empty());
+        let lost = outages.lossless_frames_lost + outages.other_frames_lost;
+        assert_eq!(lost, frames.lost_link_down + frames.dropped.get("port_down").copied().unwrap_or(0));
+        assert!(outages.lossless_frames_lost >= summary.ports.iter().map(port_down).sum(), "{outages:?}");
+        let dropped = frames.dropped;
         // Frames on a way that has ended turn back.
         assert_eq!(dropped.get("same_port").copied().unwrap_or(0), 0, "{dropped:?}");
         let dropped: u64 = dropped.values().sum();
@@ -427,6 +438,47 @@ fn the_whole_fabric_routes_around_an_outage_after_the_routing_delay() {
     let (at_once, _) = run_with_delay("routing_delay = \"0s\"");
     // For a fifth of the outage, and for all of it.
     assert!(at_once < late / 2 && late > 0 && late < never / 2, "{at_once} {late} {never}");
+}
+
+/// Random links of several fabrics fail and come back, some periodically. A frame that no longer has another way turns back: no
+/// lossless frame is dropped, but at a link that is down.
+#[test]
+fn no_reroute_drops_a_lossless_frame() {
+    let link = "rate = \"100Gbps\"\ndelay = \"1us\"\n";
+    let leaf_spine = |parallel: usize| {
+        format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 2\nparallel = {parallel}\n{link}")
+    };
+    let clos = "kind = \"clos\"\npods = 2\ntors = 2\nleaves = 2\nspines = 4\nhosts = 2\nuplinks = \"planes\"\n";
+    let tree = format!("kind = \"fat-tree\"\nk = 4\n{link}");
+    let fabrics = [leaf_spine(1), leaf_spine(2), format!("{clos}{link}"), tree];
+    for (seed, fabric) in (0..24).zip(fabrics.iter().cycle()) {
+        let mut random = SplitMix64::new(seed);
+        let mut below = |n: u64| random.next_u64() % n;
+        let delay = [0, 5, 40][below(3) as usize];
+        let [balancing, recovery] = [["flow-hash", "go-back-n"], ["random", "selective"]][below(2) as usize];
+        let text = format!(
+            "[scenario]\nend = \"500us\"\nrouting_delay = \"{delay}us\"\n\
+             [switch]\nload_balancing = \"{balancing}\"\n[switch.classes]\npreset = \"roce\"\n\
+             [switch.buffer]\nsize = \"16MB\"\n[switch.pfc]\nreaction = \"0s\"\n[topology]\n{fabric}\
+             [nic]\nretransmit = \"200us\"\nloss_recovery = \"{recovery}\"\n\
+             [[workloads]]\nkind = \"permutation\"\nclass = 3\n\
+             sizes = \"60KB\"\nevery = \"20us\"\nuntil = \"400us\"\nseed = {seed}\n"
+        );
+        let runs = file::parse(Path::new("draw.toml"), &text);
+        let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let mut scenario = runs.into_iter().next().unwrap().scenario;
+        for _ in 0..=below(3) {
+            let link = LinkRef::Between(below(scenario.links.len() as u64) as usize);
+            let (from, length) = (below(300), 20 + below(150));
+            let outage = |n: u64| Outage { link, at: us(from + n * 200), until: us(from + n * 200 + length) };
+            scenario.outages.extend((0..=below(2)).map(outage));
+        }
+        let folder = TempDir::new().unwrap();
+        let summary = run(&scenario, folder.path());
+        assert_eq!((&summary.failures, summary.lossless), (&Vec::new(), true), "seed {seed}");
+        let dropped = summary.frames.unwrap().dropped;
+        assert!(dropped.keys().all(|reason| reason == "port_down"), "seed {seed}: {dropped:?}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 38] = [
+const OF_TYPES: [(&str, &str); 39] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
@@ -32,6 +32,7 @@ const OF_TYPES: [(&str, &str); 38] = [
     ("`traffic.repetitions`", "RepetitionSummary"),
     ("Distributions", "Distribution"),
     ("`frames`", "FrameSummary"),
+    ("`outages`", "OutageSummary"),
     ("`flows`", "FlowSummary"),
     ("`flows.fct`", "MessageTimes"),
     ("`flows.gauges`", "FlowGauge"),

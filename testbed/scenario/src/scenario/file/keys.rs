@@ -912,8 +912,14 @@ pub(super) mod others {
     .or_else("required");
     const AT: Key<()> =
         Key::other("at", UP_TO_END, "Instant of the cut; frames on the link are lost.").or_else("required");
-    const MENDED: Key<()> = Key::other("until", UP_TO_END, "Instant of the repair.").or_else("never");
-    pub(super) const OUTAGE: Keys = &[&LINK, &AT, &MENDED];
+    const MENDED: Key<()> =
+        Key::other("until", UP_TO_END, "Instant of the repair; with `every`, of the last.").or_else("never");
+    pub(crate) const INTERVAL: Key<Span> =
+        Key::time("every", PERIODS, "Interval at which the link fails again, a thousand times at most; with `for`.")
+            .or_else("once");
+    pub(crate) const OUTAGE_LENGTH: Key<Span> =
+        Key::time("for", PERIODS, "Length of each outage, with `every`.").or_else("up to `until`");
+    pub(super) const OUTAGE: Keys = &[&LINK, &AT, &MENDED, &INTERVAL, &OUTAGE_LENGTH];
 
     const BUFFER_MAX: Bytes = Bytes::mb(1_000);
     const HOSTS: Key<()> =

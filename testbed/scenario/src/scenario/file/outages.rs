@@ -1,43 +1,90 @@
 //! `[[outages]]`.
 
 use weir_reader::{Problem, Table};
-use weir_units::Time;
+use weir_units::{Span, Time};
 
+use super::keys::others as keys;
 use super::reading::{instant, require, time_range};
 use super::topology::{PortName, Topology};
 use crate::scenario::{LinkRef, Outage};
 
 /// Maximum number of names that an error lists.
 const LISTED: usize = 8;
+/// Maximum number of outages of a table.
+const COUNT_MAX: u64 = 1_000;
+
+/// Outages of a table's links: one, or several at an interval.
+struct OutageSeries {
+    links: Vec<LinkRef>,
+    /// Start of the first outage, and end of the last.
+    range: (Time, Time),
+    count: u64,
+    every: Span,
+    length: Span,
+}
 
 /// Reads the outages, each of which may cut several links.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
-    let mut outages: Vec<(Outage, String)> = Vec::new();
-    for table in root.tables("outages", "outages") {
-        for outage in outage(&table, topology, end) {
-            let overlaps = |(other, _): &&(Outage, String)| {
-                other.link == outage.link && other.at < outage.until && outage.at < other.until
-            };
-            if let Some((_, first)) = outages.iter().find(overlaps) {
-                let problem = Problem::new("a link is cut that is not mended yet", "write a later `at`, or one outage");
-                table.doc().note(problem.with_label(table.key_path("at"), "again").with_label(first, "cut here"));
-            }
-            outages.push((outage, table.key_path("at")));
+    let tables = root.tables("outages", "outages");
+    let read = tables.iter().filter_map(|table| Some((table, series(table, topology, end)?)));
+    let read: Vec<(&Table<'_>, OutageSeries)> = read.collect();
+    for (n, (table, again)) in read.iter().enumerate() {
+        let overlaps = |(_, other): &&(&Table<'_>, OutageSeries)| {
+            let (range, of_other) = (again.range, other.range);
+            other.links.iter().any(|link| again.links.contains(link)) && of_other.0 < range.1 && range.0 < of_other.1
+        };
+        if let Some((first, _)) = read[..n].iter().find(overlaps) {
+            let problem = Problem::new("a link is cut that is not mended yet", "write a later `at`, or one outage");
+            let problem = problem.with_label(table.key_path("at"), "again");
+            table.doc().note(problem.with_label(first.key_path("at"), "cut here"));
         }
     }
-    outages.into_iter().map(|(outage, _)| outage).collect()
+    read.iter().flat_map(|(_, series)| series.outages()).collect()
 }
 
-fn outage(table: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
+impl OutageSeries {
+    fn outages(&self) -> impl Iterator<Item = Outage> {
+        (0..self.count).map(|n| self.range.0 + self.every * n).flat_map(|at| {
+            let until = at.saturating_add(self.length).min(self.range.1);
+            self.links.iter().map(move |link| Outage { link: *link, at, until })
+        })
+    }
+}
+
+fn series(table: &Table<'_>, topology: &Topology, end: Time) -> Option<OutageSeries> {
     require(table, "link", "an outage", "link = [\"S0\", \"L3\"]");
     require(table, "at", "an outage", "at = \"1ms\"");
     let links = links(table, topology);
-    let time = match table.has("until") {
-        true => time_range(table, ["at", "until"], Time::ZERO..end, end),
-        false => Some((instant(table, "at", Time::ZERO, end), Time::NEVER)),
+    let repetition = repetition(table);
+    let range = match table.has("until") || repetition.is_some() {
+        true => time_range(table, ["at", "until"], Time::ZERO..end, end)?,
+        false => (instant(table, "at", Time::ZERO, end), Time::NEVER),
     };
-    let Some((at, until)) = time else { return Vec::new() };
-    links.into_iter().map(|link| Outage { link, at, until }).collect()
+    let all = range.1.since(range.0);
+    let (every, length) = repetition.unwrap_or((all, all));
+    let count = all.as_picos().div_ceil(every.as_picos());
+    if count > COUNT_MAX {
+        let message = format!("a link would fail {count} times, and {COUNT_MAX} are the most");
+        table.refuse("every", message, "write a longer `every`, or an earlier `until`");
+        return None;
+    }
+    Some(OutageSeries { links, range, count, every, length })
+}
+
+/// Reads the interval and the length of outages that repeat.
+fn repetition(table: &Table<'_>) -> Option<(Span, Span)> {
+    for [given, other] in [["every", "for"], ["for", "every"]] {
+        if table.has(given) && !table.has(other) {
+            table.refuse(given, format!("outages that repeat take `{other}` too"), "write both, or neither");
+        }
+    }
+    let (every, length) = table.given(&keys::INTERVAL).zip(table.given(&keys::OUTAGE_LENGTH))?;
+    if length >= every {
+        let message = format!("outages of {length} each {every} leave the link no time");
+        table.refuse("for", message, "write a shorter `for`, or a longer `every`");
+        return None;
+    }
+    Some((every, length))
 }
 
 /// End of a link, as a name gives it.

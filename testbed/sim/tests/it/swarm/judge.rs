@@ -34,7 +34,7 @@ struct Run<'c> {
     promises: &'c Promises,
     sim: Sim,
     detector: Detector,
-    /// When links are cut (`false`) and mended, the next one last.
+    /// When links are cut (`true`) and mended, the next one last.
     outages: Vec<(Time, LinkRef, bool)>,
     /// Completed messages.
     done: String,
@@ -55,9 +55,7 @@ impl Run<'_> {
     fn new<'c>(case: &'c Case, threads: &'c [usize]) -> Run<'c> {
         let Case { scenario, promises, .. } = case;
         let sim = Sim::new(scenario).unwrap_or_else(|error| panic!("{error}"));
-        let edges = scenario.outages.iter().flat_map(|of| [(of.at, of.link, false), (of.until, of.link, true)]);
-        let mut outages: Vec<_> = edges.collect();
-        outages.sort_by_key(|(at, ..)| *at);
+        let mut outages = scenario.link_changes();
         outages.reverse();
         // What stands for longer than any pause lasts stands for good.
         let standstill = longest_pause(scenario) * 3 + Span::from_millis(1);
@@ -120,11 +118,11 @@ impl Run<'_> {
 
     /// Runs until then, with the outages due.
     fn run_until(&mut self, until: Time) {
-        while let Some((at, link, is_up)) = self.outages.pop_if(|(at, ..)| *at <= until) {
+        while let Some((at, link, is_cut)) = self.outages.pop_if(|(at, ..)| *at <= until) {
             self.sim.run_until(at);
             match link {
-                LinkRef::Between(link) => self.sim.set_link_up(self.scenario, link, is_up),
-                LinkRef::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, is_up),
+                LinkRef::Between(link) => self.sim.set_link_up(self.scenario, link, !is_cut),
+                LinkRef::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, !is_cut),
             }
         }
         self.sim.run_until(until);

@@ -310,6 +310,21 @@ fn links_are_cut_by_the_names_of_their_ends() {
 }
 
 #[test]
+fn a_link_may_fail_again_and_again() {
+    let cut = |keys: &str| {
+        let more = format!("[[outages]]\nlink = [\"S0\", \"L1\"]\nat = \"10us\"\n{keys}\n");
+        let us = |at: Time| at.as_nanos() / 1_000;
+        one(LEAF_SPINE, &more).outages.iter().map(|outage| (us(outage.at), us(outage.until))).collect::<Vec<_>>()
+    };
+    let every = "every = \"30us\"\nfor = \"5us\"\n";
+    assert_eq!(cut(&format!("{every}until = \"100us\"")), [(10, 15), (40, 45), (70, 75)]);
+    assert_eq!(cut(&format!("{every}until = \"103us\"")).last(), Some(&(100, 103)));
+    // To the end, 1 ms.
+    assert_eq!(cut(every).len(), 33);
+    assert_eq!(cut("until = \"20us\""), [(10, 20)]);
+}
+
+#[test]
 fn hosts_frames_may_be_those_of_simulators() {
     let scenario = one(LEAF_SPINE, "[nic]\nframes = \"ns3\"\n");
     assert_eq!(scenario.hosts[3].nic.sizes, FrameSizes::ns3(1_000));
