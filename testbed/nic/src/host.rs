@@ -43,7 +43,7 @@ pub use congestion::CongestionControlChoice;
 pub use connection::Connection;
 pub use flow::{FlowConfig, Repeat};
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, PacketKind, RdmaOperation, TcpAck, TelemetryMode, Write};
-pub use programs::ProgramEvent;
+pub use programs::{ProgramEvent, ServerMessage, ServerPeer};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::RoundRobinUnit;
 pub use selective::{LossRecovery, SelectiveConfig};
@@ -186,7 +186,7 @@ impl Host {
         prefetch_index(from_ref(&self.receive_buffer), 0);
     }
 
-    /// Whether all flows have sent all their data, all of it is acknowledged, and programs do not compute.
+    /// Whether all flows have sent all their data, all of it is acknowledged, and programs are idle.
     pub fn is_finished(&self) -> bool {
         self.programs.as_ref().is_none_or(|programs| programs.is_idle()) && self.senders.iter().all(Sender::is_finished)
     }

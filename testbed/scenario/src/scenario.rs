@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_config::{Device, SwitchConfig};
 use weir_load_balancing::{FlowHash, PathSelectorConfig};
 use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, TelemetryMode};
-use weir_units::{Alpha, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, SplitMix64, Time};
+use weir_units::{Alpha, BitRate, Bytes, ClassSet, LINK_OVERHEAD, SerialisationRounding, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
 
@@ -37,6 +37,8 @@ pub struct Scenario {
     pub switches: Arc<[SwitchConfig]>,
     /// Links between switches.
     pub links: Vec<LinkPlan>,
+    /// Servers of several hosts; for virtual time only.
+    pub servers: Option<ServerPlan>,
     /// Hosts. A port has one host or one link at most.
     pub hosts: Vec<HostPlan>,
     /// Flows between hosts.
@@ -114,6 +116,19 @@ pub struct HostPlan {
     pub faults: [FaultPlan; 2],
     /// The NIC.
     pub nic: HostConfig,
+}
+
+/// Servers of consecutive hosts, and the link among the hosts of each, such as NVLink.
+///
+/// The link carries messages of ranks; other messages take the fabric. It has no flow control and loses nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerPlan {
+    /// Number of hosts of a server.
+    pub hosts: usize,
+    /// Rate at which a host sends and receives.
+    pub rate: BitRate,
+    /// Delay from one host to another, one way.
+    pub delay: Span,
 }
 
 /// Link between two switches, or two ports of one. A link between ports on rings is emulated; between other devices it is a real wire.
@@ -295,6 +310,7 @@ impl Scenario {
             parameters: BTreeMap::new(),
             switches: switches.into(),
             links: Vec::new(),
+            servers: None,
             hosts,
             flows: Vec::new(),
             traffic: Vec::new(),
@@ -329,6 +345,12 @@ impl Scenario {
     /// Whether all ports lead outside of Weir: the scenario has neither hosts nor links.
     pub fn is_lab(&self) -> bool {
         self.hosts.is_empty() && self.links.is_empty()
+    }
+
+    /// Returns the servers if their links carry a traffic's messages between these hosts.
+    pub fn servers_for(&self, plan: &TrafficPlan, [from, to]: [usize; 2]) -> Option<ServerPlan> {
+        let in_server = |servers: &ServerPlan| servers.number_in_server(from, to).is_some();
+        self.servers.filter(|servers| plan.graph().is_some() && in_server(servers))
     }
 
     /// Whether this host is real.
@@ -514,6 +536,18 @@ impl Scenario {
             delay + faults.iter().map(FaultPlan::longest_hold).max().unwrap_or(Span::ZERO)
         };
         of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
+    }
+}
+
+impl ServerPlan {
+    /// Returns the number of host `to` in its server if it is also that of host `from`.
+    pub fn number_in_server(&self, from: usize, to: usize) -> Option<usize> {
+        (from / self.hosts == to / self.hosts).then(|| to % self.hosts)
+    }
+
+    /// Returns a message's completion time on an idle link.
+    pub fn ideal_fct(&self, size: Bytes) -> Span {
+        self.rate.time_for(size) + self.delay * 2
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fabrics of switches, hosts and links, and the shortest paths through them, as plain data.
 //!
 //! A [`Fabric`] is a graph of ports, with each link's rate and delay. Builders make the papers' fabrics ([`SingleSwitch`], [`Dumbbell`],
-//! [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`]). Others are built with [`Fabric::add_switch`], [`Fabric::add_host`] and
+//! [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`], [`Rails`]). Others are built with [`Fabric::add_switch`], [`Fabric::add_host`] and
 //! [`Fabric::join`], and checked with [`Fabric::check`]. Links fail by name ([`Fabric::fail`]). [`Routes`] has the equal-cost next ports
 //! of every switch toward every host.
 
@@ -11,6 +11,7 @@ mod failures;
 mod ideal;
 mod leaf_spine;
 mod names;
+mod rails;
 mod routes;
 mod small;
 mod wiring;
@@ -25,6 +26,7 @@ pub use self::failures::LinkNameError;
 pub(crate) use self::ideal::base_rtt;
 pub use self::ideal::{Framing, PathDelay, ideal_fct};
 pub use self::leaf_spine::LeafSpine;
+pub use self::rails::Rails;
 pub use self::routes::{Routes, Unreachable};
 pub use self::small::{Dumbbell, Ring, SingleSwitch};
 
@@ -137,6 +139,25 @@ pub enum TopologyError {
         spines: usize,
         /// Number of leaves of a pod.
         leaves: usize,
+    },
+    /// The GPUs can't be divided evenly among rails.
+    #[error("{gpus} GPUs can't be shared out evenly among {rails} rails: write a divisor of {gpus}")]
+    Rails {
+        /// Number of GPUs of a server.
+        gpus: usize,
+        /// Number of rails.
+        rails: usize,
+    },
+    /// The oversubscription takes a fraction of a link.
+    #[error(
+        "a rail's links to {spines} spines can't match those to its {hosts} hosts: write other `spines` or another \
+         `oversubscription`"
+    )]
+    Oversubscription {
+        /// Number of hosts of a rail.
+        hosts: usize,
+        /// Number of spines.
+        spines: usize,
     },
     /// Several pods have no spines.
     #[error("{0} pods without spines are not joined: give them spines, or take one pod")]

@@ -288,6 +288,7 @@ impl ActiveRun<'_> {
 
     fn record_completion(&mut self, completion: &CompletedMessage) -> Result<(), SimRunError> {
         let scenario = self.scenario;
+        let mut servers = None;
         let (flow, [from, to], (transport, control), ports) = match completion.source {
             MessageSource::Flow(n) => {
                 let place = self.ends.sends[completion.host][n];
@@ -301,11 +302,15 @@ impl ActiveRun<'_> {
                 let ends = &self.sim.messages(traffic as usize)[message as usize];
                 let ends = [ends.from, ends.to].map(|host| host as usize);
                 let carried_by = (&plan.transport, &plan.congestion_control);
+                servers = scenario.servers_for(plan, ends);
                 let [source, destination] = connection_ports(traffic as usize, message as usize);
                 (&plan.name, ends, carried_by, [source, plan.dport.unwrap_or(destination)])
             }
         };
-        let ideal = self.ideal_paths.ideal_fct([from, to], completion.size, transport, control.telemetry());
+        let ideal = match servers {
+            Some(servers) => Some(servers.ideal_fct(completion.size)),
+            None => self.ideal_paths.ideal_fct([from, to], completion.size, transport, control.telemetry()),
+        };
         if let MessageSource::Message(traffic, message) = completion.source {
             let measures = &mut self.measures[traffic as usize];
             measures.record(
@@ -349,7 +354,10 @@ impl ActiveRun<'_> {
             let (transport, stamps) = (&plan.transport, plan.congestion_control.telemetry());
             self.recorder.record_unfinished(plan, unfinished, |message| {
                 let ends = [message.from, message.to].map(|host| host as usize);
-                self.ideal_paths.ideal_fct(ends, message.size, transport, stamps)
+                match self.scenario.servers_for(plan, ends) {
+                    Some(servers) => Some(servers.ideal_fct(message.size)),
+                    None => self.ideal_paths.ideal_fct(ends, message.size, transport, stamps),
+                }
             })?;
         }
         Ok(())
@@ -544,7 +552,11 @@ impl ActiveRun<'_> {
 fn repetitions(scenario: &Scenario, sim: &Sim, traffic: usize) -> Vec<RepetitionSummary> {
     let Some(graph) = scenario.traffic[traffic].graph() else { return Vec::new() };
     let ranks = graph.ranks();
-    let payload: u64 = graph.messages().map(|message| message.size.get()).sum();
+    let on_fabric = |message: &Message| {
+        let ends = [message.from, message.to].map(|host| host as usize);
+        scenario.servers_for(&scenario.traffic[traffic], ends).is_none()
+    };
+    let payload: u64 = graph.messages().filter(on_fabric).map(|message| message.size.get()).sum();
     let rate: u64 = ranks.iter().map(|rank| scenario.hosts[rank.host as usize].nic.rate.as_bps()).sum();
     // Time in which all links together carry the payload of a repetition.
     let busy = u128::from(payload) * 8_000_000_000_000 / u128::from(rate.max(1) * u64::from(graph.repetitions.max(1)));

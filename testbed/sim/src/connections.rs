@@ -11,10 +11,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use weir_nic::host::{Completion, Connection, ProgramEvent};
+use weir_nic::host::{Completion, Connection, ProgramEvent, ServerPeer};
 use weir_nic::program::ProgramStep;
 use weir_scenario::workload::{ClosedLoop, GraphRank, Message, MessageGraph, Rng};
-use weir_scenario::{Scenario, TrafficPlan, TrafficSource};
+use weir_scenario::{Scenario, ServerPlan, TrafficPlan, TrafficSource};
 use weir_units::{Bytes, Span, Time};
 
 use super::lp_partition::LpPartition;
@@ -55,6 +55,7 @@ pub(super) struct Connections {
     next: (Time, usize),
     /// Length of the hosts' window: events of one are known to all hosts in the next.
     window: Span,
+    servers: Option<ServerPlan>,
     /// Hosts and sending ends whose message is complete.
     to_close: Vec<(u32, u32)>,
     completed: Vec<CompletedMessage>,
@@ -93,6 +94,8 @@ struct GraphConnection {
     /// Receiving host, and place of the end there.
     to: u32,
     receiver: u32,
+    /// Whether the server's link carries its messages, with their channel.
+    is_in_server: bool,
     /// Indices of the messages in flight, oldest first.
     in_flight: VecDeque<u32>,
 }
@@ -152,6 +155,7 @@ impl Connections {
             open: vec![Vec::new(); scenario.hosts.len()].into(),
             next: (Time::NEVER, 0),
             window,
+            servers: scenario.servers,
             to_close: Vec::new(),
             completed: Vec::new(),
             programs: vec![Vec::new(); scenario.hosts.len()].into(),
@@ -184,10 +188,16 @@ impl Connections {
                     let Connection { sender, receiver } = opened.expect("a graph's messages are RDMA's");
                     sending.host.add_program_sender(programs[rank], sender);
                     receiving.host.add_program_receiver(programs[*peer as usize], receiver);
+                    let server = self.servers.and_then(|plan| plan.number_in_server(from as usize, to as usize));
+                    if let Some(host) = server {
+                        let peer = ServerPeer { host: host as u32, receiver: receiver as u32 };
+                        sending.host.set_server_peer(sender, peer);
+                    }
                     let connection = state.connections.len() as u32;
                     state.connections.push(GraphConnection {
                         to,
                         receiver: receiver as u32,
+                        is_in_server: server.is_some(),
                         in_flight: VecDeque::new(),
                     });
                     // The places of its senders are consecutive.
@@ -226,8 +236,11 @@ impl Connections {
                 ProgramStep::Mark(mark) => state.record_mark(mark, event.at, rank),
                 step @ ProgramStep::Send { connection, channel, .. } => {
                     let place = state.first[rank as usize] + connection;
-                    let GraphConnection { to, receiver, in_flight } = &mut state.connections[place as usize];
-                    partition.host_mut(*to as usize).host.announce(*receiver as usize, channel);
+                    let GraphConnection { to, receiver, is_in_server, in_flight } =
+                        &mut state.connections[place as usize];
+                    if !*is_in_server {
+                        partition.host_mut(*to as usize).host.announce(*receiver as usize, channel);
+                    }
                     in_flight.push_back(state.opened.len() as u32);
                     state.opened.extend(graph.message(of_rank, step, event.at));
                 }

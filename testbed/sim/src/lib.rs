@@ -76,6 +76,8 @@ mod node;
 mod partitioner;
 mod phases;
 mod prefetcher;
+mod server;
+mod server_link;
 #[cfg(test)]
 mod tests;
 mod thread_tuner;
@@ -104,6 +106,7 @@ use network::RecordedEvent;
 use node::{SimHost, SimSwitch};
 use partitioner::SwitchGraph;
 use phases::Phases;
+use server_link::ServerPlace;
 use thread_tuner::ThreadTuner;
 use wire::Wire;
 use worker_pool::WorkerPool;
@@ -186,7 +189,9 @@ impl Sim {
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
             let measures = scenario.measures_feedback;
-            Ok(SimHost::new(n, scenario.hosts[n].place(), host, wire_map.hosts[n], measures))
+            let mut host = SimHost::new(n, scenario.hosts[n].place(), host, wire_map.hosts[n], measures);
+            host.server = scenario.servers.as_ref().and_then(|plan| ServerPlace::of_host(n, plan));
+            Ok(host)
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let lookahead = network::lookahead(&wires, scenario.frame_bytes_min());
@@ -274,10 +279,11 @@ impl Sim {
                 thread_tuner.record_window(load_balancer.record_durations(phase, partition.window_durations()));
             }
         }
+        // First, as a message within a server may start and end in one window.
+        connections.record_program_events(partition);
         for lp in partition.lps_mut() {
             connections.record_completed(lp.completed.drain(..));
         }
-        connections.record_program_events(partition);
         if thread_tuner.is_review_due() {
             let (threads, woken) = (load_balancer.threads(), partition.wakeups());
             if let Some(threads) = thread_tuner.review(threads, woken) {

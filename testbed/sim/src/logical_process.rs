@@ -8,6 +8,7 @@ use weir_units::Time;
 use super::network::Network;
 use super::node::{SimHost, SimSwitch};
 use super::prefetcher::{self, PendingNodes, Prefetcher};
+use super::server;
 
 /// Logical process: a subset of the nodes, switches first, then hosts, each in scenario order.
 #[derive(Debug)]
@@ -87,23 +88,40 @@ impl LogicalProcess {
                     pending
                 }
                 Some((number, Some(host))) => {
-                    let (node, hosts) = hosts[host..].split_first_mut().expect("a host");
-                    let pending = PendingNodes { first_switch: number, switches: &[], first_host: number + 1, hosts };
-                    let instants = node.run_until(limit, network, |network| _ = prefetcher.next(&pending, network));
+                    let members = hosts[host].members(host);
+                    let instants = match members.len() {
+                        1 => {
+                            let (node, hosts) = hosts[host..].split_first_mut().expect("a host");
+                            let first_host = number + 1;
+                            let pending = PendingNodes { first_switch: number, switches: &[], first_host, hosts };
+                            node.run_until(limit, network, |network| _ = prefetcher.next(&pending, network))
+                        }
+                        _ => server::run_until(&mut hosts[members.clone()], limit, network),
+                    };
                     *woken += instants;
                     work[number] += instants;
-                    if node.host.has_completions() {
-                        let host_number = node.number() as u32;
-                        completed.extend(node.host.drain_completions().map(|completion| (host_number, completion)));
+                    hosts[members].iter_mut().for_each(|node| collect(node, completed, program_events));
+                    PendingNodes {
+                        first_switch: number,
+                        switches: &[],
+                        first_host: number + 1,
+                        hosts: &hosts[host + 1..],
                     }
-                    if node.host.has_program_events() {
-                        let host_number = node.number() as u32;
-                        program_events.extend(node.host.drain_program_events().map(|event| (host_number, event)));
-                    }
-                    pending
                 }
             };
             while prefetcher.next(&pending, network) {}
         }
+    }
+}
+
+/// Takes over a host's completed messages and the events of its programs.
+#[inline]
+fn collect(node: &mut SimHost, completed: &mut Vec<(u32, Completion)>, program_events: &mut Vec<(u32, ProgramEvent)>) {
+    let number = node.number() as u32;
+    if node.host.has_completions() {
+        completed.extend(node.host.drain_completions().map(|completion| (number, completion)));
+    }
+    if node.host.has_program_events() {
+        program_events.extend(node.host.drain_program_events().map(|event| (number, event)));
     }
 }

@@ -94,7 +94,7 @@ impl LpPartition {
     }
 
     /// Repartitions all nodes into `count` logical processes. `plan` gives the process of each switch; hosts go with
-    /// their switch.
+    /// their switch, those of a server with the first one's.
     pub(super) fn repartition(&mut self, plan: &[u32], count: usize) {
         let gathered = self.gather();
         self.scatter(gathered, plan, count);
@@ -356,8 +356,11 @@ impl LpPartition {
     /// Builds `count` logical processes from the gathered network; `plan` is as in [`LpPartition::repartition`].
     fn scatter(&mut self, gathered: GatheredNetwork, plan: &[u32], count: usize) {
         let GatheredNetwork { switches, hosts, wires, mut due, mut frame_pool, records_port_events } = gathered;
-        let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all nodes and wires are gathered").switch();
-        let lp_of: Vec<u32> = plan.iter().copied().chain(hosts.iter().map(|host| plan[switch_of(host)])).collect();
+        let host = |number: usize| hosts[number].as_ref().expect("all nodes and wires are gathered");
+        // Hosts of a server stay together.
+        let first_of = |number: usize| number - host(number).server.as_ref().map_or(0, |member| member.number);
+        let lp_of_host = |number: usize| plan[host(first_of(number)).switch()];
+        let lp_of: Vec<u32> = plan.iter().copied().chain((0..hosts.len()).map(lp_of_host)).collect();
         let mut nodes: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut index_of = vec![0; lp_of.len()];
         for (node, lp) in (0..).zip(&lp_of) {

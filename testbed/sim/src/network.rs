@@ -1,6 +1,7 @@
 //! Network between the nodes of a logical process: wires and wake-up tables.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use prefetch_index::prefetch_index;
 use weir_results::record::MessageOrigin;
@@ -293,8 +294,19 @@ impl Network {
     /// Begins a node's window up to `limit`: collects its arrivals.
     #[inline]
     pub(super) fn begin(&mut self, node: usize, limit: Time) {
-        let Network { wires, arrivals, incoming_wires, .. } = self;
-        let (first, count) = incoming_wires[node];
+        let (first, count) = self.incoming_wires[node];
+        self.begin_wires(first, count, limit);
+    }
+
+    /// Begins a window of several nodes with consecutive numbers up to `limit`.
+    pub(super) fn begin_several(&mut self, nodes: Range<usize>, limit: Time) {
+        let of_nodes = &self.incoming_wires[nodes];
+        self.begin_wires(of_nodes[0].0, of_nodes.iter().map(|(_, count)| count).sum(), limit);
+    }
+
+    #[inline]
+    fn begin_wires(&mut self, first: u32, count: u32, limit: Time) {
+        let Network { wires, arrivals, .. } = self;
         arrivals.due.clear();
         (arrivals.taken, arrivals.later, arrivals.first_wire) = (0, Time::NEVER, first as usize);
         for (wire, number) in wires[first as usize..][..count as usize].iter_mut().zip(0..) {
@@ -316,6 +328,12 @@ impl Network {
     /// Takes the current node's next frame that has arrived by `now`, with its port.
     #[inline]
     pub(super) fn poll(&mut self, now: Time) -> Option<(u16, Frame)> {
+        self.poll_any(now).map(|(to, frame)| (to.port, frame))
+    }
+
+    /// Takes the current nodes' next frame that has arrived by `now`, with its node and port.
+    #[inline]
+    pub(super) fn poll_any(&mut self, now: Time) -> Option<(NodePort, Frame)> {
         if self.arrivals.next > now {
             return None;
         }
@@ -323,7 +341,7 @@ impl Network {
         self.arrivals.taken += 1;
         self.arrivals.update_next();
         let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
-        Some((wire.destination().port, wire.take()))
+        Some((wire.destination(), wire.take()))
     }
 
     /// Ends the current node's window. It next wakes at `until`, or when a frame arrives.
@@ -331,6 +349,14 @@ impl Network {
     pub(super) fn sleep(&mut self, node: usize, until: Time) {
         let at = until.min(self.next_arrival());
         self.wakeup_tables[self.phases.node_phase(node)].set(node, at);
+    }
+
+    /// Ends the window of several nodes with consecutive numbers. The first next wakes at `until`, each when a frame arrives.
+    pub(super) fn sleep_several(&mut self, nodes: Range<usize>, until: Time) {
+        for node in nodes.clone() {
+            let at = if node == nodes.start { until } else { Time::NEVER };
+            self.wakeup_tables[self.phases.node_phase(node)].set(node, at);
+        }
     }
 
     /// Makes a node wake at `at` or earlier.

@@ -1,5 +1,6 @@
 //! Nodes: switches and hosts.
 
+use std::ops::Range;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
@@ -22,6 +23,7 @@ use super::event_queue::EventQueue;
 use super::feedback::EndFeedback;
 use super::frame::Frame;
 use super::network::Network;
+use super::server_link::ServerPlace;
 
 /// Simulated switch, with its wires and wake-ups.
 #[derive(Debug)]
@@ -78,16 +80,18 @@ pub(super) struct SimHost {
     /// Index in the scenario.
     number: u32,
     /// Number in the logical process.
-    node: u32,
+    pub(super) node: u32,
     place: PortRef,
     pub(super) host: Host,
     wire: u32,
     /// Wake-up time without arrivals.
-    own_wakeup: Time,
+    pub(super) own_wakeup: Time,
     /// Frames sent and received.
     pub(super) frames: [u64; 2],
     /// Feedback delay τ measured at the host; `None` unless enabled.
     feedback: Option<Box<EndFeedback>>,
+    /// Server of the host; `None` for a host by itself.
+    pub(super) server: Option<Box<ServerPlace>>,
 }
 
 struct SimPorts<'s> {
@@ -349,7 +353,8 @@ impl SimHost {
     /// Creates host `number` of a scenario; `measures` enables τ.
     pub(super) fn new(number: usize, place: PortRef, host: Host, wire: u32, measures: bool) -> SimHost {
         let feedback = measures.then(Box::default);
-        SimHost { number: number as u32, node: 0, place, host, wire, own_wakeup: Time::ZERO, frames: [0; 2], feedback }
+        let (number, own_wakeup, frames) = (number as u32, Time::ZERO, [0; 2]);
+        SimHost { number, node: 0, place, host, wire, own_wakeup, frames, feedback, server: None }
     }
 
     /// Returns τ of flow control that the host sends, if measured.
@@ -407,16 +412,28 @@ impl SimHost {
     /// Handles arrived frames and sends where possible; returns the next wake-up time without arrivals.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) -> Time {
-        while let Some((_, mut frame)) = network.poll(now) {
-            self.frames[1] += 1;
-            if let Some(feedback) = &mut self.feedback
-                && frame.is_flow_control()
-            {
-                feedback.handle(now, &frame, network.wire(self.wire).sent_until());
-            }
-            self.host.handle(now, frame.content());
-            network.frame_pool.recycle(frame);
+        while let Some((_, frame)) = network.poll(now) {
+            self.handle(now, frame, network);
         }
+        self.send(now, network)
+    }
+
+    /// Handles an arrived frame.
+    #[inline]
+    pub(super) fn handle(&mut self, now: Time, mut frame: Frame, network: &mut Network) {
+        self.frames[1] += 1;
+        if let Some(feedback) = &mut self.feedback
+            && frame.is_flow_control()
+        {
+            feedback.handle(now, &frame, network.wire(self.wire).sent_until());
+        }
+        self.host.handle(now, frame.content());
+        network.frame_pool.recycle(frame);
+    }
+
+    /// Sends where possible; returns the next wake-up time without arrivals.
+    #[inline]
+    pub(super) fn send(&mut self, now: Time, network: &mut Network) -> Time {
         let mut in_vain = 0;
         loop {
             while let Some(frame) = self.host.poll(now) {
@@ -441,6 +458,13 @@ impl SimHost {
             in_vain += 1;
             assert!(in_vain < 3, "host {}: nothing to send at {now:?}, but a wake-up at {next:?}", self.number);
         }
+    }
+
+    /// Returns the indices of the hosts that run with this one, given its own: those of its server, or itself.
+    #[inline]
+    pub(super) fn members(&self, index: usize) -> Range<usize> {
+        let Some(member) = &self.server else { return index..index + 1 };
+        index - member.number..index - member.number + member.count
     }
 
     /// Sets the host's link up or down.

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use weir_units::Time;
+use weir_units::{Bytes, Time};
 
-use super::Host;
+use super::{Completion, Host};
 use crate::program::{ProgramEdge, ProgramStep, RankProgram};
 
 /// Event of a program.
@@ -20,6 +20,30 @@ pub struct ProgramEvent {
     pub operation: u32,
 }
 
+/// Receiving end of a connection within a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerPeer {
+    /// Number of the host in the server.
+    pub host: u32,
+    /// Place of the receiving end there.
+    pub receiver: u32,
+}
+
+/// Message of a program to another host of the server, which takes no NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerMessage {
+    /// Instant at which the message starts.
+    pub start: Time,
+    /// Place of the sending end.
+    pub sender: u32,
+    /// Receiving end.
+    pub to: ServerPeer,
+    /// Channel at the receiving rank.
+    pub channel: u32,
+    /// Payload.
+    pub size: Bytes,
+}
+
 /// Programs of a host, and their connections.
 #[derive(Debug)]
 pub(super) struct HostPrograms {
@@ -30,6 +54,9 @@ pub(super) struct HostPrograms {
     watched_at: Time,
     /// Messages that were passed to the NIC: the sender's place, instant and size.
     to_send: VecDeque<(u32, Time, u32)>,
+    /// Messages to other hosts of the server that have started, and the number of those without an acknowledgement.
+    server_messages: Vec<ServerMessage>,
+    server_messages_pending: u32,
     senders: ProgramEnds,
     receivers: ProgramEnds,
     events: Vec<ProgramEvent>,
@@ -50,6 +77,8 @@ struct ProgramEnd {
     in_flight: VecDeque<u32>,
     /// Number of messages received here.
     received: u64,
+    /// Receiving end of a connection within the server.
+    server_peer: Option<ServerPeer>,
 }
 
 /// Program and its state.
@@ -110,6 +139,53 @@ impl Host {
     /// Adds the next receiving end of a program, by its place.
     pub fn add_program_receiver(&mut self, program: u32, place: usize) {
         self.programs.get_or_insert_with(HostPrograms::new).receivers.push(program, place);
+    }
+
+    /// Makes a connection of a program one within the server, by the place of its sending end.
+    pub fn set_server_peer(&mut self, sender: usize, peer: ServerPeer) {
+        if let Some(programs) = &mut self.programs {
+            let senders = &mut programs.senders;
+            senders.ends[sender - senders.first].server_peer = Some(peer);
+        }
+    }
+
+    /// Returns the messages to other hosts of the server that have started since the last call.
+    pub fn drain_server_messages(&mut self) -> impl Iterator<Item = ServerMessage> {
+        self.programs.iter_mut().flat_map(|programs| programs.server_messages.drain(..))
+    }
+
+    /// Returns the instant of the programs' next start or end of a computation; [`Time::NEVER`] if there is none.
+    pub fn next_program_wakeup(&self) -> Time {
+        let ends = self.programs.as_ref().and_then(|programs| programs.ends.peek());
+        ends.map_or(Time::NEVER, |Reverse((at, ..))| *at)
+    }
+
+    /// Handles starts and ends of computations by `now`, also while the wire is busy. Poll the host afterwards.
+    pub fn advance_programs(&mut self, now: Time) {
+        self.programs.iter_mut().for_each(|programs| programs.advance(now));
+        self.submit_messages(now);
+    }
+
+    /// Handles a message from another host of the server, which has arrived at `now`. Poll the host afterwards.
+    pub fn handle_server_message(&mut self, now: Time, message: &ServerMessage) {
+        let Some(programs) = &mut self.programs else { return };
+        programs.advance(now);
+        let end = &programs.receivers.ends[message.to.receiver as usize - programs.receivers.first];
+        let number = end.program;
+        programs.running[number as usize].handle_receive(message.channel);
+        programs.run(now, number);
+        self.submit_messages(now);
+    }
+
+    /// Handles the acknowledgement of a message to another host of the server. Poll the host afterwards.
+    pub fn handle_server_ack(&mut self, now: Time, message: &ServerMessage) {
+        let ServerMessage { start: released, sender, size, .. } = *message;
+        let flow = sender as usize;
+        self.completions.push(Completion { flow, released, size, fct: now.since(released) });
+        if let Some(programs) = &mut self.programs {
+            programs.server_messages_pending -= 1;
+        }
+        self.handle_program_acks(now, flow, 1);
     }
 
     /// Announces the next message to a receiving end of a program: the channel that it belongs to.
@@ -200,15 +276,17 @@ impl HostPrograms {
             ends: BinaryHeap::new(),
             watched_at: Time::NEVER,
             to_send: VecDeque::new(),
+            server_messages: Vec::new(),
+            server_messages_pending: 0,
             senders: ProgramEnds::default(),
             receivers: ProgramEnds::default(),
             events: Vec::new(),
         })
     }
 
-    /// Whether no computation goes on and no program is yet to start.
+    /// Whether no computation or message within the server goes on, and no program is yet to start.
     pub(super) fn is_idle(&self) -> bool {
-        self.ends.is_empty()
+        self.ends.is_empty() && self.server_messages_pending == 0
     }
 
     /// Returns whether the receiver is one of a program.
@@ -282,11 +360,18 @@ impl HostPrograms {
                 ProgramStep::Send { cpu, .. } if program.cpus[usize::from(cpu)].is_busy => {
                     program.cpus[usize::from(cpu)].waiting.push_back(operation);
                 }
-                ProgramStep::Send { connection, size, .. } => {
+                ProgramStep::Send { connection, channel, size, .. } => {
                     record(operation);
                     let sender = program.senders[connection as usize];
-                    self.senders.ends[sender as usize - self.senders.first].in_flight.push_back(operation);
-                    self.to_send.push_back((sender, at, size));
+                    let end = &mut self.senders.ends[sender as usize - self.senders.first];
+                    end.in_flight.push_back(operation);
+                    if let Some(to) = end.server_peer {
+                        let size = Bytes::new(u64::from(size));
+                        self.server_messages.push(ServerMessage { start: at, sender, to, channel, size });
+                        self.server_messages_pending += 1;
+                    } else {
+                        self.to_send.push_back((sender, at, size));
+                    }
                     program.notify(operation, ProgramEdge::Start);
                 }
                 ProgramStep::Receive { channel, .. } => {
@@ -389,7 +474,7 @@ impl ProgramEnds {
             self.first = place;
         }
         debug_assert_eq!(place, self.first + self.ends.len(), "ends of programs have consecutive places");
-        self.ends.push(ProgramEnd { program, in_flight: VecDeque::new(), received: 0 });
+        self.ends.push(ProgramEnd { program, in_flight: VecDeque::new(), received: 0, server_peer: None });
     }
 
     fn contains(&self, place: usize) -> bool {

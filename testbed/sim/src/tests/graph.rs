@@ -10,14 +10,19 @@ use crate::{CompletedMessage, RepetitionTimes, Sim, Threads};
 const END: Time = Time::from_nanos(20_000_000);
 const SWITCH: &str = "kind = 'single'\nhosts = ";
 const LEAVES: &str = "kind = 'leaf-spine'\nleaves = 8\nspines = 4\nhosts = 4";
+const RAILS: &str =
+    "kind = 'rails'\nservers = 4\ngpus = 8\nspines = 4\nnvlink_rate = '800Gbps'\nnvlink_delay = '300ns'";
 
-fn fabric(topology: &str, workload: &str) -> Scenario {
-    let text = format!(
+fn fabric_text(topology: &str, workload: &str) -> String {
+    format!(
         "[scenario]\nend = '20ms'\n[switch]\nmtu = 4200\n[topology]\n{topology}\nrate = '100Gbps'\ndelay = '1us'\n\
          [switch.buffer]\nsize = '16MB'\npolicy = 'dt'\n[switch.classes]\npreset = 'roce'\n[switch.pfc]\n\
          reaction = '0s'\n[nic]\nmtu = 4096\nack_every = 4096\n[[workloads]]\nkind = 'collective'\nclass = 3\n{workload}\n"
-    );
-    let runs = file::parse(Path::new("fabric.toml"), &text);
+    )
+}
+
+fn fabric(topology: &str, workload: &str) -> Scenario {
+    let runs = file::parse(Path::new("fabric.toml"), &fabric_text(topology, workload));
     runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
 }
 
@@ -114,23 +119,69 @@ fn threads_and_steps_change_no_result() {
                  [[workloads]]\nkind = 'collective'\nclass = 3\ncollective = 'pairwise-all-to-all'\nbytes = '640KB'\n\
                  from = '30us'\nsenders = ['H9', 'H1', 'H2', 'H30', 'H17']\n\
                  [[workloads]]\nkind = 'one-to-one'\nclass = 3\nsizes = '500KB'";
-    let scenario = fabric(LEAVES, twice);
-    let results = |threads: usize, step: Span| {
-        let mut sim = Sim::new(&scenario).unwrap();
-        sim.set_threads(Threads::exactly(threads));
-        while sim.now() < END {
-            sim.run_until(END.min(sim.now() + step));
+    for topology in [LEAVES, RAILS] {
+        let scenario = fabric(topology, twice);
+        let results = |threads: usize, step: Span| results(&scenario, threads, step);
+        let whole = results(1, Span::from_millis(20));
+        for (threads, step) in [(1, Span::from_nanos(3_777)), (2, Span::from_millis(20)), (3, Span::from_nanos(977))] {
+            assert!(results(threads, step) == whole, "{topology}: {threads} threads, steps of {step}");
         }
-        let done: Vec<CompletedMessage> = sim.drain_completions().collect();
-        assert!(sim.is_finished() && done.len() == 3 * 3 * 32 * 10 + 20 + 16, "{}", done.len());
-        let messages = (0..3).map(|traffic| sim.messages(traffic).to_vec());
-        let repetitions = [0, 1].map(|traffic| sim.repetitions(traffic).to_vec());
-        format!("{done:?} {:?} {repetitions:?} {}", messages.collect::<Vec<_>>(), sim.packet_hops())
-    };
-    let whole = results(1, Span::from_millis(20));
-    for (threads, step) in [(1, Span::from_nanos(3_777)), (2, Span::from_millis(20)), (3, Span::from_nanos(977))] {
-        assert!(results(threads, step) == whole, "{threads} threads, steps of {step}");
     }
+}
+
+/// Results of the run of two collectives and other messages.
+fn results(scenario: &Scenario, threads: usize, step: Span) -> String {
+    let mut sim = Sim::new(scenario).unwrap();
+    sim.set_threads(Threads::exactly(threads));
+    while sim.now() < END {
+        sim.run_until(END.min(sim.now() + step));
+    }
+    let done: Vec<CompletedMessage> = sim.drain_completions().collect();
+    assert!(sim.is_finished() && done.len() == 3 * 3 * 32 * 10 + 20 + 16, "{}", done.len());
+    let messages = (0..3).map(|traffic| sim.messages(traffic).to_vec());
+    let repetitions = [0, 1].map(|traffic| sim.repetitions(traffic).to_vec());
+    format!("{done:?} {:?} {repetitions:?} {}", messages.collect::<Vec<_>>(), sim.packet_hops())
+}
+
+/// Three servers of four GPUs without spines. Their links take 10 us for each MB, and 1 us for the way.
+const SERVERS: &str =
+    "kind = 'rails'\nservers = 3\ngpus = 4\nspines = 0\nnvlink_rate = '800Gbps'\nnvlink_delay = '1us'";
+
+#[test]
+fn messages_within_a_server_take_its_link() {
+    let closed = |steps: u64, kb: u64, delays: u64| Span::from_nanos(steps * (kb * 10 + delays * 1_000));
+    for (name, time) in [
+        // The last send ends with its acknowledgement, in the third each one.
+        ("ring-all-reduce", closed(6, 1_000, 1) + closed(1, 0, 1)),
+        ("halving-doubling-all-reduce", closed(2, 2_000, 1) + closed(2, 1_000, 1) + closed(1, 0, 1)),
+        ("pairwise-all-to-all", closed(3, 1_000, 2)),
+    ] {
+        let sim =
+            run(&fabric(SERVERS, &format!("collective = '{name}'\nbytes = '4MB'\nsenders = ['H0', 'H1', 'H2', 'H3']")));
+        let times = sim.repetitions(0)[0];
+        assert_eq!((times.end.since(times.start), times.ended), (time, 4), "{name}");
+        assert_eq!(sim.packet_hops(), 0, "{name}");
+    }
+    // No rail is joined with another, and the ranks are on one.
+    let ranks = "collective = 'ring-all-gather'\nbytes = '3MB'\nsenders = ['H2', 'H6', 'H10']";
+    let sim = run(&fabric(SERVERS, ranks));
+    check("rail", sim.repetitions(0)[0], 3, 2 * message(1_000_000, 2) + ack(2));
+}
+
+#[test]
+fn a_host_receives_at_the_rate_of_its_servers_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let send = "s: send 1000000b to 0\n}\n";
+    let schedule = format!(
+        "num_ranks 3\nrank 0 {{\na: recv 1000000b from 1\nb: recv 1000000b from 2\n}}\nrank 1 {{\n{send}rank 2 {{\n{send}"
+    );
+    std::fs::write(folder.path().join("incast.goal"), schedule).unwrap();
+    let text = fabric_text(SERVERS, "")
+        .replace("kind = 'collective'", "kind = 'goal'\nfile = 'incast.goal'\nsenders = ['H0', 'H1', 'H2']");
+    let runs = file::parse(&folder.path().join("fabric.toml"), &text);
+    let sim = run(&runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario);
+    let times = sim.repetitions(0)[0];
+    assert_eq!(times.end.since(times.start), Span::from_micros(1 + 10 + 10 + 1), "with the acknowledgement");
 }
 
 #[test]

@@ -208,7 +208,12 @@ impl<'p> Build<'p> {
             refuse(format!("flows[{}].to", flow.number), (flow.from, flow.to), format!("flow {} goes", flow.name));
         }
         for workload in &self.plan.workloads {
-            let reaches = |from: u32, to: u32| routes.reaches(from as usize, to as usize);
+            let servers = self.plan.topology.servers.filter(|_| matches!(*workload.kind, WorkloadKind::Graph(_)));
+            let reaches = |from: u32, to: u32| {
+                let [from, to] = [from, to].map(|host| host as usize);
+                let in_server = servers.is_some_and(|plan| plan.number_in_server(from, to).is_some());
+                in_server || routes.reaches(from, to)
+            };
             if let Some((from, to)) = workload.kind.apart(reaches) {
                 let (key, does) = match &*workload.kind {
                     WorkloadKind::List(_) => ("file", "has a message"),
@@ -466,6 +471,7 @@ impl<'p> Build<'p> {
             policy: self.all_of(|config| config.buffer.policy.name()),
             parameters: self.parameters(),
             links: links.collect(),
+            servers: plan.topology.servers,
             capture: plan.capture.map(|capture| CapturePlan {
                 host: capture.host,
                 data_from: capture.data_from,

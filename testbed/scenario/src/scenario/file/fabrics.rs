@@ -12,13 +12,13 @@ use super::nic::Nic;
 use super::reading::{refuse_foreign_keys, refuse_with_fix, require};
 use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
 use crate::link::FaultPlan;
-use crate::scenario::PortRef;
+use crate::scenario::{PortRef, ServerPlan};
 use crate::topology::{
-    Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Ring, SingleSwitch, TopologyError, Uplinks,
+    Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Rails, Ring, SingleSwitch, TopologyError, Uplinks,
 };
 
 /// Kinds of fabrics, and the keys of each besides the common ones.
-const KINDS: [(&str, &[&str]); 6] = [
+const KINDS: [(&str, &[&str]); 7] = [
     ("single", &["hosts"]),
     ("dumbbell", &["left", "right", "bottleneck_rate", "bottleneck_delay"]),
     ("ring", &["switches", "hosts", "host_rate", "host_delay"]),
@@ -39,6 +39,20 @@ const KINDS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("fat-tree", &["k", "host_rate", "host_delay"]),
+    (
+        "rails",
+        &[
+            "servers",
+            "gpus",
+            "rails",
+            "spines",
+            "oversubscription",
+            "host_rate",
+            "host_delay",
+            "nvlink_rate",
+            "nvlink_delay",
+        ],
+    ),
 ];
 const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probability", "failure_seed"];
 
@@ -46,7 +60,8 @@ const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probabilit
 pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
     refuse_both(root);
     let table = root.table("topology", "topology");
-    Some(parts(&table, &fabric(&table)?, nic))
+    let fabric = fabric(&table)?;
+    Some(Topology { servers: servers(&table), ..parts(&table, &fabric, nic) })
 }
 
 /// Builds the fabric of `[topology]`; `None` if it has errors.
@@ -63,6 +78,7 @@ pub(super) fn fabric(table: &Table<'_>) -> Option<Fabric> {
         "ring" => shape.ring(),
         "leaf-spine" => shape.leaf_spine(),
         "clos" => shape.clos(),
+        "rails" => shape.rails(),
         _ => shape.fat_tree(),
     };
     let mut fabric = match fabric? {
@@ -182,6 +198,31 @@ impl FabricParams<'_, '_> {
         Some(shape.fabric())
     }
 
+    fn rails(&self) -> Built {
+        let [servers, gpus] = [(topology::SERVERS, 4), (topology::GPUS, 8)].map(|(key, n)| self.count(&key, n));
+        let (spines, cable) = (self.count(&topology::SPINES, 8), self.cable());
+        let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable);
+        for (key, example) in [("nvlink_rate", "\"2880Gbps\""), ("nvlink_delay", "\"1us\"")] {
+            require(self.table, key, "this kind of topology", &format!("{key} = {example}"));
+        }
+        let given_or = |key: &Key<u64>, usual: Option<usize>| match self.table.has(key.name) {
+            true => self.table.given(key).map(|count| count as usize),
+            false => usual,
+        };
+        let (rails, oversubscription) =
+            (given_or(&topology::RAILS, gpus), given_or(&topology::OVERSUBSCRIPTION, Some(1)));
+        let shape = Rails {
+            servers: servers?,
+            gpus: gpus?,
+            rails: rails?,
+            spines: spines?,
+            oversubscription: oversubscription? as u64,
+            host_cable: host_cable?,
+            fabric_link: cable?,
+        };
+        Some(shape.fabric())
+    }
+
     fn fat_tree(&self) -> Built {
         let (k, cable) = (self.count(&topology::K, 8), self.cable());
         let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable)?;
@@ -193,6 +234,13 @@ impl FabricParams<'_, '_> {
             fabric
         }))
     }
+}
+
+/// Reads the servers of a fabric of rails.
+fn servers(table: &Table<'_>) -> Option<ServerPlan> {
+    let hosts = table.given(&topology::GPUS)? as usize;
+    let (rate, delay) = (table.given(&topology::NVLINK_RATE)?, table.given(&topology::NVLINK_DELAY)?);
+    Some(ServerPlan { hosts, rate, delay })
 }
 
 /// Takes down the links of `failed`: pairs of switches.
@@ -286,5 +334,5 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         faults: [FaultPlan::default(); 2],
         origin: origin.clone(),
     });
-    Topology { switches: switches.collect(), links, hosts: hosts.collect(), is_fabric: true }
+    Topology { switches: switches.collect(), links, hosts: hosts.collect(), servers: None, is_fabric: true }
 }

@@ -326,9 +326,22 @@ pub(super) mod topology {
     pub(crate) const TORS: Key<u64> = count("tors", 1, "`clos`: ToRs per pod.");
     pub(crate) const LEAVES: Key<u64> = count("leaves", 1, "`leaf-spine`: number of leaves. `clos`: leaves per pod.");
     pub(crate) const SPINES: Key<u64> =
-        count("spines", 0, "`leaf-spine`, `clos`: number of spines; 0 is allowed in a `clos` of one pod.");
-    pub(crate) const HOSTS: Key<u64> =
-        count("hosts", 1, "All but `dumbbell`, `fat-tree`: hosts per switch, leaf or ToR; `single` has at least 2.");
+        count("spines", 0, "`leaf-spine`, `clos`, `rails`: number of spines; 0 in a `clos` of one pod or `rails`.");
+    pub(crate) const HOSTS: Key<u64> = count(
+        "hosts",
+        1,
+        "All but `dumbbell`, `fat-tree`, `rails`: hosts per switch, leaf or ToR; at least 2 in `single`.",
+    );
+    pub(crate) const SERVERS: Key<u64> = count("servers", 1, "`rails`: number of servers.");
+    pub(crate) const GPUS: Key<u64> = count("gpus", 1, "`rails`: GPUs per server, each a host with a NIC.");
+    pub(crate) const RAILS: Key<u64> =
+        count("rails", 1, "`rails`: number of rails; GPU g of each server is on rail g mod `rails`.").or_else("`gpus`");
+    pub(crate) const OVERSUBSCRIPTION: Key<u64> = count(
+        "oversubscription",
+        1,
+        "`rails`: rate of a rail's links to hosts over that to spines, which determines the parallel links to each.",
+    )
+    .or("1");
     pub(crate) const LEFT: Key<u64> = count("left", 1, "`dumbbell`: hosts on S0.");
     pub(crate) const RIGHT: Key<u64> = count("right", 1, "`dumbbell`: hosts on S1.");
     pub(crate) const PARALLEL: Key<u64> =
@@ -344,9 +357,9 @@ pub(super) mod topology {
     pub(crate) const DELAY: Key<Span> =
         delay("delay", "One-way propagation delay of links without one of their own.").or_else("required");
     pub(crate) const HOST_RATE: Key<BitRate> =
-        rate("host_rate", "`ring`, `leaf-spine`, `clos`, `fat-tree`: rate of hosts' links.").or_else("`rate`");
+        rate("host_rate", "`ring`, `leaf-spine`, `clos`, `fat-tree`, `rails`: rate of hosts' links.").or_else("`rate`");
     pub(crate) const HOST_DELAY: Key<Span> =
-        delay("host_delay", "`ring`, `leaf-spine`, `clos`, `fat-tree`: one-way delay of hosts' links.")
+        delay("host_delay", "`ring`, `leaf-spine`, `clos`, `fat-tree`, `rails`: one-way delay of hosts' links.")
             .or_else("`delay`");
     pub(crate) const BOTTLENECK_RATE: Key<BitRate> =
         rate("bottleneck_rate", "`dumbbell`: rate of the link between the switches.").or_else("`rate`");
@@ -356,6 +369,14 @@ pub(super) mod topology {
         rate("spine_rate", "`clos`: rate of links between leaves and spines.").or_else("`rate`");
     pub(crate) const SPINE_DELAY: Key<Span> =
         delay("spine_delay", "`clos`: one-way delay of links between leaves and spines.").or_else("`delay`");
+    pub(crate) const NVLINK_RATE: Key<BitRate> = Key::rate(
+        "nvlink_rate",
+        BitRate::gbps(1)..=BitRate::gbps(100_000),
+        "`rails`: rate at which a GPU sends to and receives from its server's.",
+    )
+    .or_else("required");
+    pub(crate) const NVLINK_DELAY: Key<Span> =
+        delay("nvlink_delay", "`rails`: delay between two GPUs of a server, one way.").or_else("required");
     const FAILED: Key<()> = Key::other(
         "failed",
         "list of pairs of switches",
@@ -381,6 +402,10 @@ pub(super) mod topology {
         &LEAVES,
         &SPINES,
         &HOSTS,
+        &SERVERS,
+        &GPUS,
+        &RAILS,
+        &OVERSUBSCRIPTION,
         &LEFT,
         &RIGHT,
         &PARALLEL,
@@ -393,6 +418,8 @@ pub(super) mod topology {
         &BOTTLENECK_DELAY,
         &SPINE_RATE,
         &SPINE_DELAY,
+        &NVLINK_RATE,
+        &NVLINK_DELAY,
         &FAILED,
         &FAILURE_PROBABILITY,
         &FAILURE_SEED,

@@ -13,7 +13,7 @@ use super::nic::Nic;
 use super::reading::{name, position, refuse_duplicates, refuse_unnamed, require};
 use super::{faults, host_backend};
 use crate::link::FaultPlan;
-use crate::scenario::RealHost;
+use crate::scenario::{RealHost, ServerPlan};
 use crate::topology::PORTS_MAX;
 
 /// Maximum MTU of a switch; its devices' maxima are checked with its file.
@@ -25,6 +25,7 @@ pub(super) struct Topology {
     pub switches: Vec<SwitchPart>,
     pub links: Vec<LinkPart>,
     pub hosts: Vec<HostPart>,
+    pub servers: Option<ServerPlan>,
     /// Whether `[topology]` made the fabric: its links and hosts have no tables in the file.
     pub is_fabric: bool,
 }

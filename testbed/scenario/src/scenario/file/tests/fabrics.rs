@@ -46,6 +46,13 @@ fn each_kind_has_its_switches_hosts_and_links() {
             (40, 1_000),
         ),
         (format!("kind = \"fat-tree\"\nk = 4\n{host_links}"), (20, 16, 32), (10, 500)),
+        (
+            "kind = \"rails\"\nservers = 4\ngpus = 4\nrails = 2\nspines = 2\noversubscription = 2\n\
+             nvlink_rate = \"7200Gbps\"\nnvlink_delay = \"1us\"\n"
+                .to_owned(),
+            (4, 16, 8),
+            (40, 1_000),
+        ),
     ] {
         let scenario = one(&format!("{keys}{links}"), "");
         let counts = (scenario.switches.len(), scenario.hosts.len(), scenario.links.len());
