@@ -176,7 +176,7 @@ enum Command {
     /// Writes man pages, for packages, and the documentation as a site.
     #[command(hide = true)]
     Pages(pages::PagesArguments),
-    /// Import a scenario from an ns-3 simulator's files, or a switch file from SONiC's tables.
+    /// Import a scenario from another simulator's files, or a switch file from SONiC's tables.
     #[command(subcommand)]
     Import(import::Command),
     /// Compare runs with results of other tools, or an experiment's results by backend.

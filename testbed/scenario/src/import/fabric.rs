@@ -168,15 +168,21 @@ impl ImportedFabric {
 }
 
 /// Returns a time that contains all starts of a graph, unless messages delay each other greatly.
-pub(super) fn end_of_graph(graph: &MessageGraph, fabric: &ImportedFabric) -> Span {
+///
+/// # Errors
+/// It is longer than a scenario; `file` is the file's name.
+pub(super) fn end_of_graph(graph: &MessageGraph, fabric: &ImportedFabric, file: &str) -> Result<Span, ImportErrors> {
     let idle = graph.idle_time(|size| fabric.idle_time(size)).unwrap_or(Span::ZERO);
-    end(idle.max(busiest(graph.messages(), fabric)))
+    end(idle.max(busiest(graph.messages(), fabric)), file)
 }
 
 /// Returns a time that contains the starts of messages, and that of their transmission.
-pub(super) fn end_of_list(messages: &[Message], fabric: &ImportedFabric) -> Span {
+///
+/// # Errors
+/// It is longer than a scenario; `file` is the file's name.
+pub(super) fn end_of_list(messages: &[Message], fabric: &ImportedFabric, file: &str) -> Result<Span, ImportErrors> {
     let last = messages.iter().map(|message| message.start).max().unwrap_or(Time::ZERO);
-    end(last.since(Time::ZERO).max(busiest(messages.iter().copied(), fabric)))
+    end(last.since(Time::ZERO).max(busiest(messages.iter().copied(), fabric)), file)
 }
 
 /// Returns the time in which the busiest host sends or receives its messages.
@@ -195,11 +201,20 @@ fn with_headers(payload: u64) -> Bytes {
 }
 
 /// Returns the scenario's length for a time on an idle fabric: whole milliseconds.
-fn end(idle: Span) -> Span {
+fn end(idle: Span, file: &str) -> Result<Span, ImportErrors> {
+    if idle >= END_MAX {
+        let problem = format!("it takes {idle} at least, longer than a scenario, {END_MAX}");
+        return Err(ImportErrors::one(
+            file,
+            None,
+            problem,
+            "write earlier starts, shorter computations or fewer messages",
+        ));
+    }
     let millisecond = Span::from_millis(1);
     let length = u128::from(idle.as_picos()) * u128::from(CONTENTION);
     let milliseconds = length.div_ceil(u128::from(millisecond.as_picos())).max(1);
-    u64::try_from(milliseconds).map_or(END_MAX, |count| END_MAX.min(millisecond * count.min(1_000_000)))
+    Ok(u64::try_from(milliseconds).map_or(END_MAX, |count| END_MAX.min(millisecond * count.min(1_000_000))))
 }
 
 /// Writes a scenario with one workload, and the differences from its source.

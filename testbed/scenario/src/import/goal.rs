@@ -41,7 +41,7 @@ pub fn import(options: &GoalOptions<'_>) -> Result<ImportedScenario, ImportError
     fabric.report_idle(ranks, &mut report);
     let differences = "a send ends with its acknowledgement, of any size, and takes no time of its CPU; in LogGOPSim small ones end after o";
     report.approximated.push(ImportNote::for_file(&name, differences));
-    let end = fabric::end_of_graph(&graph, &fabric);
+    let end = fabric::end_of_graph(&graph, &fabric, &name)?;
     let copy = format!("{}-schedule.goal", options.stem);
     let scenario = fabric::scenario("goal", &[&name], &fabric, end, ["goal", &copy], &report);
     Ok(ImportedScenario { scenario, files: vec![(copy, content)], report })

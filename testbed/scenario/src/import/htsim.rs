@@ -47,14 +47,14 @@ pub fn import(options: &HtsimOptions<'_>) -> Result<ImportedScenario, ImportErro
     }
     let hosts: Vec<u32> = (0..matrix.nodes() as u32).collect();
     let end = match matrix.messages(&hosts, Time::ZERO) {
-        Some(messages) => fabric::end_of_list(&messages, &fabric),
+        Some(messages) => fabric::end_of_list(&messages, &fabric, name)?,
         None => {
             let graph = matrix.graph(&hosts, Time::ZERO, Time::NEVER).map_err(refuse)?;
             let text = "messages of one pair of nodes share a connection and go out one after the other; in htsim each has its own";
             if shares_connections(&matrix) {
                 report.approximated.push(ImportNote::for_file(name, text));
             }
-            fabric::end_of_graph(&graph, &fabric)
+            fabric::end_of_graph(&graph, &fabric, name)?
         }
     };
     report_matrix(name, &matrix, &mut report);
@@ -172,5 +172,10 @@ mod tests {
     fn errors_name_file_and_line() {
         let error = imported("Nodes 2\nConnections 1\n0->1 start 0\n", None).unwrap_err();
         assert_eq!(error, "m.cm:3: the size is missing; write for example 0->1 id 1 start 0 size 4096");
+        let late = imported("Nodes 2\nConnections 1\n0->1 start 1000000000 size 1\n", None).unwrap_err();
+        assert!(
+            late.starts_with("m.cm: it takes 1000s at least, longer than a scenario, 1000s; write earlier"),
+            "{late}"
+        );
     }
 }

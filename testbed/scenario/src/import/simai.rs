@@ -66,7 +66,7 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     ] {
         report.approximated.push(ImportNote::for_file(name, text));
     }
-    let end = fabric::end_of_graph(&graph, &fabric);
+    let end = fabric::end_of_graph(&graph, &fabric, name)?;
     let copy = format!("{}-schedule.goal", options.stem);
     let scenario = fabric::scenario("simai", &[name], &fabric, end, ["goal", &copy], &report);
     Ok(ImportedScenario { scenario, files: vec![(copy, text.into_bytes())], report })
