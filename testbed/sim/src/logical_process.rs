@@ -73,6 +73,8 @@ impl LogicalProcess {
             self;
         network.list_due(phase, limit, due);
         let first_host = switches.len();
+        // All hosts are in servers, or none is.
+        let in_servers = hosts.first().is_some_and(|host| host.server.is_some());
         for at in 0..due.len() + prefetcher::STEPS {
             let mut prefetcher = Prefetcher::new(due, at);
             let node = at.checked_sub(prefetcher::STEPS).map(|at| due[at] as usize);
@@ -87,26 +89,23 @@ impl LogicalProcess {
                     work[number] += instants;
                     pending
                 }
-                Some((number, Some(host))) => {
+                Some((number, Some(host))) if in_servers => {
                     let members = hosts[host].members(host);
-                    let instants = match members.len() {
-                        1 => {
-                            let (node, hosts) = hosts[host..].split_first_mut().expect("a host");
-                            let first_host = number + 1;
-                            let pending = PendingNodes { first_switch: number, switches: &[], first_host, hosts };
-                            node.run_until(limit, network, |network| _ = prefetcher.next(&pending, network))
-                        }
-                        _ => server::run_until(&mut hosts[members.clone()], limit, network),
-                    };
+                    let instants = server::run_until(&mut hosts[members.clone()], limit, network);
                     *woken += instants;
                     work[number] += instants;
                     hosts[members].iter_mut().for_each(|node| collect(node, completed, program_events));
-                    PendingNodes {
-                        first_switch: number,
-                        switches: &[],
-                        first_host: number + 1,
-                        hosts: &hosts[host + 1..],
-                    }
+                    let hosts = &hosts[host + 1..];
+                    PendingNodes { first_switch: number, switches: &[], first_host: number + 1, hosts }
+                }
+                Some((number, Some(host))) => {
+                    let (node, hosts) = hosts[host..].split_first_mut().expect("a host");
+                    let pending = PendingNodes { first_switch: number, switches: &[], first_host: number + 1, hosts };
+                    let instants = node.run_until(limit, network, |network| _ = prefetcher.next(&pending, network));
+                    *woken += instants;
+                    work[number] += instants;
+                    collect(node, completed, program_events);
+                    pending
                 }
             };
             while prefetcher.next(&pending, network) {}

@@ -325,15 +325,9 @@ impl Network {
         self.arrivals.next
     }
 
-    /// Takes the current node's next frame that has arrived by `now`, with its port.
-    #[inline]
-    pub(super) fn poll(&mut self, now: Time) -> Option<(u16, Frame)> {
-        self.poll_any(now).map(|(to, frame)| (to.port, frame))
-    }
-
     /// Takes the current nodes' next frame that has arrived by `now`, with its node and port.
     #[inline]
-    pub(super) fn poll_any(&mut self, now: Time) -> Option<(NodePort, Frame)> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<(NodePort, Frame)> {
         if self.arrivals.next > now {
             return None;
         }

@@ -294,8 +294,8 @@ impl SwitchEnvironment {
     fn run<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
         let mut ports =
             SimPorts { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
-        if let Some((port, frame)) = ports.network.poll(now) {
-            let port = PortId(port);
+        if let Some((to, frame)) = ports.network.poll(now) {
+            let port = PortId(to.port);
             if ports.network.next_arrival() > now {
                 let alone = self.wakeups.first().0.min(self.sweep_at) > now;
                 if pipeline.handle(now, port, frame, alone, &mut ports) {
@@ -334,8 +334,8 @@ impl SwitchEnvironment {
     /// Forwards several frames that arrived at the same instant.
     #[inline(never)]
     fn handle_several<S: PortBitmap>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
-        while let Some((port, frame)) = network.poll(now) {
-            self.arrived.push((PortId(port), frame));
+        while let Some((to, frame)) = network.poll(now) {
+            self.arrived.push((PortId(to.port), frame));
         }
         order_round_robin(&mut self.arrived, &mut self.turn, self.wires.len());
         let mut ports =
@@ -461,7 +461,6 @@ impl SimHost {
     }
 
     /// Returns the indices of the hosts that run with this one, given its own: those of its server, or itself.
-    #[inline]
     pub(super) fn members(&self, index: usize) -> Range<usize> {
         let Some(member) = &self.server else { return index..index + 1 };
         index - member.number..index - member.number + member.count

@@ -32,7 +32,7 @@ pub(super) fn run_until(hosts: &mut [SimHost], limit: Time, network: &mut Networ
             }
             host.wake(now);
         }
-        while let Some((to, frame)) = network.poll_any(now) {
+        while let Some((to, frame)) = network.poll(now) {
             let host = &mut hosts[to.node as usize - first];
             host.handle(now, frame, network);
             host.wake(now);

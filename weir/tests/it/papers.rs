@@ -156,6 +156,14 @@ fn all_points_of_the_full_sweeps_are_good_scenarios() {
     }
 }
 
+#[test]
+fn all_maps_have_good_settings() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["explore", "all", "--dry-run", "--papers"]).arg(papers()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("dsh.16: 36 settings"), "{said}");
+}
+
 /// Real frames may run experiments that a testbed can.
 #[test]
 #[cfg(feature = "dpdk")]
