@@ -1,4 +1,4 @@
-//! Slices of the buffer, as in chips whose memory is several: each has an equal part of the shared segment and of the egress lossy pool,
+//! Slices of the buffer, as in chips with several memories: each has an equal part of the shared segment and of the egress lossy pool,
 //! for the packets that arrive at its ports. Neighbouring ports have the same slice.
 //!
 //! A slice is an [`Mmu`] of its pools. It shares ingress queues, ports and headroom with the MMU of the whole buffer, and its egress queues
@@ -17,7 +17,7 @@ use crate::pool::Pool;
 use crate::single_writer::PortWriter;
 
 impl Mmu {
-    /// Divides an empty MMU into slices with one of these policies each, all equal to the MMU's own. None changes nothing.
+    /// Divides an empty MMU into slices with one of these policies each, all equal to the MMU's own. An empty list changes nothing.
     ///
     /// # Panics
     /// If the policy depends on more than queue lengths and pools.

@@ -59,7 +59,7 @@ pub trait BufferPolicyConfig: Any + Debug + Send + Sync {
         false
     }
 
-    /// Whether the shared segment may have [slices](BufferLayout::in_slices): thresholds follow from queue lengths and pools alone.
+    /// Whether the shared segment may have slices: thresholds follow from queue lengths and pools alone.
     fn takes_slices(&self) -> bool {
         false
     }

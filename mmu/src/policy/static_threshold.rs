@@ -132,7 +132,7 @@ impl BufferPolicyConfig for StaticThresholdConfig {
         let shared = sizes.shared;
         let slice = sizes.shared_of_slice;
         if let Some(threshold) = self.threshold.filter(|threshold| *threshold > slice) {
-            let per_slice = if slice < shared { ", over the slices" } else { "" };
+            let per_slice = if slice < shared { ", divided by `slices`" } else { "" };
             let message = format!(
                 "`threshold` {threshold} is above the shared buffer of {slice}, which is `size` {} less private buffers \
                  and headroom{per_slice}",

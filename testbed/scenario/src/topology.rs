@@ -150,8 +150,7 @@ pub enum TopologyError {
     },
     /// The oversubscription takes a fraction of a link.
     #[error(
-        "a rail's links to {spines} spines can't match those to its {hosts} hosts: write other `spines` or another \
-         `oversubscription`"
+        "a rail's links to {spines} spines can't match those to its {hosts} hosts: write `spines` and `oversubscription` that divide their rate"
     )]
     Oversubscription {
         /// Number of hosts of a rail.

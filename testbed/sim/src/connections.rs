@@ -217,8 +217,17 @@ impl Connections {
         self.has_triggers
     }
 
-    /// Takes over the events of the hosts' programs in a window, or at an instant if hosts trigger each other.
-    pub(super) fn record_program_events(&mut self, partition: &mut LpPartition) {
+    /// Takes over the hosts' events and completed messages of a window, or of an instant if hosts trigger each other.
+    pub(super) fn record_events(&mut self, partition: &mut LpPartition) {
+        // First, as a message within a server may start and end in one window.
+        self.record_program_events(partition);
+        for lp in partition.lps_mut() {
+            self.record_completed(lp.completed.drain(..));
+        }
+    }
+
+    /// Takes over the events of the hosts' programs.
+    fn record_program_events(&mut self, partition: &mut LpPartition) {
         for lp in partition.lps_mut() {
             self.events.append(&mut lp.program_events);
         }
@@ -302,7 +311,7 @@ impl Connections {
     }
 
     /// Records the messages that hosts completed.
-    pub(super) fn record_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
+    fn record_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
         let mut schedule_changed = false;
         for (host, Completion { flow, released, size, fct }) in completed {
             let number = host as usize;

@@ -279,11 +279,7 @@ impl Sim {
                 thread_tuner.record_window(load_balancer.record_durations(phase, partition.window_durations()));
             }
         }
-        // First, as a message within a server may start and end in one window.
-        connections.record_program_events(partition);
-        for lp in partition.lps_mut() {
-            connections.record_completed(lp.completed.drain(..));
-        }
+        connections.record_events(partition);
         if thread_tuner.is_review_due() {
             let (threads, woken) = (load_balancer.threads(), partition.wakeups());
             if let Some(threads) = thread_tuner.review(threads, woken) {
@@ -307,9 +303,8 @@ impl Sim {
             let Some(instant) = first.filter(|instant| *instant <= limit) else { break };
             for lp in partition.lps_mut() {
                 lp.run_phase(phase, instant);
-                connections.record_completed(lp.completed.drain(..));
             }
-            connections.record_program_events(partition);
+            connections.record_events(partition);
         }
         if is_divided {
             partition.lps_mut().iter_mut().for_each(|lp| lp.network.hand_over());
@@ -426,7 +421,7 @@ impl Sim {
 
     /// Returns the number of lossless frames lost because a link was down.
     fn lossless_lost_link_down(&self) -> u64 {
-        self.partition.wires().map(|wire| u64::from(wire.lost_link_down().lossless)).sum()
+        self.partition.wires().map(|wire| wire.lost_link_down().lossless).sum()
     }
 
     /// Returns the frame conservation summary: the final state of every frame that was put on a link.

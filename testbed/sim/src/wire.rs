@@ -34,9 +34,9 @@ pub(super) struct Wire {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LostFrames {
     /// Data of lossless classes.
-    pub(super) lossless: u32,
+    pub(super) lossless: u64,
     /// Other frames, flow control included.
-    pub(super) others: u32,
+    pub(super) others: u64,
 }
 
 /// Destination of a wire: a port of a node.
@@ -376,7 +376,7 @@ impl Wire {
 
 impl LostFrames {
     pub(super) fn total(self) -> u64 {
-        u64::from(self.lossless) + u64::from(self.others)
+        self.lossless + self.others
     }
 }
 
@@ -391,7 +391,7 @@ impl WireParameters {
     /// Returns a lost frame's count.
     fn lost(&self, frame: &Frame) -> LostFrames {
         let is_lossless = frame.dscp().is_some_and(|dscp| self.lossless_dscp_set >> (dscp & 63) & 1 != 0);
-        LostFrames { lossless: u32::from(is_lossless), others: u32::from(!is_lossless) }
+        LostFrames { lossless: u64::from(is_lossless), others: u64::from(!is_lossless) }
     }
 
     /// Returns the transmission time of a frame of this length (without FCS).

@@ -61,7 +61,9 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     }
     row("messages of flow control sent", &|run| Some(count(run.summary.flow_control?.messages_sent)));
     row("lossless frames dropped", &|run| Some(count(run.summary.lossless_drops_with_hosts())));
-    row("lossless frames lost to outages", &|run| Some(count(run.summary.outages.as_ref()?.lossless_frames_lost)));
+    row("lossless frames lost to outages, drops included", &|run| {
+        Some(count(run.summary.outages.as_ref()?.lossless_frames_lost))
+    });
     row("all frames dropped or lost", &|run| {
         let frames = run.summary.frames.as_ref()?;
         let taken = frames.faults_lost + frames.faults_corrupted + frames.lost_link_down;

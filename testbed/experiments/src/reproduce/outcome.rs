@@ -128,7 +128,7 @@ pub(super) fn list(all: &[(Experiment, Option<ExperimentOutcome>)], with_causes:
         println!("{}: {}{}", paper.id, paper.citation(), paper.configuration_sentence());
     }
     println!(
-        "\nNumbers are judged apart from conclusions; weir reproduce --list ID has the cause of those that do not come out.\n\
+        "\nNumbers are judged apart from conclusions; weir reproduce --list ID has the cause of conclusions that do not come out.\n\
          Times are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; ID's folder has the results in result.json."
     );
 }

@@ -234,7 +234,11 @@ mod tests {
                 "Partly reproduced: 1 of the paper's 5 main claims comes out, 2 do not, 1 is not decided by these draws, 1 is not \
                  exercised.",
             ),
-            (&[Fails, Undecided], Conclusions::Not, "Not reproduced: none of the paper's 2 main claims comes out."),
+            (
+                &[Fails, Undecided],
+                Conclusions::Not,
+                "Not reproduced: none of the paper's 2 main claims comes out, 1 does not, 1 is not decided by these draws.",
+            ),
             (
                 &[NotExercised, NotExercised],
                 Conclusions::NotExercised,

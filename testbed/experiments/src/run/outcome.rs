@@ -250,7 +250,7 @@ fn comparison(ended: &[CompletedRun]) -> Table {
     }
     row("lossless frames dropped", &|run| count(run.summary.lossless_drops_with_hosts()));
     if ended.iter().any(|run| run.summary.outages.is_some()) {
-        row("lossless frames lost to outages", &|run| {
+        row("lossless frames lost to outages, drops included", &|run| {
             run.summary.outages.as_ref().map_or("-".to_owned(), |of| count(of.lossless_frames_lost))
         });
     }

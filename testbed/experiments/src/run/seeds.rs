@@ -125,6 +125,8 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
     add("PAUSEs sent by switches", flow_control.map(|of| of.pauses_sent as f64));
     add("paused, all ports added up, ms", flow_control.map(|of| of.paused_ns as f64 / 1e6));
     add("lossless frames dropped", Some(summary.lossless_drops_with_hosts() as f64));
+    let outages = summary.outages.as_ref();
+    add("lossless frames lost to outages, drops included", outages.map(|of| of.lossless_frames_lost as f64));
     let dropped = summary.frames.as_ref().map(|frames| frames.dropped.values().sum::<u64>());
     add("all frames dropped", dropped.map(|frames| frames as f64));
     if summary.flows.len() <= FLOWS_MAX {

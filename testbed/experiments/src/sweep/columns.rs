@@ -5,8 +5,8 @@ use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
     FlowGauge, FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LinkDirectionSummary, LoadBalancingSummary,
-    MessageTimes, PoolSummary, PortSummary, PortWindow, RepetitionSummary, Speed, StandstillSummary, Summary,
-    SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
+    MessageTimes, OutageSummary, PoolSummary, PortSummary, PortWindow, RepetitionSummary, Speed, StandstillSummary,
+    Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
 };
 use weir_scenario::Scenario;
 
@@ -211,6 +211,7 @@ fn complete() -> Summary {
             ..TrafficSummary::default()
         }],
         frames: Some(FrameSummary { dropped: any(), ..FrameSummary::default() }),
+        outages: Some(OutageSummary::default()),
         flows: vec![FlowSummary {
             fct: Some(MessageTimes::default()),
             gauges: std::iter::once((ANY.to_owned(), FlowGauge::default())).collect(),
@@ -269,6 +270,7 @@ mod tests {
             "windows.last-quarter.ports.0.ingress_max_bytes",
             "switches.L0.off_queues.headroom_peak_p50_bytes",
             "egress_use.lossless_p99_bytes",
+            "outages.lossless_frames_lost",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }

@@ -79,12 +79,27 @@ impl FabricOptions {
         let links = [LinkTier { rate: self.rate, delay: self.delay }; 3];
         shape.map(|shape| ImportedFabric { shape, links }).ok_or_else(|| {
             let problem = format!("{} tiers of switches don't hold {hosts} hosts", self.tiers);
-            ImportErrors::one("--tiers", None, problem, "write 1 up to 4096 hosts, or 2 or 3")
+            ImportErrors::one("--tiers", None, problem, "write --tiers 2 or 3, or --tiers 1 for up to 4096 hosts")
         })
     }
 }
 
 impl ImportedFabric {
+    /// Returns the rate of a leaf's or a pod's hosts over that of its links up, rounded up.
+    fn oversubscription(&self) -> u64 {
+        let rate = |count: usize, tier: usize| count as u64 * self.links[tier].rate.as_bps();
+        match self.shape {
+            FabricShape::Single { .. } => 1,
+            FabricShape::LeafSpine { spines, hosts, parallel, .. } => {
+                rate(hosts, 0).div_ceil(rate(spines * parallel, 1))
+            }
+            FabricShape::Clos { tors, leaves, spines, hosts, .. } => {
+                let of_pod = rate(tors * hosts, 0).div_ceil(rate(leaves * (spines / leaves).max(1), 2));
+                rate(hosts, 0).div_ceil(rate(leaves, 1)).max(of_pod)
+            }
+        }
+    }
+
     /// Number of hosts.
     pub(super) fn hosts(&self) -> usize {
         match self.shape {
@@ -185,7 +200,7 @@ pub(super) fn end_of_list(messages: &[Message], fabric: &ImportedFabric, file: &
     end(last.since(Time::ZERO).max(busiest(messages.iter().copied(), fabric)), file)
 }
 
-/// Returns the time in which the busiest host sends or receives its messages.
+/// Returns the time in which the busiest host sends or receives its messages, if all go through the fabric.
 fn busiest(messages: impl Iterator<Item = Message>, fabric: &ImportedFabric) -> Span {
     let mut bytes = vec![[0u64; 2]; fabric.hosts()];
     for Message { from, to, size, .. } in messages {
@@ -193,7 +208,7 @@ fn busiest(messages: impl Iterator<Item = Message>, fabric: &ImportedFabric) -> 
         bytes[to as usize][1] += size.get();
     }
     let most = bytes.iter().flatten().max().copied().unwrap_or(0);
-    fabric.links[0].rate.time_for(with_headers(most))
+    fabric.links[0].rate.time_for(with_headers(most.saturating_mul(fabric.oversubscription())))
 }
 
 fn with_headers(payload: u64) -> Bytes {

@@ -138,7 +138,7 @@ mod tests {
         let (imported, scenario) = imported(RING, None).unwrap();
         let TrafficSource::Graph(graph) = &scenario.traffic[0].source else { panic!("it has triggers") };
         assert_eq!((graph.messages().count(), graph.has_triggers()), (3, true));
-        // k = 3 switches of two tiers hold 4 hosts; three messages take 270 us.
+        // Two tiers of k = 4 hold 8 hosts; three messages take 270 us.
         assert_eq!((scenario.hosts.len(), scenario.switches.len(), scenario.end), (8, 6, Time::from_nanos(2_000_000)));
         let notes = |notes: &[ImportNote]| notes.iter().map(|note| note.to_string() + "\n").collect::<String>();
         let approximated = notes(&imported.report.approximated);

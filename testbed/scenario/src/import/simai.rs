@@ -49,7 +49,15 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
         return Err(ImportErrors::one(name, None, problem, "write fewer layers or GPUs"));
     }
     let text = writer.into_text();
-    let schedule = GoalSchedule::read(text.as_bytes()).expect("it is a schedule");
+    let schedule = GoalSchedule::read(text.as_bytes()).map_err(|error| {
+        let problem = format!("the schedule of these layers is out of range: {error}");
+        ImportErrors::one(
+            name,
+            None,
+            problem,
+            "write layers with smaller messages and shorter computations, or fewer GPUs",
+        )
+    })?;
     let hosts: Vec<u32> = (0..workload.gpus).collect();
     let graph = schedule.graph(&hosts, Time::ZERO, Time::NEVER).expect("each message has its receipt");
     let SimaiWorkload { tensor, expert, gpus, .. } = workload;
@@ -126,6 +134,16 @@ mod tests {
         let TrafficSource::Graph(graph) = &scenario.traffic[0].source else { panic!("no graph") };
         let of_rank = graph.messages().filter(|message| message.from == rank);
         of_rank.map(|message| (message.to, message.size.get())).collect()
+    }
+
+    #[test]
+    fn layers_that_no_schedule_holds_are_refused() {
+        let groups = header("model_parallel_NPU_group: 1 ep: 1 all_gpus: 2");
+        for layer in ["1 NONE 0 1 NONE 0 1 ALLREDUCE 14000000000 100", "18500000000000000 NONE 0 1 NONE 0 1 NONE 0 100"]
+        {
+            let errors = imported(&format!("{groups}1\nL0\t-1 {layer}\n")).unwrap_err();
+            assert!(errors.contains("the schedule of these layers is out of range"), "{errors}");
+        }
     }
 
     #[test]

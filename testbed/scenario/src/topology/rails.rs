@@ -99,8 +99,8 @@ mod tests {
         let refused = |rails: Rails| rails.fabric().unwrap_err().to_string();
         let uneven = "8 GPUs can't be shared out evenly among 3 rails: write a divisor of 8";
         assert_eq!(refused(Rails { rails: 3, ..RAILS }), uneven);
-        let spines = "a rail's links to 3 spines can't match those to its 4 hosts: write other `spines` or another \
-                      `oversubscription`";
+        let spines = "a rail's links to 3 spines can't match those to its 4 hosts: write `spines` and `oversubscription` that \
+                      divide their rate";
         assert_eq!(refused(Rails { spines: 3, ..RAILS }), spines);
         let wide = Rails { servers: 5_000, ..RAILS }.fabric();
         assert_eq!(wide, Err(TopologyError::TooManyPorts { switch: "each rail".into(), ports: 5_000 }));

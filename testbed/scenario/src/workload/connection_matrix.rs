@@ -103,7 +103,11 @@ impl ConnectionMatrix {
         }
         let nodes = counts.get("Nodes").map(|(_, nodes)| *nodes as usize);
         matrix.nodes = nodes.filter(|nodes| (2..=NODES_MAX).contains(nodes)).ok_or_else(|| {
-            MatrixError::new(1, format!("the number of nodes is missing or none of 2 to {NODES_MAX}; write Nodes 32"))
+            let line = counts.get("Nodes").map_or(1, |(line, _)| *line);
+            MatrixError::new(
+                line,
+                format!("the number of nodes is missing or none of 2 to {NODES_MAX}; write Nodes 32"),
+            )
         })?;
         let (connections, triggers) = (matrix.connections.len(), matrix.triggers.len());
         for (name, there) in [("Connections", connections), ("Triggers", triggers), ("Failures", 0)] {
@@ -288,8 +292,12 @@ impl MatrixTrigger {
             return Ok(());
         }
         let problem = match self.kind {
-            TriggerKind::OneShot if there != 1 => "a oneshot takes one; write barrier or multishot, or another number",
-            TriggerKind::Barrier(count) if there != count as usize => "its count is another number; write that one",
+            TriggerKind::OneShot if there != 1 => {
+                "a oneshot takes one; write send_done_trigger or recv_done_trigger with its id on one message"
+            }
+            TriggerKind::Barrier(count) if there != count as usize => {
+                "its count is another number; write the count of messages"
+            }
             TriggerKind::MultiShot if there < targets => "some of its messages never start; write as many of both",
             _ => return Ok(()),
         };
@@ -325,7 +333,8 @@ fn read_trigger<'t>(line: usize, mut fields: impl Iterator<Item = &'t str>) -> R
 
 fn number<'t>(line: usize, fields: &mut impl Iterator<Item = &'t str>, key: &str) -> Result<u32, MatrixError> {
     let text = fields.next().unwrap_or_default();
-    let fail = |_| MatrixError::new(line, format!("\"{text}\" is no whole number; write for example {key} 1"));
+    let fail =
+        |_| MatrixError::new(line, format!("\"{text}\" is no whole number below 2^32; write for example {key} 1"));
     text.parse().map_err(fail)
 }
 
@@ -560,7 +569,7 @@ mod tests {
                 format!("line 5: both a start and a trigger start the message{example}"),
             ),
             ("0->1 start -1 size 1", format!("line 5: \"-1\" is no start in microseconds{example}")),
-            ("0->1 start 0 size 1 prio", "line 5: \"\" is no whole number; write for example prio 1".to_owned()),
+            ("0->1 start 0 size 1 prio", "line 5: \"\" is no whole number below 2^32; write for example prio 1".to_owned()),
             ("0->1 id 0 start 0 size 1", "line 5: id 0 is not counted by htsim; write 1 or more".to_owned()),
             ("0->1 start 0 size 1 weight 2", format!("line 5: \"weight\" is out of place{example}")),
             ("0->4 start 0 size 1", "line 5: there is no node 4; write 0 to 3".to_owned()),
@@ -570,13 +579,13 @@ mod tests {
             ),
             (
                 "0->1 trigger 1 size 1\ntrigger id 1 oneshot",
-                "line 6: 0 messages activate trigger 1, which has 1 to start: a oneshot takes one; write barrier or multishot, \
-                 or another number"
+                "line 6: 0 messages activate trigger 1, which has 1 to start: a oneshot takes one; write \
+                 send_done_trigger or recv_done_trigger with its id on one message"
                     .to_owned(),
             ),
             (
                 "0->1 start 0 size 1 send_done_trigger 1\n1->2 trigger 1 size 1\ntrigger id 1 barrier count 2",
-                "line 7: 1 messages activate trigger 1, which has 1 to start: its count is another number; write that one"
+                "line 7: 1 messages activate trigger 1, which has 1 to start: its count is another number; write the count of messages"
                     .to_owned(),
             ),
             (

@@ -118,7 +118,11 @@ impl GoalSchedule {
                     message: "the operation never starts, as ranks wait for each other; take a dependency out"
                         .to_owned(),
                 },
-                GraphError::Unmatched { to, .. } => GoalError { place: place(to, 0), message: error.to_string() },
+                GraphError::Unmatched { from, to, .. } => {
+                    // One of both ranks has an operation.
+                    let rank = if self.places[to as usize].is_empty() { from } else { to };
+                    GoalError { place: place(rank, 0), message: error.to_string() }
+                }
             }
         })
     }
@@ -313,8 +317,9 @@ fn rank_text(tokens: &mut Tokens<'_>, schedule: &mut GoalSchedule, rank: u32) ->
                 let event = if tokens.take() == Some("requires") { ProgramEdge::End } else { ProgramEdge::Start };
                 let before = tokens.take().unwrap_or_default();
                 let operation = |label: &str| {
-                    let message =
-                        format!("no operation of rank {rank} before has the label \"{label}\"; write {EXAMPLE}");
+                    let message = format!(
+                        "no operation of rank {rank} before has the label \"{label}\"; write the operation with that label first"
+                    );
                     labels.get(label).copied().ok_or_else(|| GoalError::line(line, message))
                 };
                 schedule.graph.require_event(rank, operation(after)?, operation(before)?, event);
@@ -544,7 +549,7 @@ mod tests {
             ("a: calc 1\na: calc 2", "line 4: rank 0 has the label \"a\" twice; write another one"),
             (
                 "b: calc 1\nb requires c\nc: calc 1",
-                "line 4: no operation of rank 0 before has the label \"c\"; write a: send 4096b to 1 tag 7",
+                "line 4: no operation of rank 0 before has the label \"c\"; write the operation with that label first",
             ),
             (
                 "a: calc 1\nb: calc 1\na requires b\nb requires a",

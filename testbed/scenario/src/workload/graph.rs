@@ -8,7 +8,7 @@ use weir_units::{Bytes, Span, Time};
 
 use super::Message;
 
-/// Graph of dependent messages. Dependencies are within a rank: on its own operations, and on messages that it receives.
+/// Graph of dependent messages. Dependencies are within a rank: on its own operations, and on messages and triggers that it receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageGraph {
     ranks: Arc<[GraphRank]>,
@@ -123,7 +123,7 @@ impl GraphDraft {
         sender.push(ProgramStep::Send { cpu, connection, channel, size })
     }
 
-    /// Adds a message without payload, time and network to a rank.
+    /// Adds a trigger, which reaches a rank at once.
     pub(crate) fn trigger(&mut self, rank: u32, to: u32, tag: u32) -> u32 {
         let receiver = &mut self.ranks[to as usize];
         // No rank sends to itself.
@@ -283,7 +283,6 @@ impl MessageGraph {
                 }
             }
         }
-        // The wait of an operation that started is above that of all others.
         let idle = |waits: &Vec<u32>| waits.iter().position(|waits| *waits != ProgressPass::STARTED);
         let stuck = (0..).zip(&pass.waits).find_map(|(rank, waits)| Some((rank, idle(waits)? as u32)));
         stuck.map_or(Ok(pass.latest.since(Time::ZERO)), |(rank, operation)| {

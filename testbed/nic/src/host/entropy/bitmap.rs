@@ -37,7 +37,7 @@ struct Bitmap {
     random: SplitMix64,
     /// Bits that all values of the flow share.
     upper: u16,
-    /// Turn in the round. A value is its turn, exclusive or with the round's `order`.
+    /// Turn in the round: the value is `turn` XOR `order`.
     turn: u16,
     order: u16,
     /// Rounds that each value is to skip.
@@ -60,7 +60,7 @@ impl EntropySelector for Bitmap {
         let first = self.next();
         let mut value = first;
         if self.skips[usize::from(first)] > 0 {
-            // Of the values that a packet skips, the first has served a round, as in htsim.
+            // Only the first value that a packet skips has its count lowered, as in htsim.
             self.skips[usize::from(first)] -= 1;
             value = self.next();
             let mut tries = VALUES;

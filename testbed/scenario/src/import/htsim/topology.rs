@@ -41,11 +41,8 @@ pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<Impor
         if key == "tier" {
             match tiers.get_mut(number as usize) {
                 Some(tier) if tier.line == 0 => (tier.line, current) = (line.number, Some(number as usize)),
-                _ => errors.add(
-                    line.number,
-                    format!("there is no second or further tier {number}"),
-                    "write Tier 0, 1 and 2, once each",
-                ),
+                Some(_) => errors.add(line.number, format!("Tier {number} is there twice"), "write each tier once"),
+                None => errors.add(line.number, format!("there is no tier {number}"), "write Tier 0, 1 and 2"),
             }
             continue;
         }
@@ -186,8 +183,8 @@ fn shape(nodes: u64, pod: u64, tiers: &[Tier]) -> Result<FabricShape, (usize, St
         let [down, above] = [below.speed, tiers[number + 1].speed].map(|speed| speed.unwrap_or(1));
         let is = down * radix(number) == above * up(number) * below.oversubscribed.unwrap_or(1);
         if !is {
-            let problem =
-                format!("Oversubscribed {} is not that of the speeds and radixes", below.oversubscribed.unwrap_or(1));
+            let [given, down, up] = [below.oversubscribed.unwrap_or(1), down * radix(number), above * up(number)];
+            let problem = format!("Oversubscribed {given} is not that of the speeds and radixes, {down} / {up}");
             return Err((number, problem));
         }
     }
@@ -261,7 +258,7 @@ mod tests {
         for (changes, error) in [
             (
                 &[("Oversubscribed 4", "Oversubscribed 2")][..],
-                "f.topo:5: Oversubscribed 2 is not that of the speeds and radixes",
+                "f.topo:5: Oversubscribed 2 is not that of the speeds and radixes, 800 / 200",
             ),
             (&[("Radix_Down 8", "Radix_Down 7")], "f.topo:5: 32 nodes of a pod are no multiple of 7"),
             (&[("Radix_Down 4", "Radix_Down 2")], "f.topo:11: 4 switches with Bundle 1 are no Radix_Up 2 of tier 0"),
@@ -275,7 +272,7 @@ mod tests {
             (&[("Radix_Up 2", "Radix_Up two")], "f.topo:9: \"two\" is not a number"),
             (&[("Radix_Up 2", "Radix_Down 2")], "f.topo:9: \"Radix_Down\" is there twice"),
             (&[("Radix_Up 2", "Radix_Up 2\nBundle 2")], "f.topo:5: hosts with several ports are not simulated"),
-            (&[("Tier 1", "Tier 0")], "f.topo:11: there is no second or further tier 0"),
+            (&[("Tier 1", "Tier 0")], "f.topo:11: Tier 0 is there twice; write each tier once"),
             (&[("Tiers 2", "Tiers 4")], "f.topo:1: the number of nodes, tiers (2 or 3) or a pod's nodes is missing"),
         ] {
             let found = of("Nodes 32; Tiers 2; Podsize 32", changes);

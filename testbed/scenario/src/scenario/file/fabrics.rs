@@ -202,8 +202,10 @@ impl FabricParams<'_, '_> {
         let [servers, gpus] = [(topology::SERVERS, 4), (topology::GPUS, 8)].map(|(key, n)| self.count(&key, n));
         let (spines, cable) = (self.count(&topology::SPINES, 8), self.cable());
         let host_cable = self.other(&topology::HOST_RATE, &topology::HOST_DELAY, cable);
-        for (key, example) in [("nvlink_rate", "\"2880Gbps\""), ("nvlink_delay", "\"1us\"")] {
-            require(self.table, key, "this kind of topology", &format!("{key} = {example}"));
+        for [given, other] in [["nvlink_rate", "nvlink_delay"], ["nvlink_delay", "nvlink_rate"]] {
+            if self.table.has(given) && !self.table.has(other) {
+                self.table.refuse(given, format!("NVLink takes `{other}` too"), "write both, or neither");
+            }
         }
         let given_or = |key: &Key<u64>, usual: Option<usize>| match self.table.has(key.name) {
             true => self.table.given(key).map(|count| count as usize),

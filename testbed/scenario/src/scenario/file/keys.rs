@@ -374,9 +374,10 @@ pub(super) mod topology {
         BitRate::gbps(1)..=BitRate::gbps(100_000),
         "`rails`: rate at which a GPU sends to and receives from its server's.",
     )
-    .or_else("required");
+    .or_else("no NVLink: all messages take the fabric");
     pub(crate) const NVLINK_DELAY: Key<Span> =
-        delay("nvlink_delay", "`rails`: delay between two GPUs of a server, one way.").or_else("required");
+        delay("nvlink_delay", "`rails`: delay between two GPUs of a server, one way.")
+            .or_else("required with `nvlink_rate`");
     const FAILED: Key<()> = Key::other(
         "failed",
         "list of pairs of switches",
@@ -610,7 +611,8 @@ pub(super) mod nic {
         "entropy",
         "`\"flow\"`, `\"per-packet\"`, `\"bitmap\"`, `\"reps\"`",
         "Choice of a packet's entropy value (its UDP source port), by which switches with `load_balancing = \"flow-hash\"` pick its \
-         path: one per flow, random ones, htsim's bitmap or REPS. All but `flow` need `loss_recovery = \"selective\"`.",
+         path: one per flow, random ones, htsim's bitmap or REPS. Acknowledgements keep one. All but `flow` need \
+         `loss_recovery = \"selective\"`.",
     )
     .or("flow");
     pub(crate) const CONGESTION_CONTROL: Key<()> = Key::other(
@@ -940,7 +942,8 @@ pub(super) mod others {
     const AT: Key<()> =
         Key::other("at", UP_TO_END, "Instant of the cut; frames on the link are lost.").or_else("required");
     const MENDED: Key<()> =
-        Key::other("until", UP_TO_END, "Instant of the repair; with `every`, of the last.").or_else("never");
+        Key::other("until", UP_TO_END, "Instant of the repair; with `every`, by which all outages end.")
+            .or_else("never; with `every`, `end`");
     pub(crate) const INTERVAL: Key<Span> =
         Key::time("every", PERIODS, "Interval at which the link fails again, a thousand times at most; with `for`.")
             .or_else("once");

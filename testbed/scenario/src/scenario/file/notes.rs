@@ -61,7 +61,15 @@ pub(super) fn of_load_balancing(scenario: &Scenario) -> Vec<String> {
         let measures_path = rdma.congestion_control.telemetry() != TelemetryMode::None;
         let mixed = start.filter(|_| measures_path);
         let mixed = mixed.map(|start| format!("{start} measures paths, of which each packet takes another"));
-        dropped.into_iter().chain(mixed)
+        let by_hash = |switch: &SwitchConfig| switch.load_balancing.selector().is_none();
+        let is_idle = !scenario.switches.iter().any(by_hash);
+        let idle = by_sender(&rdma).filter(|_| is_idle).map(|entropy| {
+            format!(
+                "{entropy}: {} {} takes the paths that switches choose; write load_balancing = \"flow-hash\"",
+                rdma.kind, rdma.name
+            )
+        });
+        dropped.into_iter().chain(mixed).chain(idle)
     });
     notes.collect()
 }

@@ -16,7 +16,7 @@ const COUNT_MAX: u64 = 1_000;
 /// Outages of a table's links: one, or several at an interval.
 struct OutageSeries {
     links: Vec<LinkRef>,
-    /// Start of the first outage, and end of the last.
+    /// Start of the first outage, and the instant by which the last has ended.
     range: (Time, Time),
     count: u64,
     every: Span,
@@ -29,11 +29,10 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outa
     let read = tables.iter().filter_map(|table| Some((table, series(table, topology, end)?)));
     let read: Vec<(&Table<'_>, OutageSeries)> = read.collect();
     for (n, (table, again)) in read.iter().enumerate() {
-        let overlaps = |(_, other): &&(&Table<'_>, OutageSeries)| {
-            let (range, of_other) = (again.range, other.range);
-            other.links.iter().any(|link| again.links.contains(link)) && of_other.0 < range.1 && range.0 < of_other.1
+        let is_joined = |(_, other): &&(&Table<'_>, OutageSeries)| {
+            other.links.iter().any(|link| again.links.contains(link)) && !again.is_apart(other)
         };
-        if let Some((first, _)) = read[..n].iter().find(overlaps) {
+        if let Some((first, _)) = read[..n].iter().find(is_joined) {
             let problem = Problem::new("a link is cut that is not mended yet", "write a later `at`, or one outage");
             let problem = problem.with_label(table.key_path("at"), "again");
             table.doc().note(problem.with_label(first.key_path("at"), "cut here"));
@@ -43,11 +42,20 @@ pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outa
 }
 
 impl OutageSeries {
+    /// Returns the instants of each outage's start and end.
+    fn ranges(&self) -> impl Iterator<Item = (Time, Time)> {
+        (0..self.count)
+            .map(|n| self.range.0 + self.every * n)
+            .map(|at| (at, at.saturating_add(self.length).min(self.range.1)))
+    }
+
+    /// Whether no outage of one series begins before one of the other ends.
+    fn is_apart(&self, other: &OutageSeries) -> bool {
+        self.ranges().all(|one| other.ranges().all(|other| one.1 <= other.0 || other.1 <= one.0))
+    }
+
     fn outages(&self) -> impl Iterator<Item = Outage> {
-        (0..self.count).map(|n| self.range.0 + self.every * n).flat_map(|at| {
-            let until = at.saturating_add(self.length).min(self.range.1);
-            self.links.iter().map(move |link| Outage { link: *link, at, until })
-        })
+        self.ranges().flat_map(|(at, until)| self.links.iter().map(move |link| Outage { link: *link, at, until }))
     }
 }
 
@@ -126,10 +134,14 @@ fn links(table: &Table<'_>, topology: &Topology) -> Vec<LinkRef> {
     let all = (0..topology.links.len()).map(LinkRef::Between).chain((0..topology.hosts.len()).map(LinkRef::ToHost));
     let mut found: Vec<LinkRef> = all.filter(|link| matches(ends.each_ref(), *link)).collect();
     let count = found.len();
-    for end in &ends {
-        if let LinkEndRef::Numbered(_, number) = end {
-            found = found.get(*number).copied().into_iter().collect();
-        }
+    let numbers = ends.iter().filter_map(|end| match end {
+        LinkEndRef::Numbered(_, number) => Some(*number),
+        _ => None,
+    });
+    let numbers: Vec<usize> = numbers.collect();
+    if let Some(number) = numbers.first() {
+        let is_one = numbers.iter().all(|other| other == number);
+        found = found.get(*number).copied().filter(|_| is_one).into_iter().collect();
     }
     if found.is_empty() {
         match count.checked_sub(1) {

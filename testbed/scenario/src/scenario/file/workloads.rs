@@ -489,6 +489,11 @@ impl WorkloadReader<'_, '_> {
             table.refuse("collective", message, "write fewer `times`, `chunks` or `senders`");
             return None;
         }
+        if compute >= until.since(from) {
+            let message = format!("`compute` {compute} lasts as long as the workload, {}", until.since(from));
+            table.refuse("compute", message, "write a shorter time, or no message starts");
+            return None;
+        }
         let config = CollectiveConfig { collective, hosts, bytes, chunks, repetitions, compute, from, until };
         Some(WorkloadKind::Graph(Arc::new(config.graph())))
     }
@@ -523,6 +528,12 @@ impl WorkloadReader<'_, '_> {
         let matrix = ConnectionMatrix::read(&text).map_err(refuse).ok()?;
         let (hosts, (from, until)) = (self.hosts_of_ranks(file, hosts?, matrix.nodes())?, stretch?);
         if let Some(mut messages) = matrix.messages(&hosts, from) {
+            let late =
+                messages.iter().find(|message| message.start >= until).map(|message| message.start.since(Time::ZERO));
+            if let Some(start) = late.filter(|_| !table.has("until")) {
+                let message = format!("{file} has a message that starts at {start}, but the scenario ends before");
+                table.refuse("file", message, format!("write a later `end` than {start} in [scenario], or `until`"));
+            }
             messages.retain(|message| message.start < until);
             return Some(WorkloadKind::List(messages));
         }

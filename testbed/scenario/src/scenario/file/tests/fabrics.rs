@@ -329,6 +329,9 @@ fn a_link_may_fail_again_and_again() {
     // To the end, 1 ms.
     assert_eq!(cut(every).len(), 33);
     assert_eq!(cut("until = \"20us\""), [(10, 20)]);
+    // Another outage in between; each end may have the link's number.
+    let between = "[[outages]]\nlink = [\"S0.0\", \"L1.0\"]\nat = \"20us\"\nuntil = \"39us\"";
+    assert_eq!(cut(&format!("{every}until = \"100us\"\n{between}")), [(10, 15), (40, 45), (70, 75), (20, 39)]);
 }
 
 #[test]
@@ -457,6 +460,8 @@ fn load_balancing_and_loss_recovery_are_read_and_doubtful_pairs_noted() {
     let reps = format!("{selective}\nentropy = \"reps\"");
     let [note] = &read("", &reps, "congestion_control = \"timely\"\n").notes[..] else { panic!("one note") };
     assert_eq!(note, "entropy \"reps\": workload W1 measures paths, of which each packet takes another");
+    let [note] = &read("load_balancing = \"drill\"", &reps, "").notes[..] else { panic!("one note") };
+    assert!(note.starts_with("entropy \"reps\": workload W1 takes the paths that switches choose; write"), "{note}");
     assert_eq!(read("", "", "").notes, [""; 0]);
     for (switch, nic, wrong) in [
         ("load_balancing = \"flow\"", "", "\"flow\" is none of \"flow-hash\", \"random\""),
