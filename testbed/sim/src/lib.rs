@@ -421,7 +421,7 @@ impl Sim {
 
     /// Returns the number of lossless frames lost because a link was down.
     fn lossless_lost_link_down(&self) -> u64 {
-        self.partition.wires().map(|wire| wire.lost_link_down().lossless).sum()
+        self.partition.wires().map(|wire| u64::from(wire.lost_link_down().lossless)).sum()
     }
 
     /// Returns the frame conservation summary: the final state of every frame that was put on a link.

@@ -30,13 +30,13 @@ pub(super) struct Wire {
     not_taken: i64,
 }
 
-/// Frames sent while a wire was down, or in flight when it went down.
+/// Frames sent while a wire was down, or in flight when it went down: numbers up to 2^32 - 1, as a wire is a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LostFrames {
     /// Data of lossless classes.
-    pub(super) lossless: u64,
+    pub(super) lossless: u32,
     /// Other frames, flow control included.
-    pub(super) others: u64,
+    pub(super) others: u32,
 }
 
 /// Destination of a wire: a port of a node.
@@ -376,14 +376,14 @@ impl Wire {
 
 impl LostFrames {
     pub(super) fn total(self) -> u64 {
-        self.lossless + self.others
+        u64::from(self.lossless) + u64::from(self.others)
     }
 }
 
 impl std::ops::AddAssign for LostFrames {
     fn add_assign(&mut self, more: LostFrames) {
-        self.lossless += more.lossless;
-        self.others += more.others;
+        self.lossless = self.lossless.saturating_add(more.lossless);
+        self.others = self.others.saturating_add(more.others);
     }
 }
 
@@ -391,7 +391,7 @@ impl WireParameters {
     /// Returns a lost frame's count.
     fn lost(&self, frame: &Frame) -> LostFrames {
         let is_lossless = frame.dscp().is_some_and(|dscp| self.lossless_dscp_set >> (dscp & 63) & 1 != 0);
-        LostFrames { lossless: u64::from(is_lossless), others: u64::from(!is_lossless) }
+        LostFrames { lossless: u32::from(is_lossless), others: u32::from(!is_lossless) }
     }
 
     /// Returns the transmission time of a frame of this length (without FCS).
