@@ -61,15 +61,8 @@ fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
 
 /// Checks that the policy works in slices of the buffer.
 fn slices_are_allowed(doc: &Doc, config: &SwitchConfig) {
-    let (policy, slices, ports) = (&config.buffer.policy, config.buffer.slices as usize, config.ports.len());
-    if slices == 1 || !doc.sound(&["buffer.slices", "buffer.policy"]) {
-        return;
-    }
-    if slices > ports && doc.sound(&["ports"]) {
-        let message = format!("{slices} slices for {ports} ports: a slice without a port would lie idle");
-        doc.note(Problem::new(message, format!("write {ports} or less")).with_label("buffer.slices", ""));
-    }
-    if policy.takes_slices() {
+    let policy = &config.buffer.policy;
+    if config.buffer.slices == 1 || policy.takes_slices() || !doc.sound(&["buffer.slices", "buffer.policy"]) {
         return;
     }
     let message = format!("policy \"{}\" has no `slices`: its thresholds follow from the whole buffer", policy.name());
