@@ -62,20 +62,22 @@ impl BufferConfig {
 /// Source of the headroom Φ of a lossless ingress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// Rule `Φ = 2 (C·D_prop + L_MTU) + 3840 B` from the port's rate and delay.
+    /// [`headroom_by_rule`] from the port's rate and delay.
     Auto,
     /// Fixed size for every lossless ingress queue.
     Fixed(Bytes),
 }
 
-/// Headroom of one lossless ingress queue, `Φ = 2 (C·D_prop + L_MTU) + 3840 B` (DSH, equation 1): the bytes that arrive between the
-/// decision to pause and the last frame already under way.
+/// Headroom of one lossless ingress queue, `Φ = 2 (C·D_prop + L_MTU) + max(3840 B, L_MTU + 84 B)`: the bytes that arrive between the
+/// decision to pause and the last frame already under way. DSH's equation 1 has 3840 B alone, the peer's reaction; the frame that exceeds
+/// Xoff is charged to headroom too, and with the PAUSE of 84 B it is more from 3,756 B on.
 ///
-/// `frame_max` is the longest frame, with header and FCS. `C·D_prop` is rounded up to a byte.
+/// `frame_max` is `L_MTU`, the longest frame, with header and FCS. `C·D_prop` is rounded up to a byte.
 pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
     const PICOSECONDS_PER_BYTE_SECOND: u128 = 8 * 1_000_000_000_000;
+    let frame = u128::from(frame_max.get());
     let in_flight = (u128::from(rate.as_bps()) * u128::from(delay.as_picos())).div_ceil(PICOSECONDS_PER_BYTE_SECOND);
-    let rule = 2 * (in_flight + u128::from(frame_max.get())) + 3_840;
+    let rule = 2 * (in_flight + frame) + (frame + 84).max(3_840);
     Bytes::new(u64::try_from(rule).unwrap_or(u64::MAX))
 }
 
@@ -125,6 +127,15 @@ mod tests {
         assert_eq!(phi, Bytes::new(21_840));
         let phi = headroom_by_rule(BitRate::gbps(100), Span::from_micros(2), Bytes::new(1_500));
         assert_eq!(phi, Bytes::new(56_840));
+    }
+
+    #[test]
+    fn long_frames_need_headroom_for_the_one_that_exceeds_xoff() {
+        // At a peer that reacts at once, 2 x 1,170 ns, the PAUSE and the frame before it have room for nine frames with 20 B around
+        // each, and the first of them begun before; and one exceeds Xoff.
+        let phi = headroom_by_rule(BitRate::gbps(100), Span::from_nanos(1_170), Bytes::new(4_162));
+        assert_eq!(phi, Bytes::new(2 * (14_625 + 4_162) + 4_246));
+        assert!(phi >= Bytes::new(10 * 4_162), "{phi}");
     }
 
     #[test]

@@ -260,8 +260,8 @@ pub(crate) mod buffer {
     pub(crate) const HEADROOM: Key<Bytes> = Key::size(
         "headroom",
         SIZES,
-        "Φ: headroom of each lossless ingress queue. `\"auto\"`: 2 (C·D_prop + frame) + 3840 B + C·`[pfc] reaction` \
-         + a NIC's [transmit backlog](CONFIGURATION.md#transmit-backlog); C: `rate`, D_prop: `delay`.",
+        "Φ: headroom of each lossless ingress queue. `\"auto\"`: 2 (C·D_prop + frame) + max(3840 B, frame + 84 B) + \
+         C·`[pfc] reaction` + a NIC's [transmit backlog](CONFIGURATION.md#transmit-backlog); C: `rate`, D_prop: `delay`.",
     )
     .or_keyword("auto")
     .or("auto")

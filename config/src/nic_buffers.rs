@@ -29,8 +29,8 @@ pub struct NicBuffers {
 impl SwitchConfig {
     /// Buffer sizes of the NIC at a port; `None` for a port without a NIC.
     ///
-    /// Headroom above Xoff follows the switch's rule, 2 (C·D_prop + L_MTU) + 3840 B + C·reaction; by default the buffer also holds a burst
-    /// of the switch. Under GFC and CBFC, where the peer never sends more than a limit, the buffer holds the limit and a frame.
+    /// Headroom above Xoff follows the switch's rule, [`headroom_by_rule`](crate::headroom_by_rule) and C·reaction; by default the buffer
+    /// also holds a burst of the switch. Under GFC and CBFC, where the peer never sends more than a limit, the buffer holds the limit and a frame.
     pub fn nic_buffers(&self, port: usize) -> Option<NicBuffers> {
         let config = &self.ports[port];
         let nic = config.nic?;

@@ -99,8 +99,8 @@ fn check_buffers(doc: &Doc, path: &str, index: usize, config: &SwitchConfig, nic
     {
         let after = config.nic_headroom(&config.ports[index]);
         let message = format!(
-            "`receive_buffer` {buffer} is too small: {after} may still come after a PAUSE (2 (C D_prop + L_MTU) + 3840 B + C \
-             reaction), and a frame has up to {frame}"
+            "`receive_buffer` {buffer} is too small: {after} may still come after a PAUSE by the rule of headroom, and a frame has up to \
+             {frame}"
         );
         doc.note(
             Problem::new(message, format!("write \"{}\" or more, or `xoff` too", after + frame))

@@ -69,8 +69,8 @@ pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
         let (left, after) = (buffers.receive - buffers.xoff, switch.nic_headroom(port));
         (left < after).then(|| {
             format!(
-                "{name}: the {} B of its NIC's `receive_buffer` above `xoff` are less than the {} B that may still come after a PAUSE \
-                 (2 (C D_prop + L_MTU) + 3840 B + C reaction): lossless frames can be lost",
+                "{name}: the {} B of its NIC's `receive_buffer` above `xoff` are less than the {} B that may still come after a PAUSE by the \
+                 rule of headroom: lossless frames can be lost",
                 count(left.get()),
                 count(after.get())
             )

@@ -27,9 +27,9 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
             && !by_rule
             && given < rule
         {
-            let backlog = if switch.tx_backlog(port).is_some() { " + transmit backlog" } else { "" };
+            let backlog = if switch.tx_backlog(port).is_some() { ", with the transmit backlog" } else { "" };
             warnings.push(format!(
-                "{}: headroom {} B is less than the {} B that the rule asks for (2 (C D_prop + L_MTU) + 3840 B + C reaction{backlog}): lossless frames can be lost",
+                "{}: headroom {} B is less than the {} B of the rule, `headroom = \"auto\"`{backlog}: lossless frames can be lost",
                 port.name,
                 count(given.get()),
                 count(rule.get())

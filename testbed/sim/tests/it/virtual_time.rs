@@ -543,6 +543,25 @@ fn a_fabric_carries_its_workloads() {
     assert_eq!(sim.drain_completions().count(), 12);
 }
 
+/// At 1,170 ns nine frames follow one that exceeds Xoff, 41,600 B: 110 B more than without its own bytes.
+#[test]
+fn headroom_by_the_rule_has_room_for_long_frames() {
+    for (delay, size) in [(1_170, "1MB"), (1_337, "800KB")] {
+        let text = format!(
+            "[scenario]\nend = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 9\nrate = \"100Gbps\"\ndelay = \"{delay}ns\"\n\
+             [switch]\nmtu = 4200\n[switch.buffer]\nsize = \"{size}\"\npolicy = \"dt\"\n[switch.buffer.dt]\nalpha = \"1/8\"\n\
+             [switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n[nic]\nmtu = 4096\nack_every = 256\n\
+             [[workloads]]\nkind = \"poisson\"\nname = \"w\"\nclass = 3\nsizes = \"256KiB\"\nload = 0.9\n"
+        );
+        let runs =
+            file::parse(Path::new("jumbo.toml"), &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let folder = tempfile::tempdir().unwrap();
+        let summary = run(&runs[0].scenario, folder.path());
+        assert!(summary.lossless, "{delay} ns: {:?}", summary.failures);
+        assert!(summary.flow_control.unwrap().pauses_sent > 100, "{delay} ns");
+    }
+}
+
 #[test]
 fn an_ablation_may_lose_lossless_frames() {
     let text = "[scenario]\nname = \"loss\"\nend = \"200us\"\n[topology]\nkind = \"single\"\nhosts = 8\nrate = \"10Gbps\"\n\

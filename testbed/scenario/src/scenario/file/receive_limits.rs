@@ -63,15 +63,15 @@ impl SlowReceivers {
                 let xoff = self.xoff.unwrap_or(buffer.saturating_sub(after));
                 if self.xoff.is_none() && xoff < frame {
                     let message = format!(
-                        "`buffer` {buffer} is too small: {after} may still come after a PAUSE (2 (C D_prop + L_MTU) + 3840 B + C \
-                         reaction), and a frame has up to {frame}"
+                        "`buffer` {buffer} is too small: {after} may still come after a PAUSE by the rule of headroom, and a \
+                         frame has up to {frame}"
                     );
                     return Err(LimitConflict("buffer", message, format!("write \"{}\" or more", after + frame)));
                 }
                 if buffer - xoff < after {
                     warning = Some(format!(
-                        "{} above `xoff` are less than the {after} that may still come after a PAUSE (2 (C D_prop + L_MTU) + \
-                         3840 B + C reaction): lossless frames can be lost",
+                        "{} above `xoff` are less than the {after} that may still come after a PAUSE by the rule of \
+                         headroom: lossless frames can be lost",
                         buffer - xoff
                     ));
                 }

@@ -80,13 +80,12 @@ fn a_buffer_grows_with_what_the_flow_control_needs() {
 #[test]
 fn what_may_lose_frames_is_noted() {
     let slow = "[[slow_receivers]]\nrate = \"1Gbps\"\nbuffer = \"60KB\"\n";
-    let rule = "2 (C D_prop + L_MTU) + 3840 B + C reaction";
     for (switch, keys, note) in [
         (
             "",
             "xoff = \"40KB\"\n",
             format!(
-                "20KB above `xoff` are less than the 31884B that may still come after a PAUSE ({rule}): lossless frames can be lost"
+                "20KB above `xoff` are less than the 31884B that may still come after a PAUSE by the rule of headroom: lossless frames can be lost"
             ),
         ),
         (
