@@ -245,7 +245,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
     println!("{}", seeds::table(&figures));
     for run in seeds::same_results(&names, &figures) {
         println!(
-            "{run}: all seeds have the same results; `seed` draws nothing in it (paths: `ecmp_seed` in [scenario])"
+            "{run}: all seeds have the same results; `seed` draws nothing in it (paths: ecmp_seed = \"seed\" in [scenario])"
         );
     }
     println!("results: {0}/*/, one for each seed, and {0}/seeds.json", output.display());

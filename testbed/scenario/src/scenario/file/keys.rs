@@ -145,15 +145,16 @@ pub(super) mod scenario {
         "seed",
         SEEDS,
         "Seed of workloads and faults without their own; in virtual time also of ECN marks and random port choices \
-         in switches. It does not affect ECMP.",
+         in switches; of ECMP with `ecmp_seed = \"seed\"`.",
     )
     .or("1");
     pub(crate) const ECMP_SEED: Key<u32> = Key::<u32>::integer(
         "ecmp_seed",
         0..=u32::MAX,
-        "Seed of the [ECMP](SCENARIOS.md#ways-of-equal-cost) hash alone. 0: hash of the flow's addresses and ports \
-         and the switch's position.",
+        "Seed of the [ECMP](SCENARIOS.md#ways-of-equal-cost) hash. `\"seed\"`: that of `seed`. 0: hash of the flow's \
+         addresses and ports and the switch's position.",
     )
+    .or_keyword("seed")
     .or("0");
     pub(crate) const ROUTING_DELAY: Key<Span> = Key::time(
         "routing_delay",

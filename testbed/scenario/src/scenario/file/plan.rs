@@ -108,7 +108,11 @@ impl ScenarioPlan {
         let sample_every = scenario.quantity("sample_every", &TIME, Span::from_nanos(1)..=end.since(Time::ZERO));
         let name = scenario_name(&scenario, file);
         let seed = scenario.get(&keys::SEED);
-        let ecmp_seed = scenario.get(&keys::ECMP_SEED);
+        let ecmp_seed = match scenario.is_keyword(&keys::ECMP_SEED) {
+            // No seed exceeds `u32::MAX`.
+            true => seed as u32,
+            false => scenario.get(&keys::ECMP_SEED),
+        };
         let nic = Nic::read(root);
         let folder = file.parent().unwrap_or(Path::new(""));
         let topology = match root.has("topology") {

@@ -147,6 +147,14 @@ fn defaults_are_those_of_the_reference() {
 }
 
 #[test]
+fn ways_may_have_the_scenarios_seed() {
+    for (keys, seed) in [("seed = 7\n", 0), ("seed = 7\necmp_seed = \"seed\"\n", 7), ("ecmp_seed = 3\n", 3)] {
+        let fabric = "[topology]\nkind = \"single\"\nhosts = 2\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
+        assert_eq!(good(&format!("[scenario]\nend = \"1ms\"\n{keys}{fabric}"))[0].scenario.ecmp_seed, seed, "{keys}");
+    }
+}
+
+#[test]
 fn another_dilation_changes_the_default_reaction() {
     let run = pair("").remove(0);
     let scenario = run.dilated(1_000).unwrap();
