@@ -42,8 +42,10 @@ pub enum PathFeedback {
     Arrived,
     /// Arrival with a CE mark.
     Marked,
-    /// Loss, after which the packet is sent again.
-    Lost,
+    /// Loss found by the arrival of later packets; the packet is sent again.
+    Overtaken,
+    /// Loss found by a timeout; the packet is sent again.
+    TimedOut,
 }
 
 /// Entropy values of a flow's packets in flight.

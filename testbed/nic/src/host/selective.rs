@@ -45,6 +45,8 @@ pub(super) struct SelectiveRepeat {
     end: Psn,
     /// Packets before this one that have not arrived are lost.
     lost_until: Psn,
+    /// Packets before this one were lost by a timeout.
+    timed_out_until: Psn,
     /// Next packet to repeat, or `lost_until`.
     next_lost: Psn,
     /// Entropy values of the packets; `None` if they have one.
@@ -61,6 +63,7 @@ impl SelectiveRepeat {
             arrived: PacketSet::default(),
             end: start,
             lost_until: start,
+            timed_out_until: start,
             next_lost: start,
             entropy: FlowEntropy::new(entropy, flow_hash, start),
         }
@@ -69,6 +72,7 @@ impl SelectiveRepeat {
     /// Sets the hash of the flow and the number of its first packet, before any is sent.
     pub(super) fn connect(&mut self, flow_hash: u32, first: Psn) {
         (self.first, self.end, self.lost_until, self.next_lost) = (first, first, first, first);
+        self.timed_out_until = first;
         if let Some(entropy) = &mut self.entropy {
             entropy.connect(flow_hash, first);
         }
@@ -89,6 +93,7 @@ impl SelectiveRepeat {
             self.first = self.first.plus(1);
         }
         (self.end, self.lost_until) = (later(self.end, first), later(self.lost_until, first));
+        self.timed_out_until = later(self.timed_out_until, first);
         if arrived.ahead_of(self.first) >= 0 && (arrived.ahead_of(self.first) as u32) < WINDOW {
             self.arrived.insert(self.first, arrived);
             self.end = later(self.end, arrived.plus(1));
@@ -103,6 +108,7 @@ impl SelectiveRepeat {
     /// Marks packets as lost after a timeout: those that others have overtaken, or else all before `end`.
     pub(super) fn handle_timeout(&mut self, end: Psn) {
         self.lost_until = if self.arrived.is_empty() { end } else { self.end };
+        self.timed_out_until = self.lost_until;
         self.find_lost(self.first);
     }
 
@@ -114,8 +120,9 @@ impl SelectiveRepeat {
 
     /// Records that the next lost packet is sent again.
     pub(super) fn handle_repeated(&mut self, now: Time) {
+        let feedback = self.next_lost_feedback();
         if let Some(entropy) = &mut self.entropy {
-            entropy.handle_feedback(now, self.next_lost, PathFeedback::Lost);
+            entropy.handle_feedback(now, self.next_lost, feedback);
         }
         self.find_lost(self.next_lost.plus(1));
     }
@@ -124,6 +131,12 @@ impl SelectiveRepeat {
     #[inline]
     pub(super) fn arrived(&self) -> u32 {
         self.arrived.len()
+    }
+
+    /// Returns how the loss of `next_lost` was found.
+    fn next_lost_feedback(&self) -> PathFeedback {
+        let timed_out = self.next_lost.ahead_of(self.timed_out_until) < 0;
+        if timed_out { PathFeedback::TimedOut } else { PathFeedback::Overtaken }
     }
 
     fn find_lost(&mut self, from: Psn) {
@@ -166,6 +179,7 @@ mod tests {
         }
         assert_eq!(lost(&mut repeat), [], "3 has overtaken 1 by 2");
         handle_ack(&mut repeat, 1, 5);
+        assert_eq!(repeat.next_lost_feedback(), PathFeedback::Overtaken);
         assert_eq!(lost(&mut repeat), [1]);
         handle_ack(&mut repeat, 1, 6);
         assert_eq!(lost(&mut repeat), []);
@@ -173,7 +187,9 @@ mod tests {
         assert_eq!(lost(&mut repeat), [4]);
         assert_eq!(repeat.arrived(), 5);
         repeat.handle_timeout(psn(9));
+        assert_eq!(repeat.next_lost_feedback(), PathFeedback::TimedOut);
         assert_eq!(lost(&mut repeat), [1, 4], "8 may be under way");
+        assert_eq!(repeat.next_lost_feedback(), PathFeedback::Overtaken, "packets after the timed out ones");
         handle_ack(&mut repeat, 4, 1);
         handle_ack(&mut repeat, 8, 4);
         assert_eq!((lost(&mut repeat), repeat.arrived()), (vec![], 0));

@@ -28,9 +28,10 @@ impl EntropyKind for BitmapKind {
 /// Values of a flow.
 const VALUES: usize = 64;
 const MASK: u16 = VALUES as u16 - 1;
-/// Rounds that a value skips after a mark and after a loss; the latter is the maximum.
+/// Rounds that a value skips after a mark, a loss, and a timeout; the latter is the maximum.
 const SKIPS_MARKED: u8 = 1;
-const SKIPS_LOST: u8 = 15;
+const SKIPS_LOST: u8 = 4;
+const SKIPS_MAX: u8 = 15;
 
 #[derive(Debug)]
 struct Bitmap {
@@ -76,9 +77,10 @@ impl EntropySelector for Bitmap {
         let penalty = match feedback {
             PathFeedback::Arrived => 0,
             PathFeedback::Marked => SKIPS_MARKED,
-            PathFeedback::Lost => SKIPS_LOST,
+            PathFeedback::Overtaken => SKIPS_LOST,
+            PathFeedback::TimedOut => SKIPS_MAX,
         };
         let skips = &mut self.skips[usize::from(value & MASK)];
-        *skips = (*skips + penalty).min(SKIPS_LOST);
+        *skips = (*skips + penalty).min(SKIPS_MAX);
     }
 }

@@ -1,5 +1,5 @@
 //! Entropy `reps`: REPS of Bonato et al. (2024). A flow reuses the values of packets that arrived unmarked, each once, and draws others.
-//! After a loss it reuses the last good values in turn. Sizes and times are uet-htsim's.
+//! After a timeout it reuses the last good values in turn. Sizes and times are uet-htsim's.
 
 use weir_reader::Plugin;
 use weir_units::{Span, SplitMix64, Time};
@@ -25,7 +25,7 @@ impl EntropyKind for RepsKind {
 
 /// Values that a flow remembers.
 const VALUES: usize = 8;
-/// Time for which a flow draws no values after a loss.
+/// Time for which a flow draws no values after a timeout.
 const FREEZE: Span = Span::from_millis(10);
 /// Packets with drawn values after that time.
 const DRAWS: u32 = 16;
@@ -86,7 +86,7 @@ impl EntropySelector for Reps {
     }
 
     fn handle_feedback(&mut self, now: Time, value: u16, feedback: PathFeedback) {
-        if feedback == PathFeedback::Lost && self.frozen_until.is_none() && self.draws == 0 {
+        if feedback == PathFeedback::TimedOut && self.frozen_until.is_none() && self.draws == 0 {
             self.frozen_until = Some(now.saturating_add(FREEZE));
         }
         if self.frozen_until.is_some_and(|until| now > until) {
