@@ -1,11 +1,12 @@
 //! Emulated host on a DPDK port, polled by an lcore, with its link's delay in both directions.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_dpdk_driver::{Phase, Tap, TapPlan, Tapped, Task, tap};
 use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
-use weir_nic::host::{Completion, Host};
+use weir_nic::host::{Completion, Host, ProgramEvent};
 use weir_results::record::MessageOrigin;
 use weir_scenario::{CapturePlan, PortRef};
 use weir_switch_core::Direction;
@@ -17,6 +18,7 @@ use super::in_flight::{BURST, InFlightFrame, LinkConfig};
 use super::instants::PortInstants;
 use super::shared_stats::{FinalStats, SharedStats};
 use super::software_channel::{ConnectionCommand, NicQueues};
+use super::triggers::{HostTriggers, Trigger};
 use crate::delayed_link::{self, DelayedLink};
 
 /// Capacity of the event ring to the control thread.
@@ -29,6 +31,8 @@ pub(super) enum HostEvent {
     Pfc(Time, MessageOrigin, PortRef, PfcFrame),
     /// Completed message; the flow is the host's own index.
     Completed(Completion),
+    /// Event of a program of the host.
+    Program(ProgramEvent),
 }
 
 /// Control thread's end of an event ring.
@@ -73,6 +77,8 @@ pub(super) struct AttachedHost {
     attachment: Attachment,
     /// Channel to the host's software; `None` without software.
     nic_queues: Option<NicQueues>,
+    /// Triggers of the host's programs; `None` without any.
+    triggers: Option<HostTriggers>,
     pool: Mempool,
     /// Spare mbuf, allocated before it is known whether there is a frame to send.
     spare: Option<Mbuf>,
@@ -82,6 +88,8 @@ pub(super) struct AttachedHost {
     unsent: Batch,
     shared_stats: Arc<SharedStats>,
     events: Producer<HostEvent>,
+    /// Events of programs and completions for which the ring had no room.
+    unreported: VecDeque<HostEvent>,
     tap: Option<Tap>,
     /// Time of the last poll, and the scenario's end. Polls after the end don't count.
     polled: Time,
@@ -100,6 +108,7 @@ pub(super) struct HostEnd {
     pub(super) instants: PortInstants,
     pub(super) attachment: Attachment,
     pub(super) nic_queues: Option<NicQueues>,
+    pub(super) triggers: Option<HostTriggers>,
     pub(super) end: Time,
 }
 
@@ -112,7 +121,7 @@ impl AttachedHost {
         shared_stats: Arc<SharedStats>,
         capture: Option<&CapturePlan>,
     ) -> (AttachedHost, EventReceiver) {
-        let HostEnd { number, host, port, instants, attachment, nic_queues, end } = end;
+        let HostEnd { number, host, port, instants, attachment, nic_queues, triggers, end } = end;
         let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
         let (tap, captured) = capture.map(plan).map(tap).unzip();
         let (events, event_receiver) = event_ring(Some(number), captured);
@@ -124,6 +133,7 @@ impl AttachedHost {
             instants,
             attachment,
             nic_queues,
+            triggers,
             pool,
             spare: None,
             to_switch: to_switch.with_probe(),
@@ -132,6 +142,7 @@ impl AttachedHost {
             unsent: Batch::new(),
             shared_stats,
             events,
+            unreported: VecDeque::new(),
             tap,
             polled: Time::ZERO,
             end,
@@ -251,9 +262,28 @@ impl AttachedHost {
         }
     }
 
-    fn record_completions(&mut self) {
-        for completion in self.host.drain_completions() {
-            let _ = self.events.push(HostEvent::Completed(completion));
+    /// Takes the triggers of other hosts.
+    fn take_triggers(&mut self, now: Time) -> usize {
+        let Some(triggers) = &mut self.triggers else { return 0 };
+        let mut taken = 0;
+        while let Some(Trigger { program, channel }) = triggers.receive() {
+            self.host.handle_trigger(now, program, channel);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Sends the programs' triggers, and reports their events, then completed messages.
+    fn report(&mut self) {
+        for event in self.host.drain_program_events() {
+            self.triggers.iter_mut().for_each(|triggers| triggers.send(&event));
+            self.unreported.push_back(HostEvent::Program(event));
+        }
+        self.unreported.extend(self.host.drain_completions().map(HostEvent::Completed));
+        while let Some(event) = self.unreported.front()
+            && self.events.push(*event).is_ok()
+        {
+            self.unreported.pop_front();
         }
     }
 
@@ -292,11 +322,15 @@ impl Task for AttachedHost {
         let gap = now.min(self.end).since(self.polled.min(self.end));
         self.gap_max = self.gap_max.max(gap);
         self.late += gap.saturating_sub(self.host.config().slack);
+        let has_ended = self.polled < self.end && now >= self.end;
         self.polled = now;
         self.execute_commands(now);
-        let moved = self.receive(now) + self.transmit(now);
-        if moved > 0 {
-            self.record_completions();
+        let moved = self.take_triggers(now) + self.receive(now) + self.transmit(now);
+        let has_events = self.host.has_program_events();
+        if moved > 0 || has_events || !self.unreported.is_empty() {
+            self.report();
+        }
+        if moved > 0 || has_events || has_ended {
             self.shared_stats.publish(now, self.number, &self.host);
         }
         moved

@@ -44,6 +44,7 @@ mod shared_stats;
 mod software;
 mod software_channel;
 mod switch_link;
+mod triggers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -250,6 +251,7 @@ impl DpdkBackend {
         let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
         let mut channels = SoftwareChannels::new(scenario);
+        let mut triggers = triggers::of_hosts(scenario, &connections);
         let emulated = scenario.hosts.iter().zip(hosts).enumerate().filter(|(n, _)| !scenario.is_real(*n));
         for (n, (plan, host)) in emulated {
             let attachment = match &plan.device {
@@ -264,8 +266,9 @@ impl DpdkBackend {
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (link_config, pool) = (host_link(scenario, plan), prepared.store().data.clone());
             let (port, instants) = (plan.place(), instants(&prepared, plan.place()));
-            let (nic_queues, end) = (channels.nic_queues[n].take(), scenario.end);
-            let end = HostEnd { number: n, host, port, instants, attachment, nic_queues, end };
+            let (nic_queues, triggers) = (channels.nic_queues[n].take(), triggers[n].take());
+            let end = scenario.end;
+            let end = HostEnd { number: n, host, port, instants, attachment, nic_queues, triggers, end };
             let (attached, event_receiver) = AttachedHost::new(end, link_config, pool, shared_stats.clone(), capture);
             prepared.add_task(cpu(n), Box::new(attached));
             event_receivers.push(event_receiver);

@@ -9,6 +9,7 @@ use weir_results::record::{self, RunRecord, SampleScope};
 use weir_results::run_dir::{
     CapturePort, CaptureWriter, FctRow, FlowSample, RunDir, RunDirError, RunFile, TrafficSummary,
 };
+use weir_scenario::workload::Message;
 use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::Time;
@@ -74,6 +75,10 @@ impl<'a> Recorder<'a> {
                     HostEvent::Pfc(at, origin, place, frame) => {
                         self.record.record_pfc_frame(at, origin, place, &frame)?
                     }
+                    HostEvent::Program(event) => {
+                        let Some(host) = receiver.host else { continue };
+                        self.connections.record_event(self.scenario, host, &event);
+                    }
                     HostEvent::Completed(completion) => {
                         let Some(host) = receiver.host else { continue };
                         record_completion(self.scenario, &mut self.connections, &mut self.record, host, &completion)?;
@@ -123,8 +128,7 @@ impl<'a> Recorder<'a> {
     fn record_unfinished(&mut self) -> io::Result<()> {
         let scenario = self.scenario;
         for (number, plan) in scenario.traffic.iter().enumerate() {
-            let unfinished = self.connections.measures(number).unfinished(plan.before(scenario.end));
-            self.record.record_unfinished(plan, unfinished, |_| None)?;
+            self.record.record_unfinished(plan, self.connections.unfinished(scenario, number), |_| None)?;
         }
         Ok(())
     }
@@ -161,11 +165,10 @@ fn record_completion(
             (&flow.name, [flow.from, flow.to])
         }
         Some(end) => {
-            let Some((traffic, message)) = connections.message(host, end) else { return Ok(()) };
+            let Some((traffic, message)) = connections.complete(scenario, host, end) else { return Ok(()) };
             connections.measures(traffic).record(message, scenario.warm_up, released, size, fct, None);
-            let plan = &scenario.traffic[traffic];
-            let message = &plan.messages()[message];
-            (&plan.name, [message.from, message.to].map(|host| host as usize))
+            let Message { from, to, .. } = connections.messages(scenario, traffic)[message];
+            (&scenario.traffic[traffic].name, [from, to].map(|host| host as usize))
         }
     };
     let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use weir_nic::host::{Host, HostStats};
 use weir_results::record::LinkStats;
 use weir_results::run_dir::FlowSample;
-use weir_scenario::Scenario;
+use weir_scenario::workload::MessageGraph;
+use weir_scenario::{Scenario, TrafficPlan};
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::rocev2::NakCode;
 
@@ -22,6 +23,8 @@ pub(super) struct SharedStats {
     hosts: Box<[HostCell]>,
     /// Final statistics of each link between switches.
     links: Box<[Mutex<Option<LinkStats>>]>,
+    /// End of the scenario, from which programs start nothing.
+    end: Time,
 }
 
 const NOT_STARTED: u64 = u64::MAX;
@@ -46,6 +49,7 @@ struct HostCell {
     /// Scenario's flows that the host sends and receives, in the host's order.
     sends: Vec<usize>,
     receives: Vec<usize>,
+    has_programs: bool,
     finished: AtomicBool,
     /// Rate that the switch grants each class, in bit/s; 0 without rate-based flow control.
     rates: [AtomicU64; CLASSES],
@@ -95,14 +99,19 @@ impl SharedStats {
         let mut has_messages = vec![false; scenario.hosts.len()];
         let messages = scenario.traffic.iter().flat_map(|plan| plan.before(scenario.end));
         messages.for_each(|message| has_messages[message.from as usize] = true);
+        let ranks = || scenario.traffic.iter().filter_map(TrafficPlan::graph).flat_map(MessageGraph::ranks);
         let hosts = scenario.hosts.iter().enumerate().map(|(n, plan)| {
+            let has_programs = ranks().any(|rank| rank.host as usize == n);
             let flows = scenario.flows_of(n);
             HostCell {
                 name: plan.name.clone(),
                 sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
                 receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
+                has_programs,
                 // A host that sends nothing may never publish.
-                finished: AtomicBool::new((flows.sends.is_empty() && !has_messages[n]) || scenario.is_real(n)),
+                finished: AtomicBool::new(
+                    (flows.sends.is_empty() && !has_messages[n] && !has_programs) || scenario.is_real(n),
+                ),
                 rates: Default::default(),
                 final_stats: Mutex::new(None),
             }
@@ -113,6 +122,7 @@ impl SharedStats {
             flows: (0..scenario.flows.len()).map(|flow| FlowCell::new(gauges.get(flow))).collect(),
             hosts: hosts.collect(),
             links: scenario.links.iter().map(|_| Mutex::new(None)).collect(),
+            end: scenario.end,
         }
     }
 
@@ -145,7 +155,9 @@ impl SharedStats {
             let rate = state.peer_rate(now, class).map_or(0, BitRate::as_bps);
             cell.rates[class.index()].store(rate, Ordering::Relaxed);
         }
-        cell.finished.store(state.is_finished(), Ordering::Relaxed);
+        // Until the end a receipt may start more.
+        let is_over = !cell.has_programs || now >= self.end;
+        cell.finished.store(is_over && state.is_finished(), Ordering::Relaxed);
     }
 
     /// Returns the rate that the switch grants a host's class, under GFC.

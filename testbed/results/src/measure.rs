@@ -4,11 +4,13 @@ mod distribution;
 mod ideal_paths;
 mod messages;
 mod rank;
+mod repetitions;
 mod survey;
 
 pub use ideal_paths::IdealPaths;
 pub use messages::{MessageMeasures, SIZE_BINS, SizeBin};
 pub use rank::nearest_rank;
+pub use repetitions::repetitions;
 pub(crate) use survey::Survey;
 
 use weir_switch_core::Report;

@@ -1,6 +1,7 @@
 //! Scenario of a backend: switches, links between them, hosts on their ports, and flows.
 
 pub mod file;
+mod graph_run;
 mod real_hosts;
 mod real_time;
 mod traffic;
@@ -18,6 +19,7 @@ use weir_wire::mac_control::FRAME_BYTES;
 use crate::link::FaultPlan;
 use crate::port_ref::{LinkPeer, PortRef};
 use crate::topology::Routes;
+pub use graph_run::{GraphConnection, GraphRun, HostSet, RepetitionTimes};
 pub use real_hosts::{FlowTool, HostBackend, PerfTest, RealHost, RealPlan, RealPorts};
 pub use traffic::{TrafficPlan, TrafficSource};
 

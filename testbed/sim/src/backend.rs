@@ -19,14 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_flowctl::MessageKind;
-use weir_results::measure::{IdealPaths, MessageMeasures};
+use weir_results::measure::{IdealPaths, MessageMeasures, repetitions};
 use weir_results::record::{
     self, MessageOrigin, NicStats, Progress, ProgressMeter, Recorder, RunResult, SampleScope, dropped,
     overflown_lossless, write_configs,
 };
 use weir_results::run_dir::{
-    FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RepetitionSummary, RunDir, RunDirError, RunFile, Speed,
-    Summary, TrafficSummary,
+    FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
@@ -38,7 +37,7 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use super::cost_estimate::{CostEstimate, format_memory, free_memory};
 use super::network::{RecordedEvent, RecordedEventKind};
 use super::worker_pool::cpu_time;
-use super::{CompletedMessage, MessageSource, RepetitionTimes, Sim, SimError, Threads, frame_conservation};
+use super::{CompletedMessage, MessageSource, Sim, SimError, Threads, frame_conservation};
 use end::{SimulationEnd, drain_time, undrained, until_end};
 use flow_ends::FlowEnds;
 use outages::Outages;
@@ -504,7 +503,7 @@ impl ActiveRun<'_> {
         let of_traffic = scenario.traffic.iter().zip(&measures).enumerate();
         let traffic: Vec<TrafficSummary> = of_traffic
             .map(|(number, (plan, of))| TrafficSummary {
-                repetitions: repetitions(scenario, &sim, number),
+                repetitions: repetitions(scenario, plan, sim.repetitions(number)),
                 ..of.summary(plan, scenario.warm_up, started(&sim, number))
             })
             .collect();
@@ -546,32 +545,6 @@ impl ActiveRun<'_> {
         };
         Ok((summary, cost))
     }
-}
-
-/// Returns the results of a traffic's repetitions, if it is a graph.
-fn repetitions(scenario: &Scenario, sim: &Sim, traffic: usize) -> Vec<RepetitionSummary> {
-    let Some(graph) = scenario.traffic[traffic].graph() else { return Vec::new() };
-    let ranks = graph.ranks();
-    let on_fabric = |message: &Message| {
-        let ends = [message.from, message.to].map(|host| host as usize);
-        scenario.servers_for(&scenario.traffic[traffic], ends).is_none()
-    };
-    let payload: u64 = graph.messages().filter(on_fabric).map(|message| message.size.get()).sum();
-    let rate: u64 = ranks.iter().map(|rank| scenario.hosts[rank.host as usize].nic.rate.as_bps()).sum();
-    // Time in which all links together carry the payload of a repetition.
-    let busy = u128::from(payload) * 8_000_000_000_000 / u128::from(rate.max(1) * u64::from(graph.repetitions.max(1)));
-    let summary = |times: &RepetitionTimes| {
-        let time = (times.ended as usize == ranks.len()).then(|| times.end.since(times.start));
-        let idle = |time: Span| 1_000_u128.saturating_sub(busy * 1_000 / u128::from(time.as_picos().max(1)));
-        RepetitionSummary {
-            start_ns: times.start.as_nanos(),
-            completion_ns: time.map(Span::as_nanos),
-            bus_bytes_per_second: time.and_then(|time| graph.bus_bandwidth(time)),
-            slowest: time.map(|_| scenario.hosts[ranks[times.slowest as usize].host as usize].name.clone()),
-            idle_permille: time.map(|time| idle(time) as u64),
-        }
-    };
-    sim.repetitions(traffic).iter().map(summary).collect()
 }
 
 /// Returns the messages of a traffic that have started.

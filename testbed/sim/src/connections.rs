@@ -4,17 +4,18 @@
 //! know of it, for any number of threads.
 //!
 //! Connections are opened and closed at both hosts at once, without a handshake. A graph has one for each pair of ranks
-//! with messages, open from the start. Its hosts start messages themselves, without a window's delay. Between windows the
-//! receiver learns each message's channel: no frame arrives earlier. A trigger acts on another host at its own instant: a
+//! with messages, open from the start. Its hosts start messages themselves, without a window's delay. A trigger acts on another host at its own instant: a
 //! graph with triggers needs hosts that run instant by instant.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
-use weir_nic::host::{Completion, Connection, ProgramEvent, ServerPeer};
+use weir_nic::host::{Completion, Connection, Host, ProgramEvent, ServerPeer};
 use weir_nic::program::ProgramStep;
-use weir_scenario::workload::{ClosedLoop, GraphRank, Message, MessageGraph, Rng};
-use weir_scenario::{Scenario, ServerPlan, TrafficPlan, TrafficSource};
+use weir_scenario::workload::{ClosedLoop, Message, MessageGraph, Rng};
+use weir_scenario::{
+    GraphConnection, GraphRun, HostSet, RepetitionTimes, Scenario, ServerPlan, TrafficPlan, TrafficSource,
+};
 use weir_units::{Bytes, Span, Time};
 
 use super::lp_partition::LpPartition;
@@ -72,45 +73,8 @@ struct Traffic {
     started: usize,
     /// State of a closed loop; empty for others.
     closed_loop: ClosedLoopState,
-    /// State of a graph; empty for others.
-    graph: GraphState,
-}
-
-#[derive(Debug, Default)]
-struct GraphState {
-    /// Started messages.
-    opened: Vec<Message>,
-    connections: Vec<GraphConnection>,
-    /// Index of the first connection of each rank.
-    first: Vec<u32>,
-    /// Program of each rank, by its number on the host.
-    programs: Vec<u32>,
-    repetitions: Vec<RepetitionTimes>,
-}
-
-/// Connection of a graph.
-#[derive(Debug)]
-struct GraphConnection {
-    /// Receiving host, and place of the end there.
-    to: u32,
-    receiver: u32,
-    /// Whether the server's link carries its messages, with their channel.
-    is_in_server: bool,
-    /// Indices of the messages in flight, oldest first.
-    in_flight: VecDeque<u32>,
-}
-
-/// Times of a repetition of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RepetitionTimes {
-    /// Start at the first rank.
-    pub start: Time,
-    /// Latest end at a rank; [`Time::ZERO`] before the first end.
-    pub end: Time,
-    /// Rank that ended last.
-    pub slowest: u32,
-    /// Number of ranks that have ended.
-    pub ended: u32,
+    /// Run of a graph; empty for others.
+    graph: GraphRun,
 }
 
 #[derive(Debug, Default)]
@@ -146,7 +110,7 @@ impl Connections {
             plan: plan.clone(),
             started: 0,
             closed_loop: plan.closed_loop().map_or_else(ClosedLoopState::default, ClosedLoopState::new),
-            graph: GraphState::default(),
+            graph: GraphRun::default(),
         });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
         let mut connections = Connections {
@@ -169,45 +133,25 @@ impl Connections {
     /// Opens the connections of graphs and adds the programs of their ranks to the hosts, before the run.
     pub(super) fn open_programs(&mut self, partition: &mut LpPartition) {
         for (number, traffic) in (0..).zip(&mut self.traffic) {
-            let Traffic { plan, graph: state, .. } = traffic;
+            let Traffic { plan, graph: run, .. } = traffic;
             let Some(graph) = plan.graph() else { continue };
-            let add = |(rank, of_rank): (u32, &GraphRank)| {
-                let host = of_rank.host as usize;
-                self.programs[host].push((number, rank));
-                partition.host_mut(host).host.add_program(of_rank.program.clone(), graph.from, graph.until)
-            };
-            let programs: Vec<u32> = (0..).zip(graph.ranks()).map(add).collect();
-            state.programs.clone_from(&programs);
-            for (rank, of_rank) in graph.ranks().iter().enumerate() {
-                state.first.push(state.connections.len() as u32);
-                for peer in &of_rank.connections {
-                    let (from, to) = (of_rank.host, graph.ranks()[*peer as usize].host);
-                    let flow = plan.connection(&Message { start: graph.from, from, to, size: Bytes::new(1) });
-                    let [sending, receiving] = partition.two_hosts([from as usize, to as usize]);
-                    let opened = Connection::open([&mut sending.host, &mut receiving.host], &flow);
-                    let Connection { sender, receiver } = opened.expect("a graph's messages are RDMA's");
-                    sending.host.add_program_sender(programs[rank], sender);
-                    receiving.host.add_program_receiver(programs[*peer as usize], receiver);
-                    let server = self.servers.and_then(|plan| plan.number_in_server(from as usize, to as usize));
-                    if let Some(host) = server {
-                        let peer = ServerPeer { host: host as u32, receiver: receiver as u32 };
-                        sending.host.set_server_peer(sender, peer);
-                    }
-                    let connection = state.connections.len() as u32;
-                    state.connections.push(GraphConnection {
-                        to,
-                        receiver: receiver as u32,
-                        is_in_server: server.is_some(),
-                        in_flight: VecDeque::new(),
-                    });
-                    // The places of its senders are consecutive.
-                    self.open[from as usize].push(OpenConnection {
-                        traffic: number,
-                        message: connection,
-                        to,
-                        receiver: receiver as u32,
-                    });
+            for (rank, of_rank) in (0..).zip(graph.ranks()) {
+                self.programs[of_rank.host as usize].push((number, rank));
+            }
+            *run = GraphRun::open(plan, graph, partition).expect("a graph's messages are RDMA's");
+            for (connection, GraphConnection { hosts: [from, to], ends, .. }) in (0..).zip(run.connections()) {
+                let receiver = ends.receiver as u32;
+                if let Some(host) = self.servers.and_then(|plan| plan.number_in_server(*from, *to)) {
+                    let peer = ServerPeer { host: host as u32, receiver };
+                    partition.host_mut(*from).host.set_server_peer(ends.sender, peer);
                 }
+                // The places of its senders are consecutive.
+                self.open[*from].push(OpenConnection {
+                    traffic: number,
+                    message: connection,
+                    to: *to as u32,
+                    receiver,
+                });
             }
         }
     }
@@ -238,35 +182,21 @@ impl Connections {
         self.events.sort_by_key(|(host, event)| (event.at, *host));
         for (host, event) in std::mem::take(&mut self.events) {
             let (number, rank) = self.programs[host as usize][event.program as usize];
-            let Traffic { plan, graph: state, .. } = &mut self.traffic[number as usize];
+            let Traffic { plan, graph: run, .. } = &mut self.traffic[number as usize];
             let Some(graph) = plan.graph() else { continue };
-            let of_rank = &graph.ranks()[rank as usize];
-            match of_rank.program.step(event.operation) {
-                ProgramStep::Mark(mark) => state.record_mark(mark, event.at, rank),
-                step @ ProgramStep::Send { connection, channel, .. } => {
-                    let place = state.first[rank as usize] + connection;
-                    let GraphConnection { to, receiver, is_in_server, in_flight } =
-                        &mut state.connections[place as usize];
-                    if !*is_in_server {
-                        partition.host_mut(*to as usize).host.announce(*receiver as usize, channel);
-                    }
-                    in_flight.push_back(state.opened.len() as u32);
-                    state.opened.extend(graph.message(of_rank, step, event.at));
-                }
-                ProgramStep::Trigger { rank, channel } => {
-                    let host = graph.ranks()[rank as usize].host as usize;
-                    let program = state.programs[rank as usize];
-                    partition.host_mut(host).host.handle_trigger(event.at, program, channel);
-                    partition.wake_host(host, event.at);
-                }
-                ProgramStep::Compute { .. } | ProgramStep::Receive { .. } => {}
+            run.record_event(graph, rank, &event);
+            let program = &graph.ranks()[rank as usize].program;
+            if let ProgramStep::Trigger { rank, channel } = program.step(event.operation) {
+                let host = graph.ranks()[rank as usize].host as usize;
+                partition.host_mut(host).host.handle_trigger(event.at, run.program(rank), channel);
+                partition.wake_host(host, event.at);
             }
         }
     }
 
     /// Returns the times of a graph's repetitions that have started.
     pub(super) fn repetitions(&self, traffic: usize) -> &[RepetitionTimes] {
-        &self.traffic[traffic].graph.repetitions
+        self.traffic[traffic].graph.repetitions()
     }
 
     /// Returns the start of the next message; [`Time::NEVER`] if there is none.
@@ -319,9 +249,8 @@ impl Connections {
                 None => MessageSource::Flow(flow),
                 Some(index) if self.is_of_graph(number, index) => {
                     let OpenConnection { traffic, message: connection, .. } = self.open[number][index];
-                    let in_flight =
-                        &mut self.traffic[traffic as usize].graph.connections[connection as usize].in_flight;
-                    MessageSource::Message(traffic, in_flight.pop_front().expect("a completed message was in flight"))
+                    let run = &mut self.traffic[traffic as usize].graph;
+                    MessageSource::Message(traffic, run.complete(connection as usize))
                 }
                 Some(index) => {
                     self.to_close.push((number as u32, flow as u32));
@@ -361,13 +290,23 @@ impl Connections {
     }
 }
 
+impl HostSet for LpPartition {
+    fn host_mut(&mut self, host: usize) -> &mut Host {
+        &mut LpPartition::host_mut(self, host).host
+    }
+
+    fn two_hosts(&mut self, hosts: [usize; 2]) -> [&mut Host; 2] {
+        LpPartition::two_hosts(self, hosts).map(|node| &mut node.host)
+    }
+}
+
 impl Traffic {
     /// Returns the messages of the traffic: all of a list, or those of others that have been opened.
     fn messages(&self) -> &[Message] {
         match self.plan.source {
             TrafficSource::List(_) => self.plan.messages(),
             TrafficSource::ClosedLoop(_) => &self.closed_loop.opened,
-            TrafficSource::Graph(_) => &self.graph.opened,
+            TrafficSource::Graph(_) => self.graph.started(),
         }
     }
 
@@ -392,24 +331,6 @@ impl Traffic {
     /// schedule changed.
     fn schedule_next(&mut self, host: u32, at: Time) -> bool {
         self.plan.closed_loop().is_some_and(|closed| self.closed_loop.schedule_next(closed, host, at))
-    }
-}
-
-impl GraphState {
-    /// Records a mark of a rank: the start or the end of a repetition.
-    fn record_mark(&mut self, mark: u32, at: Time, rank: u32) {
-        let number = mark as usize / 2;
-        if self.repetitions.len() <= number {
-            // The first mark of a repetition is a start, and repetitions of a rank follow each other.
-            self.repetitions.push(RepetitionTimes { start: at, end: Time::ZERO, slowest: rank, ended: 0 });
-        }
-        let times = &mut self.repetitions[number];
-        if mark % 2 == 1 {
-            times.ended += 1;
-            if at > times.end {
-                (times.end, times.slowest) = (at, rank);
-            }
-        }
     }
 }
 

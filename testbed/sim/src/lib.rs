@@ -95,7 +95,7 @@ use weir_results::run_dir::FrameSummary;
 use weir_scenario::link::FaultCounters;
 use weir_scenario::topology::Routes;
 use weir_scenario::workload::Message;
-use weir_scenario::{PortRef, Scenario, ScenarioError};
+use weir_scenario::{PortRef, RepetitionTimes, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
 use weir_units::{Span, Time};
 
@@ -113,7 +113,7 @@ use worker_pool::WorkerPool;
 
 pub use backend::{SimBackend, SimRunError};
 pub use build_id::own_build_id;
-pub use connections::{CompletedMessage, MessageSource, RepetitionTimes};
+pub use connections::{CompletedMessage, MessageSource};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
 pub use huge_pages::restart_with_huge_pages;
 pub use thread_tuner::Threads;

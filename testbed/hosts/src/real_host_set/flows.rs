@@ -62,15 +62,13 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
         }
     }
     for traffic in &scenario.traffic {
-        let mut messages = traffic.before(scenario.end).iter();
-        if let Some(message) =
-            messages.find(|message| scenario.is_real(message.from as usize) || scenario.is_real(message.to as usize))
-        {
+        let of_ranks = traffic.graph().into_iter().flat_map(|graph| graph.ranks()).map(|rank| rank.host);
+        let of_messages = traffic.before(scenario.end).iter().flat_map(|message| [message.from, message.to]);
+        if let Some(real) = of_ranks.chain(of_messages).find(|host| scenario.is_real(*host as usize)) {
             return wrong(format!(
-                "workload {}: its messages go from {} to {}, and real hosts send flows only: name emulated hosts in `senders` and `receivers`",
+                "workload {}: host {} is real, and real hosts send flows only: name emulated hosts in `senders` and `receivers`",
                 traffic.name,
-                name(message.from as usize),
-                name(message.to as usize)
+                name(real as usize)
             ));
         }
     }

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_units::{Bytes, Time};
 
-use super::{Completion, Host};
+use super::{Completion, Connection, FlowConfig, Host, HostError};
 use crate::program::{ProgramEdge, ProgramStep, RankProgram};
 
 /// Event of a program.
@@ -73,13 +74,18 @@ struct ProgramEnds {
 #[derive(Debug)]
 struct ProgramEnd {
     program: u32,
-    /// Operations of the messages in flight from here, or channels of those in flight to here, oldest first.
+    /// Operations of the messages in flight from here, oldest first.
     in_flight: VecDeque<u32>,
-    /// Number of messages received here.
-    received: u64,
+    /// Number of messages started or received here.
+    messages: usize,
+    channels: Arc<MessageChannels>,
     /// Receiving end of a connection within the server.
     server_peer: Option<ServerPeer>,
 }
+
+/// Channels of a connection's messages, in the order of their starts. Both ends share them, as if each message named its own.
+#[derive(Debug)]
+struct MessageChannels(Box<[AtomicU32]>);
 
 /// Program and its state.
 #[derive(Debug)]
@@ -110,10 +116,31 @@ struct CpuState {
     waiting: VecDeque<u32>,
 }
 
+/// Channel of a message that has not started.
+const NO_CHANNEL: u32 = u32::MAX;
 /// Operation number that stands for the start of a program.
 const PROGRAM_START: u32 = u32::MAX;
 /// Flow number of the programs' entries among the host's timers.
 pub(super) const PROGRAMS: u32 = u32::MAX;
+
+impl Connection {
+    /// Opens the next connection of two programs, by their numbers on the hosts, for this number of messages from the first to the second.
+    pub fn open_for_programs(
+        [from, to]: [&mut Host; 2],
+        flow: &FlowConfig,
+        [sending, receiving]: [u32; 2],
+        messages: usize,
+    ) -> Result<Connection, HostError> {
+        let connection = Connection::open([&mut *from, &mut *to], flow)?;
+        let channels = Arc::new(MessageChannels((0..messages).map(|_| AtomicU32::new(NO_CHANNEL)).collect()));
+        let senders = from.programs.get_or_insert_with(HostPrograms::new);
+        senders.senders.push(sending, connection.sender, channels.clone());
+        senders.running[sending as usize].senders.push(connection.sender as u32);
+        let receivers = &mut to.programs.get_or_insert_with(HostPrograms::new).receivers;
+        receivers.push(receiving, connection.receiver, channels);
+        Ok(connection)
+    }
+}
 
 impl Host {
     /// Adds a program, whose first operations start at `from` and the last before `until`; returns its number. Its ends
@@ -127,18 +154,6 @@ impl Host {
         }
         self.watch_programs();
         number
-    }
-
-    /// Adds the next sending end of a program, by its place.
-    pub fn add_program_sender(&mut self, program: u32, place: usize) {
-        let programs = self.programs.get_or_insert_with(HostPrograms::new);
-        programs.senders.push(program, place);
-        programs.running[program as usize].senders.push(place as u32);
-    }
-
-    /// Adds the next receiving end of a program, by its place.
-    pub fn add_program_receiver(&mut self, program: u32, place: usize) {
-        self.programs.get_or_insert_with(HostPrograms::new).receivers.push(program, place);
     }
 
     /// Makes a connection of a program one within the server, by the place of its sending end.
@@ -186,14 +201,6 @@ impl Host {
             programs.server_messages_pending -= 1;
         }
         self.handle_program_acks(now, flow, 1);
-    }
-
-    /// Announces the next message to a receiving end of a program: the channel that it belongs to.
-    pub fn announce(&mut self, receiver: usize, channel: u32) {
-        if let Some(programs) = &mut self.programs {
-            let receivers = &mut programs.receivers;
-            receivers.ends[receiver - receivers.first].in_flight.push_back(channel);
-        }
     }
 
     /// Handles a trigger's message in a channel of a program. Earlier events have been handled.
@@ -296,10 +303,10 @@ impl HostPrograms {
         }
         self.advance(now);
         let place = receiver - self.receivers.first;
-        while self.receivers.ends[place].received < received {
+        while (self.receivers.ends[place].messages as u64) < received
+            && let Some(channel) = self.receivers.ends[place].next_channel()
+        {
             let end = &mut self.receivers.ends[place];
-            end.received += 1;
-            let channel = end.in_flight.pop_front().expect("a message is announced before it arrives");
             let (number, program) = (end.program, &mut self.running[end.program as usize]);
             program.handle_receive(channel);
             self.run(now, number);
@@ -365,6 +372,7 @@ impl HostPrograms {
                     let sender = program.senders[connection as usize];
                     let end = &mut self.senders.ends[sender as usize - self.senders.first];
                     end.in_flight.push_back(operation);
+                    end.announce(channel);
                     if let Some(to) = end.server_peer {
                         let size = Bytes::new(u64::from(size));
                         self.server_messages.push(ServerMessage { start: at, sender, to, channel, size });
@@ -469,15 +477,33 @@ impl RunningProgram {
 }
 
 impl ProgramEnds {
-    fn push(&mut self, program: u32, place: usize) {
+    fn push(&mut self, program: u32, place: usize, channels: Arc<MessageChannels>) {
         if self.ends.is_empty() {
             self.first = place;
         }
         debug_assert_eq!(place, self.first + self.ends.len(), "ends of programs have consecutive places");
-        self.ends.push(ProgramEnd { program, in_flight: VecDeque::new(), received: 0, server_peer: None });
+        self.ends.push(ProgramEnd { program, in_flight: VecDeque::new(), messages: 0, channels, server_peer: None });
     }
 
     fn contains(&self, place: usize) -> bool {
         place.checked_sub(self.first).is_some_and(|number| number < self.ends.len())
+    }
+}
+
+impl ProgramEnd {
+    /// Names the channel of the next message from here.
+    fn announce(&mut self, channel: u32) {
+        // Relaxed: the message's frames order it before the receiver's load.
+        self.channels.0[self.messages].store(channel, Ordering::Relaxed);
+        self.messages += 1;
+    }
+
+    /// Takes the channel of the next message received here; `None` if the sender has started none, and the frames are forged.
+    fn next_channel(&mut self) -> Option<u32> {
+        let channel = self.channels.0.get(self.messages)?.load(Ordering::Relaxed);
+        (channel != NO_CHANNEL).then(|| {
+            self.messages += 1;
+            channel
+        })
     }
 }

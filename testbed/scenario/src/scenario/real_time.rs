@@ -4,6 +4,7 @@ use weir_nic::host::{FrameSizes, Transport};
 use weir_units::{LINK_OVERHEAD, PortSet, SerialisationRounding};
 
 use super::{FlowPlan, HostPlan, Scenario, TrafficPlan};
+use crate::workload::MessageGraph;
 
 /// Maximum number of workloads' messages with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;
@@ -64,8 +65,17 @@ impl Scenario {
             Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
         };
         let of_graph = || {
-            let graph = self.traffic.iter().find(|plan| plan.graph().is_some())?;
-            Some(format!("messages of workload {} start on receipts, which takes virtual time", graph.name))
+            let crosses_no_port = |plan: &&TrafficPlan| {
+                let mut messages = plan.graph().into_iter().flat_map(MessageGraph::messages);
+                messages.any(|message| {
+                    self.servers_for(plan, [message.from, message.to].map(|host| host as usize)).is_some()
+                })
+            };
+            let graph = self.traffic.iter().find(crosses_no_port)?;
+            Some(format!(
+                "messages of workload {} stay within a server, on a link that exists in virtual time only",
+                graph.name
+            ))
         };
         let of_digests = || {
             self.digest().map(|_| "its switches write load digests (hpcc-pint), which takes virtual time".to_owned())

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use weir_scenario::{Scenario, file};
+use weir_scenario::{RepetitionTimes, Scenario, file};
 use weir_units::{Span, Time};
 
-use crate::{CompletedMessage, RepetitionTimes, Sim, Threads};
+use crate::{CompletedMessage, Sim, Threads};
 
 const END: Time = Time::from_nanos(20_000_000);
 const SWITCH: &str = "kind = 'single'\nhosts = ";
