@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from weirlab.netns import ip
-from weirlab.scenario import at_one_switch, flow, host
+from weirlab.scenario import at_one_switch, flow, host, run_with_hosts
 from weirlab.switch import weir_binary
 from weirlab.waiting import until
 
@@ -35,6 +35,33 @@ SCENARIO = (
     + flow("first", "A", "C", 0, transport="tcp-cubic")
     + flow("second", "B", "C", 0, transport="tcp-reno")
 )
+
+# Ranks of a collective, and triggers of htsim's format: 100 KB take 8 ms at 100 Mb/s.
+RANKS = """
+[[workloads]]
+name = "ring"
+kind = "collective"
+class = 3
+collective = "ring-all-reduce"
+bytes = "300KB"
+times = 2
+compute = "100ms"
+
+[[workloads]]
+name = "matrix"
+kind = "connection-matrix"
+class = 4
+file = "triggers.cm"
+"""
+TRIGGERS = """Nodes 3
+Connections 3
+Triggers 2
+0->1 id 1 start 300000 size 90000 send_done_trigger 1
+2->0 id 2 trigger 1 size 50000 recv_done_trigger 2
+1->2 id 3 trigger 2 size 4000
+trigger id 1 oneshot
+trigger id 2 oneshot
+"""
 
 # An experiment of two points: what a port's rate leaves to one TCP. They are so far apart that a machine with other work to do tells them apart too.
 ONE_TCP = at_one_switch("one-tcp", "2s", buffer="200KB") + host("A", '"netns"') + host("B", '"netns"') + flow("only", "A", "B", 0, transport="tcp-cubic")
@@ -130,6 +157,45 @@ def test_iperf3_between_namespaces(scenario, tmp_path):
     reported = weir("report", runs, "-o", page)
     assert reported.returncode == 0, reported.stderr
     assert "iperf3" in page.read_text() and "congestion window" in page.read_text()
+
+
+def ranks_on(*backends):
+    """The scenario of ranks A, B and C, with these backends."""
+    classes = "[switch.classes.dscp]\n40 = 4\n"
+    return at_one_switch("ranks", "8s", classes=classes) + "".join(host(name, backend) for name, backend in zip("ABC", backends, strict=True)) + RANKS
+
+
+def test_ranks_exchange_messages_between_namespaces(tmp_path):
+    (tmp_path / "triggers.cm").write_text(TRIGGERS)
+    ended, directory = run_with_hosts(tmp_path, "ranks", ranks_on(*['"netns"'] * 3))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["failures"] == []
+    done = [(traffic["name"], traffic["completed"], len(traffic["repetitions"])) for traffic in summary["traffic"]]
+    assert done == [("ring", 2 * 3 * 4, 2), ("matrix", 3, 1)]
+    assert all(repetition["completion_ns"] for traffic in summary["traffic"] for repetition in traffic["repetitions"])
+    with open(directory / "fct.csv") as table:
+        rows = list(csv.DictReader(table))
+    starts = {sender: sorted(float(row["released_us"]) for row in rows if (row["flow"], row["from"]) == ("ring", sender)) for sender in "ABC"}
+    for before, sender in zip("CAB", "ABC", strict=True):
+        assert starts[sender][0] == 100_000, "after the computation, by the clock"
+        for step in [1, 2, 3, 5, 6, 7]:
+            assert starts[sender][step] > starts[before][step - 1] + 7_000, (sender, step, starts)
+    matrix = {row["from"]: (float(row["released_us"]), float(row["fct_us"])) for row in rows if row["flow"] == "matrix"}
+    assert matrix["A"][0] == 300_000
+    assert matrix["C"][0] >= sum(matrix["A"]) and matrix["B"][0] > matrix["C"][0]
+    # The kernels counted what the ranks sent, and more.
+    for real in summary["real_hosts"]:
+        assert real["counters"]["nstat.IpExtInOctets"] > 2 * 4 * 100_000, real
+        assert real["counters"]["nstat.IpExtOutOctets"] > 2 * 4 * 100_000, real
+
+
+@pytest.mark.parametrize("other", [None, '"vm"'])
+def test_ranks_are_all_in_namespaces_or_all_emulated(tmp_path, other):
+    (tmp_path / "triggers.cm").write_text(TRIGGERS)
+    ended, directory = run_with_hosts(tmp_path, "ranks", ranks_on('"netns"', '"netns"', other))
+    assert ended.returncode == 2 and not directory.exists(), ended.stdout
+    assert 'workload ring: rank A is on a real host, and rank C on none with backend = "netns": write it for all ranks' in ended.stderr
 
 
 def check_counters(directory, hosts):

@@ -5,6 +5,7 @@ mod session;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -232,6 +233,15 @@ impl RealHostSet {
             }
         }
         Ok(all)
+    }
+
+    /// Returns the network namespace and the address of a host, by index in the scenarios; `None` if it is none.
+    pub fn namespace(&self, host: usize) -> Option<(String, Ipv4Addr)> {
+        let host = self.hosts.get(host)?.as_ref()?;
+        match &host.access {
+            Access::Netns(name) => Some((name.clone(), host.ip)),
+            Access::Guest(_) | Access::Ssh { .. } => None,
+        }
     }
 
     /// Prepares the hosts for the flows of a scenario.

@@ -1,68 +1,23 @@
 //! Emulated host on a DPDK port, polled by an lcore, with its link's delay in both directions.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rtrb::{Consumer, Producer, RingBuffer};
-use weir_dpdk_driver::{Phase, Tap, TapPlan, Tapped, Task, tap};
+use weir_dpdk_driver::{Phase, Tap, TapPlan, Task, tap};
 use weir_dpdk_io::{Batch, Clock, Mbuf, Mempool};
-use weir_nic::host::{Completion, Host, ProgramEvent};
+use weir_nic::host::Host;
 use weir_results::record::MessageOrigin;
 use weir_scenario::{CapturePlan, PortRef};
 use weir_switch_core::Direction;
 use weir_units::{Class, Span, Time};
-use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::attachment::Attachment;
+use super::host_events::{EventReceiver, HostReporter, record_pfc};
 use super::in_flight::{BURST, InFlightFrame, LinkConfig};
 use super::instants::PortInstants;
 use super::shared_stats::{FinalStats, SharedStats};
 use super::software_channel::{ConnectionCommand, NicQueues};
-use super::triggers::{HostTriggers, Trigger};
+use super::triggers::HostTriggers;
 use crate::delayed_link::{self, DelayedLink};
-
-/// Capacity of the event ring to the control thread.
-const EVENT_RING_CAPACITY: usize = 4_096;
-
-/// Event of a host or link for the control thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum HostEvent {
-    /// PFC frame sent by a switch port, or by the host attached to it.
-    Pfc(Time, MessageOrigin, PortRef, PfcFrame),
-    /// Completed message; the flow is the host's own index.
-    Completed(Completion),
-    /// Event of a program of the host.
-    Program(ProgramEvent),
-}
-
-/// Control thread's end of an event ring.
-#[derive(Debug)]
-pub(super) struct EventReceiver {
-    /// Host that the events are from, by index in the scenario; `None` for a link.
-    pub(super) host: Option<usize>,
-    pub(super) events: Consumer<HostEvent>,
-    pub(super) capture: Option<Tapped>,
-}
-
-/// Creates an event ring, with the control thread's end.
-pub(super) fn event_ring(host: Option<usize>, capture: Option<Tapped>) -> (Producer<HostEvent>, EventReceiver) {
-    let (events, consumer) = RingBuffer::new(EVENT_RING_CAPACITY);
-    (events, EventReceiver { host, events: consumer, capture })
-}
-
-/// Records a PFC frame that a port sends or receives.
-pub(super) fn record_pfc(
-    events: &mut Producer<HostEvent>,
-    now: Time,
-    origin: MessageOrigin,
-    port: PortRef,
-    frame: &Mbuf,
-) {
-    if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame.data()) {
-        // Full only if the control thread is stuck; counters are exact anyway.
-        let _ = events.push(HostEvent::Pfc(now, origin, port, pfc));
-    }
-}
 
 /// Emulated host with its link at the far end of a switch port.
 ///
@@ -77,8 +32,6 @@ pub(super) struct AttachedHost {
     attachment: Attachment,
     /// Channel to the host's software; `None` without software.
     nic_queues: Option<NicQueues>,
-    /// Triggers of the host's programs; `None` without any.
-    triggers: Option<HostTriggers>,
     pool: Mempool,
     /// Spare mbuf, allocated before it is known whether there is a frame to send.
     spare: Option<Mbuf>,
@@ -87,9 +40,7 @@ pub(super) struct AttachedHost {
     arrived: Batch,
     unsent: Batch,
     shared_stats: Arc<SharedStats>,
-    events: Producer<HostEvent>,
-    /// Events of programs and completions for which the ring had no room.
-    unreported: VecDeque<HostEvent>,
+    reporter: HostReporter,
     tap: Option<Tap>,
     /// Time of the last poll, and the scenario's end. Polls after the end don't count.
     polled: Time,
@@ -97,6 +48,8 @@ pub(super) struct AttachedHost {
     /// Line time lost to late polls.
     late: Span,
     gap_max: Span,
+    /// Whether the host was finished at a poll after the end.
+    is_over: bool,
     has_finished: bool,
 }
 
@@ -124,7 +77,7 @@ impl AttachedHost {
         let HostEnd { number, host, port, instants, attachment, nic_queues, triggers, end } = end;
         let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
         let (tap, captured) = capture.map(plan).map(tap).unzip();
-        let (events, event_receiver) = event_ring(Some(number), captured);
+        let (reporter, event_receiver) = HostReporter::new(number, triggers, captured);
         let [to_host, to_switch] = link_config.directions();
         let attached = AttachedHost {
             host,
@@ -133,7 +86,6 @@ impl AttachedHost {
             instants,
             attachment,
             nic_queues,
-            triggers,
             pool,
             spare: None,
             to_switch: to_switch.with_probe(),
@@ -141,13 +93,13 @@ impl AttachedHost {
             arrived: Batch::new(),
             unsent: Batch::new(),
             shared_stats,
-            events,
-            unreported: VecDeque::new(),
+            reporter,
             tap,
             polled: Time::ZERO,
             end,
             late: Span::ZERO,
             gap_max: Span::ZERO,
+            is_over: false,
             has_finished: false,
         };
         (attached, event_receiver)
@@ -157,7 +109,7 @@ impl AttachedHost {
     fn receive(&mut self, now: Time) -> usize {
         let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
         for mbuf in self.arrived.drain() {
-            record_pfc(&mut self.events, now, MessageOrigin::Port, self.port, &mbuf);
+            record_pfc(&mut self.reporter.events, now, MessageOrigin::Port, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
                 tap.record(now, Direction::Outbound, &mbuf);
             }
@@ -192,7 +144,7 @@ impl AttachedHost {
         while self.unsent.len() < BURST
             && let Some(InFlightFrame { mbuf, .. }) = self.to_switch.poll(now)
         {
-            record_pfc(&mut self.events, now, MessageOrigin::Host, self.port, &mbuf);
+            record_pfc(&mut self.reporter.events, now, MessageOrigin::Host, self.port, &mbuf);
             if let Some(tap) = &mut self.tap {
                 tap.record(now, Direction::Inbound, &mbuf);
             }
@@ -262,31 +214,6 @@ impl AttachedHost {
         }
     }
 
-    /// Takes the triggers of other hosts.
-    fn take_triggers(&mut self, now: Time) -> usize {
-        let Some(triggers) = &mut self.triggers else { return 0 };
-        let mut taken = 0;
-        while let Some(Trigger { program, channel }) = triggers.receive() {
-            self.host.handle_trigger(now, program, channel);
-            taken += 1;
-        }
-        taken
-    }
-
-    /// Sends the programs' triggers, and reports their events, then completed messages.
-    fn report(&mut self) {
-        for event in self.host.drain_program_events() {
-            self.triggers.iter_mut().for_each(|triggers| triggers.send(&event));
-            self.unreported.push_back(HostEvent::Program(event));
-        }
-        self.unreported.extend(self.host.drain_completions().map(HostEvent::Completed));
-        while let Some(event) = self.unreported.front()
-            && self.events.push(*event).is_ok()
-        {
-            self.unreported.pop_front();
-        }
-    }
-
     /// Drops the frames in flight and publishes the final statistics.
     fn finish(&mut self, now: Time) {
         if self.has_finished {
@@ -322,16 +249,17 @@ impl Task for AttachedHost {
         let gap = now.min(self.end).since(self.polled.min(self.end));
         self.gap_max = self.gap_max.max(gap);
         self.late += gap.saturating_sub(self.host.config().slack);
-        let has_ended = self.polled < self.end && now >= self.end;
         self.polled = now;
         self.execute_commands(now);
-        let moved = self.take_triggers(now) + self.receive(now) + self.transmit(now);
+        let moved = self.reporter.take_triggers(now, &mut self.host) + self.receive(now) + self.transmit(now);
         let has_events = self.host.has_program_events();
-        if moved > 0 || has_events || !self.unreported.is_empty() {
-            self.report();
+        if moved > 0 || has_events || self.reporter.is_behind() {
+            self.reporter.report(&mut self.host);
         }
-        if moved > 0 || has_events || has_ended {
+        let may_end = now >= self.end && !self.is_over;
+        if moved > 0 || has_events || may_end {
             self.shared_stats.publish(now, self.number, &self.host);
+            self.is_over |= may_end && self.host.is_finished();
         }
         moved
     }

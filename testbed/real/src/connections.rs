@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use weir_nic::host::{Connection, Host, HostError, ProgramEvent};
+use weir_hosts::RankConnection;
+use weir_nic::host::{Connection, Host, HostError, ProgramEvent, ServerPeer};
 use weir_nic::program::RankProgram;
 use weir_results::measure::{MessageMeasures, repetitions};
 use weir_results::run_dir::TrafficSummary;
@@ -59,7 +60,12 @@ impl Connections {
             let run = GraphRun::open(plan, graph, &mut hosts)?;
             (0..).zip(graph.ranks()).for_each(|(rank, of)| programs[of.host as usize].push((number, rank)));
             for (connection, opened) in run.connections().iter().enumerate() {
-                of_hosts[opened.hosts[0]].push((number, connection));
+                let [from, to] = opened.hosts;
+                of_hosts[from].push((number, connection));
+                if scenario.is_real(from) {
+                    let peer = ServerPeer { host: to as u32, receiver: opened.ends.receiver as u32 };
+                    hosts.host_mut(from).set_server_peer(opened.ends.sender, peer);
+                }
             }
             graphs.push(run);
         }
@@ -86,6 +92,18 @@ impl Connections {
             HostProgram { program: ranks[*rank as usize].program.clone(), ranks: places.collect() }
         };
         self.programs[host].iter().map(program).collect()
+    }
+
+    /// Whether a host has programs.
+    pub(super) fn has_programs(&self, host: usize) -> bool {
+        !self.programs[host].is_empty()
+    }
+
+    /// Returns the connections of ranks on real hosts.
+    pub(super) fn real_connections(&self, scenario: &Scenario) -> Vec<RankConnection> {
+        let all = self.graphs.iter().flat_map(GraphRun::connections);
+        let real = all.filter(|opened| scenario.is_real(opened.hosts[0]));
+        real.map(|opened| RankConnection { hosts: opened.hosts, ends: opened.ends, dscp: opened.dscp }).collect()
     }
 
     /// Records an event of a host's program.

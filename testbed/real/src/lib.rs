@@ -34,9 +34,11 @@ mod attachment;
 mod connections;
 mod delayed_link;
 mod fit;
+mod host_events;
 mod in_flight;
 mod instants;
 mod real_hosts;
+mod real_ranks;
 mod recorder;
 mod results;
 mod run;
@@ -63,11 +65,13 @@ use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::{HostPlan, LinkPlan, PortRef, Scenario, ScenarioError};
 use weir_units::{BitRate, Span};
 
-use attached_host::{AttachedHost, EventReceiver, HostEnd};
+use attached_host::{AttachedHost, HostEnd};
 use attachment::Attachment;
 use connections::Connections;
+use host_events::{EventReceiver, HostReporter};
 use in_flight::LinkConfig;
 use instants::PortInstants;
+use real_ranks::{RankSetup, RealRank};
 use recorder::Recorder;
 use results::SummaryInputs;
 use run::Run;
@@ -203,14 +207,14 @@ impl DpdkBackend {
         let scenario = &with_catch_up(scenario.with_static_macs());
         write_configs(scenario, &run)?;
         let shared_stats = Arc::new(SharedStats::new(scenario));
-        let PreparedRun { mut prepared, event_receivers, connections, channels } =
+        let PreparedRun { mut prepared, event_receivers, connections, channels, ranks } =
             self.prepare(scenario, &shared_stats)?;
         let dropped = prepared.take_dropped();
         let mut recorder = Recorder::new(scenario, &run, shared_stats.clone(), event_receivers, dropped, connections)?;
         let running = prepared.start()?;
         let software = Software::start(scenario, channels, &shared_stats)?;
         let outcome = Run { scenario, running: &running, software: &software, shared_stats: &shared_stats, stop }
-            .conduct(hosts, &mut recorder, observe);
+            .conduct(hosts.map(|hosts| (hosts, ranks)), &mut recorder, observe);
         let failures = software.finish();
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
@@ -252,8 +256,16 @@ impl DpdkBackend {
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
         let mut channels = SoftwareChannels::new(scenario);
         let mut triggers = triggers::of_hosts(scenario, &connections);
-        let emulated = scenario.hosts.iter().zip(hosts).enumerate().filter(|(n, _)| !scenario.is_real(*n));
-        for (n, (plan, host)) in emulated {
+        let mut ranks = Vec::new();
+        for (n, (plan, host)) in scenario.hosts.iter().zip(hosts).enumerate() {
+            if scenario.is_real(n) {
+                if connections.has_programs(n) {
+                    let (reporter, event_receiver) = HostReporter::new(n, triggers[n].take(), None);
+                    ranks.push(RealRank { number: n, host, reporter });
+                    event_receivers.push(event_receiver);
+                }
+                continue;
+            }
             let attachment = match &plan.device {
                 None => Attachment::Ring(far_end(&mut prepared, scenario, plan.place())?),
                 Some(device) => {
@@ -284,7 +296,8 @@ impl DpdkBackend {
             prepared.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
             event_receivers.push(event_receiver);
         }
-        Ok(PreparedRun { prepared, event_receivers, connections, channels })
+        let ranks = RankSetup { ranks, connections: connections.real_connections(scenario) };
+        Ok(PreparedRun { prepared, event_receivers, connections, channels, ranks })
     }
 }
 
@@ -309,6 +322,7 @@ struct PreparedRun<'a> {
     event_receivers: Vec<EventReceiver>,
     connections: Connections,
     channels: SoftwareChannels,
+    ranks: RankSetup,
 }
 
 fn far_end(prepared: &mut PreparedSwitches<'_>, scenario: &Scenario, place: PortRef) -> Result<RingEnd, BackendError> {

@@ -14,6 +14,7 @@ use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, CLASSES, Span};
 
+use crate::real_ranks::RealRanks;
 use crate::software::Software;
 
 /// Interval between checks of links and hosts during setup, in real time.
@@ -25,6 +26,7 @@ const TCP_HEADERS: u64 = 66;
 
 pub(super) struct RealHosts {
     session: Session,
+    ranks: Option<RealRanks>,
     /// Counters that identify each flow's frames at switch ports; `None` if other flows share them.
     measurable_flows: Vec<Option<MeasurableFlow>>,
 }
@@ -79,12 +81,38 @@ impl RealHosts {
             }
             std::thread::park_timeout(LOOK_EVERY);
         }
-        Ok(Some(RealHosts { session, measurable_flows: measurable_flows(scenario) }))
+        Ok(Some(RealHosts { session, ranks: None, measurable_flows: measurable_flows(scenario) }))
+    }
+
+    /// Waits until the ranks have opened their connections, or `stop` is set. Call before [`RealHosts::begin`].
+    pub(super) fn connect_ranks(
+        mut self,
+        ranks: RealRanks,
+        running: &RunningSwitches,
+        stop: &AtomicBool,
+    ) -> Result<RealHosts, HostError> {
+        self.session.set_ranks(true);
+        while !ranks.are_connected() && !self.session.is_done() && !stop.load(Ordering::Relaxed) {
+            running.update_links();
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        let have_failed = ranks.are_done();
+        self.ranks = Some(ranks);
+        match have_failed {
+            true => Err(HostError::Scenario(self.finish(true)?.failures.join("; "))),
+            false => Ok(self),
+        }
     }
 
     /// Asks the running programs to end, without waiting for them.
     pub(super) fn stop(&self) {
         self.session.stop();
+        self.give_up();
+    }
+
+    /// Stops the ranks, whose messages take too long.
+    pub(super) fn give_up(&self) {
+        self.ranks.iter().for_each(RealRanks::stop);
     }
 
     /// Announces the scenario's start; returns the real time until then.
@@ -94,6 +122,9 @@ impl RealHosts {
     }
 
     pub(super) fn are_done(&self) -> bool {
+        if self.ranks.as_ref().is_some_and(RealRanks::are_done) {
+            self.session.set_ranks(false);
+        }
         self.session.is_done()
     }
 
@@ -113,7 +144,11 @@ impl RealHosts {
         if is_interrupted {
             self.session.stop();
         }
-        self.session.finish()
+        let failures = self.ranks.map(RealRanks::finish).unwrap_or_default();
+        self.session.set_ranks(false);
+        let mut result = self.session.finish()?;
+        result.failures.extend(failures);
+        Ok(result)
     }
 }
 

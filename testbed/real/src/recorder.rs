@@ -14,8 +14,8 @@ use weir_scenario::{PortRef, Scenario};
 use weir_switch_core::Report;
 use weir_units::Time;
 
-use super::attached_host::{EventReceiver, HostEvent};
 use super::connections::Connections;
+use super::host_events::{EventReceiver, HostEvent};
 use super::shared_stats::SharedStats;
 
 /// Recorder that writes a run's files during the run.
@@ -158,7 +158,8 @@ fn record_completion(
 ) -> io::Result<()> {
     let Completion { flow: end, released, size, fct } = *completion;
     let sends = scenario.flows.iter().filter(|flow| flow.from == host);
-    let of_flows = sends.clone().count();
+    // Flows of real hosts are not the programs'.
+    let of_flows = if scenario.is_real(host) { 0 } else { sends.clone().count() };
     let (flow, ends) = match end.checked_sub(of_flows) {
         None => {
             let Some(flow) = sends.clone().nth(end) else { return Ok(()) };

@@ -1,5 +1,6 @@
 //! Sequence of a run: prepare real hosts, start the scenario, sample it, and end it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use weir_units::{Bytes, Span, Time};
 
 use crate::BackendError;
 use crate::real_hosts::RealHosts;
+use crate::real_ranks::{RankSetup, RealRanks};
 use crate::recorder::Recorder;
 use crate::shared_stats::SharedStats;
 use crate::software::Software;
@@ -32,7 +34,7 @@ pub(super) struct Run<'r> {
     pub(super) scenario: &'r Scenario,
     pub(super) running: &'r RunningSwitches,
     pub(super) software: &'r Software,
-    pub(super) shared_stats: &'r SharedStats,
+    pub(super) shared_stats: &'r Arc<SharedStats>,
     /// Interrupts the run if set.
     pub(super) stop: &'r AtomicBool,
 }
@@ -67,24 +69,26 @@ impl Run<'_> {
     /// Runs and samples the scenario until all hosts have finished or timed out, or `stop` is set.
     pub(super) fn conduct(
         &self,
-        hosts: Option<&mut RealHostSet>,
+        hosts: Option<(&mut RealHostSet, RankSetup)>,
         recorder: &mut Recorder<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<EmulationResult, BackendError> {
         let real = match hosts {
             None => None,
-            Some(experiment) => {
-                match RealHosts::prepare(experiment, self.scenario, self.running, self.software, self.stop)? {
-                    None => {
-                        let end_reason = EmulationEnd::Interrupted(Time::ZERO);
-                        return Ok(EmulationResult {
-                            end_reason,
-                            interference: HostInterference::default(),
-                            real: None,
-                        });
+            Some((experiment, setup)) => {
+                let Run { scenario, running, software, shared_stats, stop } = *self;
+                let Some(real) = RealHosts::prepare(experiment, scenario, running, software, stop)? else {
+                    let end_reason = EmulationEnd::Interrupted(Time::ZERO);
+                    return Ok(EmulationResult { end_reason, interference: HostInterference::default(), real: None });
+                };
+                let places = (0..scenario.hosts.len()).map(|host| experiment.namespace(host)).collect();
+                Some(match setup.ranks.is_empty() {
+                    true => real,
+                    false => {
+                        let ranks = RealRanks::start(scenario, setup, places, shared_stats, running.clock())?;
+                        real.connect_ranks(ranks, running, stop)?
                     }
-                    ready => ready,
-                }
+                })
             }
         };
         // Real hosts send frames before the scenario and after it.
@@ -169,6 +173,7 @@ impl Run<'_> {
             std::thread::park_timeout(COLLECT_EVERY);
             if Instant::now() > deadline {
                 software.give_up();
+                real.iter().for_each(|real| real.give_up());
             }
             // The other end of a failed flow would wait for it.
             if let Some(real) = real.filter(|_| software.has_failed()) {

@@ -110,7 +110,7 @@ impl SharedStats {
                 has_programs,
                 // A host that sends nothing may never publish.
                 finished: AtomicBool::new(
-                    (flows.sends.is_empty() && !has_messages[n] && !has_programs) || scenario.is_real(n),
+                    !has_programs && (scenario.is_real(n) || (flows.sends.is_empty() && !has_messages[n])),
                 ),
                 rates: Default::default(),
                 final_stats: Mutex::new(None),
@@ -155,6 +155,12 @@ impl SharedStats {
             let rate = state.peer_rate(now, class).map_or(0, BitRate::as_bps);
             cell.rates[class.index()].store(rate, Ordering::Relaxed);
         }
+        self.publish_end(now, host, state);
+    }
+
+    /// Publishes whether a host has finished.
+    pub(super) fn publish_end(&self, now: Time, host: usize, state: &Host) {
+        let cell = &self.hosts[host];
         // Until the end a receipt may start more.
         let is_over = !cell.has_programs || now >= self.end;
         cell.finished.store(is_over && state.is_finished(), Ordering::Relaxed);

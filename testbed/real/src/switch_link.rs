@@ -9,7 +9,7 @@ use weir_results::record::MessageOrigin;
 use weir_scenario::PortRef;
 use weir_units::Time;
 
-use super::attached_host::{EventReceiver, HostEvent, event_ring, record_pfc};
+use super::host_events::{EventReceiver, HostEvent, event_ring, record_pfc};
 use super::in_flight::{BURST, InFlightFrame, LinkConfig};
 use super::instants::PortInstants;
 use super::shared_stats::SharedStats;

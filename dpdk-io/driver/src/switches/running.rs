@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_dpdk_io::{DeviceLosses, Port};
+use weir_dpdk_io::{Clock, DeviceLosses, Port};
 use weir_nic::model::ModelReport;
 use weir_switch_core::Shared;
 use weir_switch_core::report::Report;
@@ -18,6 +18,11 @@ use crate::switch_lcore::DeviceBacklog;
 use crate::task::Phase;
 
 impl RunningSwitches {
+    /// Returns a copy of the switches' clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Now, on the switches' clock.
     pub fn now(&self) -> Time {
         Time::from_picos(self.clock.now_ps())

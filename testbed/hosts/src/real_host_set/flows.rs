@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use weir_nic::host::{Repeat, TelemetryMode, Transport};
-use weir_scenario::{FlowPlan, FlowTool, PerfTest, Scenario};
+use weir_scenario::workload::MessageGraph;
+use weir_scenario::{FlowPlan, FlowTool, HostBackend, PerfTest, Scenario};
 use weir_units::BitRate;
 
 use crate::HostError;
@@ -62,17 +63,31 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
         }
     }
     for traffic in &scenario.traffic {
-        let of_ranks = traffic.graph().into_iter().flat_map(|graph| graph.ranks()).map(|rank| rank.host);
-        let of_messages = traffic.before(scenario.end).iter().flat_map(|message| [message.from, message.to]);
-        if let Some(real) = of_ranks.chain(of_messages).find(|host| scenario.is_real(*host as usize)) {
+        let mut of_messages = traffic.before(scenario.end).iter().flat_map(|message| [message.from, message.to]);
+        if let Some(real) = of_messages.find(|host| scenario.is_real(*host as usize)) {
             return wrong(format!(
-                "workload {}: host {} is real, and real hosts send flows only: name emulated hosts in `senders` and `receivers`",
+                "workload {}: host {} is real, and real hosts send flows and dependent messages only: name emulated hosts in `senders` and `receivers`",
                 traffic.name,
                 name(real as usize)
             ));
         }
+        let ranks = || traffic.graph().into_iter().flat_map(MessageGraph::ranks).map(|rank| rank.host as usize);
+        let Some(real) = ranks().find(|host| scenario.is_real(*host)) else { continue };
+        if let Some(other) = ranks().find(|host| !is_namespace(scenario, *host)) {
+            return wrong(format!(
+                "workload {}: rank {} is on a real host, and rank {} on none with backend = \"netns\": write it for all ranks, or emulate all",
+                traffic.name,
+                name(real),
+                name(other)
+            ));
+        }
     }
     Ok(())
+}
+
+fn is_namespace(scenario: &Scenario, host: usize) -> bool {
+    let plan = scenario.real.as_ref().and_then(|real| real.hosts[host].as_ref());
+    plan.is_some_and(|plan| plan.backend == HostBackend::Netns)
 }
 
 /// Returns the reason why a flow between an emulated and a real host is unsupported, if it is.

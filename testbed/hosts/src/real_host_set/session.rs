@@ -20,6 +20,8 @@ use crate::{script, sockets};
 
 /// Longest time until a host answers another's ping: guests' links come up a second after their switch.
 const PATH_WITHIN: Duration = Duration::from_secs(40);
+/// Interval between checks of whether ranks have ended.
+const RANKS_EVERY: Duration = Duration::from_millis(20);
 
 /// Run of the real hosts. Poll [`Session::is_ready`], call [`Session::begin`], wait until it [is
 /// done](Session::is_done), and [`finish`](Session::finish) it.
@@ -29,6 +31,7 @@ pub struct Session {
     begin: Sender<Instant>,
     ready: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
+    has_ranks: Arc<AtomicBool>,
 }
 
 /// Host with its probe result, clock and initial counters.
@@ -59,9 +62,11 @@ impl Session {
             mac: host.nic.mac.to_string(),
         });
         let (tasks, neighbours) = (flows::tasks(scenario), all.collect());
-        let run = SessionRun { tasks, hosts, neighbours, stop: stop.clone(), ready: ready.clone() };
+        let has_ranks = Arc::new(AtomicBool::new(false));
+        let (of_run, is_ready) = (stop.clone(), ready.clone());
+        let run = SessionRun { tasks, hosts, neighbours, stop: of_run, ready: is_ready, has_ranks: has_ranks.clone() };
         let thread = thread::Builder::new().name("weir-hosts".to_owned()).spawn(move || run.run(&begins));
-        Session { thread: thread.ok(), begin, ready, stop }
+        Session { thread: thread.ok(), begin, ready, stop, has_ranks }
     }
 
     /// Whether all hosts are ready.
@@ -73,6 +78,11 @@ impl Session {
     pub fn begin(&self, at: Instant) {
         // If the thread has ended, `finish` returns its error.
         let _ = self.begin.send(at);
+    }
+
+    /// Sets whether ranks run on the hosts: the run then continues. Call before [`Session::begin`], and when they have ended.
+    pub fn set_ranks(&self, has_ranks: bool) {
+        self.has_ranks.store(has_ranks, Ordering::Relaxed);
     }
 
     /// Whether the run has ended, successfully or not.
@@ -103,6 +113,7 @@ struct SessionRun {
     neighbours: Vec<Neighbour>,
     stop: Arc<AtomicBool>,
     ready: Arc<AtomicBool>,
+    has_ranks: Arc<AtomicBool>,
 }
 
 /// Host of the scenario, real or emulated.
@@ -175,6 +186,9 @@ impl SessionRun {
                 .into_iter()
                 .map(|(task, client)| (task, client.join().unwrap_or_else(|_| Ok((None, String::new())))))
                 .collect();
+            while self.has_ranks.load(Ordering::Relaxed) && !self.stop.load(Ordering::Relaxed) {
+                thread::sleep(RANKS_EVERY);
+            }
             have_ended.store(true, Ordering::Relaxed);
             let seen = watchers.into_iter().filter_map(|watcher| watcher.join().ok()).collect();
             // A server whose client has failed waits for another client.

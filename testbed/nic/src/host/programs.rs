@@ -21,16 +21,16 @@ pub struct ProgramEvent {
     pub operation: u32,
 }
 
-/// Receiving end of a connection within a server.
+/// Receiving end of a connection without NICs: within a server, or between real hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerPeer {
-    /// Number of the host in the server.
+    /// Number of the host in the server, or in the scenario.
     pub host: u32,
     /// Place of the receiving end there.
     pub receiver: u32,
 }
 
-/// Message of a program to another host of the server, which takes no NIC.
+/// Message of a program on a connection without NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerMessage {
     /// Instant at which the message starts.

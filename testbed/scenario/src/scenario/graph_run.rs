@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use weir_nic::host::{Connection, Host, HostError, ProgramEvent};
 use weir_nic::program::ProgramStep;
 use weir_units::{Bytes, Time};
+use weir_wire::rocev2::Dscp;
 
 use super::traffic::TrafficPlan;
 use crate::workload::{Message, MessageGraph};
@@ -39,6 +40,8 @@ pub struct GraphConnection {
     pub hosts: [usize; 2],
     /// Places of the ends there.
     pub ends: Connection,
+    /// Code point of the messages' frames.
+    pub dscp: Dscp,
     /// Indices of the messages in flight, oldest first.
     in_flight: VecDeque<u32>,
 }
@@ -87,7 +90,8 @@ impl GraphRun {
                     ([from, to].map(|host| host as usize), [run.programs[rank], run.programs[*peer as usize]]);
                 let ends = Connection::open_for_programs(hosts.two_hosts(of_hosts), &flow, programs, messages)
                     .map_err(|error| (of_hosts[0], error))?;
-                run.connections.push(GraphConnection { hosts: of_hosts, ends, in_flight: VecDeque::new() });
+                let (dscp, in_flight) = (flow.dscp, VecDeque::new());
+                run.connections.push(GraphConnection { hosts: of_hosts, ends, dscp, in_flight });
             }
         }
         Ok(run)
