@@ -349,7 +349,10 @@ fn run(
         if let Some(map) = explore::read(directory)? {
             println!("over what the paper leaves open: it {}", map.verdict);
         } else if !experiment.paper.open.is_empty() {
-            println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
+            let folder = experiment.folder().display().to_string();
+            let by_folder = arguments.ids.iter().any(|id| Path::new(id).is_dir());
+            let named = if by_folder { &folder } else { &experiment.id };
+            println!("in which of the settings that the paper leaves open: weir explore {named}");
         }
     }
     let mutation_test =

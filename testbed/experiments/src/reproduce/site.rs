@@ -29,6 +29,8 @@ pub struct SitePage {
 
 /// Folder of the papers in a repository.
 const PAPERS: &str = "scenarios/papers";
+/// Folder of experiments that no paper has, which has pages of its own and no place in the overviews.
+const UNPUBLISHED: &str = "scenarios/ai-fabrics";
 const BACKENDS: [(Backend, &str); 3] =
     [(Backend::Sim, "Virtual time"), (Backend::Dpdk, "Real frames"), (Backend::Hosts, "Real hosts")];
 
@@ -48,12 +50,15 @@ pub fn pages(repository: &Path) -> Result<Vec<SitePage>, Failure> {
     if !papers.is_dir() {
         return Ok(Vec::new());
     }
-    let mut figures = Vec::new();
-    for experiment in catalogue(&[papers])? {
+    let read = |experiment: Experiment| {
         let results = FigureResults::read(&experiment)?;
         let folder = experiment.folder().strip_prefix(repository).unwrap_or(experiment.folder()).to_owned();
-        figures.push(Figure { experiment, folder, results });
-    }
+        Ok(Figure { experiment, folder, results })
+    };
+    let figures: Vec<Figure> = catalogue(&[papers])?.into_iter().map(read).collect::<Result<_, Failure>>()?;
+    let unpublished = repository.join(UNPUBLISHED);
+    let others = if unpublished.is_dir() { catalogue(&[unpublished])? } else { Vec::new() };
+    let others: Vec<Figure> = others.into_iter().map(read).collect::<Result<_, Failure>>()?;
     let mut pages = vec![
         SitePage {
             path: "docs/REPRODUCTION.md".into(),
@@ -67,14 +72,15 @@ pub fn pages(repository: &Path) -> Result<Vec<SitePage>, Failure> {
         },
         SitePage { path: "docs/CLAIMS.md".into(), folder: None, text: claims(&figures) },
     ];
-    for of_paper in figures.chunk_by(|one, other| one.experiment.of == other.experiment.of) {
+    let papers = [&figures, &others].into_iter();
+    for of_paper in papers.flat_map(|all| all.chunk_by(|one, other| one.experiment.of == other.experiment.of)) {
         let Some(paper) = &of_paper[0].experiment.of else { continue };
         let mut text = format!("# {}\n\n{}{}\n", paper.title(), paper.citation(), paper.configuration_sentence());
         figure_table(&mut text, of_paper, Backend::Sim, "../figures");
         let folder = of_paper[0].folder.parent().map(Path::to_owned);
         pages.push(SitePage { path: format!("docs/papers/{}.md", paper.id).into(), folder, text });
     }
-    pages.extend(figures.iter().map(|figure| SitePage {
+    pages.extend(figures.iter().chain(&others).map(|figure| SitePage {
         path: format!("docs/figures/{}.md", figure.experiment.id).into(),
         folder: Some(figure.folder.clone()),
         text: figure.page(),
