@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_experiments::Failure;
 use weir_experiments::files::{json_text, listed, write_scenario};
 use weir_reader::{NAME_RULE, is_name};
+use weir_scenario::import::chakra::{self as chakra_import, ChakraOptions};
 use weir_scenario::import::goal::{self as goal_import, GoalOptions};
 use weir_scenario::import::htsim::{self as htsim_import, HtsimOptions};
 use weir_scenario::import::ns3::{self, FlowColumns, Sources};
@@ -35,6 +36,12 @@ pub(crate) enum Command {
     /// Not imported: NVLink within servers, pipeline stages (pp), recomputation (checkpoints), ALLREDUCEALLTOALL, kinds other than
     /// HYBRID_TRANSFORMER. A topology of SimAI is imported by `weir import ns3`.
     Simai(SimaiArguments),
+    /// Chakra traces of a job, one a rank, with ASTRA-sim's system and network files.
+    ///
+    /// Traces are in protobuf or JSON, compressed or not. Not imported: remote memory, collectives other than all-reduce, all-gather,
+    /// reduce-scatter and all-to-all (broadcasts last as in the trace), collectives of one's own, the roofline model; topologies other than
+    /// one Switch.
+    Chakra(ChakraArguments),
     /// A SONiC switch's buffer pools and profiles, class maps, schedulers, WRED profiles, PFC watchdog and ports, as a switch file.
     ///
     /// The file has a comment for each value: taken, approximated (how, and by how much), or refused (why).
@@ -97,6 +104,27 @@ pub(crate) struct SimaiArguments {
     /// Workload. GPU n is host n.
     #[arg(value_name = "WORKLOAD")]
     workload: PathBuf,
+    #[command(flatten)]
+    fabric: FabricArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Arguments of `weir import chakra`.
+#[derive(clap::Args)]
+pub(crate) struct ChakraArguments {
+    /// Name of the traces without .RANK.et: rank n is host n.
+    #[arg(value_name = "PREFIX")]
+    prefix: PathBuf,
+    /// System file; by default collectives are rings of one chunk, without delays.
+    #[arg(long, value_name = "FILE.json")]
+    system: Option<PathBuf>,
+    /// Network file: the analytical network's, whose Switch takes the place of --tiers, --rate and --delay, or logical-dims.
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// Groups of ranks.
+    #[arg(long, value_name = "FILE.json")]
+    groups: Option<PathBuf>,
     #[command(flatten)]
     fabric: FabricArguments,
     #[command(flatten)]
@@ -175,6 +203,20 @@ pub(crate) fn simai(arguments: &SimaiArguments) -> Result<(), Failure> {
     let SimaiArguments { workload, fabric, output } = arguments;
     let options = SimaiOptions { stem: stem(&output.output)?, workload, fabric: fabric.options() };
     write(output, &simai_import::import(&options).map_err(wrong)?)
+}
+
+/// Makes and writes the scenario of a job's traces, with a report.
+pub(crate) fn chakra(arguments: &ChakraArguments) -> Result<(), Failure> {
+    let ChakraArguments { prefix, system, network, groups, fabric, output } = arguments;
+    let options = ChakraOptions {
+        stem: stem(&output.output)?,
+        prefix,
+        system: system.as_deref(),
+        network: network.as_deref(),
+        groups: groups.as_deref(),
+        fabric: fabric.options(),
+    };
+    write(output, &chakra_import::import(&options).map_err(wrong)?)
 }
 
 /// Writes a scenario that runs, and reports values taken, approximated and left out.

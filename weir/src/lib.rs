@@ -295,6 +295,7 @@ pub fn main(real_frames: BackendSource) -> ExitCode {
         Command::Import(import::Command::Htsim(arguments)) => import::htsim(&arguments),
         Command::Import(import::Command::Goal(arguments)) => import::goal(&arguments),
         Command::Import(import::Command::Simai(arguments)) => import::simai(&arguments),
+        Command::Import(import::Command::Chakra(arguments)) => import::chakra(&arguments),
         Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),
         Command::Compare(compare::Command::Ns3(arguments)) => weir_experiments::compare::ns3(&arguments),
         Command::Compare(compare::Command::Backends(arguments)) => {

@@ -3,6 +3,8 @@
 //! An import returns a scenario file's text, the files that it names, and a [`ImportReport`] of exact, approximated and omitted settings. It
 //! changes no file itself.
 
+pub mod chakra;
+mod collectives;
 mod document;
 mod fabric;
 pub mod goal;

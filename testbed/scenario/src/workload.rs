@@ -36,10 +36,11 @@ use weir_units::{Bytes, Time};
 
 pub use closed_loop::{ClosedLoop, ClosedLoopConfig};
 pub use collective::Collective;
-pub(crate) use collective::CollectiveConfig;
+pub(crate) use collective::{CollectiveConfig, RankSteps, ReceiveCost};
 pub(crate) use connection_matrix::{ConnectionMatrix, MatrixError};
 pub use error::WorkloadError;
 pub(crate) use goal::{GoalError, GoalSchedule};
+pub(crate) use graph::GraphDraft;
 pub use graph::{GraphError, GraphRank, MessageGraph};
 pub use incast::{Incast, Senders};
 pub use instants::Instants;

@@ -5,12 +5,11 @@ mod workload;
 
 use std::path::Path;
 
-use weir_units::Time;
+use weir_units::{Bytes, Time};
 
 use super::fabric::{self, FabricOptions};
 use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario, read_text};
-use crate::workload::GoalSchedule;
-use schedule::GoalWriter;
+use schedule::LayerSchedule;
 use workload::{Layer, SimaiWorkload};
 
 /// Inputs of an import.
@@ -28,6 +27,9 @@ pub struct SimaiOptions<'p> {
 const COMPUTE_CPU: u8 = 0;
 /// CPU of the updates after weight gradients, which delay no computation.
 const UPDATE_CPU: u8 = 3;
+/// Number of messages of a schedule, and size of one.
+const MESSAGES_MAX: u64 = 20_000_000;
+const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 /// Least size of a collective of the forward pass, if it has one.
 const FORWARD_BYTES_MIN: u64 = 4_096;
 
@@ -41,25 +43,21 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     let name = &file.name;
     let workload = SimaiWorkload::read(&file)?;
     let fabric = options.fabric.fabric(workload.gpus as usize)?;
-    let mut writer = GoalWriter::new(&workload);
-    write_pass(&mut writer, &workload);
-    if writer.messages() > MESSAGES_MAX {
-        let problem =
-            format!("the workload has {} messages, more than the {MESSAGES_MAX} of a scenario", writer.messages());
-        return Err(ImportErrors::one(name, None, problem, "write fewer layers or GPUs"));
+    let mut schedule = LayerSchedule::new(&workload);
+    write_pass(&mut schedule, &workload);
+    let refuse = |problem: String, help: &str| Err(ImportErrors::one(name, None, problem, help));
+    let (messages, largest) = (schedule.messages(), schedule.message_max());
+    if messages > MESSAGES_MAX {
+        let problem = format!("the workload has {messages} messages, more than the {MESSAGES_MAX} of a scenario");
+        return refuse(problem, "write fewer layers or GPUs");
     }
-    let text = writer.into_text();
-    let schedule = GoalSchedule::read(text.as_bytes()).map_err(|error| {
-        let problem = format!("the schedule of these layers is out of range: {error}");
-        ImportErrors::one(
-            name,
-            None,
-            problem,
-            "write layers with smaller messages and shorter computations, or fewer GPUs",
-        )
-    })?;
+    if largest > MESSAGE_BYTES_MAX {
+        let problem = format!("there are messages of {}, and RDMA has none above 2 GiB", Bytes::new(largest));
+        return refuse(problem, "write smaller collectives, or more GPUs");
+    }
+    let text = schedule.graph.goal_text();
     let hosts: Vec<u32> = (0..workload.gpus).collect();
-    let graph = schedule.graph(&hosts, Time::ZERO, Time::NEVER).expect("each message has its receipt");
+    let graph = schedule.graph.build(&hosts, Time::ZERO, Time::NEVER, 1).expect("each message has its receipt");
     let SimaiWorkload { tensor, expert, gpus, .. } = workload;
     let taken = format!(
         "{gpus} GPUs, one a host: tensor parallel {tensor}, expert parallel {expert}; {} layers, {} messages",
@@ -80,26 +78,23 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     Ok(ImportedScenario { scenario, files: vec![(copy, text.into_bytes())], report })
 }
 
-/// Number of messages of a schedule.
-const MESSAGES_MAX: u64 = 20_000_000;
-
 /// Writes the forward pass, layer by layer, then the backward pass. Collectives of weight gradients delay nothing.
-fn write_pass(writer: &mut GoalWriter, workload: &SimaiWorkload) {
+fn write_pass(schedule: &mut LayerSchedule, workload: &SimaiWorkload) {
     for Layer { forward, .. } in &workload.layers {
-        writer.compute(forward.compute_ns, COMPUTE_CPU);
+        schedule.compute(forward.compute, COMPUTE_CPU);
         let bytes = if forward.bytes > 0 { forward.bytes.max(FORWARD_BYTES_MIN) } else { 0 };
-        writer.collective(forward, bytes);
+        schedule.collective(forward, bytes);
     }
-    for Layer { input_gradient, weight_gradient, update_ns, .. } in workload.layers.iter().rev() {
-        writer.compute(input_gradient.compute_ns, COMPUTE_CPU);
-        writer.collective(input_gradient, input_gradient.bytes);
-        writer.compute(weight_gradient.compute_ns, COMPUTE_CPU);
-        let before = writer.position();
-        writer.collective(weight_gradient, weight_gradient.bytes);
+    for Layer { input_gradient, weight_gradient, update, .. } in workload.layers.iter().rev() {
+        schedule.compute(input_gradient.compute, COMPUTE_CPU);
+        schedule.collective(input_gradient, input_gradient.bytes);
+        schedule.compute(weight_gradient.compute, COMPUTE_CPU);
+        let before = schedule.position();
+        schedule.collective(weight_gradient, weight_gradient.bytes);
         if weight_gradient.collective.is_some() {
-            writer.compute(*update_ns, UPDATE_CPU);
+            schedule.compute(*update, UPDATE_CPU);
         }
-        writer.resume_from(before);
+        schedule.resume_from(before);
     }
 }
 
@@ -139,10 +134,18 @@ mod tests {
     #[test]
     fn layers_that_no_schedule_holds_are_refused() {
         let groups = header("model_parallel_NPU_group: 1 ep: 1 all_gpus: 2");
-        for layer in ["1 NONE 0 1 NONE 0 1 ALLREDUCE 14000000000 100", "18500000000000000 NONE 0 1 NONE 0 1 NONE 0 100"]
-        {
+        for (layer, error) in [
+            (
+                "1 NONE 0 1 NONE 0 1 ALLREDUCE 14000000000 100",
+                "w.txt: there are messages of 7000MB, and RDMA has none above 2 GiB",
+            ),
+            (
+                "18500000000000000000 NONE 0 1 NONE 0 1 NONE 0 100",
+                "w.txt:3: \"18500000000000000000\" is not a time in ns; write",
+            ),
+        ] {
             let errors = imported(&format!("{groups}1\nL0\t-1 {layer}\n")).unwrap_err();
-            assert!(errors.contains("the schedule of these layers is out of range"), "{errors}");
+            assert!(errors.starts_with(error), "{errors}");
         }
     }
 

@@ -107,66 +107,62 @@ fn blocks_with_bit(n: u64, bit: u32) -> u64 {
 impl CollectiveConfig {
     /// Builds the graph of two ranks or more, whose messages have 2^31 bytes at most.
     pub(crate) fn graph(&self) -> MessageGraph {
-        let ranks = self.hosts.len() as u32;
-        let mut steps = RankSteps { graph: GraphDraft::new(self.hosts.len()), ranks, tag: 0 };
-        let mut ends = vec![None; self.hosts.len()];
-        let mut first = vec![0; self.hosts.len()];
+        let ranks: Vec<u32> = (0..self.hosts.len() as u32).collect();
+        let mut graph = GraphDraft::new(ranks.len());
+        let mut ends = vec![None; ranks.len()];
+        let mut first = vec![0; ranks.len()];
         for repetition in 0..self.repetitions {
-            for rank in 0..ranks {
-                let (end, first) = (&mut ends[rank as usize], &mut first[rank as usize]);
+            for rank in &ranks {
+                let (end, first) = (&mut ends[*rank as usize], &mut first[*rank as usize]);
                 if self.compute > Span::ZERO {
-                    let compute = steps.graph.compute(rank, self.compute, 0);
+                    let compute = graph.compute(*rank, self.compute, 0);
                     if let Some(end) = *end {
-                        steps.graph.require(rank, compute, end);
+                        graph.require(*rank, compute, end);
                     }
                     *end = Some(compute);
                 }
-                *first = steps.graph.operations(rank);
+                *first = graph.operations(*rank);
             }
             for chunk in 0..self.chunks {
                 // The second tree has a tag of its own.
-                steps.tag = 2 * chunk;
-                self.add(&mut steps);
+                let tag = 2 * chunk;
+                self.add(&mut RankSteps { graph: &mut graph, ranks: &ranks, tag, cpu: 0, cost: None });
             }
-            for rank in 0..ranks {
-                let (end, first) = (&mut ends[rank as usize], first[rank as usize]);
-                *end = Some(steps.graph.repetition(rank, repetition, first, *end));
+            for rank in &ranks {
+                let (end, first) = (&mut ends[*rank as usize], first[*rank as usize]);
+                *end = Some(graph.repetition(*rank, repetition, first, *end));
             }
         }
-        let graph = steps.graph.build(&self.hosts, self.from, self.until, self.repetitions);
+        let graph = graph.build(&self.hosts, self.from, self.until, self.repetitions);
         let mut graph = graph.expect("each receipt has its message, and no operation waits for itself");
-        let [factor, divisor] = self.collective.bus_factor(u64::from(ranks));
+        let [factor, divisor] = self.collective.bus_factor(ranks.len() as u64);
         graph.bus_bytes = Some((self.bytes * factor).divided_by(divisor));
         graph
     }
 
     /// Adds the messages of one chunk.
-    fn add(&self, steps: &mut RankSteps) {
-        let n = steps.ranks;
+    fn add(&self, steps: &mut RankSteps<'_>) {
+        let n = steps.ranks.len() as u32;
         let block = |parts: u32| self.bytes.get().div_ceil(u64::from(parts) * u64::from(self.chunks)) as u32;
         match self.collective {
-            Collective::RingAllReduce => steps.ring(2 * (n - 1), block(n)),
-            Collective::RingAllGather | Collective::RingReduceScatter => steps.ring(n - 1, block(n)),
+            Collective::RingAllReduce => steps.ring(2 * (n - 1), block(n), 0),
+            Collective::RingAllGather | Collective::RingReduceScatter => steps.ring(n - 1, block(n), 0),
             Collective::HalvingDoublingAllReduce => {
                 let halving = (0..n.ilog2()).map(|bit| (bit, block(n) * (n >> (bit + 1))));
-                let both: Vec<(u32, u32)> = halving.clone().chain(halving.rev()).collect();
-                steps.in_turn(both.len(), |step, rank| {
-                    let (bit, size) = both[step];
-                    (rank ^ 1 << bit, rank ^ 1 << bit, size)
-                });
+                steps.exchange(&halving.clone().chain(halving.rev()).collect::<Vec<_>>(), 0);
             }
             Collective::DoubleTreeAllReduce => {
-                steps.tree(block(2), |rank| rank);
+                steps.tree(block(2), |place| place);
                 steps.tag += 1;
                 // Mirrored with an even number of ranks, or else shifted.
-                steps.tree(block(2), |rank| if n.is_multiple_of(2) { n - 1 - rank } else { (rank + 1) % n });
+                steps.tree(block(2), |place| if n.is_multiple_of(2) { n - 1 - place } else { (place + 1) % n });
             }
             Collective::PairwiseAllToAll => steps.pairwise(block(n)),
             Collective::BruckAllToAll => {
                 let bits = u32::BITS - (n - 1).leading_zeros();
-                steps.in_turn(bits as usize, |bit, rank| {
-                    let size = block(n) * blocks_with_bit(u64::from(n), bit as u32) as u32;
-                    ((rank + (1 << bit)) % n, (rank + n - (1 << bit)) % n, size)
+                let size = |bit: usize| block(n) * blocks_with_bit(u64::from(n), bit as u32) as u32;
+                steps.in_turn(bits as usize, 0, |bit, place| {
+                    ((place + (1 << bit)) % n, (place + n - (1 << bit)) % n, size(bit))
                 });
             }
             Collective::BinomialBroadcast => steps.binomial(block(1)),
@@ -174,29 +170,82 @@ impl CollectiveConfig {
     }
 }
 
-/// Steps of all ranks under construction; messages of one chunk have one tag.
-struct RankSteps {
-    graph: GraphDraft,
-    ranks: u32,
-    tag: u32,
+/// Steps of all ranks under construction; messages of one chunk have one tag. Ranks are counted by their place in `ranks`.
+pub(crate) struct RankSteps<'g> {
+    pub(crate) graph: &'g mut GraphDraft,
+    pub(crate) ranks: &'g [u32],
+    pub(crate) tag: u32,
+    /// CPU of messages.
+    pub(crate) cpu: u8,
+    /// Computation after each receipt, if there is one.
+    pub(crate) cost: Option<ReceiveCost>,
 }
 
-impl RankSteps {
-    fn ring(&mut self, steps: u32, block: u32) {
-        let n = self.ranks;
-        self.in_turn(steps as usize, |_, rank| ((rank + 1) % n, (rank + n - 1) % n, block));
+/// Computation of a rank after a receipt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceiveCost {
+    /// Duration without a reduction.
+    pub(crate) delay: Span,
+    /// Bytes a second at which a reduction reads or writes memory, three times its size; `None`: reductions take no time.
+    pub(crate) memory_rate: Option<u64>,
+    /// CPU.
+    pub(crate) cpu: u8,
+}
+
+impl ReceiveCost {
+    /// Returns the duration with a reduction of this size, in whole nanoseconds a pass.
+    fn duration(&self, reduced: u32) -> Span {
+        let pass = self.memory_rate.map_or(0, |rate| u128::from(reduced) * 1_000_000_000 / u128::from(rate.max(1)));
+        self.delay + Span::from_nanos(3 * pass as u64)
+    }
+}
+
+impl RankSteps<'_> {
+    fn send(&mut self, place: u32, to: u32, size: u32) -> u32 {
+        self.graph.send(self.ranks[place as usize], self.ranks[to as usize], self.tag, size, self.cpu)
+    }
+
+    /// Adds a receipt, and the computation after it, which reduces `reduced` bytes; returns the last operation.
+    fn receive(&mut self, place: u32, from: u32, reduced: u32) -> u32 {
+        let rank = self.ranks[place as usize];
+        let received = self.graph.receive(rank, self.ranks[from as usize], self.tag, self.cpu);
+        let Some(cost) = self.cost else { return received };
+        let compute = self.graph.compute(rank, cost.duration(reduced), cost.cpu);
+        self.graph.require(rank, compute, received);
+        compute
+    }
+
+    fn require(&mut self, place: u32, after: u32, before: impl IntoIterator<Item = u32>) {
+        let rank = self.ranks[place as usize];
+        before.into_iter().for_each(|before| self.graph.require(rank, after, before));
+    }
+
+    /// Adds steps in which each rank sends a block to the next one; the first `reductions` received are reduced.
+    pub(crate) fn ring(&mut self, steps: u32, block: u32, reductions: u32) {
+        let n = self.ranks.len() as u32;
+        self.in_turn(steps as usize, reductions, |_, place| ((place + 1) % n, (place + n - 1) % n, block));
+    }
+
+    /// Adds steps of (bit, size), in which ranks at a distance of 2^bit exchange messages; the first `reductions` received are reduced.
+    pub(crate) fn exchange(&mut self, steps: &[(u32, u32)], reductions: u32) {
+        self.in_turn(steps.len(), reductions, |step, place| {
+            let (bit, size) = steps[step];
+            (place ^ 1 << bit, place ^ 1 << bit, size)
+        });
     }
 
     /// Adds steps in each of which a rank sends a message after it has received that of the step before. `message`
-    /// returns the receiver, the sender of the rank's own receipt, and the size.
-    fn in_turn(&mut self, steps: usize, message: impl Fn(usize, u32) -> (u32, u32, u32)) {
-        for rank in 0..self.ranks {
+    /// returns the receiver, the sender of the rank's own receipt, and the size. Before one of the first `reductions` next steps a rank
+    /// reduces that step's bytes.
+    fn in_turn(&mut self, steps: usize, reductions: u32, message: impl Fn(usize, u32) -> (u32, u32, u32)) {
+        for place in 0..self.ranks.len() as u32 {
             let mut before = None;
             for step in 0..steps {
-                let (to, from, size) = message(step, rank);
-                let send = self.graph.send(rank, to, self.tag, size, 0);
-                let receive = self.graph.receive(rank, from, self.tag, 0);
-                before.into_iter().for_each(|before| self.graph.require(rank, send, before));
+                let (to, from, size) = message(step, place);
+                let send = self.send(place, to, size);
+                let next = message((step + 1).min(steps - 1), place).2;
+                let receive = self.receive(place, from, if step < reductions as usize { next } else { 0 });
+                self.require(place, send, before);
                 before = Some(receive);
             }
         }
@@ -205,49 +254,71 @@ impl RankSteps {
     /// Adds steps in each of which a rank sends to another and receives from another. It sends once the message of the step before is
     /// acknowledged and that step's receipt has come.
     fn pairwise(&mut self, block: u32) {
-        for rank in 0..self.ranks {
+        let n = self.ranks.len() as u32;
+        for place in 0..n {
             let mut before = Vec::new();
-            for distance in 1..self.ranks {
-                let send = self.graph.send(rank, (rank + distance) % self.ranks, self.tag, block, 0);
-                let receive = self.graph.receive(rank, (rank + self.ranks - distance) % self.ranks, self.tag, 0);
-                before.iter().for_each(|before| self.graph.require(rank, send, *before));
+            for distance in 1..n {
+                let send = self.send(place, (place + distance) % n, block);
+                let receive = self.receive(place, (place + n - distance) % n, 0);
+                self.require(place, send, before);
                 before = vec![send, receive];
             }
         }
     }
 
+    /// Adds messages of each rank to all others, of which the first `window` are sent at once, each further one after another receipt; all
+    /// wait for the operations `before` of their rank. Returns each rank's received.
+    pub(crate) fn direct(&mut self, block: u32, window: u32, reduces: bool, before: &[Vec<u32>]) -> Vec<Vec<u32>> {
+        let n = self.ranks.len() as u32;
+        let mut all = Vec::new();
+        for place in 0..n {
+            let mut received = Vec::new();
+            for distance in 1..n {
+                let send = self.send(place, (place + distance) % n, block);
+                received.push(self.receive(place, (place + n - distance) % n, if reduces { block } else { 0 }));
+                let earlier = distance.checked_sub(window + 1).map(|place| received[place as usize]);
+                self.require(place, send, earlier);
+                self.require(place, send, before.get(place as usize).into_iter().flatten().copied());
+            }
+            all.push(received);
+        }
+        all
+    }
+
     /// Adds a reduction to the root of a tree and a broadcast from it. `rank_of` has the rank of each place in the tree.
-    fn tree(&mut self, block: u32, rank_of: impl Fn(u32) -> u32) {
-        let mut children = vec![Vec::new(); self.ranks as usize];
-        (1..self.ranks).for_each(|place| children[tree_parent(place, self.ranks) as usize].push(place));
-        for place in 0..self.ranks {
+    pub(crate) fn tree(&mut self, block: u32, rank_of: impl Fn(u32) -> u32) {
+        let n = self.ranks.len() as u32;
+        let mut children = vec![Vec::new(); self.ranks.len()];
+        (1..n).for_each(|place| children[tree_parent(place, n) as usize].push(place));
+        for place in 0..n {
             let (rank, below) = (rank_of(place), &children[place as usize]);
-            let mut before: Vec<u32> =
-                below.iter().map(|child| self.graph.receive(rank, rank_of(*child), self.tag, 0)).collect();
+            let reduced = if below.is_empty() { 0 } else { block };
+            let mut before: Vec<u32> = below.iter().map(|child| self.receive(rank, rank_of(*child), reduced)).collect();
             if place > 0 {
-                let parent = rank_of(tree_parent(place, self.ranks));
-                let up = self.graph.send(rank, parent, self.tag, block, 0);
-                before.iter().for_each(|before| self.graph.require(rank, up, *before));
-                before = vec![self.graph.receive(rank, parent, self.tag, 0)];
+                let parent = rank_of(tree_parent(place, n));
+                let up = self.send(rank, parent, block);
+                self.require(rank, up, before);
+                before = vec![self.receive(rank, parent, reduced)];
             }
             for child in below {
-                let down = self.graph.send(rank, rank_of(*child), self.tag, block, 0);
-                before.iter().for_each(|before| self.graph.require(rank, down, *before));
+                let down = self.send(rank, rank_of(*child), block);
+                self.require(rank, down, before.iter().copied());
             }
         }
     }
 
     /// Adds a broadcast in which each rank sends to its children one after the other, on acknowledgements.
     fn binomial(&mut self, block: u32) {
-        for rank in 0..self.ranks {
-            let height = u32::BITS - rank.leading_zeros();
-            let mut before = match rank {
+        let n = self.ranks.len() as u32;
+        for place in 0..n {
+            let height = u32::BITS - place.leading_zeros();
+            let mut before = match place {
                 0 => None,
-                _ => Some(self.graph.receive(rank, rank ^ 1 << (height - 1), self.tag, 0)),
+                _ => Some(self.receive(place, place ^ 1 << (height - 1), 0)),
             };
-            for to in (height..u32::BITS - 1).map(|bit| rank + (1 << bit)).take_while(|to| *to < self.ranks) {
-                let send = self.graph.send(rank, to, self.tag, block, 0);
-                before.into_iter().for_each(|before| self.graph.require(rank, send, before));
+            for to in (height..u32::BITS - 1).map(|bit| place + (1 << bit)).take_while(|to| *to < n) {
+                let send = self.send(place, to, block);
+                self.require(place, send, before);
                 before = Some(send);
             }
         }

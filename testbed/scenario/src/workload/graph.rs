@@ -1,6 +1,8 @@
 //! Graphs of dependent messages: a program of computations, messages and receipts for each rank of a parallel job.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_nic::program::{ProgramEdge, ProgramStep, RankProgram};
@@ -163,19 +165,26 @@ impl GraphDraft {
     /// Makes the operations of a rank from `first` on one repetition: all come after a start mark, which waits for `begins`, and before an
     /// end mark, which is returned.
     pub(crate) fn repetition(&mut self, rank: u32, number: u32, first: u32, begins: Option<u32>) -> u32 {
-        let of_rank = &mut self.ranks[rank as usize];
-        let count = of_rank.steps.len() as u32;
+        let operations = first..self.operations(rank);
+        let (start, end) = (self.mark(rank, 2 * number), self.mark(rank, 2 * number + 1));
+        self.bound(rank, operations, start, end);
+        begins.into_iter().for_each(|before| self.require(rank, start, before));
+        end
+    }
+
+    /// Makes the latest operations of a rank come after `start` and before `end`. Their dependencies are among each other, and the rank's
+    /// latest ones.
+    pub(crate) fn bound(&mut self, rank: u32, operations: Range<u32>, start: u32, end: u32) {
         // Whether each operation waits for another, and whether another waits for its end.
-        let mut edges = vec![[false; 2]; (count - first) as usize];
-        // Dependencies of earlier repetitions were added before.
-        for (before, edge, after) in of_rank.dependencies.iter().rev().take_while(|(.., after)| *after >= first) {
+        let mut edges = vec![[false; 2]; operations.len()];
+        let first = operations.start;
+        let own = self.ranks[rank as usize].dependencies.iter().rev().take_while(|(.., after)| *after >= first);
+        for (before, edge, after) in own {
             edges[(*before - first) as usize][1] |= *edge == ProgramEdge::End;
             edges[(*after - first) as usize][0] = true;
         }
-        let (start, end) = (self.mark(rank, 2 * number), self.mark(rank, 2 * number + 1));
-        begins.into_iter().for_each(|before| self.require(rank, start, before));
         self.require(rank, end, start);
-        for (operation, [waits, has_dependents]) in (first..).zip(edges) {
+        for (operation, [waits, has_dependents]) in operations.zip(edges) {
             if !waits {
                 self.require(rank, operation, start);
             }
@@ -183,7 +192,54 @@ impl GraphDraft {
                 self.require(rank, end, operation);
             }
         }
-        end
+    }
+
+    /// Returns the graph as a schedule in GOAL. It has neither marks nor triggers.
+    pub(crate) fn goal_text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |arguments: fmt::Arguments<'_>| {
+            text.write_fmt(arguments).expect("a String accepts all writes");
+            text.push('\n');
+        };
+        // The nth receipt of a channel has the size of its nth message.
+        let mut sizes: Vec<Vec<VecDeque<u32>>> =
+            self.ranks.iter().map(|rank| vec![VecDeque::new(); rank.uses.len()]).collect();
+        let peers: Vec<Vec<u32>> = self.ranks.iter().map(RankDraft::peers).collect();
+        for (rank, peers) in self.ranks.iter().zip(&peers) {
+            for step in &rank.steps {
+                if let ProgramStep::Send { connection, channel, size, .. } = step {
+                    sizes[peers[*connection as usize] as usize][*channel as usize].push_back(*size);
+                }
+            }
+        }
+        line(format_args!("num_ranks {}", self.ranks.len()));
+        for (number, rank) in self.ranks.iter().enumerate() {
+            line(format_args!("rank {number} {{"));
+            for (label, step) in rank.steps.iter().enumerate() {
+                match *step {
+                    ProgramStep::Compute { duration, cpu } => {
+                        line(format_args!("l{label}: calc {} cpu {cpu}", duration.as_picos() / 1_000));
+                    }
+                    ProgramStep::Send { cpu, connection, channel, size } => {
+                        let to = peers[number][connection as usize];
+                        let tag = self.ranks[to as usize].uses[channel as usize].tag;
+                        line(format_args!("l{label}: send {size}b to {to} tag {tag} cpu {cpu}"));
+                    }
+                    ProgramStep::Receive { cpu, channel } => {
+                        let ChannelUse { from, tag, .. } = rank.uses[channel as usize];
+                        let size = sizes[number][channel as usize].pop_front().unwrap_or(1);
+                        line(format_args!("l{label}: recv {size}b from {from} tag {tag} cpu {cpu}"));
+                    }
+                    ProgramStep::Mark(_) | ProgramStep::Trigger { .. } => unreachable!("GOAL has neither"),
+                }
+            }
+            for (before, edge, after) in &rank.dependencies {
+                let start = if *edge == ProgramEdge::Start { "i" } else { "" };
+                line(format_args!("l{after} {start}requires l{before}"));
+            }
+            line(format_args!("}}"));
+        }
+        text
     }
 
     /// Builds the graph; `hosts` has the host of each rank.
@@ -207,9 +263,7 @@ impl GraphDraft {
         let build = |((number, rank), host): ((u32, RankDraft), &u32)| {
             let program = RankProgram::new(&rank.steps, &rank.dependencies);
             let program = program.map_err(|operation| GraphError::Cycle { rank: number, operation })?;
-            let mut connections = vec![0; rank.connections.len()];
-            rank.connections.iter().for_each(|(to, connection)| connections[*connection as usize] = *to);
-            Ok(GraphRank { host: *host, program: Arc::new(program), connections: connections.into() })
+            Ok(GraphRank { host: *host, program: Arc::new(program), connections: rank.peers().into() })
         };
         let ranks = (0..).zip(self.ranks).zip(hosts).map(build).collect::<Result<Arc<[GraphRank]>, GraphError>>()?;
         Ok(MessageGraph { ranks, bus_bytes: None, repetitions, from, until })
@@ -220,6 +274,13 @@ impl RankDraft {
     fn push(&mut self, step: ProgramStep) -> u32 {
         self.steps.push(step);
         self.steps.len() as u32 - 1
+    }
+
+    /// Returns the receiving rank of each connection.
+    fn peers(&self) -> Vec<u32> {
+        let mut peers = vec![0; self.connections.len()];
+        self.connections.iter().for_each(|(to, connection)| peers[*connection as usize] = *to);
+        peers
     }
 
     fn channel(&mut self, from: u32, tag: u32) -> u32 {
@@ -269,17 +330,17 @@ impl MessageGraph {
             pass.ready.extend(of_rank.program.initial().map(|operation| (rank, operation)));
         }
         loop {
-            while let Some((rank, operation)) = pass.ready.pop() {
+            while let Some((rank, operation)) = pass.ready.pop_front() {
                 pass.start(self, rank, operation, &message);
             }
-            let Some(GraphEvent { rank, operation, edge, at }) = pass.events.pop() else { break };
+            let Some(GraphEvent { rank, operation, edge, at }) = pass.events.pop_front() else { break };
             pass.latest = pass.latest.max(at);
             for after in self.ranks[rank].program.dependents(operation, edge) {
                 pass.starts[rank][*after as usize] = pass.starts[rank][*after as usize].max(at);
                 let left = &mut pass.waits[rank][*after as usize];
                 *left -= 1;
                 if *left == 0 {
-                    pass.ready.push((rank, *after));
+                    pass.ready.push_back((rank, *after));
                 }
             }
         }
@@ -291,7 +352,7 @@ impl MessageGraph {
     }
 }
 
-/// Pass through a graph's operations, each after those that it waits for.
+/// Pass through a graph's operations, each after those that it waits for; operations that become ready at once start in order, as in a run.
 struct ProgressPass {
     /// Number of operations that each one waits for, or [`ProgressPass::STARTED`].
     waits: Vec<Vec<u32>>,
@@ -300,8 +361,8 @@ struct ProgressPass {
     /// Arrivals of messages without a receipt, and receipts that wait, by rank and channel.
     arrived: Vec<HashMap<u32, VecDeque<Time>>>,
     waiting: Vec<HashMap<u32, VecDeque<u32>>>,
-    ready: Vec<(usize, u32)>,
-    events: Vec<GraphEvent>,
+    ready: VecDeque<(usize, u32)>,
+    events: VecDeque<GraphEvent>,
     latest: Time,
 }
 
@@ -323,8 +384,8 @@ impl ProgressPass {
             starts: graph.ranks.iter().map(starts).collect(),
             arrived: vec![HashMap::new(); ranks],
             waiting: vec![HashMap::new(); ranks],
-            ready: Vec::new(),
-            events: Vec::new(),
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
             latest: Time::ZERO,
         }
     }
@@ -332,7 +393,7 @@ impl ProgressPass {
     fn start(&mut self, graph: &MessageGraph, rank: usize, operation: u32, message: impl Fn(u32) -> Span) {
         let at = self.starts[rank][operation as usize];
         self.waits[rank][operation as usize] = Self::STARTED;
-        let mut push = |rank, operation, edge, at| self.events.push(GraphEvent { rank, operation, edge, at });
+        let mut push = |rank, operation, edge, at| self.events.push_back(GraphEvent { rank, operation, edge, at });
         push(rank, operation, ProgramEdge::Start, at);
         let (to, channel, arrives) = match graph.ranks[rank].program.step(operation) {
             ProgramStep::Compute { duration, .. } => {
@@ -355,7 +416,7 @@ impl ProgressPass {
         match self.waiting[to].get_mut(&channel).and_then(VecDeque::pop_front) {
             Some(receive) => {
                 let arrives = arrives.max(self.starts[to][receive as usize]);
-                self.events.push(GraphEvent { rank: to, operation: receive, edge: ProgramEdge::End, at: arrives });
+                self.events.push_back(GraphEvent { rank: to, operation: receive, edge: ProgramEdge::End, at: arrives });
             }
             None => self.arrived[to].entry(channel).or_default().push_back(arrives),
         }

@@ -1,8 +1,10 @@
-//! Text of a GOAL schedule, in which all ranks do the same.
+//! Schedule of a SimAI workload, in which all ranks do the same.
 
-use std::fmt::Write;
+use weir_units::Span;
 
-use super::workload::{LayerCollective, LayerStep, ParallelGroup, SimaiWorkload};
+use super::workload::{LayerStep, ParallelGroup, SimaiWorkload};
+use crate::import::collectives::{CollectiveAlgorithm, CollectiveKind};
+use crate::workload::{GraphDraft, RankSteps};
 
 /// CPU of messages, and of empty computations that join them.
 const MESSAGE_CPU: u8 = 1;
@@ -10,31 +12,28 @@ const JOIN_CPU: u8 = 2;
 
 /// Schedule under construction.
 #[derive(Debug)]
-pub(super) struct GoalWriter {
+pub(super) struct LayerSchedule {
     tensor: u32,
     expert: u32,
-    ranks: Vec<RankWriter>,
+    pub(super) graph: GraphDraft,
+    /// Operation of each rank after which the next one starts.
+    last: Vec<Option<u32>>,
     /// Tag of the next collective.
     tag: u32,
     messages: u64,
+    bytes_max: u64,
 }
 
-#[derive(Debug, Default)]
-struct RankWriter {
-    text: String,
-    labels: u32,
-    /// Operation after which the next one starts.
-    last: Option<u32>,
-}
-
-impl GoalWriter {
-    pub(super) fn new(workload: &SimaiWorkload) -> GoalWriter {
-        GoalWriter {
+impl LayerSchedule {
+    pub(super) fn new(workload: &SimaiWorkload) -> LayerSchedule {
+        LayerSchedule {
             tensor: workload.tensor,
             expert: workload.expert,
-            ranks: (0..workload.gpus).map(|_| RankWriter::default()).collect(),
+            graph: GraphDraft::new(workload.gpus as usize),
+            last: vec![None; workload.gpus as usize],
             tag: 0,
             messages: 0,
+            bytes_max: 0,
         }
     }
 
@@ -43,102 +42,82 @@ impl GoalWriter {
         self.messages
     }
 
-    /// Returns the place of each rank, for [`GoalWriter::resume_from`].
+    /// Size of the largest message so far.
+    pub(super) fn message_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Returns the place of each rank, for [`LayerSchedule::resume_from`].
     pub(super) fn position(&self) -> Vec<Option<u32>> {
-        self.ranks.iter().map(|rank| rank.last).collect()
+        self.last.clone()
     }
 
     /// Goes on from an earlier place; later operations delay nothing.
     pub(super) fn resume_from(&mut self, position: Vec<Option<u32>>) {
-        self.ranks.iter_mut().zip(position).for_each(|(rank, last)| rank.last = last);
+        self.last = position;
     }
 
     /// Adds a computation of all ranks.
-    pub(super) fn compute(&mut self, duration_ns: u64, cpu: u8) {
-        for rank in &mut self.ranks {
-            let operation = rank.add(&format!("calc {duration_ns} cpu {cpu}"), rank.last);
-            rank.last = Some(operation);
+    pub(super) fn compute(&mut self, duration: Span, cpu: u8) {
+        for (rank, last) in (0..).zip(&mut self.last) {
+            let operation = self.graph.compute(rank, duration, cpu);
+            last.iter().for_each(|last| self.graph.require(rank, operation, *last));
+            *last = Some(operation);
         }
     }
 
-    /// Adds a step's collective, if it has one, of `bytes` in all groups.
+    /// Adds a step's collective, if it has one, of `bytes` in all groups. Collectives with too many or too large messages are counted only.
     pub(super) fn collective(&mut self, step: &LayerStep, bytes: u64) {
         let Some((kind, group)) = step.collective.filter(|_| bytes > 0) else { return };
         let (count, stride) = self.group(group);
         if count < 2 {
             return;
         }
-        let block = bytes.div_ceil(u64::from(count));
-        let steps = match kind {
-            LayerCollective::AllReduce => 2 * (count - 1),
-            _ => count - 1,
+        let (ranks, parts) = (self.last.len() as u32, u64::from(count));
+        let algorithm = match kind {
+            CollectiveKind::AllToAll => CollectiveAlgorithm::Direct { window: count },
+            _ => CollectiveAlgorithm::Ring,
         };
-        self.messages += u64::from(steps) * self.ranks.len() as u64;
-        if self.messages > super::MESSAGES_MAX {
+        let block = bytes.div_ceil(parts);
+        let bytes = if kind == CollectiveKind::AllGather { block } else { block.saturating_mul(parts) };
+        self.messages += algorithm.messages(kind, count) * u64::from(ranks);
+        self.bytes_max = self.bytes_max.max(block);
+        if self.messages > super::MESSAGES_MAX || self.bytes_max > super::MESSAGE_BYTES_MAX {
             return;
         }
-        for rank in 0..self.ranks.len() as u32 {
-            // Ranks of a group are `stride` apart.
-            let member = rank / stride % count;
-            let peer = |distance: u32| rank - member * stride + (member + distance) % count * stride;
-            let messages = |step: u32| match kind {
-                LayerCollective::AllToAll => (peer(step + 1), peer(count - 1 - step)),
-                _ => (peer(1), peer(count - 1)),
-            };
-            let writer = &mut self.ranks[rank as usize];
-            let first = writer.last;
-            let mut received = first;
-            let mut ends = Vec::new();
-            for step in 0..steps {
-                let (to, from) = messages(step);
-                let tag = self.tag;
-                let sent = writer.add(&format!("send {block}b to {to} tag {tag} cpu {MESSAGE_CPU}"), received);
-                let receipt = writer.add(&format!("recv {block}b from {from} tag {tag} cpu {MESSAGE_CPU}"), received);
-                if kind != LayerCollective::AllToAll {
-                    ends.clear();
-                }
-                ends.extend([sent, receipt]);
-                received = if kind == LayerCollective::AllToAll { first } else { Some(receipt) };
-            }
-            let join = writer.add(&format!("calc 0 cpu {JOIN_CPU}"), None);
-            ends.iter().for_each(|end| writer.require(join, *end));
-            writer.last = Some(join);
+        let starts: Vec<u32> = (0..ranks).map(|rank| self.join(rank, self.last[rank as usize])).collect();
+        let first: Vec<u32> = (0..ranks).map(|rank| self.graph.operations(rank)).collect();
+        for leader in (0..ranks).filter(|rank| (rank / stride).is_multiple_of(count)) {
+            let members: Vec<u32> = (0..count).map(|member| leader + member * stride).collect();
+            let mut steps =
+                RankSteps { graph: &mut self.graph, ranks: &members, tag: self.tag, cpu: MESSAGE_CPU, cost: None };
+            algorithm.add(kind, bytes, &mut steps);
+        }
+        for rank in 0..ranks {
+            let operations = first[rank as usize]..self.graph.operations(rank);
+            let end = self.join(rank, None);
+            self.graph.bound(rank, operations, starts[rank as usize], end);
+            self.last[rank as usize] = Some(end);
         }
         self.tag += 1;
+    }
+
+    /// Adds an empty computation.
+    fn join(&mut self, rank: u32, after: Option<u32>) -> u32 {
+        let join = self.graph.compute(rank, Span::ZERO, JOIN_CPU);
+        after.into_iter().for_each(|after| self.graph.require(rank, join, after));
+        join
     }
 
     /// Returns the size of a group, and the distance of its ranks.
     fn group(&self, group: ParallelGroup) -> (u32, u32) {
         let (tensor, expert) = (self.tensor, self.expert);
-        let data = self.ranks.len() as u32 / tensor;
+        let data = self.last.len() as u32 / tensor;
         match group {
             ParallelGroup::Tensor => (tensor, 1),
             ParallelGroup::Expert => (expert, tensor),
             ParallelGroup::Data => (data, tensor),
             ParallelGroup::DataOfExpert => (data / expert, tensor * expert),
         }
-    }
-
-    pub(super) fn into_text(self) -> String {
-        let mut text = format!("num_ranks {}\n", self.ranks.len());
-        for (number, rank) in self.ranks.iter().enumerate() {
-            write!(text, "rank {number} {{\n{}}}\n", rank.text).expect("a String accepts all writes");
-        }
-        text
-    }
-}
-
-impl RankWriter {
-    /// Adds an operation after another one; returns its number.
-    fn add(&mut self, operation: &str, after: Option<u32>) -> u32 {
-        let number = self.labels;
-        self.labels += 1;
-        writeln!(self.text, "l{number}: {operation}").expect("a String accepts all writes");
-        after.into_iter().for_each(|before| self.require(number, before));
-        number
-    }
-
-    fn require(&mut self, operation: u32, before: u32) {
-        writeln!(self.text, "l{operation} requires l{before}").expect("a String accepts all writes");
     }
 }

@@ -1,6 +1,9 @@
 //! Workload files of SimAI: a line of settings, the number of layers, and a line for each.
 
+use weir_units::Span;
+
 use crate::import::ImportErrors;
+use crate::import::collectives::CollectiveKind;
 use crate::import::text::{ErrorCollector, SourceFile};
 
 /// Layers of a model, and the groups of its GPUs.
@@ -19,24 +22,16 @@ pub(super) struct Layer {
     pub input_gradient: LayerStep,
     pub weight_gradient: LayerStep,
     /// Time after the collective of the weight gradient.
-    pub update_ns: u64,
+    pub update: Span,
 }
 
 /// Computation of a layer, and the collective after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayerStep {
-    pub compute_ns: u64,
-    pub collective: Option<(LayerCollective, ParallelGroup)>,
+    pub compute: Span,
+    pub collective: Option<(CollectiveKind, ParallelGroup)>,
     /// Whole buffer.
     pub bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LayerCollective {
-    AllReduce,
-    AllGather,
-    ReduceScatter,
-    AllToAll,
 }
 
 /// Ranks that take part in a collective, in the order tensor, expert, data parallel.
@@ -50,11 +45,11 @@ pub(super) enum ParallelGroup {
     DataOfExpert,
 }
 
-const KINDS: [(&str, LayerCollective); 4] = [
-    ("ALLREDUCE", LayerCollective::AllReduce),
-    ("ALLGATHER", LayerCollective::AllGather),
-    ("REDUCESCATTER", LayerCollective::ReduceScatter),
-    ("ALLTOALL", LayerCollective::AllToAll),
+const KINDS: [(&str, CollectiveKind); 4] = [
+    ("ALLREDUCE", CollectiveKind::AllReduce),
+    ("ALLGATHER", CollectiveKind::AllGather),
+    ("REDUCESCATTER", CollectiveKind::ReduceScatter),
+    ("ALLTOALL", CollectiveKind::AllToAll),
 ];
 
 impl SimaiWorkload {
@@ -122,23 +117,30 @@ fn read_layer(line: usize, fields: &[&str], errors: &mut ErrorCollector<'_>) -> 
         errors.add(line, format!("a layer has 12 fields, this one {}", fields.len()), help);
         return None;
     }
-    let mut number =
-        |text: &str, what: &str| errors.value(line, text, what, "write a whole number", text.parse::<u64>().ok());
+    let number = |text: &str, errors: &mut ErrorCollector<'_>| {
+        errors.value(line, text, "a number of bytes", "write a whole number", text.parse::<u64>().ok())
+    };
+    let time = |text: &str, errors: &mut ErrorCollector<'_>| {
+        let picos = text.parse::<u64>().ok().and_then(|ns| ns.checked_mul(1_000));
+        errors
+            .value(line, text, "a time in ns", "write a whole number, of less than half a year", picos)
+            .map(Span::from_picos)
+    };
     let mut steps = Vec::new();
     for (place, values) in values.chunks(3).enumerate() {
-        let (compute_ns, bytes) = (number(values[0], "a time in ns")?, number(values[2], "a number of bytes")?);
-        steps.push((compute_ns, values[1], bytes, place == 2));
+        let (compute, bytes) = (time(values[0], errors)?, number(values[2], errors)?);
+        steps.push((compute, values[1], bytes, place == 2));
     }
-    let update_ns = number(update, "a time in ns")?;
+    let update = time(update, errors)?;
     let steps: Vec<LayerStep> = steps
         .into_iter()
-        .map(|(compute_ns, name, bytes, is_weight)| {
+        .map(|(compute, name, bytes, is_weight)| {
             let collective = read_collective(line, name, is_weight, errors)?;
-            Some(LayerStep { compute_ns, collective, bytes })
+            Some(LayerStep { compute, collective, bytes })
         })
         .collect::<Option<_>>()?;
     let [forward, input_gradient, weight_gradient] = steps.try_into().ok()?;
-    Some(Layer { forward, input_gradient, weight_gradient, update_ns })
+    Some(Layer { forward, input_gradient, weight_gradient, update })
 }
 
 /// Reads a collective and its group; weight gradients are reduced by default among data-parallel ranks.
@@ -147,7 +149,7 @@ fn read_collective(
     name: &str,
     is_weight: bool,
     errors: &mut ErrorCollector<'_>,
-) -> Option<Option<(LayerCollective, ParallelGroup)>> {
+) -> Option<Option<(CollectiveKind, ParallelGroup)>> {
     if name == "NONE" {
         return Some(None);
     }
