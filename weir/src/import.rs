@@ -31,10 +31,10 @@ pub(crate) enum Command {
     ///
     /// Not imported: receipts from any rank or with any tag, a second NIC of a rank.
     Goal(GoalArguments),
-    /// A workload of SimAI or AICB: one training pass, with a GPU a host.
+    /// A workload of SimAI or AICB: one training pass, with a GPU a host; and its topology.
     ///
-    /// Not imported: NVLink within servers, pipeline stages (pp), recomputation (checkpoints), ALLREDUCEALLTOALL, kinds other than
-    /// HYBRID_TRANSFORMER. A topology of SimAI is imported by `weir import ns3`.
+    /// Not imported: pipeline stages (pp), recomputation (checkpoints), ALLREDUCEALLTOALL, kinds other than HYBRID_TRANSFORMER; GPUs with
+    /// two ToRs; NVLink in fabrics without rails.
     Simai(SimaiArguments),
     /// Chakra traces of a job, one a rank, with ASTRA-sim's system and network files.
     ///
@@ -104,6 +104,9 @@ pub(crate) struct SimaiArguments {
     /// Workload. GPU n is host n.
     #[arg(value_name = "WORKLOAD")]
     workload: PathBuf,
+    /// Topology; by default a fat-tree of --tiers without NVLink.
+    #[arg(value_name = "TOPOLOGY", conflicts_with_all = ["tiers", "rate", "delay"])]
+    topology: Option<PathBuf>,
     #[command(flatten)]
     fabric: FabricArguments,
     #[command(flatten)]
@@ -200,8 +203,9 @@ pub(crate) fn goal(arguments: &GoalArguments) -> Result<(), Failure> {
 
 /// Makes and writes the scenario of a SimAI workload, with a report.
 pub(crate) fn simai(arguments: &SimaiArguments) -> Result<(), Failure> {
-    let SimaiArguments { workload, fabric, output } = arguments;
-    let options = SimaiOptions { stem: stem(&output.output)?, workload, fabric: fabric.options() };
+    let SimaiArguments { workload, topology, fabric, output } = arguments;
+    let (stem, topology) = (stem(&output.output)?, topology.as_deref());
+    let options = SimaiOptions { stem, workload, topology, fabric: fabric.options() };
     write(output, &simai_import::import(&options).map_err(wrong)?)
 }
 

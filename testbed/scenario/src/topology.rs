@@ -26,7 +26,7 @@ pub use self::failures::LinkNameError;
 pub(crate) use self::ideal::base_rtt;
 pub use self::ideal::{Framing, PathDelay, ideal_fct};
 pub use self::leaf_spine::LeafSpine;
-pub use self::rails::Rails;
+pub use self::rails::{Rails, RailsUplinks};
 pub use self::routes::{Routes, Unreachable};
 pub use self::small::{Dumbbell, Ring, SingleSwitch};
 

@@ -2,7 +2,8 @@
 
 use weir_units::{BitRate, Bytes, Span, Time};
 
-use super::document::{Document, exact_rate, exact_size, exact_span};
+use super::document::{Document, array, exact_rate, exact_size, exact_span};
+use super::ns3::{Names, Topology};
 use super::{ImportErrors, ImportNote, ImportReport};
 use crate::workload::{Message, MessageGraph};
 
@@ -23,14 +24,44 @@ pub(super) struct ImportedFabric {
     pub shape: FabricShape,
     /// Rate and delay of links between leaves or ToRs and the switches above.
     pub links: [LinkTier; 3],
+    /// Switches and links of [`FabricShape::Links`].
+    pub topology: Option<Topology>,
 }
 
 /// Switches and hosts; hosts are counted per leaf or ToR, ToRs and leaves per pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FabricShape {
-    Single { hosts: usize },
-    LeafSpine { leaves: usize, spines: usize, hosts: usize, parallel: usize },
-    Clos { pods: usize, tors: usize, leaves: usize, spines: usize, hosts: usize },
+    Single {
+        hosts: usize,
+    },
+    LeafSpine {
+        leaves: usize,
+        spines: usize,
+        hosts: usize,
+        parallel: usize,
+    },
+    Clos {
+        pods: usize,
+        tors: usize,
+        leaves: usize,
+        spines: usize,
+        hosts: usize,
+    },
+    /// GPUs and rails of servers; `server_link` joins two GPUs of a server.
+    Rails {
+        servers: usize,
+        gpus: usize,
+        rails: usize,
+        spines: usize,
+        parallel: usize,
+        server_link: Option<LinkTier>,
+    },
+    /// Links one by one; number of hosts, and of ports of the largest switch.
+    Links {
+        hosts: usize,
+        ports: usize,
+        oversubscription: u64,
+    },
 }
 
 /// Links of a tier: of hosts, of leaves or ToRs, of spines.
@@ -77,7 +108,7 @@ impl FabricOptions {
             _ => None,
         };
         let links = [LinkTier { rate: self.rate, delay: self.delay }; 3];
-        shape.map(|shape| ImportedFabric { shape, links }).ok_or_else(|| {
+        shape.map(|shape| ImportedFabric { shape, links, topology: None }).ok_or_else(|| {
             let problem = format!("{} tiers of switches don't hold {hosts} hosts", self.tiers);
             ImportErrors::one("--tiers", None, problem, "write --tiers 2 or 3, or --tiers 1 for up to 4096 hosts")
         })
@@ -97,6 +128,11 @@ impl ImportedFabric {
                 let of_pod = rate(tors * hosts, 0).div_ceil(rate(leaves * (spines / leaves).max(1), 2));
                 rate(hosts, 0).div_ceil(rate(leaves, 1)).max(of_pod)
             }
+            FabricShape::Rails { spines: 0, .. } => 1,
+            FabricShape::Rails { servers, gpus, rails, spines, parallel, .. } => {
+                rate(servers * gpus / rails, 0).div_ceil(rate(spines * parallel, 1)).max(1)
+            }
+            FabricShape::Links { oversubscription, .. } => oversubscription,
         }
     }
 
@@ -106,6 +142,8 @@ impl ImportedFabric {
             FabricShape::Single { hosts } => hosts,
             FabricShape::LeafSpine { leaves, hosts, .. } => leaves * hosts,
             FabricShape::Clos { pods, tors, hosts, .. } => pods * tors * hosts,
+            FabricShape::Rails { servers, gpus, .. } => servers * gpus,
+            FabricShape::Links { hosts, .. } => hosts,
         }
     }
 
@@ -119,6 +157,10 @@ impl ImportedFabric {
             FabricShape::Clos { pods, tors, leaves, spines, hosts } => {
                 (hosts + leaves).max(tors + spines / leaves.max(1)).max(pods)
             }
+            FabricShape::Rails { servers, gpus, rails, spines, parallel, .. } => {
+                (servers * gpus / rails + spines * parallel).max(rails * parallel)
+            }
+            FabricShape::Links { ports, .. } => ports,
         };
         ports as u64
     }
@@ -127,8 +169,8 @@ impl ImportedFabric {
     pub(super) fn idle_time(&self, size: u32) -> Span {
         let tiers = match self.shape {
             FabricShape::Single { .. } => 1,
-            FabricShape::LeafSpine { .. } => 2,
-            FabricShape::Clos { .. } => 3,
+            FabricShape::LeafSpine { .. } | FabricShape::Rails { .. } => 2,
+            FabricShape::Clos { .. } | FabricShape::Links { .. } => 3,
         };
         let used = &self.links[..tiers];
         let delay: Span = used.iter().map(|tier| tier.delay * 4).sum();
@@ -147,6 +189,9 @@ impl ImportedFabric {
     }
 
     fn write(&self, document: &mut Document) {
+        if let Some(topology) = &self.topology {
+            return write_links(topology, document);
+        }
         document.table("[topology]");
         let mut counts = |kind: &str, counts: &[(&str, usize)]| {
             document.word("kind", kind);
@@ -165,6 +210,18 @@ impl ImportedFabric {
                 );
                 document.word("uplinks", "planes");
             }
+            FabricShape::Rails { servers, gpus, rails, spines, parallel, server_link } => {
+                let all = [("servers", servers), ("gpus", gpus), ("rails", rails), ("spines", spines)];
+                counts("rails", &all);
+                if spines > 0 {
+                    document.bare("parallel", parallel);
+                }
+                if let Some(LinkTier { rate, delay }) = server_link {
+                    document.word("nvlink_rate", exact_rate(rate));
+                    document.word("nvlink_delay", exact_span(delay));
+                }
+            }
+            FabricShape::Links { .. } => unreachable!("its topology is written"),
         }
         let [hosts, leaves, spines] = self.links;
         let links = if matches!(self.shape, FabricShape::Single { .. }) { hosts } else { leaves };
@@ -179,6 +236,30 @@ impl ImportedFabric {
         if spines != links && matches!(self.shape, FabricShape::Clos { .. }) {
             tier(["spine_rate", "spine_delay"], spines);
         }
+    }
+}
+
+/// Writes switches, hosts and links.
+fn write_links(topology: &Topology, document: &mut Document) {
+    let names = Names::new(topology);
+    for switch in &topology.switches {
+        document.table("[[switches]]");
+        document.word("name", format!("S{switch}"));
+    }
+    for (number, link) in topology.links.iter().enumerate() {
+        match link.ends.into_iter().find(|node| !topology.is_switch(*node)) {
+            Some(host) => {
+                document.table("[[hosts]]");
+                document.word("name", topology.host_name(host));
+                document.word("port", names.host_port(host, link, topology));
+            }
+            None => {
+                document.table("[[links]]");
+                document.bare("ends", array(names.link_ends(number, link)));
+            }
+        }
+        document.word("rate", exact_rate(link.rate));
+        document.word("delay", exact_span(link.delay));
     }
 }
 
@@ -248,6 +329,9 @@ pub(super) fn scenario(
     document.word("end", exact_span(end));
     if end > Span::from_micros(50) * SAMPLES_MAX {
         document.word("sample_every", exact_span(end.divided_by(SAMPLES_MAX)));
+    }
+    if fabric.topology.is_some() {
+        document.word("forwarding", "ecmp");
     }
     document.table("[switch]");
     document.bare("mtu", 4_200);

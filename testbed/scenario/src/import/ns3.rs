@@ -37,9 +37,10 @@ use config::Config;
 use flows::{FlowList, TraceList};
 use std::collections::BTreeSet;
 use times::Times;
-use topology::{Link, Topology};
+pub(super) use topology::{Link, Topology};
 use weir_units::{Span, SplitMix64};
 use workloads::Workload;
+pub(super) use write::Names;
 
 pub use arguments::Arguments;
 pub use columns::FlowColumns;

@@ -1,6 +1,7 @@
 //! Workloads of SimAI (AICB), as scenarios.
 
 mod schedule;
+mod topology;
 mod workload;
 
 use std::path::Path;
@@ -19,7 +20,9 @@ pub struct SimaiOptions<'p> {
     pub stem: String,
     /// Workload.
     pub workload: &'p Path,
-    /// Fabric.
+    /// Topology file.
+    pub topology: Option<&'p Path>,
+    /// Fabric without a topology file.
     pub fabric: FabricOptions,
 }
 
@@ -42,7 +45,15 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     let file = read_text(options.workload)?;
     let name = &file.name;
     let workload = SimaiWorkload::read(&file)?;
-    let fabric = options.fabric.fabric(workload.gpus as usize)?;
+    let topology_file = options.topology.map(read_text).transpose()?;
+    let fabric = match &topology_file {
+        Some(file) => topology::read(file, &mut report)?,
+        None => options.fabric.fabric(workload.gpus as usize)?,
+    };
+    if let Some(file) = topology_file.as_ref().filter(|_| fabric.hosts() < workload.gpus as usize) {
+        let problem = format!("the topology has {} GPUs, and {name} {}", fabric.hosts(), workload.gpus);
+        return Err(ImportErrors::one(&file.name, None, problem, "name files of one job"));
+    }
     let mut schedule = LayerSchedule::new(&workload);
     write_pass(&mut schedule, &workload);
     let refuse = |problem: String, help: &str| Err(ImportErrors::one(name, None, problem, help));
@@ -55,7 +66,7 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
         let problem = format!("there are messages of {}, and RDMA has none above 2 GiB", Bytes::new(largest));
         return refuse(problem, "write smaller collectives, or more GPUs");
     }
-    let text = schedule.graph.goal_text();
+    let goal = schedule.graph.goal_text();
     let hosts: Vec<u32> = (0..workload.gpus).collect();
     let graph = schedule.graph.build(&hosts, Time::ZERO, Time::NEVER, 1).expect("each message has its receipt");
     let SimaiWorkload { tensor, expert, gpus, .. } = workload;
@@ -66,16 +77,18 @@ pub fn import(options: &SimaiOptions<'_>) -> Result<ImportedScenario, ImportErro
     );
     report.taken.push(ImportNote::for_file(name, taken));
     fabric.report_idle(gpus as usize, &mut report);
-    for text in [
-        "collectives are single rings, all-to-all sends to all peers at once; SimAI has NCCL's channels, trees and NVLS",
-        "all links are of the fabric: there is no NVLink within a server",
-    ] {
+    let text = "collectives are single rings, all-to-all sends to all peers at once; SimAI has NCCL's channels, trees and NVLS";
+    report.approximated.push(ImportNote::for_file(name, text));
+    if topology_file.is_none() {
+        let text = "all links are of the fabric: without a topology there is no NVLink within a server";
         report.approximated.push(ImportNote::for_file(name, text));
     }
     let end = fabric::end_of_graph(&graph, &fabric, name)?;
     let copy = format!("{}-schedule.goal", options.stem);
-    let scenario = fabric::scenario("simai", &[name], &fabric, end, ["goal", &copy], &report);
-    Ok(ImportedScenario { scenario, files: vec![(copy, text.into_bytes())], report })
+    let sources: Vec<&str> =
+        [name].into_iter().chain(topology_file.as_ref().map(|file| &file.name)).map(String::as_str).collect();
+    let scenario = fabric::scenario("simai", &sources, &fabric, end, ["goal", &copy], &report);
+    Ok(ImportedScenario { scenario, files: vec![(copy, goal.into_bytes())], report })
 }
 
 /// Writes the forward pass, layer by layer, then the backward pass. Collectives of weight gradients delay nothing.
@@ -108,16 +121,24 @@ mod tests {
     use crate::scenario::{Scenario, TrafficSource};
 
     fn imported(text: &str) -> Result<(Scenario, String), String> {
+        imported_on(text, None).map(|(scenario, goal, _)| (scenario, goal))
+    }
+
+    /// Imports a workload and a topology; returns the scenario, its schedule and its text.
+    fn imported_on(text: &str, topology: Option<&str>) -> Result<(Scenario, String, String), String> {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("w.txt"), text).unwrap();
+        topology.iter().for_each(|text| fs::write(path("topology"), text).unwrap());
+        let topology = topology.map(|_| path("topology"));
         let fabric = FabricOptions { tiers: 1, rate: BitRate::gbps(100), delay: Span::from_micros(1) };
-        let options = SimaiOptions { stem: "s".to_owned(), workload: &path("w.txt"), fabric };
+        let options =
+            SimaiOptions { stem: "s".to_owned(), workload: &path("w.txt"), topology: topology.as_deref(), fabric };
         let imported = import(&options).map_err(|errors| errors.to_string())?;
         imported.files.iter().for_each(|(name, content)| fs::write(path(name), content).unwrap());
         let runs = crate::file::parse(&path("s.toml"), &imported.scenario);
         let scenario = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario;
-        Ok((scenario, String::from_utf8(imported.files[0].1.clone()).unwrap()))
+        Ok((scenario, String::from_utf8(imported.files[0].1.clone()).unwrap(), imported.scenario))
     }
 
     fn header(groups: &str) -> String {
@@ -186,6 +207,59 @@ mod tests {
             .collect();
         let durations: Vec<&str> = durations.iter().map(|line| line.split_whitespace().nth(2).unwrap()).collect();
         assert_eq!(durations, ["1000", "2000", "30", "40", "10", "20", "7"]);
+    }
+
+    /// Topology as SimAI's generator writes it: GPUs `0..gpus` in servers of two with an NVSwitch each, then ASWs, then PSWs. `nic` has the
+    /// ASWs of a GPU.
+    fn topology(gpus: u32, asws: u32, psws: u32, nic: impl Fn(u32) -> Vec<u32>) -> String {
+        let (servers, switches) = (gpus / 2, asws + psws);
+        let first = gpus + servers;
+        let mut links = Vec::new();
+        for gpu in 0..gpus {
+            links.push(format!("{gpu} {} 2880Gbps 0.000025ms 0", gpus + gpu / 2));
+            links.extend(nic(gpu).iter().map(|asw| format!("{gpu} {} 100Gbps 0.0005ms 0", first + asw)));
+        }
+        for asw in 0..asws {
+            links.extend((0..psws).map(|psw| format!("{} {} 400Gbps 0.0005ms 0", first + asw, first + asws + psw)));
+        }
+        let numbers: Vec<String> = (gpus..first + switches).map(|switch| switch.to_string()).collect();
+        let head = format!("{} 2 {servers} {switches} {} A100", first + switches, links.len());
+        format!("{head}\n{}\n{}\n", numbers.join(" "), links.join("\n"))
+    }
+
+    #[test]
+    fn a_topology_is_of_rails_or_of_links() {
+        let groups = header("model_parallel_NPU_group: 2 ep: 1 all_gpus: 8");
+        let workload = format!("{groups}1\nL0\t-1 1000 ALLREDUCE 8000 1 NONE 0 1 ALLREDUCE 8000 100\n");
+        let (rails, _, text) = imported_on(&workload, Some(&topology(8, 2, 3, |gpu| vec![gpu % 2]))).unwrap();
+        let expected = "kind = \"rails\"\nservers = 4\ngpus = 2\nrails = 2\nspines = 3\nparallel = 1\n\
+                        nvlink_rate = \"2880Gbps\"\nnvlink_delay = \"50ns\"\nrate = \"400Gbps\"\ndelay = \"500ns\"\n\
+                        host_rate = \"100Gbps\"\nhost_delay = \"500ns\"\n";
+        assert!(text.contains(expected), "{text}");
+        assert_eq!((rails.hosts.len(), rails.switches.len(), rails.links.len()), (8, 5, 6));
+        assert!(rails.servers.is_some());
+        // Servers 0 and 1 on one switch, 2 and 3 on the other.
+        let (links, _, text) = imported_on(&workload, Some(&topology(8, 2, 3, |gpu| vec![gpu / 4]))).unwrap();
+        assert!(text.contains("# - topology: NVLink: fabrics of rails alone have it\n"), "{text}");
+        assert!(text.contains("name = \"H7\"\nport = \"S13.H7\"\nrate = \"100Gbps\"\ndelay = \"500ns\"\n"), "{text}");
+        assert_eq!((links.hosts.len(), links.switches.len(), links.links.len()), (8, 5, 6));
+        let names: Vec<&str> = links.hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["H0", "H1", "H2", "H3", "H4", "H5", "H6", "H7"]);
+        let dual = topology(8, 4, 3, |gpu| vec![gpu % 2, 2 + gpu % 2]);
+        let error =
+            "topology:5: GPU 0 has links to switches 12 and 14: dual ToR can't be simulated, as a host has one port";
+        assert!(imported_on(&workload, Some(&dual)).unwrap_err().starts_with(error));
+        for (file, error) in [
+            (
+                topology(4, 2, 1, |gpu| vec![gpu % 2]),
+                "topology: the topology has 4 GPUs, and w.txt 8; name files of one job",
+            ),
+            ("3 1 2\n2\n".to_owned(), "topology:1: the first line has 3 values, not 6; write nodes"),
+            (topology(8, 2, 3, |_| Vec::new()), "topology:"),
+        ] {
+            let found = imported_on(&workload, Some(&file)).unwrap_err();
+            assert!(found.starts_with(error), "{found}");
+        }
     }
 
     #[test]

@@ -16,12 +16,21 @@ pub struct Rails {
     pub rails: usize,
     /// Number of spines; without any, GPUs of different rails are not joined.
     pub spines: usize,
-    /// Rate of a rail's links to its hosts over that of its links to spines.
-    pub oversubscription: u64,
+    /// Links from each rail to each spine.
+    pub uplinks: RailsUplinks,
     /// The hosts' links.
     pub host_cable: LinkSpec,
     /// Links between rails and spines.
     pub fabric_link: LinkSpec,
+}
+
+/// Number of links from each rail to each spine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RailsUplinks {
+    /// Rate of a rail's links to its hosts over that of its links to spines.
+    Oversubscription(u64),
+    /// Number.
+    Parallel(usize),
 }
 
 impl Rails {
@@ -61,8 +70,12 @@ impl Rails {
         if self.spines == 0 {
             return Ok(0);
         }
+        let oversubscription = match self.uplinks {
+            RailsUplinks::Parallel(links) => return Ok(links),
+            RailsUplinks::Oversubscription(oversubscription) => u128::from(oversubscription),
+        };
         let down = u128::from(self.host_cable.rate.as_bps()) * hosts_per_rail as u128;
-        let up = u128::from(self.fabric_link.rate.as_bps()) * self.spines as u128 * u128::from(self.oversubscription);
+        let up = u128::from(self.fabric_link.rate.as_bps()) * self.spines as u128 * oversubscription;
         match down.checked_rem(up) {
             Some(0) if down > 0 => Ok((down / up) as usize),
             _ => Err(TopologyError::Oversubscription { hosts: hosts_per_rail, spines: self.spines }),
@@ -77,8 +90,15 @@ mod tests {
     use super::*;
 
     const CABLE: LinkSpec = LinkSpec::new(BitRate::gbps(400), Span::from_micros(1));
-    const RAILS: Rails =
-        Rails { servers: 4, gpus: 8, rails: 8, spines: 2, oversubscription: 1, host_cable: CABLE, fabric_link: CABLE };
+    const RAILS: Rails = Rails {
+        servers: 4,
+        gpus: 8,
+        rails: 8,
+        spines: 2,
+        uplinks: RailsUplinks::Oversubscription(1),
+        host_cable: CABLE,
+        fabric_link: CABLE,
+    };
 
     #[test]
     fn gpus_are_on_the_switches_of_their_rails() {
@@ -88,8 +108,10 @@ mod tests {
         let names = fabric.port_names();
         assert_eq!(names[3].join(" "), "H3 H11 H19 H27 to-S0.0 to-S0.1 to-S1.0 to-S1.1");
         // Two GPUs of each server on a rail, and a quarter of the capacity upward.
-        let four = Rails { rails: 4, oversubscription: 4, ..RAILS }.fabric().unwrap();
+        let four = Rails { rails: 4, uplinks: RailsUplinks::Oversubscription(4), ..RAILS }.fabric().unwrap();
         assert_eq!(four.port_names()[1].join(" "), "H1 H5 H9 H13 H17 H21 H25 H29 to-S0 to-S1");
+        let single = Rails { uplinks: RailsUplinks::Parallel(1), ..RAILS }.fabric().unwrap();
+        assert_eq!(single.port_names()[3].join(" "), "H3 H11 H19 H27 to-S0 to-S1");
         let alone = Rails { spines: 0, ..RAILS }.fabric().unwrap();
         assert_eq!((alone.check(), alone.links.len()), (Ok(()), 0));
     }

@@ -254,7 +254,7 @@ impl AstraNetwork {
         let text = "messages go in frames with headers, and cross the switch frame by frame; ASTRA-sim's network takes their payload, and with congestion awareness stores whole messages in the switch";
         report.approximated.push(ImportNote::for_file(&file.name, text));
         let shape = FabricShape::Single { hosts: ranks as usize };
-        let fabric = ImportedFabric { shape, links: [LinkTier { rate, delay }; 3] };
+        let fabric = ImportedFabric { shape, links: [LinkTier { rate, delay }; 3], topology: None };
         Ok(AstraNetwork { file: file.name.clone(), dims: vec![ranks], fabric: Some(fabric) })
     }
 }

@@ -160,7 +160,7 @@ pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<Impor
         let delay = tier.latency.unwrap_or(0) * 1_000 + (latency(number.min(used.len() - 1)) + below) / 2;
         LinkTier { rate: BitRate::gbps(tier.speed.unwrap_or(1)), delay: Span::from_picos(delay) }
     });
-    Ok(ImportedFabric { shape: fabric, links })
+    Ok(ImportedFabric { shape: fabric, links, topology: None })
 }
 
 /// Returns the switches of a fat-tree. Errors name the tier.

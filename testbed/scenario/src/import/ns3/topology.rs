@@ -11,13 +11,13 @@ use crate::topology::PORTS_MAX;
 
 /// Topology of nodes numbered from 0, which are switches or hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Topology {
+pub(in crate::import) struct Topology {
     /// Number of nodes.
-    pub(super) nodes: u32,
+    pub(in crate::import) nodes: u32,
     /// Nodes that are switches, in order.
-    pub(super) switches: Vec<u32>,
+    pub(in crate::import) switches: Vec<u32>,
     /// Links, each of two switches, or a switch and a host. Each host has one, see `Topology::part_nics`.
-    pub(super) links: Vec<Link>,
+    pub(in crate::import) links: Vec<Link>,
     /// Nodes that represent a further NIC of a host: the host, and the NIC's number from 2. Their numbers follow those of the file.
     pub(super) nics: BTreeMap<u32, (u32, usize)>,
     pub(super) left_out: BTreeSet<u32>,
@@ -30,16 +30,16 @@ pub(super) struct Topology {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    pub(super) ends: [u32; 2],
+pub(in crate::import) struct Link {
+    pub(in crate::import) ends: [u32; 2],
     /// Rate.
-    pub(super) rate: BitRate,
+    pub(in crate::import) rate: BitRate,
     /// Propagation delay, one way.
-    pub(super) delay: Span,
+    pub(in crate::import) delay: Span,
     /// Lost packets in 10^9, in each direction.
-    pub(super) loss_ppb: u64,
+    pub(in crate::import) loss_ppb: u64,
     /// Line in the file, from 1.
-    pub(super) line: usize,
+    pub(in crate::import) line: usize,
 }
 
 /// Further fields of inet-tub's first line.
@@ -61,7 +61,7 @@ impl Topology {
     ///
     /// # Errors
     /// All lines that are wrong, and hosts that are linked to each other.
-    pub(super) fn parse(source: &SourceFile) -> Result<Topology, ImportErrors> {
+    pub(in crate::import) fn parse(source: &SourceFile) -> Result<Topology, ImportErrors> {
         let mut complaints = ErrorCollector::new(&source.name);
         let mut lines = lines(&source.text);
         let topology = Topology::read(&mut lines, &mut complaints);
@@ -120,11 +120,11 @@ impl Topology {
         Some(Topology { nodes, switches, links, nics, left_out, is_extended, tiers, left_over })
     }
 
-    pub(super) fn is_switch(&self, node: u32) -> bool {
+    pub(in crate::import) fn is_switch(&self, node: u32) -> bool {
         self.switches.binary_search(&node).is_ok()
     }
 
-    pub(super) fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(in crate::import) fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.nodes).filter(|node| !self.is_switch(*node) && !self.left_out.contains(node))
     }
 

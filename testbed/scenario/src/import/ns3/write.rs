@@ -306,13 +306,13 @@ fn outage(experiment: &Ns3Experiment, names: &Names, report: &mut ImportReport) 
 }
 
 /// Names of ports: `S320.to-S321`, with a number for parallel links; `S320.H0`.
-struct Names {
+pub(in crate::import) struct Names {
     /// Number of each parallel link, by link index.
     parallel: BTreeMap<usize, usize>,
 }
 
 impl Names {
-    fn new(topology: &Topology) -> Names {
+    pub(in crate::import) fn new(topology: &Topology) -> Names {
         let mut bundles: BTreeMap<[u32; 2], Vec<usize>> = BTreeMap::new();
         for (number, link) in topology.links.iter().enumerate() {
             bundles.entry(sorted(link.ends)).or_default().push(number);
@@ -323,20 +323,20 @@ impl Names {
     }
 
     /// Returns the ports at both ends of a link between switches.
-    fn link_ends(&self, number: usize, link: &Link) -> [String; 2] {
+    pub(in crate::import) fn link_ends(&self, number: usize, link: &Link) -> [String; 2] {
         let [one, other] = link.ends;
         let suffix = self.parallel.get(&number).map_or(String::new(), |n| format!(".{n}"));
         [format!("S{one}.to-S{other}{suffix}"), format!("S{other}.to-S{one}{suffix}")]
     }
 
     /// Returns the switch's port of a host.
-    fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
+    pub(in crate::import) fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
         let switch = if link.ends[0] == host { link.ends[1] } else { link.ends[0] };
         format!("S{switch}.{}", topology.host_name(host))
     }
 
     /// Returns the switch ports at these nodes, each once: all of a switch, and the one of a host.
-    fn ports_of(&self, nodes: &[u32], topology: &Topology) -> Vec<String> {
+    pub(in crate::import) fn ports_of(&self, nodes: &[u32], topology: &Topology) -> Vec<String> {
         let mut ports = Vec::new();
         for (number, link) in topology.links.iter().enumerate() {
             match link.ends.iter().find(|node| !topology.is_switch(**node)) {

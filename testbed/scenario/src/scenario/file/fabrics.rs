@@ -14,7 +14,8 @@ use super::topology::{HostPart, LinkPart, PortName, SwitchPart, Topology};
 use crate::link::FaultPlan;
 use crate::scenario::{PortRef, ServerPlan};
 use crate::topology::{
-    Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Rails, Ring, SingleSwitch, TopologyError, Uplinks,
+    Clos, Dumbbell, Fabric, FatTree, LeafSpine, LinkSpec, Rails, RailsUplinks, Ring, SingleSwitch, TopologyError,
+    Uplinks,
 };
 
 /// Kinds of fabrics, and the keys of each besides the common ones.
@@ -47,6 +48,7 @@ const KINDS: [(&str, &[&str]); 7] = [
             "rails",
             "spines",
             "oversubscription",
+            "parallel",
             "host_rate",
             "host_delay",
             "nvlink_rate",
@@ -211,14 +213,23 @@ impl FabricParams<'_, '_> {
             true => self.table.given(key).map(|count| count as usize),
             false => usual,
         };
-        let (rails, oversubscription) =
-            (given_or(&topology::RAILS, gpus), given_or(&topology::OVERSUBSCRIPTION, Some(1)));
+        let rails = given_or(&topology::RAILS, gpus);
+        let [oversubscription, parallel] = [&topology::OVERSUBSCRIPTION, &topology::PARALLEL];
+        let uplinks = match (self.table.has(oversubscription.name), self.table.has(parallel.name)) {
+            (true, true) => {
+                let message = "`oversubscription` and `parallel` both set the links to spines";
+                self.table.refuse(parallel.name, message, "take one of them out");
+                None
+            }
+            (_, true) => self.table.given(parallel).map(|links| RailsUplinks::Parallel(links as usize)),
+            _ => given_or(oversubscription, Some(1)).map(|ratio| RailsUplinks::Oversubscription(ratio as u64)),
+        };
         let shape = Rails {
             servers: servers?,
             gpus: gpus?,
             rails: rails?,
             spines: spines?,
-            oversubscription: oversubscription? as u64,
+            uplinks: uplinks?,
             host_cable: host_cable?,
             fabric_link: cable?,
         };

@@ -346,7 +346,7 @@ pub(super) mod topology {
     pub(crate) const LEFT: Key<u64> = count("left", 1, "`dumbbell`: hosts on S0.");
     pub(crate) const RIGHT: Key<u64> = count("right", 1, "`dumbbell`: hosts on S1.");
     pub(crate) const PARALLEL: Key<u64> =
-        count("parallel", 1, "`leaf-spine`: links from each leaf to each spine.").or("1");
+        count("parallel", 1, "`leaf-spine`, `rails`: links from each leaf or rail to each spine.").or("1");
     pub(crate) const UPLINKS: Key<Uplinks> = Key::choice(
         "uplinks",
         &[("every", Uplinks::Every), ("planes", Uplinks::Planes)],

@@ -1,0 +1,172 @@
+//! Topology files of SimAI: GPUs with NICs on switches, and NVSwitches in servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::import::fabric::{FabricShape, ImportedFabric, LinkTier};
+use crate::import::ns3::{Link, Topology};
+use crate::import::text::{SourceFile, count, lines};
+use crate::import::{ImportErrors, ImportNote, ImportReport};
+use crate::topology::PORTS_MAX;
+
+/// Reads a topology file: rails where it has these, or else single links, without NVLink.
+pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<ImportedFabric, ImportErrors> {
+    let refuse = |line: usize, problem: String, help: &str| ImportErrors::one(&file.name, Some(line), problem, help);
+    let first = lines(&file.text).next().map(|line| line.fields).unwrap_or_default();
+    let [_, per_server, nvswitches, _, _, _] = first[..] else {
+        let help = "write nodes, GPUs per server, NVSwitches, switches, links and GPU type, like `30 8 2 12 64 A100`";
+        return Err(refuse(1, format!("the first line has {}, not 6", count(first.len(), "value")), help));
+    };
+    let number = |text: &str, what: &str| {
+        text.parse::<u32>().map_err(|_| refuse(1, format!("\"{text}\" is not {what}"), "write a whole number"))
+    };
+    let (per_server, nvswitches) =
+        (number(per_server, "the number of GPUs per server")?, number(nvswitches, "the number of NVSwitches")?);
+    let mut topology = Topology::parse(file)?;
+    let gpus = topology.switches.first().copied().unwrap_or(0);
+    if per_server == 0 || !gpus.is_multiple_of(per_server) || topology.hosts().count() as u32 != gpus {
+        let problem = format!("{gpus} GPUs before the first switch are no servers of {per_server}, or there are more");
+        return Err(refuse(1, problem, "number the GPUs first, and write how many a server has"));
+    }
+    let mut server_links = Vec::new();
+    topology.links.retain(|link| {
+        let is_in_server = link.ends.iter().any(|node| (gpus..gpus.saturating_add(nvswitches)).contains(node));
+        if is_in_server {
+            server_links.push(*link);
+        }
+        !is_in_server
+    });
+    topology.switches.retain(|switch| *switch >= gpus + nvswitches);
+    check_gpus(file, &mut topology, gpus)?;
+    if let Some(link) = topology.links.iter().find(|link| link.loss_ppb > 0) {
+        report.left.push(ImportNote::for_line(&file.name, link.line, "error rates: links lose nothing"));
+    }
+    let server_link = server_link(&server_links, gpus, per_server);
+    let taken = |text: &str| {
+        let switches = count(topology.switches.len(), "switch");
+        ImportNote::for_file(&file.name, format!("{gpus} GPUs in servers of {per_server}, {switches}: {text}"))
+    };
+    if let Some(fabric) = rails(&topology, gpus, per_server, server_link) {
+        report.taken.push(taken("rails"));
+        if server_link.is_none() && nvswitches > 0 {
+            let text = "NVLink: GPUs of a server don't all have the same links to its NVSwitches";
+            report.left.push(ImportNote::for_file(&file.name, text));
+        }
+        return Ok(fabric);
+    }
+    report.taken.push(taken("no rails, link by link"));
+    if nvswitches > 0 {
+        report.left.push(ImportNote::for_file(&file.name, "NVLink: fabrics of rails alone have it"));
+    }
+    Ok(links_of(topology))
+}
+
+/// Checks that each GPU has one NIC, and orders the GPUs' links by number.
+fn check_gpus(file: &SourceFile, topology: &mut Topology, gpus: u32) -> Result<(), ImportErrors> {
+    let mut nics: BTreeMap<u32, u32> = BTreeMap::new();
+    for link in &topology.links {
+        let Some(place) = link.ends.iter().position(|node| *node < gpus) else { continue };
+        let (gpu, switch) = (link.ends[place], link.ends[1 - place]);
+        if let Some(other) = nics.insert(gpu, switch) {
+            let problem = format!(
+                "GPU {gpu} has links to switches {other} and {switch}: dual ToR can't be simulated, as a host has one port"
+            );
+            return Err(ImportErrors::one(
+                &file.name,
+                Some(link.line),
+                problem,
+                "name a topology with a NIC port a GPU",
+            ));
+        }
+    }
+    if let Some(gpu) = (0..gpus).find(|gpu| !nics.contains_key(gpu)) {
+        let problem = format!("GPU {gpu} has no link to a switch");
+        return Err(ImportErrors::one(&file.name, None, problem, "write its NIC's link"));
+    }
+    topology.links.sort_by_key(|link| *link.ends.iter().min().expect("there are two"));
+    topology.check_ports(&file.name)
+}
+
+/// Returns the link between two GPUs of a server over its NVSwitches, if all have the same.
+fn server_link(links: &[Link], gpus: u32, per_server: u32) -> Option<LinkTier> {
+    // Links of each GPU, and servers of each NVSwitch.
+    let mut of_gpu: BTreeMap<u32, Vec<LinkTier>> = BTreeMap::new();
+    let mut servers: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for link in links {
+        let (gpu, switch) = (link.ends[0].min(link.ends[1]), link.ends[0].max(link.ends[1]));
+        of_gpu.entry(gpu).or_default().push(LinkTier { rate: link.rate, delay: link.delay });
+        servers.entry(switch).or_default().insert(gpu / per_server);
+    }
+    let first = of_gpu.get(&0)?;
+    let is_same = (0..gpus).all(|gpu| of_gpu.get(&gpu) == Some(first)) && first.iter().all(|link| *link == first[0]);
+    let rate = first[0].rate * first.len() as u64;
+    (is_same && servers.values().all(|servers| servers.len() == 1))
+        .then_some(LinkTier { rate, delay: first[0].delay * 2 })
+}
+
+/// Returns the fabric if GPU g of each server is on the switch of rail g, and each rail is linked alike with each other switch.
+fn rails(topology: &Topology, gpus: u32, per_server: u32, server_link: Option<LinkTier>) -> Option<ImportedFabric> {
+    let (host_links, fabric_links) = topology.links.split_at(gpus as usize);
+    let switch = |link: &Link| link.ends[0].max(link.ends[1]);
+    let mut rails: Vec<u32> = Vec::new();
+    for link in &host_links[..per_server as usize] {
+        if !rails.contains(&switch(link)) {
+            rails.push(switch(link));
+        }
+    }
+    let rail = |gpu: usize| rails[gpu % per_server as usize % rails.len()];
+    let is_even = (per_server as usize).is_multiple_of(rails.len());
+    let is_same =
+        |links: &[Link]| links.windows(2).all(|pair| (pair[0].rate, pair[0].delay) == (pair[1].rate, pair[1].delay));
+    if !is_even
+        || host_links.iter().enumerate().any(|(gpu, link)| switch(link) != rail(gpu))
+        || !is_same(host_links)
+        || !is_same(fabric_links)
+    {
+        return None;
+    }
+    let spines = topology.switches.len() - rails.len();
+    let mut parallel: BTreeMap<[u32; 2], usize> = BTreeMap::new();
+    for link in fabric_links {
+        let [rail, spine] = match link.ends.map(|node| rails.contains(&node)) {
+            [true, false] => link.ends,
+            [false, true] => [link.ends[1], link.ends[0]],
+            _ => return None,
+        };
+        *parallel.entry([rail, spine]).or_default() += 1;
+    }
+    let links = parallel.values().next().copied().unwrap_or(1);
+    if parallel.len() != rails.len() * spines || parallel.values().any(|count| *count != links) {
+        return None;
+    }
+    let tier = |link: &Link| LinkTier { rate: link.rate, delay: link.delay };
+    let (host, fabric) = (tier(&host_links[0]), tier(fabric_links.first().unwrap_or(&host_links[0])));
+    let servers = (gpus / per_server) as usize;
+    let shape = FabricShape::Rails {
+        servers,
+        gpus: per_server as usize,
+        rails: rails.len(),
+        spines,
+        parallel: links,
+        server_link,
+    };
+    Some(ImportedFabric { shape, links: [host, fabric, fabric], topology: None })
+}
+
+/// Returns a fabric of single links.
+fn links_of(topology: Topology) -> ImportedFabric {
+    let hosts = topology.hosts().count();
+    let ports = topology.switches.iter().map(|switch| topology.links_of(*switch).count()).max().unwrap_or(PORTS_MAX);
+    // Hosts' rates over those of the other links of a switch with hosts, rounded up.
+    let oversubscription = |switch: &u32| {
+        let (hosts, others): (Vec<&Link>, Vec<&Link>) =
+            topology.links_of(*switch).partition(|link| !link.ends.iter().all(|node| topology.is_switch(*node)));
+        let rate = |links: Vec<&Link>| links.iter().map(|link| link.rate.as_bps()).sum::<u64>();
+        let (hosts, others) = (rate(hosts), rate(others));
+        if others == 0 { 1 } else { hosts.div_ceil(others) }
+    };
+    let oversubscription = topology.switches.iter().map(oversubscription).max().unwrap_or(1).max(1);
+    let slowest = topology.links.iter().map(|link| link.rate).min().expect("each GPU has a link");
+    let delay = topology.links.iter().map(|link| link.delay).max().unwrap_or_default();
+    let shape = FabricShape::Links { hosts, ports, oversubscription };
+    ImportedFabric { shape, links: [LinkTier { rate: slowest, delay }; 3], topology: Some(topology) }
+}
