@@ -183,7 +183,7 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
         cuts_times: arguments.ns3_rounding,
     };
     let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
-    write(&arguments.output, &ns3::import(&sources, &options).map_err(wrong)?)
+    write(&arguments.output, &ns3::import(&sources, &options).map_err(wrong)?, &arguments.paths)
 }
 
 /// Makes and writes the scenario of a connection matrix, with a report.
@@ -191,22 +191,24 @@ pub(crate) fn htsim(arguments: &HtsimArguments) -> Result<(), Failure> {
     let HtsimArguments { matrix, topo, fabric, output } = arguments;
     let stem = stem(&output.output)?;
     let options = HtsimOptions { stem, matrix, topology: topo.as_deref(), fabric: fabric.options() };
-    write(output, &htsim_import::import(&options).map_err(wrong)?)
+    let inputs: Vec<PathBuf> = [matrix].into_iter().chain(topo).cloned().collect();
+    write(output, &htsim_import::import(&options).map_err(wrong)?, &inputs)
 }
 
 /// Makes and writes the scenario of a schedule, with a report.
 pub(crate) fn goal(arguments: &GoalArguments) -> Result<(), Failure> {
     let GoalArguments { schedule, fabric, output } = arguments;
     let options = GoalOptions { stem: stem(&output.output)?, schedule, fabric: fabric.options() };
-    write(output, &goal_import::import(&options).map_err(wrong)?)
+    write(output, &goal_import::import(&options).map_err(wrong)?, std::slice::from_ref(schedule))
 }
 
 /// Makes and writes the scenario of a SimAI workload, with a report.
 pub(crate) fn simai(arguments: &SimaiArguments) -> Result<(), Failure> {
     let SimaiArguments { workload, topology, fabric, output } = arguments;
+    let inputs: Vec<PathBuf> = [workload].into_iter().chain(topology).cloned().collect();
     let (stem, topology) = (stem(&output.output)?, topology.as_deref());
     let options = SimaiOptions { stem, workload, topology, fabric: fabric.options() };
-    write(output, &simai_import::import(&options).map_err(wrong)?)
+    write(output, &simai_import::import(&options).map_err(wrong)?, &inputs)
 }
 
 /// Makes and writes the scenario of a job's traces, with a report.
@@ -220,11 +222,30 @@ pub(crate) fn chakra(arguments: &ChakraArguments) -> Result<(), Failure> {
         groups: groups.as_deref(),
         fabric: fabric.options(),
     };
-    write(output, &chakra_import::import(&options).map_err(wrong)?)
+    let folder = prefix.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let inputs: Vec<PathBuf> =
+        [system, network, groups].into_iter().flatten().cloned().chain([folder.to_owned()]).collect();
+    write(output, &chakra_import::import(&options).map_err(wrong)?, &inputs)
 }
 
-/// Writes a scenario that runs, and reports values taken, approximated and left out.
-fn write(arguments: &OutputArguments, imported: &ImportedScenario) -> Result<(), Failure> {
+/// Writes a scenario that runs, and reports values taken, approximated and left out. It writes over no file of the inputs, and over no
+/// other kind of file in a folder of them.
+fn write(arguments: &OutputArguments, imported: &ImportedScenario, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let names = imported.files.iter().map(|(name, _)| arguments.output.with_file_name(name));
+    for output in names.chain([arguments.output.clone()]) {
+        // A file that is not there is no input.
+        let Ok(path) = output.canonicalize() else { continue };
+        let is_ours =
+            path.extension().is_some_and(|ending| ["toml", "csv", "goal", "cm"].iter().any(|of| ending == *of));
+        let is_read = inputs
+            .iter()
+            .filter_map(|input| input.canonicalize().ok())
+            .any(|input| input == path || !is_ours && path.parent() == Some(&input));
+        if is_read {
+            let message = format!("--output: {} is read by the import; name another output", output.display());
+            return Err(Failure::Argument(message));
+        }
+    }
     check_runs(&arguments.output, imported)?;
     let written = write_scenario(&arguments.output, &imported.scenario, &imported.files, arguments.force)?;
     if arguments.json {
@@ -321,6 +342,29 @@ mod tests {
         let Err(Failure::Argument(message)) = ns3(&arguments(&input, output.clone(), false)) else { panic!() };
         assert!(message.ends_with("is there already; name another output, or give --force"), "{message}");
         ns3(&arguments(&input, output, true)).unwrap();
+    }
+
+    #[test]
+    fn no_input_is_written_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let schedule = "num_ranks 2\nrank 0 {\nsend 9b to 1\n}\nrank 1 {\nrecv 9b from 0\n}\n";
+        fs::write(path("a-schedule.goal"), schedule).unwrap();
+        let fabric = FabricArguments { tiers: 1, rate: BitRate::gbps(100), delay: Span::from_micros(1) };
+        let output = OutputArguments { output: path("a.toml"), force: true, json: false };
+        let Err(Failure::Argument(message)) =
+            goal(&GoalArguments { schedule: path("a-schedule.goal"), fabric, output })
+        else {
+            panic!()
+        };
+        assert!(message.ends_with("a-schedule.goal is read by the import; name another output"), "{message}");
+        fs::write(path("topology.txt"), "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n").unwrap();
+        fs::write(path("flow.txt"), "1\n0 1 3 100 64000 2.0\n").unwrap();
+        let Err(Failure::Argument(message)) = ns3(&arguments(directory.path(), path("flow.txt"), true)) else {
+            panic!()
+        };
+        assert!(message.ends_with("flow.txt is read by the import; name another output"), "{message}");
+        assert!(!path("a.toml").exists());
     }
 
     #[test]

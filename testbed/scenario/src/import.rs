@@ -20,6 +20,8 @@ use std::path::Path;
 pub use fabric::FabricOptions;
 pub(crate) use text::SourceFile;
 
+use crate::workload::{ScheduleError, SchedulePlace};
+
 /// Scenario imported from another tool's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedScenario {
@@ -143,6 +145,17 @@ impl ImportErrors {
     ) -> ImportErrors {
         let error = ImportError { file: file.to_owned(), line, problem: problem.into(), help: help.into() };
         ImportErrors { errors: vec![error], more: 0 }
+    }
+}
+
+impl ImportErrors {
+    /// Returns the error of a file of dependent messages; `help` is its fix if it has none.
+    fn of_schedule(file: &str, error: &ScheduleError, help: &str) -> ImportErrors {
+        let (problem, help) = error.message.split_once("; ").unwrap_or((&error.message, help));
+        match error.place {
+            SchedulePlace::Line(line) => ImportErrors::one(file, Some(line as usize), problem, help),
+            SchedulePlace::Byte(byte) => ImportErrors::one(file, None, format!("byte {byte}: {problem}"), help),
+        }
     }
 }
 

@@ -342,6 +342,11 @@ pub(super) fn scenario(
     document.word("preset", "roce");
     document.table("[switch.pfc]");
     document.word("reaction", "0s");
+    // The end allows for contention: a quarter of it is the time on an idle fabric.
+    document.table("[[windows]]");
+    document.word("name", "idle-fabric-time");
+    document.word("from", "0ps");
+    document.word("to", exact_span(end.divided_by(CONTENTION)));
     fabric.write(&mut document);
     document.table("[nic]");
     document.bare("mtu", 4_096);

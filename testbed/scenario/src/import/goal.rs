@@ -6,7 +6,7 @@ use weir_units::Time;
 
 use super::fabric::{self, FabricOptions};
 use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario, read_file};
-use crate::workload::{GoalError, GoalSchedule};
+use crate::workload::GoalSchedule;
 
 /// Inputs of an import.
 #[derive(Clone, Debug)]
@@ -26,11 +26,7 @@ pub struct GoalOptions<'p> {
 pub fn import(options: &GoalOptions<'_>) -> Result<ImportedScenario, ImportErrors> {
     let mut report = ImportReport::default();
     let (name, content) = read_file(options.schedule)?;
-    let refuse = |error: GoalError| {
-        let error = error.to_string();
-        let (problem, help) = error.split_once("; ").unwrap_or((&error, "write it as LogGOPSim reads it"));
-        ImportErrors::one(&name, None, problem, help)
-    };
+    let refuse = |error| ImportErrors::of_schedule(&name, &error, "write it as LogGOPSim reads it");
     let schedule = GoalSchedule::read(&content).map_err(refuse)?;
     let ranks = schedule.ranks();
     let fabric = options.fabric.fabric(ranks)?;

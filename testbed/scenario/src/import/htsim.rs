@@ -8,7 +8,7 @@ use weir_units::{Span, Time};
 
 use super::fabric::{self, FabricOptions};
 use super::{ImportErrors, ImportNote, ImportReport, ImportedScenario, read_text};
-use crate::workload::{ConnectionMatrix, MatrixError};
+use crate::workload::ConnectionMatrix;
 
 /// Inputs of an import.
 #[derive(Clone, Debug)]
@@ -31,10 +31,7 @@ pub fn import(options: &HtsimOptions<'_>) -> Result<ImportedScenario, ImportErro
     let mut report = ImportReport::default();
     let matrix_file = read_text(options.matrix)?;
     let name = &matrix_file.name;
-    let refuse = |MatrixError { line, message }| {
-        let (problem, help) = message.split_once("; ").unwrap_or((&message, "write it as htsim reads it"));
-        ImportErrors::one(name, Some(line), problem, help)
-    };
+    let refuse = |error| ImportErrors::of_schedule(name, &error, "write it as htsim reads it");
     let matrix = ConnectionMatrix::read(&matrix_file.text).map_err(refuse)?;
     let topology = options.topology.map(read_text).transpose()?;
     let fabric = match &topology {
@@ -79,13 +76,13 @@ fn report_matrix(name: &str, matrix: &ConnectionMatrix, report: &mut ImportRepor
     if let Some(connection) = first(|start| start > Span::ZERO) {
         report.taken.push(ImportNote::for_line(
             name,
-            connection.line,
+            connection.line as usize,
             "starts are in microseconds, as htsim reads them",
         ));
     }
     if let Some(connection) = first(|start| start.as_picos() % 1_000_000 > 0) {
         let text = "starts between whole microseconds are kept, which htsim cuts";
-        report.approximated.push(ImportNote::for_line(name, connection.line, text));
+        report.approximated.push(ImportNote::for_line(name, connection.line as usize, text));
     }
     let across = matrix.triggers_across_hosts();
     if across > 0 {
@@ -96,10 +93,10 @@ fn report_matrix(name: &str, matrix: &ConnectionMatrix, report: &mut ImportRepor
     }
     if let Some(connection) = connections.iter().find(|connection| connection.fires_on_receipt) {
         let text = "recv_done_trigger: fires at the receipt; htsim_roce ignores it, and htsim_uec never fires it, so that the next message never starts";
-        report.approximated.push(ImportNote::for_line(name, connection.line, text));
+        report.approximated.push(ImportNote::for_line(name, connection.line as usize, text));
     }
     if let Some(connection) = connections.iter().find(|connection| connection.has_priority) {
-        report.left.push(ImportNote::for_line(name, connection.line, "prio: all messages have class 3"));
+        report.left.push(ImportNote::for_line(name, connection.line as usize, "prio: all messages have class 3"));
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use weir_units::{Bytes, Span, Time};
 
 use super::Message;
+use super::error::ScheduleError;
 use super::graph::{GraphDraft, GraphError, MessageGraph};
 
 /// Largest message in bytes: htsim's sizes have 32 bits.
@@ -16,22 +17,6 @@ const NODES_MAX: usize = 1 << 20;
 /// CPUs of the delays up to starts, and of messages, which wait for no delay.
 const DELAY_CPU: u8 = 0;
 const MESSAGE_CPU: u8 = 1;
-
-/// Error in a connection matrix.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub(crate) struct MatrixError {
-    /// Number of the line, from 1.
-    pub(crate) line: usize,
-    /// Description of the error, with a fix.
-    pub(crate) message: String,
-}
-
-impl MatrixError {
-    fn new(line: usize, message: impl Into<String>) -> MatrixError {
-        MatrixError { line, message: message.into() }
-    }
-}
 
 /// Messages of a connection matrix, and their triggers.
 #[derive(Debug, Default)]
@@ -44,7 +29,7 @@ pub(crate) struct ConnectionMatrix {
 /// Message of a connection matrix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MatrixConnection {
-    pub(crate) line: usize,
+    pub(crate) line: u32,
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) size: u32,
@@ -57,7 +42,7 @@ pub(crate) struct MatrixConnection {
 
 #[derive(Debug)]
 struct MatrixTrigger {
-    line: usize,
+    line: u32,
     id: u32,
     kind: TriggerKind,
     /// Messages whose end activates it; true: their receipt.
@@ -78,10 +63,10 @@ impl ConnectionMatrix {
     ///
     /// # Errors
     /// The first error in the file.
-    pub(crate) fn read(text: &str) -> Result<ConnectionMatrix, MatrixError> {
+    pub(crate) fn read(text: &str) -> Result<ConnectionMatrix, ScheduleError> {
         let mut matrix = ConnectionMatrix::default();
         // Count in the header, and the line of it.
-        let mut counts: HashMap<&str, (usize, u32)> = HashMap::new();
+        let mut counts: HashMap<&str, (u32, u32)> = HashMap::new();
         let mut uses = TriggerUses::default();
         for (line, text) in (1..).zip(text.lines()) {
             let mut fields = text.split_whitespace();
@@ -93,18 +78,18 @@ impl ConnectionMatrix {
             } else if first == "failure" {
                 let message =
                     "failed links of a matrix are not simulated; take the line out, and write `failed` in [topology]";
-                return Err(MatrixError::new(line, message));
+                return Err(ScheduleError::line(line, message));
             } else if ["Nodes", "Connections", "Triggers", "Failures"].contains(&first) {
                 counts.insert(first, (line, number(line, &mut fields, first)?));
             } else {
                 let message = format!("\"{first}\" is out of place; write for example 0->1 id 1 start 0 size 4096");
-                return Err(MatrixError::new(line, message));
+                return Err(ScheduleError::line(line, message));
             }
         }
         let nodes = counts.get("Nodes").map(|(_, nodes)| *nodes as usize);
         matrix.nodes = nodes.filter(|nodes| (2..=NODES_MAX).contains(nodes)).ok_or_else(|| {
             let line = counts.get("Nodes").map_or(1, |(line, _)| *line);
-            MatrixError::new(
+            ScheduleError::line(
                 line,
                 format!("the number of nodes is missing or none of 2 to {NODES_MAX}; write Nodes 32"),
             )
@@ -114,13 +99,13 @@ impl ConnectionMatrix {
             let (line, count) = counts.get(name).copied().unwrap_or((1, 0));
             if count as usize != there {
                 let message = format!("there are {there} lines of {name}, not {count}; write {name} {there}");
-                return Err(MatrixError::new(line, message));
+                return Err(ScheduleError::line(line, message));
             }
         }
         let outside = |connection: &&MatrixConnection| connection.from.max(connection.to) as usize >= matrix.nodes;
         if let Some(MatrixConnection { line, from, to, .. }) = matrix.connections.iter().find(outside) {
             let message = format!("there is no node {}; write 0 to {}", from.max(to), matrix.nodes - 1);
-            return Err(MatrixError::new(*line, message));
+            return Err(ScheduleError::line(*line, message));
         }
         matrix.resolve(uses)?;
         Ok(matrix)
@@ -164,7 +149,7 @@ impl ConnectionMatrix {
     ///
     /// # Errors
     /// Messages that never start.
-    pub(crate) fn graph(&self, hosts: &[u32], from: Time, until: Time) -> Result<MessageGraph, MatrixError> {
+    pub(crate) fn graph(&self, hosts: &[u32], from: Time, until: Time) -> Result<MessageGraph, ScheduleError> {
         let mut draft = MatrixDraft { graph: GraphDraft::new(self.nodes), lines: vec![Vec::new(); self.nodes], tag: 0 };
         let operations: Vec<[u32; 2]> =
             (1..).zip(&self.connections).map(|(number, connection)| draft.add_message(number, connection)).collect();
@@ -182,7 +167,7 @@ impl ConnectionMatrix {
                 let lines = &draft.lines[rank as usize];
                 let line = lines.get(operation as usize).or(lines.last()).copied().unwrap_or(1);
                 let message = "the message never starts, as it waits for itself; take a trigger out of the cycle";
-                MatrixError::new(line, message)
+                ScheduleError::line(line, message)
             }
             GraphError::Unmatched { .. } => unreachable!("each message has its receipt"),
         })
@@ -190,13 +175,13 @@ impl ConnectionMatrix {
 
     fn read_connection<'t>(
         &mut self,
-        line: usize,
+        line: u32,
         ends: [&str; 2],
         mut fields: impl Iterator<Item = &'t str>,
         uses: &mut TriggerUses,
-    ) -> Result<(), MatrixError> {
+    ) -> Result<(), ScheduleError> {
         const EXAMPLE: &str = "write for example 0->1 id 1 start 0 size 4096";
-        let fail = |message: String| Err(MatrixError::new(line, format!("{message}; {EXAMPLE}")));
+        let fail = |message: String| Err(ScheduleError::line(line, format!("{message}; {EXAMPLE}")));
         let [Ok(from), Ok(to)] = ends.map(str::parse::<u32>) else {
             return fail(format!("\"{}->{}\" has no two nodes", ends[0], ends[1]));
         };
@@ -255,16 +240,17 @@ impl ConnectionMatrix {
     }
 
     /// Links messages and triggers, and checks that all messages start.
-    fn resolve(&mut self, uses: TriggerUses) -> Result<(), MatrixError> {
+    fn resolve(&mut self, uses: TriggerUses) -> Result<(), ScheduleError> {
         let mut places: HashMap<u32, usize> = HashMap::new();
         for (place, trigger) in self.triggers.iter().enumerate() {
             if places.insert(trigger.id, place).is_some() {
                 let message = format!("there are two triggers {}; write another id", trigger.id);
-                return Err(MatrixError::new(trigger.line, message));
+                return Err(ScheduleError::line(trigger.line, message));
             }
         }
-        let find = |line: usize, id: u32| {
-            let missing = || MatrixError::new(line, format!("there is no trigger {id}; write trigger id {id} oneshot"));
+        let find = |line: u32, id: u32| {
+            let missing =
+                || ScheduleError::line(line, format!("there is no trigger {id}; write trigger id {id} oneshot"));
             places.get(&id).copied().ok_or_else(missing)
         };
         for (line, id, target) in uses.targets {
@@ -280,13 +266,13 @@ impl ConnectionMatrix {
 /// Triggers of messages, with their lines and ids.
 #[derive(Default)]
 struct TriggerUses {
-    targets: Vec<(usize, u32, usize)>,
-    activators: Vec<(usize, u32, (usize, bool))>,
+    targets: Vec<(u32, u32, usize)>,
+    activators: Vec<(u32, u32, (usize, bool))>,
 }
 
 impl MatrixTrigger {
     /// Checks that the trigger fires, and as often as its kind allows.
-    fn check(&self) -> Result<(), MatrixError> {
+    fn check(&self) -> Result<(), ScheduleError> {
         let (there, targets, id) = (self.activators.len(), self.targets.len(), self.id);
         if targets == 0 {
             return Ok(());
@@ -301,14 +287,14 @@ impl MatrixTrigger {
             TriggerKind::MultiShot if there < targets => "some of its messages never start; write as many of both",
             _ => return Ok(()),
         };
-        Err(MatrixError::new(
+        Err(ScheduleError::line(
             self.line,
             format!("{there} messages activate trigger {id}, which has {targets} to start: {problem}"),
         ))
     }
 }
 
-fn read_trigger<'t>(line: usize, mut fields: impl Iterator<Item = &'t str>) -> Result<MatrixTrigger, MatrixError> {
+fn read_trigger<'t>(line: u32, mut fields: impl Iterator<Item = &'t str>) -> Result<MatrixTrigger, ScheduleError> {
     const EXAMPLE: &str = "write for example trigger id 1 barrier count 2";
     let (mut id, mut kind, mut count) = (None, None, None);
     while let Some(word) = fields.next() {
@@ -318,7 +304,7 @@ fn read_trigger<'t>(line: usize, mut fields: impl Iterator<Item = &'t str>) -> R
             "oneshot" if kind.is_none() => kind = Some(TriggerKind::OneShot),
             "multishot" if kind.is_none() => kind = Some(TriggerKind::MultiShot),
             "barrier" if kind.is_none() => kind = Some(TriggerKind::Barrier(0)),
-            _ => return Err(MatrixError::new(line, format!("\"{word}\" is out of place; {EXAMPLE}"))),
+            _ => return Err(ScheduleError::line(line, format!("\"{word}\" is out of place; {EXAMPLE}"))),
         }
     }
     let kind = match (kind, count) {
@@ -326,21 +312,21 @@ fn read_trigger<'t>(line: usize, mut fields: impl Iterator<Item = &'t str>) -> R
         (kind, _) => kind,
     };
     let (Some(id), Some(kind)) = (id, kind) else {
-        return Err(MatrixError::new(line, format!("a trigger's id, kind or count is missing; {EXAMPLE}")));
+        return Err(ScheduleError::line(line, format!("a trigger's id, kind or count is missing; {EXAMPLE}")));
     };
     Ok(MatrixTrigger { line, id, kind, activators: Vec::new(), targets: Vec::new() })
 }
 
-fn number<'t>(line: usize, fields: &mut impl Iterator<Item = &'t str>, key: &str) -> Result<u32, MatrixError> {
+fn number<'t>(line: u32, fields: &mut impl Iterator<Item = &'t str>, key: &str) -> Result<u32, ScheduleError> {
     let text = fields.next().unwrap_or_default();
     let fail =
-        |_| MatrixError::new(line, format!("\"{text}\" is no whole number below 2^32; write for example {key} 1"));
+        |_| ScheduleError::line(line, format!("\"{text}\" is no whole number below 2^32; write for example {key} 1"));
     text.parse().map_err(fail)
 }
 
-fn number_from_1<'t>(line: usize, fields: &mut impl Iterator<Item = &'t str>, key: &str) -> Result<u32, MatrixError> {
+fn number_from_1<'t>(line: u32, fields: &mut impl Iterator<Item = &'t str>, key: &str) -> Result<u32, ScheduleError> {
     match number(line, fields, key)? {
-        0 => Err(MatrixError::new(line, format!("{key} 0 is not counted by htsim; write 1 or more"))),
+        0 => Err(ScheduleError::line(line, format!("{key} 0 is not counted by htsim; write 1 or more"))),
         number => Ok(number),
     }
 }
@@ -349,7 +335,7 @@ fn number_from_1<'t>(line: usize, fields: &mut impl Iterator<Item = &'t str>, ke
 struct MatrixDraft {
     graph: GraphDraft,
     /// Line of each operation, by rank.
-    lines: Vec<Vec<usize>>,
+    lines: Vec<Vec<u32>>,
     /// Number of triggers' tags.
     tag: u32,
 }
@@ -433,7 +419,7 @@ impl MatrixDraft {
     }
 
     /// Starts targets after operations of a rank; targets are ranks and operations.
-    fn start(&mut self, line: usize, owner: u32, before: &[u32], targets: &[(u32, u32)]) {
+    fn start(&mut self, line: u32, owner: u32, before: &[u32], targets: &[(u32, u32)]) {
         let mut passed: HashMap<u32, u32> = HashMap::new();
         for (rank, target) in targets {
             if *rank == owner {
@@ -450,19 +436,19 @@ impl MatrixDraft {
     }
 
     /// Adds a trigger after operations of a rank, and its receipt at another one, which is returned.
-    fn pass(&mut self, line: usize, rank: u32, before: &[u32], to: u32) -> u32 {
+    fn pass(&mut self, line: u32, rank: u32, before: &[u32], to: u32) -> u32 {
         let tag = self.next_tag();
         self.activate(line, rank, before, to, tag);
         self.receive(line, to, tag)
     }
 
-    fn activate(&mut self, line: usize, rank: u32, before: &[u32], to: u32, tag: u32) {
+    fn activate(&mut self, line: u32, rank: u32, before: &[u32], to: u32, tag: u32) {
         let activation = self.graph.trigger(rank, to, tag);
         self.lines[rank as usize].push(line);
         before.iter().for_each(|before| self.graph.require(rank, activation, *before));
     }
 
-    fn receive(&mut self, line: usize, rank: u32, tag: u32) -> u32 {
+    fn receive(&mut self, line: u32, rank: u32, tag: u32) -> u32 {
         self.lines[rank as usize].push(line);
         self.graph.receive_trigger(rank, tag)
     }

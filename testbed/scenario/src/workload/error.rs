@@ -1,5 +1,7 @@
 //! Errors of workloads.
 
+use std::fmt;
+
 use weir_units::{Bytes, Span, Time};
 
 /// Maximum size of a message.
@@ -66,6 +68,43 @@ pub enum WorkloadError {
     /// The hosts can't be halved.
     #[error("{0} hosts can't be paired, each of one half with one of the other; write an even number of hosts")]
     OddHostCount(usize),
+}
+
+/// Error in a file of dependent messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub(crate) struct ScheduleError {
+    pub(crate) place: SchedulePlace,
+    /// Description of the error, with a fix.
+    pub(crate) message: String,
+}
+
+/// Place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchedulePlace {
+    /// Line of a text, from 1.
+    Line(u32),
+    /// Byte of a binary file, from 0.
+    Byte(u32),
+}
+
+impl ScheduleError {
+    pub(super) fn line(line: u32, message: impl Into<String>) -> ScheduleError {
+        ScheduleError { place: SchedulePlace::Line(line), message: message.into() }
+    }
+
+    pub(super) fn byte(byte: usize, message: impl Into<String>) -> ScheduleError {
+        ScheduleError { place: SchedulePlace::Byte(byte as u32), message: message.into() }
+    }
+}
+
+impl fmt::Display for SchedulePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SchedulePlace::Line(line) => write!(f, "line {line}"),
+            SchedulePlace::Byte(byte) => write!(f, "byte {byte}"),
+        }
+    }
 }
 
 fn after_start(time: Time) -> Span {

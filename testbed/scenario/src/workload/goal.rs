@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use weir_nic::program::ProgramEdge;
 use weir_units::{Bytes, Span, Time};
 
+use super::error::{ScheduleError, SchedulePlace};
 use super::graph::{GraphDraft, GraphError, MessageGraph};
 
 /// Largest message in bytes.
@@ -18,33 +19,13 @@ const RANKS_MAX: usize = 1 << 20;
 const MAGIC: u64 = 4_223;
 const MAGIC_SPENT: u64 = 2_342;
 
-/// Error in a schedule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {message}")]
-pub(crate) struct GoalError {
-    /// Line or byte of the file.
-    place: String,
-    /// Description of the error, with a fix.
-    message: String,
-}
-
-impl GoalError {
-    fn line(line: u32, message: impl Into<String>) -> GoalError {
-        GoalError { place: format!("line {line}"), message: message.into() }
-    }
-
-    fn byte(byte: usize, message: impl Into<String>) -> GoalError {
-        GoalError { place: format!("byte {byte}"), message: message.into() }
-    }
-}
-
 /// Operations of a schedule.
 pub(crate) struct GoalSchedule {
     graph: GraphDraft,
     ranks: usize,
     /// Places in the file of each rank's operations: lines or bytes.
     places: Vec<Vec<u32>>,
-    place_name: &'static str,
+    place_kind: fn(u32) -> SchedulePlace,
 }
 
 /// Operation as the file has it.
@@ -72,17 +53,17 @@ impl GoalSchedule {
     ///
     /// # Errors
     /// The first error in the file.
-    pub(crate) fn read(file: &[u8]) -> Result<GoalSchedule, GoalError> {
+    pub(crate) fn read(file: &[u8]) -> Result<GoalSchedule, ScheduleError> {
         match file.first_chunk().map(|magic| u64::from_le_bytes(*magic)) {
             Some(MAGIC) => encoded_schedule(file),
-            Some(MAGIC_SPENT) => Err(GoalError::byte(
+            Some(MAGIC_SPENT) => Err(ScheduleError::byte(
                 0,
                 "LogGOPSim has used this schedule up with --save-mem; write it anew with txt2bin",
             )),
             _ => {
                 let text = std::str::from_utf8(file);
                 let message = "this is neither text nor begins with 4223, as binary schedules do; write GOAL";
-                text.map_err(|error| GoalError::byte(error.valid_up_to(), message)).and_then(text_schedule)
+                text.map_err(|error| ScheduleError::byte(error.valid_up_to(), message)).and_then(text_schedule)
             }
         }
     }
@@ -96,7 +77,7 @@ impl GoalSchedule {
     ///
     /// # Errors
     /// Messages without receipts, receipts without messages, and operations that never start.
-    pub(crate) fn graph(mut self, hosts: &[u32], from: Time, until: Time) -> Result<MessageGraph, GoalError> {
+    pub(crate) fn graph(mut self, hosts: &[u32], from: Time, until: Time) -> Result<MessageGraph, ScheduleError> {
         for rank in 0..self.ranks as u32 {
             self.graph.repetition(rank, 0, 0, None);
         }
@@ -106,14 +87,14 @@ impl GoalSchedule {
                 // Marks come after the file's operations.
                 let places = &self.places[rank as usize];
                 let place = places.get(operation as usize).or(places.last()).copied().unwrap_or(0);
-                format!("{} {place}", self.place_name)
+                (self.place_kind)(place)
             };
             match error {
-                GraphError::Cycle { rank, operation } => GoalError {
+                GraphError::Cycle { rank, operation } => ScheduleError {
                     place: place(rank, operation),
                     message: "the operation waits for itself; take a dependency out of the cycle".to_owned(),
                 },
-                GraphError::Deadlock { rank, operation } => GoalError {
+                GraphError::Deadlock { rank, operation } => ScheduleError {
                     place: place(rank, operation),
                     message: "the operation never starts, as ranks wait for each other; take a dependency out"
                         .to_owned(),
@@ -121,14 +102,14 @@ impl GoalSchedule {
                 GraphError::Unmatched { from, to, .. } => {
                     // One of both ranks has an operation.
                     let rank = if self.places[to as usize].is_empty() { from } else { to };
-                    GoalError { place: place(rank, 0), message: error.to_string() }
+                    ScheduleError { place: place(rank, 0), message: error.to_string() }
                 }
             }
         })
     }
 
-    fn new(ranks: usize, place_name: &'static str) -> GoalSchedule {
-        GoalSchedule { graph: GraphDraft::new(ranks), ranks, places: vec![Vec::new(); ranks], place_name }
+    fn new(ranks: usize, place_kind: fn(u32) -> SchedulePlace) -> GoalSchedule {
+        GoalSchedule { graph: GraphDraft::new(ranks), ranks, places: vec![Vec::new(); ranks], place_kind }
     }
 
     /// Adds an operation; returns its number among the rank's.
@@ -172,7 +153,7 @@ struct Tokens<'t> {
 }
 
 impl<'t> Tokens<'t> {
-    fn new(text: &'t str) -> Result<Tokens<'t>, GoalError> {
+    fn new(text: &'t str) -> Result<Tokens<'t>, ScheduleError> {
         let mut tokens = Vec::new();
         let mut comment = None;
         for (line, text) in (1..).zip(text.lines()) {
@@ -201,7 +182,7 @@ impl<'t> Tokens<'t> {
             }
         }
         match comment {
-            Some(line) => Err(GoalError::line(line, "the comment has no end; write */")),
+            Some(line) => Err(ScheduleError::line(line, "the comment has no end; write */")),
             None => Ok(Tokens { tokens, next: 0 }),
         }
     }
@@ -232,18 +213,18 @@ impl<'t> Tokens<'t> {
         is_next
     }
 
-    fn require(&mut self, token: &str, example: &str) -> Result<(), GoalError> {
+    fn require(&mut self, token: &str, example: &str) -> Result<(), ScheduleError> {
         let line = self.line();
         if self.skip(token) { Ok(()) } else { Err(self.unexpected(line, example)) }
     }
 
-    fn unexpected(&self, line: u32, example: &str) -> GoalError {
+    fn unexpected(&self, line: u32, example: &str) -> ScheduleError {
         let found = self.front().map_or("the end of the file".to_owned(), |token| format!("\"{token}\""));
-        GoalError::line(line, format!("{found} is out of place; write for example {example}"))
+        ScheduleError::line(line, format!("{found} is out of place; write for example {example}"))
     }
 
     /// Takes a number that ends with `unit`.
-    fn number(&mut self, unit: &str, example: &str) -> Result<u64, GoalError> {
+    fn number(&mut self, unit: &str, example: &str) -> Result<u64, ScheduleError> {
         let line = self.line();
         let number = self.front().and_then(|token| token.strip_suffix(unit)?.parse().ok());
         let number = number.ok_or_else(|| self.unexpected(line, example))?;
@@ -252,7 +233,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// Takes a number, or `None` for -1.
-    fn number_or_any(&mut self, example: &str) -> Result<Option<u32>, GoalError> {
+    fn number_or_any(&mut self, example: &str) -> Result<Option<u32>, ScheduleError> {
         if self.skip("-1") {
             return Ok(None);
         }
@@ -260,27 +241,27 @@ impl<'t> Tokens<'t> {
         let number = self.number("", example)?;
         u32::try_from(number)
             .map(Some)
-            .map_err(|_| GoalError::line(line, format!("{number} is too high; write {example}")))
+            .map_err(|_| ScheduleError::line(line, format!("{number} is too high; write {example}")))
     }
 }
 
 /// Parses a schedule's text.
-fn text_schedule(text: &str) -> Result<GoalSchedule, GoalError> {
+fn text_schedule(text: &str) -> Result<GoalSchedule, ScheduleError> {
     let mut tokens = Tokens::new(text)?;
     let first = tokens.line();
     tokens.require("num_ranks", "num_ranks 2")?;
     let ranks = tokens.number("", "num_ranks 2")? as usize;
     if !(1..=RANKS_MAX).contains(&ranks) {
-        return Err(GoalError::line(first, format!("there are {ranks} ranks; write 1 to {RANKS_MAX}")));
+        return Err(ScheduleError::line(first, format!("there are {ranks} ranks; write 1 to {RANKS_MAX}")));
     }
-    let mut schedule = GoalSchedule::new(ranks, "line");
+    let mut schedule = GoalSchedule::new(ranks, SchedulePlace::Line);
     for rank in 0..ranks as u32 {
         let line = tokens.line();
         let example = format!("rank {rank} {{");
         tokens.require("rank", &example)?;
         let number = tokens.number("", &example)?;
         if number != u64::from(rank) {
-            return Err(GoalError::line(line, format!("rank {number} is out of order; write rank {rank} here")));
+            return Err(ScheduleError::line(line, format!("rank {number} is out of order; write rank {rank} here")));
         }
         tokens.require("{", &example)?;
         rank_text(&mut tokens, &mut schedule, rank)?;
@@ -292,7 +273,7 @@ fn text_schedule(text: &str) -> Result<GoalSchedule, GoalError> {
 }
 
 /// Parses a rank's statements, up to the closing brace.
-fn rank_text(tokens: &mut Tokens<'_>, schedule: &mut GoalSchedule, rank: u32) -> Result<(), GoalError> {
+fn rank_text(tokens: &mut Tokens<'_>, schedule: &mut GoalSchedule, rank: u32) -> Result<(), ScheduleError> {
     const EXAMPLE: &str = "a: send 4096b to 1 tag 7";
     let mut labels: HashMap<&str, u32> = HashMap::new();
     loop {
@@ -320,7 +301,7 @@ fn rank_text(tokens: &mut Tokens<'_>, schedule: &mut GoalSchedule, rank: u32) ->
                     let message = format!(
                         "no operation of rank {rank} before has the label \"{label}\"; write the operation with that label first"
                     );
-                    labels.get(label).copied().ok_or_else(|| GoalError::line(line, message))
+                    labels.get(label).copied().ok_or_else(|| ScheduleError::line(line, message))
                 };
                 schedule.graph.require_event(rank, operation(after)?, operation(before)?, event);
                 continue;
@@ -331,7 +312,7 @@ fn rank_text(tokens: &mut Tokens<'_>, schedule: &mut GoalSchedule, rank: u32) ->
             }
         };
         let operation = operation_text(tokens, kind)?;
-        let number = schedule.add(rank, &operation, line).map_err(|message| GoalError::line(line, message))?;
+        let number = schedule.add(rank, &operation, line).map_err(|message| ScheduleError::line(line, message))?;
         if let Some(label) = label {
             let is_word = |label: &str| {
                 label.starts_with(|sign: char| sign.is_ascii_alphabetic())
@@ -339,17 +320,17 @@ fn rank_text(tokens: &mut Tokens<'_>, schedule: &mut GoalSchedule, rank: u32) ->
             };
             if !is_word(label) {
                 let message = format!("\"{label}\" is no label; write a letter, then letters, digits and _");
-                return Err(GoalError::line(line, message));
+                return Err(ScheduleError::line(line, message));
             }
             if labels.insert(label, number).is_some() {
                 let message = format!("rank {rank} has the label \"{label}\" twice; write another one");
-                return Err(GoalError::line(line, message));
+                return Err(ScheduleError::line(line, message));
             }
         }
     }
 }
 
-fn operation_text(tokens: &mut Tokens<'_>, kind: GoalKind) -> Result<GoalOperation, GoalError> {
+fn operation_text(tokens: &mut Tokens<'_>, kind: GoalKind) -> Result<GoalOperation, ScheduleError> {
     let (unit, example) = match kind {
         GoalKind::Compute => ("", "calc 500 cpu 1"),
         GoalKind::Send => ("b", "send 4096b to 1 tag 7"),
@@ -391,38 +372,39 @@ struct EncodedReader<'f> {
 }
 
 impl EncodedReader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], GoalError> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], ScheduleError> {
         let bytes = self.file.get(self.at..).and_then(|rest| rest.first_chunk().copied());
-        let bytes = bytes.ok_or_else(|| GoalError::byte(self.at, "the file ends here; write it anew with txt2bin"))?;
+        let bytes =
+            bytes.ok_or_else(|| ScheduleError::byte(self.at, "the file ends here; write it anew with txt2bin"))?;
         self.at += N;
         Ok(bytes)
     }
 
-    fn u8(&mut self) -> Result<u8, GoalError> {
+    fn u8(&mut self) -> Result<u8, ScheduleError> {
         self.take::<1>().map(|[byte]| byte)
     }
 
-    fn u32(&mut self) -> Result<u32, GoalError> {
+    fn u32(&mut self) -> Result<u32, ScheduleError> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, GoalError> {
+    fn u64(&mut self) -> Result<u64, ScheduleError> {
         self.take().map(u64::from_le_bytes)
     }
 }
 
 /// Reads a binary schedule. Places in it are counted from the byte after its first number.
-fn encoded_schedule(file: &[u8]) -> Result<GoalSchedule, GoalError> {
+fn encoded_schedule(file: &[u8]) -> Result<GoalSchedule, ScheduleError> {
     const HEADER: usize = 8;
     /// Bytes of an operation.
     const NODE: usize = 39;
     let mut header = EncodedReader { file, at: HEADER };
     let ranks = header.u32()? as usize;
     if !(1..=RANKS_MAX).contains(&ranks) {
-        return Err(GoalError::byte(HEADER, format!("there are {ranks} ranks; write 1 to {RANKS_MAX}")));
+        return Err(ScheduleError::byte(HEADER, format!("there are {ranks} ranks; write 1 to {RANKS_MAX}")));
     }
     header.take::<2>()?;
-    let mut schedule = GoalSchedule::new(ranks, "byte");
+    let mut schedule = GoalSchedule::new(ranks, SchedulePlace::Byte);
     for rank in 0..ranks as u32 {
         let start = header.u64()?;
         header.u64()?;
@@ -432,7 +414,7 @@ fn encoded_schedule(file: &[u8]) -> Result<GoalSchedule, GoalError> {
         let first = reader.at.saturating_add(roots.saturating_mul(4));
         let lists = first.saturating_add(nodes.saturating_mul(NODE));
         if lists > file.len() {
-            return Err(GoalError::byte(
+            return Err(ScheduleError::byte(
                 start,
                 format!("rank {rank} has more than the file; write it anew with txt2bin"),
             ));
@@ -441,7 +423,7 @@ fn encoded_schedule(file: &[u8]) -> Result<GoalSchedule, GoalError> {
         let mut edges = Vec::new();
         for node in 0..nodes as u32 {
             let at = reader.at;
-            let fail = |message: String| GoalError::byte(at, message);
+            let fail = |message: String| ScheduleError::byte(at, message);
             reader.u32()?;
             let kind = match reader.u8()? {
                 1 => GoalKind::Send,

@@ -17,8 +17,8 @@ use super::nic::{Nic, TransportConfig};
 use super::reading::{classes, name, refuse_duplicates, refuse_foreign_keys, refuse_with_fix, require, time_range};
 use super::topology::Topology;
 use crate::workload::{
-    Collective, CollectiveConfig, ConnectionMatrix, GoalError, GoalSchedule, GraphRank, MatrixError, Message,
-    MessageGraph, Rng, SizeCdf, list,
+    Collective, CollectiveConfig, ConnectionMatrix, GoalSchedule, GraphRank, Message, MessageGraph, Rng, ScheduleError,
+    SizeCdf, list,
 };
 
 pub(super) const MESSAGES_MAX: usize = limits::MESSAGES_MAX as usize;
@@ -449,12 +449,7 @@ impl WorkloadReader<'_, '_> {
                 return None;
             }
         };
-        let since = |time: Time| time.since(Time::ZERO);
-        if let Some(message) = messages.iter().find(|message| message.start >= self.end) {
-            let text = format!("{file} has a message that starts at {}", since(message.start));
-            let help = format!("write a later `end` than {} in [scenario]", since(message.start));
-            self.table.refuse("file", format!("{text}, but the scenario ends at {}", since(self.end)), help);
-        }
+        self.refuse_late(file, &messages);
         if let Some(message) = messages.iter().find(|message| message.size > MESSAGE_BYTES_MAX) {
             self.refuse_size("file", message.size);
         }
@@ -511,7 +506,7 @@ impl WorkloadReader<'_, '_> {
                 return None;
             }
         };
-        let refuse = |error: GoalError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
+        let refuse = |error: ScheduleError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
         let schedule = schedule.map_err(refuse).ok()?;
         let (hosts, (from, until)) = (self.hosts_of_ranks(file, hosts?, schedule.ranks())?, stretch?);
         Some(WorkloadKind::Graph(Arc::new(schedule.graph(&hosts, from, until).map_err(refuse).ok()?)))
@@ -524,20 +519,27 @@ impl WorkloadReader<'_, '_> {
         let hosts = self.hosts("senders");
         let file = table.string("file", "matrix.cm")?;
         let text = self.text_of(table, "file", file)?;
-        let refuse = |error: MatrixError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
+        let refuse = |error: ScheduleError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
         let matrix = ConnectionMatrix::read(&text).map_err(refuse).ok()?;
         let (hosts, (from, until)) = (self.hosts_of_ranks(file, hosts?, matrix.nodes())?, stretch?);
         if let Some(mut messages) = matrix.messages(&hosts, from) {
-            let late =
-                messages.iter().find(|message| message.start >= until).map(|message| message.start.since(Time::ZERO));
-            if let Some(start) = late.filter(|_| !table.has("until")) {
-                let message = format!("{file} has a message that starts at {start}, but the scenario ends before");
-                table.refuse("file", message, format!("write a later `end` than {start} in [scenario], or `until`"));
+            if !table.has("until") {
+                self.refuse_late(file, &messages);
             }
             messages.retain(|message| message.start < until);
             return Some(WorkloadKind::List(messages));
         }
         Some(WorkloadKind::Graph(Arc::new(matrix.graph(&hosts, from, until).map_err(refuse).ok()?)))
+    }
+
+    /// Refuses messages of a file that start after the scenario.
+    fn refuse_late(&self, file: &str, messages: &[Message]) {
+        let since = |time: Time| time.since(Time::ZERO);
+        if let Some(message) = messages.iter().find(|message| message.start >= self.end) {
+            let text = format!("{file} has a message that starts at {}", since(message.start));
+            let help = format!("write a later `end` than {} in [scenario]", since(message.start));
+            self.table.refuse("file", format!("{text}, but the scenario ends at {}", since(self.end)), help);
+        }
     }
 
     /// Returns the hosts of a file's ranks: `senders`, by default the first ones.
