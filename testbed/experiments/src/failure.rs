@@ -74,6 +74,7 @@ impl From<SimRunError> for Failure {
         match error {
             SimRunError::Sim(error) => Failure::Argument(error.to_string()),
             error @ SimRunError::Memory { .. } => Failure::Unavailable(error.to_string()),
+            error @ SimRunError::Connections { .. } => Failure::Argument(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
     }

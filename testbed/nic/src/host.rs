@@ -43,7 +43,7 @@ pub use congestion::CongestionControlChoice;
 pub use connection::Connection;
 pub use flow::{FlowConfig, Repeat};
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, PacketKind, RdmaOperation, TcpAck, TelemetryMode, Write};
-pub use programs::{ProgramEvent, ServerMessage, ServerPeer};
+pub use programs::{OperationCause, ProgramEvent, ServerMessage, ServerPeer};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::RoundRobinUnit;
 pub use selective::{LossRecovery, SelectiveConfig};

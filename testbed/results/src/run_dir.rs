@@ -57,11 +57,11 @@ pub use series::{
 pub use speed::Speed;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{
-    BinSummary, ClassSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary, FlowControlSummary,
-    FlowGauge, FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LinkDirectionSummary,
-    LoadBalancingSummary, MessageSummary, MessageTimes, OutageSummary, PoolSummary, PortSummary, PortWindow,
-    RepetitionSummary, StandstillSummary, Summary, SwitchSummary, TrafficSummary, Window, XoffQueuesSummary,
-    throughput,
+    BinSummary, ClassSummary, CriticalPathSummary, DeadlockSummary, Distribution, EgressUseSummary, FeedbackSummary,
+    FlowControlSummary, FlowGauge, FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary,
+    LinkDirectionSummary, LoadBalancingSummary, MessageSummary, MessageTimes, OutageSummary, PathMessageSummary,
+    PoolSummary, PortSummary, PortWindow, RepetitionSummary, StandstillSummary, Summary, SwitchSummary, TrafficSummary,
+    Window, XoffQueuesSummary, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

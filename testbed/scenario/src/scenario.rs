@@ -19,7 +19,7 @@ use weir_wire::mac_control::FRAME_BYTES;
 use crate::link::FaultPlan;
 use crate::port_ref::{LinkPeer, PortRef};
 use crate::topology::Routes;
-pub use graph_run::{GraphConnection, GraphRun, HostSet, RepetitionTimes};
+pub use graph_run::{GraphConnection, GraphRecord, GraphRun, HostSet, RepetitionTimes};
 pub use real_hosts::{FlowTool, HostBackend, PerfTest, RealHost, RealPlan, RealPorts};
 pub use traffic::{TrafficPlan, TrafficSource};
 

@@ -24,7 +24,7 @@ use crate::port_ref::{LinkPeer, PortRef};
 pub use self::clos::{Clos, FatTree, Uplinks};
 pub use self::failures::LinkNameError;
 pub(crate) use self::ideal::base_rtt;
-pub use self::ideal::{Framing, PathDelay, ideal_fct};
+pub use self::ideal::{Framing, PathDelay, delivery, ideal_fct};
 pub use self::leaf_spine::LeafSpine;
 pub use self::rails::{Rails, RailsUplinks};
 pub use self::routes::{Routes, Unreachable};

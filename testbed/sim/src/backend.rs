@@ -9,6 +9,7 @@
 //!
 //! Finally, every frame must be accounted for.
 
+mod critical_paths;
 mod end;
 mod flow_ends;
 mod outages;
@@ -25,7 +26,8 @@ use weir_results::record::{
     overflown_lossless, write_configs,
 };
 use weir_results::run_dir::{
-    FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
+    FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RepetitionSummary, RunDir, RunDirError, RunFile, Speed,
+    Summary, TrafficSummary,
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
@@ -38,6 +40,7 @@ use super::cost_estimate::{CostEstimate, format_memory, free_memory};
 use super::network::{RecordedEvent, RecordedEventKind};
 use super::worker_pool::cpu_time;
 use super::{CompletedMessage, MessageSource, Sim, SimError, Threads, frame_conservation};
+use critical_paths::{PathTimes, PauseTimes};
 use end::{SimulationEnd, drain_time, undrained, until_end};
 use flow_ends::FlowEnds;
 use outages::Outages;
@@ -74,6 +77,15 @@ pub enum SimRunError {
         needed: Bytes,
         /// Free memory of the machine.
         free: Bytes,
+    },
+    /// A host has more open messages than connections.
+    #[error(
+        "host {host} has more than {} open messages: write fewer at a time, a later start for some, or kind = \"closed-loop\"",
+        weir_nic::host::Connection::OPEN_MAX
+    )]
+    Connections {
+        /// Name of the host.
+        host: String,
     },
     /// The run directory can't be written.
     #[error(transparent)]
@@ -116,6 +128,7 @@ impl SimBackend {
             ends: FlowEnds::new(scenario),
             outages: Outages::new(scenario),
             ideal_paths: IdealPaths::new(scenario),
+            pauses: scenario.traffic.iter().any(|plan| plan.graph().is_some()).then(PauseTimes::default),
             measures: vec![MessageMeasures::new(); scenario.traffic.len()],
             reports: sim.reports(),
             surveyed: Time::ZERO,
@@ -166,6 +179,8 @@ struct ActiveRun<'a> {
     ends: FlowEnds,
     outages: Outages,
     ideal_paths: IdealPaths<'a>,
+    /// Pauses, if the scenario has graphs.
+    pauses: Option<PauseTimes>,
     measures: Vec<MessageMeasures>,
     reports: Vec<Report>,
     /// Time of the last report of all switches.
@@ -228,6 +243,9 @@ impl ActiveRun<'_> {
             let next = until.min(self.outages.next()).min(now.saturating_add(self.run_step));
             let before = Instant::now();
             self.sim.run_until(next);
+            if let Some(host) = self.sim.full_host() {
+                return Err(SimRunError::Connections { host: self.scenario.hosts[host].name.clone() });
+            }
             self.collect()?;
             let took = before.elapsed();
             if took < RUN_STEP_TIME[0] && next.since(now) == self.run_step {
@@ -253,7 +271,7 @@ impl ActiveRun<'_> {
 
     /// Writes events since the last call.
     fn collect(&mut self) -> Result<(), SimRunError> {
-        let ActiveRun { scenario, sim, recorder, ns3, nodes, .. } = self;
+        let ActiveRun { scenario, sim, recorder, ns3, nodes, pauses, .. } = self;
         let events: Vec<RecordedEvent> = sim.drain_port_events().collect();
         // Frames dropped for the same reason at an instant are one event.
         let is_same = |one: &RecordedEvent, next: &RecordedEvent| {
@@ -266,6 +284,9 @@ impl ActiveRun<'_> {
                 RecordedEventKind::ControlFrame { origin, arrives, frame: ControlFrame::Pfc(frame) } => {
                     if let Some(ns3) = ns3 {
                         record_pause(ns3, nodes, scenario, recorder, (origin, place, arrives), &frame);
+                    }
+                    if let Some(pauses) = pauses {
+                        pauses.record(scenario, at, (origin, place), &frame);
                     }
                     recorder.record_pfc_frame(at, origin, place, &frame)?;
                 }
@@ -455,8 +476,10 @@ impl ActiveRun<'_> {
             *last_received = (now, by_now);
         }
         let is_slow = self.sim.packet_hops() - *hops_by_end <= *hops_by_end && now.since(*end) < DRAIN_MAX;
-        let is_receiving = now.since(last_received.0) < drain_timeout;
-        if now.since(*end) >= drain_timeout && !(is_slow && is_receiving) {
+        // A message within a server takes a known time.
+        let in_server = || self.sim.hosts().any(weir_nic::host::Host::has_server_messages);
+        let is_receiving = now.since(last_received.0) < drain_timeout || in_server();
+        if !*is_drained && now.since(*end) >= drain_timeout && !(is_slow && is_receiving) {
             return Ok(ControlFlow::Break(SimulationEnd::DrainTimeout));
         }
         let step = if *is_drained { settling_time } else { SURVEY_EVERY.max(self.scenario.sample_every) };
@@ -482,6 +505,7 @@ impl ActiveRun<'_> {
         self.collect()?;
         self.record_unfinished()?;
         let ActiveRun { scenario, mut sim, recorder, ns3, reports, mut ends, measures, expects, .. } = self;
+        let (ideal_paths, pauses) = (self.ideal_paths, self.pauses.unwrap_or_default());
         let now = sim.now();
         if let Some(ns3) = ns3 {
             ns3.finish(now)?;
@@ -501,9 +525,10 @@ impl ActiveRun<'_> {
             failures.push(undrained(scenario, &sim, &reports, &measures));
         }
         let of_traffic = scenario.traffic.iter().zip(&measures).enumerate();
+        let paths = PathTimes::new(scenario, &sim, &ideal_paths, &pauses);
         let traffic: Vec<TrafficSummary> = of_traffic
             .map(|(number, (plan, of))| TrafficSummary {
-                repetitions: repetitions(scenario, plan, sim.repetitions(number)),
+                repetitions: repetitions_with_paths(scenario, &sim, &paths, number),
                 ..of.summary(plan, scenario.warm_up, started(&sim, number))
             })
             .collect();
@@ -545,6 +570,21 @@ impl ActiveRun<'_> {
         };
         Ok((summary, cost))
     }
+}
+
+/// Returns the results of a traffic's repetitions and their critical paths, if it is a graph.
+fn repetitions_with_paths(
+    scenario: &Scenario,
+    sim: &Sim,
+    paths: &PathTimes<'_>,
+    traffic: usize,
+) -> Vec<RepetitionSummary> {
+    let plan = &scenario.traffic[traffic];
+    let mut all = repetitions(scenario, plan, sim.repetitions(traffic));
+    for (summary, steps) in all.iter_mut().zip(sim.critical_paths(traffic)) {
+        summary.critical_path = steps.map(|steps| paths.summary(plan, &steps));
+    }
+    all
 }
 
 /// Returns the messages of a traffic that have started.

@@ -18,6 +18,7 @@ use weir_scenario::{
 };
 use weir_units::{Bytes, Span, Time};
 
+use super::critical_path::{PathIndex, PathStep};
 use super::lp_partition::LpPartition;
 
 /// Completed message.
@@ -65,6 +66,8 @@ pub(super) struct Connections {
     /// Events of the programs in a window, with their hosts.
     events: Vec<(u32, ProgramEvent)>,
     has_triggers: bool,
+    /// First host that had no number left for a message's connection.
+    full: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -124,6 +127,7 @@ impl Connections {
             completed: Vec::new(),
             programs: vec![Vec::new(); scenario.hosts.len()].into(),
             events: Vec::new(),
+            full: None,
             has_triggers: scenario.traffic.iter().filter_map(TrafficPlan::graph).any(MessageGraph::has_triggers),
         };
         connections.update_next();
@@ -154,6 +158,11 @@ impl Connections {
                 });
             }
         }
+    }
+
+    /// Returns a host with more open messages than a NIC has connections, of which further ones were not sent.
+    pub(super) fn full_host(&self) -> Option<usize> {
+        self.full.map(|host| host as usize)
     }
 
     /// Whether hosts trigger each other, and so must run instant by instant.
@@ -199,6 +208,26 @@ impl Connections {
         self.traffic[traffic].graph.repetitions()
     }
 
+    /// Returns the critical path of each repetition of a graph that has ended, last step first. `host` returns a host by its number.
+    pub(super) fn critical_paths<'h>(
+        &self,
+        traffic: usize,
+        host: impl Fn(usize) -> &'h Host,
+    ) -> Vec<Option<Vec<PathStep>>> {
+        let Traffic { plan, graph: run, .. } = &self.traffic[traffic];
+        let Some(graph) = plan.graph() else { return Vec::new() };
+        let index = PathIndex::new(graph, run.record());
+        let program = |rank: u32| (host(graph.ranks()[rank as usize].host as usize), run.program(rank));
+        let sender = |rank: u32, operation: u32| match graph.ranks()[rank as usize].program.step(operation) {
+            ProgramStep::Send { connection, .. } => run.connection(rank, connection).ends.sender as u32,
+            _ => unreachable!("it is a message's operation"),
+        };
+        let path = |(number, times): (u32, &RepetitionTimes)| {
+            (times.ended as usize == graph.ranks().len()).then(|| index.path(number, times, program, sender))
+        };
+        (0..).zip(run.repetitions()).map(path).collect()
+    }
+
     /// Returns the start of the next message; [`Time::NEVER`] if there is none.
     #[inline]
     pub(super) fn next_start(&self) -> Time {
@@ -229,6 +258,11 @@ impl Connections {
         let message = traffic.started as u32 - 1;
         let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
         let ends = partition.two_hosts([from as usize, to as usize]);
+        let have_room = Connection::have_room([&ends[0].host, &ends[1].host]);
+        if let Some(end) = have_room.iter().position(|has_room| !has_room) {
+            self.full.get_or_insert([from, to][end]);
+            return self.update_next();
+        }
         let opened = Connection::open(ends.map(|node| &mut node.host), &flow);
         let Connection { sender, receiver } =
             opened.expect("a message of traffic has 1 to 2^31 bytes, and TCP an MSS that frames can carry");

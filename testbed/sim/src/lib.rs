@@ -62,6 +62,7 @@ mod backend;
 mod build_id;
 mod connections;
 mod cost_estimate;
+mod critical_path;
 mod event_queue;
 mod feedback;
 mod frame;
@@ -115,6 +116,7 @@ pub use backend::{SimBackend, SimRunError};
 pub use build_id::own_build_id;
 pub use connections::{CompletedMessage, MessageSource};
 pub use cost_estimate::{CostEstimate, format_memory, free_memory};
+pub use critical_path::PathStep;
 pub use huge_pages::restart_with_huge_pages;
 pub use thread_tuner::Threads;
 pub use weir_results::record::Progress;
@@ -377,6 +379,16 @@ impl Sim {
     /// Returns the times of the repetitions of a graph, by index of its traffic plan, that have started.
     pub fn repetitions(&self, traffic: usize) -> &[RepetitionTimes] {
         self.connections.repetitions(traffic)
+    }
+
+    /// Returns a host with more open messages than a NIC has connections: the run is invalid, as further ones were not sent.
+    pub fn full_host(&self) -> Option<usize> {
+        self.connections.full_host()
+    }
+
+    /// Returns the critical path of each of these repetitions, last step first; `None` for one that has not ended.
+    pub fn critical_paths(&self, traffic: usize) -> Vec<Option<Vec<PathStep>>> {
+        self.connections.critical_paths(traffic, |host| self.host(host))
     }
 
     /// Sets a host's link up or down. Going down loses the frames in flight, the switch drops the frames queued for the

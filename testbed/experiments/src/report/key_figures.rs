@@ -5,7 +5,7 @@ use weir_units::Span;
 
 use super::input::{Run, RunCell};
 use super::verdict::is_good;
-use crate::run::traffic::{bus_cell, completion_cell, fct_cell, slowdown_cell};
+use crate::run::traffic::{bus_cell, completion_cell, critical_path_cell, fct_cell, slowdown_cell};
 use crate::table::{count, gbps};
 
 pub(super) struct KeyFigure {
@@ -143,6 +143,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         // Of the last repetition, as those before it warm congestion control up.
         let last = |run: &Run| of(run)?.repetitions.pop();
         row(&format!("{traffic}: completion of the last repetition, us"), &|run| Some(completion_cell(&last(run)?)));
+        row(&format!("{traffic}: its critical path, us"), &|run| Some(critical_path_cell(&last(run)?.critical_path?)));
         row(&format!("{traffic}: its bus bandwidth, GB/s"), &|run| bus_cell(&last(run)?));
     }
     row("most in a shared segment, KB (of its size)", &|run| {

@@ -1,6 +1,8 @@
 //! Completion times of messages, by size.
 
-use weir_results::run_dir::{BinSummary, Distribution, RepetitionSummary, Summary, TrafficSummary};
+use weir_results::run_dir::{
+    BinSummary, CriticalPathSummary, Distribution, RepetitionSummary, Summary, TrafficSummary,
+};
 
 use crate::table::{Table, count};
 
@@ -15,7 +17,7 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
         let line = format!("{}: {} messages completed{warm_up}{unfinished}", traffic.name, count(traffic.completed));
         let mut table = Table::new(std::iter::once("size").chain(BIN_HEAD));
         traffic.bins.iter().for_each(|bin| table.row(std::iter::once(bin.sizes.clone()).chain(bin_cells(bin))));
-        [Some((line, table)), repetitions(traffic)].into_iter().flatten()
+        [Some((line, table)), repetitions(traffic), critical_path(traffic)].into_iter().flatten()
     });
     tables.collect()
 }
@@ -37,6 +39,46 @@ fn repetitions(traffic: &TrafficSummary) -> Option<(String, Table)> {
     }
     let line = format!("{}: {} of {} started repetitions completed", traffic.name, done, traffic.repetitions.len());
     (!traffic.repetitions.is_empty()).then_some((line, table))
+}
+
+/// Slowest messages of the last critical path, with its times in the line before; `None` without one.
+fn critical_path(traffic: &TrafficSummary) -> Option<(String, Table)> {
+    let (number, path) = traffic
+        .repetitions
+        .iter()
+        .enumerate()
+        .rev()
+        .find_map(|(number, repetition)| Some((number, repetition.critical_path.as_ref()?)))?;
+    let mut table = Table::new(["message", "bytes", "start, us", "in flight, us", "queueing, us", "paused by", "us"]);
+    for message in &path.slowest {
+        table.row([
+            format!("{} to {}", message.from, message.to),
+            count(message.bytes),
+            micros(message.start_ns),
+            micros(message.flight_ns),
+            micros(message.queueing_ns),
+            message.paused_by.clone().unwrap_or_else(|| "-".to_owned()),
+            micros(message.paused_by_ns),
+        ]);
+    }
+    let times = critical_path_cell(path);
+    let line = format!(
+        "{}: critical path of repetition {number}, {} messages, us: {times}",
+        traffic.name,
+        count(path.messages)
+    );
+    Some((line, table))
+}
+
+/// Times of a critical path, in microseconds.
+pub(crate) fn critical_path_cell(path: &CriticalPathSummary) -> String {
+    let paused = path.paused_ns.map_or(String::new(), |ns| format!(" ({} paused)", micros(ns)));
+    let [compute, transmission, queueing] = [path.compute_ns, path.transmission_ns, path.queueing_ns].map(micros);
+    format!("compute {compute}, transmission {transmission}, queueing {queueing}{paused}")
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
 }
 
 /// Completion time of a repetition, in microseconds.

@@ -25,6 +25,11 @@ impl Connection {
     /// Largest number of sending, and of receiving ends that a host has open at once.
     pub const OPEN_MAX: usize = OPEN_MAX;
 
+    /// Returns whether the first host may open another sending end, and the second a receiving one.
+    pub fn have_room([from, to]: [&Host; 2]) -> [bool; 2] {
+        [from.senders.has_room(), to.receivers.has_room()]
+    }
+
     /// Opens a connection for a flow from the first host to the second. The hosts choose the numbers of its ends; those
     /// in `flow` are ignored.
     pub fn open([from, to]: [&mut Host; 2], flow: &FlowConfig) -> Result<Connection, HostError> {

@@ -45,6 +45,19 @@ pub struct ServerMessage {
     pub size: Bytes,
 }
 
+/// Cause of an operation: the last event that it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationCause {
+    /// The start of the program.
+    Start,
+    /// An event of another operation.
+    Operation(u32),
+    /// The end of a computation on its CPU.
+    Cpu(u32),
+    /// The arrival of a message, by its number in its channel from 0.
+    Arrival(u32),
+}
+
 /// Programs of a host, and their connections.
 #[derive(Debug)]
 pub(super) struct HostPrograms {
@@ -93,7 +106,8 @@ struct RunningProgram {
     program: Arc<RankProgram>,
     /// Instant from which no operation starts.
     until: Time,
-    /// Number of dependencies that each operation waits for.
+    /// Number of dependencies that each operation waits for, or, once it waits for none, its cause: an operation, with [`IS_CPU`] if that
+    /// had its CPU, or the number of a message with [`IS_ARRIVAL`]. [`WAITS_FOR_CPU`] is added while its CPU computes.
     waits: Box<[u32]>,
     channels: Box<[ChannelState]>,
     cpus: Box<[CpuState]>,
@@ -106,12 +120,16 @@ struct RunningProgram {
 struct ChannelState {
     /// Messages that arrived before their receipt started.
     arrived: u32,
+    /// Messages that arrived.
+    received: u32,
     receives: VecDeque<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct CpuState {
     is_busy: bool,
+    /// Last computation that ended, and its end.
+    last: (u32, Time),
     /// Computations and messages that are ready, and receipts whose message has arrived.
     waiting: VecDeque<u32>,
 }
@@ -120,6 +138,10 @@ struct CpuState {
 const NO_CHANNEL: u32 = u32::MAX;
 /// Operation number that stands for the start of a program.
 const PROGRAM_START: u32 = u32::MAX;
+/// Bits of causes; operations and messages have smaller numbers.
+const IS_CPU: u32 = 1 << 29;
+const IS_ARRIVAL: u32 = 1 << 30;
+const WAITS_FOR_CPU: u32 = 1 << 31;
 /// Flow number of the programs' entries among the host's timers.
 pub(super) const PROGRAMS: u32 = u32::MAX;
 
@@ -211,6 +233,27 @@ impl Host {
             programs.run(now, program);
         }
         self.submit_messages(now);
+    }
+
+    /// Returns the cause of an operation that has started, or of a receipt that has ended.
+    pub fn program_cause(&self, program: u32, operation: u32) -> OperationCause {
+        let program = &self.programs.as_ref().expect("the host has programs").running[program as usize];
+        match program.waits[operation as usize] & !WAITS_FOR_CPU {
+            number if number & IS_ARRIVAL > 0 => OperationCause::Arrival(number & !IS_ARRIVAL),
+            number if number & IS_CPU > 0 => OperationCause::Cpu(number & !IS_CPU),
+            0 if program.program.dependencies().nth(operation as usize) == Some(0) => OperationCause::Start,
+            number => OperationCause::Operation(number),
+        }
+    }
+
+    /// Whether messages of the host to others of its server are in flight.
+    pub fn has_server_messages(&self) -> bool {
+        self.programs.as_ref().is_some_and(|programs| programs.server_messages_pending > 0)
+    }
+
+    /// Returns the hash of the headers of a sender's packets, by its place.
+    pub fn sender_flow_hash(&self, sender: usize) -> u32 {
+        self.senders[sender].flow_hash()
     }
 
     /// Returns whether [`Host::drain_program_events`] would return events.
@@ -338,7 +381,7 @@ impl HostPrograms {
             let program = &mut self.running[number as usize];
             match operation {
                 PROGRAM_START => program.ready.extend(program.program.clone().initial()),
-                _ => program.end_compute(operation),
+                _ => program.end_compute(at, operation),
             }
             self.run(at, number);
         }
@@ -361,11 +404,9 @@ impl HostPrograms {
                 continue;
             };
             match program.program.step(operation) {
-                ProgramStep::Compute { cpu, .. } => {
-                    program.cpus[usize::from(cpu)].waiting.push_back(operation);
-                }
+                ProgramStep::Compute { cpu, .. } => program.wait_for_cpu(operation, cpu),
                 ProgramStep::Send { cpu, .. } if program.cpus[usize::from(cpu)].is_busy => {
-                    program.cpus[usize::from(cpu)].waiting.push_back(operation);
+                    program.wait_for_cpu(operation, cpu);
                 }
                 ProgramStep::Send { connection, channel, size, .. } => {
                     record(operation);
@@ -424,6 +465,7 @@ impl RunningProgram {
             let waits = &mut self.waits[*after as usize];
             *waits -= 1;
             if *waits == 0 {
+                *waits = operation;
                 self.ready.push_back(*after);
             }
         }
@@ -431,20 +473,34 @@ impl RunningProgram {
 
     fn handle_receive(&mut self, channel: u32) {
         let state = &mut self.channels[channel as usize];
-        match state.receives.pop_front() {
-            Some(operation) => match self.program.step(operation) {
-                ProgramStep::Receive { cpu, .. } if self.cpus[usize::from(cpu)].is_busy => {
-                    self.cpus[usize::from(cpu)].waiting.push_back(operation);
-                }
-                _ => self.notify(operation, ProgramEdge::End),
-            },
-            None => state.arrived += 1,
+        let number = state.received;
+        state.received += 1;
+        let Some(operation) = state.receives.pop_front() else {
+            state.arrived += 1;
+            return;
+        };
+        self.waits[operation as usize] = IS_ARRIVAL | number;
+        match self.program.step(operation) {
+            ProgramStep::Receive { cpu, .. } if self.cpus[usize::from(cpu)].is_busy => {
+                self.wait_for_cpu(operation, cpu);
+            }
+            _ => self.notify(operation, ProgramEdge::End),
         }
     }
 
-    fn end_compute(&mut self, operation: u32) {
+    /// Makes an operation wait for its CPU, which may be idle.
+    fn wait_for_cpu(&mut self, operation: u32, cpu: u8) {
+        let cpu = &mut self.cpus[usize::from(cpu)];
+        if cpu.is_busy || !cpu.waiting.is_empty() {
+            self.waits[operation as usize] |= WAITS_FOR_CPU;
+        }
+        cpu.waiting.push_back(operation);
+    }
+
+    fn end_compute(&mut self, at: Time, operation: u32) {
         if let ProgramStep::Compute { cpu, .. } = self.program.step(operation) {
-            self.cpus[usize::from(cpu)].is_busy = false;
+            let cpu = &mut self.cpus[usize::from(cpu)];
+            (cpu.is_busy, cpu.last) = (false, (operation, at));
         }
         self.notify(operation, ProgramEdge::End);
     }
@@ -455,6 +511,11 @@ impl RunningProgram {
             while !self.cpus[cpu].is_busy
                 && let Some(operation) = self.cpus[cpu].waiting.pop_front()
             {
+                let (last, ended) = self.cpus[cpu].last;
+                let waits = &mut self.waits[operation as usize];
+                if *waits & WAITS_FOR_CPU > 0 {
+                    *waits = if ended == at { IS_CPU | last } else { *waits & !WAITS_FOR_CPU };
+                }
                 match self.program.step(operation) {
                     ProgramStep::Compute { duration, .. } => {
                         self.cpus[cpu].is_busy = true;

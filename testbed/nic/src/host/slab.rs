@@ -65,6 +65,11 @@ impl<T> Slab<T> {
         Slab { slots: slots.collect(), free: Vec::new() }
     }
 
+    /// Whether another item may be added.
+    pub(super) fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.slots.len() < OPEN_MAX
+    }
+
     /// Adds an item, made from its new number. Returns its place.
     ///
     /// # Panics

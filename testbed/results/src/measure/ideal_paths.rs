@@ -1,7 +1,7 @@
 //! Ideal completion times: of messages in the same fabric when it is empty.
 
 use weir_nic::host::{TelemetryMode, Transport};
-use weir_scenario::topology::{Framing, LinkSpec, PathDelay, ideal_fct};
+use weir_scenario::topology::{Framing, LinkSpec, PathDelay, delivery, ideal_fct};
 use weir_scenario::{LinkPeer, PortRef, Scenario};
 use weir_units::{Bytes, MacAddr, Span};
 
@@ -55,13 +55,22 @@ impl<'a> IdealPaths<'a> {
         stamps: TelemetryMode,
     ) -> Option<Span> {
         let (there, back) = (self.path_delay(from, to)?, self.path_delay(to, from)?);
+        Some(ideal_fct(&there, &back, size, &self.framing(from, transport, stamps)))
+    }
+
+    /// Returns the time from the start of an RDMA message to its receipt in an empty fabric; `None` if its path is unknown.
+    pub fn ideal_delivery(&self, [from, to]: [usize; 2], size: Bytes, stamps: TelemetryMode) -> Option<Span> {
+        Some(delivery(&self.path_delay(from, to)?, size, &self.framing(from, &Transport::Rdma, stamps)))
+    }
+
+    fn framing(&self, from: usize, transport: &Transport, stamps: TelemetryMode) -> Framing {
         let overhead = self.scenario.link_overhead.get() as u32;
         let sizes = &self.scenario.hosts[from].nic.sizes;
         let framing = match transport {
             Transport::Rdma => Framing::for_sizes(&sizes.with_telemetry(stamps), overhead),
             Transport::Tcp(tcp) => Framing::of_tcp(sizes, tcp.mss, overhead),
         };
-        Some(ideal_fct(&there, &back, size, &framing.timed(self.scenario.frame_times)))
+        framing.timed(self.scenario.frame_times)
     }
 
     fn path_delay(&self, from: usize, to: usize) -> Option<PathDelay> {

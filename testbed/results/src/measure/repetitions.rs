@@ -27,6 +27,7 @@ pub fn repetitions(scenario: &Scenario, plan: &TrafficPlan, times: &[RepetitionT
             bus_bytes_per_second: time.and_then(|time| graph.bus_bandwidth(time)),
             slowest: time.map(|_| scenario.hosts[ranks[times.slowest as usize].host as usize].name.clone()),
             idle_permille: time.map(|time| idle(time) as u64),
+            critical_path: None,
         }
     };
     times.iter().map(summary).collect()

@@ -204,6 +204,48 @@ pub struct RepetitionSummary {
     /// Share of the completion time, in thousandths, in which the ranks' links carry no payload of it, on average; null if
     /// unfinished.
     pub idle_permille: Option<u64>,
+    /// Critical path; null if unfinished, or on real ports.
+    pub critical_path: Option<CriticalPathSummary>,
+}
+
+/// Critical path of a repetition: the chain of computations and messages from the last rank's end back to the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CriticalPathSummary {
+    /// Time of computations.
+    pub compute_ns: u64,
+    /// Time of the messages in an empty fabric.
+    pub transmission_ns: u64,
+    /// Further time of the messages.
+    pub queueing_ns: u64,
+    /// Part of the further time in which a link of the message's path was paused; null if paths are unknown.
+    pub paused_ns: Option<u64>,
+    /// Number of messages.
+    pub messages: u64,
+    /// Messages with the most further time, at most five.
+    pub slowest: Vec<PathMessageSummary>,
+}
+
+/// Message of a critical path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathMessageSummary {
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// Payload.
+    pub bytes: u64,
+    /// Start.
+    pub start_ns: u64,
+    /// Time to its receipt, or to its acknowledgement if the next step waited for that.
+    pub flight_ns: u64,
+    /// Further time than in an empty fabric.
+    pub queueing_ns: u64,
+    /// Port whose PAUSEs held it up longest, and their time during the flight; null without any.
+    pub paused_by: Option<String>,
+    /// Time of these PAUSEs.
+    pub paused_by_ns: u64,
 }
 
 /// Results of the messages in one size range.

@@ -29,8 +29,19 @@ pub struct GraphRun {
     connections: Vec<GraphConnection>,
     /// Index of the first connection of each rank.
     first: Vec<u32>,
-    started: Vec<Message>,
+    record: GraphRecord,
     repetitions: Vec<RepetitionTimes>,
+}
+
+/// Started messages and triggers of a graph, in order.
+#[derive(Debug, Default)]
+pub struct GraphRecord {
+    /// Started messages.
+    pub started: Vec<Message>,
+    /// Rank and operation of each message.
+    pub operations: Vec<[u32; 2]>,
+    /// Triggers: receiving rank and channel, then rank and operation.
+    pub triggers: Vec<([u32; 2], [u32; 2])>,
 }
 
 /// Connection of a graph.
@@ -107,17 +118,26 @@ impl GraphRun {
         &self.connections
     }
 
-    /// Records an event of a rank's program: the start of a message, or a mark.
+    /// Returns the connection of a rank with this index in its program.
+    pub fn connection(&self, rank: u32, connection: u32) -> &GraphConnection {
+        &self.connections[(self.first[rank as usize] + connection) as usize]
+    }
+
+    /// Records an event of a rank's program: the start of a message, a trigger, or a mark.
     pub fn record_event(&mut self, graph: &MessageGraph, rank: u32, event: &ProgramEvent) {
         let of_rank = &graph.ranks()[rank as usize];
         match of_rank.program.step(event.operation) {
             ProgramStep::Mark(mark) => self.record_mark(mark, event.at, rank),
             step @ ProgramStep::Send { connection, .. } => {
                 let place = self.first[rank as usize] + connection;
-                self.connections[place as usize].in_flight.push_back(self.started.len() as u32);
-                self.started.extend(graph.message(of_rank, step, event.at));
+                self.connections[place as usize].in_flight.push_back(self.record.started.len() as u32);
+                self.record.started.extend(graph.message(of_rank, step, event.at));
+                self.record.operations.push([rank, event.operation]);
             }
-            ProgramStep::Trigger { .. } | ProgramStep::Compute { .. } | ProgramStep::Receive { .. } => {}
+            ProgramStep::Trigger { rank: to, channel } => {
+                self.record.triggers.push(([to, channel], [rank, event.operation]));
+            }
+            ProgramStep::Compute { .. } | ProgramStep::Receive { .. } => {}
         }
     }
 
@@ -146,7 +166,12 @@ impl GraphRun {
 
     /// Returns the started messages.
     pub fn started(&self) -> &[Message] {
-        &self.started
+        &self.record.started
+    }
+
+    /// Returns the started messages and triggers.
+    pub fn record(&self) -> &GraphRecord {
+        &self.record
     }
 
     /// Returns the times of the repetitions that have started.

@@ -134,7 +134,7 @@ impl Framing {
 /// of the first link.
 ///
 /// The cost is proportional to the number of links, for any number of frames.
-fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
+pub fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     let MessageFrames { first, full, full_count, last } = framing.cut(message);
     // Instants at which the first frame, the first and the last full one, and the last frame have left the links' senders. Propagation is
     // added later: it delays all alike.

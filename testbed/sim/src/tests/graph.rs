@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_scenario::{RepetitionTimes, Scenario, file};
 use weir_units::{Span, Time};
 
-use crate::{CompletedMessage, Sim, Threads};
+use crate::{CompletedMessage, PathStep, Sim, Threads};
 
 const END: Time = Time::from_nanos(20_000_000);
 const SWITCH: &str = "kind = 'single'\nhosts = ";
@@ -90,6 +90,10 @@ fn collectives_take_the_time_of_their_closed_forms() {
         assert_eq!(repetitions[0].start, Time::from_nanos(10_000), "after the computation");
         assert!(repetitions[1].start >= repetitions[0].start + Span::from_micros(10));
         check(name, repetitions[0], ranks, closed(name, u64::from(ranks), 6 * MB));
+        for (times, path) in repetitions.iter().zip(sim.critical_paths(0)) {
+            let total: Span = path.unwrap().iter().map(duration).sum();
+            assert_eq!(total, times.end.since(times.start), "{name}: the path has no gap");
+        }
     }
     // With 4 hosts on a leaf, a quarter of the ring's hops go over a spine.
     let sim = run(&fabric(LEAVES, "collective = 'ring-all-reduce'\nbytes = '32MiB'"));
@@ -97,6 +101,88 @@ fn collectives_take_the_time_of_their_closed_forms() {
     check("ring", sim.repetitions(0)[0], 32, (1..63).map(|step| message(MB, hops(step))).sum());
     let frames: u64 = (0..32).map(|host| sim.host_frames(host)[0]).sum();
     assert_eq!(frames, 32 * 62 * (256 + 1), "frames of all messages, and their acknowledgements");
+}
+
+fn duration(step: &PathStep) -> Span {
+    match step {
+        PathStep::Compute { duration, .. } => *duration,
+        PathStep::Message { message, end, .. } => end.since(message.start),
+    }
+}
+
+/// Bytes on each host's link in both directions: its messages' frames, and the acknowledgements of those that it received.
+#[test]
+fn collectives_send_the_bytes_of_their_closed_forms() {
+    // Frames of 4,096 B with 58 B of headers, 16 B more in a message's first; acknowledgements of 62 B.
+    let wire = |bytes: u64| bytes + bytes.div_ceil(4_096) * 58;
+    let link = |messages: u64, bytes: u64| messages * (wire(bytes) + 16 + 62);
+    let sizes = |halves: &[u64]| 2 * halves.iter().map(|bytes| link(1, *bytes)).sum::<u64>();
+    const MB: u64 = 1 << 20;
+    for (name, each) in [
+        ("ring-all-reduce", link(14, MB)),
+        ("ring-all-gather", link(7, MB)),
+        ("ring-reduce-scatter", link(7, MB)),
+        ("halving-doubling-all-reduce", sizes(&[4 * MB, 2 * MB, MB])),
+        ("pairwise-all-to-all", link(7, MB)),
+        ("bruck-all-to-all", link(3, 4 * MB)),
+    ] {
+        let mut sim = run(&fabric(&format!("{SWITCH}8"), &format!("collective = '{name}'\nbytes = '8MiB'")));
+        let bytes = host_bytes(&mut sim);
+        assert!(bytes.iter().all(|both| *both == [each; 2]), "{name}: {each} B, {bytes:?}");
+    }
+    // All hosts together: each but one sends up and down half of the buffer in both trees; each but one receives the buffer.
+    for (name, all) in [("double-tree-all-reduce", link(28, 4 * MB)), ("binomial-broadcast", link(7, 8 * MB))] {
+        let mut sim = run(&fabric(&format!("{SWITCH}8"), &format!("collective = '{name}'\nbytes = '8MiB'")));
+        let bytes = host_bytes(&mut sim);
+        let sums = [0, 1].map(|direction| bytes.iter().map(|both| both[direction]).sum::<u64>());
+        assert_eq!(sums, [all; 2], "{name}");
+    }
+}
+
+/// Bytes that the switch received from each host and sent to it.
+fn host_bytes(sim: &mut Sim) -> Vec<[u64; 2]> {
+    let report = sim.report(0);
+    let of_port = |port: &weir_switch_core::report::PortReport| {
+        [0, 1].map(|direction| {
+            let bytes = |class: &std::sync::Arc<weir_switch_core::report::ClassReport>| {
+                if direction == 0 { class.rx_bytes } else { class.tx_bytes }
+            };
+            port.classes.iter().map(bytes).sum::<u64>()
+        })
+    };
+    report.ports.iter().map(of_port).collect()
+}
+
+/// Two computations on one CPU delay the first message, and a third the second one if it has its CPU.
+#[test]
+fn a_critical_path_has_the_cpu_and_the_messages() {
+    for (cpu, wait) in [(0, Some("1 3us")), (1, None)] {
+        let schedule = format!(
+            "num_ranks 3\nrank 0 {{\na: calc 7000 cpu 1\nb: calc 5000 cpu 1\nc: calc 2000 cpu 2\n\
+             s: send 8192b to 1 cpu 0\ns requires b\ns requires c\n}}\n\
+             rank 1 {{\nr: recv 8192b from 0\nd: calc 3000\nd requires r\nt: send 4096b to 2 cpu {cpu}\nt irequires d\n}}\n\
+             rank 2 {{\nr: recv 4096b from 1\n}}\n"
+        );
+        let sim = run(&from_file(&format!("{SWITCH}3"), "goal", &schedule));
+        let times = sim.repetitions(0)[0];
+        let path = sim.critical_paths(0).remove(0).unwrap();
+        let text = |step: &PathStep| match step {
+            PathStep::Compute { host, duration } => format!("{host} {duration}"),
+            PathStep::Message { message, is_acknowledged, .. } => {
+                format!("{}-{} {} {is_acknowledged}", message.from, message.to, message.size.get())
+            }
+        };
+        let steps: Vec<String> = path.iter().rev().map(text).collect();
+        let expected: Vec<&str> =
+            ["0 7us", "0 5us", "0-1 8192 false"].into_iter().chain(wait).chain(["1-2 4096 true"]).collect();
+        assert_eq!(steps, expected);
+        let total: Span = path.iter().map(duration).sum();
+        assert_eq!(total, times.end.since(times.start));
+        let computed = if wait.is_some() { 15_000_000 } else { 12_000_000 };
+        let least = Span::from_picos(computed + message(8_192, 2) + message(4_096, 2) + ack(2));
+        // The first frame of a message has 16 B more.
+        assert!(total >= least && total - least < Span::from_nanos(20), "{total}, {least}");
+    }
 }
 
 /// With many chunks both trees fill all links, but for the pipeline's start and end.

@@ -21,7 +21,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// Headings of the page, and the types whose keys are below them.
-const OF_TYPES: [(&str, &str); 39] = [
+const OF_TYPES: [(&str, &str); 41] = [
     ("The whole run", "Summary"),
     ("`deadlock`", "DeadlockSummary"),
     ("`standstill`", "StandstillSummary"),
@@ -30,6 +30,8 @@ const OF_TYPES: [(&str, &str); 39] = [
     ("`traffic`", "TrafficSummary"),
     ("`traffic.bins`", "BinSummary"),
     ("`traffic.repetitions`", "RepetitionSummary"),
+    ("`traffic.repetitions.critical_path`", "CriticalPathSummary"),
+    ("`traffic.repetitions.critical_path.slowest`", "PathMessageSummary"),
     ("Distributions", "Distribution"),
     ("`frames`", "FrameSummary"),
     ("`outages`", "OutageSummary"),
