@@ -141,6 +141,8 @@ pub(crate) fn fct_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>
 
 #[cfg(test)]
 mod tests {
+    use weir_results::run_dir::PathMessageSummary;
+
     use super::*;
 
     #[test]
@@ -200,6 +202,23 @@ mod tests {
             bus_bytes_per_second: Some(11_886_000_000),
             slowest: Some("H3".into()),
             idle_permille: Some(49),
+            critical_path: Some(CriticalPathSummary {
+                compute_ns: 1_000,
+                transmission_ns: 5_400_049,
+                queueing_ns: 69_000,
+                paused_ns: Some(30_050),
+                messages: 62,
+                slowest: vec![PathMessageSummary {
+                    from: "H1".into(),
+                    to: "H2".into(),
+                    bytes: 1_048_576,
+                    start_ns: 2_000,
+                    flight_ns: 150_000,
+                    queueing_ns: 60_000,
+                    paused_by: Some("L0.H1".into()),
+                    paused_by_ns: 30_050,
+                }],
+            }),
         };
         let repetitions = vec![done, RepetitionSummary { start_ns: 6_000_000, ..RepetitionSummary::default() }];
         let traffic = TrafficSummary { name: "ring".into(), repetitions, ..TrafficSummary::default() };
@@ -210,5 +229,10 @@ mod tests {
         let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["0", "1.5", "5470.0", "11.89", "H3", "4.9", "%"]);
         assert_eq!(rows[1], ["1", "6000.0", "never", "-", "-", "-"]);
+        let (line, table) = &tables[2];
+        let times = "compute 1.0, transmission 5400.0, queueing 69.0 (30.1 paused)";
+        assert_eq!(*line, format!("ring: critical path of repetition 0, 62 messages, us: {times}"));
+        let row = table.to_string().lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(row, "H1 to H2 1,048,576 2.0 150.0 60.0 L0.H1 30.1");
     }
 }

@@ -43,16 +43,15 @@ pub fn import(options: &HtsimOptions<'_>) -> Result<ImportedScenario, ImportErro
         return Err(ImportErrors::one(&file.name, None, problem, "name files of one fabric"));
     }
     let hosts: Vec<u32> = (0..matrix.nodes() as u32).collect();
-    let end = match matrix.messages(&hosts, Time::ZERO) {
-        Some(messages) => fabric::end_of_list(&messages, &fabric, name)?,
-        None => {
-            let graph = matrix.graph(&hosts, Time::ZERO, Time::NEVER).map_err(refuse)?;
-            let text = "messages of one pair of nodes share a connection and go out one after the other; in htsim each has its own";
-            if shares_connections(&matrix) {
-                report.approximated.push(ImportNote::for_file(name, text));
-            }
-            fabric::end_of_graph(&graph, &fabric, name)?
+    let end = if matrix.is_list() {
+        fabric::end_of_list(&matrix.messages(&hosts, Time::ZERO), &fabric, name)?
+    } else {
+        let graph = matrix.graph(&hosts, Time::ZERO, Time::NEVER).map_err(refuse)?;
+        let text = "messages of one pair of nodes share a connection and go out one after the other; in htsim each has its own";
+        if matrix.shares_connections() {
+            report.approximated.push(ImportNote::for_file(name, text));
         }
+        fabric::end_of_graph(&graph, &fabric, name)?
     };
     report_matrix(name, &matrix, &mut report);
     fabric.report_idle(matrix.nodes(), &mut report);
@@ -61,12 +60,6 @@ pub fn import(options: &HtsimOptions<'_>) -> Result<ImportedScenario, ImportErro
         [name].into_iter().chain(topology.as_ref().map(|file| &file.name)).map(String::as_str).collect();
     let scenario = fabric::scenario("htsim", &sources, &fabric, end, ["connection-matrix", &copy], &report);
     Ok(ImportedScenario { scenario, files: vec![(copy, matrix_file.text.into_bytes())], report })
-}
-
-fn shares_connections(matrix: &ConnectionMatrix) -> bool {
-    let mut pairs: Vec<(u32, u32)> = matrix.connections().iter().map(|message| (message.from, message.to)).collect();
-    pairs.sort_unstable();
-    pairs.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn report_matrix(name: &str, matrix: &ConnectionMatrix, report: &mut ImportReport) {
@@ -153,13 +146,18 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_without_triggers_is_a_list() {
+    fn a_matrix_without_triggers_is_a_list_if_pairs_repeat() {
         let topology = "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nDownlink_speed_Gbps 25\nRadix_Down 2\nRadix_Up 1\nDownlink_Latency_ns 500\n\
                         Oversubscribed 2\nTier 1\nDownlink_speed_Gbps 25\nRadix_Down 2\nDownlink_Latency_ns 700\n";
         let text = "Nodes 4\nConnections 2\n3->0 start 5000 size 10\n0->1 start 0 size 20\n";
         let (_, scenario) = imported(text, Some(topology)).unwrap();
-        assert_eq!(scenario.traffic[0].messages().len(), 2);
+        let TrafficSource::Graph(graph) = &scenario.traffic[0].source else { panic!("its pairs differ") };
+        assert_eq!(graph.messages().count(), 2);
         assert_eq!((scenario.hosts.len(), scenario.switches.len()), (4, 3));
+        assert!(scenario.end > Time::from_nanos(5_000_000));
+        let again = "Nodes 4\nConnections 2\n3->0 start 5000 size 10\n3->0 start 0 size 20\n";
+        let (_, scenario) = imported(again, Some(topology)).unwrap();
+        assert_eq!(scenario.traffic[0].messages().len(), 2);
         assert!(scenario.end > Time::from_nanos(5_000_000));
         let error = imported("Nodes 3\nConnections 1\n0->1 start 0 size 20\n", Some(topology)).unwrap_err();
         assert_eq!(error, "f.topo: the topology has 4 nodes, and m.cm has 3; name files of one fabric");

@@ -133,16 +133,28 @@ impl ConnectionMatrix {
         self.triggers.iter().filter(crosses).count()
     }
 
-    /// Returns the messages by start if none waits for a trigger; `hosts` has the host of each node.
-    pub(crate) fn messages(&self, hosts: &[u32], from: Time) -> Option<Vec<Message>> {
+    /// Whether messages of one pair of nodes share a connection as a graph; in htsim each has its own.
+    pub(crate) fn shares_connections(&self) -> bool {
+        let mut pairs: Vec<(u32, u32)> = self.connections.iter().map(|message| (message.from, message.to)).collect();
+        pairs.sort_unstable();
+        pairs.windows(2).any(|pair| pair[0] == pair[1])
+    }
+
+    /// Whether the matrix is a list: it has no triggers, and messages that would share a connection as a graph.
+    pub(crate) fn is_list(&self) -> bool {
+        self.connections.iter().all(|connection| connection.start.is_some()) && self.shares_connections()
+    }
+
+    /// Returns the messages that wait for no trigger, by start; `hosts` has the host of each node.
+    pub(crate) fn messages(&self, hosts: &[u32], from: Time) -> Vec<Message> {
         let message = |connection: &MatrixConnection| {
             let MatrixConnection { from: sender, to, size, start, .. } = *connection;
             let [sender, to] = [sender, to].map(|node| hosts[node as usize]);
             Some(Message { start: from.saturating_add(start?), from: sender, to, size: Bytes::new(u64::from(size)) })
         };
-        let mut messages = self.connections.iter().map(message).collect::<Option<Vec<Message>>>()?;
+        let mut messages: Vec<Message> = self.connections.iter().filter_map(message).collect();
         messages.sort_by_key(|message| message.start);
-        Some(messages)
+        messages
     }
 
     /// Builds the graph; `hosts` has the host of each node.
@@ -485,9 +497,15 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_triggers_are_a_list() {
-        let text = matrix("2->3 id 1 start 1.5 size 7\n0->1 start 0 size 2147483647 prio 3 msg 2");
-        let messages = ConnectionMatrix::read(&text).unwrap().messages(&[0, 1, 2, 9], Time::from_nanos(10)).unwrap();
+    fn messages_of_one_pair_without_triggers_are_a_list() {
+        let read = |lines: &str| ConnectionMatrix::read(&matrix(lines)).unwrap();
+        let lines = "2->3 id 1 start 1.5 size 7\n0->1 start 0 size 2147483647 prio 3 msg 2";
+        let messages = read(lines).messages(&[0, 1, 2, 9], Time::from_nanos(10));
+        let again = format!("{lines}\n2->3 start 0 size 1");
+        assert_eq!([lines, &again].map(|lines| read(lines).is_list()), [false, true]);
+        assert!(
+            !read("0->1 start 0 size 1 send_done_trigger 1\n0->1 trigger 1 size 1\ntrigger id 1 oneshot").is_list()
+        );
         let message = |ns, from, to, size| Message { start: Time::from_nanos(ns), from, to, size: Bytes::new(size) };
         assert_eq!(messages, [message(10, 0, 1, 2_147_483_647), message(1_510, 2, 9, 7)]);
     }

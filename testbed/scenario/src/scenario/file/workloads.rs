@@ -522,10 +522,11 @@ impl WorkloadReader<'_, '_> {
         let refuse = |error: ScheduleError| refuse_with_fix(table, "file", &format!("{file}, {error}"));
         let matrix = ConnectionMatrix::read(&text).map_err(refuse).ok()?;
         let (hosts, (from, until)) = (self.hosts_of_ranks(file, hosts?, matrix.nodes())?, stretch?);
-        if let Some(mut messages) = matrix.messages(&hosts, from) {
-            if !table.has("until") {
-                self.refuse_late(file, &messages);
-            }
+        let mut messages = matrix.messages(&hosts, from);
+        if !table.has("until") {
+            self.refuse_late(file, &messages);
+        }
+        if matrix.is_list() {
             messages.retain(|message| message.start < until);
             return Some(WorkloadKind::List(messages));
         }
