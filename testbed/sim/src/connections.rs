@@ -8,7 +8,7 @@
 //! graph with triggers needs hosts that run instant by instant.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use weir_nic::host::{Completion, Connection, Host, ProgramEvent, ServerPeer};
 use weir_nic::program::ProgramStep;
@@ -222,10 +222,12 @@ impl Connections {
             ProgramStep::Send { connection, .. } => run.connection(rank, connection).ends.sender as u32,
             _ => unreachable!("it is a message's operation"),
         };
-        let path = |(number, times): (u32, &RepetitionTimes)| {
-            (times.ended as usize == graph.ranks().len()).then(|| index.path(number, times, program, sender))
+        let mut marks: HashMap<u32, Vec<u32>> = HashMap::new();
+        let path = |(number, times): (usize, &RepetitionTimes)| {
+            let marks = marks.entry(times.slowest).or_insert_with(|| index.end_marks(times.slowest));
+            (times.ended as usize == graph.ranks().len()).then(|| index.path(marks[number], times, program, sender))
         };
-        (0..).zip(run.repetitions()).map(path).collect()
+        run.repetitions().iter().enumerate().map(path).collect()
     }
 
     /// Returns the start of the next message; [`Time::NEVER`] if there is none.

@@ -86,19 +86,29 @@ impl<'g> PathIndex<'g> {
         (self.channel(message) == channel).then(|| self.record.operations[message as usize])
     }
 
-    /// Returns the path of repetition `number`, which has ended, last step first. `program` returns a rank's host and the number of its
+    /// Returns the end mark of each repetition at a rank, by operation.
+    pub(super) fn end_marks(&self, rank: u32) -> Vec<u32> {
+        let steps = (0..).zip(self.graph.ranks()[rank as usize].program.steps());
+        let end = |(operation, step)| match step {
+            ProgramStep::Mark(number) if number % 2 == 1 => Some((number, operation)),
+            _ => None,
+        };
+        let mut marks: Vec<(u32, u32)> = steps.filter_map(end).collect();
+        marks.sort_unstable();
+        marks.into_iter().map(|(_, operation)| operation).collect()
+    }
+
+    /// Returns the path of a repetition that has ended with the operation `mark`, last step first. `program` returns a rank's host and the number of its
     /// program there, `sender` the place of an operation's sender.
     pub(super) fn path<'h>(
         &self,
-        number: u32,
+        mark: u32,
         times: &RepetitionTimes,
         program: impl Fn(u32) -> (&'h Host, u32),
         sender: impl Fn(u32, u32) -> u32,
     ) -> Vec<PathStep> {
         let program_of = |rank: u32| &self.graph.ranks()[rank as usize].program;
-        let end = |step: ProgramStep| step == ProgramStep::Mark(2 * number + 1);
-        let Some(mark) = program_of(times.slowest).steps().position(end) else { return Vec::new() };
-        let (mut rank, mut operation, mut at) = (times.slowest, mark as u32, times.end);
+        let (mut rank, mut operation, mut at) = (times.slowest, mark, times.end);
         let mut steps = Vec::new();
         while at > times.start {
             let (host, number) = program(rank);

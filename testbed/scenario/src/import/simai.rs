@@ -255,7 +255,12 @@ mod tests {
                 "topology: the topology has 4 GPUs, and w.txt 8; name files of one job",
             ),
             ("3 1 2\n2\n".to_owned(), "topology:1: the first line has 3 values, not 6; write nodes"),
-            (topology(8, 2, 3, |_| Vec::new()), "topology:"),
+            (topology(8, 2, 3, |_| Vec::new()), "topology: GPU 0 has no link to a switch; write its NIC's link"),
+            // NVSwitches are no GPUs.
+            (
+                topology(6, 2, 3, |gpu| vec![gpu / 4]),
+                "topology: the topology has 6 GPUs, and w.txt 8; name files of one job",
+            ),
         ] {
             let found = imported_on(&workload, Some(&file)).unwrap_err();
             assert!(found.starts_with(error), "{found}");

@@ -459,7 +459,7 @@ impl<'j> JobSchedule<'j> {
             let phase = CollectivePhase { kind, algorithm, groups: self.groups_of(dim), bytes };
             match kind {
                 CollectiveKind::ReduceScatter => bytes /= u64::from(self.dims[dim]),
-                CollectiveKind::AllGather => bytes *= u64::from(self.dims[dim]),
+                CollectiveKind::AllGather => bytes = bytes.saturating_mul(u64::from(self.dims[dim])),
                 CollectiveKind::AllReduce | CollectiveKind::AllToAll => {}
             }
             phase

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use proptest::prelude::*;
 use prost::encoding;
 use weir_units::{BitRate, Span};
 
@@ -436,5 +437,29 @@ fn files_that_are_no_traces_are_refused() {
     ] {
         let found = refused(&files);
         assert!(found.starts_with(error), "{found}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_trace_panics(cut in 0..200usize, at in 0..200usize, byte in any::<u8>(), comm_type in 0..9i64, bytes in 0..9_000i64) {
+        let mut file = trace(&[node(1, 4, &[], &[], 7, &[]), collective(2, &[1], comm_type, bytes), collective(3, &[2], 0, 40)]);
+        let _ = Inputs::of([file.clone(), file.clone(), file.clone()]).import();
+        let place = at % file.len();
+        file[place] = byte;
+        file.truncate(file.len() - cut % file.len() / 8);
+        let _ = Inputs::of([file.clone(), file]).import();
+    }
+
+    #[test]
+    fn no_configuration_panics(text in "[{\\[]?(\"(logical-dims|endpoint-delay|all-reduce-implementation|1)\": ?[\\[\"0-9a-z\\]]{0,9},?){0,3}[}\\]]?") {
+        let text: &'static str = text.leak();
+        let job = || trace(&[collective(0, &[], 0, 4_096)]);
+        for place in 0..3 {
+            let of = |number| (number == place).then_some(text);
+            let inputs = Inputs { system: of(0), network: of(1), groups: of(2), ..Inputs::of([job(), job()]) };
+            let _ = inputs.import();
+        }
     }
 }

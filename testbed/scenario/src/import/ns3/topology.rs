@@ -20,7 +20,7 @@ pub(in crate::import) struct Topology {
     pub(in crate::import) links: Vec<Link>,
     /// Nodes that represent a further NIC of a host: the host, and the NIC's number from 2. Their numbers follow those of the file.
     pub(super) nics: BTreeMap<u32, (u32, usize)>,
-    pub(super) left_out: BTreeSet<u32>,
+    pub(in crate::import) left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
     pub(super) is_extended: bool,
     /// Further fields of inet-tub's first line.

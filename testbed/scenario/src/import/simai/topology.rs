@@ -35,7 +35,8 @@ pub(super) fn read(file: &SourceFile, report: &mut ImportReport) -> Result<Impor
         }
         !is_in_server
     });
-    topology.switches.retain(|switch| *switch >= gpus + nvswitches);
+    topology.switches.retain(|switch| *switch >= gpus.saturating_add(nvswitches));
+    topology.left_out.extend(gpus..gpus.saturating_add(nvswitches).min(topology.nodes));
     check_gpus(file, &mut topology, gpus)?;
     if let Some(link) = topology.links.iter().find(|link| link.loss_ppb > 0) {
         report.left.push(ImportNote::for_line(&file.name, link.line, "error rates: links lose nothing"));
